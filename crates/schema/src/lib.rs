@@ -1,0 +1,13 @@
+//! What the node knows about keyspaces, tables and user types: immutable snapshots, shared by all shards.
+//!
+//! A schema change builds a new [`Schema`] and hands it to every shard; nothing here is ever changed in place.
+//! The crate is data and look-ups only: executing DDL, printing it and persisting it belong to the engine.
+
+mod keyspace;
+mod table;
+
+pub use keyspace::{KeyspaceMetadata, Replication, Schema};
+pub use table::{
+    ClusteringOrder, ColumnId, ColumnKind, ColumnMetadata, DroppedColumn, TableId, TableKind, TableMetadata,
+    TableParams,
+};

@@ -1,0 +1,182 @@
+//! Tables, columns and table options.
+
+use std::collections::BTreeMap;
+use std::sync::Arc;
+
+use helenus_types::CqlType;
+use uuid::Uuid;
+
+/// Identifies a table for its whole life, through renames of columns and restarts; a dropped and re-created table
+/// has another one. Part of the data folder's name, as in Cassandra.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
+pub struct TableId(pub Uuid);
+
+/// Names a column inside stored rows. Given out once per table and never reused, so that a row written before an
+/// `ALTER TABLE` means the same after it.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
+pub struct ColumnId(pub u16);
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
+pub enum ColumnKind {
+    PartitionKey,
+    Clustering,
+    Static,
+    Regular,
+}
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub enum ClusteringOrder {
+    Ascending,
+    Descending,
+}
+
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct ColumnMetadata {
+    pub id: ColumnId,
+    pub name: Arc<str>,
+    pub kind: ColumnKind,
+    /// Index within the partition key or the clustering key; 0 for static and regular columns.
+    pub position: u16,
+    pub cql_type: CqlType,
+    /// `Ascending` for everything but clustering columns.
+    pub order: ClusteringOrder,
+}
+
+/// A column that `ALTER TABLE ... DROP` removed. Cells of it older than `dropped_at_us` are to be ignored.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct DroppedColumn {
+    pub id: ColumnId,
+    pub name: Arc<str>,
+    pub kind: ColumnKind,
+    pub cql_type: CqlType,
+    /// Microseconds since the Unix epoch.
+    pub dropped_at_us: i64,
+}
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum TableKind {
+    Regular,
+    Virtual,
+}
+
+#[derive(Clone, Debug)]
+pub struct TableMetadata {
+    pub keyspace: Arc<str>,
+    pub name: Arc<str>,
+    pub id: TableId,
+    pub kind: TableKind,
+    /// Partition key in key order, then clustering in key order, then statics and regulars, each sorted by name:
+    /// the order of `SELECT *`.
+    pub columns: Vec<ColumnMetadata>,
+    pub partition_key_count: u16,
+    pub clustering_count: u16,
+    pub static_count: u16,
+    /// The id that the next added column gets.
+    pub next_column_id: ColumnId,
+    pub dropped_columns: Vec<DroppedColumn>,
+    pub params: TableParams,
+}
+
+/// Table options, under Cassandra's names; [`Default`] gives Cassandra 5.0's defaults.
+#[derive(Clone, Debug, PartialEq)]
+pub struct TableParams {
+    pub additional_write_policy: String,
+    pub allow_auto_snapshot: bool,
+    pub bloom_filter_fp_chance: f64,
+    pub caching: BTreeMap<String, String>,
+    pub cdc: bool,
+    pub comment: String,
+    pub compaction: BTreeMap<String, String>,
+    pub compression: BTreeMap<String, String>,
+    pub crc_check_chance: f64,
+    /// Seconds; 0 is none.
+    pub default_time_to_live: u32,
+    pub extensions: BTreeMap<String, Vec<u8>>,
+    pub gc_grace_seconds: u32,
+    pub incremental_backups: bool,
+    pub max_index_interval: u32,
+    pub memtable: String,
+    pub memtable_flush_period_in_ms: u32,
+    pub min_index_interval: u32,
+    pub read_repair: String,
+    pub speculative_retry: String,
+}
+
+impl TableMetadata {
+    pub fn partition_key(&self) -> &[ColumnMetadata] {
+        &self.columns[..usize::from(self.partition_key_count)]
+    }
+
+    pub fn clustering(&self) -> &[ColumnMetadata] {
+        let start = usize::from(self.partition_key_count);
+        &self.columns[start..start + usize::from(self.clustering_count)]
+    }
+
+    pub fn statics(&self) -> &[ColumnMetadata] {
+        let start = usize::from(self.partition_key_count) + usize::from(self.clustering_count);
+        &self.columns[start..start + usize::from(self.static_count)]
+    }
+
+    pub fn regulars(&self) -> &[ColumnMetadata] {
+        let start = usize::from(self.partition_key_count)
+            + usize::from(self.clustering_count)
+            + usize::from(self.static_count);
+        &self.columns[start..]
+    }
+
+    pub fn column(&self, name: &str) -> Option<&ColumnMetadata> {
+        self.columns.iter().find(|column| &*column.name == name)
+    }
+
+    pub fn column_by_id(&self, id: ColumnId) -> Option<&ColumnMetadata> {
+        self.columns.iter().find(|column| column.id == id)
+    }
+
+    pub fn is_counter(&self) -> bool {
+        self.columns
+            .iter()
+            .any(|column| column.cql_type == CqlType::Counter)
+    }
+}
+
+impl Default for TableParams {
+    fn default() -> Self {
+        let map = |pairs: &[(&str, &str)]| {
+            pairs
+                .iter()
+                .map(|&(key, value)| (key.to_owned(), value.to_owned()))
+                .collect()
+        };
+        TableParams {
+            additional_write_policy: "99p".to_owned(),
+            allow_auto_snapshot: true,
+            bloom_filter_fp_chance: 0.01,
+            caching: map(&[("keys", "ALL"), ("rows_per_partition", "NONE")]),
+            cdc: false,
+            comment: String::new(),
+            compaction: map(&[
+                (
+                    "class",
+                    "org.apache.cassandra.db.compaction.SizeTieredCompactionStrategy",
+                ),
+                ("max_threshold", "32"),
+                ("min_threshold", "4"),
+            ]),
+            compression: map(&[
+                ("chunk_length_in_kb", "16"),
+                ("class", "org.apache.cassandra.io.compress.LZ4Compressor"),
+            ]),
+            crc_check_chance: 1.0,
+            default_time_to_live: 0,
+            extensions: BTreeMap::new(),
+            gc_grace_seconds: 864_000,
+            incremental_backups: true,
+            max_index_interval: 2048,
+            memtable: "default".to_owned(),
+            memtable_flush_period_in_ms: 0,
+            min_index_interval: 128,
+            read_repair: "BLOCKING".to_owned(),
+            speculative_retry: "99p".to_owned(),
+        }
+    }
+}
