@@ -154,7 +154,10 @@ impl fmt::Display for AlreadyExists {
         match self {
             AlreadyExists::Keyspace { keyspace } => write!(f, "Cannot add existing keyspace \"{keyspace}\""),
             AlreadyExists::Table { keyspace, table } => {
-                write!(f, "Cannot add already existing table \"{table}\" to keyspace \"{keyspace}\"")
+                write!(
+                    f,
+                    "Cannot add already existing table \"{table}\" to keyspace \"{keyspace}\""
+                )
             }
         }
     }
@@ -162,8 +165,17 @@ impl fmt::Display for AlreadyExists {
 
 impl fmt::Display for FunctionFailure {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let FunctionFailure { keyspace, function, argument_types, detail } = self;
-        write!(f, "execution of '{keyspace}.{function}[{}]' failed: {detail}", argument_types.join(", "))
+        let FunctionFailure {
+            keyspace,
+            function,
+            argument_types,
+            detail,
+        } = self;
+        write!(
+            f,
+            "execution of '{keyspace}.{function}[{}]' failed: {detail}",
+            argument_types.join(", ")
+        )
     }
 }
 
@@ -209,8 +221,13 @@ mod tests {
 
     #[test]
     fn messages_are_cassandras() {
-        let table = AlreadyExists::Table { keyspace: "ks".to_owned(), table: "t".to_owned() };
-        let keyspace = AlreadyExists::Keyspace { keyspace: "ks".to_owned() };
+        let table = AlreadyExists::Table {
+            keyspace: "ks".to_owned(),
+            table: "t".to_owned(),
+        };
+        let keyspace = AlreadyExists::Keyspace {
+            keyspace: "ks".to_owned(),
+        };
         let failure = FunctionFailure {
             keyspace: "ks".to_owned(),
             function: "f".to_owned(),
@@ -224,7 +241,10 @@ mod tests {
                 CqlError::AlreadyExists(Box::new(table)),
                 "Cannot add already existing table \"t\" to keyspace \"ks\"",
             ),
-            (CqlError::AlreadyExists(Box::new(keyspace)), "Cannot add existing keyspace \"ks\""),
+            (
+                CqlError::AlreadyExists(Box::new(keyspace)),
+                "Cannot add existing keyspace \"ks\"",
+            ),
             (
                 CqlError::FunctionFailure(Box::new(failure)),
                 "execution of 'ks.f[int, text]' failed: boom",
