@@ -1,0 +1,749 @@
+//! A disk that loses what was not synced, fails on request, and does both the same way for the same seed.
+//!
+//! Every file keeps its synced bytes apart from the writes since, and every directory its synced names apart from
+//! the changes since. [`SimulatedDisk::crash`] then decides for each unsynced write whether it is kept, lost or torn,
+//! and for each directory how many of its unsynced changes reached the disk (in their order, as journaling file
+//! systems do). It is stricter than most real ones: syncing a file does not sync its name.
+
+use std::collections::BTreeMap;
+use std::io;
+use std::path::{Path, PathBuf};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+
+use crate::disk::{
+    DirectoryEntry, DirectoryLock, Disk, DiskCounters, DiskUsage, EntryKind, File, name_of, parent_of,
+};
+use crate::memory_disk::{FolderLock, overwrite};
+use crate::random::{Random, SeededRandom};
+
+#[derive(Debug)]
+pub struct SimulatedDisk {
+    shared: Arc<Shared>,
+    locks: Arc<Mutex<Vec<PathBuf>>>,
+}
+
+/// The `after`-th next operation of this kind fails (0: the very next one), once.
+#[derive(Clone, Copy, Debug)]
+pub struct Fault {
+    pub operation: Operation,
+    pub after: u64,
+    pub kind: FaultKind,
+}
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Operation {
+    Open,
+    Create,
+    Read,
+    Write,
+    Sync,
+    SyncDirectory,
+    Rename,
+    Remove,
+}
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum FaultKind {
+    /// `EIO`. A failed sync also marks the unsynced writes clean: they stay readable and never reach the disk.
+    Error,
+    /// `ENOSPC`.
+    NoSpace,
+    /// A write that stores only its first half before it fails; a read that returns half of what was asked.
+    Short,
+}
+
+#[derive(Debug)]
+struct Shared {
+    state: Mutex<State>,
+    counters: Arc<DiskCounters>,
+    random: SeededRandom,
+}
+
+#[derive(Debug, Default)]
+struct State {
+    inodes: BTreeMap<InodeId, Inode>,
+    next_inode: InodeId,
+    names: BTreeMap<PathBuf, Node>,
+    names_synced: BTreeMap<PathBuf, Node>,
+    /// In the order they were made; removed when their directory is synced.
+    changes: Vec<NameChange>,
+    faults: Vec<Fault>,
+    read_only: bool,
+    /// Bytes that can still be appended; `None` is unlimited.
+    free_bytes: Option<u64>,
+    /// Counts crashes: a handle of an earlier run is dead.
+    run: u64,
+}
+
+type InodeId = u64;
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Node {
+    File(InodeId),
+    Directory,
+}
+
+#[derive(Debug, Default)]
+struct Inode {
+    /// What a reader sees.
+    bytes: Vec<u8>,
+    /// What survives a crash for certain.
+    synced: Vec<u8>,
+    unsynced: Vec<UnsyncedChange>,
+}
+
+#[derive(Debug)]
+enum UnsyncedChange {
+    Write { offset: u64, bytes: Vec<u8> },
+    SetLength(u64),
+}
+
+/// One atomic change of names, in the directory whose sync makes it durable.
+#[derive(Debug)]
+struct NameChange {
+    directory: PathBuf,
+    set: Option<(PathBuf, Node)>,
+    removed: Option<PathBuf>,
+}
+
+impl SimulatedDisk {
+    pub fn new(seed: u64) -> Self {
+        let shared = Shared {
+            state: Mutex::default(),
+            counters: Arc::default(),
+            random: SeededRandom::new(seed),
+        };
+        SimulatedDisk {
+            shared: Arc::new(shared),
+            locks: Arc::default(),
+        }
+    }
+
+    pub fn inject(&self, fault: Fault) {
+        self.state().faults.push(fault);
+    }
+
+    pub fn clear_faults(&self) {
+        self.state().faults.clear();
+    }
+
+    pub fn set_read_only(&self, read_only: bool) {
+        self.state().read_only = read_only;
+    }
+
+    pub fn set_free_bytes(&self, free_bytes: Option<u64>) {
+        self.state().free_bytes = free_bytes;
+    }
+
+    /// The power fails: unsynced data is kept, lost or torn, all handles and locks die, and faults are over.
+    pub fn crash(&self) {
+        let mut state = self.state();
+        state.run += 1;
+        state.faults.clear();
+        state.crash_names(&self.shared.random);
+        let State { inodes, names, .. } = &mut *state;
+        inodes.retain(|id, _| names.values().any(|node| *node == Node::File(*id)));
+        for inode in inodes.values_mut() {
+            inode.crash(&self.shared.random);
+        }
+        self.locks.lock().unwrap_or_else(PoisonError::into_inner).clear();
+    }
+
+    /// Flips one bit of a file, on the disk and for readers.
+    pub fn flip_bit(&self, path: &Path, bit: u64) -> io::Result<()> {
+        let mut state = self.state();
+        let id = state.file(path)?;
+        let inode = state.inode(id)?;
+        let at = usize::try_from(bit / 8).map_err(io::Error::other)?;
+        for bytes in [&mut inode.bytes, &mut inode.synced] {
+            if let Some(byte) = bytes.get_mut(at) {
+                *byte ^= 1 << (bit % 8);
+            }
+        }
+        Ok(())
+    }
+
+    fn state(&self) -> MutexGuard<'_, State> {
+        self.shared.state()
+    }
+
+    fn handle(&self, state: &State, inode: InodeId) -> Arc<dyn File> {
+        Arc::new(SimulatedFile {
+            shared: Arc::clone(&self.shared),
+            inode,
+            run: state.run,
+            failed: Mutex::new(false),
+        })
+    }
+}
+
+impl Shared {
+    fn state(&self) -> MutexGuard<'_, State> {
+        self.state.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+impl State {
+    /// The fault that hits this operation, if any.
+    fn fault(&mut self, operation: Operation) -> Option<FaultKind> {
+        let mut hit = None;
+        self.faults.retain_mut(|fault| {
+            if fault.operation != operation {
+                return true;
+            }
+            if fault.after > 0 || hit.is_some() {
+                fault.after = fault.after.saturating_sub(1);
+                return true;
+            }
+            hit = Some(fault.kind);
+            false
+        });
+        hit
+    }
+
+    /// Fails where a fault was injected; `Short` is an error for what cannot be short.
+    fn check(&mut self, operation: Operation) -> io::Result<()> {
+        self.fault(operation).map_or(Ok(()), |kind| Err(kind.error()))
+    }
+
+    fn check_writable(&self) -> io::Result<()> {
+        if self.read_only {
+            Err(io::ErrorKind::ReadOnlyFilesystem.into())
+        } else {
+            Ok(())
+        }
+    }
+
+    fn is_directory(&self, path: &Path) -> bool {
+        path == Path::new("/") || matches!(self.names.get(path), Some(Node::Directory))
+    }
+
+    fn file(&self, path: &Path) -> io::Result<InodeId> {
+        match self.names.get(path) {
+            Some(Node::File(id)) => Ok(*id),
+            Some(Node::Directory) => Err(io::ErrorKind::IsADirectory.into()),
+            None => Err(io::ErrorKind::NotFound.into()),
+        }
+    }
+
+    fn inode(&mut self, id: InodeId) -> io::Result<&mut Inode> {
+        self.inodes
+            .get_mut(&id)
+            .ok_or_else(|| io::ErrorKind::NotFound.into())
+    }
+
+    fn check_vacant(&self, path: &Path) -> io::Result<()> {
+        if self.names.contains_key(path) {
+            return Err(io::ErrorKind::AlreadyExists.into());
+        }
+        if !self.is_directory(&parent_of(path)) {
+            return Err(io::ErrorKind::NotFound.into());
+        }
+        Ok(())
+    }
+
+    fn change(&mut self, directory: PathBuf, set: Option<(PathBuf, Node)>, removed: Option<PathBuf>) {
+        let change = NameChange {
+            directory,
+            set,
+            removed,
+        };
+        change.apply(&mut self.names);
+        self.changes.push(change);
+    }
+
+    fn crash_names(&mut self, random: &SeededRandom) {
+        let mut left: BTreeMap<PathBuf, u64> = BTreeMap::new();
+        for change in &self.changes {
+            *left.entry(change.directory.clone()).or_default() += 1;
+        }
+        for count in left.values_mut() {
+            *count = random.below(*count + 1);
+        }
+        for change in std::mem::take(&mut self.changes) {
+            if let Some(count) = left.get_mut(&change.directory)
+                && *count > 0
+            {
+                *count -= 1;
+                change.apply(&mut self.names_synced);
+            }
+        }
+        // A name whose directory did not survive is unreachable.
+        let synced = std::mem::take(&mut self.names_synced);
+        for (path, node) in synced {
+            let parent = parent_of(&path);
+            if parent == Path::new("/") || self.names_synced.get(&parent) == Some(&Node::Directory) {
+                self.names_synced.insert(path, node);
+            }
+        }
+        self.names = self.names_synced.clone();
+    }
+}
+
+impl NameChange {
+    fn apply(&self, names: &mut BTreeMap<PathBuf, Node>) {
+        if let Some(path) = &self.removed {
+            names.remove(path);
+        }
+        if let Some((path, node)) = &self.set {
+            names.insert(path.clone(), *node);
+        }
+    }
+}
+
+impl Inode {
+    fn crash(&mut self, random: &SeededRandom) {
+        for change in std::mem::take(&mut self.unsynced) {
+            let result = match change {
+                UnsyncedChange::SetLength(length) if random.below(2) == 0 => {
+                    self.synced.resize(length as usize, 0);
+                    Ok(())
+                }
+                UnsyncedChange::SetLength(_) => Ok(()),
+                UnsyncedChange::Write { offset, bytes } => match random.below(4) {
+                    0 => Ok(()),
+                    1 => overwrite(&mut self.synced, offset, &bytes),
+                    2 => {
+                        let torn_at = random.below(bytes.len() as u64 + 1) as usize;
+                        overwrite(&mut self.synced, offset, &bytes[..torn_at])
+                    }
+                    // The length reached the disk and the bytes did not.
+                    _ => overwrite(&mut self.synced, offset, &vec![0; bytes.len()]),
+                },
+            };
+            debug_assert!(result.is_ok(), "the same write succeeded before the crash");
+        }
+        self.bytes = self.synced.clone();
+    }
+}
+
+impl FaultKind {
+    fn error(self) -> io::Error {
+        match self {
+            FaultKind::Error | FaultKind::Short => io::Error::from_raw_os_error(libc::EIO),
+            FaultKind::NoSpace => io::Error::from_raw_os_error(libc::ENOSPC),
+        }
+    }
+}
+
+impl Disk for SimulatedDisk {
+    fn open(&self, path: &Path) -> io::Result<Arc<dyn File>> {
+        let mut state = self.state();
+        state.check(Operation::Open)?;
+        let id = state.file(path)?;
+        Ok(self.handle(&state, id))
+    }
+
+    fn open_writable(&self, path: &Path) -> io::Result<Arc<dyn File>> {
+        self.state().check_writable()?;
+        self.open(path)
+    }
+
+    fn create(&self, path: &Path) -> io::Result<Arc<dyn File>> {
+        let mut state = self.state();
+        state.check(Operation::Create)?;
+        state.check_writable()?;
+        state.check_vacant(path)?;
+        let id = state.next_inode;
+        state.next_inode += 1;
+        state.inodes.insert(id, Inode::default());
+        state.change(parent_of(path), Some((path.to_path_buf(), Node::File(id))), None);
+        Ok(self.handle(&state, id))
+    }
+
+    /// Files only: the storage engine never renames a directory.
+    fn rename(&self, from: &Path, to: &Path) -> io::Result<()> {
+        let mut state = self.state();
+        state.check(Operation::Rename)?;
+        state.check_writable()?;
+        let id = state.file(from)?;
+        if !state.is_directory(&parent_of(to)) {
+            return Err(io::ErrorKind::NotFound.into());
+        }
+        let set = Some((to.to_path_buf(), Node::File(id)));
+        state.change(parent_of(to), set, (from != to).then(|| from.to_path_buf()));
+        Ok(())
+    }
+
+    fn remove(&self, path: &Path) -> io::Result<()> {
+        let mut state = self.state();
+        state.check(Operation::Remove)?;
+        state.check_writable()?;
+        state.file(path)?;
+        state.change(parent_of(path), None, Some(path.to_path_buf()));
+        Ok(())
+    }
+
+    fn remove_directory(&self, path: &Path) -> io::Result<()> {
+        let mut state = self.state();
+        state.check_writable()?;
+        if !matches!(state.names.get(path), Some(Node::Directory)) {
+            return Err(io::ErrorKind::NotFound.into());
+        }
+        if state.names.keys().any(|child| parent_of(child) == path) {
+            return Err(io::ErrorKind::DirectoryNotEmpty.into());
+        }
+        state.change(parent_of(path), None, Some(path.to_path_buf()));
+        Ok(())
+    }
+
+    fn list(&self, directory: &Path) -> io::Result<Vec<DirectoryEntry>> {
+        let state = self.state();
+        if !state.is_directory(directory) {
+            return Err(io::ErrorKind::NotFound.into());
+        }
+        let mut entries: Vec<DirectoryEntry> = state
+            .names
+            .iter()
+            .filter(|(path, _)| parent_of(path) == directory)
+            .map(|(path, node)| DirectoryEntry {
+                name: name_of(path),
+                kind: if *node == Node::Directory {
+                    EntryKind::Directory
+                } else {
+                    EntryKind::File
+                },
+            })
+            .collect();
+        entries.sort();
+        Ok(entries)
+    }
+
+    fn create_dir_all(&self, directory: &Path) -> io::Result<()> {
+        let mut state = self.state();
+        let missing: Vec<PathBuf> = directory
+            .ancestors()
+            .filter(|ancestor| !ancestor.as_os_str().is_empty() && !state.is_directory(ancestor))
+            .map(Path::to_path_buf)
+            .collect();
+        for ancestor in missing.into_iter().rev() {
+            state.check_writable()?;
+            if state.names.contains_key(&ancestor) {
+                return Err(io::ErrorKind::NotADirectory.into());
+            }
+            state.change(parent_of(&ancestor), Some((ancestor, Node::Directory)), None);
+        }
+        Ok(())
+    }
+
+    fn hard_link(&self, existing: &Path, link: &Path) -> io::Result<()> {
+        let mut state = self.state();
+        state.check_writable()?;
+        let id = state.file(existing)?;
+        state.check_vacant(link)?;
+        state.change(parent_of(link), Some((link.to_path_buf(), Node::File(id))), None);
+        Ok(())
+    }
+
+    fn sync_directory(&self, directory: &Path) -> io::Result<()> {
+        self.shared.counters.count_sync();
+        let mut state = self.state();
+        state.check(Operation::SyncDirectory)?;
+        if !state.is_directory(directory) {
+            return Err(io::ErrorKind::NotFound.into());
+        }
+        let changes = std::mem::take(&mut state.changes);
+        for change in changes {
+            if change.directory == directory {
+                change.apply(&mut state.names_synced);
+            } else {
+                state.changes.push(change);
+            }
+        }
+        Ok(())
+    }
+
+    fn lock_directory(&self, directory: &Path) -> io::Result<Box<dyn DirectoryLock>> {
+        if !self.state().is_directory(directory) {
+            return Err(io::ErrorKind::NotFound.into());
+        }
+        FolderLock::take(&self.locks, directory)
+    }
+
+    fn exists(&self, path: &Path) -> io::Result<bool> {
+        let state = self.state();
+        Ok(state.is_directory(path) || state.names.contains_key(path))
+    }
+
+    fn free_bytes(&self, _path: &Path) -> io::Result<u64> {
+        Ok(self.state().free_bytes.unwrap_or(u64::MAX))
+    }
+
+    fn usage(&self) -> DiskUsage {
+        self.shared.counters.snapshot()
+    }
+}
+
+#[derive(Debug)]
+struct SimulatedFile {
+    shared: Arc<Shared>,
+    inode: InodeId,
+    run: u64,
+    /// Set by the first failed write or sync and never cleared.
+    failed: Mutex<bool>,
+}
+
+impl SimulatedFile {
+    fn live_state(&self) -> io::Result<MutexGuard<'_, State>> {
+        let state = self.shared.state();
+        if state.run == self.run {
+            Ok(state)
+        } else {
+            Err(io::Error::other("the handle died in a crash"))
+        }
+    }
+
+    fn latch(&self, action: impl FnOnce(&mut State) -> io::Result<()>) -> io::Result<()> {
+        let mut failed = self.failed.lock().unwrap_or_else(PoisonError::into_inner);
+        if *failed {
+            return Err(io::Error::other("an earlier write or sync of this file failed"));
+        }
+        let mut state = self.live_state()?;
+        state.check_writable()?;
+        action(&mut state).inspect_err(|_| *failed = true)
+    }
+
+    fn write(&self, state: &mut State, offset: Option<u64>, bytes: &[u8]) -> io::Result<()> {
+        let fault = state.fault(Operation::Write);
+        let mut stored = match fault {
+            None => bytes.len(),
+            Some(FaultKind::Short) => bytes.len() / 2,
+            Some(FaultKind::Error | FaultKind::NoSpace) => 0,
+        };
+        let mut result = fault.map_or(Ok(()), |kind| Err(kind.error()));
+        let length = state.inode(self.inode)?.bytes.len() as u64;
+        let offset = offset.unwrap_or(length);
+        if let Some(free) = &mut state.free_bytes {
+            let growth = (offset + stored as u64).saturating_sub(length);
+            if growth > *free {
+                stored = stored.saturating_sub((growth - *free) as usize);
+                result = Err(FaultKind::NoSpace.error());
+            }
+            *free = free.saturating_sub(growth);
+        }
+        let stored = &bytes[..stored];
+        let inode = state.inode(self.inode)?;
+        overwrite(&mut inode.bytes, offset, stored)?;
+        inode.unsynced.push(UnsyncedChange::Write {
+            offset,
+            bytes: stored.to_vec(),
+        });
+        result
+    }
+}
+
+impl File for SimulatedFile {
+    fn read_at(&self, offset: u64, buffer: &mut [u8]) -> io::Result<usize> {
+        let mut state = self.live_state()?;
+        let asked = match state.fault(Operation::Read) {
+            None => buffer.len(),
+            Some(FaultKind::Short) => buffer.len().div_ceil(2),
+            Some(kind) => return Err(kind.error()),
+        };
+        let bytes = &state.inode(self.inode)?.bytes;
+        let available = usize::try_from(offset)
+            .ok()
+            .and_then(|offset| bytes.get(offset..))
+            .unwrap_or(&[]);
+        let count = available.len().min(asked);
+        buffer[..count].copy_from_slice(&available[..count]);
+        self.shared.counters.count_read(count);
+        Ok(count)
+    }
+
+    fn append(&self, bytes: &[u8]) -> io::Result<()> {
+        self.shared.counters.count_write(bytes.len());
+        self.latch(|state| self.write(state, None, bytes))
+    }
+
+    fn write_at(&self, offset: u64, bytes: &[u8]) -> io::Result<()> {
+        self.shared.counters.count_write(bytes.len());
+        self.latch(|state| self.write(state, Some(offset), bytes))
+    }
+
+    fn set_length(&self, length: u64) -> io::Result<()> {
+        let resized = usize::try_from(length).map_err(io::Error::other)?;
+        self.latch(|state| {
+            let inode = state.inode(self.inode)?;
+            inode.bytes.resize(resized, 0);
+            inode.unsynced.push(UnsyncedChange::SetLength(length));
+            Ok(())
+        })
+    }
+
+    fn sync_data(&self) -> io::Result<()> {
+        self.shared.counters.count_sync();
+        self.latch(|state| {
+            let fault = state.fault(Operation::Sync);
+            let inode = state.inode(self.inode)?;
+            let unsynced = std::mem::take(&mut inode.unsynced);
+            if let Some(kind) = fault {
+                return Err(kind.error());
+            }
+            for change in unsynced {
+                match change {
+                    UnsyncedChange::Write { offset, bytes } => overwrite(&mut inode.synced, offset, &bytes)?,
+                    UnsyncedChange::SetLength(length) => inode.synced.resize(length as usize, 0),
+                }
+            }
+            Ok(())
+        })
+    }
+
+    fn length(&self) -> io::Result<u64> {
+        Ok(self.live_state()?.inode(self.inode)?.bytes.len() as u64)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn folder(disk: &SimulatedDisk) -> PathBuf {
+        let folder = PathBuf::from("/data");
+        disk.create_dir_all(&folder).unwrap();
+        disk.sync_directory(Path::new("/")).unwrap();
+        folder
+    }
+
+    fn contents(disk: &SimulatedDisk, path: &Path) -> io::Result<Vec<u8>> {
+        let file = disk.open(path)?;
+        let mut bytes = vec![0; file.length()? as usize];
+        file.read_exact_at(0, &mut bytes)?;
+        Ok(bytes)
+    }
+
+    #[test]
+    fn a_crash_keeps_what_was_synced_and_only_a_prefix_like_form_of_the_rest() {
+        let mut outcomes = std::collections::BTreeSet::new();
+        for seed in 0..64 {
+            let disk = SimulatedDisk::new(seed);
+            let path = folder(&disk).join("a");
+            let file = disk.create(&path).unwrap();
+            file.append(b"synced").unwrap();
+            file.sync_data().unwrap();
+            disk.sync_directory(Path::new("/data")).unwrap();
+            file.append(b"later").unwrap();
+            disk.crash();
+            let bytes = contents(&disk, &path).unwrap();
+            assert!(bytes.starts_with(b"synced"), "seed {seed}");
+            outcomes.insert(bytes);
+            assert!(file.append(b"x").is_err(), "a handle of before the crash is dead");
+        }
+        assert!(outcomes.contains(b"synced".as_slice()) && outcomes.contains(b"syncedlater".as_slice()));
+        assert!(outcomes.len() > 3, "torn and zeroed writes occur too");
+    }
+
+    #[test]
+    fn names_need_their_directory_synced() {
+        let survived = (0..32).filter(|&seed| {
+            let disk = SimulatedDisk::new(seed);
+            let path = folder(&disk).join("a");
+            let file = disk.create(&path).unwrap();
+            file.append(b"x").unwrap();
+            file.sync_data().unwrap();
+            disk.crash();
+            disk.exists(&path).unwrap()
+        });
+        let survived = survived.count();
+        assert!(survived > 0 && survived < 32, "{survived} of 32");
+    }
+
+    #[test]
+    fn a_rename_is_seen_whole_or_not_at_all() {
+        for seed in 0..32 {
+            let disk = SimulatedDisk::new(seed);
+            let (old, new) = (folder(&disk).join("old"), Path::new("/data/new"));
+            disk.create(&old).unwrap();
+            disk.sync_directory(Path::new("/data")).unwrap();
+            disk.rename(&old, new).unwrap();
+            disk.crash();
+            assert_ne!(
+                disk.exists(&old).unwrap(),
+                disk.exists(new).unwrap(),
+                "seed {seed}"
+            );
+        }
+    }
+
+    #[test]
+    fn a_failed_sync_loses_the_writes_and_never_succeeds_later() {
+        let disk = SimulatedDisk::new(1);
+        let path = folder(&disk).join("a");
+        let file = disk.create(&path).unwrap();
+        disk.sync_directory(Path::new("/data")).unwrap();
+        file.append(b"lost").unwrap();
+        disk.inject(Fault {
+            operation: Operation::Sync,
+            after: 0,
+            kind: FaultKind::Error,
+        });
+        assert!(file.sync_data().is_err());
+        assert!(file.sync_data().is_err());
+        assert_eq!(
+            contents(&disk, &path).unwrap(),
+            b"lost",
+            "still in the page cache"
+        );
+        disk.open_writable(&path).unwrap().sync_data().unwrap();
+        disk.crash();
+        assert_eq!(contents(&disk, &path).unwrap(), b"");
+    }
+
+    #[test]
+    fn faults_hit_the_nth_operation_once() {
+        let disk = SimulatedDisk::new(1);
+        let path = folder(&disk).join("a");
+        let file = disk.create(&path).unwrap();
+        file.append(b"0123456789").unwrap();
+        disk.inject(Fault {
+            operation: Operation::Read,
+            after: 1,
+            kind: FaultKind::Error,
+        });
+        assert!(contents(&disk, &path).is_ok());
+        assert_eq!(
+            contents(&disk, &path).unwrap_err().raw_os_error(),
+            Some(libc::EIO)
+        );
+        assert!(contents(&disk, &path).is_ok());
+        disk.inject(Fault {
+            operation: Operation::Read,
+            after: 0,
+            kind: FaultKind::Short,
+        });
+        assert_eq!(
+            contents(&disk, &path).unwrap(),
+            b"0123456789",
+            "a short read is not an error"
+        );
+    }
+
+    #[test]
+    fn a_full_disk_stores_what_fits() {
+        let disk = SimulatedDisk::new(1);
+        let path = folder(&disk).join("a");
+        let file = disk.create(&path).unwrap();
+        disk.set_free_bytes(Some(3));
+        assert_eq!(
+            file.append(b"12345").unwrap_err().raw_os_error(),
+            Some(libc::ENOSPC)
+        );
+        assert_eq!(contents(&disk, &path).unwrap(), b"123");
+        assert_eq!(disk.free_bytes(&path).unwrap(), 0);
+    }
+
+    #[test]
+    fn read_only_refuses_changes() {
+        let disk = SimulatedDisk::new(1);
+        let path = folder(&disk).join("a");
+        let file = disk.create(&path).unwrap();
+        disk.set_read_only(true);
+        assert_eq!(
+            file.append(b"1").unwrap_err().kind(),
+            io::ErrorKind::ReadOnlyFilesystem
+        );
+        assert!(disk.remove(&path).is_err() && disk.create(Path::new("/data/b")).is_err());
+        assert!(disk.open(&path).is_ok());
+    }
+}
