@@ -1,1 +1,89 @@
-fn main() {}
+//! The project's own tools: `cargo xtask COMMAND`.
+//!
+//! Everything that tests, compares, breaks or measures Helenus from the outside starts here, on a
+//! developer's machine and in CI alike.
+
+mod bench;
+mod crash;
+mod differential;
+mod native;
+mod node;
+mod peer;
+mod process;
+mod program;
+mod runtime;
+mod test;
+mod workspace;
+
+use std::process::ExitCode;
+
+use clap::{Parser, Subcommand};
+
+#[derive(Parser)]
+#[command(
+    name = "cargo xtask",
+    about = "Tests, comparisons and measurements of Helenus from the outside"
+)]
+struct CommandLine {
+    #[command(subcommand)]
+    task: Task,
+}
+
+#[derive(Subcommand)]
+enum Task {
+    /// Run everything a change must pass: format, lints, unit tests, black-box tests
+    Test(test::Arguments),
+    /// Fetch and run a real Apache Cassandra 5.0 to compare with
+    #[command(subcommand)]
+    Peer(peer::Command),
+    /// Run generated or recorded statements on Helenus and compare the answers with Cassandra's
+    Differential(differential::Arguments),
+    /// Kill the server under write load and look for acknowledged writes that went missing
+    Crash(crash::Arguments),
+    /// Measure Helenus beside Cassandra
+    #[command(subcommand)]
+    Bench(bench::Command),
+}
+
+fn main() -> ExitCode {
+    let outcome = match CommandLine::parse().task {
+        Task::Test(arguments) => test::run(&arguments),
+        Task::Peer(command) => peer::run(&command).map_err(Into::into),
+        Task::Differential(arguments) => differential::run(&arguments),
+        Task::Crash(arguments) => crash::run(&arguments),
+        Task::Bench(command) => bench::run(command),
+    };
+    match outcome {
+        Ok(()) => ExitCode::SUCCESS,
+        Err(error) => {
+            eprintln!("xtask: {error}");
+            ExitCode::FAILURE
+        }
+    }
+}
+
+/// Why a task could not do its work; each task's own errors keep their types underneath.
+#[derive(Debug, thiserror::Error)]
+enum TaskError {
+    #[error(transparent)]
+    Process(#[from] process::ProcessError),
+    #[error(transparent)]
+    Runtime(#[from] runtime::RuntimeError),
+    #[error(transparent)]
+    Node(#[from] node::NodeError),
+    #[error(transparent)]
+    Peer(#[from] peer::PeerError),
+    #[error(transparent)]
+    Native(#[from] native::NativeError),
+    #[error("{path}: {source}")]
+    File {
+        path: std::path::PathBuf,
+        source: std::io::Error,
+    },
+    #[error("{count} failed")]
+    Failures { count: usize },
+    #[error("no part is called {name:?}; `cargo xtask test --list` names them")]
+    NoSuchPart { name: String },
+    #[error("{what} is not installed")]
+    RuntimeMissing { what: &'static str },
+}

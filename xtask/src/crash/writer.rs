@@ -1,0 +1,201 @@
+//! One connection that inserts, overwrites, deletes and batches as fast as it is acknowledged.
+
+use std::collections::BTreeMap;
+use std::net::SocketAddr;
+use std::sync::atomic::{AtomicBool, Ordering};
+
+use super::ledger::{Ledger, Place, Value};
+use super::{REQUEST_TIMEOUT, Random};
+use crate::native::{Cell, Connection, NativeError};
+
+/// Each writer owns this many partitions, so that its rows spread over the shards.
+const PARTITIONS: u32 = 8;
+/// Rows of the register per partition; few, so that most writes overwrite something.
+const KEYS: u32 = 64;
+/// Fills the journal's rows, so that memtables grow and commit log segments change.
+const BODY_BYTES: usize = 400;
+
+pub struct Writer {
+    id: u32,
+    random: Random,
+    register: Ledger,
+    journal_acknowledged: i64,
+}
+
+impl Writer {
+    pub fn new(id: u32, seed: u64) -> Self {
+        Self {
+            id,
+            random: Random::new(seed),
+            register: Ledger::default(),
+            journal_acknowledged: 0,
+        }
+    }
+
+    pub fn id(&self) -> u32 {
+        self.id
+    }
+
+    pub fn acknowledged(&self) -> u64 {
+        self.register.acknowledged_count() + self.journal_acknowledged as u64
+    }
+
+    /// Writes until the connection breaks; an error counts only while the server was not killed.
+    pub fn write_until(&mut self, address: SocketAddr, killed: &AtomicBool) -> Result<(), NativeError> {
+        let outcome = self.write(address);
+        // The kill is flagged right after it is done, so a connection may break slightly earlier.
+        let deadline = std::time::Instant::now() + REQUEST_TIMEOUT;
+        while !killed.load(Ordering::SeqCst) && std::time::Instant::now() < deadline {
+            if matches!(
+                outcome,
+                Err(NativeError::Server { .. } | NativeError::Malformed(_))
+            ) {
+                break;
+            }
+            std::thread::sleep(crate::process::POLL_INTERVAL);
+        }
+        if killed.load(Ordering::SeqCst) {
+            Ok(())
+        } else {
+            outcome
+        }
+    }
+
+    fn write(&mut self, address: SocketAddr) -> Result<(), NativeError> {
+        let mut connection = Connection::open(address, REQUEST_TIMEOUT)?;
+        loop {
+            match self.random.below(10) {
+                0 => self.delete(&mut connection)?,
+                1 | 2 => self.batch(&mut connection)?,
+                3 | 4 => self.append(&mut connection)?,
+                _ => self.put(&mut connection)?,
+            }
+        }
+    }
+
+    fn put(&mut self, connection: &mut Connection) -> Result<(), NativeError> {
+        let change = (self.place(), self.value());
+        self.register.sending(vec![change]);
+        connection.query(&insert(change))?;
+        self.register.acknowledge();
+        Ok(())
+    }
+
+    fn delete(&mut self, connection: &mut Connection) -> Result<(), NativeError> {
+        let (part, key) = self.place();
+        self.register.sending(vec![((part, key), None)]);
+        connection.query(&format!(
+            "DELETE FROM crash.register WHERE part = {part} AND key = {key}"
+        ))?;
+        self.register.acknowledge();
+        Ok(())
+    }
+
+    /// Two rows of one partition in one batch: both or neither may be there after a kill.
+    fn batch(&mut self, connection: &mut Connection) -> Result<(), NativeError> {
+        let (part, key) = self.place();
+        let first = ((part, key), self.value());
+        let second = ((part, (key + 1) % KEYS), self.value());
+        self.register.sending(vec![first, second]);
+        connection.query(&format!(
+            "BEGIN UNLOGGED BATCH {}; {}; APPLY BATCH",
+            insert(first),
+            insert(second)
+        ))?;
+        self.register.acknowledge();
+        Ok(())
+    }
+
+    /// The next row of an ever-growing partition.
+    fn append(&mut self, connection: &mut Connection) -> Result<(), NativeError> {
+        let sequence = self.journal_acknowledged + 1;
+        let body = "j".repeat(BODY_BYTES);
+        connection.query(&format!(
+            "INSERT INTO crash.journal (part, sequence, body) VALUES ({}, {sequence}, '{body}')",
+            self.id
+        ))?;
+        self.journal_acknowledged = sequence;
+        Ok(())
+    }
+
+    fn place(&mut self) -> Place {
+        (
+            self.id * PARTITIONS + self.random.below(PARTITIONS),
+            self.random.below(KEYS),
+        )
+    }
+
+    fn value(&mut self) -> Value {
+        Some(self.random.next() as i64)
+    }
+
+    /// Reads everything back and names what is not as acknowledged.
+    pub fn verify(&mut self, connection: &mut Connection) -> Result<Vec<String>, NativeError> {
+        let mut found = BTreeMap::new();
+        for part in self.id * PARTITIONS..(self.id + 1) * PARTITIONS {
+            let rows = connection.query(&format!(
+                "SELECT key, value FROM crash.register WHERE part = {part}"
+            ))?;
+            for row in rows {
+                let [key, value] = row.as_slice() else { continue };
+                found.insert((part, number(key)? as u32), number(value)?);
+            }
+        }
+        let mut wrong = self.register.compare(&found);
+        wrong.extend(self.verify_journal(connection)?);
+        Ok(wrong)
+    }
+
+    fn verify_journal(&mut self, connection: &mut Connection) -> Result<Vec<String>, NativeError> {
+        let statement = format!("SELECT sequence FROM crash.journal WHERE part = {}", self.id);
+        let mut last = 0;
+        for row in connection.query(&statement)? {
+            let sequence = row.first().map(number).transpose()?.unwrap_or(0);
+            if sequence != last + 1 {
+                return Ok(vec![format!("the journal jumps from {last} to {sequence}")]);
+            }
+            last = sequence;
+        }
+        let acknowledged = self.journal_acknowledged;
+        // The row in doubt may be there; it is expected from now on.
+        self.journal_acknowledged = last;
+        if last == acknowledged || last == acknowledged + 1 {
+            Ok(Vec::new())
+        } else {
+            Ok(vec![format!(
+                "the journal ends at {last}, acknowledged was {acknowledged}"
+            )])
+        }
+    }
+}
+
+fn insert(((part, key), value): (Place, Value)) -> String {
+    let value = value.map_or("null".to_owned(), |value| value.to_string());
+    format!("INSERT INTO crash.register (part, key, value) VALUES ({part}, {key}, {value})")
+}
+
+/// A CQL int or bigint.
+fn number(cell: &Cell) -> Result<i64, NativeError> {
+    match cell.as_deref() {
+        Some(bytes) if bytes.len() == 4 || bytes.len() == 8 => {
+            let negative = bytes.first().is_some_and(|byte| byte & 0x80 != 0);
+            let start = if negative { -1 } else { 0 };
+            Ok(bytes
+                .iter()
+                .fold(start, |value: i64, byte| value << 8 | i64::from(*byte)))
+        }
+        _ => Err(NativeError::Malformed("an integer of another length than 4 or 8")),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn integers_keep_their_sign() {
+        assert_eq!(number(&Some(vec![0xff, 0xff, 0xff, 0xfe])).ok(), Some(-2));
+        assert_eq!(number(&Some(vec![0, 0, 0, 0, 0, 0, 1, 0])).ok(), Some(256));
+        assert!(number(&None).is_err());
+    }
+}

@@ -1,0 +1,189 @@
+//! A small native protocol client (v4, literals only), independent of Helenus' own protocol crate.
+//!
+//! It starts and waits for servers, and is the load and the witness of the crash test.
+
+use std::io::{self, Read, Write};
+use std::net::{SocketAddr, TcpStream};
+use std::time::Duration;
+
+const VERSION_REQUEST: u8 = 0x04;
+const OPCODE_ERROR: u8 = 0x00;
+const OPCODE_STARTUP: u8 = 0x01;
+const OPCODE_READY: u8 = 0x02;
+const OPCODE_QUERY: u8 = 0x07;
+const OPCODE_RESULT: u8 = 0x08;
+const RESULT_ROWS: i32 = 2;
+const CONSISTENCY_ONE: u16 = 1;
+/// Every column the tools read is of one of these single-word types (native protocol v4, section 6).
+const TYPE_CUSTOM: u16 = 0x00;
+const TYPE_LIST: u16 = 0x20;
+/// Longest answer the tools expect; a longer length is a broken server, not a reason to allocate.
+const ANSWER_BYTES_MAX: usize = 64 << 20;
+
+#[derive(Debug, thiserror::Error)]
+pub enum NativeError {
+    #[error("cannot reach {address}: {source}")]
+    Connect { address: SocketAddr, source: io::Error },
+    #[error("connection broke: {0}")]
+    Broken(#[from] io::Error),
+    #[error("server error {code:#06x}: {message}")]
+    Server { code: i32, message: String },
+    #[error("the answer does not follow the protocol: {0}")]
+    Malformed(&'static str),
+}
+
+/// One cell as it came over the wire; `None` is null.
+pub type Cell = Option<Vec<u8>>;
+
+pub struct Connection {
+    stream: TcpStream,
+}
+
+impl Connection {
+    /// Connects and negotiates; `timeout` bounds the connect and each later answer.
+    pub fn open(address: SocketAddr, timeout: Duration) -> Result<Self, NativeError> {
+        let stream = TcpStream::connect_timeout(&address, timeout)
+            .map_err(|source| NativeError::Connect { address, source })?;
+        stream.set_nodelay(true)?;
+        stream.set_read_timeout(Some(timeout))?;
+        let mut connection = Self { stream };
+        let mut body = Vec::new();
+        put_short(&mut body, 1);
+        put_string(&mut body, "CQL_VERSION");
+        put_string(&mut body, "3.0.0");
+        let (opcode, _) = connection.exchange(OPCODE_STARTUP, &body)?;
+        if opcode == OPCODE_READY {
+            Ok(connection)
+        } else {
+            Err(NativeError::Malformed("STARTUP was not answered with READY"))
+        }
+    }
+
+    /// Runs one statement and returns its rows, which are none for anything but a SELECT.
+    pub fn query(&mut self, statement: &str) -> Result<Vec<Vec<Cell>>, NativeError> {
+        let mut body = Vec::with_capacity(statement.len() + 8);
+        body.extend((statement.len() as u32).to_be_bytes());
+        body.extend(statement.as_bytes());
+        put_short(&mut body, CONSISTENCY_ONE);
+        body.push(0);
+        let (opcode, answer) = self.exchange(OPCODE_QUERY, &body)?;
+        if opcode != OPCODE_RESULT {
+            return Err(NativeError::Malformed("QUERY was not answered with RESULT"));
+        }
+        let mut cursor = Cursor { bytes: &answer };
+        if cursor.int()? == RESULT_ROWS {
+            rows(&mut cursor)
+        } else {
+            Ok(Vec::new())
+        }
+    }
+
+    fn exchange(&mut self, opcode: u8, body: &[u8]) -> Result<(u8, Vec<u8>), NativeError> {
+        let mut frame = Vec::with_capacity(9 + body.len());
+        frame.extend([VERSION_REQUEST, 0, 0, 0, opcode]);
+        frame.extend((body.len() as u32).to_be_bytes());
+        frame.extend(body);
+        self.stream.write_all(&frame)?;
+        let mut header = [0_u8; 9];
+        self.stream.read_exact(&mut header)?;
+        let [_, _, _, _, answer_opcode, length @ ..] = header;
+        let length = u32::from_be_bytes(length) as usize;
+        if length > ANSWER_BYTES_MAX {
+            return Err(NativeError::Malformed("an answer longer than anything asked for"));
+        }
+        let mut answer = vec![0; length];
+        self.stream.read_exact(&mut answer)?;
+        if answer_opcode == OPCODE_ERROR {
+            let mut cursor = Cursor { bytes: &answer };
+            return Err(NativeError::Server {
+                code: cursor.int()?,
+                message: cursor.string()?,
+            });
+        }
+        Ok((answer_opcode, answer))
+    }
+}
+
+fn put_short(body: &mut Vec<u8>, value: u16) {
+    body.extend(value.to_be_bytes());
+}
+
+fn put_string(body: &mut Vec<u8>, text: &str) {
+    put_short(body, text.len() as u16);
+    body.extend(text.as_bytes());
+}
+
+fn rows(cursor: &mut Cursor<'_>) -> Result<Vec<Vec<Cell>>, NativeError> {
+    const GLOBAL_TABLE: i32 = 1;
+    const MORE_PAGES: i32 = 2;
+    let flags = cursor.int()?;
+    let columns = cursor.int()?;
+    if flags & MORE_PAGES != 0 {
+        return Err(NativeError::Malformed("a page although none was asked for"));
+    }
+    if flags & GLOBAL_TABLE != 0 {
+        cursor.string()?;
+        cursor.string()?;
+    }
+    for _ in 0..columns {
+        if flags & GLOBAL_TABLE == 0 {
+            cursor.string()?;
+            cursor.string()?;
+        }
+        cursor.string()?;
+        let kind = cursor.short()?;
+        if kind == TYPE_CUSTOM || kind >= TYPE_LIST {
+            return Err(NativeError::Malformed(
+                "a column of a type that the tools never ask for",
+            ));
+        }
+    }
+    let count = cursor.int()?;
+    let mut rows = Vec::new();
+    for _ in 0..count {
+        let mut row = Vec::new();
+        for _ in 0..columns {
+            row.push(cursor.cell()?);
+        }
+        rows.push(row);
+    }
+    Ok(rows)
+}
+
+/// Reads an answer's body from the front and never past its end.
+struct Cursor<'a> {
+    bytes: &'a [u8],
+}
+
+impl Cursor<'_> {
+    fn take(&mut self, count: usize) -> Result<&[u8], NativeError> {
+        let (taken, rest) = self
+            .bytes
+            .split_at_checked(count)
+            .ok_or(NativeError::Malformed("the body ends early"))?;
+        self.bytes = rest;
+        Ok(taken)
+    }
+
+    fn short(&mut self) -> Result<u16, NativeError> {
+        let bytes = self.take(2)?;
+        Ok(bytes.iter().fold(0, |value, byte| value << 8 | u16::from(*byte)))
+    }
+
+    fn int(&mut self) -> Result<i32, NativeError> {
+        let bytes = self.take(4)?;
+        Ok(bytes.iter().fold(0, |value, byte| value << 8 | i32::from(*byte)))
+    }
+
+    fn string(&mut self) -> Result<String, NativeError> {
+        let length = usize::from(self.short()?);
+        Ok(String::from_utf8_lossy(self.take(length)?).into_owned())
+    }
+
+    fn cell(&mut self) -> Result<Cell, NativeError> {
+        match usize::try_from(self.int()?) {
+            Ok(length) => Ok(Some(self.take(length)?.to_vec())),
+            Err(_) => Ok(None),
+        }
+    }
+}

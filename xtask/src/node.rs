@@ -1,0 +1,345 @@
+//! The node under test: Helenus by default, a real Cassandra, or whatever answers at an address.
+//!
+//! `HELENUS_TEST_TARGET` chooses: unset starts `target/release/helenus`, `cassandra` starts the
+//! peer, `HOST:PORT` uses a server that somebody else runs and that cannot be restarted from here.
+
+use std::fs;
+use std::io::{self, BufRead, BufReader, Read, Write};
+use std::net::{IpAddr, Ipv4Addr, SocketAddr, TcpListener, TcpStream, ToSocketAddrs};
+use std::path::{Path, PathBuf};
+use std::process::{Command, Stdio};
+use std::sync::mpsc;
+use std::time::Duration;
+
+use crate::peer::{Peer, PeerError, PeerOptions};
+use crate::process::{self, Process, ProcessError};
+use crate::workspace;
+
+pub const TARGET_VARIABLE: &str = "HELENUS_TEST_TARGET";
+/// Helenus is ready within milliseconds; replaying a commit log after a crash may take some seconds.
+const READY_WAIT: Duration = Duration::from_secs(60);
+const METRICS_WAIT: Duration = Duration::from_secs(10);
+const PANICS_METRIC: &str = "helenus_panics_total";
+
+#[derive(Debug, thiserror::Error)]
+pub enum NodeError {
+    #[error(transparent)]
+    Process(#[from] ProcessError),
+    #[error(transparent)]
+    Peer(#[from] PeerError),
+    #[error("{path}: {source}")]
+    File { path: PathBuf, source: io::Error },
+    #[error("{TARGET_VARIABLE}={value:?} is neither `cassandra` nor HOST:PORT")]
+    Target { value: String },
+    #[error("{path} is missing; build it with `cargo build --release`")]
+    NotBuilt { path: PathBuf },
+    #[error("no ready line from helenus; its log ends with\n{log_tail}")]
+    NotReady { log_tail: String },
+    #[error("no free port: {0}")]
+    NoPort(io::Error),
+    #[error("a stop by SIGTERM ended with {0} instead of success")]
+    UncleanStop(std::process::ExitStatus),
+    #[error("metrics page at {address}: {reason}")]
+    Metrics { address: SocketAddr, reason: String },
+    #[error("{count} panics inside the server; see {log}")]
+    Panics { count: u64, log: PathBuf },
+}
+
+/// Which server the tests talk to.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub enum Target {
+    Helenus,
+    Cassandra,
+    External(SocketAddr),
+}
+
+impl Target {
+    pub fn from_environment() -> Result<Self, NodeError> {
+        match std::env::var(TARGET_VARIABLE) {
+            Err(_) => Ok(Self::Helenus),
+            Ok(value) => Self::parse(&value),
+        }
+    }
+
+    pub fn parse(value: &str) -> Result<Self, NodeError> {
+        match value {
+            "" | "helenus" => Ok(Self::Helenus),
+            "cassandra" => Ok(Self::Cassandra),
+            _ => match value.to_socket_addrs().ok().and_then(|mut found| found.next()) {
+                Some(address) => Ok(Self::External(address)),
+                None => Err(NodeError::Target {
+                    value: value.to_owned(),
+                }),
+            },
+        }
+    }
+}
+
+/// A started node; dropping it ends what was started.
+pub enum Node {
+    Helenus(Helenus),
+    Cassandra(Peer),
+    External(SocketAddr),
+}
+
+impl Node {
+    /// Starts the target with an empty data folder below `target/blackbox/NAME`.
+    pub fn start(target: &Target, name: &str, options: &[&str]) -> Result<Self, NodeError> {
+        match target {
+            Target::Helenus => Ok(Self::Helenus(Helenus::start(name, options)?)),
+            Target::Cassandra => Ok(Self::Cassandra(Peer::start(PeerOptions {
+                home: workspace::scratch("cassandra"),
+                address: IpAddr::V4(Ipv4Addr::new(127, 0, 72, 1)),
+                port: 9042,
+                jmx_port: 7272,
+                heap: "1g".to_owned(),
+                fresh: true,
+                settings: Vec::new(),
+            })?)),
+            Target::External(address) => Ok(Self::External(*address)),
+        }
+    }
+
+    pub fn address(&self) -> SocketAddr {
+        match self {
+            Self::Helenus(helenus) => helenus.address,
+            Self::Cassandra(peer) => peer.address(),
+            Self::External(address) => *address,
+        }
+    }
+
+    /// Stops cleanly and starts again on the same address; `false` when the node is not ours.
+    pub fn restart(&mut self) -> Result<bool, NodeError> {
+        match self {
+            Self::Helenus(helenus) => {
+                helenus.stop()?;
+                helenus.start_again(&[])?;
+            }
+            Self::Cassandra(peer) => peer.restart()?,
+            Self::External(_) => return Ok(false),
+        }
+        Ok(true)
+    }
+
+    /// SIGKILL, then a start on the same address and data with `options` replacing the earlier ones;
+    /// `false` when the node is not ours.
+    pub fn kill(&mut self) -> bool {
+        match self {
+            Self::Helenus(helenus) => helenus.process.kill(),
+            Self::Cassandra(peer) => peer.kill(),
+            Self::External(_) => return false,
+        }
+        true
+    }
+
+    pub fn start_again(&mut self, options: &[&str]) -> Result<(), NodeError> {
+        match self {
+            Self::Helenus(helenus) => helenus.start_again(options),
+            Self::Cassandra(peer) => Ok(peer.start_again()?),
+            Self::External(_) => Ok(()),
+        }
+    }
+
+    /// Asserts that nothing panicked inside the server so far; only Helenus counts its panics.
+    pub fn check_panics(&self) -> Result<(), NodeError> {
+        match self {
+            Self::Helenus(helenus) => helenus.check_panics(),
+            Self::Cassandra(_) | Self::External(_) => Ok(()),
+        }
+    }
+
+    /// Stops what was started and asserts that it stopped cleanly.
+    pub fn stop(self) -> Result<(), NodeError> {
+        match self {
+            Self::Helenus(mut helenus) => helenus.stop(),
+            Self::Cassandra(peer) => {
+                drop(peer);
+                Ok(())
+            }
+            Self::External(_) => Ok(()),
+        }
+    }
+}
+
+/// A process of `target/release/helenus`.
+pub struct Helenus {
+    process: Process,
+    address: SocketAddr,
+    metrics: SocketAddr,
+    folder: PathBuf,
+}
+
+impl Helenus {
+    fn start(name: &str, options: &[&str]) -> Result<Self, NodeError> {
+        let folder = workspace::scratch(name);
+        if folder.exists() {
+            fs::remove_dir_all(&folder).map_err(|source| NodeError::File {
+                path: folder.clone(),
+                source,
+            })?;
+        }
+        let metrics = free_address()?;
+        let any_port = SocketAddr::from((Ipv4Addr::LOCALHOST, 0));
+        let (process, address) = launch(&folder, any_port, metrics, options)?;
+        Ok(Self {
+            process,
+            address,
+            metrics,
+            folder,
+        })
+    }
+
+    fn start_again(&mut self, options: &[&str]) -> Result<(), NodeError> {
+        let (process, address) = launch(&self.folder, self.address, self.metrics, options)?;
+        self.process = process;
+        self.address = address;
+        Ok(())
+    }
+
+    fn stop(&mut self) -> Result<(), NodeError> {
+        let status = self.process.stop()?;
+        if status.success() {
+            Ok(())
+        } else {
+            Err(NodeError::UncleanStop(status))
+        }
+    }
+
+    fn check_panics(&self) -> Result<(), NodeError> {
+        let fail = |reason: String| NodeError::Metrics {
+            address: self.metrics,
+            reason,
+        };
+        let page = metrics_page(self.metrics).map_err(|error| fail(error.to_string()))?;
+        let value = page
+            .lines()
+            .filter(|line| line.starts_with(PANICS_METRIC))
+            .filter_map(|line| line.split_whitespace().next_back()?.parse::<f64>().ok())
+            .fold(None, |sum: Option<f64>, value| Some(sum.unwrap_or(0.0) + value));
+        match value {
+            None => Err(fail(format!("{PANICS_METRIC} is missing"))),
+            Some(0.0) => Ok(()),
+            Some(count) => Err(NodeError::Panics {
+                count: count as u64,
+                log: self.folder.join("log"),
+            }),
+        }
+    }
+}
+
+/// Starts the binary and waits for its ready line, which names the address.
+fn launch(
+    folder: &Path,
+    listen: SocketAddr,
+    metrics: SocketAddr,
+    options: &[&str],
+) -> Result<(Process, SocketAddr), NodeError> {
+    let binary = workspace::target().join("release/helenus");
+    if !binary.exists() {
+        return Err(NodeError::NotBuilt { path: binary });
+    }
+    fs::create_dir_all(folder).map_err(|source| NodeError::File {
+        path: folder.to_path_buf(),
+        source,
+    })?;
+    let log_path = folder.join("log");
+    let log = fs::OpenOptions::new()
+        .create(true)
+        .append(true)
+        .open(&log_path)
+        .map_err(|source| NodeError::File {
+            path: log_path.clone(),
+            source,
+        })?;
+    let mut command = Command::new(binary);
+    command
+        .args([
+            "serve",
+            "--listen",
+            &listen.to_string(),
+            "--metrics",
+            &metrics.to_string(),
+        ])
+        .arg("--data")
+        .arg(folder.join("data"))
+        .args(options)
+        .stdin(Stdio::null())
+        .stdout(Stdio::piped())
+        .stderr(log);
+    let mut process = Process::start(&mut command)?;
+    let Some(output) = process.child().stdout.take() else {
+        return Err(NodeError::NotReady {
+            log_tail: String::new(),
+        });
+    };
+    let (sender, lines) = mpsc::channel();
+    // Reads on until the server closes its output, so that the server never blocks on a full pipe.
+    std::thread::spawn(move || {
+        for line in BufReader::new(output).lines().map_while(Result::ok) {
+            // Nobody listens after the ready line; the rest is only drained.
+            let _ = sender.send(line);
+        }
+    });
+    match lines
+        .recv_timeout(READY_WAIT)
+        .ok()
+        .as_deref()
+        .and_then(ready_address)
+    {
+        Some(address) => Ok((process, address)),
+        None => Err(NodeError::NotReady {
+            log_tail: process::log_tail(&log_path, 20),
+        }),
+    }
+}
+
+/// The CQL address in a ready line such as `helenus ready: cql 127.0.0.1:9042 (shard-aware ...), ...`.
+fn ready_address(line: &str) -> Option<SocketAddr> {
+    let after = line.split_once("cql ")?.1;
+    let end = after.find([' ', ',']).unwrap_or(after.len());
+    after.get(..end)?.parse().ok()
+}
+
+/// A port that was free a moment ago, for options that cannot report the port they chose.
+fn free_address() -> Result<SocketAddr, NodeError> {
+    let listener = TcpListener::bind((Ipv4Addr::LOCALHOST, 0)).map_err(NodeError::NoPort)?;
+    listener.local_addr().map_err(NodeError::NoPort)
+}
+
+fn metrics_page(address: SocketAddr) -> io::Result<String> {
+    let mut stream = TcpStream::connect_timeout(&address, METRICS_WAIT)?;
+    stream.set_read_timeout(Some(METRICS_WAIT))?;
+    write!(
+        stream,
+        "GET /metrics HTTP/1.1\r\nHost: {address}\r\nConnection: close\r\n\r\n"
+    )?;
+    let mut page = Vec::new();
+    stream.read_to_end(&mut page)?;
+    Ok(String::from_utf8_lossy(&page).into_owned())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn ready_line_names_the_address() {
+        let line = "helenus ready: cql 127.0.0.1:9042 (shard-aware 127.0.0.1:19042), 2 shards, 12 ms";
+        assert_eq!(ready_address(line), "127.0.0.1:9042".parse().ok());
+        assert_eq!(
+            ready_address("helenus ready: cql 127.0.0.1:1, 2 shards"),
+            "127.0.0.1:1".parse().ok()
+        );
+        assert_eq!(ready_address("starting"), None);
+    }
+
+    #[test]
+    fn target_is_parsed() {
+        assert_eq!(Target::parse("cassandra").ok(), Some(Target::Cassandra));
+        assert_eq!(
+            Target::parse("127.0.0.1:9042").ok(),
+            Some(Target::External(SocketAddr::from(([127, 0, 0, 1], 9042))))
+        );
+        assert!(Target::parse("nonsense").is_err());
+    }
+}

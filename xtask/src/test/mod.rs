@@ -1,0 +1,123 @@
+//! `cargo xtask test`: everything that a change must pass.
+
+mod drivers;
+mod part;
+mod rust;
+
+use std::time::{Duration, Instant};
+
+use clap::Args;
+
+pub use part::{Context, Part};
+
+use crate::TaskError;
+use crate::node::Target;
+use crate::program::Tally;
+use crate::runtime::Runtime;
+
+#[derive(Args)]
+pub struct Arguments {
+    /// Run only this part; may be given several times
+    #[arg(long = "only", value_name = "NAME")]
+    only: Vec<String>,
+    /// Name the parts and run nothing
+    #[arg(long)]
+    list: bool,
+}
+
+/// One line of the summary.
+struct Line {
+    name: &'static str,
+    tally: Tally,
+    elapsed: Duration,
+    note: Option<String>,
+}
+
+pub fn run(arguments: &Arguments) -> Result<(), TaskError> {
+    let parts = chosen(&arguments.only)?;
+    if arguments.list {
+        for part in &parts {
+            println!("{:<16} {}", part.name, part.about);
+        }
+        return Ok(());
+    }
+    let context = Context {
+        target: Target::from_environment()?,
+    };
+    let lines: Vec<Line> = parts.iter().map(|part| run_part(part, &context)).collect();
+    let total = summarise(&lines);
+    if total.failed == 0 {
+        Ok(())
+    } else {
+        Err(TaskError::Failures { count: total.failed })
+    }
+}
+
+fn chosen(only: &[String]) -> Result<Vec<&'static Part>, TaskError> {
+    let known = || part::ALL.iter();
+    if let Some(name) = only.iter().find(|name| !known().any(|part| part.name == **name)) {
+        return Err(TaskError::NoSuchPart { name: name.clone() });
+    }
+    Ok(known()
+        .filter(|part| only.is_empty() || only.iter().any(|name| name == part.name))
+        .collect())
+}
+
+fn run_part(part: &Part, context: &Context) -> Line {
+    println!("== {}: {}", part.name, part.about);
+    let start = Instant::now();
+    let mut line = Line {
+        name: part.name,
+        tally: Tally::default(),
+        elapsed: Duration::ZERO,
+        note: None,
+    };
+    match part.runtimes.iter().find(|runtime| !runtime.present()) {
+        Some(missing) => skip(&mut line, *missing),
+        None => match (part.run)(context) {
+            Ok(tally) => line.tally = tally,
+            Err(error) => {
+                println!("  FAIL {}: {error}", part.name);
+                line.tally.failed += 1;
+            }
+        },
+    }
+    line.elapsed = start.elapsed();
+    line
+}
+
+/// A machine without a language skips that language's tests; CI must have them all.
+fn skip(line: &mut Line, missing: Runtime) {
+    let note = format!("{} IS MISSING ON THIS MACHINE", missing.name());
+    println!("  SKIPPED: {note}");
+    if std::env::var("CI").is_ok_and(|value| value == "true") {
+        line.tally.failed += 1;
+    } else {
+        line.tally.skipped += 1;
+    }
+    line.note = Some(note);
+}
+
+fn summarise(lines: &[Line]) -> Tally {
+    println!("== summary");
+    let mut total = Tally::default();
+    for Line {
+        name,
+        tally,
+        elapsed,
+        note,
+    } in lines
+    {
+        let note = note.as_deref().unwrap_or_default();
+        println!(
+            "{name:<16} {:>6} passed {:>4} failed {:>4} skipped {:>6.1} s  {note}",
+            tally.passed,
+            tally.failed,
+            tally.skipped,
+            elapsed.as_secs_f64()
+        );
+        total.add(tally);
+    }
+    println!("{} passed, {} failed", total.passed, total.failed);
+    total
+}
