@@ -1,0 +1,298 @@
+//! ERROR: a code, a message, and what some codes add (native_protocol_v5.spec, section 9).
+
+use std::fmt::Display;
+use std::net::IpAddr;
+
+use crate::consistency::Consistency;
+use crate::error_code::{ErrorCode, FailureReason, WriteType};
+use crate::version::ProtocolVersion;
+use crate::wire::{
+    put_byte, put_consistency, put_formatted, put_inet_address, put_int, put_short, put_short_bytes,
+    put_string, put_string_list,
+};
+
+/// An error's code and the fields that travel behind its message.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum ErrorBody<'a> {
+    ServerError,
+    ProtocolError,
+    BadCredentials,
+    Unavailable {
+        consistency: Consistency,
+        required: i32,
+        alive: i32,
+    },
+    Overloaded,
+    IsBootstrapping,
+    TruncateError,
+    WriteTimeout {
+        consistency: Consistency,
+        received: i32,
+        block_for: i32,
+        write_type: WriteType,
+        /// How often a lightweight transaction had to start again; sent in v5 with [`WriteType::Cas`] only.
+        contentions: Option<u16>,
+    },
+    ReadTimeout {
+        consistency: Consistency,
+        received: i32,
+        block_for: i32,
+        data_present: bool,
+    },
+    ReadFailure {
+        consistency: Consistency,
+        received: i32,
+        block_for: i32,
+        failures: &'a [(IpAddr, FailureReason)],
+        data_present: bool,
+    },
+    FunctionFailure {
+        keyspace: &'a str,
+        function: &'a str,
+        argument_types: &'a [&'a str],
+    },
+    WriteFailure {
+        consistency: Consistency,
+        received: i32,
+        block_for: i32,
+        failures: &'a [(IpAddr, FailureReason)],
+        write_type: WriteType,
+    },
+    CdcWriteFailure,
+    CasWriteUnknown {
+        consistency: Consistency,
+        received: i32,
+        block_for: i32,
+    },
+    SyntaxError,
+    Unauthorized,
+    Invalid,
+    ConfigError,
+    AlreadyExists {
+        keyspace: &'a str,
+        /// Empty if it is the keyspace that exists.
+        table: &'a str,
+    },
+    Unprepared {
+        statement_id: &'a [u8],
+    },
+}
+
+impl ErrorBody<'_> {
+    pub fn code(&self) -> ErrorCode {
+        match self {
+            Self::ServerError => ErrorCode::ServerError,
+            Self::ProtocolError => ErrorCode::ProtocolError,
+            Self::BadCredentials => ErrorCode::BadCredentials,
+            Self::Unavailable { .. } => ErrorCode::Unavailable,
+            Self::Overloaded => ErrorCode::Overloaded,
+            Self::IsBootstrapping => ErrorCode::IsBootstrapping,
+            Self::TruncateError => ErrorCode::TruncateError,
+            Self::WriteTimeout { .. } => ErrorCode::WriteTimeout,
+            Self::ReadTimeout { .. } => ErrorCode::ReadTimeout,
+            Self::ReadFailure { .. } => ErrorCode::ReadFailure,
+            Self::FunctionFailure { .. } => ErrorCode::FunctionFailure,
+            Self::WriteFailure { .. } => ErrorCode::WriteFailure,
+            Self::CdcWriteFailure => ErrorCode::CdcWriteFailure,
+            Self::CasWriteUnknown { .. } => ErrorCode::CasWriteUnknown,
+            Self::SyntaxError => ErrorCode::SyntaxError,
+            Self::Unauthorized => ErrorCode::Unauthorized,
+            Self::Invalid => ErrorCode::Invalid,
+            Self::ConfigError => ErrorCode::ConfigError,
+            Self::AlreadyExists { .. } => ErrorCode::AlreadyExists,
+            Self::Unprepared { .. } => ErrorCode::Unprepared,
+        }
+    }
+
+    /// The nearest error that `version` knows, as Cassandra chooses it.
+    fn in_version(self, version: ProtocolVersion) -> Self {
+        match self {
+            Self::ReadFailure {
+                consistency,
+                received,
+                block_for,
+                data_present,
+                ..
+            } if version < ProtocolVersion::V4 => Self::ReadTimeout {
+                consistency,
+                received,
+                block_for,
+                data_present,
+            },
+            Self::WriteFailure {
+                consistency,
+                received,
+                block_for,
+                write_type,
+                ..
+            } if version < ProtocolVersion::V4 => Self::WriteTimeout {
+                consistency,
+                received,
+                block_for,
+                write_type,
+                contentions: None,
+            },
+            Self::FunctionFailure { .. } | Self::CdcWriteFailure if version < ProtocolVersion::V4 => {
+                Self::Invalid
+            }
+            Self::CasWriteUnknown {
+                consistency,
+                received,
+                block_for,
+            } if version < ProtocolVersion::V5 => {
+                let write_type = WriteType::Cas;
+                Self::WriteTimeout {
+                    consistency,
+                    received,
+                    block_for,
+                    write_type,
+                    contentions: None,
+                }
+            }
+            other => other,
+        }
+    }
+}
+
+/// Writes the body of ERROR. `message` is formatted straight into `out`; pass `format_args!` to allocate nothing.
+///
+/// Where `version` does not know the error, its nearest relative is sent instead, with the words Cassandra uses.
+pub fn write_error(out: &mut Vec<u8>, version: ProtocolVersion, body: &ErrorBody<'_>, message: impl Display) {
+    let sent = body.in_version(version);
+    put_int(out, sent.code().number().cast_signed());
+    match (body, sent) {
+        (
+            ErrorBody::ReadFailure { .. }
+            | ErrorBody::WriteFailure { .. }
+            | ErrorBody::CasWriteUnknown { .. },
+            ErrorBody::ReadTimeout { received, .. } | ErrorBody::WriteTimeout { received, .. },
+        ) => put_formatted(
+            out,
+            format_args!("Operation timed out - received only {received} responses."),
+        ),
+        (ErrorBody::FunctionFailure { .. } | ErrorBody::CdcWriteFailure, ErrorBody::Invalid) => {
+            put_formatted(out, format_args!("ERROR {}: {message}", body.code()));
+        }
+        (
+            ErrorBody::WriteTimeout {
+                received,
+                contentions: Some(_),
+                ..
+            },
+            _,
+        ) if version < ProtocolVersion::V5 => {
+            put_formatted(
+                out,
+                format_args!("Operation timed out - received only {received} responses."),
+            );
+        }
+        _ => put_formatted(out, message),
+    }
+    write_fields(out, version, &sent);
+}
+
+fn write_fields(out: &mut Vec<u8>, version: ProtocolVersion, body: &ErrorBody<'_>) {
+    match *body {
+        ErrorBody::Unavailable {
+            consistency,
+            required,
+            alive,
+        } => {
+            put_counts(out, consistency, required, alive);
+        }
+        ErrorBody::WriteTimeout {
+            consistency,
+            received,
+            block_for,
+            write_type,
+            contentions,
+        } => {
+            put_counts(out, consistency, received, block_for);
+            put_string(out, write_type.name());
+            if let Some(contentions) = contentions.filter(|_| version >= ProtocolVersion::V5) {
+                put_short(out, contentions);
+            }
+        }
+        ErrorBody::ReadTimeout {
+            consistency,
+            received,
+            block_for,
+            data_present,
+        } => {
+            put_counts(out, consistency, received, block_for);
+            put_byte(out, u8::from(data_present));
+        }
+        ErrorBody::ReadFailure {
+            consistency,
+            received,
+            block_for,
+            failures,
+            data_present,
+        } => {
+            put_counts(out, consistency, received, block_for);
+            put_failures(out, version, failures);
+            put_byte(out, u8::from(data_present));
+        }
+        ErrorBody::WriteFailure {
+            consistency,
+            received,
+            block_for,
+            failures,
+            write_type,
+        } => {
+            put_counts(out, consistency, received, block_for);
+            put_failures(out, version, failures);
+            put_string(out, write_type.name());
+        }
+        ErrorBody::FunctionFailure {
+            keyspace,
+            function,
+            argument_types,
+        } => {
+            put_string(out, keyspace);
+            put_string(out, function);
+            put_string_list(out, argument_types);
+        }
+        ErrorBody::CasWriteUnknown {
+            consistency,
+            received,
+            block_for,
+        } => {
+            put_counts(out, consistency, received, block_for);
+        }
+        ErrorBody::AlreadyExists { keyspace, table } => {
+            put_string(out, keyspace);
+            put_string(out, table);
+        }
+        ErrorBody::Unprepared { statement_id } => put_short_bytes(out, statement_id),
+        ErrorBody::ServerError
+        | ErrorBody::ProtocolError
+        | ErrorBody::BadCredentials
+        | ErrorBody::Overloaded
+        | ErrorBody::IsBootstrapping
+        | ErrorBody::TruncateError
+        | ErrorBody::CdcWriteFailure
+        | ErrorBody::SyntaxError
+        | ErrorBody::Unauthorized
+        | ErrorBody::Invalid
+        | ErrorBody::ConfigError => {}
+    }
+}
+
+fn put_counts(out: &mut Vec<u8>, consistency: Consistency, received: i32, block_for: i32) {
+    put_consistency(out, consistency);
+    put_int(out, received);
+    put_int(out, block_for);
+}
+
+/// Replicas that failed: their number, and in v5 the reason each gave.
+fn put_failures(out: &mut Vec<u8>, version: ProtocolVersion, failures: &[(IpAddr, FailureReason)]) {
+    // One per replica, so far below 2^31.
+    put_int(out, failures.len() as i32);
+    if version >= ProtocolVersion::V5 {
+        for (address, reason) in failures {
+            put_inet_address(out, *address);
+            put_short(out, reason.number());
+        }
+    }
+}

@@ -1,0 +1,21 @@
+//! Responses: bodies that a server appends to its output, and that a client decodes as views.
+
+mod error;
+mod event;
+mod metadata;
+mod prelude;
+mod result;
+mod session;
+
+pub use error::{ErrorBody, write_error};
+pub use event::{
+    Event, SchemaChange, SchemaChangeKind, SchemaTarget, StatusChange, TopologyChange, write_event,
+};
+pub use metadata::{BindMetadata, ColumnSpec, MetadataFlags, ResultMetadata};
+pub use prelude::{Prelude, splice_prelude};
+pub use result::{
+    MetadataForm, ResultKind, RowsWriter, write_prepared, write_schema_change, write_set_keyspace, write_void,
+};
+pub use session::{
+    SupportedWriter, write_auth_challenge, write_auth_success, write_authenticate, write_ready,
+};
