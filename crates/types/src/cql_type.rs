@@ -2,6 +2,10 @@
 
 use std::sync::Arc;
 
+/// How deep a type may nest before it is refused, counted in types from the outside in. Cassandra has no such bound
+/// and overflows its stack some thousands of levels down; 64 is far beyond any schema and safe on any thread here.
+pub const TYPE_DEPTH_MAX: usize = 64;
+
 /// A CQL type, native or compound. Cheap to clone: compound types share their parts.
 ///
 /// "Frozen" belongs to the type because it decides how a value is stored: a frozen collection is one cell, a
@@ -53,7 +57,8 @@ pub enum CqlType {
         element: Arc<CqlType>,
         dimension: u32,
     },
-    /// A type known only by the name of its Java class, as `'org.example.MyType'` declares it.
+    /// A type known only by the name of its Java class, as `'org.example.MyType'` declares it. Its values are
+    /// taken as blobs.
     Custom(Arc<str>),
 }
 
@@ -67,11 +72,70 @@ pub struct UserType {
 }
 
 impl CqlType {
+    pub fn list(element: CqlType, frozen: bool) -> CqlType {
+        CqlType::List {
+            element: Arc::new(element),
+            frozen,
+        }
+    }
+
+    pub fn set(element: CqlType, frozen: bool) -> CqlType {
+        CqlType::Set {
+            element: Arc::new(element),
+            frozen,
+        }
+    }
+
+    pub fn map(key: CqlType, value: CqlType, frozen: bool) -> CqlType {
+        CqlType::Map {
+            key: Arc::new(key),
+            value: Arc::new(value),
+            frozen,
+        }
+    }
+
+    /// A tuple's components are always frozen.
+    pub fn tuple(components: impl IntoIterator<Item = CqlType>) -> CqlType {
+        CqlType::Tuple(
+            components
+                .into_iter()
+                .map(|component| component.freeze())
+                .collect(),
+        )
+    }
+
+    pub fn vector(element: CqlType, dimension: u32) -> CqlType {
+        CqlType::Vector {
+            element: Arc::new(element),
+            dimension,
+        }
+    }
+
+    pub fn user_defined(definition: Arc<UserType>, frozen: bool) -> CqlType {
+        CqlType::UserDefined { definition, frozen }
+    }
+
     pub fn is_collection(&self) -> bool {
         matches!(
             self,
             CqlType::List { .. } | CqlType::Set { .. } | CqlType::Map { .. }
         )
+    }
+
+    pub fn is_counter(&self) -> bool {
+        matches!(self, CqlType::Counter)
+    }
+
+    pub fn is_user_defined(&self) -> bool {
+        matches!(self, CqlType::UserDefined { .. })
+    }
+
+    pub fn is_tuple(&self) -> bool {
+        matches!(self, CqlType::Tuple(_))
+    }
+
+    pub fn is_vector(&self) -> bool {
+        matches!(self, CqlType::Vector { .. })
     }
 
     /// Whether a column of this type is stored as one cell per element or field (a non-frozen collection or UDT).
@@ -84,4 +148,427 @@ impl CqlType {
             _ => false,
         }
     }
+
+    /// Whether the order of values is the order of their serialized bytes, taken unsigned.
+    pub fn is_byte_order_comparable(&self) -> bool {
+        matches!(
+            self,
+            CqlType::Ascii
+                | CqlType::Text
+                | CqlType::Blob
+                | CqlType::Inet
+                | CqlType::Date
+                | CqlType::Time
+                | CqlType::Duration
+                | CqlType::Custom(_)
+        )
+    }
+
+    /// The length in bytes that every non-empty value has, for the types whose values SSTables and vectors store
+    /// without a length. As in Cassandra this leaves out tinyint, smallint, date, time and counter, whose
+    /// lengths never change either.
+    pub fn value_length_if_fixed(&self) -> Option<usize> {
+        match self {
+            CqlType::Empty => Some(0),
+            CqlType::Boolean => Some(1),
+            CqlType::Int | CqlType::Float => Some(4),
+            CqlType::Bigint | CqlType::Double | CqlType::Timestamp => Some(8),
+            CqlType::Uuid | CqlType::Timeuuid => Some(16),
+            CqlType::Vector { element, dimension } => {
+                element.value_length_if_fixed()?.checked_mul(*dimension as usize)
+            }
+            _ => None,
+        }
+    }
+
+    /// Whether a value of zero bytes is valid.
+    pub fn allows_empty(&self) -> bool {
+        !matches!(
+            self,
+            CqlType::Tinyint
+                | CqlType::Smallint
+                | CqlType::Date
+                | CqlType::Time
+                | CqlType::Duration
+                | CqlType::Empty
+                | CqlType::Vector { .. }
+                | CqlType::List { .. }
+                | CqlType::Set { .. }
+                | CqlType::Map { .. }
+                | CqlType::Custom(_)
+        )
+    }
+
+    /// Whether a value of zero bytes says nothing, so that functions and arithmetic take it for null.
+    pub fn is_empty_value_meaningless(&self) -> bool {
+        matches!(
+            self,
+            CqlType::Boolean
+                | CqlType::Bigint
+                | CqlType::Counter
+                | CqlType::Decimal
+                | CqlType::Double
+                | CqlType::Float
+                | CqlType::Inet
+                | CqlType::Int
+                | CqlType::Timestamp
+                | CqlType::Timeuuid
+                | CqlType::Uuid
+                | CqlType::Varint
+                | CqlType::Date
+                | CqlType::Time
+        )
+    }
+
+    /// The direct parts: elements, key and value, components or field types.
+    pub fn sub_types(&self) -> impl Iterator<Item = &CqlType> {
+        let (pair, slice, fields): ([Option<&CqlType>; 2], &[CqlType], &[(Arc<str>, CqlType)]) = match self {
+            CqlType::List { element, .. }
+            | CqlType::Set { element, .. }
+            | CqlType::Vector { element, .. } => ([Some(&**element), None], &[], &[]),
+            CqlType::Map { key, value, .. } => ([Some(&**key), Some(&**value)], &[], &[]),
+            CqlType::Tuple(components) => ([None, None], components, &[]),
+            CqlType::UserDefined { definition, .. } => ([None, None], &[], &definition.fields),
+            _ => ([None, None], &[], &[]),
+        };
+        pair.into_iter()
+            .flatten()
+            .chain(slice)
+            .chain(fields.iter().map(|(_, field)| field))
+    }
+
+    /// The same type stored as one cell. Everything inside a frozen collection is frozen too; a UDT's fields stay
+    /// as they were declared.
+    #[must_use]
+    pub fn freeze(&self) -> CqlType {
+        match self {
+            CqlType::List {
+                element,
+                frozen: false,
+            } => CqlType::list(element.freeze(), true),
+            CqlType::Set {
+                element,
+                frozen: false,
+            } => CqlType::set(element.freeze(), true),
+            CqlType::Map {
+                key,
+                value,
+                frozen: false,
+            } => CqlType::map(key.freeze(), value.freeze(), true),
+            CqlType::UserDefined {
+                definition,
+                frozen: false,
+            } => CqlType::user_defined(Arc::clone(definition), true),
+            other => other.clone(),
+        }
+    }
+
+    /// The same type with its multi-cell parts frozen but its own cell layout kept: what a non-frozen column gets.
+    #[must_use]
+    pub fn freeze_nested(&self) -> CqlType {
+        match self {
+            CqlType::List {
+                element,
+                frozen: false,
+            } => CqlType::list(element.freeze_whole(), false),
+            CqlType::Set {
+                element,
+                frozen: false,
+            } => CqlType::set(element.freeze_whole(), false),
+            CqlType::Map {
+                key,
+                value,
+                frozen: false,
+            } => CqlType::map(key.freeze_whole(), value.freeze_whole(), false),
+            CqlType::UserDefined {
+                definition,
+                frozen: false,
+            } => {
+                let fields = definition.fields.iter();
+                let definition = UserType {
+                    keyspace: Arc::clone(&definition.keyspace),
+                    name: Arc::clone(&definition.name),
+                    fields: fields
+                        .map(|(name, field)| (Arc::clone(name), field.freeze()))
+                        .collect(),
+                };
+                CqlType::user_defined(Arc::new(definition), false)
+            }
+            other => other.clone(),
+        }
+    }
+
+    fn freeze_whole(&self) -> CqlType {
+        if self.is_multi_cell() {
+            self.freeze()
+        } else {
+            self.freeze_nested()
+        }
+    }
+
+    /// Whether the UDT `name` is this type or is used anywhere in it. Types of one schema share a keyspace.
+    pub fn references_user_type(&self, name: &str) -> bool {
+        if let CqlType::UserDefined { definition, .. } = self
+            && &*definition.name == name
+        {
+            return true;
+        }
+        self.sub_types().any(|part| part.references_user_type(name))
+    }
+
+    /// Whether `duration` is part of the type; durations have no order, so such a type cannot be a key.
+    pub fn references_duration(&self) -> bool {
+        matches!(self, CqlType::Duration) || self.sub_types().any(CqlType::references_duration)
+    }
+
+    pub fn references_counter(&self) -> bool {
+        self.is_counter() || self.sub_types().any(CqlType::references_counter)
+    }
+
+    /// The type after `ALTER TYPE`: every use of the UDT of that name becomes `updated`, each use keeping its own
+    /// frozen flag.
+    #[must_use]
+    pub fn with_updated_user_type(&self, updated: &Arc<UserType>) -> CqlType {
+        if !self.references_user_type(&updated.name) {
+            return self.clone();
+        }
+        match self {
+            CqlType::List { element, frozen } => {
+                CqlType::list(element.with_updated_user_type(updated), *frozen)
+            }
+            CqlType::Set { element, frozen } => {
+                CqlType::set(element.with_updated_user_type(updated), *frozen)
+            }
+            CqlType::Map { key, value, frozen } => CqlType::map(
+                key.with_updated_user_type(updated),
+                value.with_updated_user_type(updated),
+                *frozen,
+            ),
+            CqlType::Tuple(components) => CqlType::tuple(
+                components
+                    .iter()
+                    .map(|component| component.with_updated_user_type(updated)),
+            ),
+            CqlType::Vector { element, dimension } => {
+                CqlType::vector(element.with_updated_user_type(updated), *dimension)
+            }
+            CqlType::UserDefined { definition, frozen } if definition.name == updated.name => {
+                CqlType::user_defined(Arc::clone(updated), *frozen)
+            }
+            CqlType::UserDefined { definition, frozen } => {
+                CqlType::user_defined(Arc::new(definition.with_updated_user_type(updated)), *frozen)
+            }
+            other => other.clone(),
+        }
+    }
+
+    /// The type with every UDT replaced by the tuple of its fields: what a dropped column keeps, since the UDT may
+    /// be dropped after it.
+    #[must_use]
+    pub fn expand_user_types(&self) -> CqlType {
+        match self {
+            CqlType::List { element, frozen } => CqlType::list(element.expand_user_types(), *frozen),
+            CqlType::Set { element, frozen } => CqlType::set(element.expand_user_types(), *frozen),
+            CqlType::Map { key, value, frozen } => {
+                CqlType::map(key.expand_user_types(), value.expand_user_types(), *frozen)
+            }
+            CqlType::Vector { element, dimension } => {
+                CqlType::vector(element.expand_user_types(), *dimension)
+            }
+            CqlType::Tuple(_) | CqlType::UserDefined { .. } => {
+                CqlType::tuple(self.sub_types().map(CqlType::expand_user_types))
+            }
+            other => other.clone(),
+        }
+    }
+
+    /// Whether values written as `previous` may be read as this type and keep their order: the rule for clustering
+    /// columns and for what is inside sorted collections.
+    pub fn is_compatible_with(&self, previous: &CqlType) -> bool {
+        match (self, previous) {
+            (CqlType::Blob, CqlType::Ascii | CqlType::Text) | (CqlType::Text, CqlType::Ascii) => true,
+            (tuple, _) if tuple.tuple_components().is_some() => match previous.tuple_components() {
+                Some(old) => components_compatible(tuple, previous, old, CqlType::is_compatible_with),
+                None => false,
+            },
+            (
+                CqlType::List {
+                    element,
+                    frozen: true,
+                },
+                CqlType::List {
+                    element: old,
+                    frozen: true,
+                },
+            )
+            | (
+                CqlType::Set {
+                    element,
+                    frozen: true,
+                },
+                CqlType::Set {
+                    element: old,
+                    frozen: true,
+                },
+            ) => element.is_compatible_with(old),
+            (
+                CqlType::Map {
+                    key,
+                    value,
+                    frozen: true,
+                },
+                CqlType::Map {
+                    key: old_key,
+                    value: old_value,
+                    frozen: true,
+                },
+            ) => key.is_compatible_with(old_key) && value.is_compatible_with(old_value),
+            (
+                CqlType::List {
+                    element,
+                    frozen: false,
+                },
+                CqlType::List {
+                    element: old,
+                    frozen: false,
+                },
+            ) => element.is_serialization_compatible_with(old),
+            (
+                CqlType::Set {
+                    element,
+                    frozen: false,
+                },
+                CqlType::Set {
+                    element: old,
+                    frozen: false,
+                },
+            ) => element.is_compatible_with(old),
+            (
+                CqlType::Map {
+                    key,
+                    value,
+                    frozen: false,
+                },
+                CqlType::Map {
+                    key: old_key,
+                    value: old_value,
+                    frozen: false,
+                },
+            ) => key.is_compatible_with(old_key) && value.is_serialization_compatible_with(old_value),
+            _ => self == previous,
+        }
+    }
+
+    /// Whether values written as `previous` may be read as this type, whatever their order.
+    pub fn is_value_compatible_with(&self, previous: &CqlType) -> bool {
+        match (self, previous) {
+            (CqlType::Blob, _)
+            | (CqlType::Bigint, CqlType::Timestamp)
+            | (CqlType::Timestamp | CqlType::Time, CqlType::Bigint)
+            | (CqlType::Date, CqlType::Int)
+            | (CqlType::Uuid, CqlType::Timeuuid)
+            | (CqlType::Varint, CqlType::Int | CqlType::Bigint | CqlType::Timestamp) => true,
+            (CqlType::UserDefined { .. }, CqlType::UserDefined { .. }) => {
+                self.is_udt_value_compatible_with(previous)
+            }
+            (CqlType::UserDefined { .. }, _) => false,
+            (CqlType::Tuple(_), _) => match previous.tuple_components() {
+                Some(old) => components_compatible(self, previous, old, CqlType::is_value_compatible_with),
+                None => false,
+            },
+            (
+                CqlType::List {
+                    element,
+                    frozen: true,
+                },
+                CqlType::List {
+                    element: old,
+                    frozen: true,
+                },
+            ) => element.is_value_compatible_with(old),
+            (
+                CqlType::Map {
+                    key,
+                    value,
+                    frozen: true,
+                },
+                CqlType::Map {
+                    key: old_key,
+                    value: old_value,
+                    frozen: true,
+                },
+            ) => key.is_compatible_with(old_key) && value.is_value_compatible_with(old_value),
+            _ => self.is_compatible_with(previous),
+        }
+    }
+
+    /// Whether an SSTable written with `previous` can be read with this type.
+    pub fn is_serialization_compatible_with(&self, previous: &CqlType) -> bool {
+        self.is_value_compatible_with(previous)
+            && self.value_length_if_fixed() == previous.value_length_if_fixed()
+            && self.is_multi_cell() == previous.is_multi_cell()
+    }
+
+    fn is_udt_value_compatible_with(&self, previous: &CqlType) -> bool {
+        let (
+            CqlType::UserDefined { definition, frozen },
+            CqlType::UserDefined {
+                definition: old,
+                frozen: old_frozen,
+            },
+        ) = (self, previous)
+        else {
+            return false;
+        };
+        frozen == old_frozen
+            && definition.keyspace == old.keyspace
+            && definition.fields.len() >= old.fields.len()
+            && definition
+                .fields
+                .iter()
+                .zip(&old.fields)
+                .all(|((_, new), (_, old))| new.is_compatible_with(old))
+    }
+
+    /// How many components a tuple or UDT has. In Cassandra a UDT is a tuple with names.
+    fn tuple_components(&self) -> Option<usize> {
+        match self {
+            CqlType::Tuple(components) => Some(components.len()),
+            CqlType::UserDefined { definition, .. } => Some(definition.fields.len()),
+            _ => None,
+        }
+    }
+}
+
+impl UserType {
+    pub fn field_position(&self, name: &str) -> Option<usize> {
+        self.fields.iter().position(|(field, _)| &**field == name)
+    }
+
+    #[must_use]
+    pub fn with_updated_user_type(&self, updated: &Arc<UserType>) -> UserType {
+        let fields = self.fields.iter();
+        UserType {
+            keyspace: Arc::clone(&self.keyspace),
+            name: Arc::clone(&self.name),
+            fields: fields
+                .map(|(name, field)| (Arc::clone(name), field.with_updated_user_type(updated)))
+                .collect(),
+        }
+    }
+}
+
+/// A tuple may gain components at its end, never lose any.
+fn components_compatible(
+    new: &CqlType,
+    previous: &CqlType,
+    previous_count: usize,
+    compatible: fn(&CqlType, &CqlType) -> bool,
+) -> bool {
+    new.tuple_components()
+        .is_some_and(|count| count >= previous_count)
+        && new
+            .sub_types()
+            .zip(previous.sub_types())
+            .all(|(new, old)| compatible(new, old))
 }
