@@ -12,7 +12,7 @@ use crate::wire::{
 };
 
 /// An error's code and the fields that travel behind its message.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Debug, PartialEq, Eq)]
 pub enum ErrorBody<'a> {
     ServerError,
     ProtocolError,
@@ -43,19 +43,19 @@ pub enum ErrorBody<'a> {
         consistency: Consistency,
         received: i32,
         block_for: i32,
-        failures: &'a [(IpAddr, FailureReason)],
+        failures: Vec<(IpAddr, FailureReason)>,
         data_present: bool,
     },
     FunctionFailure {
         keyspace: &'a str,
         function: &'a str,
-        argument_types: &'a [&'a str],
+        argument_types: Vec<&'a str>,
     },
     WriteFailure {
         consistency: Consistency,
         received: i32,
         block_for: i32,
-        failures: &'a [(IpAddr, FailureReason)],
+        failures: Vec<(IpAddr, FailureReason)>,
         write_type: WriteType,
     },
     CdcWriteFailure,
@@ -104,53 +104,61 @@ impl ErrorBody<'_> {
         }
     }
 
-    /// The nearest error that `version` knows, as Cassandra chooses it.
-    fn in_version(self, version: ProtocolVersion) -> Self {
-        match self {
+    /// The error that stands for this one in a version that does not know it, as Cassandra chooses it.
+    fn stand_in(&self, version: ProtocolVersion) -> Option<ErrorBody<'static>> {
+        let is_v3 = version < ProtocolVersion::V4;
+        match *self {
             Self::ReadFailure {
                 consistency,
                 received,
                 block_for,
                 data_present,
                 ..
-            } if version < ProtocolVersion::V4 => Self::ReadTimeout {
+            } if is_v3 => Some(ErrorBody::ReadTimeout {
                 consistency,
                 received,
                 block_for,
                 data_present,
-            },
+            }),
             Self::WriteFailure {
                 consistency,
                 received,
                 block_for,
                 write_type,
                 ..
-            } if version < ProtocolVersion::V4 => Self::WriteTimeout {
-                consistency,
-                received,
-                block_for,
-                write_type,
-                contentions: None,
-            },
-            Self::FunctionFailure { .. } | Self::CdcWriteFailure if version < ProtocolVersion::V4 => {
-                Self::Invalid
-            }
+            } if is_v3 => Some(write_timeout(consistency, received, block_for, write_type)),
+            Self::FunctionFailure { .. } | Self::CdcWriteFailure if is_v3 => Some(ErrorBody::Invalid),
             Self::CasWriteUnknown {
                 consistency,
                 received,
                 block_for,
-            } if version < ProtocolVersion::V5 => {
-                let write_type = WriteType::Cas;
-                Self::WriteTimeout {
-                    consistency,
-                    received,
-                    block_for,
-                    write_type,
-                    contentions: None,
-                }
             }
-            other => other,
+            | Self::WriteTimeout {
+                consistency,
+                received,
+                block_for,
+                contentions: Some(_),
+                ..
+            } if version < ProtocolVersion::V5 => {
+                Some(write_timeout(consistency, received, block_for, WriteType::Cas))
+            }
+            _ => None,
         }
+    }
+}
+
+fn write_timeout(
+    consistency: Consistency,
+    received: i32,
+    block_for: i32,
+    write_type: WriteType,
+) -> ErrorBody<'static> {
+    ErrorBody::WriteTimeout {
+        consistency,
+        received,
+        block_for,
+        write_type,
+        contentions: None,
     }
 }
 
@@ -158,47 +166,30 @@ impl ErrorBody<'_> {
 ///
 /// Where `version` does not know the error, its nearest relative is sent instead, with the words Cassandra uses.
 pub fn write_error(out: &mut Vec<u8>, version: ProtocolVersion, body: &ErrorBody<'_>, message: impl Display) {
-    let sent = body.in_version(version);
+    let stand_in = body.stand_in(version);
+    let sent = stand_in.as_ref().unwrap_or(body);
     put_int(out, sent.code().number().cast_signed());
-    match (body, sent) {
-        (
-            ErrorBody::ReadFailure { .. }
-            | ErrorBody::WriteFailure { .. }
-            | ErrorBody::CasWriteUnknown { .. },
-            ErrorBody::ReadTimeout { received, .. } | ErrorBody::WriteTimeout { received, .. },
-        ) => put_formatted(
-            out,
-            format_args!("Operation timed out - received only {received} responses."),
-        ),
-        (ErrorBody::FunctionFailure { .. } | ErrorBody::CdcWriteFailure, ErrorBody::Invalid) => {
-            put_formatted(out, format_args!("ERROR {}: {message}", body.code()));
-        }
-        (
-            ErrorBody::WriteTimeout {
-                received,
-                contentions: Some(_),
-                ..
-            },
-            _,
-        ) if version < ProtocolVersion::V5 => {
+    match &stand_in {
+        None => put_formatted(out, message),
+        Some(ErrorBody::ReadTimeout { received, .. } | ErrorBody::WriteTimeout { received, .. }) => {
             put_formatted(
                 out,
                 format_args!("Operation timed out - received only {received} responses."),
             );
         }
-        _ => put_formatted(out, message),
+        Some(_) => put_formatted(out, format_args!("ERROR {}: {message}", body.code())),
     }
-    write_fields(out, version, &sent);
+    put_fields(out, version, sent);
 }
 
-fn write_fields(out: &mut Vec<u8>, version: ProtocolVersion, body: &ErrorBody<'_>) {
-    match *body {
+fn put_fields(out: &mut Vec<u8>, version: ProtocolVersion, body: &ErrorBody<'_>) {
+    match body {
         ErrorBody::Unavailable {
             consistency,
             required,
             alive,
         } => {
-            put_counts(out, consistency, required, alive);
+            put_counts(out, *consistency, *required, *alive);
         }
         ErrorBody::WriteTimeout {
             consistency,
@@ -207,7 +198,7 @@ fn write_fields(out: &mut Vec<u8>, version: ProtocolVersion, body: &ErrorBody<'_
             write_type,
             contentions,
         } => {
-            put_counts(out, consistency, received, block_for);
+            put_counts(out, *consistency, *received, *block_for);
             put_string(out, write_type.name());
             if let Some(contentions) = contentions.filter(|_| version >= ProtocolVersion::V5) {
                 put_short(out, contentions);
@@ -219,8 +210,8 @@ fn write_fields(out: &mut Vec<u8>, version: ProtocolVersion, body: &ErrorBody<'_
             block_for,
             data_present,
         } => {
-            put_counts(out, consistency, received, block_for);
-            put_byte(out, u8::from(data_present));
+            put_counts(out, *consistency, *received, *block_for);
+            put_byte(out, u8::from(*data_present));
         }
         ErrorBody::ReadFailure {
             consistency,
@@ -229,9 +220,9 @@ fn write_fields(out: &mut Vec<u8>, version: ProtocolVersion, body: &ErrorBody<'_
             failures,
             data_present,
         } => {
-            put_counts(out, consistency, received, block_for);
+            put_counts(out, *consistency, *received, *block_for);
             put_failures(out, version, failures);
-            put_byte(out, u8::from(data_present));
+            put_byte(out, u8::from(*data_present));
         }
         ErrorBody::WriteFailure {
             consistency,
@@ -240,7 +231,7 @@ fn write_fields(out: &mut Vec<u8>, version: ProtocolVersion, body: &ErrorBody<'_
             failures,
             write_type,
         } => {
-            put_counts(out, consistency, received, block_for);
+            put_counts(out, *consistency, *received, *block_for);
             put_failures(out, version, failures);
             put_string(out, write_type.name());
         }
@@ -258,7 +249,7 @@ fn write_fields(out: &mut Vec<u8>, version: ProtocolVersion, body: &ErrorBody<'_
             received,
             block_for,
         } => {
-            put_counts(out, consistency, received, block_for);
+            put_counts(out, *consistency, *received, *block_for);
         }
         ErrorBody::AlreadyExists { keyspace, table } => {
             put_string(out, keyspace);

@@ -6,7 +6,7 @@ use crate::version::ProtocolVersion;
 use crate::wire::{put_inet, put_string, put_string_list};
 
 /// A server's word to connections that registered for it; travels on stream -1.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Event<'a> {
     TopologyChange {
         change: TopologyChange,
@@ -80,7 +80,7 @@ impl SchemaChangeKind {
 }
 
 /// What changed, inside its keyspace.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Debug, PartialEq, Eq)]
 pub enum SchemaTarget<'a> {
     Keyspace,
     /// Also materialized views and indexes, as changes of their table.
@@ -88,15 +88,15 @@ pub enum SchemaTarget<'a> {
     Type(&'a str),
     Function {
         name: &'a str,
-        argument_types: &'a [&'a str],
+        argument_types: Vec<&'a str>,
     },
     Aggregate {
         name: &'a str,
-        argument_types: &'a [&'a str],
+        argument_types: Vec<&'a str>,
     },
 }
 
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Debug, PartialEq, Eq)]
 pub struct SchemaChange<'a> {
     pub change: SchemaChangeKind,
     pub keyspace: &'a str,
@@ -129,7 +129,7 @@ pub(super) fn put_schema_change(out: &mut Vec<u8>, version: ProtocolVersion, cha
         put_string(out, target);
         put_string(out, change.keyspace);
     };
-    match change.target {
+    match &change.target {
         SchemaTarget::Keyspace => put_head(out, change.change, "KEYSPACE"),
         SchemaTarget::Table(name) => {
             put_head(out, change.change, "TABLE");

@@ -4,6 +4,7 @@ mod error;
 mod event;
 mod metadata;
 mod prelude;
+mod received;
 mod result;
 mod session;
 
@@ -13,6 +14,10 @@ pub use event::{
 };
 pub use metadata::{BindMetadata, ColumnSpec, MetadataFlags, ResultMetadata};
 pub use prelude::{Prelude, splice_prelude};
+pub use received::{
+    ReceivedColumn, ReceivedColumns, ReceivedError, ReceivedMarkers, ReceivedPrelude, ReceivedPrepared,
+    ReceivedResult, ReceivedRow, ReceivedRows, Response, StringList, Supported,
+};
 pub use result::{
     MetadataForm, ResultKind, RowsWriter, write_prepared, write_schema_change, write_set_keyspace, write_void,
 };
