@@ -1,1 +1,13 @@
-//! (room of the house: storage)
+//! One shard's storage: commit log, memtables, SSTables, compaction.
+//!
+//! Everything that holds rows speaks one packed form ([`row`]): a memtable stores it, an SSTable reader produces it,
+//! compaction merges it, and a query's sink reads its values in place. A write arrives as a packed
+//! [`update`] which the commit log stores verbatim and the memtable merges in.
+
+pub mod clustering;
+pub mod deletion;
+pub mod error;
+pub mod read;
+pub mod row;
+pub mod source;
+pub mod update;

@@ -1,0 +1,36 @@
+//! The packed row: one byte string per row, the same in memtables, SSTable readers, compaction and updates.
+//!
+//! | part | bytes |
+//! |---|---|
+//! | flags | 1: what follows |
+//! | liveness | timestamp i64; with `ROW_EXPIRES` also ttl u32, expiration u32 |
+//! | row deletion | timestamp i64, local time u32 |
+//! | entries | one per cell or collection deletion, ordered by column id, then deletion before cells, then path |
+//!
+//! | entry | bytes |
+//! |---|---|
+//! | column | 2 |
+//! | flags | 1 |
+//! | timestamp | 8, unless it is the row's liveness timestamp (`CELL_USES_ROW_TIMESTAMP`) |
+//! | ttl | 4, with `CELL_EXPIRES` |
+//! | local deletion time | 4, with `CELL_EXPIRES`, `CELL_IS_TOMBSTONE` or `IS_COMPLEX_DELETION` |
+//! | path | u32 length, bytes, with `CELL_HAS_PATH`: the map key, set element, list time-uuid or UDT field index (i16) |
+//! | value | u32 length, bytes, unless tombstone or complex deletion |
+//!
+//! Numbers are little-endian. The form never reaches a disk except inside the commit log.
+
+mod builder;
+mod view;
+
+pub use builder::RowBuilder;
+pub use view::{CellRef, Entries, Entry, Liveness, RowRef};
+
+const ROW_HAS_LIVENESS: u8 = 0x01;
+const ROW_EXPIRES: u8 = 0x02;
+const ROW_HAS_DELETION: u8 = 0x04;
+
+const CELL_USES_ROW_TIMESTAMP: u8 = 0x01;
+const CELL_EXPIRES: u8 = 0x02;
+const CELL_IS_TOMBSTONE: u8 = 0x04;
+const CELL_HAS_PATH: u8 = 0x08;
+const IS_COMPLEX_DELETION: u8 = 0x10;

@@ -1,0 +1,215 @@
+//! A write to one partition, packed: what a statement builds, the commit log stores and a memtable merges in.
+//!
+//! | part | bytes |
+//! |---|---|
+//! | table id | 16 |
+//! | partition key | u32 length, bytes |
+//! | partition deletion | timestamp i64, local time u32; [`DeletionTime::LIVE`] for none |
+//! | items | until the end |
+//!
+//! | item | bytes |
+//! |---|---|
+//! | static row | 1, then u32 length and a packed [`row`](crate::row) |
+//! | row | 2, then u32 length and clustering, u32 length and packed row |
+//! | range tombstone | 3, then start and end (u8 side, u32 length, prefix), timestamp i64, local time u32 |
+//!
+//! Numbers are little-endian. Items may come in any order; rows may repeat.
+
+use helenus_schema::TableId;
+use uuid::Uuid;
+
+use crate::clustering::Side;
+use crate::deletion::DeletionTime;
+use crate::row::{Liveness, RowBuilder, RowRef};
+
+const ITEM_STATIC_ROW: u8 = 1;
+const ITEM_ROW: u8 = 2;
+const ITEM_RANGE_TOMBSTONE: u8 = 3;
+
+/// Appends one packed update to a buffer.
+#[derive(Debug)]
+pub struct UpdateBuilder<'b> {
+    out: &'b mut Vec<u8>,
+}
+
+/// A packed update, borrowed.
+#[derive(Clone, Copy, Debug)]
+pub struct Update<'a> {
+    pub table: TableId,
+    pub partition_key: &'a [u8],
+    pub deletion: DeletionTime,
+    items: &'a [u8],
+    bytes: &'a [u8],
+}
+
+#[derive(Clone, Copy, Debug)]
+pub enum UpdateItem<'a> {
+    StaticRow(RowRef<'a>),
+    Row { clustering: &'a [u8], row: RowRef<'a> },
+    RangeTombstone { start: BoundRef<'a>, end: BoundRef<'a>, deletion: DeletionTime },
+}
+
+/// A [`ClusteringBound`](crate::clustering::ClusteringBound), borrowed.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct BoundRef<'a> {
+    pub prefix: &'a [u8],
+    pub side: Side,
+}
+
+/// The bytes of an update do not add up; only possible where they came from a damaged log.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
+#[error("packed update is malformed at byte {offset}")]
+pub struct UpdateDecodeError {
+    pub offset: usize,
+}
+
+impl<'b> UpdateBuilder<'b> {
+    pub fn new(out: &'b mut Vec<u8>, table: TableId, partition_key: &[u8], deletion: DeletionTime) -> Self {
+        out.extend_from_slice(table.0.as_bytes());
+        push_sized(out, partition_key);
+        push_deletion(out, deletion);
+        UpdateBuilder { out }
+    }
+
+    pub fn static_row(&mut self, liveness: Liveness, deletion: DeletionTime, fill: impl FnOnce(&mut RowBuilder<'_>)) {
+        self.out.push(ITEM_STATIC_ROW);
+        self.packed_row(liveness, deletion, fill);
+    }
+
+    pub fn row(
+        &mut self,
+        clustering: &[u8],
+        liveness: Liveness,
+        deletion: DeletionTime,
+        fill: impl FnOnce(&mut RowBuilder<'_>),
+    ) {
+        self.out.push(ITEM_ROW);
+        push_sized(self.out, clustering);
+        self.packed_row(liveness, deletion, fill);
+    }
+
+    pub fn range_tombstone(&mut self, start: BoundRef<'_>, end: BoundRef<'_>, deletion: DeletionTime) {
+        self.out.push(ITEM_RANGE_TOMBSTONE);
+        for bound in [start, end] {
+            self.out.push(bound.side as u8);
+            push_sized(self.out, bound.prefix);
+        }
+        push_deletion(self.out, deletion);
+    }
+
+    fn packed_row(&mut self, liveness: Liveness, deletion: DeletionTime, fill: impl FnOnce(&mut RowBuilder<'_>)) {
+        let length_at = self.out.len();
+        self.out.extend_from_slice(&[0; 4]);
+        fill(&mut RowBuilder::new(self.out, liveness, deletion));
+        let length = (self.out.len() - length_at - 4) as u32;
+        self.out[length_at..length_at + 4].copy_from_slice(&length.to_le_bytes());
+    }
+}
+
+impl<'a> Update<'a> {
+    /// Reads the head and checks that the items add up, so that [`Update::items`] cannot fail.
+    pub fn decode(bytes: &'a [u8]) -> Result<Update<'a>, UpdateDecodeError> {
+        let update = Self::decode_trusted(bytes).ok_or(UpdateDecodeError { offset: 0 })?;
+        let mut items = UpdateItems { rest: update.items };
+        while !items.rest.is_empty() {
+            let offset = bytes.len() - items.rest.len();
+            items.next().ok_or(UpdateDecodeError { offset })?;
+        }
+        Ok(update)
+    }
+
+    /// As [`Update::decode`], for bytes that a builder of this process wrote: items are not checked.
+    #[inline]
+    pub fn decode_trusted(bytes: &'a [u8]) -> Option<Update<'a>> {
+        let mut reader = Reader { rest: bytes };
+        let table = TableId(Uuid::from_bytes(*reader.array::<16>()?));
+        let partition_key = reader.sized()?;
+        let deletion = reader.deletion()?;
+        Some(Update { table, partition_key, deletion, items: reader.rest, bytes })
+    }
+
+    pub fn items(&self) -> UpdateItems<'a> {
+        UpdateItems { rest: self.items }
+    }
+
+    /// What the commit log stores.
+    pub fn as_bytes(&self) -> &'a [u8] {
+        self.bytes
+    }
+}
+
+/// The items of an update, in the order they were built.
+#[derive(Clone, Debug)]
+pub struct UpdateItems<'a> {
+    rest: &'a [u8],
+}
+
+impl<'a> Iterator for UpdateItems<'a> {
+    type Item = UpdateItem<'a>;
+
+    #[inline]
+    fn next(&mut self) -> Option<UpdateItem<'a>> {
+        let mut reader = Reader { rest: self.rest };
+        let item = match reader.u8()? {
+            ITEM_STATIC_ROW => UpdateItem::StaticRow(RowRef::new(reader.sized()?)),
+            ITEM_ROW => UpdateItem::Row { clustering: reader.sized()?, row: RowRef::new(reader.sized()?) },
+            ITEM_RANGE_TOMBSTONE => UpdateItem::RangeTombstone {
+                start: reader.bound()?,
+                end: reader.bound()?,
+                deletion: reader.deletion()?,
+            },
+            _ => return None,
+        };
+        self.rest = reader.rest;
+        Some(item)
+    }
+}
+
+fn push_sized(out: &mut Vec<u8>, bytes: &[u8]) {
+    out.extend_from_slice(&(bytes.len() as u32).to_le_bytes());
+    out.extend_from_slice(bytes);
+}
+
+fn push_deletion(out: &mut Vec<u8>, deletion: DeletionTime) {
+    out.extend_from_slice(&deletion.timestamp_us.to_le_bytes());
+    out.extend_from_slice(&deletion.local_s.to_le_bytes());
+}
+
+struct Reader<'a> {
+    rest: &'a [u8],
+}
+
+impl<'a> Reader<'a> {
+    #[inline]
+    fn array<const N: usize>(&mut self) -> Option<&'a [u8; N]> {
+        let (array, rest) = self.rest.split_first_chunk::<N>()?;
+        self.rest = rest;
+        Some(array)
+    }
+
+    fn u8(&mut self) -> Option<u8> {
+        self.array::<1>().map(|bytes| bytes[0])
+    }
+
+    fn sized(&mut self) -> Option<&'a [u8]> {
+        let length = u32::from_le_bytes(*self.array()?) as usize;
+        let (bytes, rest) = self.rest.split_at_checked(length)?;
+        self.rest = rest;
+        Some(bytes)
+    }
+
+    fn deletion(&mut self) -> Option<DeletionTime> {
+        let timestamp_us = i64::from_le_bytes(*self.array()?);
+        let local_s = u32::from_le_bytes(*self.array()?);
+        Some(DeletionTime { timestamp_us, local_s })
+    }
+
+    fn bound(&mut self) -> Option<BoundRef<'a>> {
+        let side = match self.u8()? {
+            0 => Side::Before,
+            1 => Side::After,
+            _ => return None,
+        };
+        Some(BoundRef { prefix: self.sized()?, side })
+    }
+}
