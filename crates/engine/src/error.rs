@@ -4,8 +4,11 @@
 //! thousand carry numbers only; nothing is formatted before the response is written.
 
 use std::fmt;
+use std::net::IpAddr;
 
 use helenus_cql::SyntaxError;
+use helenus_protocol::response::{ErrorBody, write_error};
+use helenus_protocol::{Consistency, ErrorCode, FailureReason, ProtocolVersion, WriteType};
 
 /// An error as the client sees it. Small, because every `Result` of the request path carries it; what is rare or
 /// large is boxed.
@@ -13,6 +16,9 @@ use helenus_cql::SyntaxError;
 #[non_exhaustive]
 pub enum CqlError {
     Syntax(Box<SyntaxError>),
+    /// A rule of the syntax that only execution checks, such as the names of properties.
+    SyntaxRule(Message),
+    BadCredentials(Message),
     /// The statement is CQL, but not for this schema or not with these values.
     Invalid(Message),
     Unauthorized(Message),
@@ -24,6 +30,38 @@ pub enum CqlError {
     FunctionFailure(Box<FunctionFailure>),
     Truncate(Message),
     Overloaded(Message),
+    Unavailable {
+        consistency: Consistency,
+        required: i32,
+        alive: i32,
+    },
+    ReadTimeout {
+        consistency: Consistency,
+        received: i32,
+        block_for: i32,
+        data_present: bool,
+    },
+    WriteTimeout {
+        consistency: Consistency,
+        received: i32,
+        block_for: i32,
+        write_type: WriteType,
+    },
+    /// A lightweight transaction that lost too many races.
+    CasWriteTimeout {
+        consistency: Consistency,
+        received: i32,
+        block_for: i32,
+        contentions: u16,
+    },
+    CasWriteUnknown {
+        consistency: Consistency,
+        received: i32,
+        block_for: i32,
+    },
+    CdcWriteFailure(Message),
+    ReadFailure(Box<ReplicaFailure<bool>>),
+    WriteFailure(Box<ReplicaFailure<WriteType>>),
     /// The client broke the protocol's rules in a way only the statement shows.
     Protocol(Message),
     /// Our own fault: storage failed, or a bug was caught.
@@ -51,6 +89,16 @@ pub struct FunctionFailure {
     pub detail: String,
 }
 
+/// A read or write that replicas answered with a failure; `detail` is whether data was present, or the kind of write.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct ReplicaFailure<Detail> {
+    pub consistency: Consistency,
+    pub received: i32,
+    pub block_for: i32,
+    pub failures: Vec<(IpAddr, FailureReason)>,
+    pub detail: Detail,
+}
+
 /// The text of an error. Fixed texts cost nothing; others are formatted where the names they mention are at hand.
 #[derive(Clone, PartialEq, Eq)]
 pub struct Message(MessageText);
@@ -69,6 +117,10 @@ impl CqlError {
     /// `CqlError::invalid(format_args!("Unknown property '{name}'"))`; likewise for the other kinds.
     pub fn invalid(text: fmt::Arguments<'_>) -> Self {
         CqlError::Invalid(Message::from(text))
+    }
+
+    pub fn syntax_rule(text: fmt::Arguments<'_>) -> Self {
+        CqlError::SyntaxRule(Message::from(text))
     }
 
     pub fn unauthorized(text: fmt::Arguments<'_>) -> Self {
@@ -94,13 +146,114 @@ impl CqlError {
     pub fn truncate(text: fmt::Arguments<'_>) -> Self {
         CqlError::Truncate(Message::from(text))
     }
+
+    /// Appends the body of an ERROR message.
+    pub fn write(&self, out: &mut Vec<u8>, version: ProtocolVersion) {
+        write_error(out, version, &self.body(), self);
+    }
+
+    pub fn code(&self) -> ErrorCode {
+        self.body().code()
+    }
+
+    /// The one place where errors of execution become errors of the protocol.
+    fn body(&self) -> ErrorBody<'_> {
+        match self {
+            CqlError::Syntax(_) | CqlError::SyntaxRule(_) => ErrorBody::SyntaxError,
+            CqlError::BadCredentials(_) => ErrorBody::BadCredentials,
+            CqlError::Invalid(_) => ErrorBody::Invalid,
+            CqlError::Unauthorized(_) => ErrorBody::Unauthorized,
+            CqlError::Config(_) => ErrorBody::ConfigError,
+            CqlError::AlreadyExists(existing) => ErrorBody::AlreadyExists {
+                keyspace: existing.keyspace(),
+                table: existing.table(),
+            },
+            CqlError::Unprepared(id) => ErrorBody::Unprepared { statement_id: &id.0 },
+            CqlError::FunctionFailure(failure) => failure.body(),
+            CqlError::Truncate(_) => ErrorBody::TruncateError,
+            CqlError::Overloaded(_) => ErrorBody::Overloaded,
+            &CqlError::Unavailable {
+                consistency,
+                required,
+                alive,
+            } => ErrorBody::Unavailable {
+                consistency,
+                required,
+                alive,
+            },
+            &CqlError::ReadTimeout {
+                consistency,
+                received,
+                block_for,
+                data_present,
+            } => ErrorBody::ReadTimeout {
+                consistency,
+                received,
+                block_for,
+                data_present,
+            },
+            &CqlError::WriteTimeout {
+                consistency,
+                received,
+                block_for,
+                write_type,
+            } => ErrorBody::WriteTimeout {
+                consistency,
+                received,
+                block_for,
+                write_type,
+                contentions: None,
+            },
+            &CqlError::CasWriteTimeout {
+                consistency,
+                received,
+                block_for,
+                contentions,
+            } => ErrorBody::WriteTimeout {
+                consistency,
+                received,
+                block_for,
+                write_type: WriteType::Cas,
+                contentions: Some(contentions),
+            },
+            &CqlError::CasWriteUnknown {
+                consistency,
+                received,
+                block_for,
+            } => ErrorBody::CasWriteUnknown {
+                consistency,
+                received,
+                block_for,
+            },
+            CqlError::CdcWriteFailure(_) => ErrorBody::CdcWriteFailure,
+            CqlError::ReadFailure(failure) => ErrorBody::ReadFailure {
+                consistency: failure.consistency,
+                received: failure.received,
+                block_for: failure.block_for,
+                failures: failure.failures.clone(),
+                data_present: failure.detail,
+            },
+            CqlError::WriteFailure(failure) => ErrorBody::WriteFailure {
+                consistency: failure.consistency,
+                received: failure.received,
+                block_for: failure.block_for,
+                failures: failure.failures.clone(),
+                write_type: failure.detail,
+            },
+            CqlError::Protocol(_) => ErrorBody::ProtocolError,
+            CqlError::Server(_) => ErrorBody::ServerError,
+        }
+    }
 }
 
 impl fmt::Display for CqlError {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
             CqlError::Syntax(error) => error.fmt(f),
-            CqlError::Invalid(message)
+            CqlError::SyntaxRule(message)
+            | CqlError::BadCredentials(message)
+            | CqlError::Invalid(message)
+            | CqlError::CdcWriteFailure(message)
             | CqlError::Unauthorized(message)
             | CqlError::Config(message)
             | CqlError::Overloaded(message)
@@ -115,6 +268,28 @@ impl fmt::Display for CqlError {
                  internal cache)"
             ),
             CqlError::FunctionFailure(failure) => failure.fmt(f),
+            CqlError::Unavailable { consistency, .. } => {
+                write!(f, "Cannot achieve consistency level {consistency}")
+            }
+            CqlError::ReadTimeout { received, .. } | CqlError::WriteTimeout { received, .. } => {
+                write!(f, "Operation timed out - received only {received} responses.")
+            }
+            CqlError::CasWriteTimeout {
+                received,
+                block_for,
+                contentions,
+                ..
+            } => write!(
+                f,
+                "CAS operation timed out: received {received} of {block_for} required responses after {contentions} \
+                 contention retries"
+            ),
+            CqlError::CasWriteUnknown { received, .. } => write!(
+                f,
+                "CAS operation result is unknown - proposal accepted by {received} but not a quorum."
+            ),
+            CqlError::ReadFailure(failure) => failure.fmt(f),
+            CqlError::WriteFailure(failure) => failure.fmt(f),
         }
     }
 }
@@ -160,6 +335,47 @@ impl fmt::Display for AlreadyExists {
                 )
             }
         }
+    }
+}
+
+impl FunctionFailure {
+    fn body(&self) -> ErrorBody<'_> {
+        ErrorBody::FunctionFailure {
+            keyspace: &self.keyspace,
+            function: &self.function,
+            argument_types: self.argument_types.iter().map(String::as_str).collect(),
+        }
+    }
+}
+
+impl<Detail> fmt::Display for ReplicaFailure<Detail> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let ReplicaFailure {
+            received, failures, ..
+        } = self;
+        write!(
+            f,
+            "Operation failed - received {received} responses and {} failures",
+            failures.len()
+        )?;
+        for (index, (address, reason)) in failures.iter().enumerate() {
+            let separator = if index == 0 { ": " } else { ", " };
+            write!(f, "{separator}{} from {address}", reason_name(*reason))?;
+        }
+        Ok(())
+    }
+}
+
+fn reason_name(reason: FailureReason) -> &'static str {
+    match reason {
+        FailureReason::Unknown => "UNKNOWN",
+        FailureReason::ReadTooManyTombstones => "READ_TOO_MANY_TOMBSTONES",
+        FailureReason::Timeout => "TIMEOUT",
+        FailureReason::IncompatibleSchema => "INCOMPATIBLE_SCHEMA",
+        FailureReason::ReadSize => "READ_SIZE",
+        FailureReason::NodeDown => "NODE_DOWN",
+        FailureReason::IndexNotAvailable => "INDEX_NOT_AVAILABLE",
+        FailureReason::ReadTooManyIndexes => "READ_TOO_MANY_INDEXES",
     }
 }
 
@@ -220,6 +436,17 @@ mod tests {
     use super::*;
 
     #[test]
+    fn an_error_is_written_with_its_code_and_message() {
+        let mut out = Vec::new();
+        CqlError::invalid(format_args!("no {}", 7)).write(&mut out, ProtocolVersion::V5);
+        assert_eq!(out, b"\0\0\x22\0\0\x04no 7");
+        assert_eq!(
+            CqlError::Unprepared(PreparedId([0; 16])).code(),
+            ErrorCode::Unprepared
+        );
+    }
+
+    #[test]
     fn messages_are_cassandras() {
         let table = AlreadyExists::Table {
             keyspace: "ks".to_owned(),
@@ -253,6 +480,16 @@ mod tests {
         for (error, message) in cases {
             assert_eq!(error.to_string(), message);
         }
+        let timeout = CqlError::ReadTimeout {
+            consistency: Consistency::Quorum,
+            received: 1,
+            block_for: 2,
+            data_present: false,
+        };
+        assert_eq!(
+            timeout.to_string(),
+            "Operation timed out - received only 1 responses."
+        );
         let id = PreparedId(std::array::from_fn(|index| 0xf0 + index as u8));
         assert!(
             CqlError::Unprepared(id)
