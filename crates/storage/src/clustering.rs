@@ -42,24 +42,37 @@ pub struct ClusteringComparator {
 impl ClusteringBound {
     /// Before every row of the partition.
     pub fn bottom() -> Self {
-        ClusteringBound { prefix: Box::default(), side: Side::Before }
+        ClusteringBound {
+            prefix: Box::default(),
+            side: Side::Before,
+        }
     }
 
     /// After every row of the partition.
     pub fn top() -> Self {
-        ClusteringBound { prefix: Box::default(), side: Side::After }
+        ClusteringBound {
+            prefix: Box::default(),
+            side: Side::After,
+        }
     }
 }
 
 impl Slice {
     pub fn all() -> Self {
-        Slice { start: ClusteringBound::bottom(), end: ClusteringBound::top() }
+        Slice {
+            start: ClusteringBound::bottom(),
+            end: ClusteringBound::top(),
+        }
     }
 }
 
 impl ClusteringComparator {
     pub fn of(table: &TableMetadata) -> Self {
-        let components = table.clustering().iter().map(|column| (column.cql_type.clone(), column.order)).collect();
+        let components = table
+            .clustering()
+            .iter()
+            .map(|column| (column.cql_type.clone(), column.order))
+            .collect();
         ClusteringComparator { components }
     }
 
@@ -72,7 +85,9 @@ impl ClusteringComparator {
         let mut left_components = Components::new(left);
         let mut right_components = Components::new(right);
         for (cql_type, order) in &self.components {
-            let (Some(left), Some(right)) = (left_components.next(), right_components.next()) else { break };
+            let (Some(left), Some(right)) = (left_components.next(), right_components.next()) else {
+                break;
+            };
             let ordering = match order {
                 ClusteringOrder::Ascending => cql_type.compare(left, right),
                 ClusteringOrder::Descending => cql_type.compare(right, left),

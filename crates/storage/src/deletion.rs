@@ -18,7 +18,10 @@ pub const NO_TIMESTAMP: i64 = i64::MIN;
 
 impl DeletionTime {
     /// Deletes nothing.
-    pub const LIVE: DeletionTime = DeletionTime { timestamp_us: NO_TIMESTAMP, local_s: NEVER_S };
+    pub const LIVE: DeletionTime = DeletionTime {
+        timestamp_us: NO_TIMESTAMP,
+        local_s: NEVER_S,
+    };
 
     pub fn is_live(self) -> bool {
         self == Self::LIVE

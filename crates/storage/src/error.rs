@@ -11,5 +11,10 @@ pub enum ReadError {
     Io { file: PathBuf, source: io::Error },
     /// The file does not say what its checksums or its format require; it is never served.
     #[error("{} is corrupt at byte {offset}: wanted {wanted}, found {found}", file.display())]
-    Corrupt { file: PathBuf, offset: u64, wanted: &'static str, found: String },
+    Corrupt {
+        file: PathBuf,
+        offset: u64,
+        wanted: &'static str,
+        found: String,
+    },
 }

@@ -24,9 +24,15 @@ pub struct ReadCommand<'a> {
 
 #[derive(Clone, Copy, Debug)]
 pub enum PartitionRange<'a> {
-    One { token: Token, key: &'a [u8] },
+    One {
+        token: Token,
+        key: &'a [u8],
+    },
     /// In token order, keys of equal token in byte order; always forward.
-    Many { start: PartitionBound<'a>, end: PartitionBound<'a> },
+    Many {
+        start: PartitionBound<'a>,
+        end: PartitionBound<'a>,
+    },
 }
 
 /// A place between partitions: before or after every partition of a token, or before or after one key.

@@ -10,9 +10,15 @@ use crate::update::BoundRef;
 /// A row or a change of the range deletion in force, as it lies in the stream; nothing is resolved yet.
 #[derive(Clone, Copy, Debug)]
 pub enum Unfiltered<'a> {
-    Row { clustering: &'a [u8], row: RowRef<'a> },
+    Row {
+        clustering: &'a [u8],
+        row: RowRef<'a>,
+    },
     /// From this bound on, in the direction of the stream, `deletion` is in force; [`DeletionTime::LIVE`] ends one.
-    Marker { bound: BoundRef<'a>, deletion: DeletionTime },
+    Marker {
+        bound: BoundRef<'a>,
+        deletion: DeletionTime,
+    },
 }
 
 /// One source's content of one partition, within the slices and in the direction it was opened with.

@@ -45,8 +45,15 @@ pub struct Update<'a> {
 #[derive(Clone, Copy, Debug)]
 pub enum UpdateItem<'a> {
     StaticRow(RowRef<'a>),
-    Row { clustering: &'a [u8], row: RowRef<'a> },
-    RangeTombstone { start: BoundRef<'a>, end: BoundRef<'a>, deletion: DeletionTime },
+    Row {
+        clustering: &'a [u8],
+        row: RowRef<'a>,
+    },
+    RangeTombstone {
+        start: BoundRef<'a>,
+        end: BoundRef<'a>,
+        deletion: DeletionTime,
+    },
 }
 
 /// A [`ClusteringBound`](crate::clustering::ClusteringBound), borrowed.
@@ -71,7 +78,12 @@ impl<'b> UpdateBuilder<'b> {
         UpdateBuilder { out }
     }
 
-    pub fn static_row(&mut self, liveness: Liveness, deletion: DeletionTime, fill: impl FnOnce(&mut RowBuilder<'_>)) {
+    pub fn static_row(
+        &mut self,
+        liveness: Liveness,
+        deletion: DeletionTime,
+        fill: impl FnOnce(&mut RowBuilder<'_>),
+    ) {
         self.out.push(ITEM_STATIC_ROW);
         self.packed_row(liveness, deletion, fill);
     }
@@ -97,7 +109,12 @@ impl<'b> UpdateBuilder<'b> {
         push_deletion(self.out, deletion);
     }
 
-    fn packed_row(&mut self, liveness: Liveness, deletion: DeletionTime, fill: impl FnOnce(&mut RowBuilder<'_>)) {
+    fn packed_row(
+        &mut self,
+        liveness: Liveness,
+        deletion: DeletionTime,
+        fill: impl FnOnce(&mut RowBuilder<'_>),
+    ) {
         let length_at = self.out.len();
         self.out.extend_from_slice(&[0; 4]);
         fill(&mut RowBuilder::new(self.out, liveness, deletion));
@@ -125,7 +142,13 @@ impl<'a> Update<'a> {
         let table = TableId(Uuid::from_bytes(*reader.array::<16>()?));
         let partition_key = reader.sized()?;
         let deletion = reader.deletion()?;
-        Some(Update { table, partition_key, deletion, items: reader.rest, bytes })
+        Some(Update {
+            table,
+            partition_key,
+            deletion,
+            items: reader.rest,
+            bytes,
+        })
     }
 
     pub fn items(&self) -> UpdateItems<'a> {
@@ -152,7 +175,10 @@ impl<'a> Iterator for UpdateItems<'a> {
         let mut reader = Reader { rest: self.rest };
         let item = match reader.u8()? {
             ITEM_STATIC_ROW => UpdateItem::StaticRow(RowRef::new(reader.sized()?)),
-            ITEM_ROW => UpdateItem::Row { clustering: reader.sized()?, row: RowRef::new(reader.sized()?) },
+            ITEM_ROW => UpdateItem::Row {
+                clustering: reader.sized()?,
+                row: RowRef::new(reader.sized()?),
+            },
             ITEM_RANGE_TOMBSTONE => UpdateItem::RangeTombstone {
                 start: reader.bound()?,
                 end: reader.bound()?,
@@ -201,7 +227,10 @@ impl<'a> Reader<'a> {
     fn deletion(&mut self) -> Option<DeletionTime> {
         let timestamp_us = i64::from_le_bytes(*self.array()?);
         let local_s = u32::from_le_bytes(*self.array()?);
-        Some(DeletionTime { timestamp_us, local_s })
+        Some(DeletionTime {
+            timestamp_us,
+            local_s,
+        })
     }
 
     fn bound(&mut self) -> Option<BoundRef<'a>> {
@@ -210,6 +239,9 @@ impl<'a> Reader<'a> {
             1 => Side::After,
             _ => return None,
         };
-        Some(BoundRef { prefix: self.sized()?, side })
+        Some(BoundRef {
+            prefix: self.sized()?,
+            side,
+        })
     }
 }
