@@ -38,14 +38,18 @@ pub trait PartitionCursor {
     fn current(&self) -> Unfiltered<'_>;
 }
 
-/// The partitions of one source in token order.
+/// The partitions of one source in token order, keys of equal token in byte order.
+///
+/// A merge looks at the position of every source first and then opens only those that stand on the next partition,
+/// so moving must not read a partition's rows.
 pub trait PartitionScanner {
-    /// Moves to the next partition and opens it whole (or within the slices given at the start); `None` at the end.
-    fn next_partition(&mut self) -> Result<Option<ScannedPartition<'_>>, ReadError>;
-}
+    /// Moves to the next partition; false at the end.
+    fn advance(&mut self) -> Result<bool, ReadError>;
 
-pub struct ScannedPartition<'a> {
-    pub token: Token,
-    pub key: &'a [u8],
-    pub cursor: Box<dyn PartitionCursor + 'a>,
+    /// Where the last `advance` moved to; only called after it returned true.
+    fn position(&self) -> (Token, &[u8]);
+
+    /// Opens the partition of `position`, within the slices and direction given at the start. At most once for each
+    /// partition; what the cursor did not read is skipped by the next `advance`.
+    fn open(&mut self) -> Result<Box<dyn PartitionCursor + '_>, ReadError>;
 }

@@ -3,8 +3,8 @@
 use helenus_schema::ColumnId;
 
 use super::{
-    CELL_EXPIRES, CELL_HAS_PATH, CELL_IS_TOMBSTONE, CELL_USES_ROW_TIMESTAMP, CellRef, Entry,
-    IS_COMPLEX_DELETION, Liveness, ROW_EXPIRES, ROW_HAS_DELETION, ROW_HAS_LIVENESS,
+    CELL_EXPIRES, CELL_HAS_PATH, CELL_IS_TOMBSTONE, CELL_USES_ROW_TIMESTAMP, CellRef, Entry, IS_COMPLEX_DELETION,
+    Liveness, ROW_EXPIRES, ROW_HAS_DELETION, ROW_HAS_LIVENESS, ROW_HAS_MORTAL_ENTRIES,
 };
 use crate::deletion::DeletionTime;
 
@@ -13,6 +13,8 @@ use crate::deletion::DeletionTime;
 #[derive(Debug)]
 pub struct RowBuilder<'b> {
     out: &'b mut Vec<u8>,
+    /// Where in `out` the row's flags are.
+    flags_at: usize,
     row_timestamp_us: i64,
 }
 
@@ -23,6 +25,7 @@ impl<'b> RowBuilder<'b> {
         let flags = if has_liveness { ROW_HAS_LIVENESS } else { 0 }
             | if expires { ROW_EXPIRES } else { 0 }
             | if deletion.is_live() { 0 } else { ROW_HAS_DELETION };
+        let flags_at = out.len();
         out.push(flags);
         if has_liveness {
             out.extend_from_slice(&liveness.timestamp_us.to_le_bytes());
@@ -35,10 +38,7 @@ impl<'b> RowBuilder<'b> {
             out.extend_from_slice(&deletion.timestamp_us.to_le_bytes());
             out.extend_from_slice(&deletion.local_s.to_le_bytes());
         }
-        RowBuilder {
-            out,
-            row_timestamp_us: liveness.timestamp_us,
-        }
+        RowBuilder { out, flags_at, row_timestamp_us: liveness.timestamp_us }
     }
 
     pub fn push(&mut self, entry: Entry<'_>) {
@@ -49,6 +49,7 @@ impl<'b> RowBuilder<'b> {
     }
 
     pub fn complex_deletion(&mut self, column: ColumnId, deletion: DeletionTime) {
+        self.out[self.flags_at] |= ROW_HAS_MORTAL_ENTRIES;
         self.out.extend_from_slice(&column.0.to_le_bytes());
         self.out.push(IS_COMPLEX_DELETION);
         self.out.extend_from_slice(&deletion.timestamp_us.to_le_bytes());
@@ -59,13 +60,13 @@ impl<'b> RowBuilder<'b> {
     pub fn cell(&mut self, cell: CellRef<'_>) {
         let is_tombstone = cell.is_tombstone();
         let uses_row_timestamp = cell.timestamp_us == self.row_timestamp_us;
-        let flags = if uses_row_timestamp {
-            CELL_USES_ROW_TIMESTAMP
-        } else {
-            0
-        } | if cell.ttl_s != 0 { CELL_EXPIRES } else { 0 }
+        let flags = if uses_row_timestamp { CELL_USES_ROW_TIMESTAMP } else { 0 }
+            | if cell.ttl_s != 0 { CELL_EXPIRES } else { 0 }
             | if is_tombstone { CELL_IS_TOMBSTONE } else { 0 }
             | if cell.path.is_some() { CELL_HAS_PATH } else { 0 };
+        if cell.ttl_s != 0 || is_tombstone {
+            self.out[self.flags_at] |= ROW_HAS_MORTAL_ENTRIES;
+        }
         self.out.extend_from_slice(&cell.column.0.to_le_bytes());
         self.out.push(flags);
         if !uses_row_timestamp {

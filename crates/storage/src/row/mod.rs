@@ -22,12 +22,23 @@
 mod builder;
 mod view;
 
+mod shape;
+
+pub mod counter;
+pub mod live;
+pub mod merge;
+pub mod purge;
+
 pub use builder::RowBuilder;
+pub use shape::RowShape;
 pub use view::{CellRef, Entries, Entry, Liveness, RowRef};
 
 const ROW_HAS_LIVENESS: u8 = 0x01;
 const ROW_EXPIRES: u8 = 0x02;
 const ROW_HAS_DELETION: u8 = 0x04;
+/// At least one entry expires or is a deletion. A row without any of the last three flags is live as it stands, at
+/// any time: a read hands it through unseen.
+const ROW_HAS_MORTAL_ENTRIES: u8 = 0x08;
 
 const CELL_USES_ROW_TIMESTAMP: u8 = 0x01;
 const CELL_EXPIRES: u8 = 0x02;

@@ -1,0 +1,74 @@
+//! What of a row a compaction keeps.
+
+use super::{CellRef, Entry, Liveness, RowBuilder, RowRef, RowShape};
+use crate::deletion::DeletionTime;
+
+/// When a deletion has done its work: gc_grace has passed and nothing that it hides can be in other files.
+#[derive(Clone, Copy, Debug)]
+pub struct Purge {
+    /// Seconds since the Unix epoch.
+    pub now_s: u32,
+    /// `now_s` less gc_grace: deletions made before it may go.
+    pub gc_before_s: u32,
+    /// Sources outside of the compaction hold nothing of the partition older than this.
+    pub max_purgeable_timestamp_us: i64,
+}
+
+impl Purge {
+    pub fn allows(&self, timestamp_us: i64, local_deletion_s: u32) -> bool {
+        local_deletion_s < self.gc_before_s && timestamp_us < self.max_purgeable_timestamp_us
+    }
+
+    pub fn allows_deletion(&self, deletion: DeletionTime) -> bool {
+        self.allows(deletion.timestamp_us, deletion.local_s)
+    }
+}
+
+/// The part of a merged row that must stay, `None` if nothing must. An expired cell turns into a tombstone, made when
+/// the cell was written so that both together last no longer than gc_grace.
+pub fn purge_row<'a>(
+    shape: &RowShape,
+    row: RowRef<'a>,
+    purge: &Purge,
+    scratch: &'a mut Vec<u8>,
+) -> Option<RowRef<'a>> {
+    if row.is_immortal() && !shape.has_dropped_columns() {
+        return (!row.is_empty()).then_some(row);
+    }
+    let (mut liveness, mut deletion, entries) = row.open();
+    if !liveness.is_live(purge.now_s) && purge.allows(liveness.timestamp_us, liveness.expires_at_s) {
+        liveness = Liveness::NONE;
+    }
+    if purge.allows_deletion(deletion) {
+        deletion = DeletionTime::LIVE;
+    }
+    scratch.clear();
+    let mut builder = RowBuilder::new(scratch, liveness, deletion);
+    let mut is_empty = liveness.is_none() && deletion.is_live();
+    for entry in entries.filter(|entry| !shape.is_dropped(entry.column())) {
+        let kept = match entry {
+            Entry::ComplexDeletion { deletion, .. } => (!purge.allows_deletion(deletion)).then_some(entry),
+            Entry::Cell(cell) => purge_cell(cell, purge).map(Entry::Cell),
+        };
+        if let Some(entry) = kept {
+            is_empty = false;
+            builder.push(entry);
+        }
+    }
+    (!is_empty).then_some(RowRef::new(scratch))
+}
+
+fn purge_cell<'a>(cell: CellRef<'a>, purge: &Purge) -> Option<CellRef<'a>> {
+    if cell.is_live(purge.now_s) {
+        return Some(cell);
+    }
+    if purge.allows(cell.timestamp_us, cell.local_deletion_s) {
+        return None;
+    }
+    if cell.ttl_s == 0 {
+        return Some(cell);
+    }
+    let written_s = cell.local_deletion_s.saturating_sub(cell.ttl_s);
+    let tombstone = CellRef { ttl_s: 0, local_deletion_s: written_s, value: &[], ..cell };
+    (!purge.allows(tombstone.timestamp_us, written_s)).then_some(tombstone)
+}
