@@ -64,6 +64,15 @@ impl Slice {
             end: ClusteringBound::top(),
         }
     }
+
+    /// The complete clustering key, if the slice is no more than that.
+    pub fn as_key(&self, component_count: usize) -> Option<&[u8]> {
+        let is_one_place = self.start.side == Side::Before
+            && self.end.side == Side::After
+            && self.start.prefix == self.end.prefix
+            && Components::new(&self.start.prefix).count() == component_count;
+        is_one_place.then_some(&self.start.prefix)
+    }
 }
 
 impl ClusteringComparator {
@@ -106,7 +115,12 @@ impl ClusteringComparator {
 
     /// Where a complete clustering key lies relative to a bound; never `Equal`.
     pub fn compare_to_bound(&self, key: &[u8], bound: &ClusteringBound) -> Ordering {
-        self.compare_common(key, &bound.prefix).then(match bound.side {
+        self.compare_to_place(key, &bound.prefix, bound.side)
+    }
+
+    /// As [`ClusteringComparator::compare_to_bound`], for a bound that is borrowed.
+    pub fn compare_to_place(&self, key: &[u8], prefix: &[u8], side: Side) -> Ordering {
+        self.compare_common(key, prefix).then(match side {
             Side::Before => Ordering::Greater,
             Side::After => Ordering::Less,
         })

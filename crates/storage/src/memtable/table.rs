@@ -1,0 +1,207 @@
+//! The memtable of one table on one shard.
+
+use std::collections::BTreeMap;
+use std::sync::Arc;
+
+use helenus_types::Token;
+
+use super::{MemtableCursor, MemtableScanner, Partition, Partitions};
+use crate::clustering::Slice;
+use crate::commitlog::LogPosition;
+use crate::deletion::{DeletionTime, NEVER_S};
+use crate::layout::TableLayout;
+use crate::read::PartitionRange;
+use crate::row::{Entry, RowRef};
+use crate::update::{Update, UpdateItem};
+
+#[derive(Debug)]
+pub struct Memtable {
+    layout: Arc<TableLayout>,
+    partitions: BTreeMap<i64, Slot>,
+    partition_count: usize,
+    bytes: usize,
+    first_position: Option<LogPosition>,
+    last_position: Option<LogPosition>,
+    min_timestamp_us: i64,
+}
+
+/// The partitions of one token. Keys collide about once in 2^63 pairs, but a client may look for such keys.
+#[derive(Debug)]
+pub(super) enum Slot {
+    One(Partition),
+    /// By key.
+    Several(Vec<Partition>),
+}
+
+impl Memtable {
+    pub fn new(layout: Arc<TableLayout>) -> Self {
+        Memtable {
+            layout,
+            partitions: BTreeMap::new(),
+            partition_count: 0,
+            bytes: 0,
+            first_position: None,
+            last_position: None,
+            min_timestamp_us: i64::MAX,
+        }
+    }
+
+    pub fn layout(&self) -> &Arc<TableLayout> {
+        &self.layout
+    }
+
+    /// Takes over a newer version of the table; clustering columns and stored types never change their order.
+    pub fn set_layout(&mut self, layout: Arc<TableLayout>) {
+        self.layout = layout;
+    }
+
+    pub fn is_empty(&self) -> bool {
+        self.partitions.is_empty()
+    }
+
+    pub fn partition_count(&self) -> usize {
+        self.partition_count
+    }
+
+    /// Memory held, overheads included.
+    pub fn bytes(&self) -> usize {
+        self.bytes
+    }
+
+    /// The log's positions of the first and last write, where there is a log.
+    pub fn log_positions(&self) -> Option<(LogPosition, LogPosition)> {
+        self.first_position.zip(self.last_position)
+    }
+
+    /// The smallest timestamp of anything written, `i64::MAX` while empty; compaction keeps the deletions that may
+    /// hide it.
+    pub fn min_timestamp_us(&self) -> i64 {
+        self.min_timestamp_us
+    }
+
+    /// Merges an update in; returns by how many bytes the memtable has grown.
+    pub fn apply(
+        &mut self,
+        token: Token,
+        update: &Update<'_>,
+        position: Option<LogPosition>,
+        scratch: &mut Vec<u8>,
+    ) -> isize {
+        self.first_position = self.first_position.or(position);
+        self.last_position = position.or(self.last_position);
+        self.min_timestamp_us = self.min_timestamp_us.min(min_timestamp_us(update));
+        let mut grown = 0_isize;
+        let new_partition = |grown: &mut isize| {
+            let partition = Partition::new(update.partition_key);
+            *grown += partition.base_bytes() as isize;
+            partition
+        };
+        let slot = self.partitions.entry(token.0).or_insert_with(|| {
+            self.partition_count += 1;
+            Slot::One(new_partition(&mut grown))
+        });
+        let partition = match slot.find(update.partition_key) {
+            Ok(index) => slot.get_mut(index),
+            Err(index) => {
+                self.partition_count += 1;
+                slot.insert(index, new_partition(&mut grown))
+            }
+        };
+        grown += partition.map_or(0, |partition| partition.apply(&self.layout, update, scratch));
+        self.bytes = self.bytes.saturating_add_signed(grown);
+        grown
+    }
+
+    #[inline]
+    pub fn partition(&self, token: Token, key: &[u8]) -> Option<&Partition> {
+        let slot = self.partitions.get(&token.0)?;
+        slot.as_slice().get(slot.find(key).ok()?)
+    }
+
+    pub fn cursor<'a>(
+        &'a self,
+        token: Token,
+        key: &[u8],
+        slices: &'a [Slice],
+        reversed: bool,
+    ) -> Option<MemtableCursor<'a>> {
+        let partition = self.partition(token, key)?;
+        Some(MemtableCursor::new(partition, &self.layout.comparator, slices, reversed))
+    }
+
+    /// The partitions in a range, in order.
+    pub fn partitions(&self, range: &PartitionRange<'_>) -> Partitions<'_> {
+        Partitions::new(&self.partitions, range)
+    }
+
+    pub fn scanner<'a>(
+        &'a self,
+        range: &PartitionRange<'_>,
+        slices: &'a [Slice],
+        reversed: bool,
+    ) -> MemtableScanner<'a> {
+        MemtableScanner::new(self.partitions(range), &self.layout.comparator, slices, reversed)
+    }
+}
+
+impl Slot {
+    pub(super) fn as_slice(&self) -> &[Partition] {
+        match self {
+            Slot::One(partition) => std::slice::from_ref(partition),
+            Slot::Several(partitions) => partitions,
+        }
+    }
+
+    #[inline]
+    fn find(&self, key: &[u8]) -> Result<usize, usize> {
+        match self {
+            Slot::One(partition) if partition.key() == key => Ok(0),
+            slot => slot.as_slice().binary_search_by(|partition| partition.key().cmp(key)),
+        }
+    }
+
+    fn get_mut(&mut self, index: usize) -> Option<&mut Partition> {
+        match self {
+            Slot::One(partition) => Some(partition),
+            Slot::Several(partitions) => partitions.get_mut(index),
+        }
+    }
+
+    fn insert(&mut self, index: usize, partition: Partition) -> Option<&mut Partition> {
+        let mut partitions = match std::mem::replace(self, Slot::Several(Vec::new())) {
+            Slot::One(partition) => vec![partition],
+            Slot::Several(partitions) => partitions,
+        };
+        partitions.insert(index, partition);
+        *self = Slot::Several(partitions);
+        self.get_mut(index)
+    }
+}
+
+/// The smallest timestamp in an update.
+fn min_timestamp_us(update: &Update<'_>) -> i64 {
+    let of_deletion = |deletion: DeletionTime| if deletion.is_live() { i64::MAX } else { deletion.timestamp_us };
+    update.items().fold(of_deletion(update.deletion), |min, item| {
+        min.min(match item {
+            UpdateItem::StaticRow(row) | UpdateItem::Row { row, .. } => row_min_timestamp_us(row),
+            UpdateItem::RangeTombstone { deletion, .. } => of_deletion(deletion),
+        })
+    })
+}
+
+fn row_min_timestamp_us(row: RowRef<'_>) -> i64 {
+    let (liveness, deletion, entries) = row.open();
+    let mut min = i64::MAX;
+    if !liveness.is_none() {
+        min = liveness.timestamp_us;
+    }
+    if deletion.local_s != NEVER_S {
+        min = min.min(deletion.timestamp_us);
+    }
+    entries.fold(min, |min, entry| {
+        min.min(match entry {
+            Entry::ComplexDeletion { deletion, .. } => deletion.timestamp_us,
+            Entry::Cell(cell) => cell.timestamp_us,
+        })
+    })
+}

@@ -1,0 +1,7 @@
+//! Several sources of rows as one: newest wins, deletions hide what is older.
+
+mod partition;
+mod scan;
+
+pub use partition::MergedCursor;
+pub use scan::MergedScanner;

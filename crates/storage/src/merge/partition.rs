@@ -1,0 +1,203 @@
+//! One partition of several sources as one stream.
+
+use std::cmp::Ordering;
+
+use crate::clustering::ClusteringComparator;
+use crate::deletion::DeletionTime;
+use crate::error::ReadError;
+use crate::layout::TableLayout;
+use crate::row::{RowRef, merge};
+use crate::source::{PartitionCursor, Unfiltered};
+use crate::update::BoundRef;
+
+/// Merges cursors of one partition. What comes out is resolved against the other sources and the partition's and
+/// ranges' deletions, but tombstones and expired cells are still in it: a read and a compaction drop those by
+/// different rules.
+pub struct MergedCursor<'a> {
+    layout: &'a TableLayout,
+    reversed: bool,
+    sources: Vec<Source<'a>>,
+    /// Sources that stand on an element, in falling order, so that the next is the last.
+    waiting: Vec<usize>,
+    /// Sources that stand on the element handed out.
+    taken: Vec<usize>,
+    deletion: DeletionTime,
+    static_row: Vec<u8>,
+    /// The range deletion in force as last announced; live where the partition's deletion hides more.
+    announced: DeletionTime,
+    row: Vec<u8>,
+    spare: Vec<u8>,
+    /// Whether the element handed out is the row in `row` under the key of the first of `taken`.
+    is_row_merged: bool,
+}
+
+struct Source<'a> {
+    cursor: Box<dyn PartitionCursor + 'a>,
+    /// The range deletion in force in this source.
+    open: DeletionTime,
+}
+
+impl<'a> MergedCursor<'a> {
+    pub fn new(
+        layout: &'a TableLayout,
+        reversed: bool,
+        cursors: Vec<Box<dyn PartitionCursor + 'a>>,
+    ) -> Result<Self, ReadError> {
+        let deletion = cursors.iter().fold(DeletionTime::LIVE, |max, cursor| max.max(cursor.deletion()));
+        let count = cursors.len();
+        let sources = cursors.into_iter().map(|cursor| Source { cursor, open: DeletionTime::LIVE }).collect();
+        let mut merged = MergedCursor {
+            layout,
+            reversed,
+            sources,
+            waiting: Vec::with_capacity(count),
+            taken: (0..count).collect(),
+            deletion,
+            static_row: Vec::new(),
+            announced: DeletionTime::LIVE,
+            row: Vec::new(),
+            spare: Vec::new(),
+            is_row_merged: false,
+        };
+        merged.merge_static_rows();
+        Ok(merged)
+    }
+
+    fn merge_static_rows(&mut self) {
+        let mut merged = std::mem::take(&mut self.static_row);
+        merged.extend_from_slice(RowRef::EMPTY.as_bytes());
+        for source in &self.sources {
+            let row = source.cursor.static_row();
+            if !row.is_empty() {
+                self.spare.clear();
+                merge::merge(&self.layout.shape, RowRef::new(&merged), row, self.deletion, &mut self.spare);
+                std::mem::swap(&mut merged, &mut self.spare);
+            }
+        }
+        self.static_row = merged;
+    }
+
+    /// Moves the sources that were handed out and takes those that stand first now; false at the end.
+    fn take_next(&mut self) -> Result<bool, ReadError> {
+        while let Some(index) = self.taken.pop() {
+            if self.sources[index].cursor.advance()? {
+                self.wait(index);
+            }
+        }
+        let Some(first) = self.waiting.pop() else { return Ok(false) };
+        self.taken.push(first);
+        while let Some(&next) = self.waiting.last() {
+            if self.compare(first, next) != Ordering::Equal {
+                break;
+            }
+            self.waiting.pop();
+            self.taken.push(next);
+        }
+        Ok(true)
+    }
+
+    fn wait(&mut self, index: usize) {
+        let at = self.waiting.partition_point(|&other| self.compare(other, index) == Ordering::Greater);
+        self.waiting.insert(at, index);
+    }
+
+    fn compare(&self, left: usize, right: usize) -> Ordering {
+        let left = self.sources[left].cursor.current();
+        let right = self.sources[right].cursor.current();
+        let order = compare_places(&self.layout.comparator, &left, &right);
+        if self.reversed { order.reverse() } else { order }
+    }
+
+    /// Whether the rows taken leave anything to hand out.
+    fn merge_rows(&mut self) -> bool {
+        let shadow = self.deletion.max(self.announced);
+        self.is_row_merged = self.taken.len() > 1 || !shadow.is_live();
+        if !self.is_row_merged {
+            return true;
+        }
+        let MergedCursor { layout, sources, taken, row, spare, .. } = self;
+        let mut rows = taken.iter().filter_map(|&index| match sources[index].cursor.current() {
+            Unfiltered::Row { row, .. } => Some(row),
+            Unfiltered::Marker { .. } => None,
+        });
+        row.clear();
+        if let Some(first) = rows.next() {
+            merge::filter(first, shadow, row);
+        }
+        for next in rows {
+            spare.clear();
+            merge::merge(&layout.shape, RowRef::new(row), next, shadow, spare);
+            std::mem::swap(row, spare);
+        }
+        !RowRef::new(row).is_empty()
+    }
+
+    /// Whether the markers taken change the deletion in force.
+    fn merge_markers(&mut self) -> bool {
+        for &index in &self.taken {
+            let source = &mut self.sources[index];
+            if let Unfiltered::Marker { deletion, .. } = source.cursor.current() {
+                source.open = deletion;
+            }
+        }
+        let open = self.sources.iter().fold(DeletionTime::LIVE, |max, source| max.max(source.open));
+        let in_force = if open.supersedes(self.deletion) { open } else { DeletionTime::LIVE };
+        let is_change = in_force != self.announced;
+        self.announced = in_force;
+        is_change
+    }
+
+    fn first_taken(&self) -> Unfiltered<'_> {
+        match self.taken.first() {
+            Some(&index) => self.sources[index].cursor.current(),
+            None => unreachable!("read before advance"),
+        }
+    }
+}
+
+impl PartitionCursor for MergedCursor<'_> {
+    fn deletion(&self) -> DeletionTime {
+        self.deletion
+    }
+
+    fn static_row(&self) -> RowRef<'_> {
+        RowRef::new(&self.static_row)
+    }
+
+    fn advance(&mut self) -> Result<bool, ReadError> {
+        while self.take_next()? {
+            let has_element = match self.first_taken() {
+                Unfiltered::Row { .. } => self.merge_rows(),
+                Unfiltered::Marker { .. } => self.merge_markers(),
+            };
+            if has_element {
+                return Ok(true);
+            }
+        }
+        Ok(false)
+    }
+
+    fn current(&self) -> Unfiltered<'_> {
+        match self.first_taken() {
+            Unfiltered::Row { clustering, .. } if self.is_row_merged => {
+                Unfiltered::Row { clustering, row: RowRef::new(&self.row) }
+            }
+            row @ Unfiltered::Row { .. } => row,
+            Unfiltered::Marker { bound, .. } => Unfiltered::Marker { bound, deletion: self.announced },
+        }
+    }
+}
+
+fn compare_places(comparator: &ClusteringComparator, left: &Unfiltered<'_>, right: &Unfiltered<'_>) -> Ordering {
+    let to_bound = |key: &[u8], bound: &BoundRef<'_>| comparator.compare_to_place(key, bound.prefix, bound.side);
+    match (left, right) {
+        (Unfiltered::Row { clustering: left, .. }, Unfiltered::Row { clustering: right, .. }) => {
+            comparator.compare(left, right)
+        }
+        (Unfiltered::Row { clustering, .. }, Unfiltered::Marker { bound, .. }) => to_bound(clustering, bound),
+        (Unfiltered::Marker { bound, .. }, Unfiltered::Row { clustering, .. }) => to_bound(clustering, bound).reverse(),
+        (Unfiltered::Marker { bound: left, .. }, Unfiltered::Marker { bound: right, .. }) => {
+            comparator.compare_bounds((left.prefix, left.side), (right.prefix, right.side))
+        }
+    }
+}
