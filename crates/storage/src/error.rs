@@ -3,6 +3,8 @@
 use std::io;
 use std::path::PathBuf;
 
+use helenus_schema::TableId;
+
 /// A read could not be answered from storage.
 #[derive(Debug, thiserror::Error)]
 #[non_exhaustive]
@@ -17,4 +19,16 @@ pub enum ReadError {
         wanted: &'static str,
         found: String,
     },
+}
+
+/// A write was not taken; nothing of it is stored.
+#[derive(Debug, thiserror::Error)]
+#[non_exhaustive]
+pub enum WriteError {
+    /// Dropped between preparing the statement and running it.
+    #[error("no table has the id {}", id.0)]
+    UnknownTable { id: TableId },
+    /// Backpressure: memtables fill faster than they are flushed, or there is no disk to flush them to.
+    #[error("memtables hold {bytes_max} bytes, all they may; try again later")]
+    MemtablesFull { bytes_max: usize },
 }

@@ -6,8 +6,20 @@
 
 pub mod clustering;
 pub mod deletion;
-pub mod error;
-pub mod read;
+pub mod layout;
 pub mod row;
-pub mod source;
 pub mod update;
+
+pub mod read;
+pub mod source;
+
+pub mod memtable;
+pub mod merge;
+
+pub mod commitlog;
+
+pub mod store;
+
+pub mod error;
+
+pub use store::ShardStore;

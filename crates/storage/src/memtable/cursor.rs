@@ -42,8 +42,18 @@ impl<'a> MemtableCursor<'a> {
         slices: &'a [Slice],
         reversed: bool,
     ) -> Self {
-        let current = Unfiltered::Row { clustering: &[], row: RowRef::EMPTY };
-        MemtableCursor { partition, comparator, slices, reversed, window: None, current }
+        let current = Unfiltered::Row {
+            clustering: &[],
+            row: RowRef::EMPTY,
+        };
+        MemtableCursor {
+            partition,
+            comparator,
+            slices,
+            reversed,
+            window: None,
+            current,
+        }
     }
 
     fn open_window(&self, slice: &'a Slice) -> Window<'a> {
@@ -53,7 +63,12 @@ impl<'a> MemtableCursor<'a> {
             Some(ranges) => ranges.overlapping(self.comparator, &slice.start, &slice.end),
             None => 0..0,
         };
-        Window { slice, rows: at(&slice.start)..at(&slice.end), ranges, is_inside_range: false }
+        Window {
+            slice,
+            rows: at(&slice.start)..at(&slice.end),
+            ranges,
+            is_inside_range: false,
+        }
     }
 
     /// The next element of the open slice.
@@ -67,20 +82,33 @@ impl<'a> MemtableCursor<'a> {
             Some(window.rows.start)
         };
         let row = row_position.and_then(|position| self.partition.rows().get(position));
-        let marker = next_marker(window, self.partition.range_tombstones(), self.comparator, self.reversed);
+        let marker = next_marker(
+            window,
+            self.partition.range_tombstones(),
+            self.comparator,
+            self.reversed,
+        );
         let takes_marker = match (&row, &marker) {
             (_, None) => false,
             (None, Some(_)) => true,
             (Some(row), Some((bound, _))) => {
                 let order = self.comparator.compare_to_bound(row.clustering(), bound);
-                order == if self.reversed { Ordering::Less } else { Ordering::Greater }
+                order
+                    == if self.reversed {
+                        Ordering::Less
+                    } else {
+                        Ordering::Greater
+                    }
             }
         };
         if takes_marker {
             let (bound, deletion) = marker?;
             advance_range(window, self.partition.range_tombstones(), self.reversed);
             return Some(Unfiltered::Marker {
-                bound: BoundRef { prefix: &bound.prefix, side: bound.side },
+                bound: BoundRef {
+                    prefix: &bound.prefix,
+                    side: bound.side,
+                },
                 deletion,
             });
         }
@@ -90,7 +118,10 @@ impl<'a> MemtableCursor<'a> {
         } else {
             window.rows.start = self.partition.rows().next(position);
         }
-        Some(Unfiltered::Row { clustering: row.clustering(), row: row.row() })
+        Some(Unfiltered::Row {
+            clustering: row.clustering(),
+            row: row.row(),
+        })
     }
 }
 
@@ -104,15 +135,27 @@ fn next_marker<'a>(
     if window.ranges.is_empty() {
         return None;
     }
-    let range = ranges.get(if reversed { window.ranges.end - 1 } else { window.ranges.start })?;
+    let range = ranges.get(if reversed {
+        window.ranges.end - 1
+    } else {
+        window.ranges.start
+    })?;
     // Entering forwards and leaving backwards happen at the start.
     if window.is_inside_range == reversed {
         let start = later(comparator, &range.start, &window.slice.start);
-        let deletion = if reversed { following_deletion(window, ranges, true) } else { range.deletion };
+        let deletion = if reversed {
+            following_deletion(window, ranges, true)
+        } else {
+            range.deletion
+        };
         Some((start, deletion))
     } else {
         let end = earlier(comparator, &range.end, &window.slice.end);
-        let deletion = if reversed { range.deletion } else { following_deletion(window, ranges, false) };
+        let deletion = if reversed {
+            range.deletion
+        } else {
+            following_deletion(window, ranges, false)
+        };
         Some((end, deletion))
     }
 }
@@ -122,15 +165,25 @@ fn following_deletion(window: &Window<'_>, ranges: &[RangeTombstone], reversed: 
     touching_range(window, ranges, reversed).map_or(DeletionTime::LIVE, |range| range.deletion)
 }
 
-fn touching_range<'a>(window: &Window<'_>, ranges: &'a [RangeTombstone], reversed: bool) -> Option<&'a RangeTombstone> {
+fn touching_range<'a>(
+    window: &Window<'_>,
+    ranges: &'a [RangeTombstone],
+    reversed: bool,
+) -> Option<&'a RangeTombstone> {
     if window.ranges.len() < 2 {
         return None;
     }
     if reversed {
-        let (left, next) = (ranges.get(window.ranges.end - 1)?, ranges.get(window.ranges.end - 2)?);
+        let (left, next) = (
+            ranges.get(window.ranges.end - 1)?,
+            ranges.get(window.ranges.end - 2)?,
+        );
         (next.end == left.start).then_some(next)
     } else {
-        let (left, next) = (ranges.get(window.ranges.start)?, ranges.get(window.ranges.start + 1)?);
+        let (left, next) = (
+            ranges.get(window.ranges.start)?,
+            ranges.get(window.ranges.start + 1)?,
+        );
         (left.end == next.start).then_some(next)
     }
 }
@@ -186,7 +239,11 @@ impl PartitionCursor for MemtableCursor<'_> {
                 self.current = next;
                 return Ok(true);
             }
-            let next = if self.reversed { self.slices.split_last() } else { self.slices.split_first() };
+            let next = if self.reversed {
+                self.slices.split_last()
+            } else {
+                self.slices.split_first()
+            };
             let Some((slice, rest)) = next else {
                 self.window = None;
                 return Ok(false);

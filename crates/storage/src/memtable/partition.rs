@@ -21,7 +21,13 @@ pub struct Partition {
 
 impl Partition {
     pub fn new(key: &[u8]) -> Self {
-        Partition { key: key.into(), deletion: DeletionTime::LIVE, static_row: None, rows: Rows::Empty, ranges: None }
+        Partition {
+            key: key.into(),
+            deletion: DeletionTime::LIVE,
+            static_row: None,
+            rows: Rows::Empty,
+            ranges: None,
+        }
     }
 
     pub fn key(&self) -> &[u8] {
@@ -57,7 +63,9 @@ impl Partition {
         let row = self.rows.get(position)?.row();
         let shadow = match &self.ranges {
             None => self.deletion,
-            Some(ranges) => self.deletion.max(ranges.deletion_at(&layout.comparator, clustering)),
+            Some(ranges) => self
+                .deletion
+                .max(ranges.deletion_at(&layout.comparator, clustering)),
         };
         Some((row, shadow))
     }
@@ -71,18 +79,32 @@ impl Partition {
                 UpdateItem::StaticRow(row) => self.apply_static_row(layout, row, scratch),
                 UpdateItem::Row { clustering, row } => self.apply_row(layout, clustering, row, scratch),
                 UpdateItem::RangeTombstone { start, end, deletion } => {
-                    let range = RangeTombstone { start: owned(start), end: owned(end), deletion };
-                    self.ranges.get_or_insert_default().insert(&layout.comparator, range)
+                    let range = RangeTombstone {
+                        start: owned(start),
+                        end: owned(end),
+                        deletion,
+                    };
+                    self.ranges
+                        .get_or_insert_default()
+                        .insert(&layout.comparator, range)
                 }
             };
         }
         grown
     }
 
-    fn apply_row(&mut self, layout: &TableLayout, clustering: &[u8], row: RowRef<'_>, scratch: &mut Vec<u8>) -> isize {
+    fn apply_row(
+        &mut self,
+        layout: &TableLayout,
+        clustering: &[u8],
+        row: RowRef<'_>,
+        scratch: &mut Vec<u8>,
+    ) -> isize {
         match self.rows.find(&layout.comparator, clustering) {
             Ok(position) => {
-                let Some(existing) = self.rows.get_mut(position) else { return 0 };
+                let Some(existing) = self.rows.get_mut(position) else {
+                    return 0;
+                };
                 merge_into(layout, existing, row, scratch)
             }
             Err(position) => {
@@ -101,7 +123,12 @@ impl Partition {
     }
 }
 
-fn merge_into(layout: &TableLayout, existing: &mut PackedRow, row: RowRef<'_>, scratch: &mut Vec<u8>) -> isize {
+fn merge_into(
+    layout: &TableLayout,
+    existing: &mut PackedRow,
+    row: RowRef<'_>,
+    scratch: &mut Vec<u8>,
+) -> isize {
     scratch.clear();
     merge::merge(&layout.shape, existing.row(), row, DeletionTime::LIVE, scratch);
     let before = existing.memory_bytes();
@@ -110,5 +137,8 @@ fn merge_into(layout: &TableLayout, existing: &mut PackedRow, row: RowRef<'_>, s
 }
 
 fn owned(bound: BoundRef<'_>) -> ClusteringBound {
-    ClusteringBound { prefix: bound.prefix.into(), side: bound.side }
+    ClusteringBound {
+        prefix: bound.prefix.into(),
+        side: bound.side,
+    }
 }

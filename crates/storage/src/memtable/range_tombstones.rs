@@ -21,7 +21,10 @@ pub struct RangeTombstones {
 impl RangeTombstone {
     pub fn memory_bytes(&self) -> usize {
         size_of::<RangeTombstone>()
-            + [&self.start, &self.end].map(|bound| bound.prefix.len() + ALLOCATION_OVERHEAD_BYTES).iter().sum::<usize>()
+            + [&self.start, &self.end]
+                .map(|bound| bound.prefix.len() + ALLOCATION_OVERHEAD_BYTES)
+                .iter()
+                .sum::<usize>()
     }
 }
 
@@ -45,17 +48,24 @@ impl RangeTombstones {
         start: &ClusteringBound,
         end: &ClusteringBound,
     ) -> std::ops::Range<usize> {
-        let first = self.ranges.partition_point(|range| compare(comparator, &range.end, start) != Ordering::Greater);
-        let last = self.ranges.partition_point(|range| compare(comparator, &range.start, end) == Ordering::Less);
+        let first = self
+            .ranges
+            .partition_point(|range| compare(comparator, &range.end, start) != Ordering::Greater);
+        let last = self
+            .ranges
+            .partition_point(|range| compare(comparator, &range.start, end) == Ordering::Less);
         first..last.max(first)
     }
 
     /// The deletion in force at a complete clustering key.
     pub fn deletion_at(&self, comparator: &ClusteringComparator, clustering: &[u8]) -> DeletionTime {
-        let index =
-            self.ranges.partition_point(|range| comparator.compare_to_bound(clustering, &range.end) == Ordering::Greater);
+        let index = self.ranges.partition_point(|range| {
+            comparator.compare_to_bound(clustering, &range.end) == Ordering::Greater
+        });
         match self.ranges.get(index) {
-            Some(range) if comparator.compare_to_bound(clustering, &range.start) == Ordering::Greater => range.deletion,
+            Some(range) if comparator.compare_to_bound(clustering, &range.start) == Ordering::Greater => {
+                range.deletion
+            }
             _ => DeletionTime::LIVE,
         }
     }
@@ -67,7 +77,10 @@ impl RangeTombstones {
             return 0;
         }
         let overlapped = self.overlapping(comparator, &new.start, &new.end);
-        let before: usize = self.ranges[overlapped.clone()].iter().map(RangeTombstone::memory_bytes).sum();
+        let before: usize = self.ranges[overlapped.clone()]
+            .iter()
+            .map(RangeTombstone::memory_bytes)
+            .sum();
         let laid = lay_over(comparator, &self.ranges[overlapped.clone()], new);
         let after: usize = laid.iter().map(RangeTombstone::memory_bytes).sum();
         self.ranges.splice(overlapped, laid);
@@ -75,7 +88,11 @@ impl RangeTombstones {
     }
 }
 
-fn lay_over(comparator: &ClusteringComparator, old: &[RangeTombstone], new: RangeTombstone) -> Vec<RangeTombstone> {
+fn lay_over(
+    comparator: &ClusteringComparator,
+    old: &[RangeTombstone],
+    new: RangeTombstone,
+) -> Vec<RangeTombstone> {
     let mut laid = Vec::with_capacity(old.len() * 2 + 1);
     // The part of `new` before `from` is done.
     let mut from = new.start.clone();
@@ -83,16 +100,32 @@ fn lay_over(comparator: &ClusteringComparator, old: &[RangeTombstone], new: Rang
     for range in old {
         if new.deletion.supersedes(range.deletion) {
             if compare(comparator, &range.start, &from) == Ordering::Less {
-                laid.push(RangeTombstone { start: range.start.clone(), end: from.clone(), deletion: range.deletion });
+                laid.push(RangeTombstone {
+                    start: range.start.clone(),
+                    end: from.clone(),
+                    deletion: range.deletion,
+                });
             }
             if compare(comparator, &new.end, &range.end) == Ordering::Less {
-                laid.push(RangeTombstone { start: from.clone(), end: new.end.clone(), deletion: new.deletion });
-                laid.push(RangeTombstone { start: new.end.clone(), end: range.end.clone(), deletion: range.deletion });
+                laid.push(RangeTombstone {
+                    start: from.clone(),
+                    end: new.end.clone(),
+                    deletion: new.deletion,
+                });
+                laid.push(RangeTombstone {
+                    start: new.end.clone(),
+                    end: range.end.clone(),
+                    deletion: range.deletion,
+                });
                 is_done = true;
             }
         } else {
             if compare(comparator, &from, &range.start) == Ordering::Less {
-                laid.push(RangeTombstone { start: from.clone(), end: range.start.clone(), deletion: new.deletion });
+                laid.push(RangeTombstone {
+                    start: from.clone(),
+                    end: range.start.clone(),
+                    deletion: new.deletion,
+                });
             }
             laid.push(range.clone());
             from = range.end.clone();
@@ -100,7 +133,11 @@ fn lay_over(comparator: &ClusteringComparator, old: &[RangeTombstone], new: Rang
         }
     }
     if !is_done {
-        laid.push(RangeTombstone { start: from, end: new.end, deletion: new.deletion });
+        laid.push(RangeTombstone {
+            start: from,
+            end: new.end,
+            deletion: new.deletion,
+        });
     }
     laid
 }

@@ -41,13 +41,18 @@ impl PackedRow {
         bytes.extend_from_slice(&(clustering.len() as u32).to_le_bytes());
         bytes.extend_from_slice(clustering);
         bytes.extend_from_slice(row);
-        PackedRow { bytes: bytes.into_boxed_slice() }
+        PackedRow {
+            bytes: bytes.into_boxed_slice(),
+        }
     }
 
     #[inline]
     fn split(&self) -> (&[u8], &[u8]) {
-        let Some((length, rest)) = self.bytes.split_first_chunk::<4>() else { return (&[], &[]) };
-        rest.split_at_checked(u32::from_le_bytes(*length) as usize).unwrap_or((&[], &[]))
+        let Some((length, rest)) = self.bytes.split_first_chunk::<4>() else {
+            return (&[], &[]);
+        };
+        rest.split_at_checked(u32::from_le_bytes(*length) as usize)
+            .unwrap_or((&[], &[]))
     }
 
     #[inline]
@@ -78,7 +83,11 @@ impl PackedRow {
 impl Rows {
     /// Finds the row under a complete key, or the place where it belongs.
     #[inline]
-    pub fn find(&self, comparator: &ClusteringComparator, clustering: &[u8]) -> Result<RowPosition, RowPosition> {
+    pub fn find(
+        &self,
+        comparator: &ClusteringComparator,
+        clustering: &[u8],
+    ) -> Result<RowPosition, RowPosition> {
         let compare = |row: &PackedRow| comparator.compare(row.clustering(), clustering);
         match self {
             Rows::Empty => Err(RowPosition::default()),
@@ -89,10 +98,16 @@ impl Rows {
             },
             Rows::Many(chunks) => {
                 let chunk = chunks
-                    .partition_point(|chunk| chunk.first().is_some_and(|row| compare(row) != Ordering::Greater))
+                    .partition_point(|chunk| {
+                        chunk.first().is_some_and(|row| compare(row) != Ordering::Greater)
+                    })
                     .saturating_sub(1);
-                let found = chunks.get(chunk).map_or(Err(0), |rows| rows.binary_search_by(compare));
-                found.map(|index| RowPosition { chunk, index }).map_err(|index| RowPosition { chunk, index })
+                let found = chunks
+                    .get(chunk)
+                    .map_or(Err(0), |rows| rows.binary_search_by(compare));
+                found
+                    .map(|index| RowPosition { chunk, index })
+                    .map_err(|index| RowPosition { chunk, index })
             }
         }
     }
@@ -105,10 +120,17 @@ impl Rows {
         };
         match self {
             Rows::Empty => RowPosition::default(),
-            Rows::One(row) => RowPosition { chunk: 0, index: usize::from(is_before(row)) },
+            Rows::One(row) => RowPosition {
+                chunk: 0,
+                index: usize::from(is_before(row)),
+            },
             Rows::Many(chunks) => {
-                let chunk = chunks.partition_point(|chunk| chunk.first().is_some_and(is_before)).saturating_sub(1);
-                let index = chunks.get(chunk).map_or(0, |rows| rows.partition_point(is_before));
+                let chunk = chunks
+                    .partition_point(|chunk| chunk.first().is_some_and(is_before))
+                    .saturating_sub(1);
+                let index = chunks
+                    .get(chunk)
+                    .map_or(0, |rows| rows.partition_point(is_before));
                 self.normalised(RowPosition { chunk, index })
             }
         }
@@ -131,17 +153,26 @@ impl Rows {
     }
 
     pub fn next(&self, position: RowPosition) -> RowPosition {
-        self.normalised(RowPosition { index: position.index + 1, ..position })
+        self.normalised(RowPosition {
+            index: position.index + 1,
+            ..position
+        })
     }
 
     /// The row before `position`; `None` at the first.
     pub fn previous(&self, position: RowPosition) -> Option<RowPosition> {
         if position.index > 0 {
-            return Some(RowPosition { index: position.index - 1, ..position });
+            return Some(RowPosition {
+                index: position.index - 1,
+                ..position
+            });
         }
         let chunk = position.chunk.checked_sub(1)?;
         let Rows::Many(chunks) = self else { return None };
-        Some(RowPosition { chunk, index: chunks.get(chunk)?.len().checked_sub(1)? })
+        Some(RowPosition {
+            chunk,
+            index: chunks.get(chunk)?.len().checked_sub(1)?,
+        })
     }
 
     /// Puts a row at the place that [`Rows::find`] gave for it. Returns the bytes of holders that this added.
@@ -152,7 +183,9 @@ impl Rows {
                 0
             }
             Rows::One(_) => {
-                let Rows::One(only) = std::mem::take(self) else { return 0 };
+                let Rows::One(only) = std::mem::take(self) else {
+                    return 0;
+                };
                 let mut rows = Vec::with_capacity(4);
                 rows.push(only);
                 rows.insert(position.index.min(1), row);
@@ -170,8 +203,15 @@ impl Rows {
     /// A position past a chunk's end means the next chunk's start, so that positions compare.
     fn normalised(&self, position: RowPosition) -> RowPosition {
         match self {
-            Rows::Many(chunks) if chunks.get(position.chunk).is_some_and(|rows| position.index >= rows.len()) => {
-                RowPosition { chunk: position.chunk + 1, index: 0 }
+            Rows::Many(chunks)
+                if chunks
+                    .get(position.chunk)
+                    .is_some_and(|rows| position.index >= rows.len()) =>
+            {
+                RowPosition {
+                    chunk: position.chunk + 1,
+                    index: 0,
+                }
             }
             _ => position,
         }
@@ -180,7 +220,9 @@ impl Rows {
 
 fn insert_in_chunks(chunks: &mut Vec<Vec<PackedRow>>, position: RowPosition, row: PackedRow) -> usize {
     let last = chunks.len() - 1;
-    let Some(rows) = chunks.get_mut(position.chunk) else { return 0 };
+    let Some(rows) = chunks.get_mut(position.chunk) else {
+        return 0;
+    };
     if rows.len() < CHUNK_ROWS_MAX {
         rows.insert(position.index, row);
         return 0;

@@ -28,8 +28,16 @@ impl<'a> Partitions<'a> {
     pub(super) fn new(partitions: &'a BTreeMap<i64, Slot>, range: &PartitionRange<'_>) -> Self {
         let (start, end) = match *range {
             PartitionRange::One { token, key } => (
-                PartitionBound { token, key: Some(key), side: Side::Before },
-                PartitionBound { token, key: Some(key), side: Side::After },
+                PartitionBound {
+                    token,
+                    key: Some(key),
+                    side: Side::Before,
+                },
+                PartitionBound {
+                    token,
+                    key: Some(key),
+                    side: Side::After,
+                },
             ),
             PartitionRange::Many { start, end } => (start, end),
         };
@@ -48,7 +56,13 @@ impl<'a> Partitions<'a> {
             _ => partitions.range(0..0),
         };
         let keyed = |bound: PartitionBound<'_>| bound.key.map(|key| (bound.token.0, key.into(), bound.side));
-        Partitions { slots, slot: [].iter(), token: 0, start: keyed(start), end: keyed(end) }
+        Partitions {
+            slots,
+            slot: [].iter(),
+            token: 0,
+            start: keyed(start),
+            end: keyed(end),
+        }
     }
 
     fn contains(&self, key: &[u8]) -> bool {
@@ -104,7 +118,13 @@ impl<'a> MemtableScanner<'a> {
         slices: &'a [Slice],
         reversed: bool,
     ) -> Self {
-        MemtableScanner { partitions, comparator, slices, reversed, current: None }
+        MemtableScanner {
+            partitions,
+            comparator,
+            slices,
+            reversed,
+            current: None,
+        }
     }
 }
 
@@ -115,11 +135,20 @@ impl PartitionScanner for MemtableScanner<'_> {
     }
 
     fn position(&self) -> (Token, &[u8]) {
-        self.current.map_or((Token::MINIMUM, &[]), |(token, partition)| (token, partition.key()))
+        self.current.map_or((Token::MINIMUM, &[]), |(token, partition)| {
+            (token, partition.key())
+        })
     }
 
     fn open(&mut self) -> Result<Box<dyn PartitionCursor + '_>, ReadError> {
-        let Some((_, partition)) = self.current else { unreachable!("opened without a position") };
-        Ok(Box::new(MemtableCursor::new(partition, self.comparator, self.slices, self.reversed)))
+        let Some((_, partition)) = self.current else {
+            unreachable!("opened without a position")
+        };
+        Ok(Box::new(MemtableCursor::new(
+            partition,
+            self.comparator,
+            self.slices,
+            self.reversed,
+        )))
     }
 }

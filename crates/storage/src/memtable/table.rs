@@ -126,7 +126,12 @@ impl Memtable {
         reversed: bool,
     ) -> Option<MemtableCursor<'a>> {
         let partition = self.partition(token, key)?;
-        Some(MemtableCursor::new(partition, &self.layout.comparator, slices, reversed))
+        Some(MemtableCursor::new(
+            partition,
+            &self.layout.comparator,
+            slices,
+            reversed,
+        ))
     }
 
     /// The partitions in a range, in order.
@@ -156,7 +161,9 @@ impl Slot {
     fn find(&self, key: &[u8]) -> Result<usize, usize> {
         match self {
             Slot::One(partition) if partition.key() == key => Ok(0),
-            slot => slot.as_slice().binary_search_by(|partition| partition.key().cmp(key)),
+            slot => slot
+                .as_slice()
+                .binary_search_by(|partition| partition.key().cmp(key)),
         }
     }
 
@@ -180,7 +187,13 @@ impl Slot {
 
 /// The smallest timestamp in an update.
 fn min_timestamp_us(update: &Update<'_>) -> i64 {
-    let of_deletion = |deletion: DeletionTime| if deletion.is_live() { i64::MAX } else { deletion.timestamp_us };
+    let of_deletion = |deletion: DeletionTime| {
+        if deletion.is_live() {
+            i64::MAX
+        } else {
+            deletion.timestamp_us
+        }
+    };
     update.items().fold(of_deletion(update.deletion), |min, item| {
         min.min(match item {
             UpdateItem::StaticRow(row) | UpdateItem::Row { row, .. } => row_min_timestamp_us(row),

@@ -43,9 +43,17 @@ impl<'a> MergedCursor<'a> {
         reversed: bool,
         cursors: Vec<Box<dyn PartitionCursor + 'a>>,
     ) -> Result<Self, ReadError> {
-        let deletion = cursors.iter().fold(DeletionTime::LIVE, |max, cursor| max.max(cursor.deletion()));
+        let deletion = cursors
+            .iter()
+            .fold(DeletionTime::LIVE, |max, cursor| max.max(cursor.deletion()));
         let count = cursors.len();
-        let sources = cursors.into_iter().map(|cursor| Source { cursor, open: DeletionTime::LIVE }).collect();
+        let sources = cursors
+            .into_iter()
+            .map(|cursor| Source {
+                cursor,
+                open: DeletionTime::LIVE,
+            })
+            .collect();
         let mut merged = MergedCursor {
             layout,
             reversed,
@@ -70,7 +78,13 @@ impl<'a> MergedCursor<'a> {
             let row = source.cursor.static_row();
             if !row.is_empty() {
                 self.spare.clear();
-                merge::merge(&self.layout.shape, RowRef::new(&merged), row, self.deletion, &mut self.spare);
+                merge::merge(
+                    &self.layout.shape,
+                    RowRef::new(&merged),
+                    row,
+                    self.deletion,
+                    &mut self.spare,
+                );
                 std::mem::swap(&mut merged, &mut self.spare);
             }
         }
@@ -84,7 +98,9 @@ impl<'a> MergedCursor<'a> {
                 self.wait(index);
             }
         }
-        let Some(first) = self.waiting.pop() else { return Ok(false) };
+        let Some(first) = self.waiting.pop() else {
+            return Ok(false);
+        };
         self.taken.push(first);
         while let Some(&next) = self.waiting.last() {
             if self.compare(first, next) != Ordering::Equal {
@@ -97,7 +113,9 @@ impl<'a> MergedCursor<'a> {
     }
 
     fn wait(&mut self, index: usize) {
-        let at = self.waiting.partition_point(|&other| self.compare(other, index) == Ordering::Greater);
+        let at = self
+            .waiting
+            .partition_point(|&other| self.compare(other, index) == Ordering::Greater);
         self.waiting.insert(at, index);
     }
 
@@ -115,11 +133,20 @@ impl<'a> MergedCursor<'a> {
         if !self.is_row_merged {
             return true;
         }
-        let MergedCursor { layout, sources, taken, row, spare, .. } = self;
-        let mut rows = taken.iter().filter_map(|&index| match sources[index].cursor.current() {
-            Unfiltered::Row { row, .. } => Some(row),
-            Unfiltered::Marker { .. } => None,
-        });
+        let MergedCursor {
+            layout,
+            sources,
+            taken,
+            row,
+            spare,
+            ..
+        } = self;
+        let mut rows = taken
+            .iter()
+            .filter_map(|&index| match sources[index].cursor.current() {
+                Unfiltered::Row { row, .. } => Some(row),
+                Unfiltered::Marker { .. } => None,
+            });
         row.clear();
         if let Some(first) = rows.next() {
             merge::filter(first, shadow, row);
@@ -140,8 +167,15 @@ impl<'a> MergedCursor<'a> {
                 source.open = deletion;
             }
         }
-        let open = self.sources.iter().fold(DeletionTime::LIVE, |max, source| max.max(source.open));
-        let in_force = if open.supersedes(self.deletion) { open } else { DeletionTime::LIVE };
+        let open = self
+            .sources
+            .iter()
+            .fold(DeletionTime::LIVE, |max, source| max.max(source.open));
+        let in_force = if open.supersedes(self.deletion) {
+            open
+        } else {
+            DeletionTime::LIVE
+        };
         let is_change = in_force != self.announced;
         self.announced = in_force;
         is_change
@@ -179,23 +213,37 @@ impl PartitionCursor for MergedCursor<'_> {
 
     fn current(&self) -> Unfiltered<'_> {
         match self.first_taken() {
-            Unfiltered::Row { clustering, .. } if self.is_row_merged => {
-                Unfiltered::Row { clustering, row: RowRef::new(&self.row) }
-            }
+            Unfiltered::Row { clustering, .. } if self.is_row_merged => Unfiltered::Row {
+                clustering,
+                row: RowRef::new(&self.row),
+            },
             row @ Unfiltered::Row { .. } => row,
-            Unfiltered::Marker { bound, .. } => Unfiltered::Marker { bound, deletion: self.announced },
+            Unfiltered::Marker { bound, .. } => Unfiltered::Marker {
+                bound,
+                deletion: self.announced,
+            },
         }
     }
 }
 
-fn compare_places(comparator: &ClusteringComparator, left: &Unfiltered<'_>, right: &Unfiltered<'_>) -> Ordering {
-    let to_bound = |key: &[u8], bound: &BoundRef<'_>| comparator.compare_to_place(key, bound.prefix, bound.side);
+fn compare_places(
+    comparator: &ClusteringComparator,
+    left: &Unfiltered<'_>,
+    right: &Unfiltered<'_>,
+) -> Ordering {
+    let to_bound =
+        |key: &[u8], bound: &BoundRef<'_>| comparator.compare_to_place(key, bound.prefix, bound.side);
     match (left, right) {
-        (Unfiltered::Row { clustering: left, .. }, Unfiltered::Row { clustering: right, .. }) => {
-            comparator.compare(left, right)
-        }
+        (
+            Unfiltered::Row { clustering: left, .. },
+            Unfiltered::Row {
+                clustering: right, ..
+            },
+        ) => comparator.compare(left, right),
         (Unfiltered::Row { clustering, .. }, Unfiltered::Marker { bound, .. }) => to_bound(clustering, bound),
-        (Unfiltered::Marker { bound, .. }, Unfiltered::Row { clustering, .. }) => to_bound(clustering, bound).reverse(),
+        (Unfiltered::Marker { bound, .. }, Unfiltered::Row { clustering, .. }) => {
+            to_bound(clustering, bound).reverse()
+        }
         (Unfiltered::Marker { bound: left, .. }, Unfiltered::Marker { bound: right, .. }) => {
             comparator.compare_bounds((left.prefix, left.side), (right.prefix, right.side))
         }

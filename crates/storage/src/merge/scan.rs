@@ -27,12 +27,27 @@ struct Source<'a> {
 }
 
 impl<'a> MergedScanner<'a> {
-    pub fn new(layout: &'a TableLayout, reversed: bool, scanners: Vec<Box<dyn PartitionScanner + 'a>>) -> Self {
+    pub fn new(
+        layout: &'a TableLayout,
+        reversed: bool,
+        scanners: Vec<Box<dyn PartitionScanner + 'a>>,
+    ) -> Self {
         let sources = scanners
             .into_iter()
-            .map(|scanner| Source { scanner, has_position: true, is_taken: true })
+            .map(|scanner| Source {
+                scanner,
+                has_position: true,
+                is_taken: true,
+            })
             .collect();
-        MergedScanner { layout, reversed, sources, is_started: false, token: Token::MINIMUM, key: Vec::new() }
+        MergedScanner {
+            layout,
+            reversed,
+            sources,
+            is_started: false,
+            token: Token::MINIMUM,
+            key: Vec::new(),
+        }
     }
 }
 
@@ -45,7 +60,9 @@ impl PartitionScanner for MergedScanner<'_> {
             }
         }
         let positions = self.sources.iter().filter(|source| source.has_position);
-        let Some((token, key)) = positions.map(|source| source.scanner.position()).min() else { return Ok(false) };
+        let Some((token, key)) = positions.map(|source| source.scanner.position()).min() else {
+            return Ok(false);
+        };
         self.token = token;
         self.key.clear();
         self.key.extend_from_slice(key);

@@ -3,8 +3,8 @@
 use helenus_schema::ColumnId;
 
 use super::{
-    CELL_EXPIRES, CELL_HAS_PATH, CELL_IS_TOMBSTONE, CELL_USES_ROW_TIMESTAMP, CellRef, Entry, IS_COMPLEX_DELETION,
-    Liveness, ROW_EXPIRES, ROW_HAS_DELETION, ROW_HAS_LIVENESS, ROW_HAS_MORTAL_ENTRIES,
+    CELL_EXPIRES, CELL_HAS_PATH, CELL_IS_TOMBSTONE, CELL_USES_ROW_TIMESTAMP, CellRef, Entry,
+    IS_COMPLEX_DELETION, Liveness, ROW_EXPIRES, ROW_HAS_DELETION, ROW_HAS_LIVENESS, ROW_HAS_MORTAL_ENTRIES,
 };
 use crate::deletion::DeletionTime;
 
@@ -38,7 +38,11 @@ impl<'b> RowBuilder<'b> {
             out.extend_from_slice(&deletion.timestamp_us.to_le_bytes());
             out.extend_from_slice(&deletion.local_s.to_le_bytes());
         }
-        RowBuilder { out, flags_at, row_timestamp_us: liveness.timestamp_us }
+        RowBuilder {
+            out,
+            flags_at,
+            row_timestamp_us: liveness.timestamp_us,
+        }
     }
 
     pub fn push(&mut self, entry: Entry<'_>) {
@@ -60,8 +64,11 @@ impl<'b> RowBuilder<'b> {
     pub fn cell(&mut self, cell: CellRef<'_>) {
         let is_tombstone = cell.is_tombstone();
         let uses_row_timestamp = cell.timestamp_us == self.row_timestamp_us;
-        let flags = if uses_row_timestamp { CELL_USES_ROW_TIMESTAMP } else { 0 }
-            | if cell.ttl_s != 0 { CELL_EXPIRES } else { 0 }
+        let flags = if uses_row_timestamp {
+            CELL_USES_ROW_TIMESTAMP
+        } else {
+            0
+        } | if cell.ttl_s != 0 { CELL_EXPIRES } else { 0 }
             | if is_tombstone { CELL_IS_TOMBSTONE } else { 0 }
             | if cell.path.is_some() { CELL_HAS_PATH } else { 0 };
         if cell.ttl_s != 0 || is_tombstone {

@@ -32,7 +32,9 @@ struct Shard {
 
 /// The counter's value.
 pub fn total(context: &[u8]) -> i64 {
-    shards(context).iter().fold(0, |total, shard| total.wrapping_add(shard.count))
+    shards(context)
+        .iter()
+        .fold(0, |total, shard| total.wrapping_add(shard.count))
 }
 
 /// Appends the context that `current` (empty for none) becomes when this node adds `delta`. `clock_floor` keeps the
@@ -47,7 +49,15 @@ pub fn increment(current: &[u8], node_id: [u8; 16], delta: i64, clock_floor: i64
             shard.count = shard.count.wrapping_add(delta);
         }
         Err(index) => {
-            shards.insert(index, Shard { id: node_id, kind: Kind::Global, clock: clock_floor.max(1), count: delta });
+            shards.insert(
+                index,
+                Shard {
+                    id: node_id,
+                    kind: Kind::Global,
+                    clock: clock_floor.max(1),
+                    count: delta,
+                },
+            );
         }
     }
     encode(&shards, out);
@@ -71,7 +81,10 @@ pub fn merge(left: &[u8], right: &[u8], out: &mut Vec<u8>) {
         let next = match order {
             Ordering::Less => left.next(),
             Ordering::Greater => right.next(),
-            Ordering::Equal => left.next().zip(right.next()).map(|(left, right)| merge_shards(left, right)),
+            Ordering::Equal => left
+                .next()
+                .zip(right.next())
+                .map(|(left, right)| merge_shards(left, right)),
         };
         merged.extend(next);
     }
@@ -81,7 +94,11 @@ pub fn merge(left: &[u8], right: &[u8], out: &mut Vec<u8>) {
 fn merge_shards(left: Shard, right: Shard) -> Shard {
     if left.kind == Kind::Local && right.kind == Kind::Local {
         let clock = left.clock.wrapping_add(right.clock);
-        return Shard { clock, count: left.count.wrapping_add(right.count), ..left };
+        return Shard {
+            clock,
+            count: left.count.wrapping_add(right.count),
+            ..left
+        };
     }
     let rank = |shard: &Shard| (shard.kind, shard.clock, shard.count);
     if rank(&left) > rank(&right) { left } else { right }
@@ -89,9 +106,13 @@ fn merge_shards(left: Shard, right: Shard) -> Shard {
 
 /// Stops at the first byte that does not fit.
 fn shards(context: &[u8]) -> Vec<Shard> {
-    let Some((mark_count, rest)) = context.split_first_chunk::<MARK_BYTES>() else { return Vec::new() };
+    let Some((mark_count, rest)) = context.split_first_chunk::<MARK_BYTES>() else {
+        return Vec::new();
+    };
     let mark_bytes = usize::from(i16::from_be_bytes(*mark_count).unsigned_abs()) * MARK_BYTES;
-    let Some((marks, body)) = rest.split_at_checked(mark_bytes) else { return Vec::new() };
+    let Some((marks, body)) = rest.split_at_checked(mark_bytes) else {
+        return Vec::new();
+    };
     let mut shards: Vec<Shard> = body
         .chunks_exact(SHARD_BYTES)
         .map(|bytes| Shard {
@@ -103,8 +124,15 @@ fn shards(context: &[u8]) -> Vec<Shard> {
         .collect();
     for mark in marks.chunks_exact(MARK_BYTES) {
         let mark = i16::from_be_bytes(array(mark, 0));
-        let (index, kind) = if mark < 0 { (mark ^ i16::MIN, Kind::Global) } else { (mark, Kind::Local) };
-        if let Some(shard) = usize::try_from(index).ok().and_then(|index| shards.get_mut(index)) {
+        let (index, kind) = if mark < 0 {
+            (mark ^ i16::MIN, Kind::Global)
+        } else {
+            (mark, Kind::Local)
+        };
+        if let Some(shard) = usize::try_from(index)
+            .ok()
+            .and_then(|index| shards.get_mut(index))
+        {
             shard.kind = kind;
         }
     }
@@ -112,10 +140,17 @@ fn shards(context: &[u8]) -> Vec<Shard> {
 }
 
 fn encode(shards: &[Shard], out: &mut Vec<u8>) {
-    let marked = shards.iter().enumerate().filter(|(_, shard)| shard.kind != Kind::Remote);
+    let marked = shards
+        .iter()
+        .enumerate()
+        .filter(|(_, shard)| shard.kind != Kind::Remote);
     out.extend_from_slice(&(marked.clone().count() as i16).to_be_bytes());
     for (index, shard) in marked {
-        let mark = if shard.kind == Kind::Global { index as i16 | i16::MIN } else { index as i16 };
+        let mark = if shard.kind == Kind::Global {
+            index as i16 | i16::MIN
+        } else {
+            index as i16
+        };
         out.extend_from_slice(&mark.to_be_bytes());
     }
     for shard in shards {
@@ -127,7 +162,11 @@ fn encode(shards: &[Shard], out: &mut Vec<u8>) {
 
 /// `bytes[at..at + N]`; the callers cut chunks that are long enough.
 fn array<const N: usize>(bytes: &[u8], at: usize) -> [u8; N] {
-    bytes.get(at..).and_then(|rest| rest.first_chunk()).copied().unwrap_or([0; N])
+    bytes
+        .get(at..)
+        .and_then(|rest| rest.first_chunk())
+        .copied()
+        .unwrap_or([0; N])
 }
 
 #[cfg(test)]

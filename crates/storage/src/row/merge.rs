@@ -15,7 +15,11 @@ use crate::deletion::{DeletionTime, NEVER_S};
 pub fn merge(shape: &RowShape, left: RowRef<'_>, right: RowRef<'_>, shadow: DeletionTime, out: &mut Vec<u8>) {
     let (left_liveness, left_deletion, left_entries) = left.open();
     let (right_liveness, right_deletion, right_entries) = right.open();
-    let liveness = if right_liveness.supersedes(&left_liveness) { right_liveness } else { left_liveness };
+    let liveness = if right_liveness.supersedes(&left_liveness) {
+        right_liveness
+    } else {
+        left_liveness
+    };
     let mut row = ShadowedRow::begin(liveness, left_deletion.max(right_deletion), shadow, out);
     let mut left = Peeked::new(left_entries);
     let mut right = Peeked::new(right_entries);
@@ -30,11 +34,16 @@ pub fn merge(shape: &RowShape, left: RowRef<'_>, right: RowRef<'_>, shadow: Dele
             Ordering::Less => row.push_next(&mut left),
             Ordering::Greater => row.push_next(&mut right),
             Ordering::Equal => match (left.take(), right.take()) {
-                (Some(Entry::Cell(left)), Some(Entry::Cell(right))) => row.push_reconciled(shape, left, right),
+                (Some(Entry::Cell(left)), Some(Entry::Cell(right))) => {
+                    row.push_reconciled(shape, left, right)
+                }
                 (
                     Some(Entry::ComplexDeletion { column, deletion }),
                     Some(Entry::ComplexDeletion { deletion: other, .. }),
-                ) => row.push(Entry::ComplexDeletion { column, deletion: deletion.max(other) }),
+                ) => row.push(Entry::ComplexDeletion {
+                    column,
+                    deletion: deletion.max(other),
+                }),
                 _ => debug_assert!(false, "a cell never compares equal to a deletion"),
             },
         }
@@ -58,10 +67,21 @@ struct ShadowedRow<'b> {
 
 impl<'b> ShadowedRow<'b> {
     fn begin(liveness: Liveness, deletion: DeletionTime, outer: DeletionTime, out: &'b mut Vec<u8>) -> Self {
-        let (deletion, shadow) =
-            if deletion.supersedes(outer) { (deletion, deletion) } else { (DeletionTime::LIVE, outer) };
-        let liveness = if shadow.hides(liveness.timestamp_us) { Liveness::NONE } else { liveness };
-        ShadowedRow { builder: RowBuilder::new(out, liveness, deletion), shadow, column_shadow: None }
+        let (deletion, shadow) = if deletion.supersedes(outer) {
+            (deletion, deletion)
+        } else {
+            (DeletionTime::LIVE, outer)
+        };
+        let liveness = if shadow.hides(liveness.timestamp_us) {
+            Liveness::NONE
+        } else {
+            liveness
+        };
+        ShadowedRow {
+            builder: RowBuilder::new(out, liveness, deletion),
+            shadow,
+            column_shadow: None,
+        }
     }
 
     #[inline]
@@ -104,7 +124,11 @@ impl<'b> ShadowedRow<'b> {
                 let mut value = Vec::with_capacity(left.value.len().max(right.value.len()));
                 counter::merge(left.value, right.value, &mut value);
                 let timestamp_us = left.timestamp_us.max(right.timestamp_us);
-                self.push(Entry::Cell(CellRef { timestamp_us, value: &value, ..left }));
+                self.push(Entry::Cell(CellRef {
+                    timestamp_us,
+                    value: &value,
+                    ..left
+                }));
             }
         }
     }
@@ -117,7 +141,10 @@ struct Peeked<'a> {
 
 impl<'a> Peeked<'a> {
     fn new(mut rest: Entries<'a>) -> Self {
-        Peeked { next: rest.next(), rest }
+        Peeked {
+            next: rest.next(),
+            rest,
+        }
     }
 
     fn take(&mut self) -> Option<Entry<'a>> {
@@ -127,15 +154,19 @@ impl<'a> Peeked<'a> {
 
 /// The order of entries in a row: by column, a column's deletion before its cells, cells by path.
 pub fn compare_entries(shape: &RowShape, left: &Entry<'_>, right: &Entry<'_>) -> Ordering {
-    left.column().cmp(&right.column()).then_with(|| match (left, right) {
-        (Entry::ComplexDeletion { .. }, Entry::ComplexDeletion { .. }) => Ordering::Equal,
-        (Entry::ComplexDeletion { .. }, Entry::Cell(_)) => Ordering::Less,
-        (Entry::Cell(_), Entry::ComplexDeletion { .. }) => Ordering::Greater,
-        (Entry::Cell(left), Entry::Cell(right)) => match (left.path, right.path) {
-            (Some(left_path), Some(right_path)) => shape.compare_paths(left.column, left_path, right_path),
-            (left_path, right_path) => left_path.is_some().cmp(&right_path.is_some()),
-        },
-    })
+    left.column()
+        .cmp(&right.column())
+        .then_with(|| match (left, right) {
+            (Entry::ComplexDeletion { .. }, Entry::ComplexDeletion { .. }) => Ordering::Equal,
+            (Entry::ComplexDeletion { .. }, Entry::Cell(_)) => Ordering::Less,
+            (Entry::Cell(_), Entry::ComplexDeletion { .. }) => Ordering::Greater,
+            (Entry::Cell(left), Entry::Cell(right)) => match (left.path, right.path) {
+                (Some(left_path), Some(right_path)) => {
+                    shape.compare_paths(left.column, left_path, right_path)
+                }
+                (left_path, right_path) => left_path.is_some().cmp(&right_path.is_some()),
+            },
+        })
 }
 
 /// The one of two cells of the same column and path that stays. At equal timestamps what is deleted or expires beats

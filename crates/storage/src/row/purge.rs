@@ -69,6 +69,11 @@ fn purge_cell<'a>(cell: CellRef<'a>, purge: &Purge) -> Option<CellRef<'a>> {
         return Some(cell);
     }
     let written_s = cell.local_deletion_s.saturating_sub(cell.ttl_s);
-    let tombstone = CellRef { ttl_s: 0, local_deletion_s: written_s, value: &[], ..cell };
+    let tombstone = CellRef {
+        ttl_s: 0,
+        local_deletion_s: written_s,
+        value: &[],
+        ..cell
+    };
     (!purge.allows(tombstone.timestamp_us, written_s)).then_some(tombstone)
 }

@@ -18,7 +18,10 @@ pub struct RowShape {
 impl RowShape {
     pub fn of(table: &TableMetadata) -> Self {
         let live = table.columns.iter().map(|column| (column.id, &column.cql_type));
-        let dropped = table.dropped_columns.iter().map(|column| (column.id, &column.cql_type));
+        let dropped = table
+            .dropped_columns
+            .iter()
+            .map(|column| (column.id, &column.cql_type));
         let mut multi_cell: Vec<_> = live
             .chain(dropped)
             .filter_map(|(id, cql_type)| Some((id, path_type(cql_type)?)))
@@ -26,7 +29,11 @@ impl RowShape {
         multi_cell.sort_by_key(|&(id, _)| id);
         let mut dropped: Vec<_> = table.dropped_columns.iter().map(|column| column.id).collect();
         dropped.sort_unstable();
-        RowShape { multi_cell, dropped, is_counter: table.is_counter() }
+        RowShape {
+            multi_cell,
+            dropped,
+            is_counter: table.is_counter(),
+        }
     }
 
     /// Every cell of a counter table is a counter context, which merges by its own rules.
@@ -53,8 +60,13 @@ impl RowShape {
 /// The type of a cell's path: set elements, map keys, the time-uuid of a list cell, a field's index.
 fn path_type(cql_type: &CqlType) -> Option<CqlType> {
     match cql_type {
-        CqlType::Set { element, frozen: false } => Some(CqlType::clone(element)),
-        CqlType::Map { key, frozen: false, .. } => Some(CqlType::clone(key)),
+        CqlType::Set {
+            element,
+            frozen: false,
+        } => Some(CqlType::clone(element)),
+        CqlType::Map {
+            key, frozen: false, ..
+        } => Some(CqlType::clone(key)),
         CqlType::List { frozen: false, .. } => Some(CqlType::Timeuuid),
         CqlType::UserDefined { frozen: false, .. } => Some(CqlType::Smallint),
         _ => None,

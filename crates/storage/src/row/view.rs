@@ -3,8 +3,8 @@
 use helenus_schema::ColumnId;
 
 use super::{
-    CELL_EXPIRES, CELL_HAS_PATH, CELL_IS_TOMBSTONE, CELL_USES_ROW_TIMESTAMP, IS_COMPLEX_DELETION, ROW_EXPIRES,
-    ROW_HAS_DELETION, ROW_HAS_LIVENESS, ROW_HAS_MORTAL_ENTRIES,
+    CELL_EXPIRES, CELL_HAS_PATH, CELL_IS_TOMBSTONE, CELL_USES_ROW_TIMESTAMP, IS_COMPLEX_DELETION,
+    ROW_EXPIRES, ROW_HAS_DELETION, ROW_HAS_LIVENESS, ROW_HAS_MORTAL_ENTRIES,
 };
 use crate::deletion::{DeletionTime, NEVER_S, NO_TIMESTAMP};
 
@@ -29,7 +29,10 @@ pub struct Liveness {
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Entry<'a> {
     /// All earlier cells of a multi-cell column are deleted.
-    ComplexDeletion { column: ColumnId, deletion: DeletionTime },
+    ComplexDeletion {
+        column: ColumnId,
+        deletion: DeletionTime,
+    },
     Cell(CellRef<'a>),
 }
 
@@ -55,7 +58,11 @@ pub struct Entries<'a> {
 }
 
 impl Liveness {
-    pub const NONE: Liveness = Liveness { timestamp_us: NO_TIMESTAMP, ttl_s: 0, expires_at_s: NEVER_S };
+    pub const NONE: Liveness = Liveness {
+        timestamp_us: NO_TIMESTAMP,
+        ttl_s: 0,
+        expires_at_s: NEVER_S,
+    };
 
     pub fn is_none(&self) -> bool {
         self.timestamp_us == NO_TIMESTAMP
@@ -148,9 +155,19 @@ impl<'a> RowRef<'a> {
         }
         let mut deletion = DeletionTime::LIVE;
         if flags & ROW_HAS_DELETION != 0 {
-            deletion = DeletionTime { timestamp_us: cursor.i64(), local_s: cursor.u32() };
+            deletion = DeletionTime {
+                timestamp_us: cursor.i64(),
+                local_s: cursor.u32(),
+            };
         }
-        (liveness, deletion, Entries { row_timestamp_us: liveness.timestamp_us, rest: cursor.rest })
+        (
+            liveness,
+            deletion,
+            Entries {
+                row_timestamp_us: liveness.timestamp_us,
+                rest: cursor.rest,
+            },
+        )
     }
 }
 
@@ -165,9 +182,16 @@ impl<'a> Iterator for Entries<'a> {
         let mut cursor = Cursor { rest: self.rest };
         let column = ColumnId(cursor.u16());
         let flags = cursor.u8();
-        let timestamp_us =
-            if flags & CELL_USES_ROW_TIMESTAMP != 0 { self.row_timestamp_us } else { cursor.i64() };
-        let ttl_s = if flags & CELL_EXPIRES != 0 { cursor.u32() } else { 0 };
+        let timestamp_us = if flags & CELL_USES_ROW_TIMESTAMP != 0 {
+            self.row_timestamp_us
+        } else {
+            cursor.i64()
+        };
+        let ttl_s = if flags & CELL_EXPIRES != 0 {
+            cursor.u32()
+        } else {
+            0
+        };
         let local_deletion_s = if flags & (CELL_EXPIRES | CELL_IS_TOMBSTONE | IS_COMPLEX_DELETION) != 0 {
             cursor.u32()
         } else {
@@ -175,13 +199,27 @@ impl<'a> Iterator for Entries<'a> {
         };
         if flags & IS_COMPLEX_DELETION != 0 {
             self.rest = cursor.rest;
-            let deletion = DeletionTime { timestamp_us, local_s: local_deletion_s };
+            let deletion = DeletionTime {
+                timestamp_us,
+                local_s: local_deletion_s,
+            };
             return Some(Entry::ComplexDeletion { column, deletion });
         }
         let path = (flags & CELL_HAS_PATH != 0).then(|| cursor.sized());
-        let value: &[u8] = if flags & CELL_IS_TOMBSTONE != 0 { &[] } else { cursor.sized() };
+        let value: &[u8] = if flags & CELL_IS_TOMBSTONE != 0 {
+            &[]
+        } else {
+            cursor.sized()
+        };
         self.rest = cursor.rest;
-        Some(Entry::Cell(CellRef { column, timestamp_us, ttl_s, local_deletion_s, path, value }))
+        Some(Entry::Cell(CellRef {
+            column,
+            timestamp_us,
+            ttl_s,
+            local_deletion_s,
+            path,
+            value,
+        }))
     }
 }
 

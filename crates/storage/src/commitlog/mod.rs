@@ -1,0 +1,5 @@
+//! The log of acknowledged writes that are not in SSTables yet.
+
+mod position;
+
+pub use position::LogPosition;

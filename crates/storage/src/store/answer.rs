@@ -1,0 +1,152 @@
+//! From merged rows to a query's sink.
+
+use std::ops::ControlFlow;
+
+use helenus_types::Token;
+
+use crate::deletion::DeletionTime;
+use crate::error::ReadError;
+use crate::layout::TableLayout;
+use crate::memtable::Partition;
+use crate::read::{ReadStatistics, RowSink};
+use crate::row::{RowRef, live};
+use crate::source::{PartitionCursor, Unfiltered};
+
+/// Buffers of one shard that reads share, one read at a time.
+#[derive(Debug, Default)]
+pub(super) struct ReadScratch {
+    row: Vec<u8>,
+    static_row: Vec<u8>,
+}
+
+/// Hands the live part of partitions to a sink.
+pub(super) struct Answer<'a, S> {
+    pub layout: &'a TableLayout,
+    pub now_s: u32,
+    pub sink: &'a mut S,
+    pub scratch: &'a mut ReadScratch,
+    pub statistics: &'a mut ReadStatistics,
+}
+
+impl<S: RowSink> Answer<'_, S> {
+    /// One row of a partition in a memtable, which no other source knows.
+    #[inline]
+    pub fn point(&mut self, token: Token, partition: &Partition, clustering: &[u8]) -> ControlFlow<()> {
+        let deletion = partition.deletion();
+        let ReadScratch {
+            row: row_scratch,
+            static_row: static_scratch,
+        } = &mut *self.scratch;
+        let tombstones = &mut self.statistics.tombstones;
+        let static_row = live::live_view(
+            &self.layout.shape,
+            partition.static_row(),
+            deletion,
+            self.now_s,
+            static_scratch,
+            tombstones,
+        );
+        let row = partition.row(self.layout, clustering).and_then(|(row, shadow)| {
+            live::live_view(
+                &self.layout.shape,
+                row,
+                shadow,
+                self.now_s,
+                row_scratch,
+                tombstones,
+            )
+        });
+        if row.is_none() && static_row.is_none() {
+            return ControlFlow::Continue(());
+        }
+        self.sink
+            .partition(token, partition.key(), static_row.unwrap_or(RowRef::EMPTY))?;
+        if let Some(row) = row {
+            self.statistics.rows_live += 1;
+            self.sink.row(clustering, row)?;
+        }
+        self.sink.partition_end()
+    }
+
+    /// All that a cursor walks over.
+    pub fn partition(
+        &mut self,
+        token: Token,
+        key: &[u8],
+        cursor: &mut impl PartitionCursor,
+    ) -> Result<ControlFlow<()>, ReadError> {
+        let deletion = cursor.deletion();
+        let ReadScratch {
+            row: row_scratch,
+            static_row: static_scratch,
+        } = &mut *self.scratch;
+        let statistics = &mut *self.statistics;
+        statistics.tombstones += u64::from(!deletion.is_live());
+
+        // The static row moves into the scratch: the cursor is about to move on.
+        let shape = &self.layout.shape;
+        let static_row = cursor.static_row();
+        let mut static_copy = std::mem::take(static_scratch);
+        let has_static_row = !static_row.is_empty()
+            && match live::live_view(
+                shape,
+                static_row,
+                deletion,
+                self.now_s,
+                &mut static_copy,
+                &mut statistics.tombstones,
+            ) {
+                Some(row) if !std::ptr::eq(row.as_bytes(), static_row.as_bytes()) => true,
+                Some(_) => {
+                    static_copy.clear();
+                    static_copy.extend_from_slice(static_row.as_bytes());
+                    true
+                }
+                None => false,
+            };
+        *static_scratch = static_copy;
+        let live_static_row = if has_static_row {
+            RowRef::new(static_scratch)
+        } else {
+            RowRef::EMPTY
+        };
+
+        let mut in_force = DeletionTime::LIVE;
+        let mut is_announced = false;
+        while cursor.advance()? {
+            match cursor.current() {
+                Unfiltered::Marker { deletion, .. } => {
+                    statistics.tombstones += 1;
+                    in_force = deletion;
+                }
+                Unfiltered::Row { clustering, row } => {
+                    let shadow = deletion.max(in_force);
+                    let tombstones = &mut statistics.tombstones;
+                    let Some(row) = live::live_view(shape, row, shadow, self.now_s, row_scratch, tombstones)
+                    else {
+                        continue;
+                    };
+                    if !is_announced {
+                        is_announced = true;
+                        if self.sink.partition(token, key, live_static_row).is_break() {
+                            return Ok(ControlFlow::Break(()));
+                        }
+                    }
+                    statistics.rows_live += 1;
+                    if self.sink.row(clustering, row).is_break() {
+                        return Ok(ControlFlow::Break(()));
+                    }
+                }
+            }
+        }
+        if !is_announced {
+            if !has_static_row {
+                return Ok(ControlFlow::Continue(()));
+            }
+            if self.sink.partition(token, key, live_static_row).is_break() {
+                return Ok(ControlFlow::Break(()));
+            }
+        }
+        Ok(self.sink.partition_end())
+    }
+}
