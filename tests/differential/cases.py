@@ -145,7 +145,7 @@ class Session:
 
 def bind(variables, values):
     return [wire.UNSET if value == "@unset" else text.encode(spec[3], value) if position < variables.count else
-            value.encode() for position, (spec, value) in enumerate(zip(padded(variables), values))]
+            str(value).encode() for position, (spec, value) in enumerate(zip(padded(variables), values))]
 
 
 def padded(variables):

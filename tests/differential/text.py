@@ -22,6 +22,8 @@ CLASSES = {
 # Elements whose bytes are all of one length stand in a vector without length prefixes. Cassandra counts
 # only these as such; the others, although as long in practice, carry a length.
 FIXED_LENGTHS = {0x02: 8, 0x04: 1, 0x07: 8, 0x08: 4, 0x09: 4, 0x0B: 8, 0x0C: 16, 0x0F: 16}
+# The largest finite 32-bit float; rounding its text up may pass it.
+FLOAT_MAX = struct.unpack(">f", b"\x7f\x7f\xff\xff")[0]
 VECTOR = "org.apache.cassandra.db.marshal.VectorType("
 
 
@@ -172,13 +174,13 @@ def floating(form):
         if number != number:
             require(data.hex().rstrip("0") in ("7fc", "7ff8"), "unusual NaN")
             return "NaN"
-        if form == ">d":
+        if form == ">d" or number in (float("inf"), float("-inf")):
             return repr(number)
         # The shortest text that is this float again.
         for digits in range(1, 18):
-            text = f"{number:.{digits}g}"
-            if struct.pack(form, float(text)) == data:
-                return repr(float(text))
+            rounded = float(f"{number:.{digits}g}")
+            if abs(rounded) <= FLOAT_MAX and struct.pack(form, rounded) == data:
+                return repr(rounded)
         raise Malformed("no text for this float")
     return read
 
