@@ -25,7 +25,7 @@ pub enum FrameError {
     )]
     UnsupportedVersion { number: u8, stream: i16 },
     #[error("Beta version of the protocol used ({version}), but USE_BETA flag is unset")]
-    BetaVersion { version: ProtocolVersion, stream: i16 },
+    BetaVersion { version: ProtocolVersion },
     #[error(
         "Invalid message version. Got {found} but previous messages on this connection had version {connection}"
     )]
@@ -104,11 +104,10 @@ impl FrameError {
         }
     }
 
-    /// The stream to answer on; 0 where the message's own is unknown.
+    /// The stream to answer on; 0 where the message's own is unknown or, for versions, not to be trusted.
     pub fn stream(&self) -> i16 {
         match self {
             Self::UnsupportedVersion { stream, .. }
-            | Self::BetaVersion { stream, .. }
             | Self::VersionChanged { stream, .. }
             | Self::UnknownOpcode { stream, .. }
             | Self::WrongDirection { stream, .. }
@@ -116,7 +115,8 @@ impl FrameError {
             | Self::EnvelopeTooBig { stream, .. }
             | Self::MessageTooBig { stream, .. }
             | Self::Compression { stream, .. } => *stream,
-            Self::HeaderChecksum { .. }
+            Self::BetaVersion { .. }
+            | Self::HeaderChecksum { .. }
             | Self::PayloadChecksum { .. }
             | Self::SegmentCompression(_)
             | Self::EnvelopeCut { .. }

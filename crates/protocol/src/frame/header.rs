@@ -71,7 +71,7 @@ impl EnvelopeHeader {
         let version = decode_version(first, stream)?;
         let flags = EnvelopeFlags(flags);
         if version.is_beta() && !flags.contains(EnvelopeFlags::USE_BETA) {
-            return Err(FrameError::BetaVersion { version, stream });
+            return Err(FrameError::BetaVersion { version });
         }
         let opcode_number = opcode;
         let opcode = Opcode::from_number(opcode_number).ok_or(FrameError::UnknownOpcode {

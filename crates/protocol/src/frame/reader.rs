@@ -114,6 +114,12 @@ impl FrameReader {
         }
     }
 
+    /// A client has sent STARTUP: its answer may already be compressed in v3 and v4, as Cassandra's is.
+    pub fn startup_sent(&mut self, version: ProtocolVersion, compression: Option<Compression>) {
+        let compression = compression.filter(|_| !version.has_checksummed_frames());
+        self.framing = Framing::Envelopes { compression };
+    }
+
     /// STARTUP was answered (READY or AUTHENTICATE): from the next byte on, `version` is the connection's, bodies
     /// may be compressed, and v5 travels in segments.
     pub fn startup_answered(&mut self, version: ProtocolVersion, compression: Option<Compression>) {
@@ -193,8 +199,9 @@ impl FrameReader {
         let Some(&first) = unread.first() else {
             return Ok(None);
         };
+        decode_version(first, 0)?;
         let Some(bytes) = unread.first_chunk::<ENVELOPE_HEADER_BYTES>() else {
-            return decode_version(first, 0).map(|_| None);
+            return Ok(None);
         };
         let mut header = match EnvelopeHeader::decode(bytes, self.direction) {
             Ok(header) => header,

@@ -5,6 +5,7 @@ mod event;
 mod metadata;
 mod prelude;
 mod received;
+mod refusal;
 mod result;
 mod session;
 
@@ -18,6 +19,7 @@ pub use received::{
     ReceivedColumn, ReceivedColumns, ReceivedError, ReceivedMarkers, ReceivedPrelude, ReceivedPrepared,
     ReceivedResult, ReceivedRow, ReceivedRows, Response, StringList, Supported,
 };
+pub use refusal::write_refusal;
 pub use result::{
     MetadataForm, ResultKind, RowsWriter, write_prepared, write_schema_change, write_set_keyspace, write_void,
 };
