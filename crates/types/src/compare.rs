@@ -6,7 +6,7 @@
 use std::cmp::Ordering;
 
 use crate::cql_type::CqlType;
-use crate::value::collection::CollectionElements;
+use crate::value::collection::{CollectionElements, collection_count};
 use crate::value::decimal::compare_decimals;
 use crate::value::tuple::TupleComponents;
 use crate::value::varint::compare_varints;
@@ -133,13 +133,11 @@ fn compare_elements<'a>(
     let (Some(left_elements), Some(right_elements)) = (elements(left), elements(right)) else {
         return (left.len() >= 4).cmp(&(right.len() >= 4));
     };
-    let counts = left_elements.remaining().cmp(&right_elements.remaining());
-    left_elements
-        .zip(right_elements)
-        .enumerate()
-        .map(|(index, (left, right))| compare_nullable(type_of(index), left, right))
-        .find(|order| order.is_ne())
-        .unwrap_or(counts)
+    let pairs = lexicographic(left_elements, right_elements, |index, left, right| {
+        compare_nullable(type_of(index), left, right)
+    });
+    // A stored count may be negative, which holds no elements but sorts before none.
+    pairs.then_with(|| collection_count(left).cmp(&collection_count(right)))
 }
 
 /// Component by component, null first; components missing at the end are null.
@@ -173,11 +171,31 @@ fn compare_vectors(left: &[u8], right: &[u8], element: &CqlType, dimension: u32)
     if left.is_empty() || right.is_empty() {
         return right.is_empty().cmp(&left.is_empty());
     }
-    VectorElements::new(element, dimension, left)
-        .zip(VectorElements::new(element, dimension, right))
-        .map(|(left, right)| element.compare(left, right))
-        .find(|order| order.is_ne())
-        .unwrap_or(Ordering::Equal)
+    let elements = |vector| VectorElements::new(element, dimension, vector);
+    lexicographic(elements(left), elements(right), |_, left, right| {
+        element.compare(left, right)
+    })
+}
+
+/// Compares two sequences by the first elements that differ; a sequence that is the other's start comes first. Values
+/// that end too early thereby keep a place in the order, which sorting relies on.
+fn lexicographic<T>(
+    mut left: impl Iterator<Item = T>,
+    mut right: impl Iterator<Item = T>,
+    compare: impl Fn(usize, T, T) -> Ordering,
+) -> Ordering {
+    for index in 0.. {
+        let order = match (left.next(), right.next()) {
+            (Some(left), Some(right)) => compare(index, left, right),
+            (None, None) => break,
+            (None, Some(_)) => Ordering::Less,
+            (Some(_), None) => Ordering::Greater,
+        };
+        if order.is_ne() {
+            return order;
+        }
+    }
+    Ordering::Equal
 }
 
 #[cfg(test)]

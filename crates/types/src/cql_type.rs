@@ -215,25 +215,30 @@ impl CqlType {
                 | CqlType::Timeuuid
                 | CqlType::Uuid
                 | CqlType::Varint
-                | CqlType::Date
-                | CqlType::Time
         )
     }
 
     /// The direct parts: elements, key and value, components or field types.
     pub fn sub_types(&self) -> impl Iterator<Item = &CqlType> {
-        let (pair, slice, fields): ([Option<&CqlType>; 2], &[CqlType], &[(Arc<str>, CqlType)]) = match self {
+        let (first, second) = match self {
             CqlType::List { element, .. }
             | CqlType::Set { element, .. }
-            | CqlType::Vector { element, .. } => ([Some(&**element), None], &[], &[]),
-            CqlType::Map { key, value, .. } => ([Some(&**key), Some(&**value)], &[], &[]),
-            CqlType::Tuple(components) => ([None, None], components, &[]),
-            CqlType::UserDefined { definition, .. } => ([None, None], &[], &definition.fields),
-            _ => ([None, None], &[], &[]),
+            | CqlType::Vector { element, .. } => (Some(&**element), None),
+            CqlType::Map { key, value, .. } => (Some(&**key), Some(&**value)),
+            _ => (None, None),
         };
-        pair.into_iter()
-            .flatten()
-            .chain(slice)
+        let components: &[CqlType] = match self {
+            CqlType::Tuple(components) => components,
+            _ => &[],
+        };
+        let fields: &[(Arc<str>, CqlType)] = match self {
+            CqlType::UserDefined { definition, .. } => &definition.fields,
+            _ => &[],
+        };
+        first
+            .into_iter()
+            .chain(second)
+            .chain(components)
             .chain(fields.iter().map(|(_, field)| field))
     }
 
@@ -381,163 +386,6 @@ impl CqlType {
             other => other.clone(),
         }
     }
-
-    /// Whether values written as `previous` may be read as this type and keep their order: the rule for clustering
-    /// columns and for what is inside sorted collections.
-    pub fn is_compatible_with(&self, previous: &CqlType) -> bool {
-        match (self, previous) {
-            (CqlType::Blob, CqlType::Ascii | CqlType::Text) | (CqlType::Text, CqlType::Ascii) => true,
-            (tuple, _) if tuple.tuple_components().is_some() => match previous.tuple_components() {
-                Some(old) => components_compatible(tuple, previous, old, CqlType::is_compatible_with),
-                None => false,
-            },
-            (
-                CqlType::List {
-                    element,
-                    frozen: true,
-                },
-                CqlType::List {
-                    element: old,
-                    frozen: true,
-                },
-            )
-            | (
-                CqlType::Set {
-                    element,
-                    frozen: true,
-                },
-                CqlType::Set {
-                    element: old,
-                    frozen: true,
-                },
-            ) => element.is_compatible_with(old),
-            (
-                CqlType::Map {
-                    key,
-                    value,
-                    frozen: true,
-                },
-                CqlType::Map {
-                    key: old_key,
-                    value: old_value,
-                    frozen: true,
-                },
-            ) => key.is_compatible_with(old_key) && value.is_compatible_with(old_value),
-            (
-                CqlType::List {
-                    element,
-                    frozen: false,
-                },
-                CqlType::List {
-                    element: old,
-                    frozen: false,
-                },
-            ) => element.is_serialization_compatible_with(old),
-            (
-                CqlType::Set {
-                    element,
-                    frozen: false,
-                },
-                CqlType::Set {
-                    element: old,
-                    frozen: false,
-                },
-            ) => element.is_compatible_with(old),
-            (
-                CqlType::Map {
-                    key,
-                    value,
-                    frozen: false,
-                },
-                CqlType::Map {
-                    key: old_key,
-                    value: old_value,
-                    frozen: false,
-                },
-            ) => key.is_compatible_with(old_key) && value.is_serialization_compatible_with(old_value),
-            _ => self == previous,
-        }
-    }
-
-    /// Whether values written as `previous` may be read as this type, whatever their order.
-    pub fn is_value_compatible_with(&self, previous: &CqlType) -> bool {
-        match (self, previous) {
-            (CqlType::Blob, _)
-            | (CqlType::Bigint, CqlType::Timestamp)
-            | (CqlType::Timestamp | CqlType::Time, CqlType::Bigint)
-            | (CqlType::Date, CqlType::Int)
-            | (CqlType::Uuid, CqlType::Timeuuid)
-            | (CqlType::Varint, CqlType::Int | CqlType::Bigint | CqlType::Timestamp) => true,
-            (CqlType::UserDefined { .. }, CqlType::UserDefined { .. }) => {
-                self.is_udt_value_compatible_with(previous)
-            }
-            (CqlType::UserDefined { .. }, _) => false,
-            (CqlType::Tuple(_), _) => match previous.tuple_components() {
-                Some(old) => components_compatible(self, previous, old, CqlType::is_value_compatible_with),
-                None => false,
-            },
-            (
-                CqlType::List {
-                    element,
-                    frozen: true,
-                },
-                CqlType::List {
-                    element: old,
-                    frozen: true,
-                },
-            ) => element.is_value_compatible_with(old),
-            (
-                CqlType::Map {
-                    key,
-                    value,
-                    frozen: true,
-                },
-                CqlType::Map {
-                    key: old_key,
-                    value: old_value,
-                    frozen: true,
-                },
-            ) => key.is_compatible_with(old_key) && value.is_value_compatible_with(old_value),
-            _ => self.is_compatible_with(previous),
-        }
-    }
-
-    /// Whether an SSTable written with `previous` can be read with this type.
-    pub fn is_serialization_compatible_with(&self, previous: &CqlType) -> bool {
-        self.is_value_compatible_with(previous)
-            && self.value_length_if_fixed() == previous.value_length_if_fixed()
-            && self.is_multi_cell() == previous.is_multi_cell()
-    }
-
-    fn is_udt_value_compatible_with(&self, previous: &CqlType) -> bool {
-        let (
-            CqlType::UserDefined { definition, frozen },
-            CqlType::UserDefined {
-                definition: old,
-                frozen: old_frozen,
-            },
-        ) = (self, previous)
-        else {
-            return false;
-        };
-        frozen == old_frozen
-            && definition.keyspace == old.keyspace
-            && definition.fields.len() >= old.fields.len()
-            && definition
-                .fields
-                .iter()
-                .zip(&old.fields)
-                .all(|((_, new), (_, old))| new.is_compatible_with(old))
-    }
-
-    /// How many components a tuple or UDT has. In Cassandra a UDT is a tuple with names.
-    fn tuple_components(&self) -> Option<usize> {
-        match self {
-            CqlType::Tuple(components) => Some(components.len()),
-            CqlType::UserDefined { definition, .. } => Some(definition.fields.len()),
-            _ => None,
-        }
-    }
 }
 
 impl UserType {
@@ -558,17 +406,62 @@ impl UserType {
     }
 }
 
-/// A tuple may gain components at its end, never lose any.
-fn components_compatible(
-    new: &CqlType,
-    previous: &CqlType,
-    previous_count: usize,
-    compatible: fn(&CqlType, &CqlType) -> bool,
-) -> bool {
-    new.tuple_components()
-        .is_some_and(|count| count >= previous_count)
-        && new
-            .sub_types()
-            .zip(previous.sub_types())
-            .all(|(new, old)| compatible(new, old))
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn address() -> Arc<UserType> {
+        Arc::new(UserType {
+            keyspace: "ks".into(),
+            name: "address".into(),
+            fields: vec![("tags".into(), CqlType::list(CqlType::Text, false))],
+        })
+    }
+
+    #[test]
+    fn freezing_reaches_into_collections_but_not_into_user_types() {
+        let nested = CqlType::list(
+            CqlType::map(CqlType::Int, CqlType::user_defined(address(), false), false),
+            false,
+        );
+        assert_eq!(
+            nested.freeze().to_string(),
+            "frozen<list<frozen<map<int, frozen<address>>>>>"
+        );
+        assert_eq!(
+            nested.freeze_nested().to_string(),
+            "list<frozen<map<int, frozen<address>>>>"
+        );
+        let fields = |cql_type: &CqlType| cql_type.sub_types().next().map(CqlType::to_string);
+        let user = CqlType::user_defined(address(), false);
+        assert_eq!(fields(&user.freeze()).as_deref(), Some("list<text>"));
+        assert_eq!(
+            fields(&user.freeze_nested()).as_deref(),
+            Some("frozen<list<text>>")
+        );
+    }
+
+    #[test]
+    fn an_altered_user_type_replaces_every_use_and_keeps_each_frozen_flag() {
+        let mut altered = (*address()).clone();
+        altered.fields.push(("zip".into(), CqlType::Int));
+        let altered = Arc::new(altered);
+        let user = |frozen| CqlType::user_defined(address(), frozen);
+        let before = CqlType::map(CqlType::tuple([user(false)]), user(true), false);
+        let after = before.with_updated_user_type(&altered);
+        assert!(before.references_user_type("address") && !before.references_user_type("other"));
+        assert_eq!(after.to_string(), before.to_string());
+        assert_eq!(
+            after.expand_user_types().to_string(),
+            "map<frozen<tuple<frozen<tuple<list<text>, int>>>>, frozen<tuple<list<text>, int>>>"
+                .replace("list<text>", "frozen<list<text>>")
+        );
+    }
+
+    #[test]
+    fn what_a_type_refers_to_is_found_at_any_depth() {
+        let deep = |inner| CqlType::list(CqlType::tuple([CqlType::Int, CqlType::vector(inner, 2)]), true);
+        assert!(deep(CqlType::Duration).references_duration() && !deep(CqlType::Int).references_duration());
+        assert!(deep(CqlType::Counter).references_counter() && !deep(CqlType::Int).references_counter());
+    }
 }

@@ -74,8 +74,10 @@ pub fn quoted_identifier(name: &str) -> Cow<'_, str> {
 
 /// Whether `word`, in any case, is a reserved keyword of Cassandra 5.0.
 pub fn is_reserved_word(word: &str) -> bool {
-    let upper = word.to_ascii_uppercase();
-    RESERVED_WORDS.binary_search(&upper.as_str()).is_ok()
+    let upper = word.bytes().map(|byte| byte.to_ascii_uppercase());
+    RESERVED_WORDS
+        .binary_search_by(|reserved| reserved.bytes().cmp(upper.clone()))
+        .is_ok()
 }
 
 fn is_plain(name: &str) -> bool {

@@ -7,6 +7,7 @@
 //! it is compared with what is there. Recursion follows the type, never the bytes; types that come from text are
 //! parsed to at most [`TYPE_DEPTH_MAX`] levels.
 
+pub mod compatibility;
 pub mod cql_type;
 pub mod identifier;
 pub mod marshal_class;
@@ -23,6 +24,7 @@ pub mod value;
 pub mod partition_key;
 pub mod token;
 
+pub use compatibility::Assignability;
 pub use cql_type::{CqlType, TYPE_DEPTH_MAX, UserType};
 pub use identifier::{is_reserved_word, quoted_identifier};
 pub use marshal_class::{ClassNameError, ParsedClass};

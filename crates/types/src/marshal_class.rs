@@ -298,6 +298,10 @@ impl<'a> Parser<'a> {
         self.expect(b'(')?;
         let name = self.class_name()?;
         let element = self.parse_type(name, depth + 1)?.freeze();
+        if element == CqlType::Empty {
+            // Elements of no bytes would let any dimension fit any value, and reading it never end.
+            return Err(self.syntax("the elements of a vector cannot be empty"));
+        }
         if self.skip_to_parameter()? {
             return Err(self.syntax("expected the dimension of the vector"));
         }
@@ -459,4 +463,75 @@ fn native_of_class(simple_name: &str) -> Option<CqlType> {
         "IntegerType" => CqlType::Varint,
         _ => return None,
     })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn parse(class: &str) -> Result<ParsedClass, ClassNameError> {
+        CqlType::from_marshal_class(class)
+    }
+
+    #[test]
+    fn unknown_classes_are_kept_as_they_were_written() {
+        for class in ["org.example.Other", "org.example.Other(a => b, (c))"] {
+            let parsed = parse(class).unwrap();
+            assert_eq!(parsed.cql_type, CqlType::Custom(class.into()));
+            assert_eq!(parsed.cql_type.to_string(), format!("'{class}'"));
+            assert_eq!(parsed.to_marshal_class(), class);
+        }
+        let date = parse("DateType").unwrap().cql_type;
+        assert_eq!(
+            date,
+            CqlType::Custom("org.apache.cassandra.db.marshal.DateType".into())
+        );
+    }
+
+    #[test]
+    fn nesting_stops_at_its_bound() {
+        let nested = |levels: usize| format!("{}Int32Type{}", "ListType(".repeat(levels), ")".repeat(levels));
+        assert!(parse(&nested(TYPE_DEPTH_MAX - 1)).is_ok());
+        assert_eq!(parse(&nested(TYPE_DEPTH_MAX)), Err(ClassNameError::TooDeep));
+        assert_eq!(parse(&nested(100_000)), Err(ClassNameError::TooDeep));
+    }
+
+    #[test]
+    fn what_is_no_class_name_is_refused() {
+        for class in [
+            "",
+            "(",
+            "ListType",
+            "ListType(",
+            "ListType()",
+            "ListType(Int32Type",
+            "ListType(Int32Type,Int32Type)",
+            "ListType(Int32Type))",
+            "MapType(Int32Type)",
+            "ListType(ReversedType(Int32Type))",
+            "VectorType(Int32Type)",
+            "VectorType(Int32Type , 0)",
+            "VectorType(Int32Type , 4294967296)",
+            "VectorType(EmptyType , 2147483647)",
+            "UserType(ks)",
+            "UserType(ks,zz)",
+            "UserType(ks,61,62)",
+            "UserType(ks,61,62:",
+            "UserType(ks,61,ff:Int32Type)",
+            "org.example.Open(",
+        ] {
+            assert!(
+                matches!(parse(class), Err(ClassNameError::Syntax { .. })),
+                "{class}"
+            );
+        }
+    }
+
+    #[test]
+    fn every_cut_of_a_class_name_is_refused_without_panic() {
+        let class = "UserType(ks,61,62:FrozenType(MapType(Int32Type,VectorType(FloatType , 3))))";
+        for cut in "UserType(".len()..class.len() {
+            assert!(parse(&class[..cut]).is_err(), "{cut}");
+        }
+    }
 }

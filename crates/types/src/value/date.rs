@@ -51,7 +51,11 @@ pub(crate) fn format_year(year: i64) -> String {
 pub fn parse_date(text: &str) -> Result<u32, MarshalError> {
     let digits = text.strip_prefix('-').unwrap_or(text);
     if !digits.is_empty() && digits.bytes().all(|byte| byte.is_ascii_digit()) {
-        return text.parse().map_err(|_| MarshalError::Text {
+        let number = text
+            .parse::<i64>()
+            .ok()
+            .and_then(|number| u32::try_from(number).ok());
+        return number.ok_or_else(|| MarshalError::Text {
             before: "Unable to make unsigned int (for date) from: '",
             text: text.to_owned(),
             after: "'",
@@ -80,18 +84,19 @@ pub fn parse_date(text: &str) -> Result<u32, MarshalError> {
 
 fn parse_iso_days(text: &str) -> Option<i64> {
     let mut scan = Scan::new(text);
-    let days = scan_iso_date(&mut scan)?;
-    scan.is_done().then_some(days)
+    let (year, month, day) = scan_iso_date(&mut scan)?;
+    let exists = day <= days_in_month(year, month);
+    (scan.is_done() && exists).then(|| days_from_civil(year, month, day))
 }
 
-/// Reads `[+-]y-MM-dd` strictly: a year of more than four digits needs a plus, one of four must not have it, and the
-/// day must exist. Years are at most nine digits.
-pub(crate) fn scan_iso_date(scan: &mut Scan<'_>) -> Option<i64> {
+/// Reads the year, month and day of `[+-]y-MM-dd`: a year of more than four digits needs a plus, one of four must not
+/// have it. Years are at most nine digits; the day is at most 31, whatever the month.
+pub(crate) fn scan_iso_date(scan: &mut Scan<'_>) -> Option<(i64, i64, i64)> {
     let is_negative = scan.literal("-").is_some();
-    let is_signed = is_negative || scan.literal("+").is_some();
+    let has_plus = scan.literal("+").is_some();
     let digits = scan.digits(4, 10)?;
     let needs_sign = digits.len() > 4;
-    if (needs_sign && !is_signed) || (!needs_sign && is_signed && !is_negative) {
+    if (needs_sign && !is_negative && !has_plus) || (has_plus && (is_negative || !needs_sign)) {
         return None;
     }
     let year: i64 = digits.parse().ok().filter(|year| *year <= 999_999_999)?;
@@ -102,8 +107,6 @@ pub(crate) fn scan_iso_date(scan: &mut Scan<'_>) -> Option<i64> {
     scan.literal("-")?;
     let month = scan.number(2, 2).filter(|month| (1..=12).contains(month))?;
     scan.literal("-")?;
-    let day = scan
-        .number(2, 2)
-        .filter(|day| (1..=days_in_month(year, month)).contains(day))?;
-    Some(days_from_civil(year, month, day))
+    let day = scan.number(2, 2).filter(|day| (1..=31).contains(day))?;
+    Some((year, month, day))
 }

@@ -93,7 +93,7 @@ pub fn compare_decimals(left: &[u8], right: &[u8]) -> Ordering {
         return (left.len() >= 4).cmp(&(right.len() >= 4));
     };
     if left_scale == right_scale {
-        return compare_varints_or_zero(left_unscaled, right_unscaled);
+        return compare_unscaled(left_unscaled, right_unscaled);
     }
     let scales = [left_scale, right_scale].map(|scale| i64::from(i32::from_be_bytes(*scale)));
     match (to_i128(left_unscaled), to_i128(right_unscaled)) {
@@ -106,15 +106,10 @@ pub fn compare_decimals(left: &[u8], right: &[u8]) -> Ordering {
     }
 }
 
-fn compare_varints_or_zero(left: &[u8], right: &[u8]) -> Ordering {
-    let or_zero = |bytes: &'_ [u8]| bytes.is_empty();
-    match (or_zero(left), or_zero(right)) {
-        (false, false) => compare_varints(left, right),
-        _ => compare_varints(
-            if left.is_empty() { &[0] } else { left },
-            if right.is_empty() { &[0] } else { right },
-        ),
-    }
+/// A decimal's number of no bytes is zero, not the empty value that a varint's is.
+fn compare_unscaled(left: &[u8], right: &[u8]) -> Ordering {
+    let or_zero = |bytes| if <[u8]>::is_empty(bytes) { &[0] } else { bytes };
+    compare_varints(or_zero(left), or_zero(right))
 }
 
 /// None if bringing both to one scale does not fit 128 bits.
@@ -190,7 +185,7 @@ fn to_i128(varint: &[u8]) -> Option<i128> {
     Some(i128::from_be_bytes(word))
 }
 
-/// An exponent is a sign and at most ten digits.
+/// An exponent is a sign and at most ten digits, and fits an i32.
 fn parse_exponent(text: &str) -> Option<i64> {
     let digits = text.strip_prefix(['+', '-']).unwrap_or(text);
     let is_number = !digits.is_empty() && digits.bytes().all(|byte| byte.is_ascii_digit());
@@ -203,11 +198,12 @@ fn parse_exponent(text: &str) -> Option<i64> {
     } else {
         significant.parse().ok()?
     };
-    Some(if text.starts_with('-') {
+    let exponent = if text.starts_with('-') {
         -magnitude
     } else {
         magnitude
-    })
+    };
+    i32::try_from(exponent).ok().map(i64::from)
 }
 
 #[cfg(test)]

@@ -63,14 +63,17 @@ fn parse_date_time(text: &str) -> Option<i64> {
     let month = scan.number(1, 19).filter(|month| (1..=12).contains(month))?;
     scan.literal("-")?;
     let day = scan.number(1, 19).filter(|day| (1..=31).contains(day))?;
-    // Java's smart resolver takes a day that the month does not have for its last.
-    let days = days_from_civil(year, month, day.min(days_in_month(year, month)));
+    let days = smart_days(year, month, day);
     scan.literal("T").or_else(|| scan.literal(" "))?;
     let hour = scan.number(1, 19).filter(|hour| *hour <= 24)?;
     scan.literal(":")?;
     let minute = scan.number(1, 19).filter(|minute| *minute < 60)?;
     let second = scan_second(&mut scan);
-    let fraction_ms = scan_fraction(&mut scan)?;
+    let fraction = scan_fraction(&mut scan);
+    if second.is_none() && fraction.is_some() {
+        return None;
+    }
+    let (second, fraction_ms) = (second.unwrap_or(0), fraction.unwrap_or(0));
     if hour == 24 && (minute, second, fraction_ms) != (0, 0, 0) {
         return None;
     }
@@ -82,8 +85,9 @@ fn parse_date_time(text: &str) -> Option<i64> {
 
 fn parse_date_alone(text: &str) -> Option<i64> {
     let mut scan = Scan::new(text);
-    let days = scan_iso_date(&mut scan)?;
-    days.checked_mul(MS_PER_DAY)?
+    let (year, month, day) = scan_iso_date(&mut scan)?;
+    smart_days(year, month, day)
+        .checked_mul(MS_PER_DAY)?
         .checked_sub(parse_zone(scan.rest())? * 1000)
 }
 
@@ -92,24 +96,23 @@ fn scan_year(scan: &mut Scan<'_>) -> Option<i64> {
     scan.number(1, 19).filter(|year| (1..=999_999_999).contains(year))
 }
 
-/// `:s`, and 0 if there is none.
-fn scan_second(scan: &mut Scan<'_>) -> i64 {
-    let mut ahead = *scan;
-    let second = ahead.literal(":").and_then(|()| ahead.number(1, 19));
-    match second.filter(|second| *second < 60) {
-        Some(second) => {
-            *scan = ahead;
-            second
-        }
-        None => 0,
-    }
+/// As Java's smart resolver, takes a day that the month does not have for its last.
+fn smart_days(year: i64, month: i64, day: i64) -> i64 {
+    days_from_civil(year, month, day.min(days_in_month(year, month)))
 }
 
-/// `.fffffffff`, cut down to milliseconds, and 0 if there is none. A point without digits is no constant.
+/// `:s`
+fn scan_second(scan: &mut Scan<'_>) -> Option<i64> {
+    let mut ahead = *scan;
+    ahead.literal(":")?;
+    let second = ahead.number(1, 19).filter(|second| *second < 60)?;
+    *scan = ahead;
+    Some(second)
+}
+
+/// `.fffffffff`, cut down to milliseconds. A point without digits is read and means nothing.
 fn scan_fraction(scan: &mut Scan<'_>) -> Option<i64> {
-    if scan.literal(".").is_none() {
-        return Some(0);
-    }
+    scan.literal(".")?;
     let digits = scan.digits(1, 9)?;
     let ms = digits.bytes().chain(*b"000").take(3);
     Some(ms.fold(0, |ms, digit| 10 * ms + i64::from(digit - b'0')))

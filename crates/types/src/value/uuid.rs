@@ -10,7 +10,8 @@ pub fn format_uuid(bytes: [u8; 16]) -> String {
 /// Reads the hyphenated form only, in either case.
 pub fn parse_uuid(text: &str) -> Option<[u8; 16]> {
     // The crate also reads bare, braced and URN forms, which Cassandra does not.
-    let is_hyphenated = text.len() == 36 && [8, 13, 18, 23].iter().all(|&at| text.as_bytes()[at] == b'-');
+    let has_hyphen = |at| text.as_bytes().get(at) == Some(&b'-');
+    let is_hyphenated = text.len() == 36 && [8, 13, 18, 23].into_iter().all(has_hyphen);
     if !is_hyphenated {
         return None;
     }
