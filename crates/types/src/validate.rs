@@ -99,8 +99,8 @@ fn validate_text(bytes: &[u8]) -> Result<(), MarshalError> {
     }
 }
 
-/// Cassandra's own notion of UTF-8. It is looser than the standard: surrogates, Java's two-byte zero, five- and
-/// seven-prefixed fourth planes and some wrong second bytes pass. What it stores must be accepted here too.
+/// Cassandra's own notion of UTF-8, looser than the standard: surrogates, Java's two-byte zero, code points beyond
+/// U+10FFFF and some wrong second bytes pass. What Cassandra stores must be accepted here too.
 fn is_cassandra_utf8(bytes: &[u8]) -> bool {
     let is_continuation = |byte: u8| byte & 0xc0 == 0x80;
     let mut rest = bytes.iter().copied();

@@ -47,7 +47,7 @@ pub fn timeuuid_max(timestamp_ms: i64) -> [u8; 16] {
     timeuuid_of(next.wrapping_sub(1), CLOCK_AND_NODE_MAX)
 }
 
-/// Milliseconds since 1970 of a timeuuid, rounded down.
+/// Milliseconds since 1970 of a timeuuid, rounded towards 1970.
 pub fn timeuuid_timestamp_ms(timeuuid: [u8; 16]) -> i64 {
     timeuuid_timestamp_us(timeuuid) / 1000
 }
