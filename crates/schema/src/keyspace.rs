@@ -15,7 +15,7 @@ pub struct Schema {
     pub keyspaces: BTreeMap<Arc<str>, Arc<KeyspaceMetadata>>,
 }
 
-#[derive(Clone, Debug)]
+#[derive(Clone, Debug, PartialEq)]
 pub struct KeyspaceMetadata {
     pub name: Arc<str>,
     pub durable_writes: bool,

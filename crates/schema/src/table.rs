@@ -59,7 +59,7 @@ pub enum TableKind {
     Virtual,
 }
 
-#[derive(Clone, Debug)]
+#[derive(Clone, Debug, PartialEq)]
 pub struct TableMetadata {
     pub keyspace: Arc<str>,
     pub name: Arc<str>,
@@ -132,10 +132,26 @@ impl TableMetadata {
         self.columns.iter().find(|column| column.id == id)
     }
 
+    /// Replaces the columns, restoring the order and the counts that the fields promise. Positions within the keys
+    /// must be right already.
+    pub fn set_columns(&mut self, mut columns: Vec<ColumnMetadata>) {
+        columns.sort_by(|left, right| {
+            (left.kind, left.position, &left.name).cmp(&(right.kind, right.position, &right.name))
+        });
+        let count = |kind: ColumnKind| columns.iter().filter(|column| column.kind == kind).count() as u16;
+        self.partition_key_count = count(ColumnKind::PartitionKey);
+        self.clustering_count = count(ColumnKind::Clustering);
+        self.static_count = count(ColumnKind::Static);
+        self.columns = columns;
+    }
+
+    /// Whether this is a table of counters. It stays one when its last counter is dropped.
     pub fn is_counter(&self) -> bool {
-        self.columns
-            .iter()
-            .any(|column| column.cql_type == CqlType::Counter)
+        let present = self.columns.iter().map(|column| &column.cql_type);
+        let dropped = self.dropped_columns.iter().map(|column| &column.cql_type);
+        present
+            .chain(dropped)
+            .any(|cql_type| *cql_type == CqlType::Counter)
     }
 }
 
@@ -178,5 +194,54 @@ impl Default for TableParams {
             read_repair: "BLOCKING".to_owned(),
             speculative_retry: "99p".to_owned(),
         }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn columns_are_kept_in_the_order_of_select_star() {
+        let column = |id: u16, name: &str, kind: ColumnKind, position: u16| ColumnMetadata {
+            id: ColumnId(id),
+            name: name.into(),
+            kind,
+            position,
+            cql_type: CqlType::Int,
+            order: ClusteringOrder::Ascending,
+        };
+        let mut table = TableMetadata {
+            keyspace: "ks".into(),
+            name: "t".into(),
+            id: TableId(Uuid::nil()),
+            kind: TableKind::Regular,
+            columns: Vec::new(),
+            partition_key_count: 0,
+            clustering_count: 0,
+            static_count: 0,
+            next_column_id: ColumnId(6),
+            dropped_columns: Vec::new(),
+            params: TableParams::default(),
+        };
+        table.set_columns(vec![
+            column(0, "b", ColumnKind::Regular, 0),
+            column(1, "a", ColumnKind::Regular, 0),
+            column(2, "s", ColumnKind::Static, 0),
+            column(3, "a_second", ColumnKind::PartitionKey, 1),
+            column(4, "z_first", ColumnKind::PartitionKey, 0),
+            column(5, "c", ColumnKind::Clustering, 0),
+        ]);
+        let names = |columns: &[ColumnMetadata]| {
+            columns
+                .iter()
+                .map(|column| column.name.to_string())
+                .collect::<Vec<_>>()
+                .join(" ")
+        };
+        assert_eq!(names(table.partition_key()), "z_first a_second");
+        assert_eq!(names(table.clustering()), "c");
+        assert_eq!(names(table.statics()), "s");
+        assert_eq!(names(table.regulars()), "a b");
     }
 }

@@ -1,0 +1,272 @@
+//! From a type as written to the type of a column: user types are looked up, nesting rules checked.
+
+use std::collections::BTreeMap;
+use std::fmt;
+use std::sync::Arc;
+
+use helenus_cql::ast::{NativeType, TypeName};
+use helenus_types::{CqlType, UserType};
+
+use crate::error::CqlError;
+
+type UserTypes = BTreeMap<Arc<str>, Arc<UserType>>;
+
+/// The type that `written` means in a statement on `keyspace`, whose user types are `user_types`.
+pub fn resolve_type(written: &TypeName, keyspace: &str, user_types: &UserTypes) -> Result<CqlType, CqlError> {
+    Resolver { keyspace, user_types }.resolve(written, false)
+}
+
+struct Resolver<'a> {
+    keyspace: &'a str,
+    user_types: &'a UserTypes,
+}
+
+impl Resolver<'_> {
+    /// `frozen` is set inside `frozen<>`, which freezes everything within.
+    fn resolve(&self, written: &TypeName, frozen: bool) -> Result<CqlType, CqlError> {
+        match written {
+            TypeName::Native(native) => Ok(native_type(*native)),
+            TypeName::Frozen(inner) if !supports_freezing(inner) => Err(CqlError::syntax_rule(format_args!(
+                "frozen<> is only allowed on collections, tuples, and user-defined types (got {})",
+                Written::new(inner)
+            ))),
+            TypeName::Frozen(inner) => self.resolve(inner, true),
+            TypeName::List(element) | TypeName::Set(element) => {
+                self.check_collection(written, frozen)?;
+                let element = self.resolve(element, frozen)?;
+                Ok(match written {
+                    TypeName::Set(_) => CqlType::set(element, frozen),
+                    _ => CqlType::list(element, frozen),
+                })
+            }
+            TypeName::Map(key, value) => {
+                self.check_collection(written, frozen)?;
+                Ok(CqlType::map(
+                    self.resolve(key, frozen)?,
+                    self.resolve(value, frozen)?,
+                    frozen,
+                ))
+            }
+            TypeName::Tuple(components) => {
+                let components = components.iter().map(|component| {
+                    if is_native(component, NativeType::Counter) {
+                        return Err(CqlError::invalid(format_args!(
+                            "Counters are not allowed inside tuples"
+                        )));
+                    }
+                    self.resolve(component, true)
+                });
+                Ok(CqlType::tuple(components.collect::<Result<Vec<_>, _>>()?))
+            }
+            TypeName::Vector { element, dimension } => {
+                let element = self.resolve(element, true)?;
+                match u32::try_from(*dimension) {
+                    Ok(dimension) if dimension > 0 => Ok(CqlType::vector(element, dimension)),
+                    _ => Err(CqlError::invalid(format_args!(
+                        "vectors may only have positive dimensions; given {dimension}"
+                    ))),
+                }
+            }
+            TypeName::UserType { keyspace, name } => self.user_type(keyspace.as_deref(), name, frozen),
+            TypeName::Custom(class) => custom_type(class),
+        }
+    }
+
+    fn user_type(
+        &self,
+        written_keyspace: Option<&str>,
+        name: &str,
+        frozen: bool,
+    ) -> Result<CqlType, CqlError> {
+        let keyspace = self.keyspace;
+        if let Some(other) = written_keyspace
+            && other != keyspace
+        {
+            return Err(CqlError::invalid(format_args!(
+                "Statement on keyspace {keyspace} cannot refer to a user type in keyspace {other}; user types can \
+                 only be used in the keyspace they are defined in"
+            )));
+        }
+        match self.user_types.get(name) {
+            Some(definition) => Ok(CqlType::user_defined(Arc::clone(definition), frozen)),
+            None => Err(CqlError::invalid(format_args!("Unknown type {keyspace}.{name}"))),
+        }
+    }
+
+    /// What a collection may not hold, in Cassandra's order.
+    fn check_collection(&self, collection: &TypeName, frozen: bool) -> Result<(), CqlError> {
+        let (key, value) = match collection {
+            TypeName::Map(key, value) => (Some(&**key), &**value),
+            TypeName::List(element) | TypeName::Set(element) => (None, &**element),
+            _ => return Ok(()),
+        };
+        let shown = Written {
+            type_name: collection,
+            frozen,
+            keyspace: None,
+        };
+        check_nested(value, frozen, &shown)?;
+        if [Some(value), key]
+            .into_iter()
+            .flatten()
+            .any(|part| is_native(part, NativeType::Counter))
+        {
+            return Err(CqlError::invalid(format_args!(
+                "Counters are not allowed inside collections: {shown}"
+            )));
+        }
+        if matches!(collection, TypeName::Set(_)) && is_native(value, NativeType::Duration) {
+            return Err(CqlError::invalid(format_args!(
+                "Durations are not allowed inside sets: {shown}"
+            )));
+        }
+        let Some(key) = key else { return Ok(()) };
+        if is_native(key, NativeType::Duration) {
+            return Err(CqlError::invalid(format_args!(
+                "Durations are not allowed as map keys: {shown}"
+            )));
+        }
+        check_nested(key, frozen, &shown)
+    }
+}
+
+/// Inside a collection that is not frozen, collections and user types must be.
+fn check_nested(inner: &TypeName, frozen: bool, outer: &Written<'_>) -> Result<(), CqlError> {
+    match inner {
+        TypeName::List(_) | TypeName::Set(_) | TypeName::Map(..) if !frozen => Err(CqlError::invalid(
+            format_args!("Non-frozen collections are not allowed inside collections: {outer}"),
+        )),
+        TypeName::UserType { .. } if !frozen => Err(CqlError::invalid(format_args!(
+            "Non-frozen UDTs are not allowed inside collections: {outer}"
+        ))),
+        _ => Ok(()),
+    }
+}
+
+/// A class name in quotes: types that Cassandra itself ships become what they are in CQL; others cannot run here.
+fn custom_type(class: &str) -> Result<CqlType, CqlError> {
+    match CqlType::from_marshal_class(class) {
+        Ok(parsed) if !parsed.is_reversed && !matches!(parsed.cql_type, CqlType::Custom(_)) => {
+            Ok(parsed.cql_type)
+        }
+        Ok(_) => {
+            let full = match class.contains('.') {
+                true => class.to_owned(),
+                false => format!("org.apache.cassandra.db.marshal.{class}"),
+            };
+            Err(CqlError::syntax_rule(format_args!(
+                "Error setting type {class}: Unable to find abstract-type class '{full}'"
+            )))
+        }
+        Err(error) => Err(CqlError::syntax_rule(format_args!(
+            "Error setting type {class}: {error}"
+        ))),
+    }
+}
+
+pub(super) fn is_native(written: &TypeName, native: NativeType) -> bool {
+    matches!(written, TypeName::Native(found) if *found == native)
+}
+
+fn supports_freezing(written: &TypeName) -> bool {
+    !matches!(written, TypeName::Native(_) | TypeName::Custom(_))
+}
+
+fn native_type(native: NativeType) -> CqlType {
+    match native {
+        NativeType::Ascii => CqlType::Ascii,
+        NativeType::Bigint => CqlType::Bigint,
+        NativeType::Blob => CqlType::Blob,
+        NativeType::Boolean => CqlType::Boolean,
+        NativeType::Counter => CqlType::Counter,
+        NativeType::Date => CqlType::Date,
+        NativeType::Decimal => CqlType::Decimal,
+        NativeType::Double => CqlType::Double,
+        NativeType::Duration => CqlType::Duration,
+        NativeType::Float => CqlType::Float,
+        NativeType::Inet => CqlType::Inet,
+        NativeType::Int => CqlType::Int,
+        NativeType::Smallint => CqlType::Smallint,
+        NativeType::Text | NativeType::Varchar => CqlType::Text,
+        NativeType::Time => CqlType::Time,
+        NativeType::Timestamp => CqlType::Timestamp,
+        NativeType::Timeuuid => CqlType::Timeuuid,
+        NativeType::Tinyint => CqlType::Tinyint,
+        NativeType::Uuid => CqlType::Uuid,
+        NativeType::Varint => CqlType::Varint,
+    }
+}
+
+/// A type as Cassandra's messages repeat it.
+#[derive(Clone, Copy)]
+pub(super) struct Written<'a> {
+    type_name: &'a TypeName,
+    frozen: bool,
+    /// Put in front of user types that name none, as messages show them once the type has been looked up.
+    keyspace: Option<&'a str>,
+}
+
+impl<'a> Written<'a> {
+    fn new(type_name: &'a TypeName) -> Self {
+        Written {
+            type_name,
+            frozen: false,
+            keyspace: None,
+        }
+    }
+
+    pub(super) fn qualified(type_name: &'a TypeName, keyspace: &'a str) -> Self {
+        Written {
+            type_name,
+            frozen: false,
+            keyspace: Some(keyspace),
+        }
+    }
+}
+
+impl fmt::Display for Written<'_> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let Written { frozen, keyspace, .. } = *self;
+        let inner = |type_name| Written {
+            type_name,
+            frozen,
+            keyspace,
+        };
+        let (open, close) = if frozen { ("frozen<", ">") } else { ("", "") };
+        match self.type_name {
+            TypeName::Native(native) => f.write_str(native.name()),
+            TypeName::List(element) => write!(f, "{open}list<{}>{close}", inner(element)),
+            TypeName::Set(element) => write!(f, "{open}set<{}>{close}", inner(element)),
+            TypeName::Map(key, value) => write!(f, "{open}map<{}, {}>{close}", inner(key), inner(value)),
+            TypeName::Tuple(components) => {
+                f.write_str("tuple<")?;
+                for (index, component) in components.iter().enumerate() {
+                    let separator = if index == 0 { "" } else { ", " };
+                    write!(
+                        f,
+                        "{separator}{}",
+                        Written {
+                            frozen: true,
+                            ..inner(component)
+                        }
+                    )?;
+                }
+                f.write_str(">")
+            }
+            TypeName::Vector { element, dimension } => write!(f, "vector<{}, {dimension}>", inner(element)),
+            TypeName::Frozen(frozen) => Written {
+                frozen: true,
+                ..inner(frozen)
+            }
+            .fmt(f),
+            TypeName::UserType {
+                keyspace: written,
+                name,
+            } => match written.as_deref().or(keyspace) {
+                Some(keyspace) => write!(f, "{open}{keyspace}.{name}{close}"),
+                None => write!(f, "{open}{name}{close}"),
+            },
+            TypeName::Custom(class) => write!(f, "'{class}'"),
+        }
+    }
+}

@@ -1,0 +1,24 @@
+//! Schema changes: CREATE, ALTER and DROP of keyspaces, tables and user types.
+//!
+//! A statement is applied to one schema snapshot and makes the next; nothing here is stored or told to anyone. What is
+//! valid, in which order it is checked and how a refusal reads is Cassandra 5.0.5's.
+
+mod change;
+mod statement;
+
+mod keyspace;
+mod replication;
+
+mod alter_table;
+mod table;
+
+mod user_type;
+
+mod column_type;
+mod guard;
+pub(crate) mod options;
+
+pub use change::{DdlContext, DdlOutcome, SchemaChange, SchemaChangeTarget, SchemaTransition};
+pub use column_type::resolve_type;
+pub use statement::{apply, is_ddl};
+
