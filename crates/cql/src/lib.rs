@@ -1,8 +1,16 @@
 //! CQL 3.4.7, the language of Cassandra 5.0, as text: lexer, parser, syntax tree, printing. It does no I/O and
 //! knows no schema.
 
+mod lexer;
+
 pub mod ast;
+mod parser;
+
 pub mod error;
+mod snippet;
+
+pub mod quoting;
 
 pub use ast::Statement;
 pub use error::{SyntaxError, SyntaxErrorKind};
+pub use parser::{parse_statement, parse_type};

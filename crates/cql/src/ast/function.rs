@@ -11,7 +11,7 @@ pub struct CreateFunction {
     /// True for `CALLED ON NULL INPUT`, false for `RETURNS NULL ON NULL INPUT`.
     pub called_on_null_input: bool,
     pub return_type: TypeName,
-    /// Lower case.
+    /// As written.
     pub language: String,
     pub body: String,
 }

@@ -25,6 +25,8 @@ mod trigger;
 mod user_type;
 mod view;
 
+mod display;
+
 pub use name::{FunctionName, QualifiedName};
 pub use property::{Properties, Property, PropertyValue};
 pub use statement::Statement;

@@ -95,3 +95,21 @@ impl std::fmt::Debug for RoleOption {
         }
     }
 }
+
+impl RoleOption {
+    /// The name under which an option may be given only once. Access to networks and datacenters has none: what is
+    /// written adds up.
+    pub fn property_name(&self) -> Option<&'static str> {
+        match self {
+            RoleOption::Password(_) => Some("PASSWORD"),
+            RoleOption::HashedPassword(_) => Some("HASHED_PASSWORD"),
+            RoleOption::Custom(_) => Some("OPTIONS"),
+            RoleOption::Superuser(_) => Some("SUPERUSER"),
+            RoleOption::Login(_) => Some("LOGIN"),
+            RoleOption::AccessToAllDatacenters
+            | RoleOption::AccessToDatacenters(_)
+            | RoleOption::AccessFromAllCidrs
+            | RoleOption::AccessFromCidrs(_) => None,
+        }
+    }
+}

@@ -44,7 +44,7 @@ pub enum Term {
 pub struct Literal {
     pub kind: LiteralKind,
     /// The raw text: strings without quotes and with escapes resolved, everything else as written, except that
-    /// not-a-number and the infinities are spelt `NaN`, `-NaN`, `Infinity` and `-Infinity`.
+    /// not-a-number of either sign is spelt `NaN`, and the infinities `Infinity` and `-Infinity`.
     pub text: String,
 }
 

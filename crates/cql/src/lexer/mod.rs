@@ -1,0 +1,12 @@
+//! Text to tokens.
+
+mod fault;
+mod keyword;
+mod number;
+mod scanner;
+mod token;
+
+pub use fault::LexicalFault;
+pub use keyword::{Keyword, KeywordClass};
+pub use scanner::{Lexed, lex};
+pub use token::{Token, TokenKind};
