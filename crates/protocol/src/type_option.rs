@@ -1,12 +1,11 @@
 //! How a type is named in metadata: the `[option]` of native_protocol_v5.spec, section 4.2.5.2.
 
-use std::fmt::{self, Display};
 use std::sync::Arc;
 
 use helenus_types::{CqlType, UserType};
 
 use crate::version::ProtocolVersion;
-use crate::wire::{DecodeError, WireReader, put_formatted, put_short, put_string};
+use crate::wire::{DecodeError, WireReader, put_short, put_string};
 
 const CUSTOM: u16 = 0x0000;
 const LIST: u16 = 0x0020;
@@ -106,7 +105,7 @@ pub fn put_type(out: &mut Vec<u8>, version: ProtocolVersion, data_type: &CqlType
             Some((option, since)) if version >= since => put_short(out, option),
             _ => {
                 put_short(out, CUSTOM);
-                put_formatted(out, MarshalClass(other));
+                put_string(out, &other.to_marshal_class());
             }
         },
     }
@@ -130,8 +129,7 @@ fn part_count(parts: usize) -> u16 {
 }
 
 /// Reads a type option. Collections and user types read as frozen: metadata does not say, and for the form of a
-/// value it does not matter. A custom class reads as the type it names where that is one of Cassandra's own vectors
-/// or native types, otherwise as [`CqlType::Custom`].
+/// value it does not matter. A class of Cassandra's own, such as a vector's, reads as the type it names.
 pub fn read_type(reader: &mut WireReader<'_>) -> Result<CqlType, DecodeError> {
     read_nested(reader, 0)
 }
@@ -188,144 +186,10 @@ fn read_nested(reader: &mut WireReader<'_>, depth: usize) -> Result<CqlType, Dec
     })
 }
 
-const PACKAGE: &str = "org.apache.cassandra.db.marshal.";
-
+/// The type a class names; a class that Cassandra does not ship, or whose name cannot be read, stays a name.
 fn custom_type(class: &str) -> CqlType {
-    custom_native(class)
-        .or_else(|| custom_vector(class))
-        .unwrap_or_else(|| CqlType::Custom(class.into()))
-}
-
-fn custom_native(class: &str) -> Option<CqlType> {
-    let simple = class.strip_prefix(PACKAGE)?;
-    NATIVE_CLASSES
-        .iter()
-        .find(|(_, name)| *name == simple)
-        .map(|(data_type, _)| data_type.clone())
-}
-
-/// `VectorType(element , dimension)` of native elements; a driver needs no more to read embeddings.
-fn custom_vector(class: &str) -> Option<CqlType> {
-    let parameters = class
-        .strip_prefix(PACKAGE)?
-        .strip_prefix("VectorType(")?
-        .strip_suffix(')')?;
-    let (element, dimension) = parameters.rsplit_once(',')?;
-    let element = Arc::new(custom_native(element.trim())?);
-    let dimension = dimension.trim().parse().ok().filter(|&dimension| dimension > 0)?;
-    Some(CqlType::Vector { element, dimension })
-}
-
-const NATIVE_CLASSES: [(CqlType, &str); 21] = [
-    (CqlType::Ascii, "AsciiType"),
-    (CqlType::Bigint, "LongType"),
-    (CqlType::Blob, "BytesType"),
-    (CqlType::Boolean, "BooleanType"),
-    (CqlType::Counter, "CounterColumnType"),
-    (CqlType::Date, "SimpleDateType"),
-    (CqlType::Decimal, "DecimalType"),
-    (CqlType::Double, "DoubleType"),
-    (CqlType::Duration, "DurationType"),
-    (CqlType::Empty, "EmptyType"),
-    (CqlType::Float, "FloatType"),
-    (CqlType::Inet, "InetAddressType"),
-    (CqlType::Int, "Int32Type"),
-    (CqlType::Smallint, "ShortType"),
-    (CqlType::Text, "UTF8Type"),
-    (CqlType::Time, "TimeType"),
-    (CqlType::Timestamp, "TimestampType"),
-    (CqlType::Timeuuid, "TimeUUIDType"),
-    (CqlType::Tinyint, "ByteType"),
-    (CqlType::Uuid, "UUIDType"),
-    (CqlType::Varint, "IntegerType"),
-];
-
-/// The name of a type's Java class with its parameters, as Cassandra's `AbstractType.toString` prints it.
-struct MarshalClass<'a>(&'a CqlType);
-
-impl Display for MarshalClass<'_> {
-    fn fmt(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
-        match self.0 {
-            CqlType::List { element, frozen } => write_frozen(
-                formatter,
-                *frozen,
-                format_args!("{PACKAGE}ListType({})", MarshalClass(element)),
-            ),
-            CqlType::Set { element, frozen } => write_frozen(
-                formatter,
-                *frozen,
-                format_args!("{PACKAGE}SetType({})", MarshalClass(element)),
-            ),
-            CqlType::Map { key, value, frozen } => {
-                let (key, value) = (MarshalClass(key), MarshalClass(value));
-                write_frozen(
-                    formatter,
-                    *frozen,
-                    format_args!("{PACKAGE}MapType({key},{value})"),
-                )
-            }
-            CqlType::Tuple(elements) => {
-                write!(formatter, "{PACKAGE}TupleType(")?;
-                for (index, element) in elements.iter().enumerate() {
-                    let comma = if index > 0 { "," } else { "" };
-                    write!(formatter, "{comma}{}", MarshalClass(element))?;
-                }
-                formatter.write_str(")")
-            }
-            CqlType::UserDefined { definition, frozen } => {
-                write_frozen(formatter, *frozen, format_args!("{}", UserTypeClass(definition)))
-            }
-            CqlType::Vector { element, dimension } => {
-                write!(
-                    formatter,
-                    "{PACKAGE}VectorType({} , {dimension})",
-                    MarshalClass(element)
-                )
-            }
-            CqlType::Custom(class) => formatter.write_str(class),
-            native => {
-                let class = NATIVE_CLASSES.iter().find(|(data_type, _)| data_type == native);
-                write!(
-                    formatter,
-                    "{PACKAGE}{}",
-                    class.map_or("BytesType", |(_, name)| name)
-                )
-            }
-        }
-    }
-}
-
-fn write_frozen(formatter: &mut fmt::Formatter<'_>, frozen: bool, class: fmt::Arguments<'_>) -> fmt::Result {
-    if frozen {
-        write!(formatter, "{PACKAGE}FrozenType({class})")
-    } else {
-        formatter.write_fmt(class)
-    }
-}
-
-struct UserTypeClass<'a>(&'a UserType);
-
-impl Display for UserTypeClass<'_> {
-    fn fmt(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let UserType {
-            keyspace,
-            name,
-            fields,
-        } = self.0;
-        write!(formatter, "{PACKAGE}UserType({keyspace},{}", Hex(name))?;
-        for (field, data_type) in fields {
-            write!(formatter, ",{}:{}", Hex(field), MarshalClass(data_type))?;
-        }
-        formatter.write_str(")")
-    }
-}
-
-struct Hex<'a>(&'a str);
-
-impl Display for Hex<'_> {
-    fn fmt(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
-        self.0
-            .bytes()
-            .try_for_each(|byte| write!(formatter, "{byte:02x}"))
+    match CqlType::from_marshal_class(class) {
+        Ok(parsed) => parsed.cql_type,
+        Err(_) => CqlType::Custom(class.into()),
     }
 }

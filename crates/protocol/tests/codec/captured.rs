@@ -97,10 +97,7 @@ impl Conversation {
             .filter(|(_, piece)| piece.direction == direction)
         {
             buffer.feed(&piece.bytes);
-            loop {
-                let Some(Envelope { header, body }) = reader.next_envelope(&mut buffer).unwrap() else {
-                    break;
-                };
+            while let Some(Envelope { header, body }) = reader.next_envelope(&mut buffer).unwrap() {
                 let body = body.to_vec();
                 if matches!(header.opcode, Opcode::Startup | Opcode::Ready) {
                     reader.startup_answered(self.version, self.compression);

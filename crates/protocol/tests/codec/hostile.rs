@@ -6,6 +6,7 @@ use helenus_protocol::request::{BindValues, QueryParameters, Request, Value, wri
 use helenus_protocol::response::Response;
 use helenus_protocol::{Consistency, Opcode};
 
+use crate::allocator::peak_bytes_of;
 use crate::support::{COMPRESSIONS, Message, Random, Wire};
 
 /// Walks everything a decoded request gives access to.
@@ -30,8 +31,23 @@ fn walk_request(request: &Request<'_>) -> usize {
     }
 }
 
-/// Reads a connection's bytes to the end, decoding whatever comes out as a request and as a response.
+/// What a reader may hold at once: LZ4 expands up to 255 times, a column of 4 bytes becomes a struct, the receive
+/// buffer starts with 16 KiB, and the text of what was decoded is printed below.
+fn peak_bytes_max(bytes: usize) -> i64 {
+    400 * bytes as i64 + 64 * 1024
+}
+
 fn read_hostile(wire: &mut Wire, bytes: &[u8]) {
+    let peak_bytes = peak_bytes_of(|| read_to_end(wire, bytes));
+    assert!(
+        peak_bytes <= peak_bytes_max(bytes.len()),
+        "{peak_bytes} bytes held for {}",
+        bytes.len()
+    );
+}
+
+/// Reads a connection's bytes to the end, decoding whatever comes out as a request and as a response.
+fn read_to_end(wire: &mut Wire, bytes: &[u8]) {
     let mut buffer = ReceiveBuffer::new();
     buffer.feed(bytes);
     // Each step consumes at least a byte or ends the loop.

@@ -1,5 +1,7 @@
 //! The codec as its users see it: what one side writes, the other reads.
 
+mod allocations;
+mod allocator;
 mod captured;
 mod frames;
 mod hostile;
