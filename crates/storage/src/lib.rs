@@ -18,6 +18,8 @@ pub mod merge;
 
 pub mod commitlog;
 
+pub mod sstable;
+
 pub mod store;
 
 pub mod error;

@@ -1,0 +1,130 @@
+//! Gathers an SSTable's statistics while it is written.
+
+use super::cardinality::Cardinality;
+use super::clustering_codec::Place;
+use super::histogram::TombstoneHistogram;
+use super::row_encoder::RowCounts;
+use super::statistics::SsTableStatistics;
+use crate::clustering::{ClusteringComparator, Side};
+use crate::deletion::{DeletionTime, NEVER_S};
+use crate::row::{Entry, RowRef};
+
+#[derive(Debug)]
+pub(super) struct StatisticsCollector {
+    comparator: ClusteringComparator,
+    timestamps: Option<(i64, i64)>,
+    local_deletions: Option<(u32, u32)>,
+    ttls: Option<(u32, u32)>,
+    tombstone_drop_times: TombstoneHistogram,
+    clustering_min: Option<Place>,
+    clustering_max: Option<Place>,
+    partition_cells: u64,
+    pub stats: SsTableStatistics,
+    pub cardinality: Cardinality,
+}
+
+impl StatisticsCollector {
+    pub fn new(comparator: ClusteringComparator) -> Self {
+        StatisticsCollector {
+            comparator,
+            timestamps: None,
+            local_deletions: None,
+            ttls: None,
+            tombstone_drop_times: TombstoneHistogram::default(),
+            clustering_min: None,
+            clustering_max: None,
+            partition_cells: 0,
+            stats: SsTableStatistics::empty(),
+            cardinality: Cardinality::new(),
+        }
+    }
+
+    /// A row that was written; `clustering` is `None` for a static one.
+    pub fn row(&mut self, clustering: Option<&[u8]>, row: RowRef<'_>, counts: RowCounts) {
+        let (liveness, deletion, entries) = row.open();
+        if !liveness.is_none() {
+            self.written(liveness.timestamp_us, liveness.ttl_s, liveness.expires_at_s);
+        }
+        self.deletion(deletion);
+        for entry in entries {
+            match entry {
+                Entry::ComplexDeletion { deletion, .. } => self.deletion(deletion),
+                Entry::Cell(cell) => self.written(cell.timestamp_us, cell.ttl_s, cell.local_deletion_s),
+            }
+        }
+        self.stats.rows += 1;
+        self.stats.columns += counts.columns;
+        self.partition_cells += counts.cells;
+        if let Some(clustering) = clustering {
+            self.cover(clustering, None);
+        }
+    }
+
+    /// A range tombstone marker. Both its deletions count, as in Cassandra.
+    pub fn marker(&mut self, prefix: &[u8], side: Side, before: DeletionTime, after: DeletionTime) {
+        self.deletion(before);
+        self.deletion(after);
+        self.cover(prefix, Some(side));
+    }
+
+    /// Of a partition, a row, a range or a collection.
+    pub fn deletion(&mut self, deletion: DeletionTime) {
+        if !deletion.is_live() {
+            widen(&mut self.timestamps, deletion.timestamp_us);
+            self.local_deletion(deletion.local_s);
+        }
+    }
+
+    pub fn partition_end(&mut self, key: &[u8], bytes: u64) {
+        self.stats.partition_bytes.add(bytes);
+        self.stats.partition_cells.add(std::mem::take(&mut self.partition_cells));
+        self.cardinality.add(key);
+    }
+
+    pub fn finish(mut self) -> (SsTableStatistics, Cardinality) {
+        if let Some((min, max)) = self.timestamps {
+            (self.stats.timestamp_us_min, self.stats.timestamp_us_max) = (min, max);
+        }
+        if let Some((min, max)) = self.local_deletions {
+            (self.stats.local_deletion_s_min, self.stats.local_deletion_s_max) = (min, max);
+        }
+        if let Some((min, max)) = self.ttls {
+            (self.stats.ttl_s_min, self.stats.ttl_s_max) = (min, max);
+        }
+        self.stats.tombstone_drop_times = self.tombstone_drop_times;
+        self.stats.clustering_min = self.clustering_min.map(|place| place.prefix).unwrap_or_default();
+        self.stats.clustering_max = self.clustering_max.map(|place| place.prefix).unwrap_or_default();
+        (self.stats, self.cardinality)
+    }
+
+    fn written(&mut self, timestamp_us: i64, ttl_s: u32, local_deletion_s: u32) {
+        widen(&mut self.timestamps, timestamp_us);
+        widen(&mut self.ttls, ttl_s);
+        self.local_deletion(local_deletion_s);
+    }
+
+    fn local_deletion(&mut self, local_deletion_s: u32) {
+        widen(&mut self.local_deletions, local_deletion_s);
+        if local_deletion_s != NEVER_S {
+            self.tombstone_drop_times.add(local_deletion_s);
+        }
+    }
+
+    /// Range deletions count with their bounds: a read outside of what is covered skips the file.
+    fn cover(&mut self, prefix: &[u8], side: Option<Side>) {
+        let place = Place { prefix: prefix.into(), side };
+        let comparator = &self.comparator;
+        if self.clustering_max.as_ref().is_none_or(|max| place.compare(comparator, max).is_gt()) {
+            if self.clustering_min.is_none() {
+                self.clustering_min = Some(place.clone());
+            }
+            self.clustering_max = Some(place);
+        } else if self.clustering_min.as_ref().is_none_or(|min| place.compare(comparator, min).is_lt()) {
+            self.clustering_min = Some(place);
+        }
+    }
+}
+
+fn widen<T: Copy + Ord>(range: &mut Option<(T, T)>, value: T) {
+    *range = Some(range.map_or((value, value), |(min, max)| (min.min(value), max.max(value))));
+}

@@ -1,0 +1,249 @@
+//! Components as they are written: Data.db in checked chunks, the others in one piece or page by page.
+
+use std::io;
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
+
+use helenus_vfs::{Disk, File};
+
+use super::component::{Component, Generation};
+use super::compression::{CompressionInfo, CompressionParameters};
+use super::error::WriteError;
+
+/// Bytes gathered before a write to the file: one write per several chunks, small next to a memtable.
+const WRITE_BUFFER_BYTES: usize = 256 * 1024;
+/// What an uncompressed Data.db has one checksum for; Cassandra's choice.
+const UNCOMPRESSED_CHUNK_BYTES: u32 = 64 * 1024;
+
+/// Creates a component, writes it whole and syncs it.
+pub(super) fn write_component(
+    disk: &dyn Disk,
+    directory: &Path,
+    generation: Generation,
+    component: Component,
+    bytes: &[u8],
+) -> Result<(), WriteError> {
+    let mut file = ComponentFile::create(disk, component.path(directory, generation))?;
+    file.append(bytes)?;
+    file.finish().map(|_| ())
+}
+
+/// A file that grows at its end.
+#[derive(Debug)]
+pub(super) struct ComponentFile {
+    path: PathBuf,
+    file: Arc<dyn File>,
+    buffer: Vec<u8>,
+    length: u64,
+}
+
+impl ComponentFile {
+    pub fn create(disk: &dyn Disk, path: PathBuf) -> Result<Self, WriteError> {
+        match disk.create(&path) {
+            Ok(file) => Ok(ComponentFile { path, file, buffer: Vec::new(), length: 0 }),
+            Err(source) => Err(WriteError::Io { file: path, source }),
+        }
+    }
+
+    pub fn append(&mut self, bytes: &[u8]) -> Result<(), WriteError> {
+        self.buffer.extend_from_slice(bytes);
+        self.length += bytes.len() as u64;
+        if self.buffer.len() < WRITE_BUFFER_BYTES { Ok(()) } else { self.flush() }
+    }
+
+    pub fn length(&self) -> u64 {
+        self.length
+    }
+
+    fn flush(&mut self) -> Result<(), WriteError> {
+        let result = self.file.append(&self.buffer);
+        self.buffer.clear();
+        result.map_err(|source| self.error(source))
+    }
+
+    /// Writes what is left and makes the file durable; returns its length.
+    pub fn finish(mut self) -> Result<u64, WriteError> {
+        self.flush()?;
+        self.file.sync_data().map_err(|source| self.error(source))?;
+        Ok(self.length)
+    }
+
+    fn error(&self, source: io::Error) -> WriteError {
+        WriteError::Io { file: self.path.clone(), source }
+    }
+}
+
+/// Data.db, compressed or not, with the checksums of its chunks.
+#[derive(Debug)]
+pub(super) struct DataWriter {
+    file: ComponentFile,
+    compression: Option<CompressionParameters>,
+    /// The chunk being filled.
+    chunk: Vec<u8>,
+    stored: Vec<u8>,
+    /// Uncompressed bytes in full chunks.
+    position: u64,
+    chunk_offsets: Vec<u64>,
+    checksums: Vec<u32>,
+    digest: crc32fast::Hasher,
+}
+
+/// What was written, and what the components beside it have to say about it.
+#[derive(Debug)]
+pub(super) struct FinishedData {
+    /// Uncompressed.
+    pub data_length: u64,
+    pub file_length: u64,
+    pub digest: u32,
+    /// CompressionInfo.db or CRC.db.
+    pub chunks_component: Component,
+    pub chunks: Vec<u8>,
+}
+
+impl DataWriter {
+    pub fn create(
+        disk: &dyn Disk,
+        path: PathBuf,
+        compression: Option<CompressionParameters>,
+    ) -> Result<Self, WriteError> {
+        Ok(DataWriter {
+            file: ComponentFile::create(disk, path)?,
+            compression,
+            chunk: Vec::new(),
+            stored: Vec::new(),
+            position: 0,
+            chunk_offsets: Vec::new(),
+            checksums: Vec::new(),
+            digest: crc32fast::Hasher::new(),
+        })
+    }
+
+    /// Uncompressed bytes so far.
+    pub fn position(&self) -> u64 {
+        self.position + self.chunk.len() as u64
+    }
+
+    fn chunk_bytes(&self) -> usize {
+        self.compression.map_or(UNCOMPRESSED_CHUNK_BYTES, |compression| compression.chunk_bytes) as usize
+    }
+
+    pub fn append(&mut self, mut bytes: &[u8]) -> Result<(), WriteError> {
+        while !bytes.is_empty() {
+            let room = self.chunk_bytes() - self.chunk.len();
+            let (now, rest) = bytes.split_at(room.min(bytes.len()));
+            self.chunk.extend_from_slice(now);
+            bytes = rest;
+            if self.chunk.len() == self.chunk_bytes() {
+                self.finish_chunk()?;
+            }
+        }
+        Ok(())
+    }
+
+    fn finish_chunk(&mut self) -> Result<(), WriteError> {
+        let Some(compression) = self.compression else {
+            self.checksums.push(crc32fast::hash(&self.chunk));
+            self.digest.update(&self.chunk);
+            self.file.append(&self.chunk)?;
+            self.position += self.chunk.len() as u64;
+            self.chunk.clear();
+            return Ok(());
+        };
+        self.chunk_offsets.push(self.file.length());
+        compression.compressor.compress(&self.chunk, &mut self.stored);
+        if self.stored.len() >= compression.compressed_bytes_max as usize {
+            self.stored.clear();
+            self.stored.extend_from_slice(&self.chunk);
+            let padded = self.stored.len().max(compression.compressed_bytes_max as usize);
+            self.stored.resize(padded, 0);
+        }
+        let checksum = crc32fast::hash(&self.stored);
+        self.stored.extend_from_slice(&checksum.to_be_bytes());
+        self.digest.update(&self.stored);
+        self.file.append(&self.stored)?;
+        self.position += self.chunk.len() as u64;
+        self.chunk.clear();
+        Ok(())
+    }
+
+    pub fn finish(mut self) -> Result<FinishedData, WriteError> {
+        if !self.chunk.is_empty() {
+            self.finish_chunk()?;
+        }
+        let data_length = self.position;
+        let mut chunks = Vec::new();
+        let chunks_component = match self.compression {
+            Some(parameters) => {
+                let info = CompressionInfo { parameters, data_length, chunk_offsets: self.chunk_offsets };
+                info.encode(&mut chunks);
+                Component::CompressionInfo
+            }
+            None => {
+                encode_checksums(&mut chunks, UNCOMPRESSED_CHUNK_BYTES, &self.checksums);
+                Component::Crc
+            }
+        };
+        let digest = self.digest.finalize();
+        let file_length = self.file.finish()?;
+        Ok(FinishedData { data_length, file_length, digest, chunks_component, chunks })
+    }
+}
+
+/// The form of CRC.db: the length of a chunk, then a CRC32 for each.
+pub(super) fn encode_checksums(out: &mut Vec<u8>, chunk_bytes: u32, checksums: &[u32]) {
+    out.extend_from_slice(&chunk_bytes.to_be_bytes());
+    for checksum in checksums {
+        out.extend_from_slice(&checksum.to_be_bytes());
+    }
+}
+
+/// Index.db, with a checksum for each of its pages.
+#[derive(Debug)]
+pub(super) struct IndexWriter {
+    file: ComponentFile,
+    checksums: Vec<u32>,
+    page: crc32fast::Hasher,
+    page_length: usize,
+}
+
+/// What Index.db is read in and has one of our checksums for: the page of common file systems and drives.
+pub(super) const INDEX_PAGE_BYTES: u32 = 4096;
+
+impl IndexWriter {
+    pub fn create(disk: &dyn Disk, path: PathBuf) -> Result<Self, WriteError> {
+        let file = ComponentFile::create(disk, path)?;
+        Ok(IndexWriter { file, checksums: Vec::new(), page: crc32fast::Hasher::new(), page_length: 0 })
+    }
+
+    pub fn position(&self) -> u64 {
+        self.file.length()
+    }
+
+    pub fn append(&mut self, mut bytes: &[u8]) -> Result<(), WriteError> {
+        self.file.append(bytes)?;
+        while !bytes.is_empty() {
+            let room = INDEX_PAGE_BYTES as usize - self.page_length;
+            let (now, rest) = bytes.split_at(room.min(bytes.len()));
+            self.page.update(now);
+            self.page_length += now.len();
+            bytes = rest;
+            if self.page_length == INDEX_PAGE_BYTES as usize {
+                self.finish_page();
+            }
+        }
+        Ok(())
+    }
+
+    fn finish_page(&mut self) {
+        self.checksums.push(std::mem::take(&mut self.page).finalize());
+        self.page_length = 0;
+    }
+
+    /// Makes the file durable; returns its length and the checksums of its pages.
+    pub fn finish(mut self) -> Result<(u64, Vec<u32>), WriteError> {
+        if self.page_length > 0 {
+            self.finish_page();
+        }
+        Ok((self.file.finish()?, self.checksums))
+    }
+}

@@ -1,0 +1,283 @@
+//! Reading bounded bytes: big-endian numbers, variable-length integers and length-prefixed strings.
+
+use std::path::Path;
+
+use crate::error::ReadError;
+
+/// A cursor over bytes that may lie. Nothing it returns was allocated; every length is checked against what is left.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct ByteReader<'a> {
+    bytes: &'a [u8],
+    position: usize,
+}
+
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(super) enum DecodeError {
+    /// The bytes end before the item does; at least `needed` bytes from their start would be there.
+    Truncated { needed: usize },
+    Malformed { offset: usize, wanted: &'static str, found: String },
+}
+
+impl DecodeError {
+    pub fn malformed(offset: usize, wanted: &'static str, found: impl ToString) -> Self {
+        DecodeError::Malformed { offset, wanted, found: found.to_string() }
+    }
+
+    /// For bytes that should have been complete, and began at `base` of the file.
+    pub fn in_file(self, file: &Path, base: u64) -> ReadError {
+        let file = file.to_path_buf();
+        match self {
+            DecodeError::Truncated { needed } => {
+                let offset = base + needed as u64;
+                ReadError::Corrupt { file, offset, wanted: "more bytes", found: "the end".to_owned() }
+            }
+            DecodeError::Malformed { offset, wanted, found } => {
+                ReadError::Corrupt { file, offset: base + offset as u64, wanted, found }
+            }
+        }
+    }
+
+    /// A part's bounds are known from a length before it, so that its early end is damage and not a short window.
+    pub fn within_part(self, part_offset: usize) -> Self {
+        match self {
+            DecodeError::Truncated { needed } => {
+                DecodeError::malformed(part_offset + needed, "an item that fits its length", "one that does not")
+            }
+            DecodeError::Malformed { offset, wanted, found } => {
+                DecodeError::Malformed { offset: part_offset + offset, wanted, found }
+            }
+        }
+    }
+}
+
+impl<'a> ByteReader<'a> {
+    pub fn new(bytes: &'a [u8]) -> Self {
+        ByteReader { bytes, position: 0 }
+    }
+
+    pub fn position(&self) -> usize {
+        self.position
+    }
+
+    pub fn remaining(&self) -> usize {
+        self.bytes.len() - self.position
+    }
+
+    #[inline]
+    pub fn bytes(&mut self, length: usize) -> Result<&'a [u8], DecodeError> {
+        let end = self.position.saturating_add(length);
+        let bytes = self.bytes.get(self.position..end).ok_or(DecodeError::Truncated { needed: end })?;
+        self.position = end;
+        Ok(bytes)
+    }
+
+    #[inline]
+    fn array<const N: usize>(&mut self) -> Result<[u8; N], DecodeError> {
+        let rest = self.bytes.get(self.position..).unwrap_or_default();
+        let array = rest.first_chunk::<N>().ok_or(DecodeError::Truncated { needed: self.position + N })?;
+        self.position += N;
+        Ok(*array)
+    }
+
+    #[inline]
+    pub fn u8(&mut self) -> Result<u8, DecodeError> {
+        self.array::<1>().map(|[byte]| byte)
+    }
+
+    pub fn u16(&mut self) -> Result<u16, DecodeError> {
+        self.array().map(u16::from_be_bytes)
+    }
+
+    pub fn u32(&mut self) -> Result<u32, DecodeError> {
+        self.array().map(u32::from_be_bytes)
+    }
+
+    pub fn u32_little_endian(&mut self) -> Result<u32, DecodeError> {
+        self.array().map(u32::from_le_bytes)
+    }
+
+    pub fn u64(&mut self) -> Result<u64, DecodeError> {
+        self.array().map(u64::from_be_bytes)
+    }
+
+    pub fn i64(&mut self) -> Result<i64, DecodeError> {
+        self.array().map(i64::from_be_bytes)
+    }
+
+    pub fn f64(&mut self) -> Result<f64, DecodeError> {
+        self.array().map(f64::from_be_bytes)
+    }
+
+    pub fn boolean(&mut self) -> Result<bool, DecodeError> {
+        let offset = self.position;
+        match self.u8()? {
+            0 => Ok(false),
+            1 => Ok(true),
+            other => Err(DecodeError::malformed(offset, "a boolean", other)),
+        }
+    }
+
+    /// A count of items of at least `item_bytes_min` bytes each, so that it bounds what is allocated for them.
+    pub fn count_u32(&mut self, item_bytes_min: usize) -> Result<usize, DecodeError> {
+        let offset = self.position;
+        let count = self.u32()? as usize;
+        self.check_count(offset, count, item_bytes_min)
+    }
+
+    pub fn count_vint(&mut self, item_bytes_min: usize) -> Result<usize, DecodeError> {
+        let offset = self.position;
+        let count = usize::try_from(self.unsigned_vint()?).unwrap_or(usize::MAX);
+        self.check_count(offset, count, item_bytes_min)
+    }
+
+    fn check_count(&self, offset: usize, count: usize, item_bytes_min: usize) -> Result<usize, DecodeError> {
+        if count.saturating_mul(item_bytes_min) > self.remaining() {
+            return Err(DecodeError::malformed(offset, "a count of items that fit", count));
+        }
+        Ok(count)
+    }
+
+    /// An unsigned integer whose first byte has as many leading ones as bytes follow it.
+    #[inline]
+    pub fn unsigned_vint(&mut self) -> Result<u64, DecodeError> {
+        let first = self.u8()?;
+        if first < 0x80 {
+            return Ok(u64::from(first));
+        }
+        let extra = first.leading_ones() as usize;
+        let mut value = if extra >= 8 { 0 } else { u64::from(first) & (0xff >> extra) };
+        for &byte in self.bytes(extra)? {
+            value = (value << 8) | u64::from(byte);
+        }
+        Ok(value)
+    }
+
+    /// A zigzag-coded signed integer.
+    pub fn signed_vint(&mut self) -> Result<i64, DecodeError> {
+        let coded = self.unsigned_vint()?;
+        Ok((coded >> 1).cast_signed() ^ -(coded & 1).cast_signed())
+    }
+
+    pub fn bytes_after_vint(&mut self) -> Result<&'a [u8], DecodeError> {
+        let offset = self.position;
+        let length = self.unsigned_vint()?;
+        let length =
+            usize::try_from(length).map_err(|_| DecodeError::malformed(offset, "a length", length))?;
+        self.bytes(length)
+    }
+
+    pub fn bytes_after_u16(&mut self) -> Result<&'a [u8], DecodeError> {
+        let length = self.u16()?;
+        self.bytes(usize::from(length))
+    }
+
+    pub fn bytes_after_u32(&mut self) -> Result<&'a [u8], DecodeError> {
+        let length = self.u32()?;
+        self.bytes(length as usize)
+    }
+
+    pub fn text_after_u16(&mut self) -> Result<&'a str, DecodeError> {
+        let offset = self.position;
+        let bytes = self.bytes_after_u16()?;
+        std::str::from_utf8(bytes).map_err(|error| DecodeError::malformed(offset, "UTF-8", error))
+    }
+
+    pub fn text_after_vint(&mut self) -> Result<&'a str, DecodeError> {
+        let offset = self.position;
+        let bytes = self.bytes_after_vint()?;
+        std::str::from_utf8(bytes).map_err(|error| DecodeError::malformed(offset, "UTF-8", error))
+    }
+
+    /// Nothing may follow.
+    pub fn finish(&self) -> Result<(), DecodeError> {
+        match self.remaining() {
+            0 => Ok(()),
+            count => Err(DecodeError::malformed(self.position, "the end", format!("{count} more bytes"))),
+        }
+    }
+}
+
+pub(super) fn push_unsigned_vint(out: &mut Vec<u8>, value: u64) {
+    let bits = 64 - (value | 1).leading_zeros() as usize;
+    // Seven bits in each byte, except that nine bytes hold all 64.
+    let extra = if bits > 56 { 8 } else { (bits - 1) / 7 };
+    if extra == 8 {
+        out.push(0xff);
+        out.extend_from_slice(&value.to_be_bytes());
+        return;
+    }
+    let bytes = value.to_be_bytes();
+    let start = out.len();
+    out.extend_from_slice(&bytes[7 - extra..]);
+    out[start] |= !(0xff_u8 >> extra);
+}
+
+pub(super) fn push_signed_vint(out: &mut Vec<u8>, value: i64) {
+    push_unsigned_vint(out, ((value << 1) ^ (value >> 63)).cast_unsigned());
+}
+
+pub(super) fn unsigned_vint_length(value: u64) -> usize {
+    let bits = 64 - (value | 1).leading_zeros() as usize;
+    if bits > 56 { 9 } else { (bits - 1) / 7 + 1 }
+}
+
+pub(super) fn push_bytes_after_vint(out: &mut Vec<u8>, bytes: &[u8]) {
+    push_unsigned_vint(out, bytes.len() as u64);
+    out.extend_from_slice(bytes);
+}
+
+/// The caller has checked that there are at most 65,535 bytes.
+pub(super) fn push_bytes_after_u16(out: &mut Vec<u8>, bytes: &[u8]) {
+    debug_assert!(bytes.len() <= usize::from(u16::MAX));
+    out.extend_from_slice(&(bytes.len() as u16).to_be_bytes());
+    out.extend_from_slice(bytes);
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn vints_have_the_lengths_and_bytes_of_the_format() {
+        for (value, expected) in [
+            (0, &[0][..]),
+            (127, &[0x7f]),
+            (128, &[0x80, 0x80]),
+            (16_383, &[0xbf, 0xff]),
+            (16_384, &[0xc0, 0x40, 0]),
+            (u64::MAX >> 8, &[0xfe, 0xff, 0xff, 0xff, 0xff, 0xff, 0xff, 0xff]),
+            (u64::MAX, &[0xff; 9]),
+        ] {
+            let mut out = Vec::new();
+            push_unsigned_vint(&mut out, value);
+            assert_eq!(out, expected, "{value}");
+            assert_eq!(unsigned_vint_length(value), out.len());
+            assert_eq!(ByteReader::new(&out).unsigned_vint(), Ok(value));
+            assert!(ByteReader::new(&out[..out.len() - 1]).unsigned_vint().is_err());
+        }
+    }
+
+    #[test]
+    fn every_vint_reads_back() {
+        for shift in 0..64 {
+            for value in [1_u64 << shift, (1_u64 << shift) - 1, u64::MAX >> shift] {
+                let mut out = Vec::new();
+                push_unsigned_vint(&mut out, value);
+                push_signed_vint(&mut out, value.cast_signed());
+                push_signed_vint(&mut out, value.cast_signed().wrapping_neg());
+                let mut reader = ByteReader::new(&out);
+                assert_eq!(reader.unsigned_vint(), Ok(value));
+                assert_eq!(reader.signed_vint(), Ok(value.cast_signed()));
+                assert_eq!(reader.signed_vint(), Ok(value.cast_signed().wrapping_neg()));
+                assert_eq!(reader.finish(), Ok(()));
+            }
+        }
+    }
+
+    #[test]
+    fn counts_are_bounded_by_what_is_there() {
+        let bytes = [0, 0, 0, 2, 1, 1, 1, 1];
+        assert_eq!(ByteReader::new(&bytes).count_u32(2), Ok(2));
+        assert!(ByteReader::new(&bytes).count_u32(3).is_err());
+    }
+}

@@ -1,0 +1,36 @@
+//! What can go wrong when an SSTable is opened or written.
+
+use std::io;
+use std::path::PathBuf;
+
+use crate::error::ReadError;
+
+#[derive(Debug, thiserror::Error)]
+#[non_exhaustive]
+pub enum OpenError {
+    #[error(transparent)]
+    Read(#[from] ReadError),
+    #[error("{} names a column {column:?} that the table neither has nor had", file.display())]
+    UnknownColumn { file: PathBuf, column: String },
+    #[error("{} stores column {column:?} as {stored}, which the table's type cannot read", file.display())]
+    IncompatibleColumn { file: PathBuf, column: String, stored: String },
+    #[error("{} has {what} {stored}, the table has {expected}", file.display())]
+    WrongTable { file: PathBuf, what: &'static str, stored: String, expected: String },
+    #[error("{} is compressed with {compressor}, which is not supported", file.display())]
+    UnsupportedCompressor { file: PathBuf, compressor: String },
+    #[error("{} was partitioned by {partitioner}, only Murmur3Partitioner is supported", file.display())]
+    UnsupportedPartitioner { file: PathBuf, partitioner: String },
+}
+
+#[derive(Debug, thiserror::Error)]
+#[non_exhaustive]
+pub enum WriteError {
+    #[error("{}: {source}", file.display())]
+    Io { file: PathBuf, source: io::Error },
+    /// Only a custom type whose name cannot be stored.
+    #[error("column {column:?} has a type that cannot be stored: {stored}")]
+    ColumnType { column: String, stored: String },
+    /// The statement that wrote the value should have refused it.
+    #[error("column {column:?} has a value of {found} bytes where its type has {wanted}")]
+    ValueLength { column: String, wanted: usize, found: usize },
+}

@@ -1,0 +1,236 @@
+//! Index.db: where each partition begins in Data.db, and for a large one where its blocks are.
+//!
+//! | field | bytes |
+//! |---|---|
+//! | partition key | 2-byte length, bytes |
+//! | position | vint: of the partition in Data.db |
+//! | size | vint: of what follows; 0 for a partition of less than two blocks |
+//! | header length | vint: from the partition's start to its first row |
+//! | partition deletion | 12 |
+//! | blocks | vint: their number |
+//! | blocks | first place, last place, vint offset, signed vint width - 64 KiB, open deletion or none |
+//! | offsets | per block 4: where it is among the blocks |
+
+use helenus_types::Token;
+use helenus_types::token::token_of;
+
+use super::chunked_file::ChunkStream;
+use super::clustering_codec::{ClusteringCodec, Place};
+use super::decode::{ByteReader, DecodeError, push_bytes_after_u16, push_signed_vint, push_unsigned_vint};
+use super::statistics::{deletion_time_of_stored, stored_deletion_time};
+use crate::deletion::DeletionTime;
+use crate::error::ReadError;
+
+/// Widths are stored as the difference to the default size of a block.
+const BLOCK_WIDTH_BASE: i64 = 64 * 1024;
+/// The least that a block takes in the index: two places of one byte, offset, width and flag.
+const BLOCK_BYTES_MIN: usize = 5;
+
+/// One partition's entry, without its blocks.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(super) struct IndexEntry {
+    pub token: Token,
+    pub key: Vec<u8>,
+    /// Of the partition in Data.db.
+    pub position: u64,
+    pub promoted: Option<PromotedIndex>,
+}
+
+/// Where the blocks of a large partition are described in Index.db.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) struct PromotedIndex {
+    pub block_count: u32,
+    /// Of the first block's description.
+    blocks_at: u64,
+    /// Of the table of offsets.
+    offsets_at: u64,
+}
+
+/// A stretch of a large partition's rows.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(super) struct IndexBlock {
+    pub first: Place,
+    /// From the partition's start to the block's first row.
+    pub offset: u64,
+    /// The range deletion in force after the block's last row.
+    pub open_at_end: DeletionTime,
+}
+
+/// What the writer knows of a block, its places encoded.
+#[derive(Clone, Debug, Default)]
+pub(super) struct BlockBounds {
+    pub first: Vec<u8>,
+    pub last: Vec<u8>,
+    pub offset: u64,
+    pub width: u64,
+}
+
+/// Gathers the blocks of the partition being written.
+#[derive(Debug, Default)]
+pub(super) struct PromotedIndexBuilder {
+    blocks: Vec<u8>,
+    offsets: Vec<u32>,
+}
+
+impl PromotedIndexBuilder {
+    pub fn clear(&mut self) {
+        self.blocks.clear();
+        self.offsets.clear();
+    }
+
+    pub fn push(&mut self, block: &BlockBounds, open_at_end: DeletionTime) {
+        self.offsets.push(self.blocks.len() as u32);
+        self.blocks.extend_from_slice(&block.first);
+        self.blocks.extend_from_slice(&block.last);
+        push_unsigned_vint(&mut self.blocks, block.offset);
+        push_signed_vint(&mut self.blocks, block.width as i64 - BLOCK_WIDTH_BASE);
+        self.blocks.push(u8::from(!open_at_end.is_live()));
+        if !open_at_end.is_live() {
+            push_deletion_time(&mut self.blocks, open_at_end);
+        }
+    }
+
+    /// Appends the partition's whole entry.
+    pub fn finish(
+        &self,
+        out: &mut Vec<u8>,
+        key: &[u8],
+        position: u64,
+        header_length: u64,
+        deletion: DeletionTime,
+    ) {
+        push_bytes_after_u16(out, key);
+        push_unsigned_vint(out, position);
+        if self.offsets.len() < 2 {
+            push_unsigned_vint(out, 0);
+            return;
+        }
+        let mut head = Vec::with_capacity(32);
+        push_unsigned_vint(&mut head, header_length);
+        push_deletion_time(&mut head, deletion);
+        push_unsigned_vint(&mut head, self.offsets.len() as u64);
+        push_unsigned_vint(out, (head.len() + self.blocks.len() + 4 * self.offsets.len()) as u64);
+        out.extend_from_slice(&head);
+        out.extend_from_slice(&self.blocks);
+        for offset in &self.offsets {
+            out.extend_from_slice(&offset.to_be_bytes());
+        }
+    }
+}
+
+/// A deletion as index and partition head store it: local time first, both of fixed size.
+pub(super) fn push_deletion_time(out: &mut Vec<u8>, deletion: DeletionTime) {
+    out.extend_from_slice(&stored_deletion_time(deletion.local_s).to_be_bytes());
+    out.extend_from_slice(&deletion.timestamp_us.to_be_bytes());
+}
+
+pub(super) fn read_deletion_time(reader: &mut ByteReader<'_>) -> Result<DeletionTime, DecodeError> {
+    let local_s = deletion_time_of_stored(reader.u32()?);
+    Ok(DeletionTime { local_s, timestamp_us: reader.i64()? })
+}
+
+/// Reads the entry at the stream's position and moves behind it; `None` at the end of the index.
+pub(super) fn read_entry(stream: &mut ChunkStream<'_>) -> Result<Option<IndexEntry>, ReadError> {
+    if stream.is_at_end() {
+        return Ok(None);
+    }
+    let base = stream.position();
+    let (entry, length) = decode_with(stream, |bytes| {
+        let mut reader = ByteReader::new(bytes);
+        let key = reader.bytes_after_u16()?;
+        let position = reader.unsigned_vint()?;
+        let size = reader.unsigned_vint()?;
+        let promoted = if size == 0 { None } else { Some(read_promoted(&mut reader, base, size)?) };
+        let length = reader.position() as u64 + promoted.as_ref().map_or(0, |(_, rest)| *rest);
+        let promoted = promoted.map(|(promoted, _)| promoted);
+        Ok((IndexEntry { token: token_of(key), key: key.to_vec(), position, promoted }, length))
+    })?;
+    stream.seek(base + length);
+    Ok(Some(entry))
+}
+
+/// The head of a promoted index, and how many bytes of it follow the head.
+fn read_promoted(
+    reader: &mut ByteReader<'_>,
+    base: u64,
+    size: u64,
+) -> Result<(PromotedIndex, u64), DecodeError> {
+    let start = reader.position();
+    reader.unsigned_vint()?;
+    read_deletion_time(reader)?;
+    let count = reader.unsigned_vint()?;
+    let head = (reader.position() - start) as u64;
+    let rest = size.checked_sub(head).filter(|rest| count <= rest / (BLOCK_BYTES_MIN as u64 + 4));
+    let (Some(rest), Ok(block_count)) = (rest, u32::try_from(count)) else {
+        return Err(DecodeError::malformed(start, "a promoted index that holds its blocks", count));
+    };
+    if block_count == 0 {
+        return Err(DecodeError::malformed(start, "at least one block", count));
+    }
+    let blocks_at = base + reader.position() as u64;
+    let offsets_at = blocks_at + rest - 4 * count;
+    Ok((PromotedIndex { block_count, blocks_at, offsets_at }, rest))
+}
+
+impl PromotedIndex {
+    pub fn block(
+        &self,
+        stream: &mut ChunkStream<'_>,
+        codec: &ClusteringCodec,
+        index: u32,
+    ) -> Result<IndexBlock, ReadError> {
+        let offset_at = self.offsets_at + 4 * u64::from(index);
+        stream.seek(offset_at);
+        let offset = decode_with(stream, |bytes| ByteReader::new(bytes).u32())?;
+        let block_at = self.blocks_at + u64::from(offset);
+        if block_at >= self.offsets_at {
+            let error = DecodeError::malformed(0, "the offset of a block", offset);
+            return Err(error.in_file(stream.path(), offset_at));
+        }
+        stream.seek(block_at);
+        decode_with(stream, |bytes| {
+            let mut reader = ByteReader::new(bytes);
+            let first = codec.read_place(&mut reader)?;
+            codec.read_place(&mut reader)?;
+            let offset = reader.unsigned_vint()?;
+            reader.signed_vint()?;
+            let open_at_end =
+                if reader.boolean()? { read_deletion_time(&mut reader)? } else { DeletionTime::LIVE };
+            Ok(IndexBlock { first, offset, open_at_end })
+        })
+    }
+
+    /// The last block for which a test holds, if it holds for those before; the first block else.
+    pub fn last_block_where(
+        &self,
+        stream: &mut ChunkStream<'_>,
+        codec: &ClusteringCodec,
+        holds: impl Fn(&Place) -> bool,
+    ) -> Result<u32, ReadError> {
+        // The block at `low` passes (or is the first), the one at `high` fails (or is past the last).
+        let (mut low, mut high) = (0, self.block_count);
+        while high - low > 1 {
+            let middle = low + (high - low) / 2;
+            if holds(&self.block(stream, codec, middle)?.first) {
+                low = middle;
+            } else {
+                high = middle;
+            }
+        }
+        Ok(low)
+    }
+}
+
+/// Decodes at the stream's position, making more bytes available as long as the decoder asks for them.
+pub(super) fn decode_with<T>(
+    stream: &mut ChunkStream<'_>,
+    mut decode: impl FnMut(&[u8]) -> Result<T, DecodeError>,
+) -> Result<T, ReadError> {
+    loop {
+        match decode(stream.available()) {
+            Ok(value) => return Ok(value),
+            Err(DecodeError::Truncated { needed }) if stream.ensure(needed)? => {}
+            Err(error) => return Err(error.in_file(stream.path(), stream.position())),
+        }
+    }
+}

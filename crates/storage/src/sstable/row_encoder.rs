@@ -1,0 +1,282 @@
+//! Rows and range tombstone markers, to the bytes of Data.db.
+//!
+//! The layout is described in `docs/formats/data.md`; [`row_decoder`](super::row_decoder) is the other direction.
+
+use super::clustering_codec::{
+    KIND_EXCLUSIVE_END, KIND_EXCLUSIVE_END_INCLUSIVE_START, KIND_EXCLUSIVE_START,
+    KIND_INCLUSIVE_END, KIND_INCLUSIVE_END_EXCLUSIVE_START, KIND_INCLUSIVE_START,
+};
+use super::decode::{push_bytes_after_vint, push_unsigned_vint, unsigned_vint_length};
+use super::encoding_stats::EncodingStats;
+use super::error::WriteError;
+use super::header::{Header, RowColumns, StoredColumn};
+use super::statistics::DELETION_STORED_S_MAX;
+use crate::clustering::Side;
+use crate::deletion::{DeletionTime, NEVER_S};
+use crate::row::{CellRef, Entry, Liveness, RowRef};
+use crate::update::BoundRef;
+
+pub(super) const END_OF_PARTITION: u8 = 0x01;
+pub(super) const IS_MARKER: u8 = 0x02;
+pub(super) const HAS_TIMESTAMP: u8 = 0x04;
+pub(super) const HAS_TTL: u8 = 0x08;
+pub(super) const HAS_DELETION: u8 = 0x10;
+pub(super) const HAS_ALL_COLUMNS: u8 = 0x20;
+pub(super) const HAS_COMPLEX_DELETION: u8 = 0x40;
+pub(super) const HAS_EXTENDED_FLAGS: u8 = 0x80;
+/// An extended flag.
+pub(super) const IS_STATIC: u8 = 0x01;
+
+pub(super) const CELL_IS_DELETED: u8 = 0x01;
+pub(super) const CELL_IS_EXPIRING: u8 = 0x02;
+pub(super) const CELL_HAS_EMPTY_VALUE: u8 = 0x04;
+pub(super) const CELL_USES_ROW_TIMESTAMP: u8 = 0x08;
+pub(super) const CELL_USES_ROW_TTL: u8 = 0x10;
+
+/// Subsets of fewer columns are stored as a bit mask of the missing ones.
+pub(super) const COLUMN_MASK_COLUMNS_MAX: usize = 63;
+
+/// What a row that was written counts for in the statistics.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub(super) struct RowCounts {
+    pub columns: u64,
+    pub cells: u64,
+}
+
+#[derive(Debug, Default)]
+pub(super) struct RowEncoder {
+    body: Vec<u8>,
+    /// Index of each column that the row has, in the order of the header.
+    present: Vec<usize>,
+}
+
+impl RowEncoder {
+    /// Appends a row; `previous_length` is the distance to the start of what was written before it in the partition.
+    /// Returns `None`, with nothing appended, for a regular row without content.
+    pub fn row(
+        &mut self,
+        out: &mut Vec<u8>,
+        header: &Header,
+        clustering: Option<&[u8]>,
+        row: RowRef<'_>,
+        previous_length: u64,
+    ) -> Result<Option<RowCounts>, WriteError> {
+        let columns = if clustering.is_some() { &header.regulars } else { &header.statics };
+        let (liveness, deletion, entries) = row.open();
+        let mut sorted: Vec<(usize, Entry<'_>)> =
+            entries.filter_map(|entry| Some((columns.index_of(entry.column())?, entry))).collect();
+        if !sorted.is_sorted_by_key(|(index, _)| *index) {
+            // Stable: the order of cells within a column is theirs already.
+            sorted.sort_by_key(|(index, _)| *index);
+        }
+        if clustering.is_some() && liveness.is_none() && deletion.is_live() && sorted.is_empty() {
+            return Ok(None);
+        }
+        self.present.clear();
+        self.present.extend(sorted.iter().map(|(index, _)| *index));
+        self.present.dedup();
+
+        let has_complex_deletion = sorted.iter().any(|(_, entry)| matches!(entry, Entry::ComplexDeletion { .. }));
+        let flag = |set: bool, flag: u8| if set { flag } else { 0 };
+        let has_all_columns = self.present.len() == columns.columns.len();
+        let flags = flag(!liveness.is_none(), HAS_TIMESTAMP)
+            | flag(!liveness.is_none() && liveness.ttl_s != 0, HAS_TTL)
+            | flag(!deletion.is_live(), HAS_DELETION)
+            | flag(has_complex_deletion, HAS_COMPLEX_DELETION)
+            | flag(has_all_columns, HAS_ALL_COLUMNS)
+            | flag(clustering.is_none(), HAS_EXTENDED_FLAGS);
+        out.push(flags);
+        match clustering {
+            None => out.push(IS_STATIC),
+            Some(clustering) => header.clustering.write_values(out, clustering),
+        }
+        self.body.clear();
+        push_unsigned_vint(&mut self.body, previous_length);
+        let deltas = Deltas { stats: header.stats };
+        if !liveness.is_none() {
+            deltas.push_timestamp(&mut self.body, liveness.timestamp_us);
+            if liveness.ttl_s != 0 {
+                deltas.push_ttl(&mut self.body, liveness.ttl_s);
+                deltas.push_local_deletion(&mut self.body, liveness.expires_at_s);
+            }
+        }
+        if !deletion.is_live() {
+            deltas.push_deletion(&mut self.body, deletion);
+        }
+        if !has_all_columns {
+            push_column_subset(&mut self.body, &self.present, columns.columns.len());
+        }
+        let mut counts = RowCounts::default();
+        for column_entries in sorted.chunk_by(|(left, _), (right, _)| left == right) {
+            let cells = self.column(columns, column_entries, has_complex_deletion, liveness, deltas)?;
+            counts.cells += cells;
+            counts.columns += u64::from(cells > 0);
+        }
+        push_bytes_after_vint(out, &self.body);
+        Ok(Some(counts))
+    }
+
+    /// Appends the entries of one column, of which there is at least one. Returns the number of cells.
+    fn column(
+        &mut self,
+        columns: &RowColumns,
+        entries: &[(usize, Entry<'_>)],
+        has_complex_deletion: bool,
+        liveness: Liveness,
+        deltas: Deltas,
+    ) -> Result<u64, WriteError> {
+        let column = &columns.columns[entries[0].0];
+        let cells = entries.iter().filter(|(_, entry)| matches!(entry, Entry::Cell(_))).count() as u64;
+        if column.is_multi_cell {
+            if has_complex_deletion {
+                let deletion = entries.iter().find_map(|(_, entry)| match entry {
+                    Entry::ComplexDeletion { deletion, .. } => Some(*deletion),
+                    Entry::Cell(_) => None,
+                });
+                deltas.push_deletion(&mut self.body, deletion.unwrap_or(DeletionTime::LIVE));
+            }
+            push_unsigned_vint(&mut self.body, cells);
+        }
+        for (_, entry) in entries {
+            if let Entry::Cell(cell) = entry {
+                self.cell(column, cell, liveness, deltas)?;
+            }
+        }
+        Ok(cells)
+    }
+
+    fn cell(
+        &mut self,
+        column: &StoredColumn,
+        cell: &CellRef<'_>,
+        liveness: Liveness,
+        deltas: Deltas,
+    ) -> Result<(), WriteError> {
+        let is_deleted = cell.is_tombstone();
+        let is_expiring = cell.ttl_s != 0;
+        let uses_row_timestamp = !liveness.is_none() && cell.timestamp_us == liveness.timestamp_us;
+        let uses_row_ttl = is_expiring
+            && !liveness.is_none()
+            && cell.ttl_s == liveness.ttl_s
+            && cell.local_deletion_s == liveness.expires_at_s;
+        let has_value = !is_deleted && !cell.value.is_empty();
+        let flags = if has_value { 0 } else { CELL_HAS_EMPTY_VALUE }
+            | if is_deleted { CELL_IS_DELETED } else { 0 }
+            | if is_expiring { CELL_IS_EXPIRING } else { 0 }
+            | if uses_row_timestamp { CELL_USES_ROW_TIMESTAMP } else { 0 }
+            | if uses_row_ttl { CELL_USES_ROW_TTL } else { 0 };
+        self.body.push(flags);
+        if !uses_row_timestamp {
+            deltas.push_timestamp(&mut self.body, cell.timestamp_us);
+        }
+        if (is_deleted || is_expiring) && !uses_row_ttl {
+            deltas.push_local_deletion(&mut self.body, cell.local_deletion_s);
+        }
+        if is_expiring && !uses_row_ttl {
+            deltas.push_ttl(&mut self.body, cell.ttl_s);
+        }
+        if column.is_multi_cell {
+            push_bytes_after_vint(&mut self.body, cell.path.unwrap_or_default());
+        }
+        if has_value {
+            match column.fixed_length {
+                None => push_bytes_after_vint(&mut self.body, cell.value),
+                Some(wanted) if wanted == cell.value.len() => self.body.extend_from_slice(cell.value),
+                Some(wanted) => {
+                    let found = cell.value.len();
+                    return Err(WriteError::ValueLength { column: column.name.to_string(), wanted, found });
+                }
+            }
+        }
+        Ok(())
+    }
+
+    /// Appends a change of the range deletion in force. Returns the kind of the bound, for the index.
+    pub fn marker(
+        &mut self,
+        out: &mut Vec<u8>,
+        header: &Header,
+        bound: BoundRef<'_>,
+        before: DeletionTime,
+        after: DeletionTime,
+        previous_length: u64,
+    ) -> u8 {
+        let kind = marker_kind(bound.side, before, after);
+        out.push(IS_MARKER);
+        out.push(kind);
+        header.clustering.write_bound_values(out, bound.prefix);
+        self.body.clear();
+        let deltas = Deltas { stats: header.stats };
+        if !before.is_live() {
+            deltas.push_deletion(&mut self.body, before);
+        }
+        if !after.is_live() {
+            deltas.push_deletion(&mut self.body, after);
+        }
+        push_unsigned_vint(out, (self.body.len() + unsigned_vint_length(previous_length)) as u64);
+        push_unsigned_vint(out, previous_length);
+        out.extend_from_slice(&self.body);
+        kind
+    }
+}
+
+fn marker_kind(side: Side, before: DeletionTime, after: DeletionTime) -> u8 {
+    match (side, before.is_live(), after.is_live()) {
+        (Side::Before, true, _) => KIND_INCLUSIVE_START,
+        (Side::After, true, _) => KIND_EXCLUSIVE_START,
+        (Side::Before, false, true) => KIND_EXCLUSIVE_END,
+        (Side::After, false, true) => KIND_INCLUSIVE_END,
+        (Side::Before, false, false) => KIND_EXCLUSIVE_END_INCLUSIVE_START,
+        (Side::After, false, false) => KIND_INCLUSIVE_END_EXCLUSIVE_START,
+    }
+}
+
+/// Which columns of the header a row has; all of them are said by a flag instead.
+fn push_column_subset(out: &mut Vec<u8>, present: &[usize], column_count: usize) {
+    if column_count <= COLUMN_MASK_COLUMNS_MAX {
+        let all = (1_u64 << column_count) - 1;
+        let missing = present.iter().fold(all, |mask, index| mask & !(1 << index));
+        push_unsigned_vint(out, missing);
+        return;
+    }
+    push_unsigned_vint(out, (column_count - present.len()) as u64);
+    if present.len() < column_count / 2 {
+        present.iter().for_each(|index| push_unsigned_vint(out, *index as u64));
+    } else {
+        let mut rest = present.iter().peekable();
+        for index in 0..column_count {
+            if rest.next_if_eq(&&index).is_none() {
+                push_unsigned_vint(out, index as u64);
+            }
+        }
+    }
+}
+
+/// Times as differences to the smallest ones, wrapping: a smaller one only takes more bytes.
+#[derive(Clone, Copy, Debug)]
+struct Deltas {
+    stats: EncodingStats,
+}
+
+impl Deltas {
+    fn push_timestamp(self, out: &mut Vec<u8>, timestamp_us: i64) {
+        push_unsigned_vint(out, timestamp_us.wrapping_sub(self.stats.timestamp_us_min).cast_unsigned());
+    }
+
+    /// The difference is a signed 32-bit number, sign-extended. "Never" counts as -1, as in Cassandra 5.0.
+    fn push_local_deletion(self, out: &mut Vec<u8>, local_s: u32) {
+        let stored = if local_s == NEVER_S { u32::MAX } else { local_s.min(DELETION_STORED_S_MAX) };
+        let delta = stored.wrapping_sub(self.stats.local_deletion_s_min).cast_signed();
+        push_unsigned_vint(out, i64::from(delta).cast_unsigned());
+    }
+
+    fn push_ttl(self, out: &mut Vec<u8>, ttl_s: u32) {
+        let delta = ttl_s.wrapping_sub(self.stats.ttl_s_min).cast_signed();
+        push_unsigned_vint(out, i64::from(delta).cast_unsigned());
+    }
+
+    fn push_deletion(self, out: &mut Vec<u8>, deletion: DeletionTime) {
+        self.push_timestamp(out, deletion.timestamp_us);
+        self.push_local_deletion(out, deletion.local_s);
+    }
+}

@@ -1,0 +1,85 @@
+//! All partitions of an SSTable between two bounds, in token order.
+
+use std::cmp::Ordering;
+
+use helenus_types::Token;
+
+use super::chunk_cache::ChunkCache;
+use super::chunked_file::ChunkStream;
+use super::index::{IndexEntry, read_entry};
+use super::table::SsTable;
+use crate::clustering::{Side, Slice};
+use crate::error::ReadError;
+use crate::read::PartitionBound;
+use crate::source::{PartitionCursor, PartitionScanner};
+
+/// Walks the index; a partition's data is touched only where it is opened.
+#[derive(Debug)]
+pub struct SsTableScanner<'a> {
+    table: &'a SsTable,
+    cache: &'a ChunkCache,
+    index: ChunkStream<'a>,
+    range: ScanRange<'a>,
+    /// Of the partition that the last `advance` moved to; kept past the end to check the order of keys.
+    entry: Option<IndexEntry>,
+}
+
+#[derive(Clone, Copy, Debug)]
+pub(super) struct ScanRange<'a> {
+    pub start: PartitionBound<'a>,
+    pub end: PartitionBound<'a>,
+    pub slices: &'a [Slice],
+    pub reversed: bool,
+}
+
+impl<'a> SsTableScanner<'a> {
+    pub(super) fn new(
+        table: &'a SsTable,
+        cache: &'a ChunkCache,
+        mut index: ChunkStream<'a>,
+        range: ScanRange<'a>,
+    ) -> Self {
+        index.seek(table.summary.index_start(|token, key| is_before(token, key, &range.start)));
+        SsTableScanner { table, cache, index, range, entry: None }
+    }
+}
+
+impl PartitionScanner for SsTableScanner<'_> {
+    fn advance(&mut self) -> Result<bool, ReadError> {
+        loop {
+            let offset = self.index.position();
+            let Some(entry) = read_entry(&mut self.index)? else { return Ok(false) };
+            if let Some(last) = &self.entry
+                && (last.token, &last.key) >= (entry.token, &entry.key)
+            {
+                return Err(ReadError::Corrupt {
+                    file: self.index.path().to_path_buf(),
+                    offset,
+                    wanted: "keys in the order of their tokens",
+                    found: "a key that is not after the one before".to_owned(),
+                });
+            }
+            let entry = self.entry.insert(entry);
+            if is_before(entry.token, &entry.key, &self.range.start) {
+                continue;
+            }
+            return Ok(is_before(entry.token, &entry.key, &self.range.end));
+        }
+    }
+
+    fn position(&self) -> (Token, &[u8]) {
+        self.entry.as_ref().map_or((Token::MINIMUM, &[]), |entry| (entry.token, &entry.key))
+    }
+
+    fn open(&mut self) -> Result<Box<dyn PartitionCursor + '_>, ReadError> {
+        let Some(entry) = &self.entry else { unreachable!("only called after an advance that returned true") };
+        let ScanRange { slices, reversed, .. } = self.range;
+        Ok(Box::new(self.table.open_partition(self.cache, entry, slices, reversed)?))
+    }
+}
+
+/// Whether a partition lies before a bound.
+fn is_before(token: Token, key: &[u8], bound: &PartitionBound<'_>) -> bool {
+    let ordering = token.cmp(&bound.token).then_with(|| bound.key.map_or(Ordering::Equal, |of| key.cmp(of)));
+    ordering.then(if bound.side == Side::Before { Ordering::Greater } else { Ordering::Less }).is_lt()
+}

@@ -1,0 +1,316 @@
+//! An SSTable, open for reading.
+
+use std::io;
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
+
+use helenus_schema::TableMetadata;
+use helenus_types::Token;
+use helenus_types::token::token_of;
+use helenus_vfs::Disk;
+
+use super::bloom::BloomFilter;
+use super::checksums::Checksums;
+use super::chunk_cache::ChunkCache;
+use super::chunked_file::{ChunkStream, ChunkedFile, Form};
+use super::component::{Component, Generation};
+use super::component_writer::INDEX_PAGE_BYTES;
+use super::compression::{CompressionInfo, CompressionInfoError};
+use super::cursor::{CursorParts, SsTableCursor};
+use super::decode::{ByteReader, DecodeError};
+use super::encoding_stats::EncodingStats;
+use super::error::OpenError;
+use super::header::Header;
+use super::index::{IndexEntry, read_entry};
+use super::partition_reader::PartitionReader;
+use super::scanner::{ScanRange, SsTableScanner};
+use super::statistics::{SsTableStatistics, StatisticsFile};
+use super::summary::Summary;
+use crate::clustering::{ClusteringComparator, Slice};
+use crate::error::ReadError;
+use crate::read::PartitionBound;
+
+/// One immutable SSTable: small components in memory, Data.db and Index.db read through a [`ChunkCache`].
+#[derive(Debug)]
+pub struct SsTable {
+    generation: Generation,
+    directory: PathBuf,
+    comparator: ClusteringComparator,
+    header: Header,
+    statistics: SsTableStatistics,
+    filter: Option<BloomFilter>,
+    pub(super) summary: Summary,
+    data: ChunkedFile,
+    index: ChunkedFile,
+    disk_bytes: u64,
+    first_token: Token,
+    last_token: Token,
+}
+
+/// The largest component that is read whole: a bloom filter of 2 GiB. Bounds what a damaged disk can ask for.
+const COMPONENT_BYTES_MAX: u64 = 2 << 30;
+
+impl SsTable {
+    pub fn open(
+        disk: &dyn Disk,
+        directory: &Path,
+        generation: Generation,
+        table: &TableMetadata,
+    ) -> Result<Arc<SsTable>, OpenError> {
+        let mut files = Components { disk, directory, generation, disk_bytes: 0 };
+        let statistics_path = Component::Statistics.path(directory, generation);
+        let statistics_bytes = files.read(Component::Statistics)?;
+        let file = StatisticsFile::decode(&statistics_bytes, &statistics_path)?;
+        let header = file.header.bind(table, &statistics_path)?;
+
+        let index_file = files.open(Component::Index)?;
+        let index_length = index_file.1;
+        let checksums = match files.read_if_there(Component::Checksums)? {
+            None => None,
+            Some(bytes) => Some(files.decode(Component::Checksums, Checksums::decode(&bytes, index_length))?),
+        };
+        let summary_bytes = files.read(Component::Summary)?;
+        files.check(Component::Summary, &summary_bytes, checksums.as_ref().map(|sums| sums.summary))?;
+        let summary = files.decode(Component::Summary, Summary::decode(&summary_bytes, index_length))?;
+        let filter = match files.read_if_there(Component::Filter)? {
+            None => None,
+            Some(bytes) => {
+                files.check(Component::Filter, &bytes, checksums.as_ref().map(|sums| sums.filter))?;
+                Some(files.decode(Component::Filter, BloomFilter::decode(&bytes))?)
+            }
+        };
+        let data = files.open_data(checksums.as_ref().map(|sums| sums.chunks))?;
+        let index_form =
+            Form::Plain { chunk_bytes: INDEX_PAGE_BYTES, checksums: checksums.map(|sums| sums.index_pages) };
+        let index_path = Component::Index.path(directory, generation);
+        let index = ChunkedFile::new(index_path, index_file.0, index_length, index_form);
+        Ok(Arc::new(SsTable {
+            generation,
+            directory: directory.to_path_buf(),
+            comparator: ClusteringComparator::of(table),
+            header,
+            statistics: file.stats,
+            filter,
+            first_token: token_of(&summary.first_key),
+            last_token: token_of(&summary.last_key),
+            summary,
+            data,
+            index,
+            disk_bytes: files.disk_bytes,
+        }))
+    }
+
+    pub fn generation(&self) -> Generation {
+        self.generation
+    }
+
+    pub fn directory(&self) -> &Path {
+        &self.directory
+    }
+
+    pub fn statistics(&self) -> &SsTableStatistics {
+        &self.statistics
+    }
+
+    /// What a compaction of this SSTable can encode its output relative to.
+    pub fn encoding_stats(&self) -> EncodingStats {
+        self.header.stats
+    }
+
+    /// Uncompressed bytes of Data.db.
+    pub fn data_bytes(&self) -> u64 {
+        self.data.length()
+    }
+
+    /// Of all components.
+    pub fn disk_bytes(&self) -> u64 {
+        self.disk_bytes
+    }
+
+    pub fn first_token(&self) -> Token {
+        self.first_token
+    }
+
+    pub fn last_token(&self) -> Token {
+        self.last_token
+    }
+
+    pub fn first_key(&self) -> &[u8] {
+        &self.summary.first_key
+    }
+
+    pub fn last_key(&self) -> &[u8] {
+        &self.summary.last_key
+    }
+
+    /// Whether a partition can be in the file; false is certain.
+    pub fn may_contain(&self, token: Token, key: &[u8]) -> bool {
+        (self.first_token..=self.last_token).contains(&token)
+            && self.filter.as_ref().is_none_or(|filter| filter.may_contain(key))
+    }
+
+    /// Whether the file can have partitions between two tokens, both included.
+    pub fn may_overlap(&self, first: Token, last: Token) -> bool {
+        first <= self.last_token && self.first_token <= last
+    }
+
+    /// One partition within slices, which are disjoint and in clustering order also when `reversed`.
+    pub fn partition<'a>(
+        &'a self,
+        cache: &'a ChunkCache,
+        token: Token,
+        key: &[u8],
+        slices: &'a [Slice],
+        reversed: bool,
+    ) -> Result<Option<SsTableCursor<'a>>, ReadError> {
+        if !self.may_contain(token, key) {
+            return Ok(None);
+        }
+        let (start, end) = self.summary.index_range(token, key, self.index.length());
+        let mut stream = ChunkStream::new(&self.index, cache);
+        stream.seek(start);
+        while stream.position() < end {
+            let Some(entry) = read_entry(&mut stream)? else { break };
+            if entry.key == key {
+                return self.open_partition(cache, &entry, slices, reversed).map(Some);
+            }
+            if entry.token > token {
+                break;
+            }
+        }
+        Ok(None)
+    }
+
+    /// Partitions between two bounds, each within the slices and, row by row, in the given direction.
+    pub fn scan<'a>(
+        &'a self,
+        cache: &'a ChunkCache,
+        start: PartitionBound<'a>,
+        end: PartitionBound<'a>,
+        slices: &'a [Slice],
+        reversed: bool,
+    ) -> SsTableScanner<'a> {
+        let index = ChunkStream::new(&self.index, cache);
+        SsTableScanner::new(self, cache, index, ScanRange { start, end, slices, reversed })
+    }
+
+    pub(super) fn open_partition<'a>(
+        &'a self,
+        cache: &'a ChunkCache,
+        entry: &IndexEntry,
+        slices: &'a [Slice],
+        reversed: bool,
+    ) -> Result<SsTableCursor<'a>, ReadError> {
+        let reader = PartitionReader::open(&self.header, &self.data, cache, entry.position, &entry.key)?;
+        let parts = CursorParts {
+            reader,
+            promoted: entry.promoted,
+            index: &self.index,
+            cache,
+            header: &self.header,
+            comparator: &self.comparator,
+        };
+        Ok(SsTableCursor::new(parts, slices, reversed))
+    }
+}
+
+/// The components of one SSTable while it is opened.
+struct Components<'a> {
+    disk: &'a dyn Disk,
+    directory: &'a Path,
+    generation: Generation,
+    disk_bytes: u64,
+}
+
+impl Components<'_> {
+    fn path(&self, component: Component) -> PathBuf {
+        component.path(self.directory, self.generation)
+    }
+
+    fn io(&self, component: Component) -> impl Fn(io::Error) -> ReadError + use<> {
+        let file = self.path(component);
+        move |source| ReadError::Io { file: file.clone(), source }
+    }
+
+    fn open(&mut self, component: Component) -> Result<(Arc<dyn helenus_vfs::File>, u64), ReadError> {
+        let io = self.io(component);
+        let file = self.disk.open(&self.path(component)).map_err(&io)?;
+        let length = file.length().map_err(&io)?;
+        self.disk_bytes += length;
+        Ok((file, length))
+    }
+
+    fn read(&mut self, component: Component) -> Result<Vec<u8>, ReadError> {
+        let (file, length) = self.open(component)?;
+        if length > COMPONENT_BYTES_MAX {
+            let error = DecodeError::malformed(0, "at most 2 GiB", length);
+            return Err(error.in_file(&self.path(component), 0));
+        }
+        let mut bytes = vec![0; length as usize];
+        file.read_exact_at(0, &mut bytes).map_err(self.io(component))?;
+        Ok(bytes)
+    }
+
+    fn read_if_there(&mut self, component: Component) -> Result<Option<Vec<u8>>, ReadError> {
+        if self.disk.exists(&self.path(component)).map_err(self.io(component))? {
+            self.read(component).map(Some)
+        } else {
+            Ok(None)
+        }
+    }
+
+    fn decode<T>(&self, component: Component, result: Result<T, DecodeError>) -> Result<T, ReadError> {
+        result.map_err(|error| error.in_file(&self.path(component), 0))
+    }
+
+    /// Against the checksum that we wrote beside it, if we did.
+    fn check(&self, component: Component, bytes: &[u8], wanted: Option<u32>) -> Result<(), ReadError> {
+        let found = crc32fast::hash(bytes);
+        match wanted {
+            Some(wanted) if wanted != found => {
+                let found = format!("CRC32 {found:08x} instead of {wanted:08x}");
+                let error = DecodeError::malformed(0, "a component that matches its checksum", found);
+                Err(error.in_file(&self.path(component), 0))
+            }
+            _ => Ok(()),
+        }
+    }
+
+    fn open_data(&mut self, chunks_checksum: Option<u32>) -> Result<ChunkedFile, OpenError> {
+        let (file, file_length) = self.open(Component::Data)?;
+        let path = self.path(Component::Data);
+        if let Some(bytes) = self.read_if_there(Component::CompressionInfo)? {
+            self.check(Component::CompressionInfo, &bytes, chunks_checksum)?;
+            let info_path = self.path(Component::CompressionInfo);
+            let info = CompressionInfo::decode(&bytes, file_length).map_err(|error| match error {
+                CompressionInfoError::Decode(error) => error.in_file(&info_path, 0).into(),
+                CompressionInfoError::UnsupportedCompressor(compressor) => {
+                    OpenError::UnsupportedCompressor { file: info_path.clone(), compressor }
+                }
+            })?;
+            let length = info.data_length;
+            return Ok(ChunkedFile::new(path, file, length, Form::Compressed { info, file_length }));
+        }
+        let bytes = self.read(Component::Crc)?;
+        self.check(Component::Crc, &bytes, chunks_checksum)?;
+        let form = self.decode(Component::Crc, decode_crc(&bytes, file_length))?;
+        Ok(ChunkedFile::new(path, file, file_length, form))
+    }
+}
+
+/// CRC.db: the length of a chunk, then a CRC32 for each.
+fn decode_crc(bytes: &[u8], data_length: u64) -> Result<Form, DecodeError> {
+    let mut reader = ByteReader::new(bytes);
+    let chunk_bytes = reader.u32()?;
+    // Cassandra uses 64 KiB; anything that keeps one chunk small will do.
+    if chunk_bytes == 0 || chunk_bytes > 16 << 20 {
+        return Err(DecodeError::malformed(0, "a chunk length up to 16 MiB", chunk_bytes));
+    }
+    let count = reader.remaining() / 4;
+    if count as u64 != data_length.div_ceil(u64::from(chunk_bytes)) {
+        return Err(DecodeError::malformed(4, "a checksum for each chunk", count));
+    }
+    let checksums = (0..count).map(|_| reader.u32()).collect::<Result<_, _>>()?;
+    reader.finish()?;
+    Ok(Form::Plain { chunk_bytes, checksums: Some(checksums) })
+}
