@@ -28,9 +28,15 @@ impl BloomFilter {
     /// Sized for a number of keys and a chance of false positives below 1.
     pub fn for_keys(key_count: u64, false_positive_chance: f64) -> Self {
         let (bits_per_key, hash_count) = dimensions(false_positive_chance);
-        let bit_count = key_count.saturating_mul(u64::from(bits_per_key)).saturating_add(EXCESS_BITS).min(BITS_MAX);
+        let bit_count = key_count
+            .saturating_mul(u64::from(bits_per_key))
+            .saturating_add(EXCESS_BITS)
+            .min(BITS_MAX);
         let word_count = bit_count.div_ceil(64);
-        BloomFilter { hash_count, bits: vec![0; (word_count * 8) as usize] }
+        BloomFilter {
+            hash_count,
+            bits: vec![0; (word_count * 8) as usize],
+        }
     }
 
     pub fn add(&mut self, key: &[u8]) {
@@ -40,8 +46,11 @@ impl BloomFilter {
     }
 
     pub fn may_contain(&self, key: &[u8]) -> bool {
-        self.bit_indexes(key)
-            .all(|bit| self.bits.get((bit >> 3) as usize).is_some_and(|byte| byte & (1 << (bit & 7)) != 0))
+        self.bit_indexes(key).all(|bit| {
+            self.bits
+                .get((bit >> 3) as usize)
+                .is_some_and(|byte| byte & (1 << (bit & 7)) != 0)
+        })
     }
 
     /// The second half of the hash plus multiples of the first, signed, modulo the number of bits.
@@ -82,7 +91,8 @@ impl BloomFilter {
 ///
 /// With `b` bits per key and `k` hashes the chance is `(1 - e^(-k / b))^k` (Bloom, 1970). Any pair is a valid file.
 fn dimensions(false_positive_chance: f64) -> (u32, u32) {
-    let chance = |bits: u32, hashes: u32| (1.0 - (-f64::from(hashes) / f64::from(bits)).exp()).powi(hashes as i32);
+    let chance =
+        |bits: u32, hashes: u32| (1.0 - (-f64::from(hashes) / f64::from(bits)).exp()).powi(hashes as i32);
     for bits in 2..BITS_PER_KEY_MAX {
         if let Some(hashes) = (1..=bits).find(|&hashes| chance(bits, hashes) <= false_positive_chance) {
             return (bits, hashes);
@@ -107,7 +117,9 @@ mod tests {
         let mut filter = BloomFilter::for_keys(1000, 0.01);
         (0..1000_u32).for_each(|key| filter.add(&key.to_be_bytes()));
         assert!((0..1000_u32).all(|key| filter.may_contain(&key.to_be_bytes())));
-        let false_positives = (1000..11_000_u32).filter(|key| filter.may_contain(&key.to_be_bytes())).count();
+        let false_positives = (1000..11_000_u32)
+            .filter(|key| filter.may_contain(&key.to_be_bytes()))
+            .count();
         assert!(false_positives < 200, "{false_positives} of 10,000");
         let mut out = Vec::new();
         filter.encode(&mut out);

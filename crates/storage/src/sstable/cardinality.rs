@@ -20,7 +20,9 @@ pub(super) struct Cardinality {
 
 impl Cardinality {
     pub fn new() -> Self {
-        Cardinality { registers: vec![0; REGISTERS] }
+        Cardinality {
+            registers: vec![0; REGISTERS],
+        }
     }
 
     pub fn add(&mut self, partition_key: &[u8]) {
@@ -41,7 +43,9 @@ impl Cardinality {
             let word = registers
                 .iter()
                 .enumerate()
-                .fold(0_u32, |word, (index, register)| word | u32::from(*register) << (REGISTER_BITS * index));
+                .fold(0_u32, |word, (index, register)| {
+                    word | u32::from(*register) << (REGISTER_BITS * index)
+                });
             out.extend_from_slice(&word.to_be_bytes());
         }
     }

@@ -29,7 +29,14 @@ impl Checksums {
     pub fn encode(&self) -> Vec<u8> {
         let mut out = Vec::with_capacity(28 + 4 * self.index_pages.len());
         let count = self.index_pages.len() as u32;
-        for number in [VERSION, self.filter, self.summary, self.chunks, INDEX_PAGE_BYTES, count] {
+        for number in [
+            VERSION,
+            self.filter,
+            self.summary,
+            self.chunks,
+            INDEX_PAGE_BYTES,
+            count,
+        ] {
             out.extend_from_slice(&number.to_be_bytes());
         }
         for page in &self.index_pages {
@@ -41,11 +48,17 @@ impl Checksums {
     }
 
     pub fn decode(bytes: &[u8], index_length: u64) -> Result<Self, DecodeError> {
-        let (checked, checksum) = bytes.split_last_chunk::<4>().ok_or(DecodeError::Truncated { needed: 4 })?;
+        let (checked, checksum) = bytes
+            .split_last_chunk::<4>()
+            .ok_or(DecodeError::Truncated { needed: 4 })?;
         let (wanted, found) = (u32::from_be_bytes(*checksum), crc32fast::hash(checked));
         if wanted != found {
             let found = format!("CRC32 {found:08x} instead of {wanted:08x}");
-            return Err(DecodeError::malformed(checked.len(), "checksums that match their own", found));
+            return Err(DecodeError::malformed(
+                checked.len(),
+                "checksums that match their own",
+                found,
+            ));
         }
         let mut reader = ByteReader::new(checked);
         let version = reader.u32()?;
@@ -56,11 +69,20 @@ impl Checksums {
         let page_bytes = reader.u32()?;
         let count = reader.count_u32(4)?;
         if page_bytes != INDEX_PAGE_BYTES || count as u64 != index_length.div_ceil(u64::from(page_bytes)) {
-            return Err(DecodeError::malformed(16, "a checksum for each page of the index", count));
+            return Err(DecodeError::malformed(
+                16,
+                "a checksum for each page of the index",
+                count,
+            ));
         }
         let index_pages = (0..count).map(|_| reader.u32()).collect::<Result<_, _>>()?;
         reader.finish()?;
-        Ok(Checksums { filter, summary, chunks, index_pages })
+        Ok(Checksums {
+            filter,
+            summary,
+            chunks,
+            index_pages,
+        })
     }
 }
 
@@ -70,7 +92,12 @@ mod tests {
 
     #[test]
     fn checksums_read_back_and_guard_themselves() {
-        let checksums = Checksums { filter: 1, summary: 2, chunks: 3, index_pages: vec![4, 5] };
+        let checksums = Checksums {
+            filter: 1,
+            summary: 2,
+            chunks: 3,
+            index_pages: vec![4, 5],
+        };
         let mut bytes = checksums.encode();
         assert_eq!(Checksums::decode(&bytes, 5000), Ok(checksums));
         assert!(Checksums::decode(&bytes, 9000).is_err(), "a page is missing");

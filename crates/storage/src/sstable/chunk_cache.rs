@@ -61,7 +61,9 @@ impl ChunkCache {
             oldest: NONE,
             cost: DiskCost::default(),
         };
-        ChunkCache { state: RefCell::new(state) }
+        ChunkCache {
+            state: RefCell::new(state),
+        }
     }
 
     /// The costs so far; a read's own are the difference between two calls.
@@ -90,7 +92,12 @@ impl ChunkCache {
             state.evict_oldest();
         }
         state.bytes += chunk.len();
-        let slot = Slot { key, chunk: Arc::clone(chunk), newer: NONE, older: NONE };
+        let slot = Slot {
+            key,
+            chunk: Arc::clone(chunk),
+            newer: NONE,
+            older: NONE,
+        };
         let index = match state.free.pop() {
             Some(index) => {
                 state.slots[index] = slot;

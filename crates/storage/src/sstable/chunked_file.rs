@@ -25,9 +25,15 @@ pub(super) struct ChunkedFile {
 
 #[derive(Debug)]
 pub(super) enum Form {
-    Compressed { info: CompressionInfo, file_length: u64 },
+    Compressed {
+        info: CompressionInfo,
+        file_length: u64,
+    },
     /// `checksums` has one CRC32 per chunk, or is absent where nobody wrote any.
-    Plain { chunk_bytes: u32, checksums: Option<Vec<u32>> },
+    Plain {
+        chunk_bytes: u32,
+        checksums: Option<Vec<u32>>,
+    },
 }
 
 static NEXT_FILE_ID: AtomicU64 = AtomicU64::new(0);
@@ -35,7 +41,13 @@ static NEXT_FILE_ID: AtomicU64 = AtomicU64::new(0);
 impl ChunkedFile {
     pub fn new(path: PathBuf, file: Arc<dyn File>, length: u64, form: Form) -> Self {
         let id = NEXT_FILE_ID.fetch_add(1, Ordering::Relaxed);
-        ChunkedFile { path, file, id, length, form }
+        ChunkedFile {
+            path,
+            file,
+            id,
+            length,
+            form,
+        }
     }
 
     pub fn length(&self) -> u64 {
@@ -57,9 +69,9 @@ impl ChunkedFile {
         let start = index * self.chunk_bytes();
         let length = self.chunk_bytes().min(self.length.saturating_sub(start)) as usize;
         let chunk: Arc<[u8]> = match &self.form {
-            Form::Compressed { info, file_length } => {
-                self.read_compressed(cache, info, *file_length, index, length)?.into()
-            }
+            Form::Compressed { info, file_length } => self
+                .read_compressed(cache, info, *file_length, index, length)?
+                .into(),
             Form::Plain { checksums, .. } => {
                 let bytes = self.read_stored(cache, start, length)?;
                 if let Some(checksums) = checksums {
@@ -92,7 +104,11 @@ impl ChunkedFile {
         if compressed_length >= info.parameters.compressed_bytes_max as usize {
             // Stored as it is; a short last chunk is padded up to the limit.
             stored.truncate(length.min(compressed_length));
-            return if stored.len() == length { Ok(stored) } else { Err(self.not_a_chunk(start, length)) };
+            return if stored.len() == length {
+                Ok(stored)
+            } else {
+                Err(self.not_a_chunk(start, length))
+            };
         }
         let mut chunk = vec![0; length];
         if info.parameters.compressor.decompress(compressed, &mut chunk) {
@@ -104,15 +120,20 @@ impl ChunkedFile {
 
     fn read_stored(&self, cache: &ChunkCache, offset: u64, length: usize) -> Result<Vec<u8>, ReadError> {
         let mut bytes = vec![0; length];
-        self.file.read_exact_at(offset, &mut bytes).map_err(|source| match source.kind() {
-            io::ErrorKind::UnexpectedEof => ReadError::Corrupt {
-                file: self.path.clone(),
-                offset,
-                wanted: "a whole chunk",
-                found: "the end of the file".to_owned(),
-            },
-            _ => ReadError::Io { file: self.path.clone(), source },
-        })?;
+        self.file
+            .read_exact_at(offset, &mut bytes)
+            .map_err(|source| match source.kind() {
+                io::ErrorKind::UnexpectedEof => ReadError::Corrupt {
+                    file: self.path.clone(),
+                    offset,
+                    wanted: "a whole chunk",
+                    found: "the end of the file".to_owned(),
+                },
+                _ => ReadError::Io {
+                    file: self.path.clone(),
+                    source,
+                },
+            })?;
         cache.count_read(length);
         Ok(bytes)
     }
@@ -171,7 +192,13 @@ impl Window {
 
 impl<'a> ChunkStream<'a> {
     pub fn new(file: &'a ChunkedFile, cache: &'a ChunkCache) -> Self {
-        ChunkStream { file, cache, window: Window::Joined(Vec::new()), start: 0, window_offset: 0 }
+        ChunkStream {
+            file,
+            cache,
+            window: Window::Joined(Vec::new()),
+            start: 0,
+            window_offset: 0,
+        }
     }
 
     pub fn path(&self) -> &'a Path {
@@ -188,7 +215,9 @@ impl<'a> ChunkStream<'a> {
     }
 
     pub fn seek(&mut self, position: u64) {
-        let within = position.checked_sub(self.window_offset).filter(|at| *at <= self.window.bytes().len() as u64);
+        let within = position
+            .checked_sub(self.window_offset)
+            .filter(|at| *at <= self.window.bytes().len() as u64);
         if let Some(at) = within {
             self.start = at as usize;
         } else {

@@ -51,10 +51,12 @@ impl Place {
             (Some(left), Some(right)) => {
                 comparator.compare_bounds((&self.prefix, left), (&other.prefix, right))
             }
-            (None, Some(side)) => comparator.compare_common(&self.prefix, &other.prefix).then(key_versus(side)),
-            (Some(side), None) => {
-                comparator.compare_common(&self.prefix, &other.prefix).then(key_versus(side).reverse())
-            }
+            (None, Some(side)) => comparator
+                .compare_common(&self.prefix, &other.prefix)
+                .then(key_versus(side)),
+            (Some(side), None) => comparator
+                .compare_common(&self.prefix, &other.prefix)
+                .then(key_versus(side).reverse()),
         }
     }
 }
@@ -69,7 +71,9 @@ fn key_versus(side: Side) -> Ordering {
 
 impl ClusteringCodec {
     pub fn new<'a>(types: impl Iterator<Item = &'a CqlType>) -> Self {
-        ClusteringCodec { fixed_lengths: types.map(CqlType::value_length_if_fixed).collect() }
+        ClusteringCodec {
+            fixed_lengths: types.map(CqlType::value_length_if_fixed).collect(),
+        }
     }
 
     pub fn component_count(&self) -> usize {
@@ -128,11 +132,21 @@ impl ClusteringCodec {
                 match self.fixed_lengths.get(index) {
                     Some(Some(length)) => reader.bytes(*length)?,
                     Some(None) => reader.bytes_after_vint()?,
-                    None => return Err(DecodeError::malformed(offset, "fewer clustering components", count)),
+                    None => {
+                        return Err(DecodeError::malformed(
+                            offset,
+                            "fewer clustering components",
+                            count,
+                        ));
+                    }
                 }
             };
             if component.len() > usize::from(u16::MAX) {
-                return Err(DecodeError::malformed(offset, "a clustering value below 64 KiB", component.len()));
+                return Err(DecodeError::malformed(
+                    offset,
+                    "a clustering value below 64 KiB",
+                    component.len(),
+                ));
             }
             push_component(packed, component);
         }
@@ -174,11 +188,15 @@ impl ClusteringCodec {
             self.read_values(reader, self.component_count(), &mut prefix)?;
             None
         } else {
-            let side = side_of_kind(kind).ok_or_else(|| DecodeError::malformed(offset, "a bound kind", kind))?;
+            let side =
+                side_of_kind(kind).ok_or_else(|| DecodeError::malformed(offset, "a bound kind", kind))?;
             self.read_bound_values(reader, &mut prefix)?;
             Some(side)
         };
-        Ok(Place { prefix: prefix.into(), side })
+        Ok(Place {
+            prefix: prefix.into(),
+            side,
+        })
     }
 }
 
@@ -196,7 +214,9 @@ mod tests {
 
     fn packed(components: &[&[u8]]) -> Vec<u8> {
         let mut out = Vec::new();
-        components.iter().for_each(|component| push_component(&mut out, component));
+        components
+            .iter()
+            .for_each(|component| push_component(&mut out, component));
         out
     }
 
@@ -208,7 +228,9 @@ mod tests {
         codec.write_values(&mut out, &key);
         assert_eq!(out, [0b01_0000, 0, 0, 0, 7, 2, b'a', b'b']);
         let mut read = Vec::new();
-        codec.read_values(&mut ByteReader::new(&out), 3, &mut read).unwrap();
+        codec
+            .read_values(&mut ByteReader::new(&out), 3, &mut read)
+            .unwrap();
         assert_eq!(read, key);
     }
 
@@ -237,8 +259,17 @@ mod tests {
             let mut out = Vec::new();
             codec.write_place(&mut out, &packed(&[&[0, 0, 0, 1]]), kind);
             let place = codec.read_place(&mut ByteReader::new(&out)).unwrap();
-            assert_eq!(place, Place { prefix: packed(&[&[0, 0, 0, 1]]).into(), side });
+            assert_eq!(
+                place,
+                Place {
+                    prefix: packed(&[&[0, 0, 0, 1]]).into(),
+                    side
+                }
+            );
         }
-        assert!(codec.read_place(&mut ByteReader::new(&[3, 0, 0])).is_err(), "a static row has no place");
+        assert!(
+            codec.read_place(&mut ByteReader::new(&[3, 0, 0])).is_err(),
+            "a static row has no place"
+        );
     }
 }

@@ -77,7 +77,9 @@ impl StatisticsCollector {
 
     pub fn partition_end(&mut self, key: &[u8], bytes: u64) {
         self.stats.partition_bytes.add(bytes);
-        self.stats.partition_cells.add(std::mem::take(&mut self.partition_cells));
+        self.stats
+            .partition_cells
+            .add(std::mem::take(&mut self.partition_cells));
         self.cardinality.add(key);
     }
 
@@ -112,14 +114,25 @@ impl StatisticsCollector {
 
     /// Range deletions count with their bounds: a read outside of what is covered skips the file.
     fn cover(&mut self, prefix: &[u8], side: Option<Side>) {
-        let place = Place { prefix: prefix.into(), side };
+        let place = Place {
+            prefix: prefix.into(),
+            side,
+        };
         let comparator = &self.comparator;
-        if self.clustering_max.as_ref().is_none_or(|max| place.compare(comparator, max).is_gt()) {
+        if self
+            .clustering_max
+            .as_ref()
+            .is_none_or(|max| place.compare(comparator, max).is_gt())
+        {
             if self.clustering_min.is_none() {
                 self.clustering_min = Some(place.clone());
             }
             self.clustering_max = Some(place);
-        } else if self.clustering_min.as_ref().is_none_or(|min| place.compare(comparator, min).is_lt()) {
+        } else if self
+            .clustering_min
+            .as_ref()
+            .is_none_or(|min| place.compare(comparator, min).is_lt())
+        {
             self.clustering_min = Some(place);
         }
     }

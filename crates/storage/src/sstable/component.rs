@@ -78,12 +78,17 @@ impl fmt::Display for Generation {
 
 /// Where the TOC is written before it gets its name.
 pub(super) fn unfinished_toc_path(directory: &Path, generation: Generation) -> PathBuf {
-    directory.join(format!("{VERSION}-{generation}-{FORMAT}-{}.tmp", Component::Toc.file_suffix()))
+    directory.join(format!(
+        "{VERSION}-{generation}-{FORMAT}-{}.tmp",
+        Component::Toc.file_suffix()
+    ))
 }
 
 /// The folder of a table below the data folder.
 pub fn table_folder(data_folder: &Path, table: &TableMetadata) -> PathBuf {
-    data_folder.join(&*table.keyspace).join(format!("{}-{}", table.name, table.id.0.simple()))
+    data_folder
+        .join(&*table.keyspace)
+        .join(format!("{}-{}", table.name, table.id.0.simple()))
 }
 
 /// The generations in a table's folder that are complete, ascending.
@@ -102,13 +107,19 @@ pub fn remove_unfinished(disk: &dyn Disk, directory: &Path) -> io::Result<()> {
     let finished = finished_generations(disk, directory)?;
     let mut removed = false;
     for (generation, suffix) in files(disk, directory)? {
-        let is_component = Component::ALL.iter().any(|component| component.file_suffix() == suffix);
+        let is_component = Component::ALL
+            .iter()
+            .any(|component| component.file_suffix() == suffix);
         if finished.binary_search(&generation).is_err() || !is_component {
             disk.remove(&directory.join(format!("{VERSION}-{generation}-{FORMAT}-{suffix}")))?;
             removed = true;
         }
     }
-    if removed { disk.sync_directory(directory) } else { Ok(()) }
+    if removed {
+        disk.sync_directory(directory)
+    } else {
+        Ok(())
+    }
 }
 
 /// Removes an SSTable. The TOC goes first and for good, so that a crash leaves garbage and not half an SSTable.
@@ -156,15 +167,28 @@ mod tests {
         let disk = MemoryDisk::new();
         let folder = Path::new("/ks/t");
         disk.create_dir_all(folder).unwrap();
-        for name in ["nb-2-big-Data.db", "nb-2-big-TOC.txt", "nb-10-big-TOC.txt", "nb-3-big-Data.db"] {
+        for name in [
+            "nb-2-big-Data.db",
+            "nb-2-big-TOC.txt",
+            "nb-10-big-TOC.txt",
+            "nb-3-big-Data.db",
+        ] {
             disk.create(&folder.join(name)).unwrap();
         }
         disk.create(&unfinished_toc_path(folder, Generation(3))).unwrap();
         disk.create(&folder.join("other")).unwrap();
         remove_unfinished(&disk, folder).unwrap();
-        assert_eq!(finished_generations(&disk, folder).unwrap(), [Generation(2), Generation(10)]);
+        assert_eq!(
+            finished_generations(&disk, folder).unwrap(),
+            [Generation(2), Generation(10)]
+        );
         remove_sstable(&disk, folder, Generation(2)).unwrap();
-        let names: Vec<String> = disk.list(folder).unwrap().into_iter().map(|entry| entry.name).collect();
+        let names: Vec<String> = disk
+            .list(folder)
+            .unwrap()
+            .into_iter()
+            .map(|entry| entry.name)
+            .collect();
         assert_eq!(names, ["nb-10-big-TOC.txt", "other"]);
     }
 }

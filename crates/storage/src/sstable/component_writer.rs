@@ -40,7 +40,12 @@ pub(super) struct ComponentFile {
 impl ComponentFile {
     pub fn create(disk: &dyn Disk, path: PathBuf) -> Result<Self, WriteError> {
         match disk.create(&path) {
-            Ok(file) => Ok(ComponentFile { path, file, buffer: Vec::new(), length: 0 }),
+            Ok(file) => Ok(ComponentFile {
+                path,
+                file,
+                buffer: Vec::new(),
+                length: 0,
+            }),
             Err(source) => Err(WriteError::Io { file: path, source }),
         }
     }
@@ -48,7 +53,11 @@ impl ComponentFile {
     pub fn append(&mut self, bytes: &[u8]) -> Result<(), WriteError> {
         self.buffer.extend_from_slice(bytes);
         self.length += bytes.len() as u64;
-        if self.buffer.len() < WRITE_BUFFER_BYTES { Ok(()) } else { self.flush() }
+        if self.buffer.len() < WRITE_BUFFER_BYTES {
+            Ok(())
+        } else {
+            self.flush()
+        }
     }
 
     pub fn length(&self) -> u64 {
@@ -69,7 +78,10 @@ impl ComponentFile {
     }
 
     fn error(&self, source: io::Error) -> WriteError {
-        WriteError::Io { file: self.path.clone(), source }
+        WriteError::Io {
+            file: self.path.clone(),
+            source,
+        }
     }
 }
 
@@ -124,7 +136,8 @@ impl DataWriter {
     }
 
     fn chunk_bytes(&self) -> usize {
-        self.compression.map_or(UNCOMPRESSED_CHUNK_BYTES, |compression| compression.chunk_bytes) as usize
+        self.compression
+            .map_or(UNCOMPRESSED_CHUNK_BYTES, |compression| compression.chunk_bytes) as usize
     }
 
     pub fn append(&mut self, mut bytes: &[u8]) -> Result<(), WriteError> {
@@ -174,7 +187,11 @@ impl DataWriter {
         let mut chunks = Vec::new();
         let chunks_component = match self.compression {
             Some(parameters) => {
-                let info = CompressionInfo { parameters, data_length, chunk_offsets: self.chunk_offsets };
+                let info = CompressionInfo {
+                    parameters,
+                    data_length,
+                    chunk_offsets: self.chunk_offsets,
+                };
                 info.encode(&mut chunks);
                 Component::CompressionInfo
             }
@@ -185,7 +202,13 @@ impl DataWriter {
         };
         let digest = self.digest.finalize();
         let file_length = self.file.finish()?;
-        Ok(FinishedData { data_length, file_length, digest, chunks_component, chunks })
+        Ok(FinishedData {
+            data_length,
+            file_length,
+            digest,
+            chunks_component,
+            chunks,
+        })
     }
 }
 
@@ -212,7 +235,12 @@ pub(super) const INDEX_PAGE_BYTES: u32 = 4096;
 impl IndexWriter {
     pub fn create(disk: &dyn Disk, path: PathBuf) -> Result<Self, WriteError> {
         let file = ComponentFile::create(disk, path)?;
-        Ok(IndexWriter { file, checksums: Vec::new(), page: crc32fast::Hasher::new(), page_length: 0 })
+        Ok(IndexWriter {
+            file,
+            checksums: Vec::new(),
+            page: crc32fast::Hasher::new(),
+            page_length: 0,
+        })
     }
 
     pub fn position(&self) -> u64 {

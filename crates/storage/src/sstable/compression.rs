@@ -49,19 +49,33 @@ impl CompressionParameters {
     /// not built in, LZ4 takes its place: every file says itself how it is compressed.
     pub fn of(table: &TableMetadata) -> Option<Self> {
         let options = &table.params.compression;
-        let class = options.get("class").or_else(|| options.get("sstable_compression")).map(String::as_str);
-        let is_disabled = options.get("enabled").is_some_and(|enabled| enabled.eq_ignore_ascii_case("false"));
+        let class = options
+            .get("class")
+            .or_else(|| options.get("sstable_compression"))
+            .map(String::as_str);
+        let is_disabled = options
+            .get("enabled")
+            .is_some_and(|enabled| enabled.eq_ignore_ascii_case("false"));
         let class = class.filter(|class| !class.is_empty() && !is_disabled)?;
         let simple_name = class.rsplit('.').next().unwrap_or(class);
         if simple_name == "NoopCompressor" {
             return None;
         }
         let chunk_kib: Option<u32> = options.get("chunk_length_in_kb").and_then(|kib| kib.parse().ok());
-        let chunk_bytes = chunk_kib.and_then(|kib| kib.checked_mul(1024)).unwrap_or(CHUNK_BYTES_DEFAULT);
-        let ratio_min: f64 = options.get("min_compress_ratio").and_then(|ratio| ratio.parse().ok()).unwrap_or(0.0);
+        let chunk_bytes = chunk_kib
+            .and_then(|kib| kib.checked_mul(1024))
+            .unwrap_or(CHUNK_BYTES_DEFAULT);
+        let ratio_min: f64 = options
+            .get("min_compress_ratio")
+            .and_then(|ratio| ratio.parse().ok())
+            .unwrap_or(0.0);
         Some(CompressionParameters {
             compressor: Compressor::by_class(simple_name).unwrap_or(Compressor::Lz4),
-            chunk_bytes: if is_chunk_length(chunk_bytes) { chunk_bytes } else { CHUNK_BYTES_DEFAULT },
+            chunk_bytes: if is_chunk_length(chunk_bytes) {
+                chunk_bytes
+            } else {
+                CHUNK_BYTES_DEFAULT
+            },
             compressed_bytes_max: if ratio_min > 0.0 {
                 (f64::from(chunk_bytes) / ratio_min).ceil() as u32
             } else {
@@ -84,7 +98,9 @@ impl Compressor {
     }
 
     fn by_class(simple_name: &str) -> Option<Self> {
-        [Compressor::Lz4, Compressor::Snappy].into_iter().find(|compressor| compressor.class() == simple_name)
+        [Compressor::Lz4, Compressor::Snappy]
+            .into_iter()
+            .find(|compressor| compressor.class() == simple_name)
     }
 
     /// The most that a chunk can take on disk, its checksum aside.
@@ -102,7 +118,9 @@ impl Compressor {
             Compressor::Lz4 => {
                 let (head, block) = out.split_at_mut(4);
                 head.copy_from_slice(&(chunk.len() as u32).to_le_bytes());
-                lz4_flex::block::compress_into(chunk, block).map(|length| length + 4).ok()
+                lz4_flex::block::compress_into(chunk, block)
+                    .map(|length| length + 4)
+                    .ok()
             }
             Compressor::Snappy => snap::raw::Encoder::new().compress(chunk, out).ok(),
         };
@@ -115,7 +133,9 @@ impl Compressor {
     pub(super) fn decompress(self, stored: &[u8], out: &mut [u8]) -> bool {
         match self {
             Compressor::Lz4 => {
-                let Some((head, block)) = stored.split_first_chunk::<4>() else { return false };
+                let Some((head, block)) = stored.split_first_chunk::<4>() else {
+                    return false;
+                };
                 u32::from_le_bytes(*head) as usize == out.len()
                     && lz4_flex::block::decompress_into(block, out).is_ok_and(|length| length == out.len())
             }
@@ -157,7 +177,8 @@ impl CompressionInfo {
     pub fn decode(bytes: &[u8], file_length: u64) -> Result<Self, CompressionInfoError> {
         let mut reader = ByteReader::new(bytes);
         let class = reader.text_after_u16()?.to_owned();
-        let compressor = Compressor::by_class(&class).ok_or(CompressionInfoError::UnsupportedCompressor(class))?;
+        let compressor =
+            Compressor::by_class(&class).ok_or(CompressionInfoError::UnsupportedCompressor(class))?;
         for _ in 0..reader.count_u32(4)? {
             reader.bytes_after_u16()?;
             reader.bytes_after_u16()?;
@@ -165,7 +186,9 @@ impl CompressionInfo {
         let chunk_bytes_at = reader.position();
         let chunk_bytes = reader.u32()?;
         if !is_chunk_length(chunk_bytes) {
-            return Err(DecodeError::malformed(chunk_bytes_at, "a power of two up to 16 MiB", chunk_bytes).into());
+            return Err(
+                DecodeError::malformed(chunk_bytes_at, "a power of two up to 16 MiB", chunk_bytes).into(),
+            );
         }
         let compressed_bytes_max = reader.u32()?;
         let data_length = reader.u64()?;
@@ -174,8 +197,16 @@ impl CompressionInfo {
         if count as u64 != data_length.div_ceil(u64::from(chunk_bytes)) {
             return Err(DecodeError::malformed(count_at, "as many chunks as the data needs", count).into());
         }
-        let parameters = CompressionParameters { compressor, chunk_bytes, compressed_bytes_max };
-        let mut info = CompressionInfo { parameters, data_length, chunk_offsets: Vec::with_capacity(count) };
+        let parameters = CompressionParameters {
+            compressor,
+            chunk_bytes,
+            compressed_bytes_max,
+        };
+        let mut info = CompressionInfo {
+            parameters,
+            data_length,
+            chunk_offsets: Vec::with_capacity(count),
+        };
         for _ in 0..count {
             info.chunk_offsets.push(reader.u64()?);
         }
@@ -194,7 +225,11 @@ impl CompressionInfo {
             let length = end.checked_sub(start);
             if is_first_elsewhere || !length.is_some_and(|length| (5..=length_max).contains(&length)) {
                 let found = format!("{start} to {end}");
-                return Err(DecodeError::malformed(offsets_at + 8 * index, "the bounds of a chunk", found));
+                return Err(DecodeError::malformed(
+                    offsets_at + 8 * index,
+                    "the bounds of a chunk",
+                    found,
+                ));
             }
         }
         Ok(())
@@ -203,7 +238,9 @@ impl CompressionInfo {
     /// With the checksum.
     fn stored_length_max(&self) -> u64 {
         let parameters = self.parameters;
-        let compressed_max = parameters.compressor.compressed_length_max(parameters.chunk_bytes as usize);
+        let compressed_max = parameters
+            .compressor
+            .compressed_length_max(parameters.chunk_bytes as usize);
         compressed_max as u64 + 4
     }
 }
@@ -218,7 +255,11 @@ mod tests {
             chunk_bytes: 4096,
             compressed_bytes_max: COMPRESSED_BYTES_UNLIMITED,
         };
-        CompressionInfo { parameters, data_length: 4096 * 2 + 1, chunk_offsets: offsets.to_vec() }
+        CompressionInfo {
+            parameters,
+            data_length: 4096 * 2 + 1,
+            chunk_offsets: offsets.to_vec(),
+        }
     }
 
     #[test]
@@ -244,12 +285,24 @@ mod tests {
             info(offsets).encode(&mut out);
             out
         };
-        assert_eq!(CompressionInfo::decode(&encode(&[0, 100, 200]), 300), Ok(info(&[0, 100, 200])));
-        for (offsets, file_length) in
-            [(&[1, 100, 200], 300), (&[0, 200, 100], 300), (&[0, 100, 200], 203), (&[0, 100_000, 100_200], 100_300)]
-        {
-            assert!(CompressionInfo::decode(&encode(offsets), file_length).is_err(), "{offsets:?}");
+        assert_eq!(
+            CompressionInfo::decode(&encode(&[0, 100, 200]), 300),
+            Ok(info(&[0, 100, 200]))
+        );
+        for (offsets, file_length) in [
+            (&[1, 100, 200], 300),
+            (&[0, 200, 100], 300),
+            (&[0, 100, 200], 203),
+            (&[0, 100_000, 100_200], 100_300),
+        ] {
+            assert!(
+                CompressionInfo::decode(&encode(offsets), file_length).is_err(),
+                "{offsets:?}"
+            );
         }
-        assert!(CompressionInfo::decode(&encode(&[0, 100]), 300).is_err(), "a chunk is missing");
+        assert!(
+            CompressionInfo::decode(&encode(&[0, 100]), 300).is_err(),
+            "a chunk is missing"
+        );
     }
 }

@@ -51,7 +51,10 @@ enum Current<'a> {
     /// The item that the reader holds.
     Read { marker: Option<(Side, DeletionTime)> },
     /// A slice's end, where a range deletion begins or ends to be in force.
-    Edge { bound: &'a ClusteringBound, deletion: DeletionTime },
+    Edge {
+        bound: &'a ClusteringBound,
+        deletion: DeletionTime,
+    },
     /// An item of the reversed block.
     Stored { index: usize },
 }
@@ -69,18 +72,33 @@ pub(super) struct CursorParts<'a> {
 
 impl<'a> SsTableCursor<'a> {
     pub(super) fn new(parts: CursorParts<'a>, slices: &'a [Slice], reversed: bool) -> Self {
-        let CursorParts { reader, promoted, index, cache, header, comparator } = parts;
-        let blocks = promoted.filter(|promoted| promoted.block_count > 1).map(|promoted| Blocks {
+        let CursorParts {
+            reader,
             promoted,
-            stream: ChunkStream::new(index, cache),
+            index,
+            cache,
             header,
-        });
+            comparator,
+        } = parts;
+        let blocks = promoted
+            .filter(|promoted| promoted.block_count > 1)
+            .map(|promoted| Blocks {
+                promoted,
+                stream: ChunkStream::new(index, cache),
+                header,
+            });
         let direction = if reversed {
             Direction::Reversed(Reversed::new(slices))
         } else {
             Direction::Forward(Forward::new(slices))
         };
-        SsTableCursor { reader, blocks, comparator, direction, current: Current::None }
+        SsTableCursor {
+            reader,
+            blocks,
+            comparator,
+            direction,
+            current: Current::None,
+        }
     }
 }
 
@@ -94,7 +112,13 @@ impl PartitionCursor for SsTableCursor<'_> {
     }
 
     fn advance(&mut self) -> Result<bool, ReadError> {
-        let SsTableCursor { reader, blocks, comparator, direction, current } = self;
+        let SsTableCursor {
+            reader,
+            blocks,
+            comparator,
+            direction,
+            current,
+        } = self;
         *current = match direction {
             Direction::Forward(forward) => forward.next(reader, blocks.as_mut(), comparator)?,
             Direction::Reversed(reversed) => reversed.next(reader, blocks.as_mut(), comparator)?,
@@ -105,22 +129,35 @@ impl PartitionCursor for SsTableCursor<'_> {
     fn current(&self) -> Unfiltered<'_> {
         let item = &self.reader.item;
         match (&self.current, &self.direction) {
-            (Current::Read { marker: None }, _) => {
-                Unfiltered::Row { clustering: &item.clustering, row: RowRef::new(&item.row) }
-            }
-            (Current::Read { marker: Some((side, deletion)) }, _) => Unfiltered::Marker {
-                bound: BoundRef { prefix: &item.clustering, side: *side },
+            (Current::Read { marker: None }, _) => Unfiltered::Row {
+                clustering: &item.clustering,
+                row: RowRef::new(&item.row),
+            },
+            (
+                Current::Read {
+                    marker: Some((side, deletion)),
+                },
+                _,
+            ) => Unfiltered::Marker {
+                bound: BoundRef {
+                    prefix: &item.clustering,
+                    side: *side,
+                },
                 deletion: *deletion,
             },
             (Current::Edge { bound, deletion }, _) => Unfiltered::Marker {
-                bound: BoundRef { prefix: &bound.prefix, side: bound.side },
+                bound: BoundRef {
+                    prefix: &bound.prefix,
+                    side: bound.side,
+                },
                 deletion: *deletion,
             },
             (Current::Stored { index }, Direction::Reversed(reversed)) => reversed.block.item(*index),
             // Only called after an advance that returned true.
-            (Current::None | Current::Stored { .. }, _) => {
-                Unfiltered::Row { clustering: &[], row: RowRef::EMPTY }
-            }
+            (Current::None | Current::Stored { .. }, _) => Unfiltered::Row {
+                clustering: &[],
+                row: RowRef::EMPTY,
+            },
         }
     }
 }
@@ -135,7 +172,11 @@ struct Forward<'a> {
 
 impl<'a> Forward<'a> {
     fn new(slices: &'a [Slice]) -> Self {
-        Forward { slices: slices.iter(), slice: None, open: DeletionTime::LIVE }
+        Forward {
+            slices: slices.iter(),
+            slice: None,
+            open: DeletionTime::LIVE,
+        }
     }
 
     fn next(
@@ -146,14 +187,19 @@ impl<'a> Forward<'a> {
     ) -> Result<Current<'a>, ReadError> {
         loop {
             let Some(slice) = self.slice else {
-                let Some(slice) = self.slices.next() else { return Ok(Current::None) };
+                let Some(slice) = self.slices.next() else {
+                    return Ok(Current::None);
+                };
                 self.slice = Some(slice);
                 if let Some(blocks) = &mut blocks {
                     self.jump(reader, blocks, comparator, &slice.start)?;
                 }
                 self.skip_to(reader, comparator, &slice.start)?;
                 if !self.open.is_live() {
-                    return Ok(Current::Edge { bound: &slice.start, deletion: self.open });
+                    return Ok(Current::Edge {
+                        bound: &slice.start,
+                        deletion: self.open,
+                    });
                 }
                 continue;
             };
@@ -166,7 +212,10 @@ impl<'a> Forward<'a> {
                 reader.put_back(decoded);
                 self.slice = None;
                 if !self.open.is_live() {
-                    return Ok(Current::Edge { bound: &slice.end, deletion: DeletionTime::LIVE });
+                    return Ok(Current::Edge {
+                        bound: &slice.end,
+                        deletion: DeletionTime::LIVE,
+                    });
                 }
                 continue;
             }
@@ -244,11 +293,13 @@ impl<'a> Forward<'a> {
 
 impl Blocks<'_> {
     fn block(&mut self, index: u32) -> Result<IndexBlock, ReadError> {
-        self.promoted.block(&mut self.stream, &self.header.clustering, index)
+        self.promoted
+            .block(&mut self.stream, &self.header.clustering, index)
     }
 
     fn last_where(&mut self, holds: impl Fn(&Place) -> bool) -> Result<u32, ReadError> {
-        self.promoted.last_block_where(&mut self.stream, &self.header.clustering, holds)
+        self.promoted
+            .last_block_where(&mut self.stream, &self.header.clustering, holds)
     }
 }
 
@@ -338,12 +389,17 @@ impl StoredBlock {
         let item = &self.items[index];
         let clustering = self.clustering(item);
         match item.decoded {
-            Decoded::Marker { side, before, .. } => {
-                Unfiltered::Marker { bound: BoundRef { prefix: clustering, side }, deletion: before }
-            }
-            Decoded::Row | Decoded::EndOfPartition => {
-                Unfiltered::Row { clustering, row: RowRef::new(&self.bytes[item.row_start..item.end]) }
-            }
+            Decoded::Marker { side, before, .. } => Unfiltered::Marker {
+                bound: BoundRef {
+                    prefix: clustering,
+                    side,
+                },
+                deletion: before,
+            },
+            Decoded::Row | Decoded::EndOfPartition => Unfiltered::Row {
+                clustering,
+                row: RowRef::new(&self.bytes[item.row_start..item.end]),
+            },
         }
     }
 
@@ -352,7 +408,12 @@ impl StoredBlock {
         self.bytes.extend_from_slice(clustering);
         let row_start = self.bytes.len();
         self.bytes.extend_from_slice(row);
-        self.items.push(StoredItem { decoded, clustering_start, row_start, end: self.bytes.len() });
+        self.items.push(StoredItem {
+            decoded,
+            clustering_start,
+            row_start,
+            end: self.bytes.len(),
+        });
     }
 }
 
@@ -375,12 +436,17 @@ impl<'a> Reversed<'a> {
     ) -> Result<Current<'a>, ReadError> {
         loop {
             let Some(slice) = self.slice else {
-                let Some(slice) = self.slices.next() else { return Ok(Current::None) };
+                let Some(slice) = self.slices.next() else {
+                    return Ok(Current::None);
+                };
                 self.slice = Some(slice);
                 self.jump(reader, blocks.as_deref_mut(), comparator, &slice.end)?;
                 self.skip_to(reader, blocks.as_deref_mut(), comparator, &slice.end)?;
                 if !self.open.is_live() {
-                    return Ok(Current::Edge { bound: &slice.end, deletion: self.open });
+                    return Ok(Current::Edge {
+                        bound: &slice.end,
+                        deletion: self.open,
+                    });
                 }
                 continue;
             };
@@ -391,7 +457,10 @@ impl<'a> Reversed<'a> {
             if is_past {
                 self.slice = None;
                 if !self.open.is_live() {
-                    return Ok(Current::Edge { bound: &slice.start, deletion: DeletionTime::LIVE });
+                    return Ok(Current::Edge {
+                        bound: &slice.start,
+                        deletion: DeletionTime::LIVE,
+                    });
                 }
                 continue;
             }
@@ -409,7 +478,11 @@ impl<'a> Reversed<'a> {
         end: &ClusteringBound,
     ) -> Result<(), ReadError> {
         let Some(blocks) = blocks else {
-            return if self.block.index.is_some() { Ok(()) } else { self.load(reader, None, 0) };
+            return if self.block.index.is_some() {
+                Ok(())
+            } else {
+                self.load(reader, None, 0)
+            };
         };
         let index = blocks.last_where(|first| first.compare_to_bound(comparator, end).is_lt())?;
         if self.block.index.is_none_or(|current| index < current) {
@@ -492,7 +565,8 @@ impl<'a> Reversed<'a> {
             if decoded == Decoded::EndOfPartition {
                 break;
             }
-            self.block.push(decoded, &reader.item.clustering, &reader.item.row);
+            self.block
+                .push(decoded, &reader.item.clustering, &reader.item.row);
             if end.is_some_and(|end| reader.offset() >= end) {
                 break;
             }

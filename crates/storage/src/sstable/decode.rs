@@ -15,12 +15,20 @@ pub(super) struct ByteReader<'a> {
 pub(super) enum DecodeError {
     /// The bytes end before the item does; at least `needed` bytes from their start would be there.
     Truncated { needed: usize },
-    Malformed { offset: usize, wanted: &'static str, found: String },
+    Malformed {
+        offset: usize,
+        wanted: &'static str,
+        found: String,
+    },
 }
 
 impl DecodeError {
     pub fn malformed(offset: usize, wanted: &'static str, found: impl ToString) -> Self {
-        DecodeError::Malformed { offset, wanted, found: found.to_string() }
+        DecodeError::Malformed {
+            offset,
+            wanted,
+            found: found.to_string(),
+        }
     }
 
     /// For bytes that should have been complete, and began at `base` of the file.
@@ -29,23 +37,43 @@ impl DecodeError {
         match self {
             DecodeError::Truncated { needed } => {
                 let offset = base + needed as u64;
-                ReadError::Corrupt { file, offset, wanted: "more bytes", found: "the end".to_owned() }
+                ReadError::Corrupt {
+                    file,
+                    offset,
+                    wanted: "more bytes",
+                    found: "the end".to_owned(),
+                }
             }
-            DecodeError::Malformed { offset, wanted, found } => {
-                ReadError::Corrupt { file, offset: base + offset as u64, wanted, found }
-            }
+            DecodeError::Malformed {
+                offset,
+                wanted,
+                found,
+            } => ReadError::Corrupt {
+                file,
+                offset: base + offset as u64,
+                wanted,
+                found,
+            },
         }
     }
 
     /// A part's bounds are known from a length before it, so that its early end is damage and not a short window.
     pub fn within_part(self, part_offset: usize) -> Self {
         match self {
-            DecodeError::Truncated { needed } => {
-                DecodeError::malformed(part_offset + needed, "an item that fits its length", "one that does not")
-            }
-            DecodeError::Malformed { offset, wanted, found } => {
-                DecodeError::Malformed { offset: part_offset + offset, wanted, found }
-            }
+            DecodeError::Truncated { needed } => DecodeError::malformed(
+                part_offset + needed,
+                "an item that fits its length",
+                "one that does not",
+            ),
+            DecodeError::Malformed {
+                offset,
+                wanted,
+                found,
+            } => DecodeError::Malformed {
+                offset: part_offset + offset,
+                wanted,
+                found,
+            },
         }
     }
 }
@@ -66,7 +94,10 @@ impl<'a> ByteReader<'a> {
     #[inline]
     pub fn bytes(&mut self, length: usize) -> Result<&'a [u8], DecodeError> {
         let end = self.position.saturating_add(length);
-        let bytes = self.bytes.get(self.position..end).ok_or(DecodeError::Truncated { needed: end })?;
+        let bytes = self
+            .bytes
+            .get(self.position..end)
+            .ok_or(DecodeError::Truncated { needed: end })?;
         self.position = end;
         Ok(bytes)
     }
@@ -74,7 +105,9 @@ impl<'a> ByteReader<'a> {
     #[inline]
     fn array<const N: usize>(&mut self) -> Result<[u8; N], DecodeError> {
         let rest = self.bytes.get(self.position..).unwrap_or_default();
-        let array = rest.first_chunk::<N>().ok_or(DecodeError::Truncated { needed: self.position + N })?;
+        let array = rest.first_chunk::<N>().ok_or(DecodeError::Truncated {
+            needed: self.position + N,
+        })?;
         self.position += N;
         Ok(*array)
     }
@@ -145,7 +178,11 @@ impl<'a> ByteReader<'a> {
             return Ok(u64::from(first));
         }
         let extra = first.leading_ones() as usize;
-        let mut value = if extra >= 8 { 0 } else { u64::from(first) & (0xff >> extra) };
+        let mut value = if extra >= 8 {
+            0
+        } else {
+            u64::from(first) & (0xff >> extra)
+        };
         for &byte in self.bytes(extra)? {
             value = (value << 8) | u64::from(byte);
         }
@@ -192,7 +229,11 @@ impl<'a> ByteReader<'a> {
     pub fn finish(&self) -> Result<(), DecodeError> {
         match self.remaining() {
             0 => Ok(()),
-            count => Err(DecodeError::malformed(self.position, "the end", format!("{count} more bytes"))),
+            count => Err(DecodeError::malformed(
+                self.position,
+                "the end",
+                format!("{count} more bytes"),
+            )),
         }
     }
 }

@@ -37,8 +37,16 @@ impl Default for EncodingStats {
 
 impl EncodingStats {
     pub(super) fn encode(&self, out: &mut Vec<u8>) {
-        push_unsigned_vint(out, self.timestamp_us_min.wrapping_sub(TIMESTAMP_EPOCH_US).cast_unsigned());
-        let deletion_delta = self.local_deletion_s_min.wrapping_sub(DELETION_EPOCH_S).cast_signed();
+        push_unsigned_vint(
+            out,
+            self.timestamp_us_min
+                .wrapping_sub(TIMESTAMP_EPOCH_US)
+                .cast_unsigned(),
+        );
+        let deletion_delta = self
+            .local_deletion_s_min
+            .wrapping_sub(DELETION_EPOCH_S)
+            .cast_signed();
         push_unsigned_vint(out, i64::from(deletion_delta).cast_unsigned());
         push_unsigned_vint(out, u64::from(self.ttl_s_min));
     }
@@ -49,7 +57,11 @@ impl EncodingStats {
         let offset = reader.position();
         let ttl = reader.unsigned_vint()?;
         let ttl_s_min = u32::try_from(ttl).map_err(|_| DecodeError::malformed(offset, "a TTL", ttl))?;
-        Ok(EncodingStats { timestamp_us_min, local_deletion_s_min, ttl_s_min })
+        Ok(EncodingStats {
+            timestamp_us_min,
+            local_deletion_s_min,
+            ttl_s_min,
+        })
     }
 }
 
@@ -103,7 +115,10 @@ impl EncodingStatsCollector {
 
     fn timestamp(&mut self, timestamp_us: i64) {
         if timestamp_us != NO_TIMESTAMP {
-            self.timestamp_us_min = Some(self.timestamp_us_min.map_or(timestamp_us, |min| min.min(timestamp_us)));
+            self.timestamp_us_min = Some(
+                self.timestamp_us_min
+                    .map_or(timestamp_us, |min| min.min(timestamp_us)),
+            );
         }
     }
 
@@ -112,7 +127,9 @@ impl EncodingStatsCollector {
             self.ttl_s_min = Some(self.ttl_s_min.map_or(ttl_s, |min| min.min(ttl_s)));
         }
         if local_deletion_s != NEVER_S {
-            let min = self.local_deletion_s_min.map_or(local_deletion_s, |min| min.min(local_deletion_s));
+            let min = self
+                .local_deletion_s_min
+                .map_or(local_deletion_s, |min| min.min(local_deletion_s));
             self.local_deletion_s_min = Some(min);
         }
     }
@@ -127,12 +144,19 @@ mod tests {
         let mut out = Vec::new();
         EncodingStatsCollector::default().finish().encode(&mut out);
         assert_eq!(out, [0, 0, 0]);
-        assert_eq!(EncodingStats::decode(&mut ByteReader::new(&out)), Ok(EncodingStats::default()));
+        assert_eq!(
+            EncodingStats::decode(&mut ByteReader::new(&out)),
+            Ok(EncodingStats::default())
+        );
     }
 
     #[test]
     fn times_before_the_epoch_read_back() {
-        let stats = EncodingStats { timestamp_us_min: -5, local_deletion_s_min: 7, ttl_s_min: 60 };
+        let stats = EncodingStats {
+            timestamp_us_min: -5,
+            local_deletion_s_min: 7,
+            ttl_s_min: 60,
+        };
         let mut out = Vec::new();
         stats.encode(&mut out);
         assert_eq!(EncodingStats::decode(&mut ByteReader::new(&out)), Ok(stats));

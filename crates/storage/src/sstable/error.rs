@@ -13,9 +13,18 @@ pub enum OpenError {
     #[error("{} names a column {column:?} that the table neither has nor had", file.display())]
     UnknownColumn { file: PathBuf, column: String },
     #[error("{} stores column {column:?} as {stored}, which the table's type cannot read", file.display())]
-    IncompatibleColumn { file: PathBuf, column: String, stored: String },
+    IncompatibleColumn {
+        file: PathBuf,
+        column: String,
+        stored: String,
+    },
     #[error("{} has {what} {stored}, the table has {expected}", file.display())]
-    WrongTable { file: PathBuf, what: &'static str, stored: String, expected: String },
+    WrongTable {
+        file: PathBuf,
+        what: &'static str,
+        stored: String,
+        expected: String,
+    },
     #[error("{} is compressed with {compressor}, which is not supported", file.display())]
     UnsupportedCompressor { file: PathBuf, compressor: String },
     #[error("{} was partitioned by {partitioner}, only Murmur3Partitioner is supported", file.display())]
@@ -32,5 +41,9 @@ pub enum WriteError {
     ColumnType { column: String, stored: String },
     /// The statement that wrote the value should have refused it.
     #[error("column {column:?} has a value of {found} bytes where its type has {wanted}")]
-    ValueLength { column: String, wanted: usize, found: usize },
+    ValueLength {
+        column: String,
+        wanted: usize,
+        found: usize,
+    },
 }

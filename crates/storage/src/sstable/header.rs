@@ -62,7 +62,9 @@ impl HeaderComponent {
         };
         HeaderComponent {
             stats,
-            key_class: CqlType::key_marshal_class(table.partition_key().iter().map(|column| &column.cql_type)),
+            key_class: CqlType::key_marshal_class(
+                table.partition_key().iter().map(|column| &column.cql_type),
+            ),
             clustering_classes: table.clustering().iter().map(clustering_class).collect(),
             static_columns: columns(table.statics()),
             regular_columns: columns(table.regulars()),
@@ -90,12 +92,19 @@ impl HeaderComponent {
         let stats = EncodingStats::decode(&mut reader)?;
         let key_class = reader.text_after_vint()?.to_owned();
         let clustering_count = reader.count_vint(1)?;
-        let clustering_classes =
-            (0..clustering_count).map(|_| reader.text_after_vint().map(str::to_owned)).collect::<Result<_, _>>()?;
+        let clustering_classes = (0..clustering_count)
+            .map(|_| reader.text_after_vint().map(str::to_owned))
+            .collect::<Result<_, _>>()?;
         let static_columns = decode_columns(&mut reader)?;
         let regular_columns = decode_columns(&mut reader)?;
         reader.finish()?;
-        Ok(HeaderComponent { stats, key_class, clustering_classes, static_columns, regular_columns })
+        Ok(HeaderComponent {
+            stats,
+            key_class,
+            clustering_classes,
+            static_columns,
+            regular_columns,
+        })
     }
 
     /// Maps the stored columns to those of the table as it is now.
@@ -108,11 +117,19 @@ impl HeaderComponent {
             expected: expected.to_owned(),
         };
         if self.key_class != expected.key_class {
-            return Err(wrong_table("the partition key", &self.key_class, &expected.key_class));
+            return Err(wrong_table(
+                "the partition key",
+                &self.key_class,
+                &expected.key_class,
+            ));
         }
         if self.clustering_classes != expected.clustering_classes {
             let stored = self.clustering_classes.join(", ");
-            return Err(wrong_table("the clustering key", &stored, &expected.clustering_classes.join(", ")));
+            return Err(wrong_table(
+                "the clustering key",
+                &stored,
+                &expected.clustering_classes.join(", "),
+            ));
         }
         Ok(Header {
             stats: self.stats,
@@ -134,8 +151,17 @@ impl RowColumns {
         for (name, class) in stored {
             columns.push(StoredColumn::bind(name, class, current, table, file)?);
         }
-        let ids = columns.iter().enumerate().filter_map(|(index, column)| Some((index, column.id?)));
-        let mut index_by_id = vec![None; ids.clone().map(|(_, id)| usize::from(id.0) + 1).max().unwrap_or(0)];
+        let ids = columns
+            .iter()
+            .enumerate()
+            .filter_map(|(index, column)| Some((index, column.id?)));
+        let mut index_by_id = vec![
+            None;
+            ids.clone()
+                .map(|(_, id)| usize::from(id.0) + 1)
+                .max()
+                .unwrap_or(0)
+        ];
         for (index, id) in ids {
             index_by_id[usize::from(id.0)] = Some(index as u16);
         }
@@ -144,7 +170,11 @@ impl RowColumns {
 
     /// `None` for a column that is not stored here, such as one dropped since the row was written.
     pub fn index_of(&self, id: ColumnId) -> Option<usize> {
-        self.index_by_id.get(usize::from(id.0)).copied().flatten().map(usize::from)
+        self.index_by_id
+            .get(usize::from(id.0))
+            .copied()
+            .flatten()
+            .map(usize::from)
     }
 }
 
@@ -164,10 +194,16 @@ impl StoredColumn {
         let ParsedClass { cql_type: stored, .. } =
             CqlType::from_marshal_class(class).map_err(|_| incompatible())?;
         let column = current.iter().find(|column| &*column.name == name);
-        let dropped = table.dropped_columns.iter().filter(|dropped| &*dropped.name == name);
+        let dropped = table
+            .dropped_columns
+            .iter()
+            .filter(|dropped| &*dropped.name == name);
         let dropped_at_us = dropped.map(|dropped| dropped.dropped_at_us).max();
         if column.is_none() && dropped_at_us.is_none() {
-            return Err(OpenError::UnknownColumn { file: file.to_path_buf(), column: name.to_owned() });
+            return Err(OpenError::UnknownColumn {
+                file: file.to_path_buf(),
+                column: name.to_owned(),
+            });
         }
         let is_multi_cell = stored.is_multi_cell();
         if column.is_some_and(|column| column.cql_type.is_multi_cell() != is_multi_cell) {
@@ -177,7 +213,11 @@ impl StoredColumn {
             name: name.into(),
             id: column.map(|column| column.id),
             is_multi_cell,
-            fixed_length: if is_multi_cell { None } else { stored.value_length_if_fixed() },
+            fixed_length: if is_multi_cell {
+                None
+            } else {
+                stored.value_length_if_fixed()
+            },
             dropped_at_us,
         })
     }
@@ -190,7 +230,12 @@ fn decode_columns(reader: &mut ByteReader<'_>) -> Result<Vec<(String, String)>, 
         return Err(DecodeError::malformed(offset, "at most 65,535 columns", count));
     }
     (0..count)
-        .map(|_| Ok((reader.text_after_vint()?.to_owned(), reader.text_after_vint()?.to_owned())))
+        .map(|_| {
+            Ok((
+                reader.text_after_vint()?.to_owned(),
+                reader.text_after_vint()?.to_owned(),
+            ))
+        })
         .collect()
 }
 
@@ -201,5 +246,9 @@ fn cell_order(column: &ColumnMetadata) -> (bool, &[u8]) {
 
 fn clustering_class(column: &ColumnMetadata) -> String {
     let is_reversed = column.order == ClusteringOrder::Descending;
-    ParsedClass { cql_type: column.cql_type.clone(), is_reversed }.to_marshal_class()
+    ParsedClass {
+        cql_type: column.cql_type.clone(),
+        is_reversed,
+    }
+    .to_marshal_class()
 }

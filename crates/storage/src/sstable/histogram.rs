@@ -42,7 +42,9 @@ impl EstimatedHistogram {
     pub fn sum_estimate(&self) -> u64 {
         let largest = self.bounds.last().copied().unwrap_or(0);
         let bounds = self.bounds.iter().copied().chain([largest]);
-        bounds.zip(&self.counts).fold(0, |sum, (bound, count)| sum.saturating_add(bound.saturating_mul(*count)))
+        bounds.zip(&self.counts).fold(0, |sum, (bound, count)| {
+            sum.saturating_add(bound.saturating_mul(*count))
+        })
     }
 
     pub(super) fn encode(&self, out: &mut Vec<u8>) {
@@ -60,8 +62,10 @@ impl EstimatedHistogram {
         if count < 2 {
             return Err(DecodeError::malformed(offset, "at least two buckets", count));
         }
-        let mut histogram =
-            EstimatedHistogram { bounds: Vec::with_capacity(count), counts: Vec::with_capacity(count) };
+        let mut histogram = EstimatedHistogram {
+            bounds: Vec::with_capacity(count),
+            counts: Vec::with_capacity(count),
+        };
         for index in 0..count {
             let bound = reader.u64()?;
             // The first bound is written twice.
@@ -90,7 +94,9 @@ const TOMBSTONE_ROUND_S: u32 = 60;
 
 impl TombstoneHistogram {
     pub(super) fn add(&mut self, local_deletion_s: u32) {
-        let rounded = local_deletion_s.checked_next_multiple_of(TOMBSTONE_ROUND_S).unwrap_or(local_deletion_s);
+        let rounded = local_deletion_s
+            .checked_next_multiple_of(TOMBSTONE_ROUND_S)
+            .unwrap_or(local_deletion_s);
         *self.bins.entry(rounded).or_default() += 1;
         if self.bins.len() > TOMBSTONE_BINS_WHILE_WRITING_MAX {
             self.shrink(TOMBSTONE_BINS_WHILE_WRITING_MAX / 2);
@@ -160,18 +166,29 @@ mod tests {
     fn buckets_grow_as_in_the_format() {
         let histogram = EstimatedHistogram::new(10);
         assert_eq!(histogram.bounds, [1, 2, 3, 4, 5, 6, 7, 8, 10, 12]);
-        assert_eq!(EstimatedHistogram::new(PARTITION_SIZE_BUCKETS).bounds.last(), Some(&3_520_571_548_412));
-        assert_eq!(EstimatedHistogram::new(CELL_COUNT_BUCKETS).bounds.last(), Some(&4_139_110_981));
+        assert_eq!(
+            EstimatedHistogram::new(PARTITION_SIZE_BUCKETS).bounds.last(),
+            Some(&3_520_571_548_412)
+        );
+        assert_eq!(
+            EstimatedHistogram::new(CELL_COUNT_BUCKETS).bounds.last(),
+            Some(&4_139_110_981)
+        );
     }
 
     #[test]
     fn values_fall_in_the_bucket_that_bounds_them() {
         let mut histogram = EstimatedHistogram::new(10);
-        [1, 9, 10, 11, 1000].into_iter().for_each(|value| histogram.add(value));
+        [1, 9, 10, 11, 1000]
+            .into_iter()
+            .for_each(|value| histogram.add(value));
         assert_eq!(histogram.counts, [1, 0, 0, 0, 0, 0, 0, 0, 2, 1, 1]);
         let mut out = Vec::new();
         histogram.encode(&mut out);
-        assert_eq!(EstimatedHistogram::decode(&mut ByteReader::new(&out)), Ok(histogram));
+        assert_eq!(
+            EstimatedHistogram::decode(&mut ByteReader::new(&out)),
+            Ok(histogram)
+        );
     }
 
     #[test]

@@ -109,7 +109,10 @@ impl PromotedIndexBuilder {
         push_unsigned_vint(&mut head, header_length);
         push_deletion_time(&mut head, deletion);
         push_unsigned_vint(&mut head, self.offsets.len() as u64);
-        push_unsigned_vint(out, (head.len() + self.blocks.len() + 4 * self.offsets.len()) as u64);
+        push_unsigned_vint(
+            out,
+            (head.len() + self.blocks.len() + 4 * self.offsets.len()) as u64,
+        );
         out.extend_from_slice(&head);
         out.extend_from_slice(&self.blocks);
         for offset in &self.offsets {
@@ -126,7 +129,10 @@ pub(super) fn push_deletion_time(out: &mut Vec<u8>, deletion: DeletionTime) {
 
 pub(super) fn read_deletion_time(reader: &mut ByteReader<'_>) -> Result<DeletionTime, DecodeError> {
     let local_s = deletion_time_of_stored(reader.u32()?);
-    Ok(DeletionTime { local_s, timestamp_us: reader.i64()? })
+    Ok(DeletionTime {
+        local_s,
+        timestamp_us: reader.i64()?,
+    })
 }
 
 /// Reads the entry at the stream's position and moves behind it; `None` at the end of the index.
@@ -140,10 +146,22 @@ pub(super) fn read_entry(stream: &mut ChunkStream<'_>) -> Result<Option<IndexEnt
         let key = reader.bytes_after_u16()?;
         let position = reader.unsigned_vint()?;
         let size = reader.unsigned_vint()?;
-        let promoted = if size == 0 { None } else { Some(read_promoted(&mut reader, base, size)?) };
+        let promoted = if size == 0 {
+            None
+        } else {
+            Some(read_promoted(&mut reader, base, size)?)
+        };
         let length = reader.position() as u64 + promoted.as_ref().map_or(0, |(_, rest)| *rest);
         let promoted = promoted.map(|(promoted, _)| promoted);
-        Ok((IndexEntry { token: token_of(key), key: key.to_vec(), position, promoted }, length))
+        Ok((
+            IndexEntry {
+                token: token_of(key),
+                key: key.to_vec(),
+                position,
+                promoted,
+            },
+            length,
+        ))
     })?;
     stream.seek(base + length);
     Ok(Some(entry))
@@ -160,16 +178,29 @@ fn read_promoted(
     read_deletion_time(reader)?;
     let count = reader.unsigned_vint()?;
     let head = (reader.position() - start) as u64;
-    let rest = size.checked_sub(head).filter(|rest| count <= rest / (BLOCK_BYTES_MIN as u64 + 4));
+    let rest = size
+        .checked_sub(head)
+        .filter(|rest| count <= rest / (BLOCK_BYTES_MIN as u64 + 4));
     let (Some(rest), Ok(block_count)) = (rest, u32::try_from(count)) else {
-        return Err(DecodeError::malformed(start, "a promoted index that holds its blocks", count));
+        return Err(DecodeError::malformed(
+            start,
+            "a promoted index that holds its blocks",
+            count,
+        ));
     };
     if block_count == 0 {
         return Err(DecodeError::malformed(start, "at least one block", count));
     }
     let blocks_at = base + reader.position() as u64;
     let offsets_at = blocks_at + rest - 4 * count;
-    Ok((PromotedIndex { block_count, blocks_at, offsets_at }, rest))
+    Ok((
+        PromotedIndex {
+            block_count,
+            blocks_at,
+            offsets_at,
+        },
+        rest,
+    ))
 }
 
 impl PromotedIndex {
@@ -194,9 +225,16 @@ impl PromotedIndex {
             codec.read_place(&mut reader)?;
             let offset = reader.unsigned_vint()?;
             reader.signed_vint()?;
-            let open_at_end =
-                if reader.boolean()? { read_deletion_time(&mut reader)? } else { DeletionTime::LIVE };
-            Ok(IndexBlock { first, offset, open_at_end })
+            let open_at_end = if reader.boolean()? {
+                read_deletion_time(&mut reader)?
+            } else {
+                DeletionTime::LIVE
+            };
+            Ok(IndexBlock {
+                first,
+                offset,
+                open_at_end,
+            })
         })
     }
 

@@ -62,7 +62,12 @@ impl<'a> PartitionReader<'a> {
         reader.deletion = deletion;
         reader.stream.consume(length);
         if !header.statics.columns.is_empty() {
-            let PartitionReader { stream, decoder, static_row, .. } = &mut reader;
+            let PartitionReader {
+                stream,
+                decoder,
+                static_row,
+                ..
+            } = &mut reader;
             let length = decode_with(stream, |bytes| decoder.decode_static(bytes, header, static_row))?;
             reader.stream.consume(length);
         }
@@ -75,7 +80,11 @@ impl<'a> PartitionReader<'a> {
     }
 
     pub fn static_row(&self) -> RowRef<'_> {
-        if self.static_row.is_empty() { RowRef::EMPTY } else { RowRef::new(&self.static_row) }
+        if self.static_row.is_empty() {
+            RowRef::EMPTY
+        } else {
+            RowRef::new(&self.static_row)
+        }
     }
 
     /// Where the next item begins, from the partition's start.
@@ -89,7 +98,8 @@ impl<'a> PartitionReader<'a> {
 
     /// Moves to an item, by its distance from the partition's start; the index says where items begin.
     pub fn seek(&mut self, offset: u64) {
-        self.stream.seek(self.position.saturating_add(offset.max(self.header_length)));
+        self.stream
+            .seek(self.position.saturating_add(offset.max(self.header_length)));
         self.is_put_back = None;
         self.is_at_end = false;
     }
@@ -102,7 +112,13 @@ impl<'a> PartitionReader<'a> {
         if self.is_at_end {
             return Ok(Decoded::EndOfPartition);
         }
-        let PartitionReader { header, stream, decoder, item, .. } = self;
+        let PartitionReader {
+            header,
+            stream,
+            decoder,
+            item,
+            ..
+        } = self;
         let (decoded, length) = decode_with(stream, |bytes| decoder.decode(bytes, header, item))?;
         self.stream.consume(length);
         self.is_at_end = decoded == Decoded::EndOfPartition;
@@ -114,4 +130,3 @@ impl<'a> PartitionReader<'a> {
         self.is_put_back = Some(decoded);
     }
 }
-

@@ -24,7 +24,11 @@ pub(super) enum Decoded {
     /// The clustering and the packed row are in the item.
     Row,
     /// The bound's prefix is in the item's clustering.
-    Marker { side: Side, before: DeletionTime, after: DeletionTime },
+    Marker {
+        side: Side,
+        before: DeletionTime,
+        after: DeletionTime,
+    },
     EndOfPartition,
 }
 
@@ -82,7 +86,11 @@ impl RowDecoder {
                 return Err(DecodeError::malformed(0, "a regular row", "a static one"));
             }
         }
-        header.clustering.read_values(&mut reader, header.clustering.component_count(), &mut item.clustering)?;
+        header.clustering.read_values(
+            &mut reader,
+            header.clustering.component_count(),
+            &mut item.clustering,
+        )?;
         self.body(&mut reader, flags, header.stats, &header.regulars, &mut item.row)?;
         Ok((Decoded::Row, reader.position()))
     }
@@ -97,9 +105,17 @@ impl RowDecoder {
         row.clear();
         let mut reader = ByteReader::new(bytes);
         let flags = reader.u8()?;
-        let extended = if flags & HAS_EXTENDED_FLAGS != 0 { reader.u8()? } else { 0 };
+        let extended = if flags & HAS_EXTENDED_FLAGS != 0 {
+            reader.u8()?
+        } else {
+            0
+        };
         if flags & (END_OF_PARTITION | IS_MARKER) != 0 || extended & IS_STATIC == 0 {
-            return Err(DecodeError::malformed(0, "a static row", format!("flags {flags:02x} {extended:02x}")));
+            return Err(DecodeError::malformed(
+                0,
+                "a static row",
+                format!("flags {flags:02x} {extended:02x}"),
+            ));
         }
         self.body(&mut reader, flags, header.stats, &header.statics, row)?;
         Ok(reader.position())
@@ -115,8 +131,12 @@ impl RowDecoder {
     ) -> Result<(), DecodeError> {
         let bytes = reader.bytes_after_vint()?;
         let body_at = reader.position() - bytes.len();
-        let mut body = Body { reader: ByteReader::new(bytes), stats };
-        self.body_parts(&mut body, bytes, flags, columns, row).map_err(|error| error.within_part(body_at))
+        let mut body = Body {
+            reader: ByteReader::new(bytes),
+            stats,
+        };
+        self.body_parts(&mut body, bytes, flags, columns, row)
+            .map_err(|error| error.within_part(body_at))
     }
 
     fn body_parts(
@@ -136,7 +156,11 @@ impl RowDecoder {
                 liveness.expires_at_s = body.local_deletion()?;
             }
         }
-        let deletion = if flags & HAS_DELETION != 0 { body.deletion()? } else { DeletionTime::LIVE };
+        let deletion = if flags & HAS_DELETION != 0 {
+            body.deletion()?
+        } else {
+            DeletionTime::LIVE
+        };
         self.present.clear();
         if flags & HAS_ALL_COLUMNS != 0 {
             self.present.extend(0..columns.columns.len());
@@ -177,7 +201,10 @@ impl RowDecoder {
             let deletion = body.deletion()?;
             // A column without one has the deletion that hides nothing.
             if deletion.timestamp_us != NO_TIMESTAMP {
-                let DeletionTime { timestamp_us, local_s } = deletion;
+                let DeletionTime {
+                    timestamp_us,
+                    local_s,
+                } = deletion;
                 let entry = DecodedEntry {
                     column: ColumnId(0),
                     is_complex_deletion: true,
@@ -201,7 +228,9 @@ impl RowDecoder {
 
     /// Unless the column was dropped after the entry was written.
     fn keep(&mut self, column: &StoredColumn, entry: DecodedEntry) {
-        let is_dropped = column.dropped_at_us.is_some_and(|dropped_at_us| entry.timestamp_us <= dropped_at_us);
+        let is_dropped = column
+            .dropped_at_us
+            .is_some_and(|dropped_at_us| entry.timestamp_us <= dropped_at_us);
         if let Some(id) = column.id
             && !is_dropped
         {
@@ -214,8 +243,14 @@ impl DecodedEntry {
     fn entry<'a>(&self, body: &'a [u8]) -> Entry<'a> {
         let part = |(start, end): (usize, usize)| body.get(start..end).unwrap_or_default();
         if self.is_complex_deletion {
-            let deletion = DeletionTime { timestamp_us: self.timestamp_us, local_s: self.local_deletion_s };
-            return Entry::ComplexDeletion { column: self.column, deletion };
+            let deletion = DeletionTime {
+                timestamp_us: self.timestamp_us,
+                local_s: self.local_deletion_s,
+            };
+            return Entry::ComplexDeletion {
+                column: self.column,
+                deletion,
+            };
         }
         Entry::Cell(CellRef {
             column: self.column,
@@ -236,18 +271,31 @@ struct Body<'a> {
 
 impl Body<'_> {
     fn timestamp(&mut self) -> Result<i64, DecodeError> {
-        Ok(self.stats.timestamp_us_min.wrapping_add(self.reader.unsigned_vint()?.cast_signed()))
+        Ok(self
+            .stats
+            .timestamp_us_min
+            .wrapping_add(self.reader.unsigned_vint()?.cast_signed()))
     }
 
     /// Cassandra 5.0 writes "never" as -1, earlier ones as the largest 32-bit number.
     fn local_deletion(&mut self) -> Result<u32, DecodeError> {
-        let stored = self.stats.local_deletion_s_min.wrapping_add(self.reader.unsigned_vint()? as u32);
-        Ok(if stored == i32::MAX as u32 { NEVER_S } else { stored })
+        let stored = self
+            .stats
+            .local_deletion_s_min
+            .wrapping_add(self.reader.unsigned_vint()? as u32);
+        Ok(if stored == i32::MAX as u32 {
+            NEVER_S
+        } else {
+            stored
+        })
     }
 
     fn ttl(&mut self) -> Result<u32, DecodeError> {
         let offset = self.reader.position();
-        let ttl_s = self.stats.ttl_s_min.wrapping_add(self.reader.unsigned_vint()? as u32);
+        let ttl_s = self
+            .stats
+            .ttl_s_min
+            .wrapping_add(self.reader.unsigned_vint()? as u32);
         if ttl_s == 0 || ttl_s.cast_signed() < 0 {
             return Err(DecodeError::malformed(offset, "a TTL", ttl_s));
         }
@@ -255,7 +303,10 @@ impl Body<'_> {
     }
 
     fn deletion(&mut self) -> Result<DeletionTime, DecodeError> {
-        Ok(DeletionTime { timestamp_us: self.timestamp()?, local_s: self.local_deletion()? })
+        Ok(DeletionTime {
+            timestamp_us: self.timestamp()?,
+            local_s: self.local_deletion()?,
+        })
     }
 
     /// With a column that the caller fills in.
@@ -271,10 +322,17 @@ impl Body<'_> {
             | CELL_USES_ROW_TIMESTAMP
             | CELL_USES_ROW_TTL;
         if flags & !known != 0 || (is_deleted && is_expiring) || (uses_row_ttl && !is_expiring) {
-            return Err(DecodeError::malformed(offset, "the flags of a cell", format!("{flags:02x}")));
+            return Err(DecodeError::malformed(
+                offset,
+                "the flags of a cell",
+                format!("{flags:02x}"),
+            ));
         }
-        let timestamp_us =
-            if flags & CELL_USES_ROW_TIMESTAMP != 0 { liveness.timestamp_us } else { self.timestamp()? };
+        let timestamp_us = if flags & CELL_USES_ROW_TIMESTAMP != 0 {
+            liveness.timestamp_us
+        } else {
+            self.timestamp()?
+        };
         let (mut ttl_s, mut local_deletion_s) = (0, NEVER_S);
         if uses_row_ttl {
             (ttl_s, local_deletion_s) = (liveness.ttl_s, liveness.expires_at_s);
@@ -284,7 +342,11 @@ impl Body<'_> {
                 ttl_s = self.ttl()?;
             }
         }
-        let path = if column.is_multi_cell { Some(self.sized()?) } else { None };
+        let path = if column.is_multi_cell {
+            Some(self.sized()?)
+        } else {
+            None
+        };
         let value = match (flags & CELL_HAS_EMPTY_VALUE != 0, column.fixed_length) {
             (true, _) => (0, 0),
             (false, None) => self.sized()?,
@@ -318,10 +380,15 @@ fn decode_marker(
     let kind_at = reader.position();
     let kind = reader.u8()?;
     let side = side_of_kind(kind).ok_or_else(|| DecodeError::malformed(kind_at, "a bound kind", kind))?;
-    header.clustering.read_bound_values(reader, &mut item.clustering)?;
+    header
+        .clustering
+        .read_bound_values(reader, &mut item.clustering)?;
     let bytes = reader.bytes_after_vint()?;
     let body_at = reader.position() - bytes.len();
-    let mut body = Body { reader: ByteReader::new(bytes), stats: header.stats };
+    let mut body = Body {
+        reader: ByteReader::new(bytes),
+        stats: header.stats,
+    };
     let mut parts = || {
         let _previous_length = body.reader.unsigned_vint()?;
         let first = body.deletion()?;
@@ -358,10 +425,17 @@ fn read_column_subset(
         present.extend((0..column_count).filter(|index| encoded & (1 << index) == 0));
         return Ok(());
     }
-    let missing_count = usize::try_from(encoded).ok().filter(|count| *count <= column_count).ok_or_else(wrong)?;
+    let missing_count = usize::try_from(encoded)
+        .ok()
+        .filter(|count| *count <= column_count)
+        .ok_or_else(wrong)?;
     let present_count = column_count - missing_count;
     let lists_present = present_count < column_count / 2;
-    let listed_count = if lists_present { present_count } else { missing_count };
+    let listed_count = if lists_present {
+        present_count
+    } else {
+        missing_count
+    };
     let mut next = 0;
     for _ in 0..listed_count {
         let index = usize::try_from(reader.unsigned_vint()?).unwrap_or(usize::MAX);

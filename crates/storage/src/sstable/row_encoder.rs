@@ -3,8 +3,8 @@
 //! The layout is described in `docs/formats/data.md`; [`row_decoder`](super::row_decoder) is the other direction.
 
 use super::clustering_codec::{
-    KIND_EXCLUSIVE_END, KIND_EXCLUSIVE_END_INCLUSIVE_START, KIND_EXCLUSIVE_START,
-    KIND_INCLUSIVE_END, KIND_INCLUSIVE_END_EXCLUSIVE_START, KIND_INCLUSIVE_START,
+    KIND_EXCLUSIVE_END, KIND_EXCLUSIVE_END_INCLUSIVE_START, KIND_EXCLUSIVE_START, KIND_INCLUSIVE_END,
+    KIND_INCLUSIVE_END_EXCLUSIVE_START, KIND_INCLUSIVE_START,
 };
 use super::decode::{push_bytes_after_vint, push_unsigned_vint, unsigned_vint_length};
 use super::encoding_stats::EncodingStats;
@@ -61,10 +61,15 @@ impl RowEncoder {
         row: RowRef<'_>,
         previous_length: u64,
     ) -> Result<Option<RowCounts>, WriteError> {
-        let columns = if clustering.is_some() { &header.regulars } else { &header.statics };
+        let columns = if clustering.is_some() {
+            &header.regulars
+        } else {
+            &header.statics
+        };
         let (liveness, deletion, entries) = row.open();
-        let mut sorted: Vec<(usize, Entry<'_>)> =
-            entries.filter_map(|entry| Some((columns.index_of(entry.column())?, entry))).collect();
+        let mut sorted: Vec<(usize, Entry<'_>)> = entries
+            .filter_map(|entry| Some((columns.index_of(entry.column())?, entry)))
+            .collect();
         if !sorted.is_sorted_by_key(|(index, _)| *index) {
             // Stable: the order of cells within a column is theirs already.
             sorted.sort_by_key(|(index, _)| *index);
@@ -76,7 +81,9 @@ impl RowEncoder {
         self.present.extend(sorted.iter().map(|(index, _)| *index));
         self.present.dedup();
 
-        let has_complex_deletion = sorted.iter().any(|(_, entry)| matches!(entry, Entry::ComplexDeletion { .. }));
+        let has_complex_deletion = sorted
+            .iter()
+            .any(|(_, entry)| matches!(entry, Entry::ComplexDeletion { .. }));
         let flag = |set: bool, flag: u8| if set { flag } else { 0 };
         let has_all_columns = self.present.len() == columns.columns.len();
         let flags = flag(!liveness.is_none(), HAS_TIMESTAMP)
@@ -126,7 +133,10 @@ impl RowEncoder {
         deltas: Deltas,
     ) -> Result<u64, WriteError> {
         let column = &columns.columns[entries[0].0];
-        let cells = entries.iter().filter(|(_, entry)| matches!(entry, Entry::Cell(_))).count() as u64;
+        let cells = entries
+            .iter()
+            .filter(|(_, entry)| matches!(entry, Entry::Cell(_)))
+            .count() as u64;
         if column.is_multi_cell {
             if has_complex_deletion {
                 let deletion = entries.iter().find_map(|(_, entry)| match entry {
@@ -163,7 +173,11 @@ impl RowEncoder {
         let flags = if has_value { 0 } else { CELL_HAS_EMPTY_VALUE }
             | if is_deleted { CELL_IS_DELETED } else { 0 }
             | if is_expiring { CELL_IS_EXPIRING } else { 0 }
-            | if uses_row_timestamp { CELL_USES_ROW_TIMESTAMP } else { 0 }
+            | if uses_row_timestamp {
+                CELL_USES_ROW_TIMESTAMP
+            } else {
+                0
+            }
             | if uses_row_ttl { CELL_USES_ROW_TTL } else { 0 };
         self.body.push(flags);
         if !uses_row_timestamp {
@@ -184,7 +198,11 @@ impl RowEncoder {
                 Some(wanted) if wanted == cell.value.len() => self.body.extend_from_slice(cell.value),
                 Some(wanted) => {
                     let found = cell.value.len();
-                    return Err(WriteError::ValueLength { column: column.name.to_string(), wanted, found });
+                    return Err(WriteError::ValueLength {
+                        column: column.name.to_string(),
+                        wanted,
+                        found,
+                    });
                 }
             }
         }
@@ -213,7 +231,10 @@ impl RowEncoder {
         if !after.is_live() {
             deltas.push_deletion(&mut self.body, after);
         }
-        push_unsigned_vint(out, (self.body.len() + unsigned_vint_length(previous_length)) as u64);
+        push_unsigned_vint(
+            out,
+            (self.body.len() + unsigned_vint_length(previous_length)) as u64,
+        );
         push_unsigned_vint(out, previous_length);
         out.extend_from_slice(&self.body);
         kind
@@ -241,7 +262,9 @@ fn push_column_subset(out: &mut Vec<u8>, present: &[usize], column_count: usize)
     }
     push_unsigned_vint(out, (column_count - present.len()) as u64);
     if present.len() < column_count / 2 {
-        present.iter().for_each(|index| push_unsigned_vint(out, *index as u64));
+        present
+            .iter()
+            .for_each(|index| push_unsigned_vint(out, *index as u64));
     } else {
         let mut rest = present.iter().peekable();
         for index in 0..column_count {
@@ -260,12 +283,21 @@ struct Deltas {
 
 impl Deltas {
     fn push_timestamp(self, out: &mut Vec<u8>, timestamp_us: i64) {
-        push_unsigned_vint(out, timestamp_us.wrapping_sub(self.stats.timestamp_us_min).cast_unsigned());
+        push_unsigned_vint(
+            out,
+            timestamp_us
+                .wrapping_sub(self.stats.timestamp_us_min)
+                .cast_unsigned(),
+        );
     }
 
     /// The difference is a signed 32-bit number, sign-extended. "Never" counts as -1, as in Cassandra 5.0.
     fn push_local_deletion(self, out: &mut Vec<u8>, local_s: u32) {
-        let stored = if local_s == NEVER_S { u32::MAX } else { local_s.min(DELETION_STORED_S_MAX) };
+        let stored = if local_s == NEVER_S {
+            u32::MAX
+        } else {
+            local_s.min(DELETION_STORED_S_MAX)
+        };
         let delta = stored.wrapping_sub(self.stats.local_deletion_s_min).cast_signed();
         push_unsigned_vint(out, i64::from(delta).cast_unsigned());
     }

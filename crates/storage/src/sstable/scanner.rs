@@ -39,8 +39,18 @@ impl<'a> SsTableScanner<'a> {
         mut index: ChunkStream<'a>,
         range: ScanRange<'a>,
     ) -> Self {
-        index.seek(table.summary.index_start(|token, key| is_before(token, key, &range.start)));
-        SsTableScanner { table, cache, index, range, entry: None }
+        index.seek(
+            table
+                .summary
+                .index_start(|token, key| is_before(token, key, &range.start)),
+        );
+        SsTableScanner {
+            table,
+            cache,
+            index,
+            range,
+            entry: None,
+        }
     }
 }
 
@@ -48,7 +58,9 @@ impl PartitionScanner for SsTableScanner<'_> {
     fn advance(&mut self) -> Result<bool, ReadError> {
         loop {
             let offset = self.index.position();
-            let Some(entry) = read_entry(&mut self.index)? else { return Ok(false) };
+            let Some(entry) = read_entry(&mut self.index)? else {
+                return Ok(false);
+            };
             if let Some(last) = &self.entry
                 && (last.token, &last.key) >= (entry.token, &entry.key)
             {
@@ -68,18 +80,32 @@ impl PartitionScanner for SsTableScanner<'_> {
     }
 
     fn position(&self) -> (Token, &[u8]) {
-        self.entry.as_ref().map_or((Token::MINIMUM, &[]), |entry| (entry.token, &entry.key))
+        self.entry
+            .as_ref()
+            .map_or((Token::MINIMUM, &[]), |entry| (entry.token, &entry.key))
     }
 
     fn open(&mut self) -> Result<Box<dyn PartitionCursor + '_>, ReadError> {
-        let Some(entry) = &self.entry else { unreachable!("only called after an advance that returned true") };
+        let Some(entry) = &self.entry else {
+            unreachable!("only called after an advance that returned true")
+        };
         let ScanRange { slices, reversed, .. } = self.range;
-        Ok(Box::new(self.table.open_partition(self.cache, entry, slices, reversed)?))
+        Ok(Box::new(
+            self.table.open_partition(self.cache, entry, slices, reversed)?,
+        ))
     }
 }
 
 /// Whether a partition lies before a bound.
 fn is_before(token: Token, key: &[u8], bound: &PartitionBound<'_>) -> bool {
-    let ordering = token.cmp(&bound.token).then_with(|| bound.key.map_or(Ordering::Equal, |of| key.cmp(of)));
-    ordering.then(if bound.side == Side::Before { Ordering::Greater } else { Ordering::Less }).is_lt()
+    let ordering = token
+        .cmp(&bound.token)
+        .then_with(|| bound.key.map_or(Ordering::Equal, |of| key.cmp(of)));
+    ordering
+        .then(if bound.side == Side::Before {
+            Ordering::Greater
+        } else {
+            Ordering::Less
+        })
+        .is_lt()
 }

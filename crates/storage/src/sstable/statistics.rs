@@ -184,7 +184,11 @@ impl SsTableStatistics {
 
 /// As the 4-byte field of version nb, which ends in 2038.
 pub(super) fn stored_deletion_time(local_s: u32) -> u32 {
-    if local_s == NEVER_S { NEVER_STORED_S } else { local_s.min(DELETION_STORED_S_MAX) }
+    if local_s == NEVER_S {
+        NEVER_STORED_S
+    } else {
+        local_s.min(DELETION_STORED_S_MAX)
+    }
 }
 
 pub(super) fn deletion_time_of_stored(stored: u32) -> u32 {
@@ -241,14 +245,19 @@ impl StatisticsFile {
             contents
                 .iter()
                 .find(|component| component.kind == wanted)
-                .ok_or_else(|| DecodeError::malformed(0, "all four components", "one missing").in_file(file, 0))
+                .ok_or_else(|| {
+                    DecodeError::malformed(0, "all four components", "one missing").in_file(file, 0)
+                })
         };
         let validation = component(TYPE_VALIDATION)?;
         let mut reader = ByteReader::new(validation.bytes);
         let partitioner = reader.text_after_u16().map_err(corrupt(validation.offset))?;
         if partitioner != PARTITIONER {
             let partitioner = partitioner.to_owned();
-            return Err(OpenError::UnsupportedPartitioner { file: file.to_path_buf(), partitioner });
+            return Err(OpenError::UnsupportedPartitioner {
+                file: file.to_path_buf(),
+                partitioner,
+            });
         }
         let bloom_filter_fp_chance = reader.f64().map_err(corrupt(validation.offset))?;
         reader.finish().map_err(corrupt(validation.offset))?;
@@ -256,7 +265,11 @@ impl StatisticsFile {
         let stats = SsTableStatistics::decode(stats.bytes).map_err(corrupt(stats.offset))?;
         let header = component(TYPE_HEADER)?;
         let header = HeaderComponent::decode(header.bytes).map_err(corrupt(header.offset))?;
-        Ok(StatisticsFile { bloom_filter_fp_chance, stats, header })
+        Ok(StatisticsFile {
+            bloom_filter_fp_chance,
+            stats,
+            header,
+        })
     }
 }
 
@@ -285,15 +298,28 @@ fn decode_contents(bytes: &[u8]) -> Result<Vec<StoredComponent<'_>>, DecodeError
     let mut checked = bytes[..number].to_vec();
     checked.extend_from_slice(&bytes[contents_at..reader.position()]);
     check_checksum(&mut reader, &checked)?;
-    let ends: Vec<usize> = starts.iter().skip(1).map(|(_, start)| *start).chain([bytes.len()]).collect();
+    let ends: Vec<usize> = starts
+        .iter()
+        .skip(1)
+        .map(|(_, start)| *start)
+        .chain([bytes.len()])
+        .collect();
     let mut contents = Vec::with_capacity(count);
     for ((kind, start), end) in starts.into_iter().zip(ends) {
         if start != reader.position() || end < start + 4 || end > bytes.len() {
-            return Err(DecodeError::malformed(contents_at, "components that follow one another", start));
+            return Err(DecodeError::malformed(
+                contents_at,
+                "components that follow one another",
+                start,
+            ));
         }
         let part = reader.bytes(end - start - 4)?;
         check_checksum(&mut reader, part)?;
-        contents.push(StoredComponent { kind, offset: start, bytes: part });
+        contents.push(StoredComponent {
+            kind,
+            offset: start,
+            bytes: part,
+        });
     }
     reader.finish()?;
     Ok(contents)
@@ -307,7 +333,11 @@ fn check_checksum(reader: &mut ByteReader<'_>, checked: &[u8]) -> Result<(), Dec
         return Ok(());
     }
     let found = format!("CRC32 {found:08x} instead of {wanted:08x}");
-    Err(DecodeError::malformed(offset, "a component that matches its checksum", found))
+    Err(DecodeError::malformed(
+        offset,
+        "a component that matches its checksum",
+        found,
+    ))
 }
 
 #[cfg(test)]
@@ -330,7 +360,11 @@ mod tests {
             static_columns: Vec::new(),
             regular_columns: vec![("v".to_owned(), "type".to_owned())],
         };
-        StatisticsFile { bloom_filter_fp_chance: 0.01, stats, header }
+        StatisticsFile {
+            bloom_filter_fp_chance: 0.01,
+            stats,
+            header,
+        }
     }
 
     #[test]

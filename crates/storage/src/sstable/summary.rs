@@ -82,7 +82,9 @@ impl Summary {
         for (index, bounds) in starts.windows(2).enumerate() {
             let offset = offsets_at + 4 * index;
             let wrong = |found: String| DecodeError::malformed(offset, "the bounds of an entry", found);
-            let entry = bytes.get(bounds[0]..bounds[1]).filter(|_| index > 0 || bounds[0] == 0);
+            let entry = bytes
+                .get(bounds[0]..bounds[1])
+                .filter(|_| index > 0 || bounds[0] == 0);
             let (key, index_offset) = entry
                 .and_then(|entry| entry.split_last_chunk::<8>())
                 .ok_or_else(|| wrong(format!("{} to {}", bounds[0], bounds[1])))?;
@@ -106,13 +108,22 @@ impl Summary {
         let first_key = reader.bytes_after_u32()?.into();
         let last_key = reader.bytes_after_u32()?.into();
         reader.finish()?;
-        Ok(Summary { entries, first_key, last_key })
+        Ok(Summary {
+            entries,
+            first_key,
+            last_key,
+        })
     }
 
     /// Where in the index a key could be: from the last entry at or before it to the one after.
     pub fn index_range(&self, token: Token, key: &[u8], index_length: u64) -> (u64, u64) {
-        let after = self.entries.partition_point(|entry| (entry.token, &*entry.key) <= (token, key));
-        let end = self.entries.get(after).map_or(index_length, |entry| entry.index_offset);
+        let after = self
+            .entries
+            .partition_point(|entry| (entry.token, &*entry.key) <= (token, key));
+        let end = self
+            .entries
+            .get(after)
+            .map_or(index_length, |entry| entry.index_offset);
         match after.checked_sub(1).and_then(|index| self.entries.get(index)) {
             Some(entry) => (entry.index_offset, end),
             None => (0, 0),
@@ -121,8 +132,13 @@ impl Summary {
 
     /// Where to begin to look for the first key that is not before a place.
     pub fn index_start(&self, is_before: impl Fn(Token, &[u8]) -> bool) -> u64 {
-        let after = self.entries.partition_point(|entry| is_before(entry.token, &entry.key));
-        after.checked_sub(1).and_then(|index| self.entries.get(index)).map_or(0, |entry| entry.index_offset)
+        let after = self
+            .entries
+            .partition_point(|entry| is_before(entry.token, &entry.key));
+        after
+            .checked_sub(1)
+            .and_then(|index| self.entries.get(index))
+            .map_or(0, |entry| entry.index_offset)
     }
 }
 
@@ -142,7 +158,11 @@ mod tests {
                 index_offset: 100 * index as u64,
             })
             .collect();
-        Summary { first_key: keys[0].clone(), last_key: keys[9].clone(), entries }
+        Summary {
+            first_key: keys[0].clone(),
+            last_key: keys[9].clone(),
+            entries,
+        }
     }
 
     #[test]

@@ -57,7 +57,12 @@ impl SsTable {
         generation: Generation,
         table: &TableMetadata,
     ) -> Result<Arc<SsTable>, OpenError> {
-        let mut files = Components { disk, directory, generation, disk_bytes: 0 };
+        let mut files = Components {
+            disk,
+            directory,
+            generation,
+            disk_bytes: 0,
+        };
         let statistics_path = Component::Statistics.path(directory, generation);
         let statistics_bytes = files.read(Component::Statistics)?;
         let file = StatisticsFile::decode(&statistics_bytes, &statistics_path)?;
@@ -70,18 +75,28 @@ impl SsTable {
             Some(bytes) => Some(files.decode(Component::Checksums, Checksums::decode(&bytes, index_length))?),
         };
         let summary_bytes = files.read(Component::Summary)?;
-        files.check(Component::Summary, &summary_bytes, checksums.as_ref().map(|sums| sums.summary))?;
+        files.check(
+            Component::Summary,
+            &summary_bytes,
+            checksums.as_ref().map(|sums| sums.summary),
+        )?;
         let summary = files.decode(Component::Summary, Summary::decode(&summary_bytes, index_length))?;
         let filter = match files.read_if_there(Component::Filter)? {
             None => None,
             Some(bytes) => {
-                files.check(Component::Filter, &bytes, checksums.as_ref().map(|sums| sums.filter))?;
+                files.check(
+                    Component::Filter,
+                    &bytes,
+                    checksums.as_ref().map(|sums| sums.filter),
+                )?;
                 Some(files.decode(Component::Filter, BloomFilter::decode(&bytes))?)
             }
         };
         let data = files.open_data(checksums.as_ref().map(|sums| sums.chunks))?;
-        let index_form =
-            Form::Plain { chunk_bytes: INDEX_PAGE_BYTES, checksums: checksums.map(|sums| sums.index_pages) };
+        let index_form = Form::Plain {
+            chunk_bytes: INDEX_PAGE_BYTES,
+            checksums: checksums.map(|sums| sums.index_pages),
+        };
         let index_path = Component::Index.path(directory, generation);
         let index = ChunkedFile::new(index_path, index_file.0, index_length, index_form);
         Ok(Arc::new(SsTable {
@@ -170,7 +185,9 @@ impl SsTable {
         let mut stream = ChunkStream::new(&self.index, cache);
         stream.seek(start);
         while stream.position() < end {
-            let Some(entry) = read_entry(&mut stream)? else { break };
+            let Some(entry) = read_entry(&mut stream)? else {
+                break;
+            };
             if entry.key == key {
                 return self.open_partition(cache, &entry, slices, reversed).map(Some);
             }
@@ -191,7 +208,17 @@ impl SsTable {
         reversed: bool,
     ) -> SsTableScanner<'a> {
         let index = ChunkStream::new(&self.index, cache);
-        SsTableScanner::new(self, cache, index, ScanRange { start, end, slices, reversed })
+        SsTableScanner::new(
+            self,
+            cache,
+            index,
+            ScanRange {
+                start,
+                end,
+                slices,
+                reversed,
+            },
+        )
     }
 
     pub(super) fn open_partition<'a>(
@@ -229,7 +256,10 @@ impl Components<'_> {
 
     fn io(&self, component: Component) -> impl Fn(io::Error) -> ReadError + use<> {
         let file = self.path(component);
-        move |source| ReadError::Io { file: file.clone(), source }
+        move |source| ReadError::Io {
+            file: file.clone(),
+            source,
+        }
     }
 
     fn open(&mut self, component: Component) -> Result<(Arc<dyn helenus_vfs::File>, u64), ReadError> {
@@ -252,7 +282,11 @@ impl Components<'_> {
     }
 
     fn read_if_there(&mut self, component: Component) -> Result<Option<Vec<u8>>, ReadError> {
-        if self.disk.exists(&self.path(component)).map_err(self.io(component))? {
+        if self
+            .disk
+            .exists(&self.path(component))
+            .map_err(self.io(component))?
+        {
             self.read(component).map(Some)
         } else {
             Ok(None)
@@ -284,12 +318,18 @@ impl Components<'_> {
             let info_path = self.path(Component::CompressionInfo);
             let info = CompressionInfo::decode(&bytes, file_length).map_err(|error| match error {
                 CompressionInfoError::Decode(error) => error.in_file(&info_path, 0).into(),
-                CompressionInfoError::UnsupportedCompressor(compressor) => {
-                    OpenError::UnsupportedCompressor { file: info_path.clone(), compressor }
-                }
+                CompressionInfoError::UnsupportedCompressor(compressor) => OpenError::UnsupportedCompressor {
+                    file: info_path.clone(),
+                    compressor,
+                },
             })?;
             let length = info.data_length;
-            return Ok(ChunkedFile::new(path, file, length, Form::Compressed { info, file_length }));
+            return Ok(ChunkedFile::new(
+                path,
+                file,
+                length,
+                Form::Compressed { info, file_length },
+            ));
         }
         let bytes = self.read(Component::Crc)?;
         self.check(Component::Crc, &bytes, chunks_checksum)?;
@@ -304,7 +344,11 @@ fn decode_crc(bytes: &[u8], data_length: u64) -> Result<Form, DecodeError> {
     let chunk_bytes = reader.u32()?;
     // Cassandra uses 64 KiB; anything that keeps one chunk small will do.
     if chunk_bytes == 0 || chunk_bytes > 16 << 20 {
-        return Err(DecodeError::malformed(0, "a chunk length up to 16 MiB", chunk_bytes));
+        return Err(DecodeError::malformed(
+            0,
+            "a chunk length up to 16 MiB",
+            chunk_bytes,
+        ));
     }
     let count = reader.remaining() / 4;
     if count as u64 != data_length.div_ceil(u64::from(chunk_bytes)) {
@@ -312,5 +356,8 @@ fn decode_crc(bytes: &[u8], data_length: u64) -> Result<Form, DecodeError> {
     }
     let checksums = (0..count).map(|_| reader.u32()).collect::<Result<_, _>>()?;
     reader.finish()?;
-    Ok(Form::Plain { chunk_bytes, checksums: Some(checksums) })
+    Ok(Form::Plain {
+        chunk_bytes,
+        checksums: Some(checksums),
+    })
 }

@@ -132,10 +132,17 @@ impl SsTableWriter {
         options: WriterOptions,
     ) -> Result<Self, WriteError> {
         let header_component = HeaderComponent::of(table, options.encoding_stats);
-        let header = header_component.bind(table, directory).map_err(|error| match error {
-            OpenError::IncompatibleColumn { column, stored, .. } => WriteError::ColumnType { column, stored },
-            error => WriteError::ColumnType { column: table.name.to_string(), stored: error.to_string() },
-        })?;
+        let header = header_component
+            .bind(table, directory)
+            .map_err(|error| match error {
+                OpenError::IncompatibleColumn { column, stored, .. } => {
+                    WriteError::ColumnType { column, stored }
+                }
+                error => WriteError::ColumnType {
+                    column: table.name.to_string(),
+                    stored: error.to_string(),
+                },
+            })?;
         let fp_chance = table.params.bloom_filter_fp_chance;
         let filter =
             (fp_chance < 1.0).then(|| BloomFilter::for_keys(options.partition_count_estimate, fp_chance));
@@ -187,7 +194,9 @@ impl SsTableWriter {
     ) -> Result<(), WriteError> {
         let partition = &mut self.partition;
         assert!(!partition.is_open, "the partition before was ended");
-        let follows = self.last_token.is_none_or(|last| (last, &*partition.key) < (token, key));
+        let follows = self
+            .last_token
+            .is_none_or(|last| (last, &*partition.key) < (token, key));
         assert!(follows, "partitions are written in the order of tokens and keys");
         self.last_token = Some(token);
         partition.is_open = true;
@@ -204,7 +213,9 @@ impl SsTableWriter {
         push_deletion_time(&mut self.buffer, deletion);
         self.collector.deletion(deletion);
         if self.has_statics {
-            let counts = self.encoder.row(&mut self.buffer, &self.header, None, static_row, 0)?;
+            let counts = self
+                .encoder
+                .row(&mut self.buffer, &self.header, None, static_row, 0)?;
             if !static_row.is_empty() {
                 self.collector.row(None, static_row, counts.unwrap_or_default());
             }
@@ -219,7 +230,13 @@ impl SsTableWriter {
         let (offset, previous_length) = self.next_item();
         self.buffer.clear();
         let encoder = &mut self.encoder;
-        let counts = encoder.row(&mut self.buffer, &self.header, Some(clustering), row, previous_length)?;
+        let counts = encoder.row(
+            &mut self.buffer,
+            &self.header,
+            Some(clustering),
+            row,
+            previous_length,
+        )?;
         let Some(counts) = counts else { return Ok(()) };
         self.collector.row(Some(clustering), row, counts);
         self.item_written(offset, clustering, KIND_CLUSTERING)
@@ -232,14 +249,23 @@ impl SsTableWriter {
         before: DeletionTime,
         after: DeletionTime,
     ) -> Result<(), WriteError> {
-        assert!(before == self.partition.open.0, "a marker continues from the deletion in force");
+        assert!(
+            before == self.partition.open.0,
+            "a marker continues from the deletion in force"
+        );
         if before == after {
             return Ok(());
         }
         let (offset, previous_length) = self.next_item();
         self.buffer.clear();
-        let kind =
-            self.encoder.marker(&mut self.buffer, &self.header, bound, before, after, previous_length);
+        let kind = self.encoder.marker(
+            &mut self.buffer,
+            &self.header,
+            bound,
+            before,
+            after,
+            previous_length,
+        );
         self.collector.marker(bound.prefix, bound.side, before, after);
         self.partition.open = DeletionTimeOrLive(after);
         self.item_written(offset, bound.prefix, kind)
@@ -259,7 +285,10 @@ impl SsTableWriter {
         partition.last_item_offset = offset;
         let codec = &self.header.clustering;
         let block = partition.block.get_or_insert_with(|| {
-            let mut block = BlockBounds { offset, ..BlockBounds::default() };
+            let mut block = BlockBounds {
+                offset,
+                ..BlockBounds::default()
+            };
             codec.write_place(&mut block.first, prefix, kind);
             block
         });
@@ -276,7 +305,10 @@ impl SsTableWriter {
     pub fn end_partition(&mut self) -> Result<(), WriteError> {
         self.data.append(&[END_OF_PARTITION])?;
         let partition = &mut self.partition;
-        assert!(partition.is_open && partition.open.0.is_live(), "range deletions are closed");
+        assert!(
+            partition.is_open && partition.open.0.is_live(),
+            "range deletions are closed"
+        );
         partition.is_open = false;
         if let Some(block) = partition.block.take() {
             partition.promoted.push(&block, DeletionTime::LIVE);
@@ -284,26 +316,56 @@ impl SsTableWriter {
         let key = &partition.key;
         self.buffer.clear();
         let header_length = partition.header_length;
-        partition.promoted.finish(&mut self.buffer, key, partition.position, header_length, partition.deletion.0);
-        if self.partition_count.is_multiple_of(u64::from(self.index_interval)) {
+        partition.promoted.finish(
+            &mut self.buffer,
+            key,
+            partition.position,
+            header_length,
+            partition.deletion.0,
+        );
+        if self
+            .partition_count
+            .is_multiple_of(u64::from(self.index_interval))
+        {
             let token = self.last_token.unwrap_or(Token(i64::MIN));
             let index_offset = self.index.position();
-            self.summary.entries.push(SummaryEntry { token, key: key.as_slice().into(), index_offset });
+            self.summary.entries.push(SummaryEntry {
+                token,
+                key: key.as_slice().into(),
+                index_offset,
+            });
         }
         if let Some(filter) = &mut self.filter {
             filter.add(key);
         }
-        self.collector.partition_end(key, self.data.position() - partition.position);
+        self.collector
+            .partition_end(key, self.data.position() - partition.position);
         self.partition_count += 1;
         self.index.append(&self.buffer)
     }
 
     /// Makes the SSTable exist. There must be at least one partition.
     pub fn finish(self) -> Result<SsTableInfo, WriteError> {
-        assert!(!self.partition.is_open && self.partition_count > 0, "an SSTable has partitions, all ended");
-        let SsTableWriter { disk, directory, generation, mut summary, mut collector, .. } = self;
+        assert!(
+            !self.partition.is_open && self.partition_count > 0,
+            "an SSTable has partitions, all ended"
+        );
+        let SsTableWriter {
+            disk,
+            directory,
+            generation,
+            mut summary,
+            mut collector,
+            ..
+        } = self;
         let disk = &*disk;
-        let mut toc = Toc { disk, directory: &directory, generation, components: Vec::new(), disk_bytes: 0 };
+        let mut toc = Toc {
+            disk,
+            directory: &directory,
+            generation,
+            components: Vec::new(),
+            disk_bytes: 0,
+        };
         summary.first_key = summary.entries[0].key.clone();
         summary.last_key = self.partition.key.into();
 
@@ -334,7 +396,11 @@ impl SsTableWriter {
         let mut cardinality_bytes = Vec::new();
         cardinality.encode(&mut cardinality_bytes);
         let bloom_filter_fp_chance = self.bloom_filter_fp_chance;
-        let statistics = StatisticsFile { bloom_filter_fp_chance, stats, header: self.header_component };
+        let statistics = StatisticsFile {
+            bloom_filter_fp_chance,
+            stats,
+            header: self.header_component,
+        };
         toc.write(Component::Statistics, &statistics.encode(&cardinality_bytes))?;
         let disk_bytes = toc.publish()?;
         Ok(SsTableInfo {
@@ -348,7 +414,10 @@ impl SsTableWriter {
 
     /// Removes what was written. A crash before leaves files without a TOC, which the next open removes.
     pub fn abandon(self) -> Result<(), WriteError> {
-        let io = |source| WriteError::Io { file: self.directory.clone(), source };
+        let io = |source| WriteError::Io {
+            file: self.directory.clone(),
+            source,
+        };
         super::component::remove_sstable(&*self.disk, &self.directory, self.generation).map_err(io)
     }
 }
@@ -389,16 +458,23 @@ impl Toc<'_> {
             move |source| WriteError::Io { file, source }
         };
         self.components.push(Component::Toc);
-        let text: String =
-            self.components.iter().map(|component| format!("{}\n", component.file_suffix())).collect();
+        let text: String = self
+            .components
+            .iter()
+            .map(|component| format!("{}\n", component.file_suffix()))
+            .collect();
         let unfinished = unfinished_toc_path(self.directory, self.generation);
         let mut file = ComponentFile::create(self.disk, unfinished.clone())?;
         file.append(text.as_bytes())?;
         let length = file.finish()?;
-        self.disk.sync_directory(self.directory).map_err(io(self.directory))?;
+        self.disk
+            .sync_directory(self.directory)
+            .map_err(io(self.directory))?;
         let toc = Component::Toc.path(self.directory, self.generation);
         self.disk.rename(&unfinished, &toc).map_err(io(&toc))?;
-        self.disk.sync_directory(self.directory).map_err(io(self.directory))?;
+        self.disk
+            .sync_directory(self.directory)
+            .map_err(io(self.directory))?;
         Ok(self.disk_bytes + length)
     }
 }
