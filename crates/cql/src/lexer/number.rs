@@ -101,8 +101,8 @@ impl Scanner<'_> {
         }
     }
 
-    /// A UUID, if the next eight characters and the dash after them, or a digit followed by a letter only a UUID
-    /// could contain, leave no other choice.
+    /// A UUID, if the next eight characters and the dash after them, or letters no number could contain, leave no
+    /// other choice.
     pub(super) fn uuid(&mut self) -> Result<Option<TokenKind>, LexicalFault> {
         let run = self.count_while(0, |byte| byte.is_ascii_hexdigit());
         let commits = (run == 8 && self.byte(8) == Some(b'-')) || self.begins_like_uuid_only(run);
@@ -128,16 +128,23 @@ impl Scanner<'_> {
         Ok(Some(TokenKind::Uuid))
     }
 
-    /// Whether a run of hexadecimal digits begins with a decimal digit and soon has a letter that is neither a
-    /// duration's day nor an exponent.
+    /// Whether a run of hexadecimal digits begins with a decimal digit but, within a UUID's first group, stops looking
+    /// like an integer, a float with an exponent, or a duration of days.
     fn begins_like_uuid_only(&self, run: usize) -> bool {
-        let digits = self.count_digits(0);
-        digits > 0
-            && digits < run.min(UUID_GROUPS[0])
-            && matches!(
-                self.byte(digits),
-                Some(b'a' | b'A' | b'b' | b'B' | b'c' | b'C' | b'f' | b'F')
-            )
+        let run = run.min(UUID_GROUPS[0]);
+        let mut end = self.count_digits(0);
+        if end == 0 {
+            return false;
+        }
+        if matches!(self.byte(end), Some(b'e' | b'E')) {
+            end += 1 + self.count_digits(end + 1);
+        }
+        while matches!(self.byte(end), Some(b'd' | b'D'))
+            && self.byte(end - 1).is_some_and(|byte| byte.is_ascii_digit())
+        {
+            end += 1 + self.count_digits(end + 1);
+        }
+        end < run
     }
 
     /// The length, sign included, of an ISO 8601 duration whose `P` is at `offset`; None when what follows could

@@ -78,6 +78,26 @@ impl<'a> Parser<'a> {
         self.token(self.ahead(n)).kind
     }
 
+    /// Cassandra's table-driven decisions step over the last token they look at, and so fetch one more.
+    pub(super) fn predicted(&self, n: usize) {
+        self.ahead(n + 1);
+    }
+
+    /// Whether `USING TIMEOUT`, which Cassandra does not have, begins at the `n`th token from here. The second word
+    /// does not count as looked at.
+    pub(super) fn is_using_timeout(&self, n: usize) -> bool {
+        if self.look(n) != TokenKind::Keyword(Keyword::Using) {
+            return false;
+        }
+        let after = self.lexed.tokens.get(self.ahead(n) + 1..).unwrap_or_default();
+        let second = after.iter().find(|token| token.kind != TokenKind::Hidden);
+        second.is_some_and(|token| self.is_word(*token, "timeout"))
+    }
+
+    fn is_word(&self, token: Token, word: &str) -> bool {
+        token.kind == TokenKind::Identifier && token.source(self.statement).eq_ignore_ascii_case(word)
+    }
+
     pub(super) fn next(&self) -> TokenKind {
         self.look(1)
     }
@@ -92,8 +112,7 @@ impl<'a> Parser<'a> {
 
     /// Whether the next token is this word, which is no keyword of Cassandra's.
     pub(super) fn next_is_word(&self, word: &str) -> bool {
-        let token = self.token(self.position);
-        token.kind == TokenKind::Identifier && token.source(self.statement).eq_ignore_ascii_case(word)
+        self.is_word(self.token(self.position), word)
     }
 
     /// Moves past the next token, whatever it is.

@@ -56,6 +56,7 @@ impl Parser<'_> {
     }
 
     fn describe_word(&mut self, target: DescribeTarget) -> Parsed<DescribeTarget> {
+        self.predicted(2);
         self.consume();
         Ok(target)
     }
@@ -87,6 +88,7 @@ impl Parser<'_> {
         if !second.is_identifier() && !names_function {
             return self.no_viable(2);
         }
+        self.predicted(2);
         self.consume();
         match keyword {
             Keyword::Type => self.user_type_name().map(DescribeTarget::Type),

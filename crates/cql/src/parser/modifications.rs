@@ -179,22 +179,21 @@ impl Parser<'_> {
     fn next_begins_column_arithmetic(&self) -> Parsed<bool> {
         let first = self.next();
         if !first.is_column() {
-            return if first.begins_term() {
-                Ok(false)
-            } else {
-                self.no_viable(1)
-            };
-        }
-        match self.look(2) {
-            TokenKind::Integer | TokenKind::Plus | TokenKind::Minus => Ok(true),
-            TokenKind::Dot if first.is_identifier() => Ok(false),
-            TokenKind::LeftParenthesis
-                if first.is_function_identifier() || first == TokenKind::Keyword(Keyword::Cast) =>
-            {
-                Ok(false)
+            if !first.begins_term() {
+                return self.no_viable(1);
             }
-            _ => self.no_viable(2),
+            self.predicted(1);
+            return Ok(false);
         }
+        let callable = first.is_function_identifier() || first == TokenKind::Keyword(Keyword::Cast);
+        let found = match self.look(2) {
+            TokenKind::Integer | TokenKind::Plus | TokenKind::Minus => true,
+            TokenKind::Dot if first.is_identifier() => false,
+            TokenKind::LeftParenthesis if callable => false,
+            _ => return self.no_viable(2),
+        };
+        self.predicted(2);
+        Ok(found)
     }
 
     fn column_arithmetic(&mut self, column: &str) -> Parsed<Operation> {

@@ -87,15 +87,17 @@ impl Parser<'_> {
         if !self.next().is_identifier() && !self.next_is(TokenKind::QuestionMark) {
             return self.no_viable(1);
         }
-        match self.look(2) {
-            TokenKind::Dot => {
-                let keyspace = self.keyspace_name()?;
-                self.expect(TokenKind::Dot)?;
-                Ok(Some(keyspace))
-            }
-            kind if follows(kind) => Ok(None),
-            _ => self.no_viable(2),
+        let second = self.look(2);
+        if second != TokenKind::Dot && !follows(second) {
+            return self.no_viable(2);
         }
+        self.predicted(2);
+        if second != TokenKind::Dot {
+            return Ok(None);
+        }
+        let keyspace = self.keyspace_name()?;
+        self.expect(TokenKind::Dot)?;
+        Ok(Some(keyspace))
     }
 
     pub(super) fn user_type_name(&mut self) -> Parsed<QualifiedName> {
@@ -132,15 +134,20 @@ impl Parser<'_> {
             TokenKind::QuestionMark => true,
             _ if first.is_not_function() => true,
             _ if !first.is_identifier() => return self.no_viable(1),
-            _ => match self.look(2) {
-                TokenKind::Dot => true,
-                TokenKind::LeftParenthesis
-                | TokenKind::Semicolon
-                | TokenKind::End
-                | TokenKind::Keyword(Keyword::With) => false,
-                _ => return self.no_viable(2),
-            },
+            _ => {
+                let qualified = match self.look(2) {
+                    TokenKind::Dot => true,
+                    TokenKind::LeftParenthesis
+                    | TokenKind::Semicolon
+                    | TokenKind::End
+                    | TokenKind::Keyword(Keyword::With) => false,
+                    _ => return self.no_viable(2),
+                };
+                self.predicted(2);
+                qualified
+            }
         };
+        self.predicted(1);
         let mut keyspace = None;
         if qualified {
             keyspace = Some(self.keyspace_name()?);

@@ -195,6 +195,9 @@ impl Parser<'_> {
         if name == "*:*" {
             return self.broken_rule("Please use ALL MBEANS instead of wildcard pattern");
         }
+        if !is_object_name(&name) {
+            return self.broken_rule(format!("{name} is not a valid JMX object name"));
+        }
         if keyword == Keyword::Mbean {
             return Ok(Resource::Mbean(name));
         }
@@ -222,6 +225,19 @@ fn permission(kind: TokenKind) -> Option<Permission> {
         Keyword::Unmask => Permission::Unmask,
         Keyword::SelectMasked => Permission::SelectMasked,
         _ => return None,
+    })
+}
+
+/// Whether the text has the form of a JMX object name: a domain, a colon and properties.
+fn is_object_name(name: &str) -> bool {
+    let Some((_, properties)) = name.split_once(':') else {
+        return false;
+    };
+    properties.split(',').all(|property| {
+        property == "*"
+            || property
+                .split_once('=')
+                .is_some_and(|(key, value)| !key.is_empty() && !value.is_empty())
     })
 }
 

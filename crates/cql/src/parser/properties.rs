@@ -26,6 +26,7 @@ impl Parser<'_> {
         {
             return self.no_viable(3);
         }
+        self.predicted(3);
         let name = self.identifier()?;
         self.expect(TokenKind::Equal)?;
         let value = if self.next_is(TokenKind::LeftBrace) {

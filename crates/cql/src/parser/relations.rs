@@ -31,7 +31,10 @@ impl Parser<'_> {
 
     fn relation(&mut self) -> Parsed<Relation> {
         match self.next() {
-            TokenKind::Keyword(Keyword::Token) => self.token_relation(),
+            TokenKind::Keyword(Keyword::Token) => {
+                self.predicted(1);
+                self.token_relation()
+            }
             TokenKind::LeftParenthesis => self.parenthesized_relation(),
             kind if kind.is_column() => self.column_relation(),
             _ => self.no_viable(1),
@@ -54,15 +57,22 @@ impl Parser<'_> {
         let second = self.look(2);
         let nested = match second {
             TokenKind::LeftParenthesis | TokenKind::Keyword(Keyword::Token) => true,
-            kind if kind.is_column() => match self.look(3) {
-                TokenKind::RightParenthesis | TokenKind::Comma => false,
-                TokenKind::LeftBracket
-                | TokenKind::Keyword(Keyword::Contains | Keyword::In | Keyword::Is | Keyword::Like) => true,
-                kind if kind.is_comparison() => true,
-                _ => return self.no_viable(3),
-            },
+            kind if kind.is_column() => {
+                let nested = match self.look(3) {
+                    TokenKind::RightParenthesis | TokenKind::Comma => false,
+                    TokenKind::LeftBracket
+                    | TokenKind::Keyword(Keyword::Contains | Keyword::In | Keyword::Is | Keyword::Like) => {
+                        true
+                    }
+                    kind if kind.is_comparison() => true,
+                    _ => return self.no_viable(3),
+                };
+                self.predicted(3);
+                nested
+            }
             _ => return self.no_viable(2),
         };
+        self.predicted(2);
         if !nested {
             return self.tuple_relation();
         }
@@ -81,6 +91,7 @@ impl Parser<'_> {
                 ) {
                     return self.no_viable(3);
                 }
+                self.predicted(3);
                 let column = self.column()?;
                 self.consume();
                 Ok(Relation::In {
@@ -89,6 +100,7 @@ impl Parser<'_> {
                 })
             }
             TokenKind::Keyword(Keyword::Is) => {
+                self.predicted(2);
                 let column = self.column()?;
                 self.expect_keywords(&[Keyword::Is, Keyword::Not, Keyword::Null])?;
                 Ok(Relation::IsNotNull { column })
@@ -140,7 +152,9 @@ impl Parser<'_> {
     /// `(a, b) IN ...`, `(a, b) > ...`
     fn tuple_relation(&mut self) -> Parsed<Relation> {
         let columns = self.column_tuple()?;
-        if self.accept_keyword(Keyword::In) {
+        if self.next_is_keyword(Keyword::In) {
+            self.predicted(1);
+            self.consume();
             return Ok(Relation::TupleIn {
                 columns,
                 values: self.tuple_in_values()?,
@@ -154,6 +168,7 @@ impl Parser<'_> {
             TokenKind::LeftParenthesis => false,
             _ => return self.no_viable(2),
         };
+        self.predicted(2);
         let operator = self.comparison()?;
         let value = if is_marker {
             TupleValue::Marker(self.marker()?)

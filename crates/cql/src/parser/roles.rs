@@ -16,8 +16,7 @@ impl Parser<'_> {
         let options = self.role_options()?;
         let has = |name| options.iter().any(|option| option.property_name() == Some(name));
         if has("PASSWORD") && has("HASHED_PASSWORD") {
-            let reason = "SyntaxException Options 'password' and 'hashed password' are mutually exclusive";
-            return self.failed_parsing(reason.to_owned());
+            return self.broken_rule("Options 'password' and 'hashed password' are mutually exclusive");
         }
         Ok(CreateRole {
             syntax: RoleSyntax::Role,

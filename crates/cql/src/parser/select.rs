@@ -47,7 +47,12 @@ impl Parser<'_> {
     /// The select clause with the words `JSON` and `DISTINCT` in front of it. Both may also be columns, so they are
     /// taken for keywords only when a whole clause follows.
     fn json_select_clause(&mut self) -> Parsed<(bool, bool, Selection)> {
+        if !self.next().begins_term() && !self.next_is(TokenKind::Star) {
+            return self.no_viable(1);
+        }
+        self.predicted(1);
         if self.next_is_keyword(Keyword::Json) {
+            self.predicted(2);
             let clause = self.attempt(|parser| {
                 parser.consume();
                 parser.select_clause()
@@ -61,7 +66,12 @@ impl Parser<'_> {
     }
 
     fn select_clause(&mut self) -> Parsed<(bool, Selection)> {
+        if !self.next().begins_term() && !self.next_is(TokenKind::Star) {
+            return self.no_viable(1);
+        }
+        self.predicted(1);
         if self.next_is_keyword(Keyword::Distinct) {
+            self.predicted(2);
             let selection = self.attempt(|parser| {
                 parser.consume();
                 parser.selection()
@@ -114,9 +124,10 @@ impl Parser<'_> {
 
     /// `USING TIMEOUT d`, which Cassandra does not have.
     fn select_timeout(&mut self) -> Parsed<Option<Term>> {
-        if !self.accept_keyword(Keyword::Using) {
+        if !self.is_using_timeout(1) {
             return Ok(None);
         }
+        self.consume();
         self.timeout_attribute()
     }
 

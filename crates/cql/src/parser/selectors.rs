@@ -87,10 +87,13 @@ impl Parser<'_> {
         if !self.next().begins_term() {
             return self.no_viable(1);
         }
-        if self.accept(TokenKind::Minus) {
+        if self.next_is(TokenKind::Minus) {
+            self.predicted(1);
+            self.consume();
             let negated = self.nested(Self::signed_selector)?;
             return Ok(Selector::Negation(Box::new(negated)));
         }
+        self.predicted(2);
         let nesting = self.nesting();
         let selector = self.unmodified_selector()?;
         // Modifiers that do not parse are left for whatever comes next to refuse.
@@ -161,10 +164,13 @@ impl Parser<'_> {
 
     fn unmodified_selector(&mut self) -> Parsed<Selector> {
         self.nested(|parser| match parser.next() {
-            TokenKind::LeftParenthesis => match parser.attempt(Self::type_hint)? {
-                Some(hint) => Ok(hint),
-                None => parser.tuple_or_nested(),
-            },
+            TokenKind::LeftParenthesis => {
+                parser.predicted(2);
+                match parser.attempt(Self::type_hint)? {
+                    Some(hint) => Ok(hint),
+                    None => parser.tuple_or_nested(),
+                }
+            }
             TokenKind::LeftBracket => parser.list_selector(),
             TokenKind::LeftBrace => parser.brace_selector(),
             _ => parser.simple_selector(),
@@ -233,6 +239,10 @@ impl Parser<'_> {
 
     /// A column, literal, marker or function.
     fn simple_selector(&mut self) -> Parsed<Selector> {
+        if !self.next().begins_term() || self.next_is(TokenKind::Minus) {
+            return self.no_viable(1);
+        }
+        self.predicted(1);
         match self.next() {
             TokenKind::Keyword(Keyword::Null) => {
                 self.consume();
@@ -241,16 +251,20 @@ impl Parser<'_> {
             TokenKind::Keyword(Keyword::Token) => self.function_selector(),
             TokenKind::Colon => self.marker().map(Selector::Marker),
             kind if kind.is_constant() => self.constant().map(Selector::Literal),
-            kind => match self.name_form(kind)? {
-                NameForm::Function => self.function_selector(),
-                NameForm::Plain if kind == TokenKind::QuestionMark => self.marker().map(Selector::Marker),
-                NameForm::Plain => self.identifier().map(Selector::Column),
-            },
+            kind => {
+                let (form, tokens) = self.name_form(kind)?;
+                self.predicted(tokens);
+                match form {
+                    NameForm::Function => self.function_selector(),
+                    NameForm::Plain if kind == TokenKind::QuestionMark => self.marker().map(Selector::Marker),
+                    NameForm::Plain => self.identifier().map(Selector::Column),
+                }
+            }
         }
     }
 
-    /// Tells columns and their fields from functions and their keyspaces.
-    fn name_form(&self, first: TokenKind) -> Parsed<NameForm> {
+    /// Tells columns and their fields from functions and their keyspaces, and how many tokens that took.
+    fn name_form(&self, first: TokenKind) -> Parsed<(NameForm, usize)> {
         // `distinct(`, `json(` and `key(` are the keywords which mean nothing before a parenthesis.
         let callable = first.is_identifier()
             && !matches!(
@@ -258,46 +272,66 @@ impl Parser<'_> {
                 TokenKind::Keyword(Keyword::Distinct | Keyword::Json | Keyword::Key)
             );
         match self.look(2) {
-            TokenKind::LeftParenthesis if callable => Ok(NameForm::Function),
-            TokenKind::LeftBracket => Ok(NameForm::Plain),
+            TokenKind::LeftParenthesis if callable => Ok((NameForm::Function, 2)),
+            TokenKind::LeftBracket => Ok((NameForm::Plain, 2)),
             TokenKind::Dot => match self.look(3) {
-                TokenKind::Keyword(Keyword::Token) => Ok(NameForm::Function),
-                kind if kind.is_not_function() => Ok(NameForm::Plain),
+                TokenKind::Keyword(Keyword::Token) => Ok((NameForm::Function, 3)),
+                kind if kind.is_not_function() => Ok((NameForm::Plain, 3)),
                 kind if kind.is_function_identifier() => match self.look(4) {
-                    TokenKind::LeftParenthesis => Ok(NameForm::Function),
-                    TokenKind::Dot | TokenKind::LeftBracket => Ok(NameForm::Plain),
-                    fourth if follows_selector(fourth) => Ok(NameForm::Plain),
+                    TokenKind::LeftParenthesis => Ok((NameForm::Function, 4)),
+                    TokenKind::Dot | TokenKind::LeftBracket => Ok((NameForm::Plain, 4)),
+                    fourth if follows_selector(fourth) || self.is_using_timeout(4) => {
+                        Ok((NameForm::Plain, 4))
+                    }
                     _ => self.no_viable(4),
                 },
                 _ => self.no_viable(3),
             },
-            kind if follows_selector(kind) => Ok(NameForm::Plain),
+            kind if follows_selector(kind) || self.is_using_timeout(2) => Ok((NameForm::Plain, 2)),
             _ => self.no_viable(2),
         }
     }
 
     fn function_selector(&mut self) -> Parsed<Selector> {
-        let attribute = match self.next() {
+        let first = self.next();
+        let attribute = match first {
             TokenKind::Keyword(Keyword::WriteTime) => Some(CellAttribute::WriteTime),
             TokenKind::Keyword(Keyword::MaxWriteTime) => Some(CellAttribute::MaxWriteTime),
             TokenKind::Keyword(Keyword::Ttl) => Some(CellAttribute::Ttl),
             _ => None,
         };
-        if self.look(2) == TokenKind::LeftParenthesis {
-            if let Some(attribute) = attribute {
-                return self.cell_attribute(attribute);
-            }
-            if self.next_is_keyword(Keyword::Cast) {
-                return self.cast_selector();
-            }
-            if self.next_is_keyword(Keyword::Count) {
-                match self.look(3) {
-                    TokenKind::Star => return self.count_rows(),
-                    kind if kind.begins_term() || kind == TokenKind::RightParenthesis => {}
-                    _ => return self.no_viable(3),
-                }
-            }
+        let is_cast = first == TokenKind::Keyword(Keyword::Cast);
+        let is_count = first == TokenKind::Keyword(Keyword::Count);
+        if attribute.is_none() && !is_cast && !is_count {
+            self.predicted(1);
+            return self.function_call_selector();
         }
+        self.predicted(2);
+        match self.look(2) {
+            TokenKind::LeftParenthesis => {}
+            TokenKind::Dot => return self.function_call_selector(),
+            _ => return self.no_viable(2),
+        }
+        if let Some(attribute) = attribute {
+            return self.cell_attribute(attribute);
+        }
+        if is_cast {
+            return self.cast_selector();
+        }
+        match self.look(3) {
+            TokenKind::Star => {
+                self.predicted(3);
+                self.count_rows()
+            }
+            kind if kind.begins_term() || kind == TokenKind::RightParenthesis => {
+                self.predicted(3);
+                self.function_call_selector()
+            }
+            _ => self.no_viable(3),
+        }
+    }
+
+    fn function_call_selector(&mut self) -> Parsed<Selector> {
         let name = self.function_name()?;
         self.expect(TokenKind::LeftParenthesis)?;
         let mut arguments = Vec::new();
@@ -339,8 +373,7 @@ impl Parser<'_> {
     }
 }
 
-/// The tokens that follow a selector anywhere in the grammar, modifiers aside. `USING` is there for the timeout of a
-/// `SELECT`.
+/// The tokens that follow a selector anywhere in the grammar, modifiers aside.
 fn follows_selector(kind: TokenKind) -> bool {
     product_operator(kind).is_some()
         || matches!(
@@ -361,7 +394,6 @@ fn follows_selector(kind: TokenKind) -> bool {
                         | Keyword::Limit
                         | Keyword::Order
                         | Keyword::Per
-                        | Keyword::Using
                 )
         )
 }

@@ -2,6 +2,7 @@
 
 use super::cursor::Parser;
 use super::rejection::Parsed;
+use super::types::is_parametrized_type;
 use crate::ast::{ArithmeticOperator, Literal, LiteralKind, Term};
 use crate::lexer::{Keyword, TokenKind};
 
@@ -66,29 +67,39 @@ impl Parser<'_> {
     /// assignment.
     fn sum_operator(&self) -> Parsed<Option<ArithmeticOperator>> {
         match self.next() {
-            TokenKind::Minus => Ok(Some(ArithmeticOperator::Subtract)),
-            TokenKind::Plus => {
-                let second = self.look(2);
-                if second == TokenKind::EmptyQuotedName {
-                    return Ok(None);
-                }
-                if !second.is_identifier() {
-                    return if second.begins_term() {
-                        Ok(Some(ArithmeticOperator::Add))
-                    } else {
-                        self.no_viable(2)
-                    };
-                }
-                match self.look(3) {
-                    TokenKind::Comma | TokenKind::Keyword(Keyword::Where) => Ok(None),
-                    TokenKind::Dot => Ok(Some(ArithmeticOperator::Add)),
-                    TokenKind::LeftParenthesis if is_callable(second) => Ok(Some(ArithmeticOperator::Add)),
-                    _ => self.no_viable(3),
-                }
+            TokenKind::Minus => {
+                self.predicted(1);
+                Ok(Some(ArithmeticOperator::Subtract))
             }
-            kind if ends_term(kind) => Ok(None),
+            TokenKind::Plus => self.plus_operator(),
+            kind if ends_term(kind) || self.is_using_timeout(1) => {
+                self.predicted(1);
+                Ok(None)
+            }
             _ => self.no_viable(1),
         }
+    }
+
+    /// Decides about a `+`.
+    fn plus_operator(&self) -> Parsed<Option<ArithmeticOperator>> {
+        let second = self.look(2);
+        if !second.is_identifier() {
+            let found = match second {
+                TokenKind::EmptyQuotedName => None,
+                kind if kind.begins_term() => Some(ArithmeticOperator::Add),
+                _ => return self.no_viable(2),
+            };
+            self.predicted(2);
+            return Ok(found);
+        }
+        let found = match self.look(3) {
+            TokenKind::Comma | TokenKind::Keyword(Keyword::Where) => None,
+            TokenKind::Dot => Some(ArithmeticOperator::Add),
+            TokenKind::LeftParenthesis if is_callable(second) => Some(ArithmeticOperator::Add),
+            _ => return self.no_viable(3),
+        };
+        self.predicted(3);
+        Ok(found)
     }
 
     pub(super) fn simple_term(&mut self) -> Parsed<Term> {
@@ -115,52 +126,54 @@ impl Parser<'_> {
     }
 
     fn term_form(&self) -> Parsed<TermForm> {
-        match self.next() {
+        let (form, tokens) = match self.next() {
             TokenKind::Keyword(Keyword::Cast) => match self.look(2) {
-                TokenKind::LeftParenthesis => Ok(TermForm::Cast),
-                TokenKind::Dot => Ok(TermForm::Function),
-                _ => self.no_viable(2),
+                TokenKind::LeftParenthesis => (TermForm::Cast, 2),
+                TokenKind::Dot => (TermForm::Function, 2),
+                _ => return self.no_viable(2),
             },
             TokenKind::QuestionMark => match self.look(2) {
-                TokenKind::Dot => Ok(TermForm::Function),
-                kind if follows_marker(kind) => Ok(TermForm::Value),
-                _ => self.no_viable(2),
+                TokenKind::Dot => (TermForm::Function, 2),
+                kind if follows_marker(kind) || self.is_using_timeout(2) => (TermForm::Value, 2),
+                _ => return self.no_viable(2),
             },
-            TokenKind::LeftParenthesis => self.parenthesized_form(),
-            TokenKind::Keyword(Keyword::Token) => Ok(TermForm::Function),
-            kind if kind.is_identifier() => Ok(TermForm::Function),
-            kind if kind.begins_term() && kind != TokenKind::Minus => Ok(TermForm::Value),
-            _ => self.no_viable(1),
-        }
+            TokenKind::LeftParenthesis => self.parenthesized_form()?,
+            TokenKind::Keyword(Keyword::Token) => (TermForm::Function, 1),
+            kind if kind.is_identifier() => (TermForm::Function, 1),
+            kind if kind.begins_term() && kind != TokenKind::Minus => (TermForm::Value, 1),
+            _ => return self.no_viable(1),
+        };
+        self.predicted(tokens);
+        Ok(form)
     }
 
-    /// Tells `(int) 5` from `(f(5), 6)`.
-    fn parenthesized_form(&self) -> Parsed<TermForm> {
+    /// Tells `(int) 5` from `(f(5), 6)`, and how many tokens that took.
+    fn parenthesized_form(&self) -> Parsed<(TermForm, usize)> {
         let second = self.look(2);
         match second {
-            TokenKind::Keyword(Keyword::Set) => Ok(TermForm::TypeHint),
+            TokenKind::Keyword(Keyword::Set) => Ok((TermForm::TypeHint, 2)),
             TokenKind::String => self.parenthesized_string_form(),
             kind if kind.is_identifier() => match self.look(3) {
-                TokenKind::LeftParenthesis if is_callable(second) => Ok(TermForm::Value),
-                TokenKind::RightParenthesis if may_name_type(second) => Ok(TermForm::TypeHint),
-                TokenKind::Less if is_parametrized(second) => Ok(TermForm::TypeHint),
+                TokenKind::LeftParenthesis if is_callable(second) => Ok((TermForm::Value, 3)),
+                TokenKind::RightParenthesis if may_name_type(second) => Ok((TermForm::TypeHint, 3)),
+                TokenKind::Less if is_parametrized_type(second) => Ok((TermForm::TypeHint, 3)),
                 TokenKind::Dot => self.parenthesized_qualified_form(),
                 _ => self.no_viable(3),
             },
-            kind if kind.begins_term() => Ok(TermForm::Value),
+            kind if kind.begins_term() => Ok((TermForm::Value, 2)),
             _ => self.no_viable(2),
         }
     }
 
     /// `(name.name`: a user type or a function.
-    fn parenthesized_qualified_form(&self) -> Parsed<TermForm> {
+    fn parenthesized_qualified_form(&self) -> Parsed<(TermForm, usize)> {
         match self.look(4) {
-            TokenKind::Keyword(Keyword::Key) => Ok(TermForm::TypeHint),
-            TokenKind::Keyword(Keyword::Count | Keyword::Token) => Ok(TermForm::Value),
-            kind if kind.is_native_type() => Ok(TermForm::Value),
+            TokenKind::Keyword(Keyword::Key) => Ok((TermForm::TypeHint, 4)),
+            TokenKind::Keyword(Keyword::Count | Keyword::Token) => Ok((TermForm::Value, 4)),
+            kind if kind.is_native_type() => Ok((TermForm::Value, 4)),
             kind if kind.is_function_identifier() => match self.look(5) {
-                TokenKind::LeftParenthesis => Ok(TermForm::Value),
-                TokenKind::RightParenthesis => Ok(TermForm::TypeHint),
+                TokenKind::LeftParenthesis => Ok((TermForm::Value, 5)),
+                TokenKind::RightParenthesis => Ok((TermForm::TypeHint, 5)),
                 _ => self.no_viable(5),
             },
             _ => self.no_viable(4),
@@ -168,45 +181,58 @@ impl Parser<'_> {
     }
 
     /// `('text'`: the name of a type's class only when a term follows the parenthesis.
-    fn parenthesized_string_form(&self) -> Parsed<TermForm> {
+    fn parenthesized_string_form(&self) -> Parsed<(TermForm, usize)> {
         match self.look(3) {
             TokenKind::RightParenthesis => {}
-            TokenKind::Comma | TokenKind::Plus | TokenKind::Minus => return Ok(TermForm::Value),
-            kind if product_operator(kind).is_some() => return Ok(TermForm::Value),
+            TokenKind::Comma | TokenKind::Plus | TokenKind::Minus => return Ok((TermForm::Value, 3)),
+            kind if product_operator(kind).is_some() => return Ok((TermForm::Value, 3)),
             _ => return self.no_viable(3),
         }
-        let fourth = self.look(4);
-        let continues = |parser: &Self, keyword: fn(TokenKind) -> bool| match parser.look(5) {
-            TokenKind::LeftParenthesis | TokenKind::Dot => Ok(TermForm::TypeHint),
-            kind if keyword(kind) => Ok(TermForm::Value),
-            _ => parser.no_viable(5),
-        };
-        match fourth {
-            TokenKind::Keyword(Keyword::As) => continues(self, TokenKind::is_native_type),
+        match self.look(4) {
+            TokenKind::Keyword(Keyword::As) => self.string_form_before(TokenKind::is_native_type),
             TokenKind::Keyword(Keyword::Group) => {
-                continues(self, |kind| kind == TokenKind::Keyword(Keyword::By))
+                self.string_form_before(|kind| kind == TokenKind::Keyword(Keyword::By))
             }
             TokenKind::Keyword(Keyword::Per) => {
-                continues(self, |kind| kind == TokenKind::Keyword(Keyword::Partition))
+                self.string_form_before(|kind| kind == TokenKind::Keyword(Keyword::Partition))
             }
-            TokenKind::Colon => match self.look(5) {
-                kind if kind.is_identifier() => match self.look(6) {
-                    TokenKind::Dot => Ok(TermForm::Value),
-                    TokenKind::LeftParenthesis if is_callable(kind) => Ok(TermForm::Value),
-                    sixth if follows_marker(sixth) => Ok(TermForm::TypeHint),
-                    _ => self.no_viable(6),
-                },
-                kind if kind.begins_term() => Ok(TermForm::Value),
-                _ => self.no_viable(5),
-            },
-            TokenKind::Minus => Ok(TermForm::Value),
-            kind if kind.begins_term() => Ok(TermForm::TypeHint),
-            kind if follows_marker(kind) => Ok(TermForm::Value),
+            TokenKind::Colon => self.string_form_before_colon(),
+            TokenKind::Minus => Ok((TermForm::Value, 4)),
+            kind if kind.begins_term() => Ok((TermForm::TypeHint, 4)),
+            kind if follows_marker(kind) || self.is_using_timeout(4) => Ok((TermForm::Value, 4)),
             _ => self.no_viable(4),
         }
     }
 
+    /// `('text')` and an unreserved keyword, which begins either a term or, if it continues so, the next clause.
+    fn string_form_before(&self, continues_clause: impl Fn(TokenKind) -> bool) -> Parsed<(TermForm, usize)> {
+        match self.look(5) {
+            TokenKind::LeftParenthesis | TokenKind::Dot => Ok((TermForm::TypeHint, 5)),
+            kind if continues_clause(kind) => Ok((TermForm::Value, 5)),
+            _ => self.no_viable(5),
+        }
+    }
+
+    /// `('text') :`, which is a marker after a type hint, or a map's key and the colon after it.
+    fn string_form_before_colon(&self) -> Parsed<(TermForm, usize)> {
+        let fifth = self.look(5);
+        if !fifth.is_identifier() {
+            return if fifth.begins_term() {
+                Ok((TermForm::Value, 5))
+            } else {
+                self.no_viable(5)
+            };
+        }
+        match self.look(6) {
+            TokenKind::Dot => Ok((TermForm::Value, 6)),
+            TokenKind::LeftParenthesis if is_callable(fifth) => Ok((TermForm::Value, 6)),
+            sixth if follows_marker(sixth) => Ok((TermForm::TypeHint, 6)),
+            _ => self.no_viable(6),
+        }
+    }
+
     fn value(&mut self) -> Parsed<Term> {
+        self.predicted(1);
         match self.next() {
             TokenKind::Keyword(Keyword::Null) => {
                 self.consume();
@@ -264,16 +290,8 @@ impl Parser<'_> {
 
     /// A set, map or user type literal.
     fn brace_literal(&mut self) -> Parsed<Term> {
-        let second = self.look(2);
-        if second.is_identifier() {
-            match self.look(3) {
-                TokenKind::Colon => return self.user_type_literal(),
-                TokenKind::Dot => {}
-                TokenKind::LeftParenthesis if is_callable(second) => {}
-                _ => return self.no_viable(3),
-            }
-        } else if !second.begins_term() && second != TokenKind::RightBrace {
-            return self.no_viable(2);
+        if self.next_is_user_type_literal()? {
+            return self.user_type_literal();
         }
         self.consume();
         if self.accept(TokenKind::RightBrace) {
@@ -300,6 +318,26 @@ impl Parser<'_> {
         };
         self.expect(TokenKind::RightBrace)?;
         Ok(literal)
+    }
+
+    /// Tells `{name: ...` from sets and maps.
+    fn next_is_user_type_literal(&self) -> Parsed<bool> {
+        let second = self.look(2);
+        if !second.is_identifier() {
+            if !second.begins_term() && second != TokenKind::RightBrace {
+                return self.no_viable(2);
+            }
+            self.predicted(2);
+            return Ok(false);
+        }
+        let found = match self.look(3) {
+            TokenKind::Colon => true,
+            TokenKind::Dot => false,
+            TokenKind::LeftParenthesis if is_callable(second) => false,
+            _ => return self.no_viable(3),
+        };
+        self.predicted(3);
+        Ok(found)
     }
 
     pub(super) fn map_entry(&mut self) -> Parsed<(Term, Term)> {
@@ -347,6 +385,7 @@ impl Parser<'_> {
         if !argument.begins_term() && argument != TokenKind::RightParenthesis {
             return self.no_viable(at + 1);
         }
+        self.predicted(at + 1);
         Ok(())
     }
 
@@ -380,15 +419,7 @@ fn may_name_type(kind: TokenKind) -> bool {
         || (kind.is_function_identifier() && kind != TokenKind::Keyword(Keyword::Count))
 }
 
-fn is_parametrized(kind: TokenKind) -> bool {
-    matches!(
-        kind,
-        TokenKind::Keyword(Keyword::Frozen | Keyword::List | Keyword::Map | Keyword::Tuple | Keyword::Vector)
-    )
-}
-
-/// The tokens that follow a whole term anywhere in the grammar, operators aside. `USING` is there for the timeout of
-/// a `SELECT`.
+/// The tokens that follow a whole term anywhere in the grammar, operators aside.
 fn ends_term(kind: TokenKind) -> bool {
     matches!(
         kind,
@@ -415,7 +446,6 @@ fn ends_term(kind: TokenKind) -> bool {
                     | Keyword::Per
                     | Keyword::Primary
                     | Keyword::Update
-                    | Keyword::Using
                     | Keyword::Where
             )
     )

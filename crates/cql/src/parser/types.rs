@@ -11,6 +11,7 @@ impl Parser<'_> {
     }
 
     fn type_name_at_level(&mut self) -> Parsed<TypeName> {
+        self.check_type_follows()?;
         match self.next() {
             TokenKind::Keyword(Keyword::Set) => {
                 self.consume();
@@ -18,24 +19,37 @@ impl Parser<'_> {
                     .map(|element| TypeName::Set(Box::new(element)))
             }
             TokenKind::String => self.string().map(TypeName::Custom),
-            kind if kind.is_native_type() => match self.look(2) {
-                TokenKind::Dot => self.user_type(),
-                second if follows_type(second) => self.native_type().map(TypeName::Native),
-                _ => self.no_viable(2),
-            },
+            kind if kind.is_native_type() && self.look(2) != TokenKind::Dot => {
+                self.native_type().map(TypeName::Native)
+            }
             TokenKind::Keyword(
                 keyword @ (Keyword::Map | Keyword::List | Keyword::Tuple | Keyword::Vector | Keyword::Frozen),
-            ) => match self.look(2) {
-                TokenKind::Less => {
-                    self.consume();
-                    self.parametrized_type(keyword)
-                }
-                second if second == TokenKind::Dot || follows_type(second) => self.user_type(),
-                _ => self.no_viable(2),
-            },
-            kind if kind.is_identifier() => self.user_type(),
-            _ => self.no_viable(1),
+            ) if self.look(2) == TokenKind::Less => {
+                self.consume();
+                self.parametrized_type(keyword)
+            }
+            _ => self.user_type(),
         }
+    }
+
+    /// Looks ahead as far as it takes to tell what kind of type comes.
+    fn check_type_follows(&self) -> Parsed<()> {
+        let first = self.next();
+        if first.is_native_type() || is_parametrized_type(first) {
+            match self.look(2) {
+                TokenKind::Dot => {}
+                TokenKind::Less if !first.is_native_type() => {}
+                second if follows_type(second) => {}
+                _ => return self.no_viable(2),
+            }
+            self.predicted(2);
+            return Ok(());
+        }
+        if !self.next_begins_type() {
+            return self.no_viable(1);
+        }
+        self.predicted(1);
+        Ok(())
     }
 
     fn user_type(&mut self) -> Parsed<TypeName> {
@@ -134,6 +148,14 @@ impl Parser<'_> {
         self.next().is_identifier()
             || matches!(self.next(), TokenKind::String | TokenKind::Keyword(Keyword::Set))
     }
+}
+
+/// Whether the keyword is a type when parameters follow it, and a name otherwise.
+pub(super) fn is_parametrized_type(kind: TokenKind) -> bool {
+    matches!(
+        kind,
+        TokenKind::Keyword(Keyword::Frozen | Keyword::List | Keyword::Map | Keyword::Tuple | Keyword::Vector)
+    )
 }
 
 /// The tokens that follow a type anywhere in the grammar.
