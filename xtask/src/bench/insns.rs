@@ -19,23 +19,32 @@ pub struct Arguments {
 const REPORT: &str = "bench/results/insns.md";
 
 pub fn run(arguments: &Arguments) -> Result<(), TaskError> {
-    process::run(Command::new("cargo").args(["build", "--release", "--quiet"]).current_dir(workspace::root()))?;
+    process::run(
+        Command::new("cargo")
+            .args(["build", "--release", "--quiet"])
+            .current_dir(workspace::root()),
+    )?;
     let mut report = String::from(
         "# Instructions and allocations per operation, in process\n\n\
          `cargo xtask bench insns`: `helenus perf simple-query` under callgrind, from the bytes of an EXECUTE frame to \
          the bytes of its\nRESULT frame; 10,000 partitions of five 34-byte blobs, periodic commit log in memory.\n\n\
          | | instructions/op | allocations/op | tasks/op | ScyllaDB publishes |\n|---|---|---|---|---|\n",
     );
-    for (name, flags, published) in
-        [("read", &[][..], "32,700 / 58.1 / 14.2"), ("write", &["--write"][..], "49,800 / 56.2 / -")]
-    {
+    for (name, flags, published) in [
+        ("read", &[][..], "32,700 / 58.1 / 14.2"),
+        ("write", &["--write"][..], "49,800 / 56.2 / -"),
+    ] {
         eprintln!("{name}: two runs under callgrind");
         let few = instructions(arguments.operations / 3, flags)?;
         let many = instructions(arguments.operations, flags)?;
         let operations = arguments.operations - arguments.operations / 3;
         let per_operation = many.saturating_sub(few) / operations.max(1);
         let counts = simple_query(200_000, flags)?;
-        let figure = |key: &str| counts[key].as_f64().map_or(String::new(), |value| format!("{value:.2}"));
+        let figure = |key: &str| {
+            counts[key]
+                .as_f64()
+                .map_or(String::new(), |value| format!("{value:.2}"))
+        };
         report.push_str(&format!(
             "| {name} | {per_operation} | {} | {} | {published} |\n",
             figure("allocations_per_op"),
@@ -52,22 +61,49 @@ pub fn run(arguments: &Arguments) -> Result<(), TaskError> {
 fn instructions(operations: u64, flags: &[&str]) -> Result<u64, TaskError> {
     let out_file = workspace::scratch("callgrind.out");
     let mut command = Command::new("valgrind");
-    command.args(["--tool=callgrind", &format!("--callgrind-out-file={}", out_file.display())]);
+    command.args([
+        "--tool=callgrind",
+        &format!("--callgrind-out-file={}", out_file.display()),
+    ]);
     command.arg(workspace::target().join("release/helenus"));
-    command.args(["perf", "simple-query", "--json", "--operations", &operations.to_string()]).args(flags);
-    let output = command
-        .output()
-        .map_err(|source| ProcessError::Start { program: "valgrind (install it from your distribution)".to_owned(), source })?;
+    command
+        .args([
+            "perf",
+            "simple-query",
+            "--json",
+            "--operations",
+            &operations.to_string(),
+        ])
+        .args(flags);
+    let output = command.output().map_err(|source| ProcessError::Start {
+        program: "valgrind (install it from your distribution)".to_owned(),
+        source,
+    })?;
     let text = String::from_utf8_lossy(&output.stderr);
-    let collected = text.lines().find_map(|line| line.split_once("Collected :")?.1.trim().parse().ok());
-    collected.ok_or_else(|| TaskError::Report { text: format!("callgrind printed no count:\n{text}") })
+    let collected = text
+        .lines()
+        .find_map(|line| line.split_once("Collected :")?.1.trim().parse().ok());
+    collected.ok_or_else(|| TaskError::Report {
+        text: format!("callgrind printed no count:\n{text}"),
+    })
 }
 
 fn simple_query(operations: u64, flags: &[&str]) -> Result<serde_json::Value, TaskError> {
     let output = Command::new(workspace::target().join("release/helenus"))
-        .args(["perf", "simple-query", "--json", "--operations", &operations.to_string()])
+        .args([
+            "perf",
+            "simple-query",
+            "--json",
+            "--operations",
+            &operations.to_string(),
+        ])
         .args(flags)
         .output()
-        .map_err(|source| ProcessError::Start { program: "helenus perf simple-query".to_owned(), source })?;
-    serde_json::from_slice(&output.stdout).map_err(|error| TaskError::Report { text: error.to_string() })
+        .map_err(|source| ProcessError::Start {
+            program: "helenus perf simple-query".to_owned(),
+            source,
+        })?;
+    serde_json::from_slice(&output.stdout).map_err(|error| TaskError::Report {
+        text: error.to_string(),
+    })
 }

@@ -29,9 +29,17 @@ const SHAPES: [(u16, u16); 3] = [(64, 1), (16, 16), (16, 64)];
 const REPORT: &str = "bench/results/peer.md";
 
 pub fn run(arguments: &Arguments) -> Result<(), TaskError> {
-    process::run(Command::new("cargo").args(["build", "--release", "--quiet"]).current_dir(workspace::root()))?;
+    process::run(
+        Command::new("cargo")
+            .args(["build", "--release", "--quiet"])
+            .current_dir(workspace::root()),
+    )?;
     let helenus = measure(&Target::Helenus, arguments)?;
-    let cassandra = if arguments.only_helenus { Vec::new() } else { measure(&Target::Cassandra, arguments)? };
+    let cassandra = if arguments.only_helenus {
+        Vec::new()
+    } else {
+        measure(&Target::Cassandra, arguments)?
+    };
     let report = render(arguments, &helenus, &cassandra);
     println!("{report}");
     if !arguments.only_helenus {
@@ -59,10 +67,21 @@ fn measure(target: &Target, arguments: &Arguments) -> Result<Vec<Value>, TaskErr
     Ok(reports)
 }
 
-fn load(node: &Node, arguments: &Arguments, connections: u16, in_flight: u16, write: bool) -> Result<Value, TaskError> {
+fn load(
+    node: &Node,
+    arguments: &Arguments,
+    connections: u16,
+    in_flight: u16,
+    write: bool,
+) -> Result<Value, TaskError> {
     let mut command = Command::new(workspace::target().join("release/helenus"));
     command.args(["perf", "wire", "--json", "--address", &node.address().to_string()]);
-    command.args(["--connections", &connections.to_string(), "--in-flight", &in_flight.to_string()]);
+    command.args([
+        "--connections",
+        &connections.to_string(),
+        "--in-flight",
+        &in_flight.to_string(),
+    ]);
     command.args(["--duration-s", &arguments.seconds.to_string()]);
     command.args(["--warm-up-s", &arguments.seconds.div_ceil(3).to_string()]);
     if write {
@@ -71,15 +90,21 @@ fn load(node: &Node, arguments: &Arguments, connections: u16, in_flight: u16, wr
     if let Some(pid) = node.process_id() {
         command.args(["--server-pid", &pid.to_string()]);
     }
-    let output = command
-        .output()
-        .map_err(|source| ProcessError::Start { program: "helenus perf wire".to_owned(), source })?;
+    let output = command.output().map_err(|source| ProcessError::Start {
+        program: "helenus perf wire".to_owned(),
+        source,
+    })?;
     if !output.status.success() {
         eprintln!("{}", String::from_utf8_lossy(&output.stderr));
-        let failed = ProcessError::Failed { program: "helenus perf wire".to_owned(), status: output.status };
+        let failed = ProcessError::Failed {
+            program: "helenus perf wire".to_owned(),
+            status: output.status,
+        };
         return Err(failed.into());
     }
-    serde_json::from_slice(&output.stdout).map_err(|error| TaskError::Report { text: error.to_string() })
+    serde_json::from_slice(&output.stdout).map_err(|error| TaskError::Report {
+        text: error.to_string(),
+    })
 }
 
 fn render(arguments: &Arguments, helenus: &[Value], cassandra: &[Value]) -> String {
@@ -93,12 +118,25 @@ fn render(arguments: &Arguments, helenus: &[Value], cassandra: &[Value]) -> Stri
         arguments.seconds, arguments.shards
     );
     for (index, ours) in helenus.iter().enumerate() {
-        let load = format!("{} {} x {}", text_of(ours, "workload"), ours["connections"], ours["in_flight"]);
+        let load = format!(
+            "{} {} x {}",
+            text_of(ours, "workload"),
+            ours["connections"],
+            ours["in_flight"]
+        );
         text.push_str(&row(&load, "Helenus", ours));
-        let Some(theirs) = cassandra.get(index) else { continue };
+        let Some(theirs) = cassandra.get(index) else {
+            continue;
+        };
         text.push_str(&row(&load, "Cassandra 5.0", theirs));
-        let ratio = |key: &str| ours[key].as_f64().zip(theirs[key].as_f64()).map(|(ours, theirs)| (ours, theirs));
-        if let (Some((fast, slow)), Some((cheap, dear))) = (ratio("ops_per_s"), ratio("server_cpu_us_per_op")) {
+        let ratio = |key: &str| {
+            ours[key]
+                .as_f64()
+                .zip(theirs[key].as_f64())
+                .map(|(ours, theirs)| (ours, theirs))
+        };
+        if let (Some((fast, slow)), Some((cheap, dear))) = (ratio("ops_per_s"), ratio("server_cpu_us_per_op"))
+        {
             text.push_str(&format!(
                 "| {load} | ratio | {:.1}x | | | 1/{:.0} | | |\n",
                 fast / slow.max(1.0),
@@ -110,8 +148,12 @@ fn render(arguments: &Arguments, helenus: &[Value], cassandra: &[Value]) -> Stri
 }
 
 fn row(load: &str, server: &str, report: &Value) -> String {
-    let cpu = report["server_cpu_us_per_op"].as_f64().map_or(String::new(), |us| format!("{us:.2}"));
-    let resident = report["server_resident_bytes"].as_u64().map_or(String::new(), |bytes| (bytes >> 20).to_string());
+    let cpu = report["server_cpu_us_per_op"]
+        .as_f64()
+        .map_or(String::new(), |us| format!("{us:.2}"));
+    let resident = report["server_resident_bytes"]
+        .as_u64()
+        .map_or(String::new(), |bytes| (bytes >> 20).to_string());
     format!(
         "| {load} | {server} | {:.0} | {} | {} | {cpu} | {resident} | {} |\n",
         report["ops_per_s"].as_f64().unwrap_or(0.0),
