@@ -17,7 +17,8 @@ use helenus_types::{CqlType, UserType};
 use helenus_vfs::{Disk, RealDisk};
 
 use crate::support::{
-    Column, GENERATION, NOW_S, NOW_US, Partition, Partitions, cell, id, insert, key, live, options, row, table, write,
+    Column, GENERATION, NOW_S, NOW_US, Partition, Partitions, cell, id, insert, key, live, options, row,
+    table, write,
 };
 
 /// A data folder of its own, removed when dropped.
@@ -65,7 +66,9 @@ fn dump(
 }
 
 fn compare_with_golden(name: &str, found: &str) {
-    let path = Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/sstable/golden").join(name);
+    let path = Path::new(env!("CARGO_MANIFEST_DIR"))
+        .join("tests/sstable/golden")
+        .join(name);
     if std::env::var_os("HELENUS_GOLDEN").is_some_and(|mode| mode == "rewrite") {
         fs::create_dir_all(path.parent().unwrap()).unwrap();
         fs::write(&path, found).unwrap();
@@ -76,7 +79,11 @@ fn compare_with_golden(name: &str, found: &str) {
 
 fn address_type(frozen: bool) -> CqlType {
     let fields = vec![("street".into(), CqlType::Text), ("number".into(), CqlType::Int)];
-    let definition = UserType { keyspace: "ks".into(), name: "address".into(), fields };
+    let definition = UserType {
+        keyspace: "ks".into(),
+        name: "address".into(),
+        fields,
+    };
     CqlType::user_defined(Arc::new(definition), frozen)
 }
 
@@ -100,7 +107,11 @@ fn typed_values() -> Vec<(&'static str, CqlType, Vec<u8>)> {
         ("t_blob", CqlType::Blob, vec![0, 1, 0xff]),
         ("t_boolean", CqlType::Boolean, vec![1]),
         ("t_date", CqlType::Date, (0x8000_4d00_u32).to_be_bytes().to_vec()),
-        ("t_decimal", CqlType::Decimal, [&2_i32.to_be_bytes()[..], &[0x04, 0xd2]].concat()),
+        (
+            "t_decimal",
+            CqlType::Decimal,
+            [&2_i32.to_be_bytes()[..], &[0x04, 0xd2]].concat(),
+        ),
         ("t_double", CqlType::Double, 1.5_f64.to_be_bytes().to_vec()),
         ("t_duration", CqlType::Duration, vec![2, 4, 6]),
         ("t_float", CqlType::Float, 0.25_f32.to_be_bytes().to_vec()),
@@ -108,23 +119,47 @@ fn typed_values() -> Vec<(&'static str, CqlType, Vec<u8>)> {
         ("t_int", CqlType::Int, int(42).to_vec()),
         ("t_smallint", CqlType::Smallint, 7_i16.to_be_bytes().to_vec()),
         ("t_text", CqlType::Text, "text \u{e4}".as_bytes().to_vec()),
-        ("t_time", CqlType::Time, 3_600_000_000_000_i64.to_be_bytes().to_vec()),
-        ("t_timestamp", CqlType::Timestamp, (NOW_US / 1000).to_be_bytes().to_vec()),
+        (
+            "t_time",
+            CqlType::Time,
+            3_600_000_000_000_i64.to_be_bytes().to_vec(),
+        ),
+        (
+            "t_timestamp",
+            CqlType::Timestamp,
+            (NOW_US / 1000).to_be_bytes().to_vec(),
+        ),
         ("t_timeuuid", CqlType::Timeuuid, timeuuid.to_vec()),
         ("t_tinyint", CqlType::Tinyint, vec![0x80]),
         ("t_uuid", CqlType::Uuid, uuid.to_vec()),
         ("t_varint", CqlType::Varint, vec![1, 0]),
-        ("f_list", CqlType::list(CqlType::Int, true), list(&[&int(1), &int(2)])),
+        (
+            "f_list",
+            CqlType::list(CqlType::Int, true),
+            list(&[&int(1), &int(2)]),
+        ),
         ("f_set", CqlType::set(CqlType::Text, true), list(&[b"a", b"b"])),
         ("f_map", CqlType::map(CqlType::Text, CqlType::Int, true), {
             let mut map = list(&[b"k", &int(9)]);
             map[..4].copy_from_slice(&1_u32.to_be_bytes());
             map
         }),
-        ("f_tuple", CqlType::tuple([CqlType::Int, CqlType::Text]), tuple(&[&int(1), b"x"])),
+        (
+            "f_tuple",
+            CqlType::tuple([CqlType::Int, CqlType::Text]),
+            tuple(&[&int(1), b"x"]),
+        ),
         ("f_udt", address_type(true), tuple(&[b"Main", &int(5)])),
-        ("f_vector", CqlType::vector(CqlType::Float, 2), [0.5_f32.to_be_bytes(), 2_f32.to_be_bytes()].concat()),
-        ("f_texts", CqlType::vector(CqlType::Text, 2), vec![1, b'a', 2, b'b', b'c']),
+        (
+            "f_vector",
+            CqlType::vector(CqlType::Float, 2),
+            [0.5_f32.to_be_bytes(), 2_f32.to_be_bytes()].concat(),
+        ),
+        (
+            "f_texts",
+            CqlType::vector(CqlType::Text, 2),
+            vec![1, b'a', 2, b'b', b'c'],
+        ),
     ]
 }
 
@@ -134,14 +169,26 @@ fn types_table() -> TableMetadata {
         Column("p2", ColumnKind::PartitionKey, CqlType::Text),
         Column("c1", ColumnKind::Clustering, CqlType::Text),
         Column("c2", ColumnKind::Clustering, CqlType::Timeuuid),
-        Column("s_map", ColumnKind::Static, CqlType::map(CqlType::Int, CqlType::Text, false)),
+        Column(
+            "s_map",
+            ColumnKind::Static,
+            CqlType::map(CqlType::Int, CqlType::Text, false),
+        ),
         Column("s_text", ColumnKind::Static, CqlType::Text),
         Column("m_list", ColumnKind::Regular, CqlType::list(CqlType::Int, false)),
-        Column("m_map", ColumnKind::Regular, CqlType::map(CqlType::Text, CqlType::Int, false)),
+        Column(
+            "m_map",
+            ColumnKind::Regular,
+            CqlType::map(CqlType::Text, CqlType::Int, false),
+        ),
         Column("m_set", ColumnKind::Regular, CqlType::set(CqlType::Int, false)),
         Column("m_udt", ColumnKind::Regular, address_type(false)),
     ];
-    columns.extend(typed_values().into_iter().map(|(name, of, _)| Column(name, ColumnKind::Regular, of)));
+    columns.extend(
+        typed_values()
+            .into_iter()
+            .map(|(name, of, _)| Column(name, ColumnKind::Regular, of)),
+    );
     table("types", columns, &["c2"])
 }
 
@@ -161,11 +208,17 @@ fn timeuuid(last: u8) -> [u8; 16] {
 }
 
 fn deletion(offset_us: i64) -> DeletionTime {
-    DeletionTime { timestamp_us: NOW_US + offset_us, local_s: NOW_S }
+    DeletionTime {
+        timestamp_us: NOW_US + offset_us,
+        local_s: NOW_S,
+    }
 }
 
 fn element<'a>(table: &TableMetadata, column: &str, path: &'a [u8], value: &'a [u8]) -> CellRef<'a> {
-    CellRef { path: Some(path), ..cell(id(table, column), NOW_US, value) }
+    CellRef {
+        path: Some(path),
+        ..cell(id(table, column), NOW_US, value)
+    }
 }
 
 /// Every type, static cells, elements with and without a collection deletion, tombstones and TTLs.
@@ -179,12 +232,21 @@ fn types_partitions(table: &TableMetadata) -> Partitions {
         vec![
             cell(id(table, "s_text"), NOW_US, b"static"),
             element(table, "s_map", &one, b"one"),
-            CellRef { local_deletion_s: NOW_S, ..element(table, "s_map", &two, b"") },
+            CellRef {
+                local_deletion_s: NOW_S,
+                ..element(table, "s_map", &two, b"")
+            },
         ],
     );
     let values = typed_values();
-    let cells = values.iter().map(|(name, _, value)| cell(id(table, name), NOW_US, value)).collect();
-    partition.row(key(&[b"all", &timeuuid(9)]), row(live(NOW_US), DeletionTime::LIVE, cells));
+    let cells = values
+        .iter()
+        .map(|(name, _, value)| cell(id(table, name), NOW_US, value))
+        .collect();
+    partition.row(
+        key(&[b"all", &timeuuid(9)]),
+        row(live(NOW_US), DeletionTime::LIVE, cells),
+    );
 
     let field = [0_u8, 1];
     let (path_1, path_2) = (timeuuid(1), timeuuid(2));
@@ -193,10 +255,17 @@ fn types_partitions(table: &TableMetadata) -> Partitions {
         element(table, "m_list", &path_2, &two),
         element(table, "m_map", b"k", &one),
         element(table, "m_set", &one, b""),
-        CellRef { ttl_s: 3600, local_deletion_s: NOW_S + 3600, ..element(table, "m_set", &two, b"") },
+        CellRef {
+            ttl_s: 3600,
+            local_deletion_s: NOW_S + 3600,
+            ..element(table, "m_set", &two, b"")
+        },
         element(table, "m_udt", &field, &two),
     ];
-    partition.row(key(&[b"elements", &timeuuid(8)]), row(live(NOW_US), DeletionTime::LIVE, elements.clone()));
+    partition.row(
+        key(&[b"elements", &timeuuid(8)]),
+        row(live(NOW_US), DeletionTime::LIVE, elements.clone()),
+    );
     let mut replaced = Vec::new();
     let mut builder = RowBuilder::new(&mut replaced, live(NOW_US), DeletionTime::LIVE);
     elements.sort_by_key(|cell| cell.column);
@@ -209,22 +278,52 @@ fn types_partitions(table: &TableMetadata) -> Partitions {
     }
     partition.row(key(&[b"replaced", &timeuuid(8)]), replaced);
 
-    let expiring = Liveness { timestamp_us: NOW_US, ttl_s: 600, expires_at_s: NOW_S + 600 };
+    let expiring = Liveness {
+        timestamp_us: NOW_US,
+        ttl_s: 600,
+        expires_at_s: NOW_S + 600,
+    };
     let text = id(table, "t_text");
     let cells = vec![
-        CellRef { ttl_s: 600, local_deletion_s: NOW_S + 600, ..cell(text, NOW_US, b"as the row") },
-        CellRef { ttl_s: 60, local_deletion_s: NOW_S + 60, ..cell(id(table, "t_int"), NOW_US + 5, &one) },
-        CellRef { local_deletion_s: NOW_S, ..cell(id(table, "t_blob"), NOW_US + 6, b"") },
+        CellRef {
+            ttl_s: 600,
+            local_deletion_s: NOW_S + 600,
+            ..cell(text, NOW_US, b"as the row")
+        },
+        CellRef {
+            ttl_s: 60,
+            local_deletion_s: NOW_S + 60,
+            ..cell(id(table, "t_int"), NOW_US + 5, &one)
+        },
+        CellRef {
+            local_deletion_s: NOW_S,
+            ..cell(id(table, "t_blob"), NOW_US + 6, b"")
+        },
         cell(id(table, "t_ascii"), NOW_US + 7, b""),
     ];
-    partition.row(key(&[b"ttl", &timeuuid(1)]), row(expiring, DeletionTime::LIVE, cells));
-    partition.row(key(&[b"updated", &timeuuid(1)]), row(Liveness::NONE, DeletionTime::LIVE, vec![cell(text, NOW_US, b"u")]));
-    partition.row(key(&[b"x deleted", &timeuuid(1)]), row(Liveness::NONE, deletion(0), vec![]));
-    partition.row(key(&[b"x reborn", &timeuuid(1)]), row(live(NOW_US), deletion(-9), vec![cell(text, NOW_US, b"r")]));
+    partition.row(
+        key(&[b"ttl", &timeuuid(1)]),
+        row(expiring, DeletionTime::LIVE, cells),
+    );
+    partition.row(
+        key(&[b"updated", &timeuuid(1)]),
+        row(Liveness::NONE, DeletionTime::LIVE, vec![cell(text, NOW_US, b"u")]),
+    );
+    partition.row(
+        key(&[b"x deleted", &timeuuid(1)]),
+        row(Liveness::NONE, deletion(0), vec![]),
+    );
+    partition.row(
+        key(&[b"x reborn", &timeuuid(1)]),
+        row(live(NOW_US), deletion(-9), vec![cell(text, NOW_US, b"r")]),
+    );
 
     let mut partitions = Partitions::new();
     insert(&mut partitions, &composite_key(1, b"one"), partition);
-    let gone = Partition { deletion: deletion(3), ..Partition::default() };
+    let gone = Partition {
+        deletion: deletion(3),
+        ..Partition::default()
+    };
     insert(&mut partitions, &composite_key(2, b""), gone);
     partitions
 }
@@ -295,29 +394,49 @@ fn sstabledump_reads_wide_partitions_whatever_the_compression() {
     for number in 0..300_u32 {
         let value: Vec<u8> = (0..200_u32).map(|byte| (byte * number % 251) as u8).collect();
         let cells = vec![cell(v, NOW_US, &value)];
-        partition.row(key(&[&number.to_be_bytes()]), row(live(NOW_US), DeletionTime::LIVE, cells));
+        partition.row(
+            key(&[&number.to_be_bytes()]),
+            row(live(NOW_US), DeletionTime::LIVE, cells),
+        );
     }
     partition.marker(Vec::new(), Side::After, DeletionTime::LIVE);
     let mut partitions = Partitions::new();
-    (0..3_u32).for_each(|partition_key| insert(&mut partitions, &partition_key.to_be_bytes(), partition.clone()));
+    (0..3_u32)
+        .for_each(|partition_key| insert(&mut partitions, &partition_key.to_be_bytes(), partition.clone()));
     let lz4 = |chunk_bytes, compressed_bytes_max| {
-        Some(CompressionParameters { compressor: Compressor::Lz4, chunk_bytes, compressed_bytes_max })
+        Some(CompressionParameters {
+            compressor: Compressor::Lz4,
+            chunk_bytes,
+            compressed_bytes_max,
+        })
     };
     let snappy = CompressionParameters {
         compressor: Compressor::Snappy,
         chunk_bytes: 16 << 10,
         compressed_bytes_max: i32::MAX as u32,
     };
-    for (name, compression) in
-        [("lz4", lz4(4096, i32::MAX as u32)), ("raw", lz4(4096, 2000)), ("snappy", Some(snappy)), ("none", None)]
-    {
+    for (name, compression) in [
+        ("lz4", lz4(4096, i32::MAX as u32)),
+        ("raw", lz4(4096, 2000)),
+        ("snappy", Some(snappy)),
+        ("none", None),
+    ] {
         let change = |options: &mut helenus_storage::sstable::WriterOptions| {
             options.compression = compression;
             options.column_index_bytes = 1024;
         };
-        let dumps = dump(&tool, &format!("wide-{name}"), &table, &partitions, change, &["sstabledump"]);
+        let dumps = dump(
+            &tool,
+            &format!("wide-{name}"),
+            &table,
+            &partitions,
+            change,
+            &["sstabledump"],
+        );
         for number in 0..300 {
-            let found = dumps[0].matches(&format!("\"clustering\" : [ {number} ]")).count();
+            let found = dumps[0]
+                .matches(&format!("\"clustering\" : [ {number} ]"))
+                .count();
             assert_eq!(found, 3, "{name}: row {number}");
         }
     }
@@ -328,7 +447,14 @@ fn sstabledump_reads_wide_partitions_whatever_the_compression() {
 fn sstablemetadata_reads_the_statistics() {
     let Some(tool) = peer_tool() else { return };
     let (table, partitions) = ranges();
-    let dumps = dump(&tool, "metadata", &table, &partitions, |_| {}, &["sstablemetadata"]);
+    let dumps = dump(
+        &tool,
+        "metadata",
+        &table,
+        &partitions,
+        |_| {},
+        &["sstablemetadata"],
+    );
     let kept: String = dumps[0]
         .lines()
         .filter(|line| !line.starts_with("SSTable:") && !line.contains("ago") && !line.contains("droppable"))

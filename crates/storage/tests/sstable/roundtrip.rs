@@ -11,8 +11,8 @@ use helenus_types::CqlType;
 use helenus_vfs::{Disk, MemoryDisk, Random, SeededRandom};
 
 use crate::support::{
-    Column, GENERATION, Item, NOW_S, NOW_US, Partition, Partitions, drain, folder, id, insert, key, options, scan,
-    table, write,
+    Column, GENERATION, Item, NOW_S, NOW_US, Partition, Partitions, drain, folder, id, insert, key, options,
+    scan, table, write,
 };
 
 /// Columns of every storage kind: fixed and variable length, single- and multi-cell, static and regular.
@@ -48,11 +48,16 @@ impl Generator {
     }
 
     fn deletion(&self) -> DeletionTime {
-        DeletionTime { timestamp_us: self.timestamp(), local_s: NOW_S + self.random.below(1000) as u32 }
+        DeletionTime {
+            timestamp_us: self.timestamp(),
+            local_s: NOW_S + self.random.below(1000) as u32,
+        }
     }
 
     fn bytes(&self, length_max: u64) -> Vec<u8> {
-        (0..self.random.below(length_max)).map(|_| b'a' + self.random.below(26) as u8).collect()
+        (0..self.random.below(length_max))
+            .map(|_| b'a' + self.random.below(26) as u8)
+            .collect()
     }
 
     fn row(&self, table: &TableMetadata, columns: &[&str], may_have_marker: bool, value_max: u64) -> Vec<u8> {
@@ -65,7 +70,11 @@ impl Generator {
                 expires_at_s: if expires { NOW_S + 600 } else { NEVER_S },
             };
         }
-        let deletion = if may_have_marker && self.chance(10) { self.deletion() } else { DeletionTime::LIVE };
+        let deletion = if may_have_marker && self.chance(10) {
+            self.deletion()
+        } else {
+            DeletionTime::LIVE
+        };
         let mut columns: Vec<_> = columns.iter().map(|name| table.column(name).unwrap()).collect();
         columns.sort_by_key(|column| column.id);
         let mut out = Vec::new();
@@ -102,13 +111,35 @@ impl Generator {
         value: &'a [u8],
         row: Liveness,
     ) -> Entry<'a> {
-        let timestamp_us =
-            if !row.is_none() && self.chance(50) { row.timestamp_us } else { self.timestamp() };
-        let live = CellRef { column, timestamp_us, ttl_s: 0, local_deletion_s: NEVER_S, path, value };
+        let timestamp_us = if !row.is_none() && self.chance(50) {
+            row.timestamp_us
+        } else {
+            self.timestamp()
+        };
+        let live = CellRef {
+            column,
+            timestamp_us,
+            ttl_s: 0,
+            local_deletion_s: NEVER_S,
+            path,
+            value,
+        };
         Entry::Cell(match self.random.below(10) {
-            0 => CellRef { local_deletion_s: NOW_S + 5, value: &[], ..live },
-            1 if row.ttl_s != 0 => CellRef { ttl_s: row.ttl_s, local_deletion_s: row.expires_at_s, ..live },
-            1 => CellRef { ttl_s: 77, local_deletion_s: NOW_S + 77, ..live },
+            0 => CellRef {
+                local_deletion_s: NOW_S + 5,
+                value: &[],
+                ..live
+            },
+            1 if row.ttl_s != 0 => CellRef {
+                ttl_s: row.ttl_s,
+                local_deletion_s: row.expires_at_s,
+                ..live
+            },
+            1 => CellRef {
+                ttl_s: 77,
+                local_deletion_s: NOW_S + 77,
+                ..live
+            },
             _ => live,
         })
     }
@@ -123,7 +154,11 @@ impl Generator {
         }
         let mut open = DeletionTime::LIVE;
         let mut change = |partition: &mut Partition, prefix: Vec<u8>, side| {
-            let next = if self.chance(50) { self.deletion() } else { DeletionTime::LIVE };
+            let next = if self.chance(50) {
+                self.deletion()
+            } else {
+                DeletionTime::LIVE
+            };
             if next != open {
                 open = next;
                 partition.marker(prefix, side, next);
@@ -144,7 +179,12 @@ impl Generator {
                 if self.chance(15) {
                     change(&mut partition, clustering.clone(), Side::Before);
                 }
-                let row = self.row(table, &["a_set", "b_map", "v_blob", "v_int", "w_text"], true, value_max);
+                let row = self.row(
+                    table,
+                    &["a_set", "b_map", "v_blob", "v_int", "w_text"],
+                    true,
+                    value_max,
+                );
                 if row.len() > 1 {
                     partition.row(clustering.clone(), row);
                 }
@@ -163,7 +203,11 @@ impl Generator {
         let mut partitions = Partitions::new();
         for partition_key in 0..count {
             let rows = self.random.below(rows + 1);
-            insert(&mut partitions, &partition_key.to_be_bytes(), self.partition(table, rows, value_max));
+            insert(
+                &mut partitions,
+                &partition_key.to_be_bytes(),
+                self.partition(table, rows, value_max),
+            );
         }
         partitions
     }
@@ -173,9 +217,20 @@ impl Generator {
         let mut bounds: Vec<ClusteringBound> = (0..2 * (1 + self.random.below(3)))
             .map(|_| {
                 let first = (self.random.below(outer_max * 3 + 2) as u32).to_be_bytes();
-                let prefix = if self.chance(30) { key(&[&first]) } else { key(&[&first, &self.bytes(3)]) };
-                let side = if self.chance(50) { Side::Before } else { Side::After };
-                ClusteringBound { prefix: prefix.into(), side }
+                let prefix = if self.chance(30) {
+                    key(&[&first])
+                } else {
+                    key(&[&first, &self.bytes(3)])
+                };
+                let side = if self.chance(50) {
+                    Side::Before
+                } else {
+                    Side::After
+                };
+                ClusteringBound {
+                    prefix: prefix.into(),
+                    side,
+                }
             })
             .collect();
         if self.chance(20) {
@@ -185,7 +240,10 @@ impl Generator {
         bounds.sort_by(|a, b| comparator.compare_bounds((&a.prefix, a.side), (&b.prefix, b.side)));
         bounds
             .chunks(2)
-            .map(|pair| Slice { start: pair[0].clone(), end: pair[1].clone() })
+            .map(|pair| Slice {
+                start: pair[0].clone(),
+                end: pair[1].clone(),
+            })
             .filter(|slice| slice.start != slice.end)
             .collect()
     }
@@ -229,15 +287,26 @@ fn expected(
             }
         }
         let mut part = Vec::new();
-        let (first, last) = if reversed { (open, open_at_start) } else { (open_at_start, open) };
-        let (entry, exit) =
-            if reversed { (&slice.end, &slice.start) } else { (&slice.start, &slice.end) };
+        let (first, last) = if reversed {
+            (open, open_at_start)
+        } else {
+            (open_at_start, open)
+        };
+        let (entry, exit) = if reversed {
+            (&slice.end, &slice.start)
+        } else {
+            (&slice.start, &slice.end)
+        };
         if !first.is_live() {
             part.push(marker(entry, first));
         }
         if reversed {
             part.extend(items.into_iter().rev().map(|(item, before)| match item {
-                Item::Marker { prefix, side, .. } => Item::Marker { prefix, side, deletion: before },
+                Item::Marker { prefix, side, .. } => Item::Marker {
+                    prefix,
+                    side,
+                    deletion: before,
+                },
                 row => row,
             }));
         } else {
@@ -255,10 +324,16 @@ fn expected(
 }
 
 fn check(seed: u64, descending: bool, block_bytes: u32, compression: Option<CompressionParameters>) {
-    let generator = Generator { random: SeededRandom::new(seed) };
+    let generator = Generator {
+        random: SeededRandom::new(seed),
+    };
     let table = mixed_table(descending);
     let comparator = ClusteringComparator::of(&table);
-    let (rows, value_max) = if seed.is_multiple_of(4) { (400, 300) } else { (24, 30) };
+    let (rows, value_max) = if seed.is_multiple_of(4) {
+        (400, 300)
+    } else {
+        (24, 30)
+    };
     let partitions = generator.partitions(&table, 20, rows, value_max);
     let disk: Arc<dyn Disk> = Arc::new(MemoryDisk::new());
     let folder = folder(&table);
@@ -276,7 +351,9 @@ fn check(seed: u64, descending: bool, block_bytes: u32, compression: Option<Comp
         for _ in 0..8 {
             let slices = generator.slices(&comparator, rows / 4);
             for reversed in [false, true] {
-                let cursor = sstable.partition(&cache, *token, partition_key, &slices, reversed).unwrap();
+                let cursor = sstable
+                    .partition(&cache, *token, partition_key, &slices, reversed)
+                    .unwrap();
                 let read = drain(&mut cursor.expect("the partition is there")).unwrap();
                 let wanted = expected(partition, &slices, reversed, &comparator);
                 assert_eq!(read.items, wanted, "seed {seed} reversed {reversed} {slices:?}");
@@ -286,21 +363,48 @@ fn check(seed: u64, descending: bool, block_bytes: u32, compression: Option<Comp
     }
     let absent = 1_000_000_u32.to_be_bytes();
     let token = helenus_types::token::token_of(&absent);
-    assert!(sstable.partition(&cache, token, &absent, &[Slice::all()], false).unwrap().is_none());
+    assert!(
+        sstable
+            .partition(&cache, token, &absent, &[Slice::all()], false)
+            .unwrap()
+            .is_none()
+    );
 }
 
-fn compressed(compressor: Compressor, chunk_bytes: u32, compressed_bytes_max: u32) -> Option<CompressionParameters> {
-    Some(CompressionParameters { compressor, chunk_bytes, compressed_bytes_max })
+fn compressed(
+    compressor: Compressor,
+    chunk_bytes: u32,
+    compressed_bytes_max: u32,
+) -> Option<CompressionParameters> {
+    Some(CompressionParameters {
+        compressor,
+        chunk_bytes,
+        compressed_bytes_max,
+    })
 }
 
 #[test]
 fn random_partitions_read_back_compressed_with_lz4() {
-    (0..6).for_each(|seed| check(seed, false, 64 << 10, compressed(Compressor::Lz4, 16 << 10, u32::MAX >> 1)));
+    (0..6).for_each(|seed| {
+        check(
+            seed,
+            false,
+            64 << 10,
+            compressed(Compressor::Lz4, 16 << 10, u32::MAX >> 1),
+        )
+    });
 }
 
 #[test]
 fn random_partitions_read_back_in_small_blocks_and_chunks() {
-    (10..18).for_each(|seed| check(seed, seed % 2 == 0, 300, compressed(Compressor::Lz4, 4096, u32::MAX >> 1)));
+    (10..18).for_each(|seed| {
+        check(
+            seed,
+            seed % 2 == 0,
+            300,
+            compressed(Compressor::Lz4, 4096, u32::MAX >> 1),
+        )
+    });
 }
 
 #[test]
@@ -315,12 +419,18 @@ fn random_partitions_read_back_uncompressed() {
 
 #[test]
 fn more_than_63_columns_are_stored_as_lists() {
-    let names: Vec<&'static str> = (0..90).map(|index| &*Box::leak(format!("v{index:02}").into_boxed_str())).collect();
+    let names: Vec<&'static str> = (0..90)
+        .map(|index| &*Box::leak(format!("v{index:02}").into_boxed_str()))
+        .collect();
     let mut columns = vec![
         Column("pk", ColumnKind::PartitionKey, CqlType::Int),
         Column("c", ColumnKind::Clustering, CqlType::Int),
     ];
-    columns.extend(names.iter().map(|name| Column(name, ColumnKind::Regular, CqlType::Text)));
+    columns.extend(
+        names
+            .iter()
+            .map(|name| Column(name, ColumnKind::Regular, CqlType::Text)),
+    );
     let table = table("broad", columns, &[]);
     let mut partition = Partition::default();
     for present in [0, 1, 2, 44, 45, 46, 89, 90] {
@@ -334,7 +444,13 @@ fn more_than_63_columns_are_stored_as_lists() {
     let mut partitions = Partitions::new();
     insert(&mut partitions, &7_u32.to_be_bytes(), partition);
     let disk: Arc<dyn Disk> = Arc::new(MemoryDisk::new());
-    write(&disk, &folder(&table), &table, &partitions, options(&table, &partitions));
+    write(
+        &disk,
+        &folder(&table),
+        &table,
+        &partitions,
+        options(&table, &partitions),
+    );
     let sstable = SsTable::open(&*disk, &folder(&table), GENERATION, &table).unwrap();
     assert_eq!(scan(&sstable).unwrap(), partitions);
 }

@@ -12,7 +12,8 @@ use helenus_storage::deletion::{DeletionTime, NEVER_S};
 use helenus_storage::row::{CellRef, Liveness, RowBuilder, RowRef};
 use helenus_storage::source::{PartitionCursor, Unfiltered};
 use helenus_storage::sstable::{
-    ChunkCache, EncodingStatsCollector, Generation, SsTable, SsTableInfo, SsTableWriter, WriterOptions, table_folder,
+    ChunkCache, EncodingStatsCollector, Generation, SsTable, SsTableInfo, SsTableWriter, WriterOptions,
+    table_folder,
 };
 use helenus_storage::update::BoundRef;
 use helenus_types::token::token_of;
@@ -36,16 +37,27 @@ pub struct Partition {
 
 #[derive(Clone, Debug, PartialEq)]
 pub enum Item {
-    Row { clustering: Vec<u8>, row: Vec<u8> },
+    Row {
+        clustering: Vec<u8>,
+        row: Vec<u8>,
+    },
     /// `deletion` is in force from here on.
-    Marker { prefix: Vec<u8>, side: Side, deletion: DeletionTime },
+    Marker {
+        prefix: Vec<u8>,
+        side: Side,
+        deletion: DeletionTime,
+    },
 }
 
 pub type Partitions = BTreeMap<(Token, Vec<u8>), Partition>;
 
 impl Default for Partition {
     fn default() -> Self {
-        Partition { deletion: DeletionTime::LIVE, static_row: empty_row(), items: Vec::new() }
+        Partition {
+            deletion: DeletionTime::LIVE,
+            static_row: empty_row(),
+            items: Vec::new(),
+        }
     }
 }
 
@@ -56,7 +68,11 @@ impl Partition {
     }
 
     pub fn marker(&mut self, prefix: Vec<u8>, side: Side, deletion: DeletionTime) -> &mut Self {
-        self.items.push(Item::Marker { prefix, side, deletion });
+        self.items.push(Item::Marker {
+            prefix,
+            side,
+            deletion,
+        });
         self
     }
 }
@@ -85,7 +101,14 @@ pub fn table(name: &str, columns: Vec<Column>, descending: &[&str]) -> TableMeta
                 ClusteringOrder::Ascending
             };
             let id = ColumnId((count - index) as u16);
-            ColumnMetadata { id, name: name.into(), kind, position, cql_type, order }
+            ColumnMetadata {
+                id,
+                name: name.into(),
+                kind,
+                position,
+                cql_type,
+                order,
+            }
         })
         .collect();
     columns.sort_by(|left, right| {
@@ -112,7 +135,10 @@ pub fn table(name: &str, columns: Vec<Column>, descending: &[&str]) -> TableMeta
 }
 
 pub fn id(table: &TableMetadata, column: &str) -> ColumnId {
-    table.column(column).unwrap_or_else(|| panic!("no column {column}")).id
+    table
+        .column(column)
+        .unwrap_or_else(|| panic!("no column {column}"))
+        .id
 }
 
 pub fn empty_row() -> Vec<u8> {
@@ -129,16 +155,29 @@ pub fn row(liveness: Liveness, deletion: DeletionTime, mut cells: Vec<CellRef<'_
 }
 
 pub fn live(timestamp_us: i64) -> Liveness {
-    Liveness { timestamp_us, ttl_s: 0, expires_at_s: NEVER_S }
+    Liveness {
+        timestamp_us,
+        ttl_s: 0,
+        expires_at_s: NEVER_S,
+    }
 }
 
 pub fn cell(column: ColumnId, timestamp_us: i64, value: &[u8]) -> CellRef<'_> {
-    CellRef { column, timestamp_us, ttl_s: 0, local_deletion_s: NEVER_S, path: None, value }
+    CellRef {
+        column,
+        timestamp_us,
+        ttl_s: 0,
+        local_deletion_s: NEVER_S,
+        path: None,
+        value,
+    }
 }
 
 pub fn key(components: &[&[u8]]) -> Vec<u8> {
     let mut packed = Vec::new();
-    components.iter().for_each(|component| push_component(&mut packed, component));
+    components
+        .iter()
+        .for_each(|component| push_component(&mut packed, component));
     packed
 }
 
@@ -179,13 +218,21 @@ pub fn write(
     let mut writer = SsTableWriter::new(Arc::clone(disk), folder, GENERATION, table, options).unwrap();
     for ((token, partition_key), partition) in partitions {
         let static_row = RowRef::new(&partition.static_row);
-        writer.begin_partition(*token, partition_key, partition.deletion, static_row).unwrap();
+        writer
+            .begin_partition(*token, partition_key, partition.deletion, static_row)
+            .unwrap();
         let mut open = DeletionTime::LIVE;
         for item in &partition.items {
             match item {
                 Item::Row { clustering, row } => writer.row(clustering, RowRef::new(row)).unwrap(),
-                Item::Marker { prefix, side, deletion } => {
-                    writer.marker(BoundRef { prefix, side: *side }, open, *deletion).unwrap();
+                Item::Marker {
+                    prefix,
+                    side,
+                    deletion,
+                } => {
+                    writer
+                        .marker(BoundRef { prefix, side: *side }, open, *deletion)
+                        .unwrap();
                     open = *deletion;
                 }
             }
@@ -220,8 +267,16 @@ pub fn scan(sstable: &SsTable) -> Result<Partitions, helenus_storage::error::Rea
     use helenus_storage::read::PartitionBound;
     use helenus_storage::source::PartitionScanner;
     let cache = ChunkCache::new(1 << 20);
-    let start = PartitionBound { token: Token::MINIMUM, key: None, side: Side::Before };
-    let end = PartitionBound { token: Token::MAXIMUM, key: None, side: Side::After };
+    let start = PartitionBound {
+        token: Token::MINIMUM,
+        key: None,
+        side: Side::Before,
+    };
+    let end = PartitionBound {
+        token: Token::MAXIMUM,
+        key: None,
+        side: Side::After,
+    };
     let slices = [Slice::all()];
     let mut scanner = sstable.scan(&cache, start, end, &slices, false);
     let mut partitions = Partitions::new();
