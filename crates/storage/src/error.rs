@@ -5,6 +5,9 @@ use std::path::PathBuf;
 
 use helenus_schema::TableId;
 
+use crate::commitlog::LogAppendError;
+use crate::compaction::RemovalError;
+
 /// A read could not be answered from storage.
 #[derive(Debug, thiserror::Error)]
 #[non_exhaustive]
@@ -31,4 +34,19 @@ pub enum WriteError {
     /// Backpressure: memtables fill faster than they are flushed, or there is no disk to flush them to.
     #[error("memtables hold {bytes_max} bytes, all they may; try again later")]
     MemtablesFull { bytes_max: usize },
+    /// The log is behind or has failed.
+    #[error(transparent)]
+    Log(#[from] LogAppendError),
+}
+
+/// A table could not be emptied; all its rows are still there.
+#[derive(Debug, thiserror::Error)]
+#[non_exhaustive]
+pub enum TruncateError {
+    #[error("no table has the id {}", id.0)]
+    UnknownTable { id: TableId },
+    #[error("writes are refused until the node is restarted: {reason}")]
+    LogFailed { reason: String },
+    #[error(transparent)]
+    Removal(#[from] RemovalError),
 }

@@ -35,6 +35,40 @@ pub enum PartitionRange<'a> {
     },
 }
 
+impl<'a> PartitionRange<'a> {
+    /// From where to where.
+    pub fn bounds(&self) -> (PartitionBound<'a>, PartitionBound<'a>) {
+        match *self {
+            PartitionRange::One { token, key } => (
+                PartitionBound {
+                    token,
+                    key: Some(key),
+                    side: Side::Before,
+                },
+                PartitionBound {
+                    token,
+                    key: Some(key),
+                    side: Side::After,
+                },
+            ),
+            PartitionRange::Many { start, end } => (start, end),
+        }
+    }
+
+    /// All partitions there are.
+    pub fn everything() -> Self {
+        let bound = |token, side| PartitionBound {
+            token,
+            key: None,
+            side,
+        };
+        PartitionRange::Many {
+            start: bound(Token::MINIMUM, Side::Before),
+            end: bound(Token::MAXIMUM, Side::After),
+        }
+    }
+}
+
 /// A place between partitions: before or after every partition of a token, or before or after one key.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct PartitionBound<'a> {

@@ -161,10 +161,7 @@ impl Parser<'_> {
                 let token = self.consume();
                 Ok(self.text_of(token))
             }
-            TokenKind::QuotedName => {
-                self.consume();
-                self.broken_rule(refusal)
-            }
+            TokenKind::QuotedName => self.broken_rule(refusal),
             _ => self.no_viable(1),
         }
     }

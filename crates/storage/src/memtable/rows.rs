@@ -196,6 +196,15 @@ impl Rows {
         }
     }
 
+    pub fn iter(&self) -> impl Iterator<Item = &PackedRow> {
+        let (one, many): (Option<&PackedRow>, &[Vec<PackedRow>]) = match self {
+            Rows::Empty => (None, &[]),
+            Rows::One(row) => (Some(row), &[]),
+            Rows::Many(chunks) => (None, chunks),
+        };
+        one.into_iter().chain(many.iter().flatten())
+    }
+
     pub fn is_empty(&self) -> bool {
         matches!(self, Rows::Empty)
     }

@@ -26,21 +26,7 @@ pub struct Partitions<'a> {
 
 impl<'a> Partitions<'a> {
     pub(super) fn new(partitions: &'a BTreeMap<i64, Slot>, range: &PartitionRange<'_>) -> Self {
-        let (start, end) = match *range {
-            PartitionRange::One { token, key } => (
-                PartitionBound {
-                    token,
-                    key: Some(key),
-                    side: Side::Before,
-                },
-                PartitionBound {
-                    token,
-                    key: Some(key),
-                    side: Side::After,
-                },
-            ),
-            PartitionRange::Many { start, end } => (start, end),
-        };
+        let (start, end) = range.bounds();
         // A bound without a key leaves all or nothing of its token out.
         let first = match (start.key, start.side) {
             (None, Side::After) => start.token.0.checked_add(1),

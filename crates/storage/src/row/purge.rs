@@ -1,5 +1,7 @@
 //! What of a row a compaction keeps.
 
+use helenus_schema::ColumnId;
+
 use super::{CellRef, Entry, Liveness, RowBuilder, RowRef, RowShape};
 use crate::deletion::DeletionTime;
 
@@ -35,19 +37,32 @@ pub fn purge_row<'a>(
     if row.is_immortal() && !shape.has_dropped_columns() {
         return (!row.is_empty()).then_some(row);
     }
-    let (mut liveness, mut deletion, entries) = row.open();
-    if !liveness.is_live(purge.now_s) && purge.allows(liveness.timestamp_us, liveness.expires_at_s) {
+    let (mut liveness, deletion, entries) = row.open();
+    let is_marker_purged =
+        !liveness.is_live(purge.now_s) && purge.allows(liveness.timestamp_us, liveness.expires_at_s);
+    if is_marker_purged || deletion.hides(liveness.timestamp_us) {
         liveness = Liveness::NONE;
     }
-    if purge.allows_deletion(deletion) {
-        deletion = DeletionTime::LIVE;
-    }
+    let kept_deletion = if purge.allows_deletion(deletion) {
+        DeletionTime::LIVE
+    } else {
+        deletion
+    };
     scratch.clear();
-    let mut builder = RowBuilder::new(scratch, liveness, deletion);
-    let mut is_empty = liveness.is_none() && deletion.is_live();
+    let mut builder = RowBuilder::new(scratch, liveness, kept_deletion);
+    let mut is_empty = liveness.is_none() && kept_deletion.is_live();
+    // One write may hold a deletion and what it hides: where the former goes, the latter must.
+    let mut column_shadow = (ColumnId(0), deletion);
     for entry in entries.filter(|entry| !shape.is_dropped(entry.column())) {
+        if entry.column() != column_shadow.0 {
+            column_shadow = (entry.column(), deletion);
+        }
         let kept = match entry {
-            Entry::ComplexDeletion { deletion, .. } => (!purge.allows_deletion(deletion)).then_some(entry),
+            Entry::ComplexDeletion { deletion, .. } => {
+                column_shadow.1 = column_shadow.1.max(deletion);
+                (!purge.allows_deletion(deletion)).then_some(entry)
+            }
+            Entry::Cell(cell) if column_shadow.1.hides(cell.timestamp_us) => None,
             Entry::Cell(cell) => purge_cell(cell, purge).map(Entry::Cell),
         };
         if let Some(entry) = kept {

@@ -3,9 +3,19 @@
 //! A [`ShardStore`] belongs to one thread and never blocks on another. Flushes and compactions leave it as
 //! [`BackgroundJob`]s over immutable data, run wherever the caller likes, and come back as results.
 
-mod answer;
-mod table;
+mod folder;
+mod open;
 
 mod shard;
+mod table;
 
+mod answer;
+mod read;
+
+mod job;
+mod schedule;
+
+pub use folder::{DataFolder, FolderError};
+pub use job::{BackgroundJob, JobError, JobKind, JobProgress, JobReport, JobResult};
+pub use open::{OpenError, OpenedShards};
 pub use shard::{ShardStore, StoreOptions};

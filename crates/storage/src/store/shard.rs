@@ -1,75 +1,167 @@
 //! The store of one shard.
 
 use std::collections::HashMap;
+use std::path::PathBuf;
 use std::sync::Arc;
 
 use foldhash::fast::FixedState;
 use helenus_schema::{Schema, TableId, TableKind};
-use helenus_types::{Token, token_of};
+use helenus_types::{ShardId, Token, token_of};
 
-use super::answer::{Answer, ReadScratch};
+use super::DataFolder;
+use super::answer::ReadScratch;
+use super::schedule::Schedule;
 use super::table::Table;
-use crate::commitlog::LogPosition;
-use crate::error::{ReadError, WriteError};
+use crate::commitlog::{CommitLog, FlushedPositions, LogBatch, LogError, LogOptions, LogPosition};
+use crate::compaction::Removal;
+use crate::error::{TruncateError, WriteError};
 use crate::layout::TableLayout;
 use crate::memtable::Memtable;
-use crate::merge::{MergedCursor, MergedScanner};
-use crate::read::{PartitionRange, ReadCommand, ReadStatistics, RowSink};
-use crate::source::{PartitionCursor, PartitionScanner};
+use crate::sstable::{ChunkCache, SsTable};
 use crate::update::Update;
 
 #[derive(Clone, Debug)]
 pub struct StoreOptions {
     /// What this shard's memtables may hold, sealed ones included. A write that finds it full is refused.
     pub memtable_bytes_max: usize,
+    /// Decompressed chunks of SSTables that this shard keeps.
+    pub chunk_cache_bytes_max: usize,
+    pub log: LogOptions,
+    /// From this length of the log on, the memtable with the oldest write is flushed.
+    pub log_bytes_max: u64,
+    /// Bytes a second that a compaction writes; 0 is unlimited.
+    pub compaction_bytes_per_s_max: u64,
 }
+
+impl Default for StoreOptions {
+    fn default() -> Self {
+        StoreOptions {
+            memtable_bytes_max: 512 << 20,
+            chunk_cache_bytes_max: 256 << 20,
+            log: LogOptions::default(),
+            // Cassandra's commitlog_total_space.
+            log_bytes_max: 8 << 30,
+            // Cassandra's compaction_throughput.
+            compaction_bytes_per_s_max: 64 << 20,
+        }
+    }
+}
+
+/// A memtable is sealed when all active ones together hold this share of the budget, so that the rest takes the
+/// writes that arrive while it is flushed.
+const ACTIVE_SHARE: usize = 3;
 
 /// All tables of one shard. Owned by the shard's thread.
 #[derive(Debug)]
 pub struct ShardStore {
-    options: StoreOptions,
-    tables: HashMap<TableId, Table, FixedState>,
+    pub(super) options: StoreOptions,
+    pub(super) shard: ShardId,
+    /// `None` for a store in memory.
+    pub(super) disk: Option<Disk>,
+    pub(super) cache: ChunkCache,
+    pub(super) tables: HashMap<TableId, Table, FixedState>,
     /// The sum over all memtables.
-    memtable_bytes: usize,
-    read_scratch: ReadScratch,
+    pub(super) memtable_bytes: usize,
+    /// The sum over those that take writes.
+    pub(super) active_bytes: usize,
+    pub(super) schedule: Schedule,
+    pub(super) read_scratch: ReadScratch,
     write_scratch: Vec<u8>,
+}
+
+/// What a store on a disk has besides.
+#[derive(Debug)]
+pub(super) struct Disk {
+    pub folder: Arc<DataFolder>,
+    /// `None` until replay is over.
+    pub log: Option<CommitLog>,
+    pub flushed: FlushedPositions,
 }
 
 impl ShardStore {
     /// A store without a disk: memtables are all there is, and a full budget stays full.
     pub fn in_memory(options: StoreOptions, schema: &Schema) -> Self {
-        let mut store = ShardStore {
-            options,
-            tables: HashMap::default(),
-            memtable_bytes: 0,
-            read_scratch: ReadScratch::default(),
-            write_scratch: Vec::new(),
-        };
+        let mut store = Self::empty(options, ShardId(0), None);
         store.set_schema(schema);
         store
     }
 
-    /// Takes over a newer schema: makes room for new tables, drops those that are gone.
+    pub(super) fn empty(options: StoreOptions, shard: ShardId, disk: Option<Disk>) -> Self {
+        ShardStore {
+            cache: ChunkCache::new(options.chunk_cache_bytes_max),
+            options,
+            shard,
+            disk,
+            tables: HashMap::default(),
+            memtable_bytes: 0,
+            active_bytes: 0,
+            schedule: Schedule::default(),
+            read_scratch: ReadScratch::default(),
+            write_scratch: Vec::new(),
+        }
+    }
+
+    pub fn shard(&self) -> ShardId {
+        self.shard
+    }
+
+    /// Takes over a newer schema: makes room for new tables, drops those that are gone with all their data.
+    ///
+    /// The folder of a new table must have been made before, once for all shards
+    /// ([`DataFolder::create_table_folder`]).
     pub fn set_schema(&mut self, schema: &Schema) {
-        let stored = || schema.tables().filter(|table| table.kind == TableKind::Regular);
-        self.tables.retain(|id, _| stored().any(|table| table.id == *id));
-        for metadata in stored() {
-            match self.tables.get_mut(&metadata.id) {
-                Some(table) if Arc::ptr_eq(&table.layout.metadata, metadata) => {}
-                Some(table) => {
-                    table.layout = Arc::new(TableLayout::of(metadata));
-                    table.active.set_layout(Arc::clone(&table.layout));
-                }
-                None => {
-                    self.tables
-                        .insert(metadata.id, Table::new(TableLayout::of(metadata)));
+        self.drop_tables(|id| {
+            schema
+                .table_by_id(id)
+                .is_some_and(|table| table.kind == TableKind::Regular)
+        });
+        for keyspace in schema.keyspaces.values() {
+            for metadata in keyspace
+                .tables
+                .values()
+                .filter(|table| table.kind == TableKind::Regular)
+            {
+                match self.tables.get_mut(&metadata.id) {
+                    Some(table) if Arc::ptr_eq(&table.layout.metadata, metadata) => {
+                        table.is_logged = keyspace.durable_writes;
+                    }
+                    Some(table) => table.set_layout(TableLayout::of(metadata), keyspace.durable_writes),
+                    None => {
+                        let folder = self
+                            .disk
+                            .as_ref()
+                            .map_or_else(PathBuf::new, |disk| disk.folder.table_folder(metadata));
+                        let table = Table::new(TableLayout::of(metadata), keyspace.durable_writes, folder);
+                        self.tables.insert(metadata.id, table);
+                    }
                 }
             }
         }
-        self.memtable_bytes = self.tables.values().map(Table::memory_bytes).sum();
     }
 
-    /// Takes a write. It is durable once the log has reached the position returned (at once without a log).
+    fn drop_tables(&mut self, is_kept: impl Fn(TableId) -> bool) {
+        let gone: Vec<TableId> = self.tables.keys().copied().filter(|&id| !is_kept(id)).collect();
+        for table in gone.iter().filter_map(|id| self.tables.remove(id)) {
+            self.memtable_bytes = self.memtable_bytes.saturating_sub(table.memory_bytes());
+            self.active_bytes = self.active_bytes.saturating_sub(table.active.bytes());
+            if self.disk.is_some() {
+                self.schedule.remove_dropped(&table);
+            }
+        }
+        if let Some(disk) = self.disk.as_mut().filter(|_| !gone.is_empty()) {
+            disk.flushed.retain(is_kept);
+        }
+    }
+
+    pub(super) fn add_sstables(&mut self, id: TableId, sstables: Vec<Arc<SsTable>>) {
+        if let Some(table) = self.tables.get_mut(&id) {
+            table.sstables.extend(sstables);
+        }
+    }
+
+    /// Takes a write. It is durable once the log has reached the position returned; a table that is not logged gives
+    /// the position of the last write that was.
+    #[inline]
     pub fn apply(&mut self, update: &Update<'_>) -> Result<LogPosition, WriteError> {
         self.apply_at(token_of(update.partition_key), update)
     }
@@ -86,135 +178,135 @@ impl ShardStore {
             .tables
             .get_mut(&update.table)
             .ok_or(WriteError::UnknownTable { id: update.table })?;
-        let grown = table.active.apply(token, update, None, &mut self.write_scratch);
+        let log = self.disk.as_mut().and_then(|disk| disk.log.as_mut());
+        let position = match log {
+            Some(log) if table.is_logged => Some(log.append(update.as_bytes())?),
+            _ => None,
+        };
+        let grown = table
+            .active
+            .apply(token, update, position, &mut self.write_scratch);
         self.memtable_bytes = self.memtable_bytes.saturating_add_signed(grown);
-        Ok(LogPosition::default())
+        self.active_bytes = self.active_bytes.saturating_add_signed(grown);
+        if self.disk.is_some() && self.active_bytes > self.options.memtable_bytes_max / ACTIVE_SHARE {
+            self.seal_largest();
+        }
+        Ok(position.unwrap_or_default())
     }
 
-    /// Removes all rows of a table.
-    pub fn truncate(&mut self, id: TableId) -> Result<(), WriteError> {
-        let table = self.tables.get_mut(&id).ok_or(WriteError::UnknownTable { id })?;
-        self.memtable_bytes -= table.memory_bytes();
+    /// Bytes that all memtables hold.
+    pub fn memtable_bytes(&self) -> usize {
+        self.memtable_bytes
+    }
+
+    fn seal_largest(&mut self) {
+        if let Some(table) = self.tables.values_mut().max_by_key(|table| table.active.bytes()) {
+            self.active_bytes = self.active_bytes.saturating_sub(table.active.bytes());
+            table.seal();
+        }
+    }
+
+    /// Seals a table's memtable, or all with `None`; [`ShardStore::next_job`] has the flushes then.
+    pub fn flush(&mut self, id: Option<TableId>) {
+        if self.disk.is_none() {
+            return;
+        }
+        for (_, table) in self
+            .tables
+            .iter_mut()
+            .filter(|(table_id, _)| id.is_none_or(|id| id == **table_id))
+        {
+            self.active_bytes = self.active_bytes.saturating_sub(table.active.bytes());
+            table.seal();
+        }
+    }
+
+    /// Removes all rows of a table. Gone for good once the log has reached the position returned. Blocks on the disk
+    /// while it removes the table's SSTables.
+    pub fn truncate(&mut self, id: TableId) -> Result<LogPosition, TruncateError> {
+        let table = self
+            .tables
+            .get_mut(&id)
+            .ok_or(TruncateError::UnknownTable { id })?;
+        if let Some(Disk { log: Some(log), .. }) = &self.disk
+            && let Some(reason) = log.failure()
+        {
+            return Err(TruncateError::LogFailed {
+                reason: reason.to_owned(),
+            });
+        }
+        if let Some(disk) = &self.disk
+            && !table.sstables.is_empty()
+        {
+            let generations: Vec<_> = table
+                .sstables
+                .iter()
+                .map(|sstable| sstable.generation())
+                .collect();
+            let disk = &**disk.folder.disk();
+            Removal::commit(disk, &table.folder, &generations)?.finish(disk)?;
+        }
+        self.memtable_bytes = self.memtable_bytes.saturating_sub(table.memory_bytes());
+        self.active_bytes = self.active_bytes.saturating_sub(table.active.bytes());
         table.active = Memtable::new(Arc::clone(&table.layout));
         table.sealed.clear();
-        Ok(())
-    }
-
-    /// Hands the rows that the command asks for to the sink, in order, until it has enough.
-    pub fn read<S: RowSink>(
-        &mut self,
-        command: &ReadCommand<'_>,
-        sink: &mut S,
-    ) -> Result<ReadStatistics, ReadError> {
-        let mut statistics = ReadStatistics::default();
-        let Some(table) = self.tables.get(&command.table.id) else {
-            return Ok(statistics);
+        table.sstables.clear();
+        table.epoch += 1;
+        let Some(log) = self.disk.as_mut().and_then(|disk| disk.log.as_mut()) else {
+            return Ok(LogPosition::default());
         };
-        let mut answer = Answer {
-            layout: &table.layout,
-            now_s: command.now_s,
-            sink,
-            scratch: &mut self.read_scratch,
-            statistics: &mut statistics,
+        let truncated_to = log.position();
+        log.mark();
+        let position = log.position();
+        self.log_flushed(id, truncated_to);
+        Ok(position)
+    }
+
+    /// All that was appended to the log since the last call, for this shard's
+    /// [`LogWriter`](crate::commitlog::LogWriter); `None` if there is nothing to do.
+    pub fn take_log_batch(&mut self) -> Option<LogBatch> {
+        self.disk.as_mut()?.log.as_mut()?.take_batch()
+    }
+
+    /// Takes a batch back that the log thread is done with, and what came of it. After an error every later write is
+    /// refused; reads go on.
+    pub fn log_batch_done(&mut self, batch: LogBatch, result: &Result<LogPosition, LogError>) {
+        if let Some(log) = self.disk.as_mut().and_then(|disk| disk.log.as_mut()) {
+            log.batch_done(batch, result);
+        }
+    }
+
+    /// Takes note of a sync that the log thread made without a batch.
+    pub fn log_synced(&mut self, result: &Result<LogPosition, LogError>) {
+        if let Some(log) = self.disk.as_mut().and_then(|disk| disk.log.as_mut()) {
+            log.log_synced(result);
+        }
+    }
+
+    /// Why writes are refused, once the log has failed.
+    pub fn log_failure(&self) -> Option<&str> {
+        self.disk.as_ref()?.log.as_ref()?.failure()
+    }
+
+    /// How far the log is durable; what was applied at or before that may be acknowledged.
+    pub fn durable(&self) -> LogPosition {
+        let log = self.disk.as_ref().and_then(|disk| disk.log.as_ref());
+        log.map_or(LogPosition::default(), CommitLog::durable)
+    }
+
+    /// A table's writes up to here need no log any more.
+    pub(super) fn log_flushed(&mut self, id: TableId, position: LogPosition) {
+        let oldest = self.tables.values().filter_map(Table::oldest_unflushed).min();
+        let Some(Disk {
+            log: Some(log),
+            flushed,
+            ..
+        }) = &mut self.disk
+        else {
+            return;
         };
-        match command.partitions {
-            PartitionRange::One { token, key } => read_partition(table, command, token, key, &mut answer)?,
-            PartitionRange::Many { .. } => scan(table, command, &mut answer)?,
-        }
-        Ok(statistics)
+        flushed.set(id, position);
+        let discard_before = oldest.unwrap_or(log.position()).segment;
+        log.set_flushed(flushed.clone(), discard_before);
     }
-}
-
-#[inline]
-fn read_partition<S: RowSink>(
-    table: &Table,
-    command: &ReadCommand<'_>,
-    token: Token,
-    key: &[u8],
-    answer: &mut Answer<'_, S>,
-) -> Result<(), ReadError> {
-    if table.sealed.is_empty() {
-        let Some(partition) = table.active.partition(token, key) else {
-            return Ok(());
-        };
-        if let [slice] = command.slices
-            && let Some(clustering) = slice.as_key(table.layout.comparator.component_count())
-        {
-            let _ = answer.point(token, partition, clustering);
-            return Ok(());
-        }
-    }
-    read_slices(table, command, token, key, answer)
-}
-
-fn read_slices<S: RowSink>(
-    table: &Table,
-    command: &ReadCommand<'_>,
-    token: Token,
-    key: &[u8],
-    answer: &mut Answer<'_, S>,
-) -> Result<(), ReadError> {
-    let sealed = table.sealed.iter().map(|memtable| &**memtable);
-    let mut cursors = std::iter::once(&table.active)
-        .chain(sealed)
-        .filter_map(|memtable| memtable.cursor(token, key, command.slices, command.reversed));
-    let Some(mut first) = cursors.next() else {
-        return Ok(());
-    };
-    let Some(second) = cursors.next() else {
-        let _ = answer.partition(token, key, &mut first)?;
-        return Ok(());
-    };
-    let boxed = [first, second].into_iter().chain(cursors);
-    let boxed = boxed
-        .map(|cursor| Box::new(cursor) as Box<dyn PartitionCursor + '_>)
-        .collect();
-    let mut merged = MergedCursor::new(&table.layout, command.reversed, boxed)?;
-    let _ = answer.partition(token, key, &mut merged)?;
-    Ok(())
-}
-
-fn scan<S: RowSink>(
-    table: &Table,
-    command: &ReadCommand<'_>,
-    answer: &mut Answer<'_, S>,
-) -> Result<(), ReadError> {
-    if table.sealed.is_empty() {
-        return scan_memtable(table, command, answer);
-    }
-    let sealed = table.sealed.iter().map(|memtable| &**memtable);
-    let scanners = std::iter::once(&table.active)
-        .chain(sealed)
-        .map(|memtable| {
-            let scanner = memtable.scanner(&command.partitions, command.slices, command.reversed);
-            Box::new(scanner) as Box<dyn PartitionScanner + '_>
-        })
-        .collect();
-    let mut merged = MergedScanner::new(&table.layout, command.reversed, scanners);
-    let mut key = Vec::new();
-    while merged.advance()? {
-        let (token, position_key) = merged.position();
-        key.clear();
-        key.extend_from_slice(position_key);
-        if answer.partition(token, &key, &mut merged.open()?)?.is_break() {
-            break;
-        }
-    }
-    Ok(())
-}
-
-fn scan_memtable<S: RowSink>(
-    table: &Table,
-    command: &ReadCommand<'_>,
-    answer: &mut Answer<'_, S>,
-) -> Result<(), ReadError> {
-    for (token, partition) in table.active.partitions(&command.partitions) {
-        let comparator = &table.layout.comparator;
-        let mut cursor =
-            crate::memtable::MemtableCursor::new(partition, comparator, command.slices, command.reversed);
-        if answer.partition(token, partition.key(), &mut cursor)?.is_break() {
-            break;
-        }
-    }
-    Ok(())
 }

@@ -1,30 +1,96 @@
 //! What one shard holds of one table.
 
+use std::path::PathBuf;
 use std::sync::Arc;
 
+use crate::commitlog::LogPosition;
+use crate::compaction::CompactionOptions;
 use crate::layout::TableLayout;
 use crate::memtable::Memtable;
+use crate::sstable::{Generation, SsTable};
 
 #[derive(Debug)]
 pub(super) struct Table {
     pub layout: Arc<TableLayout>,
+    pub compaction: CompactionOptions,
+    /// False where the keyspace has `durable_writes = false`.
+    pub is_logged: bool,
     /// Takes the writes.
     pub active: Memtable,
     /// Being flushed or waiting for it, oldest first.
     pub sealed: Vec<Arc<Memtable>>,
+    pub sstables: Vec<Arc<SsTable>>,
+    /// Where its SSTables are; empty in memory.
+    pub folder: PathBuf,
+    pub is_flushing: bool,
+    /// Inputs of the compaction that runs.
+    pub compacting: Vec<Generation>,
+    /// Compacted alone for their tombstones already: what is left of those cannot go yet.
+    pub settled: Vec<Generation>,
+    /// Counts truncations: a job that began before one must not bring its result in.
+    pub epoch: u64,
 }
 
 impl Table {
-    pub fn new(layout: TableLayout) -> Self {
+    pub fn new(layout: TableLayout, is_logged: bool, folder: PathBuf) -> Self {
         let layout = Arc::new(layout);
         Table {
+            compaction: CompactionOptions::of(&layout.metadata),
+            is_logged,
             active: Memtable::new(Arc::clone(&layout)),
             layout,
             sealed: Vec::new(),
+            sstables: Vec::new(),
+            folder,
+            is_flushing: false,
+            compacting: Vec::new(),
+            settled: Vec::new(),
+            epoch: 0,
         }
+    }
+
+    pub fn set_layout(&mut self, layout: TableLayout, is_logged: bool) {
+        self.layout = Arc::new(layout);
+        self.compaction = CompactionOptions::of(&self.layout.metadata);
+        self.is_logged = is_logged;
+        self.active.set_layout(Arc::clone(&self.layout));
     }
 
     pub fn memory_bytes(&self) -> usize {
         self.active.bytes() + self.sealed.iter().map(|memtable| memtable.bytes()).sum::<usize>()
+    }
+
+    /// Puts an empty memtable in the place of the active one.
+    pub fn seal(&mut self) {
+        if !self.active.is_empty() {
+            let sealed = std::mem::replace(&mut self.active, Memtable::new(Arc::clone(&self.layout)));
+            self.sealed.push(Arc::new(sealed));
+        }
+    }
+
+    /// The first write that is in the log and in no SSTable.
+    pub fn oldest_unflushed(&self) -> Option<LogPosition> {
+        let memtables = self
+            .sealed
+            .iter()
+            .map(|memtable| &**memtable)
+            .chain([&self.active]);
+        memtables
+            .filter_map(Memtable::log_positions)
+            .map(|(first, _)| first)
+            .min()
+    }
+
+    /// The smallest timestamp of any unflushed write.
+    pub fn memtable_min_timestamp_us(&self) -> i64 {
+        let memtables = self
+            .sealed
+            .iter()
+            .map(|memtable| &**memtable)
+            .chain([&self.active]);
+        memtables
+            .map(Memtable::min_timestamp_us)
+            .min()
+            .unwrap_or(i64::MAX)
     }
 }

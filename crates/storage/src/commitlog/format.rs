@@ -1,0 +1,196 @@
+//! The bytes of a segment, and the names of the log's files.
+
+use std::path::{Path, PathBuf};
+
+use helenus_types::ShardId;
+
+/// As Cassandra's `commitlog_segment_size`.
+pub const SEGMENT_BYTES_DEFAULT: u32 = 32 << 20;
+
+pub(super) const VERSION: u32 = 1;
+
+const MAGIC: [u8; 8] = *b"HELENLOG";
+const VERSION_AT: usize = 8;
+const SHARD_AT: usize = 12;
+const SEGMENT_AT: usize = 16;
+const CRC_AT: usize = 24;
+pub(super) const HEADER_BYTES: usize = 28;
+
+/// Payload length u32, kind u8, checksum of the head u32, checksum of the payload u32.
+pub(super) const RECORD_HEAD_BYTES: usize = 13;
+const KIND_AT: usize = 4;
+const HEAD_CRC_AT: usize = 5;
+const PAYLOAD_CRC_AT: usize = 9;
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[repr(u8)]
+pub(super) enum RecordKind {
+    /// A packed update.
+    Update = 1,
+    /// The segment's bytes before the offset in the payload (u32) had been synced when this was written.
+    SyncMark = 2,
+}
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum HeaderError {
+    TooShort,
+    Magic,
+    Version(u32),
+    Checksum,
+    /// Belongs to another file.
+    Identity,
+}
+
+pub(super) struct Record<'a> {
+    pub kind: RecordKind,
+    pub payload: &'a [u8],
+}
+
+pub fn shard_folder(log_folder: &Path, shard: ShardId) -> PathBuf {
+    log_folder.join(format!("shard-{:05}", shard.0))
+}
+
+pub(super) fn segment_name(segment: u64) -> String {
+    format!("segment-{segment:016x}.log")
+}
+
+pub(super) fn segment_of_name(name: &str) -> Option<u64> {
+    let digits = name.strip_prefix("segment-")?.strip_suffix(".log")?;
+    (digits.len() == 16).then(|| u64::from_str_radix(digits, 16).ok())?
+}
+
+pub(super) fn push_header(out: &mut Vec<u8>, shard: ShardId, segment: u64) {
+    let start = out.len();
+    out.extend_from_slice(&MAGIC);
+    out.extend_from_slice(&VERSION.to_le_bytes());
+    out.extend_from_slice(&u32::from(shard.0).to_le_bytes());
+    out.extend_from_slice(&segment.to_le_bytes());
+    let crc = crc32fast::hash(&out[start..]);
+    out.extend_from_slice(&crc.to_le_bytes());
+}
+
+pub(super) fn check_header(bytes: &[u8], shard: ShardId, segment: u64) -> Result<(), HeaderError> {
+    let header: &[u8; HEADER_BYTES] = bytes.first_chunk().ok_or(HeaderError::TooShort)?;
+    if header[..VERSION_AT] != MAGIC {
+        return Err(HeaderError::Magic);
+    }
+    let version = u32_at(header, VERSION_AT);
+    if version != VERSION {
+        return Err(HeaderError::Version(version));
+    }
+    if crc32fast::hash(&header[..CRC_AT]) != u32_at(header, CRC_AT) {
+        return Err(HeaderError::Checksum);
+    }
+    let found_segment =
+        u64::from(u32_at(header, SEGMENT_AT)) | u64::from(u32_at(header, SEGMENT_AT + 4)) << 32;
+    if u32_at(header, SHARD_AT) != u32::from(shard.0) || found_segment != segment {
+        return Err(HeaderError::Identity);
+    }
+    Ok(())
+}
+
+/// `offset` is where in the segment the record starts; payloads are below half a segment, so lengths fit.
+pub(super) fn push_record(out: &mut Vec<u8>, segment: u64, offset: u32, kind: RecordKind, payload: &[u8]) {
+    let length = payload.len() as u32;
+    out.extend_from_slice(&length.to_le_bytes());
+    out.push(kind as u8);
+    out.extend_from_slice(&head_crc(segment, offset, length, kind as u8).to_le_bytes());
+    out.extend_from_slice(&crc32fast::hash(payload).to_le_bytes());
+    out.extend_from_slice(payload);
+}
+
+/// The record at `offset`; `None` where there is no complete and undamaged one.
+pub(super) fn record_at(bytes: &[u8], segment: u64, offset: usize) -> Option<Record<'_>> {
+    let rest = bytes.get(offset..)?;
+    let (head, rest) = rest.split_first_chunk::<RECORD_HEAD_BYTES>()?;
+    let length = u32_at(head, 0);
+    let kind = match head[KIND_AT] {
+        1 => RecordKind::Update,
+        2 => RecordKind::SyncMark,
+        _ => return None,
+    };
+    if head_crc(segment, offset as u32, length, kind as u8) != u32_at(head, HEAD_CRC_AT) {
+        return None;
+    }
+    let payload = rest.get(..length as usize)?;
+    (crc32fast::hash(payload) == u32_at(head, PAYLOAD_CRC_AT)).then_some(Record { kind, payload })
+}
+
+/// Segment and offset go into the checksum, so that what an older file left in the same blocks is never taken for
+/// a record.
+fn head_crc(segment: u64, offset: u32, length: u32, kind: u8) -> u32 {
+    let mut head = [0; 17];
+    head[..8].copy_from_slice(&segment.to_le_bytes());
+    head[8..12].copy_from_slice(&offset.to_le_bytes());
+    head[12..16].copy_from_slice(&length.to_le_bytes());
+    head[16] = kind;
+    crc32fast::hash(&head)
+}
+
+/// The caller's array is longer than `at + 4`.
+fn u32_at(bytes: &[u8], at: usize) -> u32 {
+    bytes
+        .get(at..)
+        .and_then(|rest| rest.first_chunk())
+        .map_or(0, |array| u32::from_le_bytes(*array))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn golden_segment() {
+        let mut bytes = Vec::new();
+        push_header(&mut bytes, ShardId(2), 0x0102_0304_0506_0708);
+        push_record(
+            &mut bytes,
+            0x0102_0304_0506_0708,
+            HEADER_BYTES as u32,
+            RecordKind::Update,
+            b"abc",
+        );
+        let hex: Vec<String> = bytes.iter().map(|byte| format!("{byte:02x}")).collect();
+        assert_eq!(
+            hex.join(""),
+            concat!(
+                "48454c454e4c4f47", // magic
+                "01000000",         // version
+                "02000000",         // shard
+                "0807060504030201", // segment
+                "84e5c1ad",         // checksum of the above
+                "03000000",         // payload length
+                "01",               // kind: update
+                "736d850e",         // checksum of the head
+                "c2412435",         // checksum of the payload
+                "616263",           // payload
+            )
+        );
+    }
+
+    #[test]
+    fn no_flipped_bit_goes_unseen() {
+        let mut bytes = Vec::new();
+        push_header(&mut bytes, ShardId(0), 9);
+        push_record(&mut bytes, 9, HEADER_BYTES as u32, RecordKind::Update, b"payload");
+        for bit in 0..bytes.len() * 8 {
+            let mut damaged = bytes.clone();
+            damaged[bit / 8] ^= 1 << (bit % 8);
+            let is_header = bit / 8 < HEADER_BYTES;
+            assert_eq!(
+                check_header(&damaged, ShardId(0), 9).is_err(),
+                is_header,
+                "bit {bit}"
+            );
+            assert_eq!(
+                record_at(&damaged, 9, HEADER_BYTES).is_none(),
+                !is_header,
+                "bit {bit}"
+            );
+        }
+        assert!(
+            record_at(&bytes, 10, HEADER_BYTES).is_none(),
+            "of another segment"
+        );
+    }
+}

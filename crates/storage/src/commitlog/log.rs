@@ -1,0 +1,226 @@
+//! The shard's half of the log: a buffer, and the count of where it will end up.
+
+use helenus_types::ShardId;
+
+use super::batch::LogChunk;
+use super::format::{
+    HEADER_BYTES, RECORD_HEAD_BYTES, RecordKind, SEGMENT_BYTES_DEFAULT, push_header, push_record,
+};
+use super::{FlushedPositions, LogAppendError, LogBatch, LogError, LogPosition};
+
+#[derive(Clone, Debug)]
+pub struct LogOptions {
+    /// A record takes at most half of it.
+    pub segment_bytes: u32,
+    /// What may wait for the disk, with and without the log thread.
+    pub buffer_bytes_max: usize,
+}
+
+impl Default for LogOptions {
+    fn default() -> Self {
+        // Two segments: the largest record still fits while a segment's worth is being written.
+        LogOptions {
+            segment_bytes: SEGMENT_BYTES_DEFAULT,
+            buffer_bytes_max: 2 * SEGMENT_BYTES_DEFAULT as usize,
+        }
+    }
+}
+
+/// Takes records and never blocks. A record is durable when [`CommitLog::durable`] has reached its position.
+#[derive(Debug)]
+pub struct CommitLog {
+    options: LogOptions,
+    shard: ShardId,
+    segment: u64,
+    /// Where in the segment the next byte goes; 0 before the segment's header.
+    offset: u32,
+    /// Complete runs of earlier segments, not handed out yet.
+    chunks: Vec<LogChunk>,
+    /// The last run, of `segment`, that ends at `offset`.
+    buffer: Vec<u8>,
+    chunk_bytes: usize,
+    /// Handed out and not returned.
+    in_flight_bytes: usize,
+    durable: LogPosition,
+    /// The durable offset that the last sync mark in this segment names.
+    marked_offset: u32,
+    failure: Option<String>,
+    pending_flushed: Option<FlushedPositions>,
+    discard_before: u64,
+    /// Buffers that came back, at most one.
+    spare: Vec<u8>,
+}
+
+impl CommitLog {
+    /// `first_segment` is larger than any segment that this folder ever had.
+    pub fn new(options: LogOptions, shard: ShardId, first_segment: u64) -> Self {
+        CommitLog {
+            options,
+            shard,
+            segment: first_segment,
+            offset: 0,
+            chunks: Vec::new(),
+            buffer: Vec::new(),
+            chunk_bytes: 0,
+            in_flight_bytes: 0,
+            durable: LogPosition {
+                segment: first_segment,
+                offset: 0,
+            },
+            marked_offset: 0,
+            failure: None,
+            pending_flushed: None,
+            discard_before: 0,
+            spare: Vec::new(),
+        }
+    }
+
+    /// Takes one packed update.
+    #[inline]
+    pub fn append(&mut self, update: &[u8]) -> Result<LogPosition, LogAppendError> {
+        self.check_append(update.len())?;
+        if self.offset as usize + RECORD_HEAD_BYTES + update.len() > self.options.segment_bytes as usize {
+            self.begin_segment();
+        }
+        if self.buffer.is_empty() {
+            self.begin_run();
+        }
+        self.push(RecordKind::Update, update);
+        Ok(self.position())
+    }
+
+    /// Appends a record that says nothing, so that there is a position to wait for.
+    pub fn mark(&mut self) {
+        if self.buffer.is_empty() {
+            self.begin_run();
+        }
+        self.push(RecordKind::SyncMark, &self.marked_offset.to_le_bytes());
+    }
+
+    /// Whether a record would be taken, and why not.
+    #[inline]
+    fn check_append(&self, bytes: usize) -> Result<(), LogAppendError> {
+        if let Some(reason) = &self.failure {
+            return Err(LogAppendError::Failed {
+                reason: reason.clone(),
+            });
+        }
+        let record_bytes_max = (self.options.segment_bytes / 2) as usize;
+        if bytes > record_bytes_max {
+            return Err(LogAppendError::RecordTooLarge {
+                bytes,
+                bytes_max: record_bytes_max,
+            });
+        }
+        let waiting = self.chunk_bytes + self.buffer.len() + self.in_flight_bytes;
+        if waiting + bytes > self.options.buffer_bytes_max {
+            return Err(LogAppendError::BufferFull {
+                bytes_max: self.options.buffer_bytes_max,
+            });
+        }
+        Ok(())
+    }
+
+    /// The position of the last record.
+    pub fn position(&self) -> LogPosition {
+        LogPosition {
+            segment: self.segment,
+            offset: self.offset,
+        }
+    }
+
+    /// All records up to here survive a crash.
+    pub fn durable(&self) -> LogPosition {
+        self.durable
+    }
+
+    pub fn failure(&self) -> Option<&str> {
+        self.failure.as_deref()
+    }
+
+    /// Bytes of log from the oldest segment that is still needed, had it been full.
+    pub fn needed_bytes(&self, oldest: LogPosition) -> u64 {
+        (self.segment.saturating_sub(oldest.segment)) * u64::from(self.options.segment_bytes)
+            + u64::from(self.offset)
+    }
+
+    /// Everything up to these positions is in SSTables, and segments before `discard_before` are of no more use. The
+    /// log thread learns both with the next batch.
+    pub fn set_flushed(&mut self, flushed: FlushedPositions, discard_before: u64) {
+        self.pending_flushed = Some(flushed);
+        self.discard_before = self.discard_before.max(discard_before);
+    }
+
+    /// What has gathered since the last call; `None` if nothing has.
+    pub fn take_batch(&mut self) -> Option<LogBatch> {
+        self.end_run();
+        if (self.chunks.is_empty() && self.pending_flushed.is_none()) || self.failure.is_some() {
+            return None;
+        }
+        self.in_flight_bytes += std::mem::take(&mut self.chunk_bytes);
+        Some(LogBatch {
+            chunks: std::mem::take(&mut self.chunks),
+            flushed: self.pending_flushed.take(),
+            discard_before: self.discard_before,
+        })
+    }
+
+    /// The log thread is done with a batch. An error is kept: no later record is taken.
+    pub fn batch_done(&mut self, batch: LogBatch, result: &Result<LogPosition, LogError>) {
+        self.in_flight_bytes = self.in_flight_bytes.saturating_sub(batch.bytes());
+        self.log_synced(result);
+        if let Some(chunk) = batch.chunks.into_iter().next_back()
+            && self.spare.capacity() == 0
+        {
+            self.spare = chunk.bytes;
+            self.spare.clear();
+        }
+    }
+
+    /// A sync without a batch is done.
+    pub fn log_synced(&mut self, result: &Result<LogPosition, LogError>) {
+        match result {
+            Ok(durable) => self.durable = self.durable.max(*durable),
+            Err(error) if self.failure.is_none() => self.failure = Some(error.to_string()),
+            Err(_) => {}
+        }
+    }
+
+    fn begin_segment(&mut self) {
+        self.end_run();
+        self.segment += 1;
+        self.offset = 0;
+        self.marked_offset = 0;
+    }
+
+    /// A run starts with the segment's header, or with a mark of how far the segment is durable by now.
+    fn begin_run(&mut self) {
+        std::mem::swap(&mut self.buffer, &mut self.spare);
+        if self.offset == 0 {
+            push_header(&mut self.buffer, self.shard, self.segment);
+            self.offset = HEADER_BYTES as u32;
+        } else if self.durable.segment == self.segment && self.durable.offset > self.marked_offset {
+            self.marked_offset = self.durable.offset;
+            self.push(RecordKind::SyncMark, &self.durable.offset.to_le_bytes());
+        }
+    }
+
+    fn push(&mut self, kind: RecordKind, payload: &[u8]) {
+        push_record(&mut self.buffer, self.segment, self.offset, kind, payload);
+        self.offset += (RECORD_HEAD_BYTES + payload.len()) as u32;
+    }
+
+    fn end_run(&mut self) {
+        if self.buffer.is_empty() {
+            return;
+        }
+        let bytes = std::mem::take(&mut self.buffer);
+        self.chunk_bytes += bytes.len();
+        let offset = self.offset - bytes.len() as u32;
+        self.chunks.push(LogChunk {
+            segment: self.segment,
+            offset,
+            bytes,
+        });
+    }
+}

@@ -1,0 +1,177 @@
+//! The log thread's half of the log: files, writes and syncs.
+
+use std::path::PathBuf;
+use std::sync::Arc;
+
+use helenus_types::ShardId;
+use helenus_vfs::{Disk, File};
+
+use super::batch::LogChunk;
+use super::format::{segment_name, segment_of_name, shard_folder};
+use super::{FlushedPositions, LogBatch, LogError, LogPosition};
+
+/// Writes batches in the order they were taken. Blocks; lives on a thread that may wait for the disk.
+///
+/// A segment is synced before its successor is created, so at most the last one can have a torn end.
+#[derive(Debug)]
+pub struct LogWriter {
+    disk: Arc<dyn Disk>,
+    folder: PathBuf,
+    open: Option<OpenSegment>,
+    /// Oldest first, the open one included.
+    segments: Vec<u64>,
+    durable: LogPosition,
+    failure: Option<String>,
+}
+
+#[derive(Debug)]
+struct OpenSegment {
+    id: u64,
+    path: PathBuf,
+    file: Arc<dyn File>,
+    /// Bytes written.
+    offset: u32,
+}
+
+impl LogWriter {
+    /// Makes the shard's folder and finds the number its next segment can have, which is at least `floor`.
+    pub(crate) fn open(
+        disk: Arc<dyn Disk>,
+        log_folder: PathBuf,
+        shard: ShardId,
+        floor: u64,
+    ) -> Result<(Self, u64), LogError> {
+        let folder = shard_folder(&log_folder, shard);
+        let failed = |source| LogError::of(folder.clone(), source);
+        disk.create_dir_all(&folder).map_err(failed)?;
+        disk.sync_directory(&log_folder).map_err(failed)?;
+        let mut segments: Vec<u64> = disk
+            .list(&folder)
+            .map_err(failed)?
+            .iter()
+            .filter_map(|entry| segment_of_name(&entry.name))
+            .collect();
+        segments.sort_unstable();
+        let flushed = FlushedPositions::load(&*disk, &folder).map_err(failed)?;
+        let last = segments.last().copied().unwrap_or(0).max(flushed.last_segment());
+        let writer = LogWriter {
+            disk,
+            folder,
+            open: None,
+            segments,
+            durable: LogPosition::default(),
+            failure: None,
+        };
+        Ok((writer, floor.max(last + 1)))
+    }
+
+    /// Writes a batch and, with `sync`, makes it durable. Returns how far the log is durable now; everything before
+    /// that may be acknowledged.
+    pub fn persist(&mut self, batch: &LogBatch, sync: bool) -> Result<LogPosition, LogError> {
+        let result = self.check().and_then(|()| self.try_persist(batch, sync));
+        self.latch(result)
+    }
+
+    /// Makes everything written so far durable.
+    pub fn sync(&mut self) -> Result<LogPosition, LogError> {
+        let result = self.check().and_then(|()| self.sync_open());
+        self.latch(result)
+    }
+
+    fn check(&self) -> Result<(), LogError> {
+        match &self.failure {
+            Some(reason) => Err(LogError::Abandoned {
+                reason: reason.clone(),
+            }),
+            None => Ok(()),
+        }
+    }
+
+    fn latch(&mut self, result: Result<LogPosition, LogError>) -> Result<LogPosition, LogError> {
+        if let Err(error) = &result
+            && self.failure.is_none()
+        {
+            self.failure = Some(error.to_string());
+            self.open = None;
+        }
+        result
+    }
+
+    fn try_persist(&mut self, batch: &LogBatch, sync: bool) -> Result<LogPosition, LogError> {
+        for chunk in &batch.chunks {
+            self.write(chunk)?;
+        }
+        if sync {
+            self.sync_open()?;
+        }
+        if let Some(flushed) = &batch.flushed {
+            flushed
+                .store(&*self.disk, &self.folder)
+                .map_err(|source| LogError::of(self.folder.clone(), source))?;
+            self.discard_before(batch.discard_before)?;
+        }
+        Ok(self.durable)
+    }
+
+    fn write(&mut self, chunk: &LogChunk) -> Result<(), LogError> {
+        if self.open.as_ref().is_none_or(|open| open.id != chunk.segment) {
+            self.sync_open()?;
+            self.open = Some(self.create(chunk.segment)?);
+            self.segments.push(chunk.segment);
+        }
+        let Some(open) = &mut self.open else { return Ok(()) };
+        assert_eq!(
+            open.offset, chunk.offset,
+            "batches are written in the order they were taken"
+        );
+        open.file
+            .append(&chunk.bytes)
+            .map_err(|source| LogError::of(open.path.clone(), source))?;
+        open.offset += chunk.bytes.len() as u32;
+        Ok(())
+    }
+
+    fn create(&self, segment: u64) -> Result<OpenSegment, LogError> {
+        let path = self.folder.join(segment_name(segment));
+        let failed = |source| LogError::of(path.clone(), source);
+        let file = self.disk.create(&path).map_err(failed)?;
+        self.disk.sync_directory(&self.folder).map_err(failed)?;
+        Ok(OpenSegment {
+            id: segment,
+            path,
+            file,
+            offset: 0,
+        })
+    }
+
+    fn sync_open(&mut self) -> Result<LogPosition, LogError> {
+        if let Some(open) = &self.open {
+            let written = LogPosition {
+                segment: open.id,
+                offset: open.offset,
+            };
+            if written > self.durable {
+                open.file
+                    .sync_data()
+                    .map_err(|source| LogError::of(open.path.clone(), source))?;
+                self.durable = written;
+            }
+        }
+        Ok(self.durable)
+    }
+
+    /// Oldest first, so that what a crash leaves is the end of the log and not a part with a hole.
+    fn discard_before(&mut self, segment: u64) -> Result<(), LogError> {
+        let open = self.open.as_ref().map(|open| open.id);
+        let count = self
+            .segments
+            .partition_point(|&id| id < segment && Some(id) != open);
+        for id in self.segments.drain(..count) {
+            let path = self.folder.join(segment_name(id));
+            self.disk
+                .remove(&path)
+                .map_err(|source| LogError::of(path, source))?;
+        }
+        Ok(())
+    }
+}

@@ -1,0 +1,158 @@
+//! Copying merged partitions into a new SSTable, without what has done its work.
+
+use helenus_types::Token;
+
+use crate::deletion::DeletionTime;
+use crate::error::ReadError;
+use crate::layout::TableLayout;
+use crate::row::purge::{Purge, purge_row};
+use crate::row::{RowRef, merge};
+use crate::source::{PartitionCursor, Unfiltered};
+use crate::sstable::{SsTableWriter, WriteError};
+
+/// Whether and when deletions go.
+#[derive(Clone, Copy, Debug)]
+pub enum PurgeRule {
+    /// A flush: other sources may hold what the deletions hide.
+    KeepAll,
+    Purge(Purge),
+}
+
+/// Buffers that partitions share.
+#[derive(Debug, Default)]
+pub struct Rewritten {
+    filtered: Vec<u8>,
+    purged: Vec<u8>,
+    static_row: Vec<u8>,
+    pub partitions: u64,
+    pub rows: u64,
+}
+
+/// Copying failed on one side or the other.
+#[derive(Debug, thiserror::Error)]
+#[non_exhaustive]
+pub enum RewriteError {
+    #[error(transparent)]
+    Read(#[from] ReadError),
+    #[error(transparent)]
+    Write(#[from] WriteError),
+}
+
+/// Copies one partition, if anything of it is left.
+pub fn rewrite_partition(
+    layout: &TableLayout,
+    token: Token,
+    key: &[u8],
+    cursor: &mut dyn PartitionCursor,
+    rule: PurgeRule,
+    writer: &mut SsTableWriter,
+    scratch: &mut Rewritten,
+) -> Result<(), RewriteError> {
+    let deletion = cursor.deletion();
+    let kept_deletion = rule.keep_deletion(deletion);
+    let mut static_row = std::mem::take(&mut scratch.static_row);
+    static_row.clear();
+    if let Some(row) = rule.keep_row(layout, cursor.static_row(), deletion, scratch) {
+        static_row.extend_from_slice(row.as_bytes());
+    }
+    let mut output = Output {
+        writer,
+        token,
+        key,
+        deletion: kept_deletion,
+        static_row: if static_row.is_empty() {
+            RowRef::EMPTY
+        } else {
+            RowRef::new(&static_row)
+        },
+        is_begun: false,
+    };
+    if !kept_deletion.is_live() || !static_row.is_empty() {
+        output.begin()?;
+    }
+    let mut in_force = DeletionTime::LIVE;
+    let mut written = DeletionTime::LIVE;
+    while cursor.advance()? {
+        match cursor.current() {
+            Unfiltered::Row { clustering, row } => {
+                if let Some(row) = rule.keep_row(layout, row, deletion.max(in_force), scratch) {
+                    output.begin()?;
+                    output.writer.row(clustering, row)?;
+                    scratch.rows += 1;
+                }
+            }
+            Unfiltered::Marker {
+                bound,
+                deletion: changed,
+            } => {
+                in_force = changed;
+                let kept = if changed.supersedes(deletion) {
+                    rule.keep_deletion(changed)
+                } else {
+                    DeletionTime::LIVE
+                };
+                if kept != written {
+                    output.begin()?;
+                    output.writer.marker(bound, written, kept)?;
+                    written = kept;
+                }
+            }
+        }
+    }
+    if output.is_begun {
+        output.writer.end_partition()?;
+        scratch.partitions += 1;
+    }
+    scratch.static_row = static_row;
+    Ok(())
+}
+
+impl PurgeRule {
+    fn keep_deletion(&self, deletion: DeletionTime) -> DeletionTime {
+        match self {
+            PurgeRule::Purge(purge) if purge.allows_deletion(deletion) => DeletionTime::LIVE,
+            _ => deletion,
+        }
+    }
+
+    fn keep_row<'a>(
+        &self,
+        layout: &TableLayout,
+        row: RowRef<'a>,
+        shadow: DeletionTime,
+        scratch: &'a mut Rewritten,
+    ) -> Option<RowRef<'a>> {
+        let row = if shadow.is_live() {
+            row
+        } else {
+            scratch.filtered.clear();
+            merge::filter(row, shadow, &mut scratch.filtered);
+            RowRef::new(&scratch.filtered)
+        };
+        match self {
+            PurgeRule::KeepAll => (!row.is_empty()).then_some(row),
+            PurgeRule::Purge(purge) => purge_row(&layout.shape, row, purge, &mut scratch.purged),
+        }
+    }
+}
+
+/// A partition that is begun when its first content comes.
+struct Output<'a> {
+    writer: &'a mut SsTableWriter,
+    token: Token,
+    key: &'a [u8],
+    deletion: DeletionTime,
+    static_row: RowRef<'a>,
+    is_begun: bool,
+}
+
+impl Output<'_> {
+    fn begin(&mut self) -> Result<(), WriteError> {
+        if !self.is_begun {
+            self.is_begun = true;
+            self.writer
+                .begin_partition(self.token, self.key, self.deletion, self.static_row)?;
+        }
+        Ok(())
+    }
+}

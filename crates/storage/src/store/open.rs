@@ -1,0 +1,298 @@
+//! Opening all shards of a node: their SSTables, and the logs of the last run.
+
+use std::path::PathBuf;
+use std::sync::Arc;
+
+use helenus_schema::{Schema, TableKind, TableMetadata};
+use helenus_types::{ShardId, Token, shard_of, token_of};
+
+use super::folder::DataFolder;
+use super::job::{JobError, JobResult};
+use super::shard::{Disk, ShardStore, StoreOptions};
+use crate::clustering::Slice;
+use crate::commitlog::{CommitLog, FlushedPositions, LogError, LogWriter, ReplayError, replay};
+use crate::compaction::{PurgeRule, Removal, RemovalError, RewriteError, Rewritten, rewrite_partition};
+use crate::error::WriteError;
+use crate::layout::TableLayout;
+use crate::read::PartitionRange;
+use crate::source::PartitionScanner;
+use crate::sstable::{
+    self, ChunkCache, EncodingStatsCollector, SsTable, SsTableWriter, WriterOptions, finished_generations,
+    remove_unfinished,
+};
+
+/// A file is split reading it once from start to end; nothing is worth keeping.
+const SPLIT_CACHE_BYTES: usize = 1 << 20;
+
+/// The shards, ready to run; each store with the writer of its log.
+#[derive(Debug)]
+pub struct OpenedShards {
+    pub shards: Vec<(ShardStore, LogWriter)>,
+    pub updates_replayed: u64,
+    /// Of unacknowledged writes at the ends of the logs.
+    pub torn_bytes: u64,
+    /// Files that held partitions of several shards, because the number of shards has changed or they were copied in.
+    pub sstables_split: u64,
+}
+
+#[derive(Debug, thiserror::Error)]
+#[non_exhaustive]
+pub enum OpenError {
+    #[error("{}: {source}", path.display())]
+    Io { path: PathBuf, source: std::io::Error },
+    #[error(transparent)]
+    SsTable(#[from] sstable::OpenError),
+    #[error(transparent)]
+    Removal(#[from] RemovalError),
+    #[error("cannot split an SSTable among the shards: {0}")]
+    Split(#[from] RewriteError),
+    #[error(transparent)]
+    Replay(#[from] ReplayError<ReplayedWriteError>),
+    #[error(transparent)]
+    Log(#[from] LogError),
+    #[error("cannot flush what the log held: {0}")]
+    Flush(#[from] JobError),
+}
+
+/// A write from the log did not make it into memory.
+#[derive(Debug, thiserror::Error)]
+#[non_exhaustive]
+pub enum ReplayedWriteError {
+    #[error(transparent)]
+    Write(#[from] WriteError),
+    #[error("cannot make room in memory: {0}")]
+    Flush(JobError),
+}
+
+impl DataFolder {
+    /// Makes the folder of a table, once for all shards and before any of them learns of the table.
+    pub fn create_table_folder(&self, table: &TableMetadata) -> std::io::Result<()> {
+        let folder = self.table_folder(table);
+        self.disk().create_dir_all(&folder)?;
+        if let Some(keyspace_folder) = folder.parent() {
+            self.disk().sync_directory(keyspace_folder)?;
+        }
+        self.disk().sync_directory(&self.data_folder())
+    }
+
+    /// Opens the SSTables of all tables, replays the logs and flushes what they held. Blocks until all is done.
+    pub fn open_shards(
+        self: &Arc<Self>,
+        options: &StoreOptions,
+        shard_count: u16,
+        schema: &Schema,
+    ) -> Result<OpenedShards, OpenError> {
+        let mut stores: Vec<ShardStore> = (0..shard_count)
+            .map(|shard| {
+                let disk = Disk {
+                    folder: Arc::clone(self),
+                    log: None,
+                    flushed: FlushedPositions::default(),
+                };
+                let mut store = ShardStore::empty(options.clone(), ShardId(shard), Some(disk));
+                store.set_schema(schema);
+                store
+            })
+            .collect();
+        let mut sstables_split = 0;
+        for table in schema.tables().filter(|table| table.kind == TableKind::Regular) {
+            for (shard, found) in self
+                .open_table(table, shard_count, &mut sstables_split)?
+                .into_iter()
+                .enumerate()
+            {
+                stores[shard].add_sstables(table.id, found);
+            }
+        }
+        let replayed = replay(&**self.disk(), &self.log_folder(), schema, |update| {
+            let token = token_of(update.partition_key);
+            stores[usize::from(shard_of(token, shard_count).0)].replay(token, update)
+        })?;
+        for store in &mut stores {
+            store.flush(None);
+            store.flush_here()?;
+        }
+        let (updates_replayed, torn_bytes) = (replayed.updates_applied, replayed.torn_bytes);
+        let log_folder = self.log_folder();
+        replayed.discard(&**self.disk()).map_err(|source| OpenError::Io {
+            path: log_folder,
+            source,
+        })?;
+        let shards = stores
+            .into_iter()
+            .map(|store| self.begin_log(store))
+            .collect::<Result<_, _>>()?;
+        Ok(OpenedShards {
+            shards,
+            updates_replayed,
+            torn_bytes,
+            sstables_split,
+        })
+    }
+
+    fn begin_log(&self, mut store: ShardStore) -> Result<(ShardStore, LogWriter), OpenError> {
+        // The clock makes numbers that grow even if a folder was emptied by hand.
+        let floor = u64::try_from(self.clock().wall_us()).unwrap_or(0);
+        let (writer, first_segment) =
+            LogWriter::open(Arc::clone(self.disk()), self.log_folder(), store.shard(), floor)?;
+        if let Some(disk) = &mut store.disk {
+            disk.log = Some(CommitLog::new(
+                store.options.log.clone(),
+                store.shard,
+                first_segment,
+            ));
+        }
+        Ok((store, writer))
+    }
+
+    /// The SSTables of one table, by shard.
+    fn open_table(
+        &self,
+        table: &Arc<TableMetadata>,
+        shard_count: u16,
+        sstables_split: &mut u64,
+    ) -> Result<Vec<Vec<Arc<SsTable>>>, OpenError> {
+        let folder = self.table_folder(table);
+        let failed = |source| OpenError::Io {
+            path: folder.clone(),
+            source,
+        };
+        self.create_table_folder(table).map_err(failed)?;
+        Removal::recover(&**self.disk(), &folder)?;
+        remove_unfinished(&**self.disk(), &folder).map_err(failed)?;
+        let generations = finished_generations(&**self.disk(), &folder).map_err(failed)?;
+        generations
+            .iter()
+            .for_each(|&generation| self.generation_found(generation));
+        let mut by_shard: Vec<Vec<Arc<SsTable>>> = vec![Vec::new(); usize::from(shard_count)];
+        for generation in generations {
+            let sstable = SsTable::open(&**self.disk(), &folder, generation, table)?;
+            let first = shard_of(sstable.first_token(), shard_count);
+            let last = shard_of(sstable.last_token(), shard_count);
+            if first == last {
+                by_shard[usize::from(first.0)].push(sstable);
+                continue;
+            }
+            *sstables_split += 1;
+            for part in self.split(table, &sstable, shard_count)? {
+                by_shard[usize::from(shard_of(part.first_token(), shard_count).0)].push(part);
+            }
+            Removal::commit(&**self.disk(), &folder, &[generation])?.finish(&**self.disk())?;
+        }
+        Ok(by_shard)
+    }
+
+    /// Writes an SSTable anew as one per shard. The old one is still there when this returns: with a crash before its
+    /// removal, both are merged and the next start splits again.
+    fn split(
+        &self,
+        table: &Arc<TableMetadata>,
+        sstable: &SsTable,
+        shard_count: u16,
+    ) -> Result<Vec<Arc<SsTable>>, OpenError> {
+        let folder = self.table_folder(table);
+        let layout = TableLayout::of(table);
+        let cache = ChunkCache::new(SPLIT_CACHE_BYTES);
+        let slices = [Slice::all()];
+        let (start, end) = PartitionRange::everything().bounds();
+        let mut scanner = sstable.scan(&cache, start, end, &slices, false);
+        let mut scratch = Rewritten::default();
+        let mut parts = Vec::new();
+        let mut open: Option<(ShardId, sstable::Generation, SsTableWriter)> = None;
+        let mut key = Vec::new();
+        let mut has_next = scanner.advance().map_err(RewriteError::from)?;
+        while has_next {
+            let (token, position_key) = scanner.position();
+            key.clear();
+            key.extend_from_slice(position_key);
+            let shard = shard_of(token, shard_count);
+            if open.as_ref().is_none_or(|(other, ..)| *other != shard) {
+                parts.extend(self.finish_part(table, open.take())?);
+                let generation = self.new_generation();
+                let writer = self.part_writer(table, sstable, generation)?;
+                open = Some((shard, generation, writer));
+            }
+            if let Some((_, _, writer)) = &mut open {
+                let mut cursor = scanner.open().map_err(RewriteError::from)?;
+                rewrite_partition(
+                    &layout,
+                    token,
+                    &key,
+                    &mut *cursor,
+                    PurgeRule::KeepAll,
+                    writer,
+                    &mut scratch,
+                )?;
+            }
+            has_next = scanner.advance().map_err(RewriteError::from)?;
+        }
+        parts.extend(self.finish_part(table, open)?);
+        self.disk()
+            .sync_directory(&folder)
+            .map_err(|source| OpenError::Io { path: folder, source })?;
+        Ok(parts)
+    }
+
+    fn part_writer(
+        &self,
+        table: &TableMetadata,
+        whole: &SsTable,
+        generation: sstable::Generation,
+    ) -> Result<SsTableWriter, RewriteError> {
+        let mut stats = EncodingStatsCollector::default();
+        stats.merge(whole.encoding_stats());
+        let options = WriterOptions {
+            partition_count_estimate: whole.statistics().partition_count(),
+            encoding_stats: stats.finish(),
+            ..WriterOptions::of(table)
+        };
+        let folder = self.table_folder(table);
+        Ok(SsTableWriter::new(
+            Arc::clone(self.disk()),
+            &folder,
+            generation,
+            table,
+            options,
+        )?)
+    }
+
+    fn finish_part(
+        &self,
+        table: &Arc<TableMetadata>,
+        part: Option<(ShardId, sstable::Generation, SsTableWriter)>,
+    ) -> Result<Option<Arc<SsTable>>, OpenError> {
+        let Some((_, generation, writer)) = part else {
+            return Ok(None);
+        };
+        if writer.partition_count() == 0 {
+            writer.abandon().map_err(RewriteError::from)?;
+            return Ok(None);
+        }
+        writer.finish().map_err(RewriteError::from)?;
+        let folder = self.table_folder(table);
+        Ok(Some(SsTable::open(&**self.disk(), &folder, generation, table)?))
+    }
+}
+
+impl ShardStore {
+    /// Takes a write from the log of the last run; flushes at once when memory is full.
+    fn replay(&mut self, token: Token, update: &crate::update::Update<'_>) -> Result<(), ReplayedWriteError> {
+        if self.is_flushing() {
+            self.flush_here().map_err(ReplayedWriteError::Flush)?;
+        }
+        self.apply_at(token, update)?;
+        Ok(())
+    }
+
+    /// Runs the flushes of all sealed memtables on this thread.
+    fn flush_here(&mut self) -> Result<(), JobError> {
+        while self.is_flushing() {
+            let Some(job) = self.next_flush() else {
+                return Ok(());
+            };
+            let result: JobResult = job.run();
+            self.complete(result).result?;
+        }
+        Ok(())
+    }
+}

@@ -1,0 +1,188 @@
+//! Reading: which sources hold what is asked for, and their merge.
+
+use std::sync::Arc;
+
+use helenus_types::Token;
+
+use super::answer::{Answer, ReadScratch};
+use super::shard::ShardStore;
+use super::table::Table;
+use crate::deletion::DeletionTime;
+use crate::error::ReadError;
+use crate::memtable::{Memtable, MemtableCursor};
+use crate::merge::{MergedCursor, MergedScanner};
+use crate::read::{PartitionRange, ReadCommand, ReadStatistics, RowSink};
+use crate::source::{PartitionCursor, PartitionScanner};
+use crate::sstable::{ChunkCache, SsTable};
+
+impl ShardStore {
+    /// Hands the rows that the command asks for to the sink, in order, until it has enough.
+    pub fn read<S: RowSink>(
+        &mut self,
+        command: &ReadCommand<'_>,
+        sink: &mut S,
+    ) -> Result<ReadStatistics, ReadError> {
+        let mut statistics = ReadStatistics::default();
+        let Some(table) = self.tables.get(&command.table.id) else {
+            return Ok(statistics);
+        };
+        let read = TableRead {
+            table,
+            command,
+            cache: &self.cache,
+        };
+        read.run(sink, &mut self.read_scratch, &mut statistics)?;
+        Ok(statistics)
+    }
+}
+
+struct TableRead<'a> {
+    table: &'a Table,
+    command: &'a ReadCommand<'a>,
+    cache: &'a ChunkCache,
+}
+
+impl<'a> TableRead<'a> {
+    #[inline]
+    fn run<S: RowSink>(
+        &self,
+        sink: &mut S,
+        scratch: &mut ReadScratch,
+        statistics: &mut ReadStatistics,
+    ) -> Result<(), ReadError> {
+        let mut answer = Answer {
+            layout: &self.table.layout,
+            now_s: self.command.now_s,
+            sink,
+            scratch,
+            statistics,
+        };
+        let is_in_memory = self.table.sealed.is_empty() && self.table.sstables.is_empty();
+        match self.command.partitions {
+            PartitionRange::One { token, key } if is_in_memory => self.read_memtable(token, key, &mut answer),
+            PartitionRange::Many { .. } if is_in_memory => self.scan_memtable(&mut answer),
+            partitions => {
+                let before = self.cache.disk_cost();
+                match partitions {
+                    PartitionRange::One { token, key } => self.read_partition(token, key, &mut answer)?,
+                    PartitionRange::Many { .. } => self.scan(&mut answer)?,
+                }
+                let after = self.cache.disk_cost();
+                statistics.disk_reads += (after.reads - before.reads) as u32;
+                statistics.disk_read_bytes += after.read_bytes - before.read_bytes;
+                Ok(())
+            }
+        }
+    }
+
+    /// The shortest way there is: a point read of one row allocates nothing and compares keys only to find it.
+    #[inline]
+    fn read_memtable<S: RowSink>(
+        &self,
+        token: Token,
+        key: &[u8],
+        answer: &mut Answer<'_, S>,
+    ) -> Result<(), ReadError> {
+        let Some(partition) = self.table.active.partition(token, key) else {
+            return Ok(());
+        };
+        let comparator = &self.table.layout.comparator;
+        if let [slice] = self.command.slices
+            && let Some(clustering) = slice.as_key(comparator.component_count())
+        {
+            let _ = answer.point(token, partition, clustering);
+            return Ok(());
+        }
+        let mut cursor =
+            MemtableCursor::new(partition, comparator, self.command.slices, self.command.reversed);
+        answer.partition(token, key, &mut cursor).map(drop)
+    }
+
+    fn scan_memtable<S: RowSink>(&self, answer: &mut Answer<'_, S>) -> Result<(), ReadError> {
+        let ReadCommand { slices, reversed, .. } = *self.command;
+        for (token, partition) in self.table.active.partitions(&self.command.partitions) {
+            let mut cursor = MemtableCursor::new(partition, &self.table.layout.comparator, slices, reversed);
+            if answer.partition(token, partition.key(), &mut cursor)?.is_break() {
+                break;
+            }
+        }
+        Ok(())
+    }
+
+    fn memtables(&self) -> impl Iterator<Item = &'a Memtable> {
+        std::iter::once(&self.table.active).chain(self.table.sealed.iter().map(|memtable| &**memtable))
+    }
+
+    fn read_partition<S: RowSink>(
+        &self,
+        token: Token,
+        key: &[u8],
+        answer: &mut Answer<'_, S>,
+    ) -> Result<(), ReadError> {
+        let ReadCommand { slices, reversed, .. } = *self.command;
+        let mut cursors: Vec<Box<dyn PartitionCursor + '_>> = Vec::new();
+        let mut deletion = DeletionTime::LIVE;
+        for memtable in self.memtables() {
+            if let Some(cursor) = memtable.cursor(token, key, slices, reversed) {
+                deletion = deletion.max(cursor.deletion());
+                cursors.push(Box::new(cursor));
+            }
+        }
+        for sstable in newest_first(&self.table.sstables) {
+            // What is older than the partition's deletion cannot show; the files after this one are older still.
+            if deletion.hides(sstable.statistics().timestamp_us_max) {
+                break;
+            }
+            if let Some(cursor) = sstable.partition(self.cache, token, key, slices, reversed)? {
+                answer.statistics.sstables_touched += 1;
+                deletion = deletion.max(cursor.deletion());
+                cursors.push(Box::new(cursor));
+            }
+        }
+        match cursors.pop() {
+            None => Ok(()),
+            Some(mut only) if cursors.is_empty() => answer.partition(token, key, &mut only).map(drop),
+            Some(last) => {
+                cursors.push(last);
+                let mut merged = MergedCursor::new(&self.table.layout, reversed, cursors)?;
+                answer.partition(token, key, &mut merged).map(drop)
+            }
+        }
+    }
+
+    fn scan<S: RowSink>(&self, answer: &mut Answer<'_, S>) -> Result<(), ReadError> {
+        let ReadCommand {
+            slices,
+            reversed,
+            ref partitions,
+            ..
+        } = *self.command;
+        let mut scanners: Vec<Box<dyn PartitionScanner + '_>> = Vec::new();
+        for memtable in self.memtables() {
+            scanners.push(Box::new(memtable.scanner(partitions, slices, reversed)));
+        }
+        let (start, end) = partitions.bounds();
+        let overlapping = |sstable: &&Arc<SsTable>| sstable.may_overlap(start.token, end.token);
+        for sstable in self.table.sstables.iter().filter(overlapping) {
+            answer.statistics.sstables_touched += 1;
+            scanners.push(Box::new(sstable.scan(self.cache, start, end, slices, reversed)));
+        }
+        let mut merged = MergedScanner::new(&self.table.layout, reversed, scanners);
+        let mut key = Vec::new();
+        while merged.advance()? {
+            let (token, position_key) = merged.position();
+            key.clear();
+            key.extend_from_slice(position_key);
+            if answer.partition(token, &key, &mut merged.open()?)?.is_break() {
+                break;
+            }
+        }
+        Ok(())
+    }
+}
+
+fn newest_first(sstables: &[Arc<SsTable>]) -> Vec<&SsTable> {
+    let mut sorted: Vec<&SsTable> = sstables.iter().map(|sstable| &**sstable).collect();
+    sorted.sort_by_key(|sstable| std::cmp::Reverse(sstable.statistics().timestamp_us_max));
+    sorted
+}

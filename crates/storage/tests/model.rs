@@ -1,0 +1,57 @@
+//! Random writes and reads against a model that keeps every write.
+
+#[path = "model/check.rs"]
+mod check;
+#[path = "model/naive.rs"]
+mod naive;
+#[path = "model/table.rs"]
+mod table;
+#[path = "model/writes.rs"]
+mod writes;
+
+use std::collections::BTreeMap;
+use std::sync::Arc;
+
+use helenus_schema::TableParams;
+use helenus_storage::ShardStore;
+use helenus_storage::store::StoreOptions;
+use helenus_storage::update::Update;
+use helenus_vfs::SeededRandom;
+
+use naive::NaivePartition;
+use writes::{NOW_S, Writer};
+
+#[test]
+fn memtables_answer_as_the_model_does() {
+    for seed in 0..150 {
+        let schema = table::schema(TableParams::default());
+        let metadata = Arc::clone(schema.tables().next().unwrap());
+        let mut store = ShardStore::in_memory(StoreOptions::default(), &schema);
+        let key_bound = [3, 5, 12][seed as usize % 3];
+        let writer = Writer {
+            random: SeededRandom::new(seed),
+            key_bound,
+            timestamp_from_us: 1,
+            timestamp_spread_us: 30,
+        };
+        let mut model: BTreeMap<Vec<u8>, NaivePartition> = BTreeMap::new();
+        for _ in 0..120 {
+            let key = vec![writer.below(3) as u8; 4];
+            let write = writer.write();
+            let bytes = write.encode(metadata.id, &key);
+            store.apply(&Update::decode(&bytes).unwrap()).unwrap();
+            model.entry(key).or_default().writes.push(write);
+        }
+        for _ in 0..8 {
+            let now_s = NOW_S - 5 + writer.below(10) as u32;
+            check::check(
+                &mut store,
+                &metadata,
+                &model,
+                &writer.slices(),
+                writer.below(2) == 0,
+                now_s,
+            );
+        }
+    }
+}

@@ -1,0 +1,248 @@
+//! All shards of a node on a simulated disk, beside the model of what they must know.
+
+use std::collections::BTreeMap;
+use std::path::Path;
+use std::sync::Arc;
+
+use helenus_schema::{Schema, TableMetadata, TableParams};
+use helenus_storage::ShardStore;
+use helenus_storage::clustering::{Side, Slice};
+use helenus_storage::commitlog::{LogOptions, LogPosition, LogWriter};
+use helenus_storage::error::WriteError;
+use helenus_storage::read::{PartitionRange, ReadCommand};
+use helenus_storage::store::{DataFolder, OpenedShards, StoreOptions};
+use helenus_storage::update::Update;
+use helenus_types::{shard_of, token_of};
+use helenus_vfs::{Clock, Disk, Fault, ManualClock, SimulatedDisk};
+
+use super::check::{Collected, check, expected, slice_of};
+use super::naive::{NaivePartition, Place, Write};
+use super::table::schema;
+use super::writes::{NOW_S, Writer};
+
+pub struct Node {
+    disk: Arc<SimulatedDisk>,
+    clock: Arc<ManualClock>,
+    schema: Schema,
+    table: Arc<TableMetadata>,
+    shards: Vec<(ShardStore, LogWriter)>,
+    /// Every write of each partition that the node took, acknowledged or not. After a crash there may be several
+    /// histories that would answer alike; reads tell them apart as they can.
+    model: BTreeMap<Vec<u8>, Vec<NaivePartition>>,
+    /// Of each partition the first write that is not acknowledged, and the positions from there on.
+    pending: BTreeMap<Vec<u8>, Vec<LogPosition>>,
+}
+
+impl Node {
+    pub fn start(seed: u64, params: TableParams) -> Self {
+        let schema = schema(params);
+        let table = Arc::clone(schema.tables().next().unwrap());
+        let disk = Arc::new(SimulatedDisk::new(seed));
+        let clock = Arc::new(ManualClock::starting_at(i64::from(NOW_S) * 1_000_000));
+        let mut node = Node {
+            disk,
+            clock,
+            schema,
+            table,
+            shards: Vec::new(),
+            model: BTreeMap::new(),
+            pending: BTreeMap::new(),
+        };
+        node.open(2);
+        node
+    }
+
+    fn open(&mut self, shard_count: u16) {
+        let options = StoreOptions {
+            memtable_bytes_max: 90_000,
+            chunk_cache_bytes_max: 1 << 16,
+            log: LogOptions {
+                segment_bytes: 4_096,
+                buffer_bytes_max: 8_192,
+            },
+            log_bytes_max: 16_384,
+            compaction_bytes_per_s_max: 0,
+        };
+        let disk: Arc<dyn Disk> = Arc::clone(&self.disk) as _;
+        let clock: Arc<dyn Clock> = Arc::clone(&self.clock) as _;
+        let open = || -> Result<OpenedShards, String> {
+            let folder = DataFolder::open(Arc::clone(&disk), Arc::clone(&clock), Path::new("/node"))
+                .map_err(|error| error.to_string())?;
+            folder
+                .open_shards(&options, shard_count, &self.schema)
+                .map_err(|error| error.to_string())
+        };
+        let opened = open().or_else(|_| {
+            // Only an injected fault can be the reason, and the second try must not need to care.
+            self.disk.clear_faults();
+            open()
+        });
+        self.shards = opened.unwrap().shards;
+    }
+
+    pub fn inject(&self, fault: Fault) {
+        self.disk.inject(fault);
+    }
+
+    pub fn write(&mut self, key: Vec<u8>, write: Write) {
+        let bytes = write.encode(self.table.id, &key);
+        let update = Update::decode(&bytes).unwrap();
+        let shard = self.shard_of(&key);
+        let position = loop {
+            match self.shards[shard].0.apply(&update) {
+                Ok(position) => break position,
+                Err(WriteError::MemtablesFull { .. }) => {
+                    self.clock.advance_s(61);
+                    self.persist(shard, true);
+                    if self.shards[shard].0.log_failure().is_some() {
+                        return self.crash(2);
+                    }
+                    self.run_jobs(8);
+                }
+                Err(_) if self.shards[shard].0.log_failure().is_some() => return self.crash(2),
+                Err(_) => self.persist(shard, true),
+            }
+        };
+        let histories = self
+            .model
+            .entry(key.clone())
+            .or_insert_with(|| vec![NaivePartition::default()]);
+        histories
+            .iter_mut()
+            .for_each(|history| history.writes.push(write.clone()));
+        self.pending.entry(key).or_default().push(position);
+    }
+
+    fn shard_of(&self, key: &[u8]) -> usize {
+        usize::from(shard_of(token_of(key), self.shards.len() as u16).0)
+    }
+
+    /// Writes what a shard has logged, and acknowledges what is durable then.
+    pub fn persist(&mut self, shard: usize, sync: bool) {
+        let shard = shard % self.shards.len();
+        let (store, writer) = &mut self.shards[shard];
+        if let Some(batch) = store.take_log_batch() {
+            let result = writer.persist(&batch, sync);
+            store.log_batch_done(batch, &result);
+        } else if sync {
+            let result = writer.sync();
+            store.log_synced(&result);
+        }
+        let durable = store.durable();
+        let shard_count = self.shards.len() as u16;
+        for (key, positions) in &mut self.pending {
+            if usize::from(shard_of(token_of(key), shard_count).0) == shard {
+                positions.retain(|position| *position > durable);
+            }
+        }
+    }
+
+    pub fn flush(&mut self) {
+        self.shards.iter_mut().for_each(|(store, _)| store.flush(None));
+        self.run_jobs(2);
+    }
+
+    pub fn run_jobs(&mut self, count: usize) {
+        for (store, _) in &mut self.shards {
+            for _ in 0..count {
+                let Some(job) = store.next_job() else { break };
+                // Failures are retried; what was injected has struck by then.
+                let _ = store.complete(job.run()).result;
+            }
+        }
+    }
+
+    /// Stops in good order, though without a flush.
+    pub fn restart(&mut self, shard_count: u16) {
+        (0..self.shards.len()).for_each(|shard| self.persist(shard, true));
+        if self.shards.iter().any(|(store, _)| store.log_failure().is_some()) {
+            return self.crash(shard_count);
+        }
+        assert!(self.pending.values().all(Vec::is_empty));
+        self.shards.clear();
+        self.open(shard_count);
+    }
+
+    /// The power fails. Of each partition's pending writes those up to some point are there afterwards.
+    pub fn crash(&mut self, shard_count: u16) {
+        self.disk.crash();
+        self.shards.clear();
+        self.open(shard_count);
+        for (key, histories) in &mut self.model {
+            let pending = self.pending.get(key).map_or(0, Vec::len);
+            let whole = std::mem::take(histories);
+            histories.extend((0..=pending).flat_map(|lost| {
+                whole.iter().map(move |history| {
+                    let kept = history.writes.len() - lost;
+                    NaivePartition {
+                        writes: history.writes[..kept].to_vec(),
+                    }
+                })
+            }));
+        }
+        self.pending.clear();
+        let everything = ((Vec::new(), Side::Before), (Vec::new(), Side::After));
+        self.tell_apart(&[everything], false, self.clock.wall_s());
+    }
+
+    /// Drops the histories that do not explain what the node answers; one must stay.
+    fn tell_apart(&mut self, slices: &[(Place, Place)], reversed: bool, now_s: u32) {
+        let keys: Vec<Vec<u8>> = self.model.keys().cloned().collect();
+        for key in keys {
+            let found = self.read(&key, slices, reversed, now_s).partitions;
+            let Some(histories) = self.model.get_mut(&key) else {
+                continue;
+            };
+            let count = histories.len();
+            histories.retain(|history| {
+                let model = BTreeMap::from([(key.clone(), history.clone())]);
+                expected(&model, slices, reversed, now_s) == found
+            });
+            assert!(
+                !histories.is_empty(),
+                "none of {count} histories of {key:?} explains {found:?}"
+            );
+        }
+    }
+
+    fn read(&mut self, key: &[u8], slices: &[(Place, Place)], reversed: bool, now_s: u32) -> Collected {
+        let shard = self.shard_of(key);
+        let slices: Vec<Slice> = slices.iter().map(slice_of).collect();
+        let partitions = PartitionRange::One {
+            token: token_of(key),
+            key,
+        };
+        let command = ReadCommand {
+            table: &self.table,
+            partitions,
+            slices: &slices,
+            reversed,
+            now_s,
+        };
+        let mut collected = Collected::default();
+        while let Err(error) = self.shards[shard].0.read(&command, &mut collected) {
+            // An injected read error strikes once.
+            assert!(!error.to_string().contains("corrupt"), "{error}");
+            collected = Collected::default();
+        }
+        collected
+    }
+
+    /// Every shard answers for its part of the model.
+    pub fn check(&mut self, writer: &Writer) {
+        self.disk.clear_faults();
+        let shard_count = self.shards.len() as u16;
+        // Not before the clock: a compaction may have dropped what had expired by then.
+        let now_s = self.clock.wall_s() + writer.below(6) as u32;
+        let (slices, reversed) = (writer.slices(), writer.below(2) == 0);
+        self.tell_apart(&slices, reversed, now_s);
+        for (shard, (store, _)) in self.shards.iter_mut().enumerate() {
+            let own = self
+                .model
+                .iter()
+                .filter(|(key, _)| usize::from(shard_of(token_of(key), shard_count).0) == shard);
+            let own = own.map(|(key, histories)| (key.clone(), histories[0].clone()));
+            check(store, &self.table, &own.collect(), &slices, reversed, now_s);
+        }
+    }
+}

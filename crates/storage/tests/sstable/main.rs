@@ -1,8 +1,0 @@
-//! SSTables from outside: what is written is read back, by us and by Cassandra's own tools, and what Cassandra wrote
-//! is read by us.
-
-mod support;
-
-mod roundtrip;
-
-mod peer;
