@@ -37,17 +37,10 @@ macro_rules! keywords {
                     $(Keyword::$variant => KeywordClass::$class,)*
                 }
             }
-
-            fn from_upper_case(spelling: &[u8]) -> Option<Keyword> {
-                // One comparison per keyword would be slow; the compiler turns the match into a decision on length first.
-                match std::str::from_utf8(spelling).ok()? {
-                    $($spelling => Some(Keyword::$variant),)*
-                    "TABLE" => Some(Keyword::ColumnFamily),
-                    "COLUMNFAMILIES" => Some(Keyword::Tables),
-                    _ => None,
-                }
-            }
         }
+
+        /// In the order of the spellings, for looking them up.
+        const SPELLINGS: &[(&str, Keyword)] = &[$(($spelling, Keyword::$variant),)*];
     };
 }
 
@@ -61,7 +54,15 @@ impl Keyword {
         let upper = upper.get_mut(..word.len())?;
         upper.copy_from_slice(word.as_bytes());
         upper.make_ascii_uppercase();
-        Keyword::from_upper_case(upper)
+        match &*upper {
+            b"TABLE" => return Some(Keyword::ColumnFamily),
+            b"COLUMNFAMILIES" => return Some(Keyword::Tables),
+            _ => {}
+        }
+        let index = SPELLINGS
+            .binary_search_by(|(spelling, _)| spelling.as_bytes().cmp(upper))
+            .ok()?;
+        SPELLINGS.get(index).map(|(_, keyword)| *keyword)
     }
 }
 
@@ -216,4 +217,22 @@ keywords! {
     Where "WHERE" Reserved,
     With "WITH" Reserved,
     WriteTime "WRITETIME" NotFunction,
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn spellings_are_in_order_and_found_in_any_case() {
+        assert!(SPELLINGS.is_sorted_by_key(|(spelling, _)| *spelling));
+        for (spelling, keyword) in SPELLINGS {
+            assert_eq!(Keyword::from_word(spelling), Some(*keyword));
+            assert_eq!(Keyword::from_word(&spelling.to_lowercase()), Some(*keyword));
+        }
+        assert_eq!(Keyword::from_word("table"), Some(Keyword::ColumnFamily));
+        assert_eq!(Keyword::from_word("ColumnFamilies"), Some(Keyword::Tables));
+        assert_eq!(Keyword::from_word("selec"), None);
+        assert_eq!(Keyword::from_word("a_word_longer_than_any_keyword"), None);
+    }
 }

@@ -6,8 +6,9 @@ use super::rejection::{Parsed, Reason, Rejection};
 use crate::ast::Marker;
 use crate::lexer::{Keyword, Lexed, Token, TokenKind, lex};
 
-/// How deep terms, selectors, types and relations may be nested, and how many operators an expression may chain.
-/// Each level costs a few stack frames here and when the tree is dropped; real statements stay below ten.
+/// How many levels of rules for terms, selectors, types and relations may be open at once, operators of a chain
+/// included. A pair of brackets takes two. Each level costs a few stack frames here and when the tree is dropped;
+/// real statements stay below twenty.
 pub(super) const NESTING_LEVELS_MAX: usize = 100;
 
 /// A recursive-descent parser for one statement. The grammar's rules are methods in the files beside this one.
