@@ -80,6 +80,8 @@ enum TaskError {
         path: std::path::PathBuf,
         source: std::io::Error,
     },
+    #[error("a benchmark's report cannot be used: {text}")]
+    Report { text: String },
     #[error("{count} failed")]
     Failures { count: usize },
     #[error("no part is called {name:?}; `cargo xtask test --list` names them")]

@@ -108,6 +108,15 @@ impl Node {
         }
     }
 
+    /// `None` when the node is not ours.
+    pub fn process_id(&self) -> Option<u32> {
+        match self {
+            Self::Helenus(helenus) => Some(helenus.process.id()),
+            Self::Cassandra(peer) => Some(peer.process_id()),
+            Self::External(_) => None,
+        }
+    }
+
     /// Stops cleanly and starts again on the same address; `false` when the node is not ours.
     pub fn restart(&mut self) -> Result<bool, NodeError> {
         match self {

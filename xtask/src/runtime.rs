@@ -132,6 +132,54 @@ pub fn node_packages(name: &str, source: &Path) -> Result<PathBuf, RuntimeError>
     Ok(folder)
 }
 
+/// Compiles the sources in `folder/src` against what `folder/pom.xml` names and returns a `java`
+/// command with their class path, to which the caller adds the main class.
+pub fn java_program(name: &str, folder: &Path) -> Result<Command, RuntimeError> {
+    let packages = maven_classpath(name, &folder.join("pom.xml"))?;
+    let classes = workspace::built(name);
+    remove(&classes)?;
+    let fail = |path: &Path| {
+        let path = path.to_path_buf();
+        move |source| RuntimeError::File { path, source }
+    };
+    fs::create_dir_all(&classes).map_err(fail(&classes))?;
+    let source_folder = folder.join("src");
+    let entries = fs::read_dir(&source_folder).map_err(fail(&source_folder))?;
+    let mut sources: Vec<PathBuf> = entries.flatten().map(|entry| entry.path()).collect();
+    sources.retain(|path| path.extension().is_some_and(|extension| extension == "java"));
+    process::run_quietly(
+        Command::new("javac")
+            .args([
+                "-encoding",
+                "UTF-8",
+                "-Xlint:all,-processing",
+                "-Werror",
+                "-cp",
+                &packages,
+                "-d",
+            ])
+            .arg(&classes)
+            .args(sources),
+    )?;
+    let mut java = Command::new("java");
+    java.args(["-Dfile.encoding=UTF-8", "-cp"])
+        .arg(format!("{}:{packages}", classes.display()));
+    Ok(java)
+}
+
+/// Builds the Go module in `folder`, whose `go.sum` pins its packages, and returns its program.
+pub fn go_program(name: &str, folder: &Path) -> Result<Command, RuntimeError> {
+    let program = workspace::built(name).join("program");
+    process::run_quietly(
+        Command::new("go")
+            .args(["build", "-mod=readonly", "-o"])
+            .arg(&program)
+            .arg(".")
+            .current_dir(folder),
+    )?;
+    Ok(Command::new(program))
+}
+
 /// Runs `install` on an emptied folder unless the folder was installed from these very pins.
 ///
 /// The pins are copied to the folder first and a mark is written last, so an install that was

@@ -28,6 +28,11 @@ pub fn installed() -> PathBuf {
     target().join("installed")
 }
 
+/// What is compiled from the project's programs in other languages.
+pub fn built(name: &str) -> PathBuf {
+    target().join("built").join(name)
+}
+
 /// Data folders and logs of the servers that tests start; remade by each run.
 pub fn scratch(name: &str) -> PathBuf {
     target().join("blackbox").join(name)

@@ -106,7 +106,10 @@ pub struct Message(MessageText);
 #[derive(Clone, PartialEq, Eq)]
 enum MessageText {
     Fixed(&'static str),
-    /// In two steps, so that a `Message` has the size of a `&str`.
+    #[expect(
+        clippy::box_collection,
+        reason = "in two steps, so that a Message has the size of a &str"
+    )]
     Formatted(Box<String>),
 }
 

@@ -54,6 +54,10 @@ impl Peer {
         SocketAddr::new(self.options.address, self.options.port)
     }
 
+    pub fn process_id(&self) -> u32 {
+        self.process.id()
+    }
+
     pub fn folder(&self) -> PathBuf {
         folder(&self.options)
     }

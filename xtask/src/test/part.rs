@@ -62,6 +62,24 @@ pub const ALL: &[Part] = &[
         runtimes: &[Runtime::Python],
         run: drivers::python,
     },
+    Part {
+        name: "java",
+        about: "Apache Cassandra Java driver 4",
+        runtimes: &[Runtime::Java],
+        run: drivers::java,
+    },
+    Part {
+        name: "go",
+        about: "gocql 2",
+        runtimes: &[Runtime::Go],
+        run: drivers::go,
+    },
+    Part {
+        name: "node",
+        about: "DataStax Node.js driver",
+        runtimes: &[Runtime::Node],
+        run: drivers::node,
+    },
 ];
 
 fn replay(context: &Context) -> Result<Tally, TaskError> {

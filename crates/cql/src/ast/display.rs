@@ -103,29 +103,47 @@ impl Display for NativeType {
 
 impl Display for TypeName {
     fn fmt(&self, f: &mut Formatter<'_>) -> fmt::Result {
-        match self {
-            TypeName::Native(native) => native.fmt(f),
-            TypeName::List(element) => write!(f, "list<{element}>"),
-            TypeName::Set(element) => write!(f, "set<{element}>"),
-            TypeName::Map(key, value) => write!(f, "map<{key}, {value}>"),
-            TypeName::Tuple(elements) => write_displays(f, "tuple<", elements, ">"),
-            TypeName::Vector { element, dimension } => write!(f, "vector<{element}, {dimension}>"),
-            TypeName::Frozen(inner) => write!(f, "frozen<{inner}>"),
-            TypeName::UserType {
-                keyspace: Some(keyspace),
-                name,
-            } => {
-                write!(
-                    f,
-                    "{}.{}",
-                    maybe_quote_identifier(keyspace),
-                    maybe_quote_identifier(name)
-                )
-            }
-            TypeName::UserType { keyspace: None, name } => f.write_str(&maybe_quote_identifier(name)),
-            TypeName::Custom(class) => write!(f, "'{class}'"),
-        }
+        write_type(f, self, false)
     }
+}
+
+/// Freezing reaches everything inside, and everything inside a tuple is frozen, which is printed.
+fn write_type(f: &mut Formatter<'_>, type_name: &TypeName, frozen: bool) -> fmt::Result {
+    let freezes = matches!(
+        type_name,
+        TypeName::List(_) | TypeName::Set(_) | TypeName::Map(..) | TypeName::UserType { .. }
+    );
+    if frozen && freezes {
+        f.write_str("frozen<")?;
+    }
+    match type_name {
+        TypeName::Native(native) => native.fmt(f)?,
+        TypeName::List(element) => write_parameters(f, "list", &[element], frozen)?,
+        TypeName::Set(element) => write_parameters(f, "set", &[element], frozen)?,
+        TypeName::Map(key, value) => write_parameters(f, "map", &[key, value], frozen)?,
+        TypeName::Tuple(elements) => {
+            write_parameters(f, "tuple", &elements.iter().collect::<Vec<_>>(), true)?
+        }
+        TypeName::Vector { element, dimension } => write!(f, "vector<{element}, {dimension}>")?,
+        TypeName::Frozen(inner) => write_type(f, inner, true)?,
+        TypeName::UserType {
+            keyspace: Some(keyspace),
+            name,
+        } => write!(f, "{keyspace}.{name}")?,
+        TypeName::UserType { keyspace: None, name } => f.write_str(name)?,
+        TypeName::Custom(class) => write!(f, "'{class}'")?,
+    }
+    if frozen && freezes {
+        f.write_str(">")
+    } else {
+        Ok(())
+    }
+}
+
+fn write_parameters(f: &mut Formatter<'_>, name: &str, types: &[&TypeName], frozen: bool) -> fmt::Result {
+    write!(f, "{name}<")?;
+    write_list(f, types, |f, type_name| write_type(f, type_name, frozen))?;
+    f.write_str(">")
 }
 
 impl Display for Operator {
@@ -173,7 +191,8 @@ impl Display for Permission {
 
 /// Prints the name a result column gets from this selector, in which Cassandra qualifies each function with the
 /// keyspace it was found in. Functions named without a keyspace print as native ones, in `system`; the engine
-/// puts the keyspace into the names of those it found elsewhere before it prints.
+/// puts the keyspace into the names of those it found elsewhere before it prints, as it does with the user types of
+/// type hints.
 impl Display for Selector {
     fn fmt(&self, f: &mut Formatter<'_>) -> fmt::Result {
         match self {
@@ -182,6 +201,12 @@ impl Display for Selector {
             Selector::Null => f.write_str("NULL"),
             Selector::Marker(_) => f.write_str("?"),
             Selector::CountRows => f.write_str("count"),
+            // Counting a literal is counting rows.
+            Selector::Function { name, arguments }
+                if name.name == "count" && matches!(arguments.as_slice(), [Selector::Literal(_)]) =>
+            {
+                f.write_str("count")
+            }
             Selector::Function { name, arguments } => {
                 let keyspace = name.keyspace.as_deref().unwrap_or("system");
                 write!(f, "{keyspace}.{}", name.name)?;

@@ -30,6 +30,8 @@ impl Scanner<'_> {
                 let fraction = digits + 1 + self.count_digits(digits + 1);
                 self.float(fraction, LexicalFaultKind::ExpectedRepetition)
             }
+            Some(b'e' | b'E') if sign > 0 => self.float(digits, LexicalFaultKind::ExpectedRepetition),
+            // Without a sign it might also have become a UUID.
             Some(b'e' | b'E') => self.float(digits, LexicalFaultKind::NoViableAlternative),
             Some(byte) if begins_duration_unit(byte) => self.duration(digits),
             // The micro sign's first byte in UTF-8; no other token continues a number with it.

@@ -161,8 +161,9 @@ impl Scanner<'_> {
             Some(b'P') => match self.iso_duration(1)? {
                 Some(bytes) => self.take(bytes, TokenKind::Duration),
                 None => {
-                    let digits = self.count_while(2, |byte| byte.is_ascii_digit());
-                    self.fault(2 + digits, LexicalFaultKind::NoViableAlternative)
+                    let seen = 2 + usize::from(self.byte(2) == Some(b'T'));
+                    let digits = self.count_while(seen, |byte| byte.is_ascii_digit());
+                    self.fault(seen + digits, LexicalFaultKind::NoViableAlternative)
                 }
             },
             _ => self.take(1, TokenKind::Minus),

@@ -34,7 +34,7 @@ impl Parser<'_> {
 
     /// A name for which `?` is understood and refused.
     fn identifier_without_marker(&mut self, what: &str) -> Parsed<String> {
-        if self.next_is(TokenKind::QuestionMark) {
+        if self.accept(TokenKind::QuestionMark) {
             return self.broken_rule(format!("Bind variables cannot be used for {what} names"));
         }
         self.identifier()

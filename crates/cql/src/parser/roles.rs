@@ -161,7 +161,10 @@ impl Parser<'_> {
                 let token = self.consume();
                 Ok(self.text_of(token))
             }
-            TokenKind::QuotedName => self.broken_rule(refusal),
+            TokenKind::QuotedName => {
+                self.consume();
+                self.broken_rule(refusal)
+            }
             _ => self.no_viable(1),
         }
     }

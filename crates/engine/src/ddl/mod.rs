@@ -21,3 +21,4 @@ pub(crate) mod options;
 pub use change::{DdlContext, DdlOutcome, SchemaChange, SchemaChangeTarget, SchemaTransition};
 pub use column_type::resolve_type;
 pub use statement::{apply, is_ddl};
+pub(crate) use table::build_table;

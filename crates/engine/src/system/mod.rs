@@ -1,7 +1,26 @@
 //! The keyspaces that every node has: what they are, and the rows that are made from code.
+//!
+//! The tables of `system_auth`, `system_traces` and `system_distributed` are stored like a user's. The rows of the other
+//! keyspaces are made when they are asked for, from the schema and from what the node knows about itself, as packed
+//! updates that the ordinary read path can serve.
 
+mod definitions;
 mod names;
 
+mod node_state;
+mod schema_version;
+
+mod row_writer;
+mod rows;
+
+mod local_rows;
+mod schema_rows;
+mod view_rows;
+
+pub use definitions::{add_system_keyspaces, is_made_from_code};
 pub use names::{
     is_local_system_keyspace, is_replicated_system_keyspace, is_system_keyspace, is_virtual_system_keyspace,
 };
+pub use node_state::{ClientConnection, NodeState, PARTITIONER, SNITCH};
+pub use rows::system_updates;
+pub use schema_version::schema_version;

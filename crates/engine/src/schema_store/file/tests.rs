@@ -1,0 +1,164 @@
+use std::path::Path;
+
+use helenus_cql::parse_statement;
+use helenus_schema::TableId;
+use helenus_vfs::{Disk, MemoryDisk};
+use uuid::Uuid;
+
+use super::*;
+use crate::ddl::{DdlContext, apply};
+use crate::system::schema_version;
+
+const STATEMENTS: [&str; 10] = [
+    "CREATE KEYSPACE ks WITH replication = {'class': 'NetworkTopologyStrategy', 'datacenter1': 1} AND durable_writes = 'no'",
+    "CREATE TYPE ks.z (a int)",
+    "CREATE TYPE ks.b (x frozen<z>, t tuple<int, frozen<z>>)",
+    "CREATE TABLE ks.t (p1 int, p2 text, c timeuuid, s vector<float, 3> static, v map<text, frozen<b>>, u b, d blob, \
+     PRIMARY KEY ((p1, p2), c)) WITH CLUSTERING ORDER BY (c DESC) AND bloom_filter_fp_chance = 0.017 AND comment = 'ä'",
+    "CREATE TABLE ks.counts (p int PRIMARY KEY, n counter, m counter)",
+    "ALTER TABLE ks.t DROP v USING TIMESTAMP 7",
+    "ALTER TABLE ks.t ADD w frozen<set<int>>",
+    "ALTER TYPE ks.z ADD b text",
+    "ALTER TABLE ks.counts DROP n",
+    "ALTER KEYSPACE system_auth WITH replication = {'class': 'NetworkTopologyStrategy', 'datacenter1': 1}",
+];
+
+fn store() -> (Arc<MemoryDisk>, SchemaStore) {
+    let disk = Arc::new(MemoryDisk::default());
+    let directory = Path::new("/data").to_owned();
+    disk.create_dir_all(&directory).unwrap();
+    (Arc::clone(&disk), SchemaStore::new(disk, directory))
+}
+
+fn changed(mut schema: Schema, statements: &[&str]) -> Schema {
+    for (index, statement) in statements.iter().enumerate() {
+        let context = DdlContext {
+            session_keyspace: None,
+            now_us: 1_000_000,
+            new_table_id: TableId(Uuid::from_u128(index as u128 + 1)),
+            data_center: "datacenter1",
+        };
+        let outcome = apply(&schema, &parse_statement(statement).unwrap(), &context).unwrap();
+        schema = Schema::clone(&outcome.transition.unwrap().schema);
+    }
+    schema
+}
+
+#[test]
+fn a_saved_schema_is_loaded_as_it_was() {
+    let (_, store) = store();
+    let empty = store.load().unwrap();
+    assert_eq!(empty.version, 0);
+    let schema = changed(empty.clone(), &STATEMENTS);
+    assert_eq!(schema.version, STATEMENTS.len() as u64);
+    store.save(&schema).unwrap();
+    let loaded = store.load().unwrap();
+    assert_eq!(loaded.version, schema.version);
+    assert_eq!(loaded.keyspaces, schema.keyspaces);
+    assert_eq!(schema_version(&loaded), schema_version(&schema));
+    assert_ne!(schema_version(&loaded), schema_version(&empty));
+}
+
+#[test]
+fn the_schema_version_depends_on_the_content_only() {
+    let (_, store) = store();
+    let empty = store.load().unwrap();
+    let detour = [
+        "CREATE KEYSPACE k WITH replication = {'class': 'SimpleStrategy'}",
+        "DROP KEYSPACE k",
+    ];
+    let returned = changed(empty.clone(), &detour);
+    assert_eq!(returned.version, 2);
+    assert_eq!(schema_version(&returned), schema_version(&empty));
+}
+
+#[test]
+fn a_second_save_replaces_the_first_and_survives_a_left_over_file() {
+    let (disk, store) = store();
+    let first = changed(store.load().unwrap(), &STATEMENTS[..1]);
+    store.save(&first).unwrap();
+    disk.create(Path::new("/data/schema.next"))
+        .unwrap()
+        .append(b"half")
+        .unwrap();
+    let second = changed(first, &STATEMENTS[1..]);
+    store.save(&second).unwrap();
+    assert_eq!(store.load().unwrap().keyspaces, second.keyspaces);
+    assert!(!disk.exists(Path::new("/data/schema.next")).unwrap());
+}
+
+fn with_content(content: &[u8]) -> SchemaStoreError {
+    let (disk, store) = store();
+    disk.create(Path::new("/data/schema"))
+        .unwrap()
+        .append(content)
+        .unwrap();
+    store.load().unwrap_err()
+}
+
+#[test]
+fn other_versions_and_damage_are_refused_with_their_place() {
+    assert!(matches!(
+        with_content(b"helenus-schema 2 00000000 0\n"),
+        SchemaStoreError::UnknownVersion { version: 2, .. }
+    ));
+    assert!(matches!(
+        with_content(b""),
+        SchemaStoreError::Corrupt { offset: 0, .. }
+    ));
+    assert!(matches!(
+        with_content(b"helenus-schema x 00000000 0\n"),
+        SchemaStoreError::Corrupt { offset: 15, .. }
+    ));
+    assert!(matches!(
+        with_content(b"helenus-schema 1 00000000 3\n{}"),
+        SchemaStoreError::Corrupt { offset: 28, .. }
+    ));
+    let schema = changed(store().1.load().unwrap(), &STATEMENTS);
+    let good = encode_file(&schema);
+    for position in (0..good.len()).step_by(97) {
+        let mut damaged = good.clone();
+        damaged[position] ^= 0x10;
+        let error = with_content(&damaged);
+        assert!(
+            matches!(
+                error,
+                SchemaStoreError::Corrupt { .. } | SchemaStoreError::UnknownVersion { .. }
+            ),
+            "{error}"
+        );
+    }
+}
+
+#[test]
+fn a_schema_that_does_not_add_up_is_refused() {
+    let keyspace =
+        r#""name": "k", "durable_writes": true, "replication_class": "S", "replication_options": {}"#;
+    let table = |columns: &str| {
+        format!(
+            r#"{{"version": 1, "keyspaces": [{{{keyspace}, "tables": [{{"name": "t", "next_column_id": 2, "params": {{}},
+            "id": "5a1c395e-b41f-11e5-9f22-ba0be0483c18", "columns": [{columns}]}}]}}]}}"#
+        )
+    };
+    let cases = [
+        (table(""), "no partition key"),
+        (
+            table(r#"{"id": 2, "name": "p", "kind": "partition_key", "type": "int"}"#),
+            "exceed the next one",
+        ),
+        (
+            table(r#"{"id": 0, "name": "p", "kind": "partition_key", "position": 1, "type": "int"}"#),
+            "have gaps",
+        ),
+        (
+            table(r#"{"id": 0, "name": "p", "kind": "partition_key", "type": "nope"}"#),
+            "Unknown type k.nope",
+        ),
+    ];
+    for (content, reason) in cases {
+        let checksum = crc32fast::hash(content.as_bytes());
+        let file = format!("helenus-schema 1 {checksum:08x} {}\n{content}", content.len());
+        let error = with_content(file.as_bytes()).to_string();
+        assert!(error.contains(reason), "{error}");
+    }
+}

@@ -1,0 +1,122 @@
+//! The tables of the system keyspaces, with Cassandra's names, columns, options and ids.
+//!
+//! Each keyspace has a file of CREATE TABLE statements; options that have their default are left out there.
+
+use std::collections::BTreeMap;
+use std::sync::Arc;
+
+use helenus_cql::{Statement, parse_statement};
+use helenus_schema::{KeyspaceMetadata, Replication, Schema, TableKind, TableMetadata};
+
+use super::names::is_local_system_keyspace;
+use crate::ddl::build_table;
+use crate::error::CqlError;
+
+struct Definition {
+    keyspace: &'static str,
+    /// None for `LocalStrategy`.
+    replication_factor: Option<&'static str>,
+    tables: &'static str,
+}
+
+const DEFINITIONS: [Definition; 7] = [
+    Definition {
+        keyspace: "system",
+        replication_factor: None,
+        tables: include_str!("definitions/system.cql"),
+    },
+    Definition {
+        keyspace: "system_auth",
+        replication_factor: Some("1"),
+        tables: include_str!("definitions/system_auth.cql"),
+    },
+    Definition {
+        keyspace: "system_distributed",
+        replication_factor: Some("3"),
+        tables: include_str!("definitions/system_distributed.cql"),
+    },
+    Definition {
+        keyspace: "system_schema",
+        replication_factor: None,
+        tables: include_str!("definitions/system_schema.cql"),
+    },
+    Definition {
+        keyspace: "system_traces",
+        replication_factor: Some("2"),
+        tables: include_str!("definitions/system_traces.cql"),
+    },
+    Definition {
+        keyspace: "system_views",
+        replication_factor: None,
+        tables: include_str!("definitions/system_views.cql"),
+    },
+    Definition {
+        keyspace: "system_virtual_schema",
+        replication_factor: None,
+        tables: include_str!("definitions/system_virtual_schema.cql"),
+    },
+];
+
+/// Adds the system keyspaces to a schema that has none yet. An error means that the program's own definitions are wrong.
+pub fn add_system_keyspaces(schema: &mut Schema) -> Result<(), CqlError> {
+    for definition in &DEFINITIONS {
+        let keyspace = definition.keyspace()?;
+        schema
+            .keyspaces
+            .insert(Arc::clone(&keyspace.name), Arc::new(keyspace));
+    }
+    Ok(())
+}
+
+/// Whether the rows of this keyspace's tables come from [`system_updates`](super::system_updates).
+pub fn is_made_from_code(keyspace: &str) -> bool {
+    is_local_system_keyspace(keyspace)
+}
+
+impl Definition {
+    fn keyspace(&self) -> Result<KeyspaceMetadata, CqlError> {
+        let name: Arc<str> = self.keyspace.into();
+        let tables = self.tables.split(";\n").filter(|text| !text.trim().is_empty());
+        let tables = tables.map(|text| {
+            let table = self.table(&name, text)?;
+            Ok((Arc::clone(&table.name), Arc::new(table)))
+        });
+        let tables = tables.collect::<Result<BTreeMap<_, _>, CqlError>>()?;
+        Ok(KeyspaceMetadata {
+            durable_writes: true,
+            replication: self.replication(),
+            tables,
+            types: BTreeMap::new(),
+            is_virtual: is_made_from_code(&name),
+            name,
+        })
+    }
+
+    fn table(&self, keyspace: &Arc<str>, text: &str) -> Result<TableMetadata, CqlError> {
+        let Statement::CreateTable(create) = parse_statement(text)? else {
+            return Err(CqlError::server(format_args!(
+                "not a table of {keyspace}: {text}"
+            )));
+        };
+        let kind = if is_made_from_code(keyspace) {
+            TableKind::Virtual
+        } else {
+            TableKind::Regular
+        };
+        build_table(&create, keyspace, kind)
+    }
+
+    fn replication(&self) -> Replication {
+        let (strategy, factor) = match self.replication_factor {
+            Some(factor) => (
+                "SimpleStrategy",
+                Some(("replication_factor".into(), factor.into())),
+            ),
+            None => ("LocalStrategy", None),
+        };
+        Replication {
+            class: format!("org.apache.cassandra.locator.{strategy}").into(),
+            options: factor.into_iter().collect(),
+        }
+    }
+}

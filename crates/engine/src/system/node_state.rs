@@ -1,0 +1,55 @@
+//! What a node tells about itself in system tables.
+
+use std::net::IpAddr;
+
+use uuid::Uuid;
+
+/// The only partitioner there is.
+pub const PARTITIONER: &str = "org.apache.cassandra.dht.Murmur3Partitioner";
+
+/// What Cassandra's DESCRIBE CLUSTER calls its snitch under the default configuration.
+pub const SNITCH: &str = "DynamicEndpointSnitch";
+
+/// A snapshot, taken by the owner of each fact when a system table is read.
+#[derive(Clone, Debug)]
+pub struct NodeState {
+    pub cluster_name: String,
+    pub data_center: String,
+    pub rack: String,
+    /// Chosen once per data folder.
+    pub host_id: Uuid,
+    /// Where clients and, in a cluster, other nodes find this one.
+    pub address: IpAddr,
+    pub native_port: u16,
+    /// Reported as the port between nodes, although nothing listens there.
+    pub storage_port: u16,
+    /// What this node's data ends at in the ring; at least one.
+    pub tokens: Vec<i64>,
+    /// The release of Cassandra whose behaviour drivers may expect.
+    pub release_version: String,
+    pub cql_version: String,
+    /// As [`schema_version`](super::schema_version) computes it for the schema in force.
+    pub schema_version: Uuid,
+    /// Seconds since the Unix epoch at which this process started.
+    pub gossip_generation: i32,
+    /// Microseconds since the Unix epoch; the timestamp of the rows made.
+    pub now_us: i64,
+    pub clients: Vec<ClientConnection>,
+    /// The configuration in force, for `system_views.settings`.
+    pub settings: Vec<(String, String)>,
+}
+
+/// One connection, for `system_views.clients`.
+#[derive(Clone, Debug)]
+pub struct ClientConnection {
+    pub address: IpAddr,
+    pub port: u16,
+    pub username: String,
+    pub keyspace: Option<String>,
+    pub protocol_version: u8,
+    pub driver_name: Option<String>,
+    pub driver_version: Option<String>,
+    /// As STARTUP gave them.
+    pub options: Vec<(String, String)>,
+    pub request_count: u64,
+}

@@ -1,0 +1,8 @@
+//! SSTables from outside: what is written is read back, by us and by Cassandra's own tools, and what Cassandra wrote
+//! is read by us.
+
+mod support;
+
+mod roundtrip;
+
+mod peer;

@@ -1,0 +1,466 @@
+//! Files that we wrote, read by Cassandra's own `sstabledump`, against golden JSON.
+//!
+//! Runs where `HELENUS_PEER_TOOL` names a script that takes a tool's name and its arguments; `cargo xtask test`
+//! sets it. With `HELENUS_GOLDEN=rewrite` the golden files are written instead of compared: review the difference.
+
+use std::fs;
+use std::path::{Path, PathBuf};
+use std::process::Command;
+use std::sync::Arc;
+
+use helenus_schema::{ColumnKind, TableMetadata};
+use helenus_storage::clustering::Side;
+use helenus_storage::deletion::{DeletionTime, NEVER_S};
+use helenus_storage::row::{CellRef, Liveness, RowBuilder};
+use helenus_storage::sstable::{Component, CompressionParameters, Compressor, table_folder};
+use helenus_types::{CqlType, UserType};
+use helenus_vfs::{Disk, RealDisk};
+
+use crate::support::{
+    Column, GENERATION, NOW_S, NOW_US, Partition, Partitions, cell, id, insert, key, live, options, row,
+    table, write,
+};
+
+/// A data folder of its own, removed when dropped.
+struct Folder(PathBuf);
+
+impl Drop for Folder {
+    fn drop(&mut self) {
+        let _ = fs::remove_dir_all(&self.0);
+    }
+}
+
+fn peer_tool() -> Option<PathBuf> {
+    let tool = std::env::var_os("HELENUS_PEER_TOOL").map(PathBuf::from);
+    if tool.is_none() {
+        eprintln!("skipped: HELENUS_PEER_TOOL is not set");
+    }
+    tool
+}
+
+fn run(tool: &Path, name: &str, file: &Path) -> String {
+    let output = Command::new(tool).arg(name).arg(file).output().unwrap();
+    let error = String::from_utf8_lossy(&output.stderr);
+    assert!(output.status.success(), "{name} failed: {error}");
+    String::from_utf8(output.stdout).unwrap()
+}
+
+/// Writes an SSTable and returns what a tool says about it.
+fn dump(
+    tool: &Path,
+    test: &str,
+    table: &TableMetadata,
+    partitions: &Partitions,
+    change: impl FnOnce(&mut helenus_storage::sstable::WriterOptions),
+    tools: &[&str],
+) -> Vec<String> {
+    let data = Folder(std::env::temp_dir().join(format!("helenus-peer-{test}-{}", std::process::id())));
+    let _ = fs::remove_dir_all(&data.0);
+    let disk: Arc<dyn Disk> = Arc::new(RealDisk::new());
+    let folder = table_folder(&data.0, table);
+    let mut options = options(table, partitions);
+    change(&mut options);
+    write(&disk, &folder, table, partitions, options);
+    let file = Component::Data.path(&folder, GENERATION);
+    tools.iter().map(|name| run(tool, name, &file)).collect()
+}
+
+fn compare_with_golden(name: &str, found: &str) {
+    let path = Path::new(env!("CARGO_MANIFEST_DIR"))
+        .join("tests/sstable/golden")
+        .join(name);
+    if std::env::var_os("HELENUS_GOLDEN").is_some_and(|mode| mode == "rewrite") {
+        fs::create_dir_all(path.parent().unwrap()).unwrap();
+        fs::write(&path, found).unwrap();
+    }
+    let wanted = fs::read_to_string(&path).unwrap_or_else(|error| panic!("{}: {error}", path.display()));
+    assert_eq!(found, wanted, "{}", path.display());
+}
+
+fn address_type(frozen: bool) -> CqlType {
+    let fields = vec![("street".into(), CqlType::Text), ("number".into(), CqlType::Int)];
+    let definition = UserType {
+        keyspace: "ks".into(),
+        name: "address".into(),
+        fields,
+    };
+    CqlType::user_defined(Arc::new(definition), frozen)
+}
+
+/// One regular column of every type, with a value in its serialized form.
+fn typed_values() -> Vec<(&'static str, CqlType, Vec<u8>)> {
+    let list = |elements: &[&[u8]]| {
+        let mut out = (elements.len() as u32).to_be_bytes().to_vec();
+        for element in elements {
+            out.extend_from_slice(&(element.len() as u32).to_be_bytes());
+            out.extend_from_slice(element);
+        }
+        out
+    };
+    let tuple = |components: &[&[u8]]| list(components)[4..].to_vec();
+    let uuid = 0x5044_2a50_0000_4000_8000_0000_0000_0001_u128.to_be_bytes();
+    let timeuuid = 0x5044_2a50_8315_11ee_8000_0000_0000_0001_u128.to_be_bytes();
+    let int = |number: i32| number.to_be_bytes();
+    vec![
+        ("t_ascii", CqlType::Ascii, b"ascii".to_vec()),
+        ("t_bigint", CqlType::Bigint, (-5_i64).to_be_bytes().to_vec()),
+        ("t_blob", CqlType::Blob, vec![0, 1, 0xff]),
+        ("t_boolean", CqlType::Boolean, vec![1]),
+        ("t_date", CqlType::Date, (0x8000_4d00_u32).to_be_bytes().to_vec()),
+        (
+            "t_decimal",
+            CqlType::Decimal,
+            [&2_i32.to_be_bytes()[..], &[0x04, 0xd2]].concat(),
+        ),
+        ("t_double", CqlType::Double, 1.5_f64.to_be_bytes().to_vec()),
+        ("t_duration", CqlType::Duration, vec![2, 4, 6]),
+        ("t_float", CqlType::Float, 0.25_f32.to_be_bytes().to_vec()),
+        ("t_inet", CqlType::Inet, vec![127, 0, 0, 1]),
+        ("t_int", CqlType::Int, int(42).to_vec()),
+        ("t_smallint", CqlType::Smallint, 7_i16.to_be_bytes().to_vec()),
+        ("t_text", CqlType::Text, "text \u{e4}".as_bytes().to_vec()),
+        (
+            "t_time",
+            CqlType::Time,
+            3_600_000_000_000_i64.to_be_bytes().to_vec(),
+        ),
+        (
+            "t_timestamp",
+            CqlType::Timestamp,
+            (NOW_US / 1000).to_be_bytes().to_vec(),
+        ),
+        ("t_timeuuid", CqlType::Timeuuid, timeuuid.to_vec()),
+        ("t_tinyint", CqlType::Tinyint, vec![0x80]),
+        ("t_uuid", CqlType::Uuid, uuid.to_vec()),
+        ("t_varint", CqlType::Varint, vec![1, 0]),
+        (
+            "f_list",
+            CqlType::list(CqlType::Int, true),
+            list(&[&int(1), &int(2)]),
+        ),
+        ("f_set", CqlType::set(CqlType::Text, true), list(&[b"a", b"b"])),
+        ("f_map", CqlType::map(CqlType::Text, CqlType::Int, true), {
+            let mut map = list(&[b"k", &int(9)]);
+            map[..4].copy_from_slice(&1_u32.to_be_bytes());
+            map
+        }),
+        (
+            "f_tuple",
+            CqlType::tuple([CqlType::Int, CqlType::Text]),
+            tuple(&[&int(1), b"x"]),
+        ),
+        ("f_udt", address_type(true), tuple(&[b"Main", &int(5)])),
+        (
+            "f_vector",
+            CqlType::vector(CqlType::Float, 2),
+            [0.5_f32.to_be_bytes(), 2_f32.to_be_bytes()].concat(),
+        ),
+        (
+            "f_texts",
+            CqlType::vector(CqlType::Text, 2),
+            vec![1, b'a', 2, b'b', b'c'],
+        ),
+    ]
+}
+
+fn types_table() -> TableMetadata {
+    let mut columns = vec![
+        Column("p1", ColumnKind::PartitionKey, CqlType::Int),
+        Column("p2", ColumnKind::PartitionKey, CqlType::Text),
+        Column("c1", ColumnKind::Clustering, CqlType::Text),
+        Column("c2", ColumnKind::Clustering, CqlType::Timeuuid),
+        Column(
+            "s_map",
+            ColumnKind::Static,
+            CqlType::map(CqlType::Int, CqlType::Text, false),
+        ),
+        Column("s_text", ColumnKind::Static, CqlType::Text),
+        Column("m_list", ColumnKind::Regular, CqlType::list(CqlType::Int, false)),
+        Column(
+            "m_map",
+            ColumnKind::Regular,
+            CqlType::map(CqlType::Text, CqlType::Int, false),
+        ),
+        Column("m_set", ColumnKind::Regular, CqlType::set(CqlType::Int, false)),
+        Column("m_udt", ColumnKind::Regular, address_type(false)),
+    ];
+    columns.extend(
+        typed_values()
+            .into_iter()
+            .map(|(name, of, _)| Column(name, ColumnKind::Regular, of)),
+    );
+    table("types", columns, &["c2"])
+}
+
+fn composite_key(first: i32, second: &[u8]) -> Vec<u8> {
+    let mut out = vec![0, 4];
+    out.extend_from_slice(&first.to_be_bytes());
+    out.extend_from_slice(&[0, 0, second.len() as u8]);
+    out.extend_from_slice(second);
+    out.push(0);
+    out
+}
+
+fn timeuuid(last: u8) -> [u8; 16] {
+    let mut uuid = 0x5044_2a50_8315_11ee_8000_0000_0000_0000_u128.to_be_bytes();
+    uuid[15] = last;
+    uuid
+}
+
+fn deletion(offset_us: i64) -> DeletionTime {
+    DeletionTime {
+        timestamp_us: NOW_US + offset_us,
+        local_s: NOW_S,
+    }
+}
+
+fn element<'a>(table: &TableMetadata, column: &str, path: &'a [u8], value: &'a [u8]) -> CellRef<'a> {
+    CellRef {
+        path: Some(path),
+        ..cell(id(table, column), NOW_US, value)
+    }
+}
+
+/// Every type, static cells, elements with and without a collection deletion, tombstones and TTLs.
+fn types_partitions(table: &TableMetadata) -> Partitions {
+    let mut partition = Partition::default();
+    let one = 1_i32.to_be_bytes();
+    let two = 2_i32.to_be_bytes();
+    partition.static_row = row(
+        Liveness::NONE,
+        DeletionTime::LIVE,
+        vec![
+            cell(id(table, "s_text"), NOW_US, b"static"),
+            element(table, "s_map", &one, b"one"),
+            CellRef {
+                local_deletion_s: NOW_S,
+                ..element(table, "s_map", &two, b"")
+            },
+        ],
+    );
+    let values = typed_values();
+    let cells = values
+        .iter()
+        .map(|(name, _, value)| cell(id(table, name), NOW_US, value))
+        .collect();
+    partition.row(
+        key(&[b"all", &timeuuid(9)]),
+        row(live(NOW_US), DeletionTime::LIVE, cells),
+    );
+
+    let field = [0_u8, 1];
+    let (path_1, path_2) = (timeuuid(1), timeuuid(2));
+    let mut elements = vec![
+        element(table, "m_list", &path_1, &one),
+        element(table, "m_list", &path_2, &two),
+        element(table, "m_map", b"k", &one),
+        element(table, "m_set", &one, b""),
+        CellRef {
+            ttl_s: 3600,
+            local_deletion_s: NOW_S + 3600,
+            ..element(table, "m_set", &two, b"")
+        },
+        element(table, "m_udt", &field, &two),
+    ];
+    partition.row(
+        key(&[b"elements", &timeuuid(8)]),
+        row(live(NOW_US), DeletionTime::LIVE, elements.clone()),
+    );
+    let mut replaced = Vec::new();
+    let mut builder = RowBuilder::new(&mut replaced, live(NOW_US), DeletionTime::LIVE);
+    elements.sort_by_key(|cell| cell.column);
+    for cells in elements.chunk_by(|left, right| left.column == right.column) {
+        // Two of the four columns were written as a whole.
+        if [id(table, "m_list"), id(table, "m_udt")].contains(&cells[0].column) {
+            builder.complex_deletion(cells[0].column, deletion(-1));
+        }
+        cells.iter().for_each(|cell| builder.cell(*cell));
+    }
+    partition.row(key(&[b"replaced", &timeuuid(8)]), replaced);
+
+    let expiring = Liveness {
+        timestamp_us: NOW_US,
+        ttl_s: 600,
+        expires_at_s: NOW_S + 600,
+    };
+    let text = id(table, "t_text");
+    let cells = vec![
+        CellRef {
+            ttl_s: 600,
+            local_deletion_s: NOW_S + 600,
+            ..cell(text, NOW_US, b"as the row")
+        },
+        CellRef {
+            ttl_s: 60,
+            local_deletion_s: NOW_S + 60,
+            ..cell(id(table, "t_int"), NOW_US + 5, &one)
+        },
+        CellRef {
+            local_deletion_s: NOW_S,
+            ..cell(id(table, "t_blob"), NOW_US + 6, b"")
+        },
+        cell(id(table, "t_ascii"), NOW_US + 7, b""),
+    ];
+    partition.row(
+        key(&[b"ttl", &timeuuid(1)]),
+        row(expiring, DeletionTime::LIVE, cells),
+    );
+    partition.row(
+        key(&[b"updated", &timeuuid(1)]),
+        row(Liveness::NONE, DeletionTime::LIVE, vec![cell(text, NOW_US, b"u")]),
+    );
+    partition.row(
+        key(&[b"x deleted", &timeuuid(1)]),
+        row(Liveness::NONE, deletion(0), vec![]),
+    );
+    partition.row(
+        key(&[b"x reborn", &timeuuid(1)]),
+        row(live(NOW_US), deletion(-9), vec![cell(text, NOW_US, b"r")]),
+    );
+
+    let mut partitions = Partitions::new();
+    insert(&mut partitions, &composite_key(1, b"one"), partition);
+    let gone = Partition {
+        deletion: deletion(3),
+        ..Partition::default()
+    };
+    insert(&mut partitions, &composite_key(2, b""), gone);
+    partitions
+}
+
+#[test]
+fn sstabledump_reads_every_type_and_tombstone() {
+    let Some(tool) = peer_tool() else { return };
+    let table = types_table();
+    let partitions = types_partitions(&table);
+    let dumps = dump(&tool, "types", &table, &partitions, |_| {}, &["sstabledump"]);
+    compare_with_golden("types.json", &dumps[0]);
+}
+
+/// Clustering (a int descending, b text): ranges that open, touch, nest by boundary and close, by all kinds of bounds.
+fn ranges() -> (TableMetadata, Partitions) {
+    let columns = vec![
+        Column("pk", ColumnKind::PartitionKey, CqlType::Text),
+        Column("a", ColumnKind::Clustering, CqlType::Int),
+        Column("b", ColumnKind::Clustering, CqlType::Text),
+        Column("v", ColumnKind::Regular, CqlType::Text),
+    ];
+    let table = table("ranges", columns, &["a"]);
+    let int = |number: i32| number.to_be_bytes();
+    let v = id(&table, "v");
+    let plain = row(live(NOW_US), DeletionTime::LIVE, vec![cell(v, NOW_US, b"v")]);
+    let mut bounded = Partition::default();
+    bounded
+        .marker(key(&[&int(9)]), Side::Before, deletion(1))
+        .row(key(&[&int(9), b"x"]), plain.clone())
+        .marker(key(&[&int(9)]), Side::After, DeletionTime::LIVE)
+        .marker(key(&[&int(5)]), Side::After, deletion(2))
+        .marker(key(&[&int(4), b"m"]), Side::Before, deletion(3))
+        .row(key(&[&int(4), b"m"]), plain.clone())
+        .marker(key(&[&int(4), b"m"]), Side::After, deletion(4))
+        .marker(key(&[&int(3)]), Side::Before, DeletionTime::LIVE)
+        .row(key(&[&int(1), b""]), plain.clone());
+    let mut open = Partition::default();
+    open.marker(Vec::new(), Side::Before, deletion(5))
+        .row(key(&[&int(0), b"z"]), plain)
+        .marker(Vec::new(), Side::After, DeletionTime::LIVE);
+    let mut partitions = Partitions::new();
+    insert(&mut partitions, b"bounded", bounded);
+    insert(&mut partitions, b"open", open);
+    (table, partitions)
+}
+
+#[test]
+fn sstabledump_reads_range_tombstones() {
+    let Some(tool) = peer_tool() else { return };
+    let (table, partitions) = ranges();
+    let dumps = dump(&tool, "ranges", &table, &partitions, |_| {}, &["sstabledump"]);
+    compare_with_golden("ranges.json", &dumps[0]);
+}
+
+/// 300 rows under a range deletion that spans index blocks, in a few forms; every row's number must come back.
+#[test]
+fn sstabledump_reads_wide_partitions_whatever_the_compression() {
+    let Some(tool) = peer_tool() else { return };
+    let columns = vec![
+        Column("pk", ColumnKind::PartitionKey, CqlType::Int),
+        Column("c", ColumnKind::Clustering, CqlType::Int),
+        Column("v", ColumnKind::Regular, CqlType::Blob),
+    ];
+    let table = table("wide", columns, &[]);
+    let v = id(&table, "v");
+    let mut partition = Partition::default();
+    partition.marker(Vec::new(), Side::Before, deletion(-5));
+    for number in 0..300_u32 {
+        let value: Vec<u8> = (0..200_u32).map(|byte| (byte * number % 251) as u8).collect();
+        let cells = vec![cell(v, NOW_US, &value)];
+        partition.row(
+            key(&[&number.to_be_bytes()]),
+            row(live(NOW_US), DeletionTime::LIVE, cells),
+        );
+    }
+    partition.marker(Vec::new(), Side::After, DeletionTime::LIVE);
+    let mut partitions = Partitions::new();
+    (0..3_u32)
+        .for_each(|partition_key| insert(&mut partitions, &partition_key.to_be_bytes(), partition.clone()));
+    let lz4 = |chunk_bytes, compressed_bytes_max| {
+        Some(CompressionParameters {
+            compressor: Compressor::Lz4,
+            chunk_bytes,
+            compressed_bytes_max,
+        })
+    };
+    let snappy = CompressionParameters {
+        compressor: Compressor::Snappy,
+        chunk_bytes: 16 << 10,
+        compressed_bytes_max: i32::MAX as u32,
+    };
+    for (name, compression) in [
+        ("lz4", lz4(4096, i32::MAX as u32)),
+        ("raw", lz4(4096, 2000)),
+        ("snappy", Some(snappy)),
+        ("none", None),
+    ] {
+        let change = |options: &mut helenus_storage::sstable::WriterOptions| {
+            options.compression = compression;
+            options.column_index_bytes = 1024;
+        };
+        let dumps = dump(
+            &tool,
+            &format!("wide-{name}"),
+            &table,
+            &partitions,
+            change,
+            &["sstabledump"],
+        );
+        for number in 0..300 {
+            let found = dumps[0]
+                .matches(&format!("\"clustering\" : [ {number} ]"))
+                .count();
+            assert_eq!(found, 3, "{name}: row {number}");
+        }
+    }
+}
+
+/// The metadata that `sstablemetadata` prints, without what depends on the clock or the place.
+#[test]
+fn sstablemetadata_reads_the_statistics() {
+    let Some(tool) = peer_tool() else { return };
+    let (table, partitions) = ranges();
+    let dumps = dump(
+        &tool,
+        "metadata",
+        &table,
+        &partitions,
+        |_| {},
+        &["sstablemetadata"],
+    );
+    let kept: String = dumps[0]
+        .lines()
+        .filter(|line| !line.starts_with("SSTable:") && !line.contains("ago") && !line.contains("droppable"))
+        .map(|line| format!("{}\n", line.trim_end()))
+        .collect();
+    compare_with_golden("ranges.metadata.txt", &kept);
+    assert_eq!(partitions.len(), 2);
+    assert!(NEVER_S > NOW_S);
+}

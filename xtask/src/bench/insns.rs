@@ -1,0 +1,109 @@
+//! `cargo xtask bench insns`: instructions per operation, counted by callgrind.
+//!
+//! The benchmark is run twice with different numbers of operations; the difference, divided by the difference of the
+//! counts, is what one operation takes without start and fill.
+
+use std::process::Command;
+
+use crate::TaskError;
+use crate::process::{self, ProcessError};
+use crate::workspace;
+
+#[derive(clap::Args)]
+pub struct Arguments {
+    /// Operations of the longer run; the shorter one does a third
+    #[arg(long, default_value_t = 60_000)]
+    operations: u64,
+}
+
+const REPORT: &str = "bench/results/insns.md";
+
+pub fn run(arguments: &Arguments) -> Result<(), TaskError> {
+    process::run(
+        Command::new("cargo")
+            .args(["build", "--release", "--quiet"])
+            .current_dir(workspace::root()),
+    )?;
+    let mut report = String::from(
+        "# Instructions and allocations per operation, in process\n\n\
+         `cargo xtask bench insns`: `helenus perf simple-query` under callgrind, from the bytes of an EXECUTE frame to \
+         the bytes of its\nRESULT frame; 10,000 partitions of five 34-byte blobs, periodic commit log in memory.\n\n\
+         | | instructions/op | allocations/op | tasks/op | ScyllaDB publishes |\n|---|---|---|---|---|\n",
+    );
+    for (name, flags, published) in [
+        ("read", &[][..], "32,700 / 58.1 / 14.2"),
+        ("write", &["--write"][..], "49,800 / 56.2 / -"),
+    ] {
+        eprintln!("{name}: two runs under callgrind");
+        let few = instructions(arguments.operations / 3, flags)?;
+        let many = instructions(arguments.operations, flags)?;
+        let operations = arguments.operations - arguments.operations / 3;
+        let per_operation = many.saturating_sub(few) / operations.max(1);
+        let counts = simple_query(200_000, flags)?;
+        let figure = |key: &str| {
+            counts[key]
+                .as_f64()
+                .map_or(String::new(), |value| format!("{value:.2}"))
+        };
+        report.push_str(&format!(
+            "| {name} | {per_operation} | {} | {} | {published} |\n",
+            figure("allocations_per_op"),
+            figure("tasks_per_op")
+        ));
+    }
+    println!("{report}");
+    let path = workspace::root().join(REPORT);
+    std::fs::write(&path, &report).map_err(|source| TaskError::File { path, source })?;
+    println!("written to {REPORT}");
+    Ok(())
+}
+
+fn instructions(operations: u64, flags: &[&str]) -> Result<u64, TaskError> {
+    let out_file = workspace::scratch("callgrind.out");
+    let mut command = Command::new("valgrind");
+    command.args([
+        "--tool=callgrind",
+        &format!("--callgrind-out-file={}", out_file.display()),
+    ]);
+    command.arg(workspace::target().join("release/helenus"));
+    command
+        .args([
+            "perf",
+            "simple-query",
+            "--json",
+            "--operations",
+            &operations.to_string(),
+        ])
+        .args(flags);
+    let output = command.output().map_err(|source| ProcessError::Start {
+        program: "valgrind (install it from your distribution)".to_owned(),
+        source,
+    })?;
+    let text = String::from_utf8_lossy(&output.stderr);
+    let collected = text
+        .lines()
+        .find_map(|line| line.split_once("Collected :")?.1.trim().parse().ok());
+    collected.ok_or_else(|| TaskError::Report {
+        text: format!("callgrind printed no count:\n{text}"),
+    })
+}
+
+fn simple_query(operations: u64, flags: &[&str]) -> Result<serde_json::Value, TaskError> {
+    let output = Command::new(workspace::target().join("release/helenus"))
+        .args([
+            "perf",
+            "simple-query",
+            "--json",
+            "--operations",
+            &operations.to_string(),
+        ])
+        .args(flags)
+        .output()
+        .map_err(|source| ProcessError::Start {
+            program: "helenus perf simple-query".to_owned(),
+            source,
+        })?;
+    serde_json::from_slice(&output.stdout).map_err(|error| TaskError::Report {
+        text: error.to_string(),
+    })
+}
