@@ -12,16 +12,13 @@ use helenus_cql::parse_statement;
 use helenus_engine::CqlError;
 use helenus_engine::ddl::{DdlContext, SchemaChangeTarget, apply, is_ddl};
 use helenus_engine::describe::describe;
-use helenus_engine::system::{NodeState, add_system_keyspaces, system_updates};
-use helenus_schema::{ColumnMetadata, Schema, TableId, TableKind, TableMetadata};
-use helenus_storage::ShardStore;
+use helenus_engine::system::{NodeState, add_system_keyspaces, read_system_table};
+use helenus_schema::{ColumnMetadata, Schema, TableId, TableMetadata};
 use helenus_storage::clustering::{Side, Slice};
 use helenus_storage::read::{PartitionBound, PartitionRange, ReadCommand, RowSink};
 use helenus_storage::row::{Entry, RowRef};
-use helenus_storage::store::StoreOptions;
-use helenus_storage::update::Update;
 use helenus_types::partition_key::partition_key_components;
-use helenus_types::value::collection::{CollectionElements, MapEntries};
+use helenus_types::value::collection::{CollectionElements, MapEntries, write_collection};
 use helenus_types::{CqlType, Token};
 use uuid::Uuid;
 
@@ -63,6 +60,11 @@ fn table_options() {
 #[test]
 fn user_types() {
     replay(include_str!("../testdata/user_type.golden"));
+}
+
+#[test]
+fn system_tables() {
+    replay(include_str!("../testdata/system.golden"));
 }
 
 #[test]
@@ -237,16 +239,12 @@ impl Session {
     fn select(&self, select: &Select) -> String {
         let keyspace = select.table.keyspace.as_deref().unwrap();
         let table = self.schema.table(keyspace, &select.table.name).unwrap();
-        let stored = Arc::new(TableMetadata {
-            kind: TableKind::Regular,
-            ..TableMetadata::clone(table)
-        });
         let mut collector = Collector {
-            table: Arc::clone(&stored),
+            table: Arc::clone(table),
             key: Vec::new(),
             rows: Vec::new(),
         };
-        self.read_all(&stored, &mut collector);
+        self.read_all(table, &mut collector);
         let mut rows = collector.rows;
         for relation in &select.relations {
             let Relation::Column {
@@ -258,7 +256,7 @@ impl Session {
                 panic!("{relation:?}")
             };
             assert_eq!(value.kind, LiteralKind::String);
-            let index = stored
+            let index = table
                 .columns
                 .iter()
                 .position(|found| &*found.name == column)
@@ -266,7 +264,7 @@ impl Session {
             rows.retain(|row| row[index].as_deref() == Some(value.text.as_bytes()));
         }
         let names: Vec<&str> = match &select.selection {
-            Selection::Wildcard => stored.columns.iter().map(|column| &*column.name).collect(),
+            Selection::Wildcard => table.columns.iter().map(|column| &*column.name).collect(),
             Selection::Items(items) => items
                 .iter()
                 .map(|item| match &item.selector {
@@ -276,7 +274,7 @@ impl Session {
                 .collect(),
         };
         let index_of = |name: &str| {
-            stored
+            table
                 .columns
                 .iter()
                 .position(|column| &*column.name == name)
@@ -284,7 +282,7 @@ impl Session {
         };
         let columns: Vec<(&str, &CqlType)> = names
             .iter()
-            .map(|name| (*name, &stored.columns[index_of(name)].cql_type))
+            .map(|name| (*name, &table.columns[index_of(name)].cql_type))
             .collect();
         let selected = rows
             .iter()
@@ -292,25 +290,7 @@ impl Session {
         rows_text(&columns, selected.collect())
     }
 
-    /// Makes the rows of a system table and reads them through a store.
     fn read_all(&self, table: &Arc<TableMetadata>, collector: &mut Collector) {
-        let mut updates = Vec::new();
-        system_updates(table, &self.schema, &self.node, &mut updates);
-        let mut keyspace = self.schema.keyspace(&table.keyspace).unwrap().as_ref().clone();
-        keyspace.tables.insert(Arc::clone(&table.name), Arc::clone(table));
-        let mut schema = Schema::default();
-        schema
-            .keyspaces
-            .insert(Arc::clone(&keyspace.name), Arc::new(keyspace));
-        let mut store = ShardStore::in_memory(
-            StoreOptions {
-                memtable_bytes_max: 1 << 24,
-            },
-            &schema,
-        );
-        for update in &updates {
-            store.apply(&Update::decode(update).unwrap()).unwrap();
-        }
         let bound = |token, side| PartitionBound {
             token,
             key: None,
@@ -326,11 +306,11 @@ impl Session {
             reversed: false,
             now_s: 10,
         };
-        store.read(&command, collector).unwrap();
+        read_system_table(&command, &self.schema, &self.node, collector).unwrap();
     }
 }
 
-/// Gathers rows as values in the order of the table's columns; for tables without multi-cell columns.
+/// Gathers rows as values in the order of the table's columns; of multi-cell columns, for tables that have sets only.
 struct Collector {
     table: Arc<TableMetadata>,
     key: Vec<u8>,
@@ -352,10 +332,18 @@ impl RowSink for Collector {
             .map(Some)
             .collect();
         let value_of = |column: &ColumnMetadata| {
-            row.entries().find_map(|entry| match entry {
-                Entry::Cell(cell) if cell.column == column.id => Some(cell.value.to_vec()),
+            let cells = row.entries().filter_map(|entry| match entry {
+                Entry::Cell(cell) if cell.column == column.id => Some(cell),
                 _ => None,
-            })
+            });
+            let cells: Vec<_> = cells.collect();
+            let first = cells.first()?;
+            if first.path.is_none() {
+                return Some(first.value.to_vec());
+            }
+            let mut set = Vec::new();
+            write_collection(&mut set, 1, cells.iter().filter_map(|cell| cell.path));
+            Some(set)
         };
         values.extend(self.table.regulars().iter().map(value_of));
         self.rows.push(values);
@@ -416,6 +404,7 @@ fn value_text(value: Option<&[u8]>, cql_type: &CqlType) -> String {
             });
             format!("{{{}}}", entries.collect::<Vec<_>>().join(", "))
         }
+        CqlType::Inet => cql_type.to_text(value).unwrap(),
         other => other.to_cql_literal(value),
     }
 }

@@ -10,6 +10,7 @@ mod names;
 mod node_state;
 mod schema_version;
 
+mod read;
 mod row_writer;
 mod rows;
 
@@ -22,5 +23,6 @@ pub use names::{
     is_local_system_keyspace, is_replicated_system_keyspace, is_system_keyspace, is_virtual_system_keyspace,
 };
 pub use node_state::{ClientConnection, NodeState, PARTITIONER, SNITCH};
+pub use read::read_system_table;
 pub use rows::system_updates;
 pub use schema_version::schema_version;

@@ -25,3 +25,69 @@ pub fn system_updates(table: &TableMetadata, schema: &Schema, node: &NodeState, 
         _ => {}
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use helenus_storage::update::Update;
+    use uuid::Uuid;
+
+    use super::*;
+    use crate::system::{ClientConnection, add_system_keyspaces, is_made_from_code};
+
+    fn node() -> NodeState {
+        NodeState {
+            cluster_name: "c".to_owned(),
+            data_center: "datacenter1".to_owned(),
+            rack: "rack1".to_owned(),
+            host_id: Uuid::from_u128(1),
+            address: [127, 0, 0, 1].into(),
+            native_port: 9042,
+            storage_port: 7000,
+            tokens: vec![5, -5],
+            release_version: "5.0.5".to_owned(),
+            cql_version: "3.4.7".to_owned(),
+            schema_version: Uuid::from_u128(2),
+            gossip_generation: 1,
+            now_us: 1,
+            clients: vec![ClientConnection {
+                address: [127, 0, 0, 2].into(),
+                port: 40_000,
+                username: "anonymous".to_owned(),
+                keyspace: None,
+                protocol_version: 5,
+                driver_name: Some("driver".to_owned()),
+                driver_version: None,
+                options: vec![("CQL_VERSION".to_owned(), "3.4.7".to_owned())],
+                request_count: 3,
+            }],
+            settings: vec![("cluster_name".to_owned(), "c".to_owned())],
+        }
+    }
+
+    #[test]
+    fn every_table_made_from_code_yields_well_formed_updates() {
+        let mut schema = Schema::default();
+        add_system_keyspaces(&mut schema).unwrap();
+        let node = node();
+        let rows = |keyspace: &str, table: &str| {
+            let table = schema.table(keyspace, table).unwrap();
+            let mut out = Vec::new();
+            system_updates(table, &schema, &node, &mut out);
+            for update in &out {
+                let update = Update::decode(update).unwrap();
+                assert_eq!(update.table, table.id);
+                assert_eq!(update.items().count(), 1);
+            }
+            out.len()
+        };
+        let made = schema.tables().filter(|table| is_made_from_code(&table.keyspace));
+        let counts: usize = made.map(|table| rows(&table.keyspace, &table.name)).sum();
+        assert!(counts > 500, "{counts} rows in all");
+        assert_eq!(rows("system", "local"), 1);
+        assert_eq!(rows("system", "peers_v2"), 0);
+        assert_eq!(rows("system_views", "clients"), 1);
+        assert_eq!(rows("system_views", "settings"), 1);
+        assert_eq!(rows("system_schema", "keyspaces"), 5);
+        assert_eq!(rows("system_virtual_schema", "keyspaces"), 2);
+    }
+}
