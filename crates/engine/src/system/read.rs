@@ -31,6 +31,7 @@ pub fn read_system_table<S: RowSink>(
     // The rows exist already; a bound could only lose some of them.
     let options = StoreOptions {
         memtable_bytes_max: usize::MAX,
+        ..StoreOptions::default()
     };
     let mut store = ShardStore::in_memory(options, &schema_of(&table));
     for update in &updates {
