@@ -3,17 +3,17 @@
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
-use helenus_storage::clustering::Slice;
-use helenus_storage::sstable::{ChunkCache, Component, CompressionParameters, Compressor, SsTable};
-use helenus_types::CqlType;
 use helenus_schema::{ColumnKind, TableMetadata};
 use helenus_storage::clustering::Side;
+use helenus_storage::clustering::Slice;
 use helenus_storage::deletion::DeletionTime;
+use helenus_storage::sstable::{ChunkCache, Component, CompressionParameters, Compressor, SsTable};
+use helenus_types::CqlType;
 use helenus_vfs::{Disk, Random, SeededRandom, SimulatedDisk};
 
 use crate::support::{
-    Column, GENERATION, NOW_S, NOW_US, Partition, Partitions, cell, drain, folder, id, insert, key, live, options, row,
-    scan, table, write,
+    Column, GENERATION, NOW_S, NOW_US, Partition, Partitions, cell, drain, folder, id, insert, key, live,
+    options, row, scan, table, write,
 };
 
 /// Flips per component and form; more only takes longer.
@@ -30,12 +30,18 @@ fn content() -> (TableMetadata, Partitions) {
     let mut partitions = Partitions::new();
     for partition_key in 0..40_u32 {
         let mut partition = Partition::default();
-        let deletion = DeletionTime { timestamp_us: NOW_US, local_s: NOW_S };
+        let deletion = DeletionTime {
+            timestamp_us: NOW_US,
+            local_s: NOW_S,
+        };
         partition.marker(Vec::new(), Side::Before, deletion);
         for number in 0..partition_key % 8 * 4 {
             let value = format!("value {number} of {partition_key}");
             let cells = vec![cell(v, NOW_US, value.as_bytes())];
-            partition.row(key(&[&number.to_be_bytes()]), row(live(NOW_US), DeletionTime::LIVE, cells));
+            partition.row(
+                key(&[&number.to_be_bytes()]),
+                row(live(NOW_US), DeletionTime::LIVE, cells),
+            );
         }
         partition.marker(Vec::new(), Side::After, DeletionTime::LIVE);
         insert(&mut partitions, &partition_key.to_be_bytes(), partition);
@@ -50,7 +56,9 @@ fn is_detected_or_harmless(
     table: &TableMetadata,
     partitions: &Partitions,
 ) -> Result<(), String> {
-    let Ok(sstable) = SsTable::open(disk, folder, GENERATION, table) else { return Ok(()) };
+    let Ok(sstable) = SsTable::open(disk, folder, GENERATION, table) else {
+        return Ok(());
+    };
     if let Ok(scanned) = scan(&sstable)
         && &scanned != partitions
     {
@@ -80,7 +88,10 @@ fn flip_bits(compression: Option<CompressionParameters>, chunks: Component) {
     options.compression = compression;
     options.column_index_bytes = 128;
     write(&disk, &folder, &table, &partitions, options);
-    assert_eq!(is_detected_or_harmless(&*disk, &folder, &table, &partitions), Ok(()));
+    assert_eq!(
+        is_detected_or_harmless(&*disk, &folder, &table, &partitions),
+        Ok(())
+    );
     let random = SeededRandom::new(7);
     let components = [
         Component::Data,
@@ -107,7 +118,11 @@ fn flip_bits(compression: Option<CompressionParameters>, chunks: Component) {
 #[test]
 fn flipped_bits_of_a_compressed_sstable_are_detected() {
     let compressor = Compressor::Lz4;
-    let parameters = CompressionParameters { compressor, chunk_bytes: 4096, compressed_bytes_max: i32::MAX as u32 };
+    let parameters = CompressionParameters {
+        compressor,
+        chunk_bytes: 4096,
+        compressed_bytes_max: i32::MAX as u32,
+    };
     flip_bits(Some(parameters), Component::CompressionInfo);
 }
 

@@ -7,7 +7,8 @@ use helenus_schema::{ColumnKind, TableMetadata};
 use helenus_storage::deletion::DeletionTime;
 use helenus_storage::row::RowRef;
 use helenus_storage::sstable::{
-    SsTable, SsTableWriter, WriteError, WriterOptions, finished_generations, remove_sstable, remove_unfinished,
+    SsTable, SsTableWriter, WriteError, WriterOptions, finished_generations, remove_sstable,
+    remove_unfinished,
 };
 use helenus_types::CqlType;
 use helenus_types::token::token_of;
@@ -32,9 +33,20 @@ fn durable_folder(disk: &SimulatedDisk, folder: &Path) {
 }
 
 fn try_write(disk: &Arc<dyn Disk>, folder: &Path, table: &TableMetadata) -> Result<(), WriteError> {
-    let mut writer = SsTableWriter::new(Arc::clone(disk), folder, GENERATION, table, WriterOptions::of(table))?;
+    let mut writer = SsTableWriter::new(
+        Arc::clone(disk),
+        folder,
+        GENERATION,
+        table,
+        WriterOptions::of(table),
+    )?;
     let partition_key = 1_u32.to_be_bytes();
-    writer.begin_partition(token_of(&partition_key), &partition_key, DeletionTime::LIVE, RowRef::EMPTY)?;
+    writer.begin_partition(
+        token_of(&partition_key),
+        &partition_key,
+        DeletionTime::LIVE,
+        RowRef::EMPTY,
+    )?;
     for number in 0..2000_u32 {
         let cells = vec![cell(id(table, "v"), NOW_US, b"some text")];
         let row = row(live(NOW_US), DeletionTime::LIVE, cells);
@@ -91,13 +103,20 @@ fn a_failure_at_any_operation_leaves_all_or_nothing() {
             for kind in [FaultKind::Error, FaultKind::NoSpace, FaultKind::Short] {
                 let simulated = Arc::new(SimulatedDisk::new(after));
                 durable_folder(&simulated, &folder(&table));
-                simulated.inject(Fault { operation, after, kind });
+                simulated.inject(Fault {
+                    operation,
+                    after,
+                    kind,
+                });
                 let disk: Arc<dyn Disk> = simulated.clone();
                 let result = try_write(&disk, &folder(&table), &table);
                 failures += usize::from(result.is_err());
                 simulated.crash();
                 let is_there = is_there_whole(&*disk, &folder(&table), &table);
-                assert!(is_there || result.is_err(), "{operation:?} {after} {kind:?}: lost what was reported");
+                assert!(
+                    is_there || result.is_err(),
+                    "{operation:?} {after} {kind:?}: lost what was reported"
+                );
             }
             // Far more than one SSTable takes; the last rounds run without a failure.
             if after > 14 {
@@ -116,7 +135,11 @@ fn a_crash_while_removing_leaves_all_or_nothing() {
         durable_folder(&simulated, &folder(&table));
         let disk: Arc<dyn Disk> = simulated.clone();
         try_write(&disk, &folder(&table), &table).unwrap();
-        simulated.inject(Fault { operation: Operation::Remove, after, kind: FaultKind::Error });
+        simulated.inject(Fault {
+            operation: Operation::Remove,
+            after,
+            kind: FaultKind::Error,
+        });
         let removed = remove_sstable(&*disk, &folder(&table), GENERATION);
         simulated.crash();
         let is_there = is_there_whole(&*disk, &folder(&table), &table);

@@ -15,11 +15,15 @@ use helenus_types::CqlType;
 use helenus_types::token::token_of;
 use helenus_vfs::RealDisk;
 
-use crate::support::{Column, GENERATION, Item, Partitions, compare_with_golden, drain, id, key, scan, table};
+use crate::support::{
+    Column, GENERATION, Item, Partitions, compare_with_golden, drain, id, key, scan, table,
+};
 use crate::typed::types_table;
 
 fn fixture(name: &str) -> PathBuf {
-    Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/sstable/fixtures").join(name)
+    Path::new(env!("CARGO_MANIFEST_DIR"))
+        .join("tests/sstable/fixtures")
+        .join(name)
 }
 
 fn open(name: &str, table: &TableMetadata) -> Result<Arc<SsTable>, OpenError> {
@@ -50,7 +54,12 @@ fn times(timestamp_us: i64, ttl_s: u32, local_s: u32) -> String {
 fn row_text(table: &TableMetadata, row: &[u8], out: &mut String) {
     let (liveness, row_deletion, entries) = RowRef::new(row).open();
     if !liveness.is_none() {
-        writeln!(out, "    inserted {}", times(liveness.timestamp_us, liveness.ttl_s, liveness.expires_at_s)).unwrap();
+        writeln!(
+            out,
+            "    inserted {}",
+            times(liveness.timestamp_us, liveness.ttl_s, liveness.expires_at_s)
+        )
+        .unwrap();
     }
     if !row_deletion.is_live() {
         writeln!(out, "    {}", deletion(row_deletion)).unwrap();
@@ -59,9 +68,14 @@ fn row_text(table: &TableMetadata, row: &[u8], out: &mut String) {
         .map(|entry| {
             let name = table.column_by_id(entry.column()).unwrap().name.to_string();
             let text = match entry {
-                Entry::ComplexDeletion { deletion: complex, .. } => deletion(complex),
+                Entry::ComplexDeletion {
+                    deletion: complex, ..
+                } => deletion(complex),
                 Entry::Cell(cell) => {
-                    let path = cell.path.map(|path| format!("[{}] ", hex(path))).unwrap_or_default();
+                    let path = cell
+                        .path
+                        .map(|path| format!("[{}] ", hex(path)))
+                        .unwrap_or_default();
                     let times = times(cell.timestamp_us, cell.ttl_s, cell.local_deletion_s);
                     format!("{path}{} {times}", hex(cell.value))
                 }
@@ -92,10 +106,17 @@ fn text(table: &TableMetadata, partitions: &Partitions) -> String {
                     writeln!(out, "  row {}", packed(clustering)).unwrap();
                     row_text(table, row, &mut out);
                 }
-                Item::Marker { prefix, side, deletion: from_here } => {
+                Item::Marker {
+                    prefix,
+                    side,
+                    deletion: from_here,
+                } => {
                     let place = if *side == Side::Before { "before" } else { "after" };
-                    let now =
-                        if from_here.is_live() { "nothing deleted".to_owned() } else { deletion(*from_here) };
+                    let now = if from_here.is_live() {
+                        "nothing deleted".to_owned()
+                    } else {
+                        deletion(*from_here)
+                    };
                     writeln!(out, "  {place} {}: {now}", packed(prefix)).unwrap();
                 }
             }
@@ -112,7 +133,10 @@ fn compare(name: &str, table: &TableMetadata) -> Partitions {
     let cache = ChunkCache::new(1 << 20);
     for ((token, partition_key), partition) in &partitions {
         let slices = [Slice::all()];
-        let mut cursor = sstable.partition(&cache, *token, partition_key, &slices, false).unwrap().unwrap();
+        let mut cursor = sstable
+            .partition(&cache, *token, partition_key, &slices, false)
+            .unwrap()
+            .unwrap();
         assert_eq!(&drain(&mut cursor).unwrap(), partition);
     }
     partitions
@@ -166,7 +190,11 @@ fn dropped_table() -> TableMetadata {
 /// Takes columns out of a table; the fixture's cells were written at 1,700,000,000,000,000.
 fn drop_columns(table: &mut TableMetadata, names: &[&str], dropped_at_us: i64) {
     for name in names {
-        let at = table.columns.iter().position(|column| &*column.name == *name).unwrap();
+        let at = table
+            .columns
+            .iter()
+            .position(|column| &*column.name == *name)
+            .unwrap();
         let column = table.columns.remove(at);
         table.dropped_columns.push(DroppedColumn {
             id: column.id,
@@ -190,12 +218,24 @@ fn a_column_added_again_hides_what_was_written_before_the_drop() {
     let mut table = dropped_table();
     let back = table.column("back").unwrap().clone();
     drop_columns(&mut table, &["back"], 1_700_000_000_000_000);
-    let at = table.columns.iter().position(|column| &*column.name == "gone").unwrap();
-    table.columns.insert(at, helenus_schema::ColumnMetadata { id: table.next_column_id, ..back });
+    let at = table
+        .columns
+        .iter()
+        .position(|column| &*column.name == "gone")
+        .unwrap();
+    table.columns.insert(
+        at,
+        helenus_schema::ColumnMetadata {
+            id: table.next_column_id,
+            ..back
+        },
+    );
     let partitions = scan(&open("dropped", &table).unwrap()).unwrap();
     assert_eq!(partitions.len(), 3);
     for partition in partitions.values() {
-        let Item::Row { row, .. } = &partition.items[0] else { panic!("a row") };
+        let Item::Row { row, .. } = &partition.items[0] else {
+            panic!("a row")
+        };
         let mut columns = RowRef::new(row).entries().map(|entry| entry.column());
         assert!(columns.all(|column| column != id(&table, "back")));
     }
@@ -226,13 +266,22 @@ fn wide_partition_with_promoted_index() {
     let token = token_of(&partition_key);
     let whole = &partitions[&(token, partition_key.to_vec())];
     assert_eq!(whole.items.len(), 302, "300 rows and a range deletion");
-    let place = |number: i32, side| ClusteringBound { prefix: key(&[&number.to_be_bytes()]).into(), side };
+    let place = |number: i32, side| ClusteringBound {
+        prefix: key(&[&number.to_be_bytes()]).into(),
+        side,
+    };
     for (first, last) in [(0, 0), (49, 50), (130, 140), (249, 251), (299, 299)] {
-        let slices = [Slice { start: place(first, Side::Before), end: place(last, Side::After) }];
+        let slices = [Slice {
+            start: place(first, Side::Before),
+            end: place(last, Side::After),
+        }];
         let mut numbers = Vec::new();
         for reversed in [false, true] {
             let cache = ChunkCache::new(0);
-            let mut cursor = sstable.partition(&cache, token, &partition_key, &slices, reversed).unwrap().unwrap();
+            let mut cursor = sstable
+                .partition(&cache, token, &partition_key, &slices, reversed)
+                .unwrap()
+                .unwrap();
             let read = drain(&mut cursor).unwrap();
             let mut rows: Vec<Vec<u8>> = read
                 .items
@@ -250,7 +299,9 @@ fn wide_partition_with_promoted_index() {
             }
             numbers.push(rows);
         }
-        let wanted: Vec<Vec<u8>> = (first..=last).map(|number| key(&[&number.to_be_bytes()])).collect();
+        let wanted: Vec<Vec<u8>> = (first..=last)
+            .map(|number| key(&[&number.to_be_bytes()]))
+            .collect();
         assert_eq!(numbers, [wanted.clone(), wanted]);
     }
 }

@@ -16,11 +16,11 @@ use helenus_storage::sstable::{Component, CompressionParameters, Compressor, tab
 use helenus_types::CqlType;
 use helenus_vfs::{Disk, RealDisk};
 
-use crate::typed::{typed_values, types_table};
-use crate::support::{compare_with_golden,
-    Column, GENERATION, NOW_S, NOW_US, Partition, Partitions, cell, id, insert, key, live, options, row,
-    table, write,
+use crate::support::{
+    Column, GENERATION, NOW_S, NOW_US, Partition, Partitions, cell, compare_with_golden, id, insert, key,
+    live, options, row, table, write,
 };
+use crate::typed::{typed_values, types_table};
 
 /// A data folder of its own, removed when dropped.
 struct Folder(PathBuf);

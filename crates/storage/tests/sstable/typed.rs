@@ -9,7 +9,11 @@ use crate::support::{Column, NOW_US, table};
 
 fn address_type(frozen: bool) -> CqlType {
     let fields = vec![("street".into(), CqlType::Text), ("number".into(), CqlType::Int)];
-    let definition = UserType { keyspace: "ks".into(), name: "address".into(), fields };
+    let definition = UserType {
+        keyspace: "ks".into(),
+        name: "address".into(),
+        fields,
+    };
     CqlType::user_defined(Arc::new(definition), frozen)
 }
 
@@ -95,13 +99,25 @@ pub fn types_table() -> TableMetadata {
         Column("p2", ColumnKind::PartitionKey, CqlType::Text),
         Column("c1", ColumnKind::Clustering, CqlType::Text),
         Column("c2", ColumnKind::Clustering, CqlType::Timeuuid),
-        Column("s_map", ColumnKind::Static, CqlType::map(CqlType::Int, CqlType::Text, false)),
+        Column(
+            "s_map",
+            ColumnKind::Static,
+            CqlType::map(CqlType::Int, CqlType::Text, false),
+        ),
         Column("s_text", ColumnKind::Static, CqlType::Text),
         Column("m_list", ColumnKind::Regular, CqlType::list(CqlType::Int, false)),
-        Column("m_map", ColumnKind::Regular, CqlType::map(CqlType::Text, CqlType::Int, false)),
+        Column(
+            "m_map",
+            ColumnKind::Regular,
+            CqlType::map(CqlType::Text, CqlType::Int, false),
+        ),
         Column("m_set", ColumnKind::Regular, CqlType::set(CqlType::Int, false)),
         Column("m_udt", ColumnKind::Regular, address_type(false)),
     ];
-    columns.extend(typed_values().into_iter().map(|(name, of, _)| Column(name, ColumnKind::Regular, of)));
+    columns.extend(
+        typed_values()
+            .into_iter()
+            .map(|(name, of, _)| Column(name, ColumnKind::Regular, of)),
+    );
     table("types", columns, &["c2"])
 }
