@@ -17,6 +17,7 @@ in a keyspace of its own, called `NAME`, that is made before and dropped after.
 
 import json
 import pathlib
+import re
 
 import text
 import wire
@@ -195,4 +196,16 @@ def row_text(columns, row, mask):
 
 
 def escape(message):
-    return message.replace("\\", "\\\\").replace("\n", "\\n")
+    return sort_sets(message).replace("\\", "\\\\").replace("\n", "\\n")
+
+
+def sort_sets(message):
+    """Cassandra names some sets in an order that changes with every start of its JVM: the overloads of a
+    function, and the columns of a relation that another one contradicts."""
+    message = re.sub(r"\w+( ,\w+)+", lambda found: " ,".join(sorted(found[0].split(" ,"))), message)
+    start = message.find("signatures: ")
+    if start < 0 or not message.endswith(")"):
+        return message
+    start += len("signatures: ")
+    signatures = re.split(r", (?=[\w.]+ : \()", message[start:-1])
+    return message[:start] + ", ".join(sorted(signatures)) + ")"

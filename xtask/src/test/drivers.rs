@@ -1,18 +1,116 @@
 //! Unmodified drivers in their own languages, each a program that is installed, built and run here.
 
+use std::path::{Path, PathBuf};
 use std::process::Command;
 
 use super::Context;
 use crate::node::Node;
 use crate::program::{self, Tally};
-use crate::{TaskError, runtime, workspace};
+use crate::{TaskError, process, runtime, workspace};
 
 pub fn python(context: &Context) -> Result<Tally, TaskError> {
-    let folder = workspace::path("tests/drivers/python");
-    let bin = runtime::python_environment("python", &folder.join("requirements.txt"))?;
+    python_driver("python", context)
+}
+
+pub fn scylla_python(context: &Context) -> Result<Tally, TaskError> {
+    python_driver("scylla-python", context)
+}
+
+/// Both Python drivers install the same package, so they share the test but not the environment.
+fn python_driver(name: &str, context: &Context) -> Result<Tally, TaskError> {
+    let bin = runtime::python_environment(name, &folder(name).join("requirements.txt"))?;
     let mut command = Command::new(bin.join("python"));
-    command.arg("-u").arg(folder.join("driver_test.py"));
-    run("python", command, context)
+    command.arg("-u").arg(folder("python").join("driver_test.py"));
+    run(name, command, context)
+}
+
+pub fn cqlsh(context: &Context) -> Result<Tally, TaskError> {
+    let bin = runtime::python_environment("cqlsh", &folder("cqlsh").join("requirements.txt"))?;
+    let mut command = Command::new(bin.join("python"));
+    command
+        .arg("-u")
+        .arg(folder("cqlsh").join("cqlsh_test.py"))
+        .env("CQLSH", bin.join("cqlsh"));
+    run("cqlsh", command, context)
+}
+
+pub fn java(context: &Context) -> Result<Tally, TaskError> {
+    let classpath = compile_java("java", &folder("java"))?;
+    let mut command = Command::new("java");
+    command.args([
+        "-Dorg.slf4j.simpleLogger.defaultLogLevel=warn",
+        "-cp",
+        &classpath,
+        "DriverTest",
+    ]);
+    run("java", command, context)
+}
+
+/// Compiles the sources below `folder` with what its `pom.xml` names; returns the class path to run with.
+pub fn compile_java(name: &str, folder: &Path) -> Result<String, TaskError> {
+    let libraries = runtime::maven_classpath(name, &folder.join("pom.xml"))?;
+    let classes = workspace::target().join("blackbox/classes").join(name);
+    let sources = folder.join("src");
+    let listed = std::fs::read_dir(&sources)
+        .map_err(|source| TaskError::File {
+            path: sources,
+            source,
+        })?
+        .flatten()
+        .map(|entry| entry.path());
+    process::run_quietly(
+        Command::new("javac")
+            .args(["-cp", &libraries, "-d"])
+            .arg(&classes)
+            .args(listed),
+    )?;
+    Ok(format!("{}:{libraries}", classes.display()))
+}
+
+pub fn go(context: &Context) -> Result<Tally, TaskError> {
+    run("go", Command::new(build_go("go", &folder("go"))?), context)
+}
+
+/// Builds the program in `folder`; Go fetches its modules by itself, pinned by `go.sum`.
+pub fn build_go(name: &str, folder: &Path) -> Result<PathBuf, TaskError> {
+    let binary = workspace::target().join("blackbox/go").join(name);
+    process::run_quietly(
+        Command::new("go")
+            .args(["build", "-mod=readonly", "-o"])
+            .arg(&binary)
+            .arg(".")
+            .current_dir(folder),
+    )?;
+    Ok(binary)
+}
+
+pub fn node(context: &Context) -> Result<Tally, TaskError> {
+    let packages = runtime::node_packages("node", &folder("node"))?;
+    let mut command = Command::new("node");
+    command
+        .arg(folder("node").join("driver_test.js"))
+        .env("NODE_PATH", packages.join("node_modules"));
+    run("node", command, context)
+}
+
+/// The Rust driver is a workspace of its own: its dependencies are none of Helenus'.
+pub fn rust(context: &Context) -> Result<Tally, TaskError> {
+    let target = workspace::target();
+    process::run_quietly(
+        Command::new("cargo")
+            .args(["build", "--quiet", "--locked"])
+            .current_dir(folder("rust"))
+            .env("CARGO_TARGET_DIR", &target),
+    )?;
+    run(
+        "rust",
+        Command::new(target.join("debug/helenus-rust-driver-test")),
+        context,
+    )
+}
+
+fn folder(name: &str) -> PathBuf {
+    workspace::path("tests/drivers").join(name)
 }
 
 pub fn java(context: &Context) -> Result<Tally, TaskError> {
