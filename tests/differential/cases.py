@@ -203,9 +203,8 @@ def sort_sets(message):
     """Cassandra names some sets in an order that changes with every start of its JVM: the overloads of a
     function, and the columns of a relation that another one contradicts."""
     message = re.sub(r"\w+( ,\w+)+", lambda found: " ,".join(sorted(found[0].split(" ,"))), message)
-    start = message.find("signatures: ")
-    if start < 0 or not message.endswith(")"):
-        return message
-    start += len("signatures: ")
-    signatures = re.split(r", (?=[\w.]+ : \()", message[start:-1])
-    return message[:start] + ", ".join(sorted(signatures)) + ")"
+    return re.sub(r"(?<=signatures: ).*(?=\)(: use type casts.*)?$)", sorted_signatures, message)
+
+
+def sorted_signatures(found):
+    return ", ".join(sorted(re.split(r", (?=[\w.]+ : \()", found[0])))
