@@ -1,6 +1,6 @@
 //! Unmodified drivers in their own languages, each a program that is installed, built and run here.
 
-use std::path::{Path, PathBuf};
+use std::path::PathBuf;
 use std::process::Command;
 
 use super::Context;
@@ -35,57 +35,17 @@ pub fn cqlsh(context: &Context) -> Result<Tally, TaskError> {
 }
 
 pub fn java(context: &Context) -> Result<Tally, TaskError> {
-    let classpath = compile_java("java", &folder("java"))?;
-    let mut command = Command::new("java");
-    command.args([
-        "-Dorg.slf4j.simpleLogger.defaultLogLevel=warn",
-        "-cp",
-        &classpath,
-        "DriverTest",
-    ]);
+    let mut command = runtime::java_program("java-driver", &folder("java"))?;
+    command.args(["-Dorg.slf4j.simpleLogger.defaultLogLevel=warn", "DriverTest"]);
     run("java", command, context)
 }
 
-/// Compiles the sources below `folder` with what its `pom.xml` names; returns the class path to run with.
-pub fn compile_java(name: &str, folder: &Path) -> Result<String, TaskError> {
-    let libraries = runtime::maven_classpath(name, &folder.join("pom.xml"))?;
-    let classes = workspace::target().join("blackbox/classes").join(name);
-    let sources = folder.join("src");
-    let listed = std::fs::read_dir(&sources)
-        .map_err(|source| TaskError::File {
-            path: sources,
-            source,
-        })?
-        .flatten()
-        .map(|entry| entry.path());
-    process::run_quietly(
-        Command::new("javac")
-            .args(["-cp", &libraries, "-d"])
-            .arg(&classes)
-            .args(listed),
-    )?;
-    Ok(format!("{}:{libraries}", classes.display()))
-}
-
 pub fn go(context: &Context) -> Result<Tally, TaskError> {
-    run("go", Command::new(build_go("go", &folder("go"))?), context)
-}
-
-/// Builds the program in `folder`; Go fetches its modules by itself, pinned by `go.sum`.
-pub fn build_go(name: &str, folder: &Path) -> Result<PathBuf, TaskError> {
-    let binary = workspace::target().join("blackbox/go").join(name);
-    process::run_quietly(
-        Command::new("go")
-            .args(["build", "-mod=readonly", "-o"])
-            .arg(&binary)
-            .arg(".")
-            .current_dir(folder),
-    )?;
-    Ok(binary)
+    run("go", runtime::go_program("go-driver", &folder("go"))?, context)
 }
 
 pub fn node(context: &Context) -> Result<Tally, TaskError> {
-    let packages = runtime::node_packages("node", &folder("node"))?;
+    let packages = runtime::node_packages("node-driver", &folder("node"))?;
     let mut command = Command::new("node");
     command
         .arg(folder("node").join("driver_test.js"))
