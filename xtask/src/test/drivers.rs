@@ -73,27 +73,6 @@ fn folder(name: &str) -> PathBuf {
     workspace::path("tests/drivers").join(name)
 }
 
-pub fn java(context: &Context) -> Result<Tally, TaskError> {
-    let mut command = runtime::java_program("java-driver", &workspace::path("tests/drivers/java"))?;
-    command.arg("DriverTest");
-    run("java", command, context)
-}
-
-pub fn go(context: &Context) -> Result<Tally, TaskError> {
-    let command = runtime::go_program("go-driver", &workspace::path("tests/drivers/go"))?;
-    run("go", command, context)
-}
-
-pub fn node(context: &Context) -> Result<Tally, TaskError> {
-    let folder = workspace::path("tests/drivers/node");
-    let packages = runtime::node_packages("node-driver", &folder)?;
-    let mut command = Command::new("node");
-    command
-        .env("NODE_PATH", packages.join("node_modules"))
-        .arg(folder.join("driver_test.js"));
-    run("node", command, context)
-}
-
 /// Runs a driver's program against a node of its own.
 fn run(name: &str, mut command: Command, context: &Context) -> Result<Tally, TaskError> {
     let mut node = Node::start(&context.target, name, &[])?;
