@@ -390,6 +390,10 @@ impl fmt::Display for FunctionFailure {
             argument_types,
             detail,
         } = self;
+        // Operators are functions without a name; their detail is the whole message.
+        if function.starts_with('_') {
+            return f.write_str(detail);
+        }
         write!(
             f,
             "execution of '{keyspace}.{function}[{}]' failed: {detail}",

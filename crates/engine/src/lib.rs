@@ -1,11 +1,28 @@
 //! Statements: from syntax tree and schema to a plan, from plan and values to rows.
 
-pub mod ddl;
-pub mod describe;
-pub mod system;
-
-pub mod schema_store;
+/// An [`CqlError::Invalid`] with a formatted message.
+macro_rules! invalid {
+    ($($text:tt)*) => {
+        $crate::CqlError::invalid(format_args!($($text)*))
+    };
+}
 
 pub mod error;
 
+pub mod ddl;
+pub mod describe;
+pub mod schema_store;
+pub mod system;
+
+pub mod functions;
+pub mod term;
+
+pub mod modify;
+pub mod select;
+
+pub mod execute;
+pub mod prepare;
+
 pub use error::CqlError;
+pub use execute::{QueryOptions, RowStore, Scratch};
+pub use prepare::{Plan, Prepared, prepare};

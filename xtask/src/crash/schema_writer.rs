@@ -68,9 +68,8 @@ impl SchemaWriter {
             .filter(|table| Some(**table) != self.in_doubt)
             .map(|table| format!("table made_{table} is there: {}", found.contains(table)))
             .collect();
-        // A table that was acknowledged must not only be listed. (Cassandra itself may list the one in
-        // doubt for a while without being able to read it.)
-        for table in found.iter().filter(|table| Some(**table) != self.in_doubt) {
+        for table in &found {
+            // A table that is listed must also be usable.
             if let Err(error) = connection.query(&format!("SELECT key FROM crash.made_{table}")) {
                 wrong.push(format!(
                     "table made_{table} is listed but cannot be read: {error}"

@@ -2,12 +2,7 @@
 //! is read by us.
 
 mod support;
-mod typed;
 
 mod roundtrip;
 
-mod fixtures;
 mod peer;
-
-mod bit_flips;
-mod crash;

@@ -14,7 +14,7 @@ pub mod decimal;
 pub mod floating;
 pub mod varint;
 
-mod calendar;
+pub mod calendar;
 pub mod date;
 pub mod duration;
 mod scan;

@@ -1,0 +1,90 @@
+//! What a statement is executed with, and the stores it runs on.
+
+use helenus_protocol::Consistency;
+use helenus_protocol::ProtocolVersion;
+use helenus_protocol::response::MetadataForm;
+use helenus_storage::ShardStore;
+use helenus_storage::clustering::Slice;
+use helenus_storage::error::ReadError;
+use helenus_storage::read::{ReadCommand, ReadStatistics, RowSink};
+
+use crate::CqlError;
+use crate::functions::Clock;
+use crate::term::{BoundValues, EvaluationContext};
+
+/// The parameters of one execution besides the values.
+#[derive(Clone, Copy, Debug)]
+pub struct QueryOptions<'a> {
+    pub version: ProtocolVersion,
+    pub consistency: Consistency,
+    pub serial_consistency: Option<Consistency>,
+    /// As sent; zero and below mean no paging.
+    pub page_size: Option<i32>,
+    pub paging_state: Option<&'a [u8]>,
+    /// The client's timestamp for writes, in microseconds since 1970.
+    pub timestamp_us: Option<i64>,
+    /// What has expired and when a write is deleted, in seconds since 1970.
+    pub now_s: u32,
+    /// The server's clock when the request arrived, in microseconds since 1970.
+    pub server_timestamp_us: i64,
+    /// How much of the metadata the client wants with the rows.
+    pub metadata_form: MetadataForm<'a>,
+}
+
+/// Rows by partition: a shard's store, or rows generated for a virtual table.
+pub trait RowStore {
+    fn read<S: RowSink>(
+        &mut self,
+        command: &ReadCommand<'_>,
+        sink: &mut S,
+    ) -> Result<ReadStatistics, ReadError>;
+}
+
+impl RowStore for ShardStore {
+    fn read<S: RowSink>(
+        &mut self,
+        command: &ReadCommand<'_>,
+        sink: &mut S,
+    ) -> Result<ReadStatistics, ReadError> {
+        ShardStore::read(self, command, sink)
+    }
+}
+
+/// Buffers that live as long as a shard, so that executing a statement takes nothing from the heap.
+#[derive(Debug, Default)]
+pub struct Scratch {
+    pub(crate) partition_key: Vec<u8>,
+    pub(crate) clustering: Vec<u8>,
+    pub(crate) update: Vec<u8>,
+    pub(crate) slices: Vec<Slice>,
+}
+
+impl<'a> QueryOptions<'a> {
+    pub fn clock(&self) -> Clock {
+        Clock {
+            server_timestamp_us: self.server_timestamp_us,
+        }
+    }
+
+    /// What terms outside a select clause are evaluated with.
+    pub fn evaluation<'e>(&self, values: &'e BoundValues<'e>) -> EvaluationContext<'e> {
+        EvaluationContext {
+            values,
+            clock: self.clock(),
+            row: None,
+            aggregates: &[],
+        }
+    }
+
+    /// Rows per page, if the result is to be paged.
+    pub fn page_rows(&self) -> Option<u32> {
+        self.page_size
+            .and_then(|size| u32::try_from(size).ok())
+            .filter(|size| *size > 0)
+    }
+}
+
+/// A failed read is the server's fault.
+pub(crate) fn read_failure(error: ReadError) -> CqlError {
+    CqlError::server(format_args!("{error}"))
+}

@@ -1,0 +1,115 @@
+//! `abs`, `exp`, `log`, `log10`, `round`, and the numeric aggregates' signatures.
+
+use helenus_types::CqlType;
+use helenus_types::value::Decimal;
+use num_bigint::BigInt;
+
+use super::native::{AggregateKind, NativeFunction, ScalarKind};
+use super::number::{NUMERIC_TYPES, Number, whole_part};
+use super::operation::{Rounding, divide_at_scale};
+use crate::CqlError;
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum MathKind {
+    Absolute,
+    Exponential,
+    Logarithm,
+    Logarithm10,
+    Round,
+}
+
+pub(super) fn overloads(name: &str) -> Vec<NativeFunction> {
+    let (name, kind) = match name {
+        "abs" => ("abs", MathKind::Absolute),
+        "exp" => ("exp", MathKind::Exponential),
+        "log" => ("log", MathKind::Logarithm),
+        "log10" => ("log10", MathKind::Logarithm10),
+        "round" => ("round", MathKind::Round),
+        _ => return Vec::new(),
+    };
+    let function = |numeric: &CqlType| {
+        NativeFunction::scalar(name, ScalarKind::Math(kind), [numeric.clone()], numeric.clone())
+    };
+    NUMERIC_TYPES.iter().map(function).collect()
+}
+
+pub(super) fn aggregates(name: &'static str, kind: AggregateKind) -> Vec<NativeFunction> {
+    let function =
+        |numeric: &CqlType| NativeFunction::aggregate(name, kind, [numeric.clone()], numeric.clone());
+    NUMERIC_TYPES.iter().map(function).collect()
+}
+
+pub(super) fn execute(
+    kind: MathKind,
+    function: &NativeFunction,
+    arguments: &[&[u8]],
+) -> Result<Option<Vec<u8>>, CqlError> {
+    let cql_type = &function.return_type;
+    let Some(number) = arguments
+        .first()
+        .and_then(|bytes| Number::from_bytes(cql_type, bytes))
+    else {
+        return Ok(None);
+    };
+    let result = match number {
+        Number::Varint(_) | Number::Decimal(_) => of_big(kind, &number)?,
+        Number::Integer(value) => of_integer(kind, value, cql_type),
+        Number::Float(value) => Number::Float(of_double(kind, f64::from(value)) as f32),
+        Number::Double(value) => Number::Double(of_double(kind, value)),
+    };
+    Ok(result.to_bytes(cql_type))
+}
+
+fn of_integer(kind: MathKind, value: i64, cql_type: &CqlType) -> Number {
+    match kind {
+        MathKind::Absolute => Number::Integer(value.wrapping_abs()),
+        MathKind::Round => Number::Integer(value),
+        // Narrow results come out of an int, as in Java.
+        _ if matches!(cql_type, CqlType::Bigint | CqlType::Counter) => {
+            Number::Integer(of_double(kind, value as f64) as i64)
+        }
+        _ => Number::Integer(i64::from(of_double(kind, value as f64) as i32)),
+    }
+}
+
+fn of_double(kind: MathKind, value: f64) -> f64 {
+    match kind {
+        MathKind::Absolute => value.abs(),
+        MathKind::Exponential => value.exp(),
+        MathKind::Logarithm => value.ln(),
+        MathKind::Logarithm10 => value.log10(),
+        // `Math.round`: half up, as an integer.
+        MathKind::Round => (value + 0.5).floor() as i64 as f64,
+    }
+}
+
+/// Of decimals and varints. Exponentials and logarithms have a double's digits here, fewer than Cassandra's 32.
+fn of_big(kind: MathKind, number: &Number) -> Result<Number, CqlError> {
+    let Some(decimal) = number.to_decimal() else {
+        return Ok(number.clone());
+    };
+    let value = number.to_f64();
+    let result = match kind {
+        MathKind::Absolute => Decimal {
+            unscaled: BigInt::from(decimal.unscaled.magnitude().clone()),
+            ..decimal
+        },
+        MathKind::Round => {
+            let one = Decimal {
+                unscaled: BigInt::from(1),
+                scale: 0,
+            };
+            divide_at_scale(&decimal, &one, 0, Rounding::HalfUp).map_err(|cause| invalid!("{cause}"))?
+        }
+        MathKind::Logarithm if value <= 0.0 => return Err(invalid!("Natural log of number zero or less")),
+        MathKind::Logarithm10 if value <= 0.0 => return Err(invalid!("Log10 of number zero or less")),
+        _ => match Number::Double(of_double(kind, value)).to_decimal() {
+            Some(result) => result,
+            None => return Err(invalid!("Overflow")),
+        },
+    };
+    Ok(match number {
+        Number::Varint(_) => Number::Varint(whole_part(&result).unwrap_or_default()),
+        _ => Number::Decimal(result),
+    })
+}

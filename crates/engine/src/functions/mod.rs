@@ -1,0 +1,23 @@
+//! Native functions: their signatures, how a call finds one, and what each computes.
+//!
+//! Signatures are made when a call is resolved, not kept in a table: `+` alone has a hundred.
+
+mod native;
+mod resolve;
+
+mod aggregate;
+
+mod bytes;
+mod cast;
+mod collection;
+mod mask;
+mod math;
+mod number;
+mod operation;
+mod time;
+mod vector;
+
+pub use aggregate::Accumulator;
+pub use cast::cast_function;
+pub use native::{AggregateKind, Clock, FunctionKind, NativeFunction, ScalarKind, next_timeuuid};
+pub use resolve::{FunctionCallName, is_inferred, resolve};

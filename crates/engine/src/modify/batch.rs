@@ -1,0 +1,168 @@
+//! BATCH, in CQL and in the protocol's message.
+
+use std::cell::RefCell;
+use std::sync::Arc;
+
+use helenus_cql::ast::{BatchKind, Using};
+use helenus_schema::{ColumnId, Schema, TableId, TableKind, TableMetadata, TableParams};
+use helenus_types::Token;
+use uuid::Uuid;
+
+use super::attributes::Attributes;
+use super::plan::ModifyPlan;
+use super::updates::EmitUpdate;
+use crate::CqlError;
+use crate::execute::{QueryOptions, RowStore, Scratch};
+use crate::term::{BindMarkers, BoundValues, StatementScope, Typing};
+
+/// The plan of a `BEGIN BATCH ... APPLY BATCH`. Its statements share the numbering of bind markers.
+#[derive(Clone, Debug)]
+pub struct BatchPlan {
+    pub kind: BatchKind,
+    pub statements: Vec<ModifyPlan>,
+    pub(crate) attributes: Attributes,
+}
+
+impl BatchPlan {
+    pub fn needs_read(&self) -> bool {
+        self.statements.iter().any(ModifyPlan::needs_read)
+    }
+
+    /// The options that the statements are executed with: the batch's timestamp is theirs.
+    pub fn statement_options<'o>(
+        &self,
+        values: &BoundValues<'_>,
+        options: &QueryOptions<'o>,
+    ) -> Result<QueryOptions<'o>, CqlError> {
+        let timestamp_us = self
+            .attributes
+            .timestamp_us(options, &options.evaluation(values))?;
+        Ok(QueryOptions {
+            timestamp_us: Some(timestamp_us),
+            ..*options
+        })
+    }
+
+    /// The packed updates of all statements, in order.
+    pub fn updates(
+        &self,
+        values: &BoundValues<'_>,
+        options: &QueryOptions<'_>,
+        scratch: &mut Scratch,
+        emit: &mut EmitUpdate<'_>,
+    ) -> Result<(), CqlError> {
+        let options = self.statement_options(values, options)?;
+        self.statements
+            .iter()
+            .try_for_each(|statement| statement.updates(values, &options, scratch, emit))
+    }
+
+    /// As [`ModifyPlan::updates_reading`], for all statements. Lists are seen as they were before the batch.
+    pub fn updates_reading<R: RowStore>(
+        &self,
+        store: &mut R,
+        owns: &dyn Fn(Token) -> bool,
+        values: &BoundValues<'_>,
+        options: &QueryOptions<'_>,
+        scratch: &mut Scratch,
+    ) -> Result<Vec<(Token, Vec<u8>)>, CqlError> {
+        let options = self.statement_options(values, options)?;
+        let mut updates = Vec::new();
+        for statement in &self.statements {
+            updates.extend(statement.updates_reading(store, owns, values, &options, scratch)?);
+        }
+        Ok(updates)
+    }
+}
+
+/// The checks on a batch as a whole. The protocol's batches have neither TTL nor timestamp of their own.
+pub fn check_batch<'p>(
+    kind: BatchKind,
+    has_ttl: bool,
+    has_timestamp: bool,
+    statements: impl IntoIterator<Item = &'p ModifyPlan>,
+) -> Result<(), CqlError> {
+    if has_ttl {
+        return Err(invalid!("Global TTL on the BATCH statement is not supported."));
+    }
+    let is_counter = kind == BatchKind::Counter;
+    if has_timestamp && is_counter {
+        return Err(invalid!("Cannot provide custom timestamp for counter BATCH"));
+    }
+    let (mut has_counters, mut has_others, mut has_virtual, mut has_regular) = (false, false, false, false);
+    for statement in statements {
+        if has_timestamp && statement.has_timestamp() {
+            return Err(invalid!(
+                "Timestamp must be set either on BATCH or individual statements"
+            ));
+        }
+        let is_counter = statement.table.is_counter();
+        has_counters |= is_counter;
+        has_others |= !is_counter;
+        let is_virtual = statement.table.kind == TableKind::Virtual;
+        has_virtual |= is_virtual;
+        has_regular |= !is_virtual;
+    }
+    let is_logged = kind == BatchKind::Logged;
+    let refusals = [
+        (
+            has_timestamp && has_counters,
+            "Cannot provide custom timestamp for a BATCH containing counters",
+        ),
+        (
+            is_counter && has_others,
+            "Cannot include non-counter statement in a counter batch",
+        ),
+        (
+            has_counters && has_others,
+            "Counter and non-counter mutations cannot exist in the same batch",
+        ),
+        (
+            is_logged && has_counters,
+            "Cannot include a counter statement in a logged batch",
+        ),
+        (
+            is_logged && has_virtual,
+            "Cannot include a virtual table statement in a logged batch",
+        ),
+        (
+            has_virtual && has_regular,
+            "Mutations for virtual and regular tables cannot exist in the same batch",
+        ),
+    ];
+    match refusals.iter().find(|(applies, _)| *applies) {
+        Some((_, message)) => Err(invalid!("{message}")),
+        None => Ok(()),
+    }
+}
+
+/// A batch's USING clause. Its markers belong to no table.
+pub(crate) fn prepare_batch_attributes(
+    schema: &Schema,
+    markers: &RefCell<BindMarkers>,
+    using: &Using,
+) -> Result<Attributes, CqlError> {
+    let table = Arc::new(no_table());
+    let scope = StatementScope {
+        schema,
+        table: &table,
+        markers,
+    };
+    Attributes::prepare(&Typing::terms(scope), using)
+}
+
+fn no_table() -> TableMetadata {
+    TableMetadata {
+        keyspace: "[batch]".into(),
+        name: "[batch]".into(),
+        id: TableId(Uuid::nil()),
+        kind: TableKind::Regular,
+        columns: Vec::new(),
+        partition_key_count: 0,
+        clustering_count: 0,
+        static_count: 0,
+        next_column_id: ColumnId(0),
+        dropped_columns: Vec::new(),
+        params: TableParams::default(),
+    }
+}

@@ -1,0 +1,339 @@
+//! The cells that operations write into one row.
+
+use std::cell::Cell;
+use std::cmp::Ordering;
+
+use helenus_schema::ColumnId;
+use helenus_storage::deletion::{DeletionTime, NEVER_S};
+use helenus_storage::row::{CellRef, RowBuilder};
+use helenus_types::value::timeuuid::{UUID_EPOCH_MS, timeuuid_of};
+use helenus_types::value::{CollectionElements, MapEntries, TupleComponents};
+use helenus_types::{CqlType, Token};
+
+use super::attributes::WriteTime;
+use super::operation::{Change, Operation};
+use super::prior_lists::{ListCells, PriorLists};
+use crate::CqlError;
+use crate::functions::next_timeuuid;
+use crate::term::{Evaluated, EvaluationContext, Expression};
+
+/// The row that is written to.
+#[derive(Clone, Copy, Debug)]
+pub struct RowAddress<'a> {
+    pub token: Token,
+    pub key: &'a [u8],
+    /// None for the static row.
+    pub clustering: Option<&'a [u8]>,
+}
+
+/// Writes the cells of all operations, which are ordered by column.
+pub fn write_cells(
+    builder: &mut RowBuilder<'_>,
+    operations: &[Operation],
+    time: WriteTime,
+    row: RowAddress<'_>,
+    context: &EvaluationContext<'_>,
+    lists: &mut dyn PriorLists,
+) -> Result<(), CqlError> {
+    for group in operations.chunk_by(|left, right| left.column == right.column) {
+        let first = &group[0];
+        if first.cql_type.is_multi_cell() {
+            let mut column = MultiCellColumn::new(first, time);
+            for operation in group {
+                column.apply(&operation.change, row, context, lists)?;
+            }
+            column.write(builder);
+            continue;
+        }
+        for operation in group {
+            let value = match &operation.change {
+                Change::Set(value) => value.evaluate(context)?,
+                _ => Evaluated::Null,
+            };
+            match &value {
+                Evaluated::Unset => {}
+                value => builder.cell(cell(operation.column, None, value.bytes(), time)),
+            }
+        }
+    }
+    Ok(())
+}
+
+/// A cell, or without a value its tombstone.
+fn cell<'c>(
+    column: ColumnId,
+    path: Option<&'c [u8]>,
+    value: Option<&'c [u8]>,
+    time: WriteTime,
+) -> CellRef<'c> {
+    let (ttl_s, local_deletion_s) = match value {
+        Some(_) => (
+            time.ttl_s,
+            if time.ttl_s == 0 {
+                NEVER_S
+            } else {
+                time.expires_at_s
+            },
+        ),
+        None => (0, time.now_s),
+    };
+    CellRef {
+        column,
+        timestamp_us: time.timestamp_us,
+        ttl_s,
+        local_deletion_s,
+        path,
+        value: value.unwrap_or_default(),
+    }
+}
+
+/// What is written to a collection or user type that has a cell for each part.
+struct MultiCellColumn<'o> {
+    column: ColumnId,
+    cql_type: &'o CqlType,
+    time: WriteTime,
+    /// The moment up to which everything older goes.
+    deleted_at_us: Option<i64>,
+    /// Path and value; no value is a tombstone.
+    cells: Vec<(Vec<u8>, Option<Vec<u8>>)>,
+}
+
+impl<'o> MultiCellColumn<'o> {
+    fn new(operation: &'o Operation, time: WriteTime) -> Self {
+        MultiCellColumn {
+            column: operation.column,
+            cql_type: &operation.cql_type,
+            time,
+            deleted_at_us: None,
+            cells: Vec::new(),
+        }
+    }
+
+    fn apply(
+        &mut self,
+        change: &Change,
+        row: RowAddress<'_>,
+        context: &EvaluationContext<'_>,
+        lists: &mut dyn PriorLists,
+    ) -> Result<(), CqlError> {
+        match change {
+            Change::Set(value) => {
+                let value = value.evaluate(context)?;
+                if value.is_unset() {
+                    return Ok(());
+                }
+                // One before, so that the new cells survive it.
+                self.deleted_at_us = Some(self.time.timestamp_us - 1);
+                self.put_parts(value.bytes().unwrap_or_default(), context);
+            }
+            Change::Append(value) | Change::Add(value) => {
+                self.put_parts(value.evaluate(context)?.bytes().unwrap_or_default(), context);
+            }
+            Change::Prepend(value) => {
+                let value = value.evaluate(context)?;
+                let elements = list_elements(value.bytes().unwrap_or_default());
+                for element in elements.into_iter().rev() {
+                    let path = path_before_all(context.clock.server_timestamp_us, context);
+                    self.cells.push((path.to_vec(), Some(element.to_vec())));
+                }
+            }
+            Change::Discard(value) => {
+                let value = value.evaluate(context)?;
+                for element in list_elements(value.bytes().unwrap_or_default()) {
+                    self.cells.push((element.to_vec(), None));
+                }
+            }
+            Change::DiscardFromList(value) => {
+                let value = value.evaluate(context)?;
+                let unwanted = list_elements(value.bytes().unwrap_or_default());
+                let present = self.present(row, lists)?;
+                let gone = present
+                    .into_iter()
+                    .filter(|(_, value)| unwanted.contains(&value.as_slice()));
+                self.cells.extend(gone.map(|(path, _)| (path, None)));
+            }
+            Change::SetIndex { index, value } => {
+                let path = self.path_at(index, row, context, lists, IndexUse::Set)?;
+                let value = value.evaluate(context)?;
+                if let (Some(path), false) = (path, value.is_unset()) {
+                    self.cells.push((path, value.bytes().map(<[u8]>::to_vec)));
+                }
+            }
+            Change::DeleteIndex(index) => {
+                if let Some(path) = self.path_at(index, row, context, lists, IndexUse::Delete)? {
+                    self.cells.push((path, None));
+                }
+            }
+            Change::SetKey { key, value } => {
+                let key = map_key(key, context)?;
+                let value = value.evaluate(context)?;
+                if !value.is_unset() {
+                    self.cells.push((key, value.bytes().map(<[u8]>::to_vec)));
+                }
+            }
+            Change::DeleteKey(key) => {
+                let key = map_key(key, context)?;
+                self.cells.push((key, None));
+            }
+            Change::DeleteElement(element) => match element.evaluate(context)?.bytes() {
+                Some(element) => self.cells.push((element.to_vec(), None)),
+                None => return Err(invalid!("Invalid null set element")),
+            },
+            Change::SetField { index, value } => {
+                let value = value.evaluate(context)?;
+                if !value.is_unset() {
+                    self.cells
+                        .push((index.to_be_bytes().to_vec(), value.bytes().map(<[u8]>::to_vec)));
+                }
+            }
+            Change::DeleteField(index) => self.cells.push((index.to_be_bytes().to_vec(), None)),
+            Change::Delete => self.deleted_at_us = Some(self.time.timestamp_us),
+        }
+        Ok(())
+    }
+
+    /// One cell for each part of a serialized value. Nothing is no value: the empty collection.
+    fn put_parts(&mut self, bytes: &[u8], context: &EvaluationContext<'_>) {
+        match self.cql_type {
+            CqlType::List { .. } => {
+                for element in list_elements(bytes) {
+                    self.cells
+                        .push((next_timeuuid(context.clock).to_vec(), Some(element.to_vec())));
+                }
+            }
+            CqlType::Map { .. } => {
+                let entries = MapEntries::new(bytes).into_iter().flatten();
+                self.cells
+                    .extend(entries.map(|(key, value)| (key.to_vec(), Some(value.to_vec()))));
+            }
+            CqlType::UserDefined { .. } => {
+                let fields = (0_i16..).zip(TupleComponents::new(bytes));
+                let present = fields.filter_map(|(index, value)| Some((index, value?)));
+                self.cells.extend(
+                    present.map(|(index, value)| (index.to_be_bytes().to_vec(), Some(value.to_vec()))),
+                );
+            }
+            _ => {
+                let elements = list_elements(bytes).into_iter();
+                self.cells
+                    .extend(elements.map(|element| (element.to_vec(), Some(Vec::new()))));
+            }
+        }
+    }
+
+    /// The list as stored, with what this statement has changed in it so far.
+    fn present(&self, row: RowAddress<'_>, lists: &mut dyn PriorLists) -> Result<ListCells, CqlError> {
+        let mut cells = match self.deleted_at_us {
+            Some(_) => Vec::new(),
+            None => lists.list(row.token, row.key, row.clustering, self.column)?,
+        };
+        for (path, value) in &self.cells {
+            cells.retain(|(other, _)| other != path);
+            if let Some(value) = value {
+                cells.push((path.clone(), value.clone()));
+            }
+        }
+        cells.sort_by(|left, right| CqlType::Timeuuid.compare(&left.0, &right.0));
+        Ok(cells)
+    }
+
+    fn path_at(
+        &self,
+        index: &Expression,
+        row: RowAddress<'_>,
+        context: &EvaluationContext<'_>,
+        lists: &mut dyn PriorLists,
+        index_use: IndexUse,
+    ) -> Result<Option<Vec<u8>>, CqlError> {
+        let index = match index.evaluate(context)? {
+            Evaluated::Null => return Err(invalid!("Invalid null value for list index")),
+            Evaluated::Unset if index_use == IndexUse::Delete => return Ok(None),
+            Evaluated::Unset => return Err(invalid!("Invalid unset value for list index")),
+            Evaluated::Bytes(bytes) => i32::from_be_bytes((*bytes).try_into().unwrap_or([0xff; 4])),
+        };
+        let present = self.present(row, lists)?;
+        if present.is_empty() {
+            return Err(match index_use {
+                IndexUse::Set => invalid!("Attempted to set an element on a list which is null"),
+                IndexUse::Delete => invalid!("Attempted to delete an element from a list which is null"),
+            });
+        }
+        let size = present.len();
+        let found = usize::try_from(index)
+            .ok()
+            .and_then(|index| present.into_iter().nth(index));
+        match found {
+            Some((path, _)) => Ok(Some(path)),
+            None => Err(invalid!("List index {index} out of bound, list has size {size}")),
+        }
+    }
+
+    fn write(mut self, builder: &mut RowBuilder<'_>) {
+        if let Some(timestamp_us) = self.deleted_at_us {
+            let deletion = DeletionTime {
+                timestamp_us,
+                local_s: self.time.now_s,
+            };
+            builder.complex_deletion(self.column, deletion);
+        }
+        let path_type = match self.cql_type {
+            CqlType::Map { key, .. } => (**key).clone(),
+            CqlType::Set { element, .. } => (**element).clone(),
+            CqlType::List { .. } => CqlType::Timeuuid,
+            _ => CqlType::Smallint,
+        };
+        // Of two writes to one place the later one counts, which the reversal brings to the front.
+        self.cells.reverse();
+        self.cells
+            .sort_by(|left, right| path_type.compare(&left.0, &right.0));
+        self.cells
+            .dedup_by(|later, first| path_type.compare(&later.0, &first.0) == Ordering::Equal);
+        for (path, value) in &self.cells {
+            builder.cell(cell(self.column, Some(path), value.as_deref(), self.time));
+        }
+    }
+}
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum IndexUse {
+    Set,
+    Delete,
+}
+
+fn list_elements(bytes: &[u8]) -> Vec<&[u8]> {
+    CollectionElements::new(bytes, 1)
+        .into_iter()
+        .flatten()
+        .flatten()
+        .collect()
+}
+
+fn map_key(key: &Expression, context: &EvaluationContext<'_>) -> Result<Vec<u8>, CqlError> {
+    match key.evaluate(context)? {
+        Evaluated::Null => Err(invalid!("Invalid null map key")),
+        Evaluated::Unset => Err(invalid!("Invalid unset map key")),
+        Evaluated::Bytes(key) => Ok(key.into_owned()),
+    }
+}
+
+thread_local! {
+    /// The last path given to a prepended element, in ticks of 100 ns.
+    static LAST_PREPENDED_TICKS: Cell<i64> = const { Cell::new(i64::MAX) };
+}
+
+/// 2010-01-01, around which Cassandra mirrors time: the later an element is prepended, the smaller its path.
+const MIRROR_MS: i64 = 1_262_304_000_000;
+
+/// A timeuuid smaller than those of all elements appended or prepended before.
+fn path_before_all(now_us: i64, context: &EvaluationContext<'_>) -> [u8; 16] {
+    let mirrored_us = 2 * MIRROR_MS * 1_000 - now_us;
+    let wanted = (mirrored_us + UUID_EPOCH_MS * 1_000) * 10 + 9;
+    let ticks = LAST_PREPENDED_TICKS.get().saturating_sub(1).min(wanted);
+    LAST_PREPENDED_TICKS.set(ticks);
+    // The lower half tells this shard's paths from others'.
+    let lower = next_timeuuid(context.clock);
+    let lower = lower
+        .last_chunk::<8>()
+        .map_or(0, |half| u64::from_be_bytes(*half));
+    timeuuid_of(ticks, lower)
+}

@@ -1,0 +1,19 @@
+//! INSERT, UPDATE, DELETE and BATCH: plans, and the packed updates they make of bound values.
+
+mod attributes;
+mod operation;
+mod plan;
+mod prepare;
+
+mod cells;
+mod prior_lists;
+mod updates;
+
+mod batch;
+
+pub(crate) use batch::prepare_batch_attributes;
+pub use batch::{BatchPlan, check_batch};
+pub use plan::ModifyPlan;
+pub(crate) use prepare::prepare_modification;
+pub use updates::EmitUpdate;
+pub(crate) use updates::{append_single_clustering, append_single_key};

@@ -1,0 +1,48 @@
+//! The plan of an INSERT, UPDATE or DELETE.
+
+use std::sync::Arc;
+
+use helenus_schema::TableMetadata;
+
+use super::attributes::Attributes;
+use super::operation::Operation;
+use crate::select::{StatementKind, WhereClause};
+
+/// What an INSERT, UPDATE or DELETE does; immutable, shared by all executions.
+#[derive(Clone, Debug)]
+pub struct ModifyPlan {
+    pub kind: StatementKind,
+    pub table: Arc<TableMetadata>,
+    pub(super) keys: WhereClause,
+    pub(super) attributes: Attributes,
+    /// Ordered by column id, as packed rows are; what was written first for a column comes first.
+    pub(super) static_operations: Vec<Operation>,
+    pub(super) regular_operations: Vec<Operation>,
+}
+
+impl ModifyPlan {
+    /// Whether the statement must see lists before it changes them; then only
+    /// [`updates_reading`](Self::updates_reading), on the shard that owns the rows, can execute it.
+    pub fn needs_read(&self) -> bool {
+        self.static_operations
+            .iter()
+            .chain(&self.regular_operations)
+            .any(Operation::needs_read)
+    }
+
+    pub fn has_timestamp(&self) -> bool {
+        self.attributes.timestamp.is_some()
+    }
+
+    /// Whether rows (and not only the static row or whole partitions) are touched.
+    pub(super) fn updates_rows(&self) -> bool {
+        self.table.clustering_count == 0 || !self.keys.clustering.is_empty()
+    }
+
+    /// Whether the statement deletes everything under its keys rather than some columns.
+    pub(super) fn deletes_rows(&self) -> bool {
+        self.kind == StatementKind::Delete
+            && self.static_operations.is_empty()
+            && self.regular_operations.is_empty()
+    }
+}

@@ -1,0 +1,217 @@
+//! From a syntax tree to a plan.
+
+use helenus_cql::ast::{Conditions, Delete, DeletionTarget, Insert, InsertSource, Modification, Update};
+use helenus_schema::{ColumnKind, ColumnMetadata, TableKind};
+
+use super::attributes::Attributes;
+use super::operation::Operation;
+use super::plan::ModifyPlan;
+use crate::CqlError;
+use crate::select::restriction::{RestrictionKind, TupleTerm};
+use crate::select::{StatementKind, WhereClause, WhereRules, single_restriction};
+use crate::term::{Receiver, Typing};
+
+/// Types a modification of the table that `typing` is about.
+pub fn prepare_modification(
+    typing: &Typing<'_>,
+    modification: &Modification,
+) -> Result<ModifyPlan, CqlError> {
+    let (using, is_conditional) = match modification {
+        Modification::Insert(insert) => (&insert.using, insert.if_not_exists),
+        Modification::Update(update) => (&update.using, update.conditions != Conditions::None),
+        Modification::Delete(delete) => (&delete.using, delete.conditions != Conditions::None),
+    };
+    let attributes = Attributes::prepare(typing, using)?;
+    let plan = match modification {
+        Modification::Insert(insert) => prepare_insert(typing, insert, attributes, is_conditional)?,
+        Modification::Update(update) => prepare_update(typing, update, attributes, is_conditional)?,
+        Modification::Delete(delete) => prepare_delete(typing, delete, attributes, is_conditional)?,
+    };
+    check_table(&plan)?;
+    Ok(plan)
+}
+
+fn check_table(plan: &ModifyPlan) -> Result<(), CqlError> {
+    let table = &plan.table;
+    if table.is_counter() {
+        if plan.has_timestamp() {
+            return Err(invalid!("Cannot provide custom timestamp for counter updates"));
+        }
+        if plan.attributes.ttl.is_some() {
+            return Err(invalid!("Cannot provide custom TTL for counter updates"));
+        }
+        return Err(invalid!("Counter updates are not supported yet"));
+    }
+    if table.kind == TableKind::Virtual {
+        if plan.has_timestamp() {
+            return Err(invalid!("Custom timestamp is not supported by virtual tables"));
+        }
+        if plan.attributes.ttl.is_some() {
+            return Err(invalid!("Expiring columns are not supported by virtual tables"));
+        }
+        return Err(invalid!(
+            "Modification is not supported by table {}.{}",
+            table.keyspace,
+            table.name
+        ));
+    }
+    Ok(())
+}
+
+fn refuse_conditions(is_conditional: bool) -> Result<(), CqlError> {
+    match is_conditional {
+        true => Err(invalid!("Conditional statements (IF) are not supported yet")),
+        false => Ok(()),
+    }
+}
+
+/// Operations on static and on other columns, each by column id.
+fn split_operations(columns: Vec<(&ColumnMetadata, Operation)>) -> (Vec<Operation>, Vec<Operation>) {
+    let is_static = |entry: &(&ColumnMetadata, Operation)| entry.0.kind == ColumnKind::Static;
+    let (statics, regulars): (Vec<_>, Vec<_>) = columns.into_iter().partition(is_static);
+    let sorted = |operations: Vec<(&ColumnMetadata, Operation)>| {
+        let mut operations: Vec<Operation> = operations.into_iter().map(|(_, operation)| operation).collect();
+        operations.sort_by_key(|operation| operation.column);
+        operations
+    };
+    (sorted(statics), sorted(regulars))
+}
+
+fn prepare_insert(
+    typing: &Typing<'_>,
+    insert: &Insert,
+    attributes: Attributes,
+    is_conditional: bool,
+) -> Result<ModifyPlan, CqlError> {
+    let table = typing.scope.table;
+    if table.is_counter() {
+        return Err(invalid!(
+            "INSERT statements are not allowed on counter tables, use UPDATE instead"
+        ));
+    }
+    let (columns, values) = match &insert.source {
+        InsertSource::Values { columns, values } => (columns, values),
+        InsertSource::Json { .. } => return Err(invalid!("INSERT JSON statements are not supported yet")),
+    };
+    if columns.is_empty() {
+        return Err(invalid!("No columns provided to INSERT"));
+    }
+    if columns.len() != values.len() {
+        return Err(invalid!("Unmatched column names/values"));
+    }
+    if (1..columns.len()).any(|index| columns[..index].contains(&columns[index])) {
+        return Err(invalid!("The column names contains duplicates"));
+    }
+    let mut keys = Vec::new();
+    let mut operations = Vec::new();
+    for (name, value) in columns.iter().zip(values) {
+        let column = typing.column(name)?;
+        match column.kind {
+            ColumnKind::PartitionKey | ColumnKind::Clustering => keys.push((column, value)),
+            ColumnKind::Static | ColumnKind::Regular => {
+                operations.push((column, Operation::set(typing, column, value)?));
+            }
+        }
+    }
+    let sets_clustering = keys
+        .iter()
+        .any(|(column, _)| column.kind == ColumnKind::Clustering);
+    let (static_operations, regular_operations) = split_operations(operations);
+    let rules = WhereRules {
+        kind: StatementKind::Insert,
+        is_static_only: !sets_clustering && regular_operations.is_empty() && !static_operations.is_empty(),
+        allows_filtering: false,
+        filters_freely: false,
+    };
+    let mut clause = WhereClause::default();
+    for (column, value) in keys {
+        let term = typing.term(&value.into(), &Receiver::column(column))?;
+        clause.add(
+            single_restriction(column, RestrictionKind::Equal(TupleTerm::Single(term))),
+            rules,
+        )?;
+    }
+    clause.check_partition(table, rules)?;
+    clause.check_clustering(table, rules)?;
+    refuse_conditions(is_conditional)?;
+    Ok(ModifyPlan {
+        kind: StatementKind::Insert,
+        table: table.clone(),
+        keys: clause,
+        attributes,
+        static_operations,
+        regular_operations,
+    })
+}
+
+fn prepare_update(
+    typing: &Typing<'_>,
+    update: &Update,
+    attributes: Attributes,
+    is_conditional: bool,
+) -> Result<ModifyPlan, CqlError> {
+    let mut operations = Vec::new();
+    for assignment in &update.assignments {
+        let column = typing.column(&assignment.column)?;
+        if matches!(column.kind, ColumnKind::PartitionKey | ColumnKind::Clustering) {
+            return Err(invalid!("PRIMARY KEY part {} found in SET part", column.name));
+        }
+        operations.push((column, Operation::assign(typing, column, &assignment.operation)?));
+    }
+    let (static_operations, regular_operations) = split_operations(operations);
+    let rules = WhereRules {
+        kind: StatementKind::Update,
+        is_static_only: regular_operations.is_empty() && !static_operations.is_empty(),
+        allows_filtering: false,
+        filters_freely: false,
+    };
+    let keys = WhereClause::prepare(typing, &update.relations, rules)?;
+    refuse_conditions(is_conditional)?;
+    Ok(ModifyPlan {
+        kind: StatementKind::Update,
+        table: typing.scope.table.clone(),
+        keys,
+        attributes,
+        static_operations,
+        regular_operations,
+    })
+}
+
+fn prepare_delete(
+    typing: &Typing<'_>,
+    delete: &Delete,
+    attributes: Attributes,
+    is_conditional: bool,
+) -> Result<ModifyPlan, CqlError> {
+    let mut operations = Vec::new();
+    for target in &delete.targets {
+        let (DeletionTarget::Column(name)
+        | DeletionTarget::Element { column: name, .. }
+        | DeletionTarget::Field { column: name, .. }) = target;
+        let column = typing.column(name)?;
+        if matches!(column.kind, ColumnKind::PartitionKey | ColumnKind::Clustering) {
+            return Err(invalid!(
+                "Invalid identifier {} for deletion (should not be a PRIMARY KEY part)",
+                column.name
+            ));
+        }
+        operations.push((column, Operation::delete(typing, column, target)?));
+    }
+    let (static_operations, regular_operations) = split_operations(operations);
+    let rules = WhereRules {
+        kind: StatementKind::Delete,
+        is_static_only: regular_operations.is_empty() && !static_operations.is_empty(),
+        allows_filtering: false,
+        filters_freely: false,
+    };
+    let keys = WhereClause::prepare(typing, &delete.relations, rules)?;
+    refuse_conditions(is_conditional)?;
+    Ok(ModifyPlan {
+        kind: StatementKind::Delete,
+        table: typing.scope.table.clone(),
+        keys,
+        attributes,
+        static_operations,
+        regular_operations,
+    })
+}

@@ -1,0 +1,390 @@
+//! Executing a modification: one packed update for each partition.
+
+use helenus_storage::clustering::{Components, Side, push_component};
+use helenus_storage::deletion::DeletionTime;
+use helenus_storage::row::Liveness;
+use helenus_storage::update::{BoundRef, UpdateBuilder};
+use helenus_types::{Token, token_of};
+
+use super::attributes::WriteTime;
+use super::cells::{RowAddress, write_cells};
+use super::operation::Operation;
+use super::plan::ModifyPlan;
+use super::prior_lists::{NoPriorLists, PriorLists, StoredLists};
+use crate::CqlError;
+use crate::execute::{QueryOptions, RowStore, Scratch};
+use crate::select::StatementKind;
+use crate::select::restriction::{Restriction, RestrictionKind, TupleTerm};
+use crate::select::slices::{self, KEY_BYTES_MAX, key_too_long};
+use crate::term::{BoundValues, Evaluated, EvaluationContext};
+
+/// Takes a packed update and the token of its partition.
+pub type EmitUpdate<'e> = dyn FnMut(Token, &[u8]) -> Result<(), CqlError> + 'e;
+
+impl ModifyPlan {
+    /// Builds the packed updates and hands them over one by one. Not for statements that
+    /// [`need to read`](Self::needs_read).
+    pub fn updates(
+        &self,
+        values: &BoundValues<'_>,
+        options: &QueryOptions<'_>,
+        scratch: &mut Scratch,
+        emit: &mut EmitUpdate<'_>,
+    ) -> Result<(), CqlError> {
+        self.build(values, options, scratch, &mut NoPriorLists, &|_| true, emit)
+    }
+
+    /// As [`updates`](Self::updates), on a shard that owns (some of) the partitions: makes the updates of those.
+    pub fn updates_reading<R: RowStore>(
+        &self,
+        store: &mut R,
+        owns: &dyn Fn(Token) -> bool,
+        values: &BoundValues<'_>,
+        options: &QueryOptions<'_>,
+        scratch: &mut Scratch,
+    ) -> Result<Vec<(Token, Vec<u8>)>, CqlError> {
+        let mut updates = Vec::new();
+        let mut lists = StoredLists {
+            store,
+            table: &self.table,
+            now_s: options.now_s,
+        };
+        self.build(
+            values,
+            options,
+            scratch,
+            &mut lists,
+            owns,
+            &mut |token, update| {
+                updates.push((token, update.to_vec()));
+                Ok(())
+            },
+        )?;
+        Ok(updates)
+    }
+
+    /// The partitions the statement touches.
+    pub fn tokens(
+        &self,
+        values: &BoundValues<'_>,
+        options: &QueryOptions<'_>,
+    ) -> Result<Vec<Token>, CqlError> {
+        let context = options.evaluation(values);
+        let keys = slices::partition_keys(&self.table, &self.keys.partition, &context)?;
+        Ok(keys.iter().map(|key| token_of(key)).collect())
+    }
+
+    fn build(
+        &self,
+        values: &BoundValues<'_>,
+        options: &QueryOptions<'_>,
+        scratch: &mut Scratch,
+        lists: &mut dyn PriorLists,
+        owns: &dyn Fn(Token) -> bool,
+        emit: &mut EmitUpdate<'_>,
+    ) -> Result<(), CqlError> {
+        let context = options.evaluation(values);
+        let Scratch {
+            partition_key,
+            clustering,
+            update,
+            ..
+        } = scratch;
+        partition_key.clear();
+        clustering.clear();
+        let has_one_key = append_single_key(partition_key, &self.keys.partition, &context)?;
+        let has_one_row = has_one_key
+            && self.keys.clustering.len() == usize::from(self.table.clustering_count)
+            && append_single_clustering(clustering, &self.keys.clustering, &context)?;
+        if has_one_row {
+            let token = token_of(partition_key);
+            if !owns(token) {
+                return Ok(());
+            }
+            let time = self.attributes.write_time(&self.table, options, &context)?;
+            let target = Target {
+                plan: self,
+                time,
+                context: &context,
+                token,
+                key: partition_key,
+            };
+            update.clear();
+            target.build_rows(update, &[clustering.as_slice()], lists)?;
+            return emit(token, update);
+        }
+        let keys = match has_one_key {
+            true => vec![partition_key.clone()],
+            false => slices::partition_keys(&self.table, &self.keys.partition, &context)?,
+        };
+        let rows = self.rows(&context)?;
+        let time = self.attributes.write_time(&self.table, options, &context)?;
+        for key in &keys {
+            let token = token_of(key);
+            if !owns(token) {
+                continue;
+            }
+            let target = Target {
+                plan: self,
+                time,
+                context: &context,
+                token,
+                key,
+            };
+            update.clear();
+            match &rows {
+                Rows::None => continue,
+                Rows::Slices(slices) => target.build_range_tombstones(update, slices)?,
+                Rows::Clusterings(clusterings) => target.build_rows(update, clusterings, lists)?,
+            }
+            emit(token, update)?;
+        }
+        Ok(())
+    }
+
+    fn rows(&self, context: &EvaluationContext<'_>) -> Result<Rows, CqlError> {
+        let is_slice = |restriction: &Restriction| restriction.is_slice();
+        let restrictions = &self.keys.clustering;
+        let is_range = self.kind == StatementKind::Delete
+            && !restrictions.is_empty()
+            && (restrictions.iter().any(is_slice)
+                || self.named_clustering_count() < usize::from(self.table.clustering_count));
+        if is_range {
+            let slices = slices::slices(&self.table, restrictions, context)?;
+            return Ok(if slices.is_empty() {
+                Rows::None
+            } else {
+                Rows::Slices(slices)
+            });
+        }
+        let clusterings = slices::clusterings(&self.table, restrictions, context)?;
+        Ok(match clusterings.is_empty() {
+            true => Rows::None,
+            false => Rows::Clusterings(clusterings),
+        })
+    }
+
+    fn named_clustering_count(&self) -> usize {
+        self.keys
+            .clustering
+            .iter()
+            .map(|restriction| restriction.columns.len())
+            .sum()
+    }
+}
+
+enum Rows {
+    None,
+    Slices(Vec<helenus_storage::clustering::Slice>),
+    /// Complete clustering keys, or the empty one.
+    Clusterings(Vec<Vec<u8>>),
+}
+
+/// One partition that a modification writes to.
+struct Target<'t> {
+    plan: &'t ModifyPlan,
+    time: WriteTime,
+    context: &'t EvaluationContext<'t>,
+    token: Token,
+    key: &'t [u8],
+}
+
+impl Target<'_> {
+    fn deletion(&self) -> DeletionTime {
+        DeletionTime {
+            timestamp_us: self.time.timestamp_us,
+            local_s: self.time.now_s,
+        }
+    }
+
+    fn build_range_tombstones(
+        &self,
+        out: &mut Vec<u8>,
+        slices: &[helenus_storage::clustering::Slice],
+    ) -> Result<(), CqlError> {
+        if !self.plan.deletes_rows() {
+            return Err(invalid!("Range deletions are not supported for specific columns"));
+        }
+        let mut builder = UpdateBuilder::new(out, self.plan.table.id, self.key, DeletionTime::LIVE);
+        for slice in slices {
+            let bound =
+                |bound: &helenus_storage::clustering::ClusteringBound| (bound.prefix.clone(), bound.side);
+            let ((start, start_side), (end, end_side)) = (bound(&slice.start), bound(&slice.end));
+            builder.range_tombstone(
+                BoundRef {
+                    prefix: &start,
+                    side: start_side,
+                },
+                BoundRef {
+                    prefix: &end,
+                    side: end_side,
+                },
+                self.deletion(),
+            );
+        }
+        Ok(())
+    }
+
+    fn build_rows(
+        &self,
+        out: &mut Vec<u8>,
+        clusterings: &[impl AsRef<[u8]>],
+        lists: &mut dyn PriorLists,
+    ) -> Result<(), CqlError> {
+        let plan = self.plan;
+        if plan.deletes_rows() {
+            self.build_row_deletions(out, clusterings);
+            return Ok(());
+        }
+        let is_partial_delete =
+            plan.kind == StatementKind::Delete && !plan.regular_operations.is_empty() && !plan.updates_rows();
+        if is_partial_delete {
+            return Err(invalid!("Range deletions are not supported for specific columns"));
+        }
+        let mut builder = UpdateBuilder::new(out, plan.table.id, self.key, DeletionTime::LIVE);
+        let writes_rows = match plan.kind {
+            StatementKind::Delete => !plan.regular_operations.is_empty(),
+            _ => plan.updates_rows(),
+        };
+        let mut result = Ok(());
+        if writes_rows {
+            let liveness = match plan.kind {
+                StatementKind::Insert => Liveness {
+                    timestamp_us: self.time.timestamp_us,
+                    ttl_s: self.time.ttl_s,
+                    expires_at_s: self.time.expires_at_s,
+                },
+                _ => Liveness::NONE,
+            };
+            for clustering in clusterings {
+                let clustering = clustering.as_ref();
+                builder.row(clustering, liveness, DeletionTime::LIVE, |row| {
+                    result = self.write(row, &plan.regular_operations, Some(clustering), lists);
+                });
+                std::mem::replace(&mut result, Ok(()))?;
+            }
+        }
+        if !plan.static_operations.is_empty() {
+            builder.static_row(Liveness::NONE, DeletionTime::LIVE, |row| {
+                result = self.write(row, &plan.static_operations, None, lists);
+            });
+        }
+        result
+    }
+
+    fn write(
+        &self,
+        row: &mut helenus_storage::row::RowBuilder<'_>,
+        operations: &[Operation],
+        clustering: Option<&[u8]>,
+        lists: &mut dyn PriorLists,
+    ) -> Result<(), CqlError> {
+        let address = RowAddress {
+            token: self.token,
+            key: self.key,
+            clustering,
+        };
+        write_cells(row, operations, self.time, address, self.context, lists)
+    }
+
+    /// Deletes whole rows, or the partition if no clustering column is named.
+    fn build_row_deletions(&self, out: &mut Vec<u8>, clusterings: &[impl AsRef<[u8]>]) {
+        let table = &self.plan.table;
+        let names_rows = !self.plan.keys.clustering.is_empty();
+        let partition_deletion = if names_rows {
+            DeletionTime::LIVE
+        } else {
+            self.deletion()
+        };
+        let mut builder = UpdateBuilder::new(out, table.id, self.key, partition_deletion);
+        if !names_rows {
+            return;
+        }
+        for clustering in clusterings {
+            let clustering = clustering.as_ref();
+            if Components::new(clustering).count() == usize::from(table.clustering_count) {
+                builder.row(clustering, Liveness::NONE, self.deletion(), |_| {});
+                continue;
+            }
+            builder.range_tombstone(
+                BoundRef {
+                    prefix: clustering,
+                    side: Side::Before,
+                },
+                BoundRef {
+                    prefix: clustering,
+                    side: Side::After,
+                },
+                self.deletion(),
+            );
+        }
+    }
+}
+
+/// Appends the partition key if every column of it is given one value by itself; false leaves it to the general way.
+#[inline]
+pub fn append_single_key(
+    out: &mut Vec<u8>,
+    restrictions: &[Restriction],
+    context: &EvaluationContext<'_>,
+) -> Result<bool, CqlError> {
+    let is_composite = restrictions.len() > 1;
+    for restriction in restrictions {
+        let Some(value) = single_value(restriction, context)? else {
+            return Ok(false);
+        };
+        let bytes = value.bytes().unwrap_or_default();
+        if !is_composite {
+            out.extend_from_slice(bytes);
+            continue;
+        }
+        let length = u16::try_from(bytes.len()).map_err(|_| key_too_long(bytes.len()))?;
+        out.extend_from_slice(&length.to_be_bytes());
+        out.extend_from_slice(bytes);
+        out.push(0);
+    }
+    match out.len() {
+        0 if restrictions.is_empty() => Ok(false),
+        0 => Err(invalid!("Key may not be empty")),
+        length if length > KEY_BYTES_MAX => Err(key_too_long(length)),
+        _ => Ok(true),
+    }
+}
+
+/// Appends the clustering key if every restriction gives one column one value; false leaves it to the general way.
+#[inline]
+pub fn append_single_clustering(
+    out: &mut Vec<u8>,
+    restrictions: &[Restriction],
+    context: &EvaluationContext<'_>,
+) -> Result<bool, CqlError> {
+    for restriction in restrictions {
+        let Some(value) = single_value(restriction, context)? else {
+            return Ok(false);
+        };
+        let bytes = value.bytes().unwrap_or_default();
+        if bytes.len() > KEY_BYTES_MAX {
+            return Err(key_too_long(bytes.len()));
+        }
+        push_component(out, bytes);
+    }
+    Ok(true)
+}
+
+/// The one value an equality on one column gives, which is never null.
+#[inline]
+fn single_value<'e>(
+    restriction: &'e Restriction,
+    context: &EvaluationContext<'e>,
+) -> Result<Option<Evaluated<'e>>, CqlError> {
+    let RestrictionKind::Equal(TupleTerm::Single(term)) = &restriction.kind else {
+        return Ok(None);
+    };
+    let value = term.evaluate(context)?;
+    let name = restriction.first().name();
+    match value {
+        Evaluated::Null => Err(invalid!("Invalid null value in condition for column {name}")),
+        Evaluated::Unset => Err(invalid!("Invalid unset value for column {name}")),
+        value => Ok(Some(value)),
+    }
+}

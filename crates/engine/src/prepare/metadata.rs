@@ -1,0 +1,75 @@
+//! The columns of a statement's result, encoded for each version of the protocol.
+
+use helenus_protocol::ProtocolVersion;
+use helenus_protocol::response;
+
+use super::plan::md5;
+use crate::term::ColumnSpec;
+
+/// What a statement returns.
+#[derive(Debug)]
+pub struct ResultMetadata {
+    pub columns: Vec<ColumnSpec>,
+    /// What v5 clients know the metadata by: changes with names and types.
+    pub id: [u8; 16],
+    /// v3, v4, and v5 with all later ones.
+    encoded: [response::ResultMetadata; 3],
+}
+
+impl ResultMetadata {
+    pub fn new(columns: Vec<ColumnSpec>) -> Self {
+        let mut text = String::new();
+        for column in &columns {
+            let ColumnSpec {
+                keyspace,
+                table,
+                name,
+                cql_type,
+            } = column;
+            // Class names, unlike CQL's, tell a user type's fields.
+            text.push_str(&format!(
+                "{keyspace}.{table}.{name}:{}\n",
+                cql_type.to_marshal_class()
+            ));
+        }
+        let specs = protocol_specs(&columns);
+        let encoded = [ProtocolVersion::V3, ProtocolVersion::V4, ProtocolVersion::V5]
+            .map(|version| response::ResultMetadata::new(version, &specs));
+        drop(specs);
+        ResultMetadata {
+            columns,
+            id: md5(&[&text]),
+            encoded,
+        }
+    }
+
+    #[inline]
+    pub fn for_version(&self, version: ProtocolVersion) -> &response::ResultMetadata {
+        let [v3, v4, v5] = &self.encoded;
+        match version {
+            ProtocolVersion::V3 => v3,
+            ProtocolVersion::V4 => v4,
+            ProtocolVersion::V5 | ProtocolVersion::V6 => v5,
+        }
+    }
+}
+
+/// Column specs as the protocol's encoders take them.
+pub fn protocol_specs(columns: &[ColumnSpec]) -> Vec<response::ColumnSpec<'_>> {
+    columns
+        .iter()
+        .map(
+            |ColumnSpec {
+                 keyspace,
+                 table,
+                 name,
+                 cql_type,
+             }| response::ColumnSpec {
+                keyspace,
+                table,
+                name,
+                data_type: cql_type,
+            },
+        )
+        .collect()
+}

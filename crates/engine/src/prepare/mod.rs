@@ -1,0 +1,9 @@
+//! Preparing: from the text of a statement and the schema to an immutable plan.
+
+mod metadata;
+mod plan;
+mod statement;
+
+pub use metadata::ResultMetadata;
+pub use plan::{Plan, Prepared};
+pub use statement::prepare;

@@ -1,0 +1,66 @@
+//! A prepared statement.
+
+use std::sync::Arc;
+
+use helenus_cql::ast::Statement;
+use helenus_protocol::ProtocolVersion;
+use helenus_protocol::response::BindMetadata;
+use helenus_schema::TableMetadata;
+use md5::{Digest, Md5};
+
+use super::metadata::{ResultMetadata, protocol_specs};
+use crate::error::PreparedId;
+use crate::modify::{BatchPlan, ModifyPlan};
+use crate::select::SelectPlan;
+use crate::term::ColumnSpec;
+
+/// A statement ready to be executed any number of times, on any shard.
+#[derive(Debug)]
+pub struct Prepared {
+    pub id: PreparedId,
+    pub plan: Plan,
+    pub bind_columns: Vec<ColumnSpec>,
+    /// Which markers give the partition key, in key order; empty if the markers alone do not.
+    pub partition_key_bind_indexes: Vec<u16>,
+    /// None for statements that return no rows.
+    pub result: Option<Arc<ResultMetadata>>,
+    /// The schema the plan was made for; under another one it must be made anew.
+    pub schema_version: u64,
+    pub query: Arc<str>,
+    pub keyspace: Option<Arc<str>>,
+}
+
+#[derive(Debug)]
+pub enum Plan {
+    Select(Box<SelectPlan>),
+    Modify(Box<ModifyPlan>),
+    Batch(Box<BatchPlan>),
+    Use(String),
+    Truncate(Arc<TableMetadata>),
+    /// Everything else: DDL, DESCRIBE, roles and permissions.
+    Other(Box<Statement>),
+}
+
+impl Prepared {
+    /// The bind markers as PREPARED carries them.
+    pub fn bind_metadata(&self, version: ProtocolVersion) -> BindMetadata {
+        BindMetadata::new(
+            version,
+            &protocol_specs(&self.bind_columns),
+            &self.partition_key_bind_indexes,
+        )
+    }
+}
+
+/// The id of a statement, as Cassandra computes it.
+pub(super) fn prepared_id(keyspace: Option<&str>, query: &str) -> PreparedId {
+    PreparedId(md5(&[keyspace.unwrap_or_default(), query]))
+}
+
+pub(super) fn md5(parts: &[&str]) -> [u8; 16] {
+    let mut hash = Md5::new();
+    for part in parts {
+        hash.update(part);
+    }
+    hash.finalize().into()
+}

@@ -1,0 +1,215 @@
+//! The short way: one partition, plain columns, nothing to filter, sort or sum up. Rows go from the store straight
+//! into the response.
+
+use std::ops::ControlFlow;
+
+use helenus_protocol::response::RowsWriter;
+use helenus_storage::clustering::{ClusteringBound, Side, Slice};
+use helenus_storage::read::{PartitionRange, ReadCommand, RowSink};
+use helenus_storage::row::RowRef;
+use helenus_types::{Token, token_of};
+
+use super::execution::limit_value;
+use super::paging::{PagingState, Position};
+use super::plan::{Output, SelectPlan};
+use super::row_view::RowView;
+use super::slices;
+use crate::CqlError;
+use crate::execute::{QueryOptions, RowStore, Scratch, read_failure};
+use crate::modify::{append_single_clustering, append_single_key};
+use crate::term::BoundValues;
+
+/// Whether the short way was taken.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Direct {
+    Done,
+    /// Nothing was written; the general way has to be taken.
+    Unsuitable,
+}
+
+impl SelectPlan {
+    /// Whether the short way is open to this plan, whatever the values.
+    fn is_direct(&self) -> bool {
+        matches!(self.output, Output::Columns(count) if count == self.fetched.len())
+            && !self.clause.is_key_range
+            && self.clause.token.is_none()
+            && !self.is_distinct
+            && self.per_partition_limit.is_none()
+            && self.ordering.is_empty()
+            && self.filtering().next().is_none()
+    }
+
+    /// The one partition the statement reads, if it may go the short way: the shard that owns it should call
+    /// [`execute_direct`](Self::execute_direct).
+    pub fn direct_token(
+        &self,
+        values: &BoundValues<'_>,
+        options: &QueryOptions<'_>,
+        scratch: &mut Scratch,
+    ) -> Result<Option<Token>, CqlError> {
+        if !self.is_direct() || options.paging_state.is_some() {
+            return Ok(None);
+        }
+        let key = &mut scratch.partition_key;
+        key.clear();
+        let has_one_key = append_single_key(key, &self.clause.partition, &options.evaluation(values))?;
+        Ok(has_one_key.then(|| token_of(key)))
+    }
+
+    /// Appends the body of a RESULT to `out`, on the shard that owns the partition.
+    pub fn execute_direct<R: RowStore>(
+        &self,
+        store: &mut R,
+        values: &BoundValues<'_>,
+        options: &QueryOptions<'_>,
+        scratch: &mut Scratch,
+        out: &mut Vec<u8>,
+    ) -> Result<Direct, CqlError> {
+        let Some(token) = self.direct_token(values, options, scratch)? else {
+            return Ok(Direct::Unsuitable);
+        };
+        let context = options.evaluation(values);
+        let Scratch {
+            partition_key,
+            clustering,
+            slices,
+            ..
+        } = scratch;
+        clustering.clear();
+        let is_one_row = self.clause.clustering.len() == usize::from(self.table.clustering_count)
+            && append_single_clustering(clustering, &self.clause.clustering, &context)?;
+        match is_one_row {
+            true => set_single_row(slices, clustering),
+            false => *slices = slices::slices(&self.table, self.slicing(), &context)?,
+        }
+        let limit = limit_value(self.limit.as_ref(), &context)?;
+        let page = options.page_rows().unwrap_or(u32::MAX);
+        let mut sink = DirectSink {
+            plan: self,
+            key: partition_key,
+            static_row: None,
+            has_rows: false,
+            rows_max: limit.min(page),
+            stopped_at: None,
+            now_s: options.now_s,
+            writer: RowsWriter::begin(
+                out,
+                self.result.for_version(options.version),
+                options.metadata_form,
+            ),
+            out,
+        };
+        if !slices.is_empty() || self.selects_statics {
+            let command = ReadCommand {
+                table: &self.table,
+                partitions: PartitionRange::One {
+                    token,
+                    key: partition_key,
+                },
+                slices,
+                reversed: self.is_reversed,
+                now_s: options.now_s,
+            };
+            store.read(&command, &mut sink).map_err(read_failure)?;
+        }
+        let count = sink.writer.row_count();
+        let DirectSink {
+            writer, stopped_at, ..
+        } = sink;
+        let paging_state = stopped_at
+            .filter(|_| page < limit && count == page)
+            .map(|clustering| {
+                let position = Position {
+                    key: partition_key.clone(),
+                    clustering: Some(clustering),
+                };
+                let rows_left = if limit == u32::MAX { limit } else { limit - count };
+                PagingState {
+                    position,
+                    rows_left,
+                    rows_left_in_partition: u32::MAX,
+                }
+                .encode()
+            });
+        writer.finish(out, paging_state.as_deref());
+        Ok(Direct::Done)
+    }
+}
+
+/// Makes the slices be one row, reusing what is there.
+fn set_single_row(slices: &mut Vec<Slice>, clustering: &[u8]) {
+    slices.truncate(1);
+    if slices.is_empty() {
+        slices.push(Slice::all());
+    }
+    let slice = &mut slices[0];
+    set_bound(&mut slice.start, clustering, Side::Before);
+    set_bound(&mut slice.end, clustering, Side::After);
+}
+
+fn set_bound(bound: &mut ClusteringBound, clustering: &[u8], side: Side) {
+    bound.side = side;
+    if bound.prefix.len() == clustering.len() {
+        bound.prefix.copy_from_slice(clustering);
+    } else {
+        bound.prefix = clustering.into();
+    }
+}
+
+struct DirectSink<'d> {
+    plan: &'d SelectPlan,
+    key: &'d [u8],
+    /// Kept only where the plan selects static columns.
+    static_row: Option<Vec<u8>>,
+    has_rows: bool,
+    rows_max: u32,
+    /// The clustering of the row that filled the page.
+    stopped_at: Option<Vec<u8>>,
+    now_s: u32,
+    writer: RowsWriter,
+    out: &'d mut Vec<u8>,
+}
+
+impl DirectSink<'_> {
+    #[inline]
+    fn push(&mut self, clustering: Option<&[u8]>, row: RowRef<'_>) -> ControlFlow<()> {
+        let view = RowView {
+            partition_key: self.key,
+            partition_key_count: usize::from(self.plan.table.partition_key_count),
+            static_row: self.static_row.as_deref().map_or(RowRef::EMPTY, RowRef::new),
+            clustering,
+            row,
+        };
+        for fetched in &self.plan.fetched {
+            view.write(self.out, &fetched.column, fetched.fetched, self.now_s);
+        }
+        self.writer.end_row();
+        if self.writer.row_count() < self.rows_max {
+            return ControlFlow::Continue(());
+        }
+        self.stopped_at = clustering.map(<[u8]>::to_vec);
+        ControlFlow::Break(())
+    }
+}
+
+impl RowSink for DirectSink<'_> {
+    fn partition(&mut self, _: Token, _: &[u8], static_row: RowRef<'_>) -> ControlFlow<()> {
+        let may_be_needed = self.plan.selects_statics || self.plan.returns_static_rows;
+        if may_be_needed && !static_row.is_empty() {
+            self.static_row = Some(static_row.as_bytes().to_vec());
+        }
+        ControlFlow::Continue(())
+    }
+
+    fn row(&mut self, clustering: &[u8], row: RowRef<'_>) -> ControlFlow<()> {
+        self.has_rows = true;
+        self.push(Some(clustering), row)
+    }
+
+    fn partition_end(&mut self) -> ControlFlow<()> {
+        if !self.has_rows && self.static_row.is_some() && self.plan.returns_static_rows {
+            return self.push(None, RowRef::EMPTY);
+        }
+        ControlFlow::Continue(())
+    }
+}

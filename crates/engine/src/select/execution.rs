@@ -1,0 +1,481 @@
+//! The coordinator's side of a SELECT: which reads to make, in order, and the result made of their answers.
+//!
+//! It does no I/O: the caller asks for the next read, has it run on its shard, and hands the answer back.
+
+use std::cmp::Ordering;
+use std::collections::VecDeque;
+
+use helenus_protocol::response::RowsWriter;
+use helenus_storage::clustering::Side;
+use helenus_types::value::TupleComponents;
+use helenus_types::{ShardId, Token, shard_of, token_of};
+
+use super::grouping::{GroupInProgress, group_key, write_output};
+use super::paging::{PagingState, Position};
+use super::plan::{Output, SelectPlan};
+use super::shard_read::{OwnedPartitionBound, ReadPartitions, ShardRead, ShardRows};
+use super::slices;
+use crate::CqlError;
+use crate::execute::QueryOptions;
+use crate::term::{BoundValues, Evaluated, EvaluationContext, Expression, FetchedRow};
+
+/// Rows asked of a shard at once where all of them are summed up here.
+const AGGREGATED_ROWS_MAX: u32 = 10_000;
+
+/// A SELECT in execution.
+#[derive(Debug)]
+pub struct SelectExecution<'a> {
+    plan: &'a SelectPlan,
+    values: &'a BoundValues<'a>,
+    options: &'a QueryOptions<'a>,
+    /// What is still to be read, the current one first.
+    reads: VecDeque<Target>,
+    after: Option<Position>,
+    rows_left_in_partition: u32,
+    rows_per_partition_max: u32,
+    /// Rows (or groups) that LIMIT still allows; `u32::MAX` without one.
+    rows_left: u32,
+    /// Rows (or groups) that the page still has room for; `u32::MAX` without paging.
+    page_left: u32,
+    output: Vec<u8>,
+    output_count: u32,
+    group: GroupInProgress,
+    groups_in_partition: u32,
+    paging_state: Option<PagingState>,
+    is_done: bool,
+}
+
+#[derive(Clone, Debug)]
+struct Target {
+    shard: ShardId,
+    partitions: ReadPartitions,
+}
+
+impl<'a> SelectExecution<'a> {
+    /// Binds the values. `shard_count` is 1 for tables whose rows are all in one place.
+    pub fn new(
+        plan: &'a SelectPlan,
+        values: &'a BoundValues<'a>,
+        options: &'a QueryOptions<'a>,
+        shard_count: u16,
+    ) -> Result<Self, CqlError> {
+        let context = options.evaluation(values);
+        let limit = limit_value(plan.limit.as_ref(), &context)?;
+        let per_partition = limit_value(plan.per_partition_limit.as_ref(), &context)?;
+        let page = options.page_rows().filter(|_| !plan.aggregates_everything());
+        if page.is_some() && !plan.ordering.is_empty() {
+            return Err(invalid!(
+                "Cannot page queries with both ORDER BY and a IN restriction on the partition key; you must either \
+                 remove the ORDER BY or the IN and sort client side, or disable paging for this query"
+            ));
+        }
+        let state = options.paging_state.map(PagingState::decode).transpose()?;
+        let mut execution = SelectExecution {
+            plan,
+            values,
+            options,
+            reads: targets(plan, &context, shard_count)?,
+            after: None,
+            rows_left_in_partition: per_partition,
+            rows_per_partition_max: per_partition,
+            rows_left: limit,
+            page_left: page.unwrap_or(u32::MAX),
+            output: Vec::new(),
+            output_count: 0,
+            group: GroupInProgress::new(plan),
+            groups_in_partition: 0,
+            paging_state: None,
+            is_done: false,
+        };
+        if let Some(state) = state {
+            execution.resume(state, shard_count);
+        }
+        Ok(execution)
+    }
+
+    fn resume(&mut self, state: PagingState, shard_count: u16) {
+        let token = token_of(&state.position.key);
+        let shard = shard_of(token, shard_count);
+        while let Some(target) = self.reads.front() {
+            let is_current = match &target.partitions {
+                ReadPartitions::Key { key, .. } => *key == state.position.key,
+                ReadPartitions::Range { .. } => target.shard >= shard,
+            };
+            if is_current {
+                break;
+            }
+            self.reads.pop_front();
+        }
+        self.rows_left = self.rows_left.min(state.rows_left);
+        self.rows_left_in_partition = state.rows_left_in_partition;
+        // Past the last row of a partition that was asked for by its key comes the next key.
+        let is_key_done = state.position.clustering.is_none()
+            && self
+                .reads
+                .front()
+                .is_some_and(|target| matches!(target.partitions, ReadPartitions::Key { .. }));
+        if is_key_done {
+            self.reads.pop_front();
+        } else {
+            self.after = Some(state.position);
+        }
+    }
+
+    /// The next read, or none when the result is complete.
+    pub fn next_read(&mut self) -> Option<ShardRead> {
+        if self.is_done || self.rows_left == 0 || self.page_left == 0 {
+            return None;
+        }
+        let target = self.reads.front()?;
+        let collects = self.plan.grouping.is_some() || self.plan.has_aggregates();
+        let rows_max = match (collects, self.plan.ordering.is_empty()) {
+            (true, _) => AGGREGATED_ROWS_MAX,
+            (false, true) => self.rows_left.min(self.page_left),
+            (false, false) => u32::MAX,
+        };
+        let counts_rows = self.plan.grouping.is_none();
+        Some(ShardRead {
+            shard: target.shard,
+            partitions: target.partitions.clone(),
+            after: self.after.clone(),
+            rows_max,
+            rows_left_in_partition: if counts_rows {
+                self.rows_left_in_partition
+            } else {
+                u32::MAX
+            },
+            rows_per_partition_max: if counts_rows {
+                self.rows_per_partition_max
+            } else {
+                u32::MAX
+            },
+        })
+    }
+
+    /// Takes the answer to the last read.
+    pub fn absorb(&mut self, rows: ShardRows) -> Result<(), CqlError> {
+        match self.plan.grouping.is_some() || self.plan.has_aggregates() {
+            true => self.absorb_groups(&rows)?,
+            false => self.absorb_rows(&rows)?,
+        }
+        if self.is_done {
+            return Ok(());
+        }
+        match rows.stopped_at {
+            Some(position) => {
+                self.rows_left_in_partition = rows.rows_left_in_partition;
+                self.after = Some(position);
+            }
+            None => self.next_target(),
+        }
+        // A key whose partition is done with needs no further read.
+        let is_key_done = self
+            .after
+            .as_ref()
+            .is_some_and(|position| position.clustering.is_none())
+            && self
+                .reads
+                .front()
+                .is_some_and(|target| matches!(target.partitions, ReadPartitions::Key { .. }));
+        let is_page_full = self.page_left == 0;
+        if is_page_full && self.rows_left > 0 && self.plan.grouping.is_none() {
+            self.paging_state = self.after.clone().map(|position| PagingState {
+                position,
+                rows_left: self.rows_left,
+                rows_left_in_partition: self.rows_left_in_partition,
+            });
+        } else if is_key_done {
+            self.next_target();
+        }
+        Ok(())
+    }
+
+    fn next_target(&mut self) {
+        self.reads.pop_front();
+        self.after = None;
+        self.rows_left_in_partition = self.rows_per_partition_max;
+    }
+
+    fn absorb_rows(&mut self, rows: &ShardRows) -> Result<(), CqlError> {
+        let is_sorted_later = !self.plan.ordering.is_empty();
+        match &self.plan.output {
+            Output::Expressions { .. } if !is_sorted_later => {
+                let context = self.context();
+                let mut output = std::mem::take(&mut self.output);
+                for row in row_slices(&rows.bytes, self.plan.fetched.len()) {
+                    let context = EvaluationContext {
+                        row: Some(FetchedRow::new(row)),
+                        ..context
+                    };
+                    write_output(self.plan, &context, &mut output)?;
+                }
+                self.output = output;
+            }
+            Output::Columns(count) if *count != self.plan.fetched.len() && !is_sorted_later => {
+                for row in row_slices(&rows.bytes, self.plan.fetched.len()) {
+                    let kept = row_slices(row, *count).next().unwrap_or_default();
+                    self.output.extend_from_slice(kept);
+                }
+            }
+            _ => self.output.extend_from_slice(&rows.bytes),
+        }
+        self.output_count += rows.count;
+        if !is_sorted_later {
+            self.rows_left = reduced(self.rows_left, rows.count);
+            self.page_left = reduced(self.page_left, rows.count);
+        }
+        Ok(())
+    }
+
+    fn context(&self) -> EvaluationContext<'a> {
+        self.options.evaluation(self.values)
+    }
+
+    fn absorb_groups(&mut self, rows: &ShardRows) -> Result<(), CqlError> {
+        let context = self.context();
+        for row in row_slices(&rows.bytes, self.plan.fetched.len()) {
+            let row = FetchedRow::new(row);
+            let key = match &self.plan.grouping {
+                Some(grouping) => group_key(grouping, row, &context)?,
+                None => Vec::new(),
+            };
+            if !self.group.takes(&key) {
+                self.finish_group(&context)?;
+                if self.rows_left == 0 || self.page_left == 0 {
+                    self.is_done = true;
+                    return Ok(());
+                }
+            }
+            if self.is_new_partition(row)? {
+                self.groups_in_partition = 0;
+            }
+            self.group.add(self.plan, key, row, &context)?;
+        }
+        Ok(())
+    }
+
+    /// Whether the row belongs to another partition than the one before it.
+    fn is_new_partition(&self, row: FetchedRow<'_>) -> Result<bool, CqlError> {
+        let (Some(grouping), false) = (&self.plan.grouping, self.group.is_empty()) else {
+            return Ok(false);
+        };
+        let previous = self.group.position(grouping)?.key;
+        let components: Vec<&[u8]> = grouping
+            .partition_key_slots
+            .iter()
+            .map(|slot| row.value(*slot).unwrap_or_default())
+            .collect();
+        let mut key = Vec::new();
+        slices::write_key(&mut key, components.iter().copied())?;
+        Ok(key != previous)
+    }
+
+    /// Writes the group's row, and remembers where it ended if the page ends with it.
+    fn finish_group(&mut self, context: &EvaluationContext<'_>) -> Result<(), CqlError> {
+        let group = std::mem::replace(&mut self.group, GroupInProgress::new(self.plan));
+        if self.groups_in_partition < self.rows_per_partition_max {
+            group.write(self.plan, context, &mut self.output)?;
+            self.output_count += 1;
+            self.rows_left = reduced(self.rows_left, 1);
+            self.page_left = reduced(self.page_left, 1);
+        }
+        self.groups_in_partition = self.groups_in_partition.saturating_add(1);
+        if let (0, 1.., Some(grouping)) = (self.page_left, self.rows_left, &self.plan.grouping) {
+            self.paging_state = Some(PagingState {
+                position: group.position(grouping)?,
+                rows_left: self.rows_left,
+                rows_left_in_partition: u32::MAX,
+            });
+        }
+        Ok(())
+    }
+
+    /// Appends the body of the RESULT to `out`.
+    pub fn finish(mut self, out: &mut Vec<u8>) -> Result<(), CqlError> {
+        let context = self.context();
+        let plan = self.plan;
+        if plan.aggregates_everything() || (!self.is_done && !self.group.is_empty()) {
+            self.finish_group(&context)?;
+            // The data ended before the page did.
+            self.paging_state = None;
+        }
+        if !plan.ordering.is_empty() {
+            self.sort(&context)?;
+        }
+        let metadata = plan.result.for_version(self.options.version);
+        let mut writer = RowsWriter::begin(out, metadata, self.options.metadata_form);
+        out.extend_from_slice(&self.output);
+        (0..self.output_count).for_each(|_| writer.end_row());
+        let paging_state = self.paging_state.as_ref().map(PagingState::encode);
+        writer.finish(out, paging_state.as_deref());
+        Ok(())
+    }
+
+    /// Sorts the rows of several partitions and cuts them to LIMIT.
+    fn sort(&mut self, context: &EvaluationContext<'_>) -> Result<(), CqlError> {
+        let plan = self.plan;
+        let fetched = std::mem::take(&mut self.output);
+        let mut rows: Vec<&[u8]> = row_slices(&fetched, plan.fetched.len()).collect();
+        rows.sort_by(|left, right| compare_rows(plan, left, right));
+        rows.truncate(self.rows_left as usize);
+        for row in &rows {
+            let context = EvaluationContext {
+                row: Some(FetchedRow::new(row)),
+                ..*context
+            };
+            write_output(plan, &context, &mut self.output)?;
+        }
+        self.output_count = rows.len() as u32;
+        Ok(())
+    }
+}
+
+fn reduced(left: u32, by: u32) -> u32 {
+    if left == u32::MAX {
+        left
+    } else {
+        left.saturating_sub(by)
+    }
+}
+
+fn compare_rows(plan: &SelectPlan, left: &[u8], right: &[u8]) -> Ordering {
+    let (left, right) = (FetchedRow::new(left), FetchedRow::new(right));
+    for column in &plan.ordering {
+        let ordering = match (left.value(column.slot), right.value(column.slot)) {
+            (Some(left), Some(right)) => column.cql_type.compare(left, right),
+            (left, right) => left.is_some().cmp(&right.is_some()),
+        };
+        let ordering = if column.is_descending {
+            ordering.reverse()
+        } else {
+            ordering
+        };
+        if ordering != Ordering::Equal {
+            return ordering;
+        }
+    }
+    Ordering::Equal
+}
+
+/// The rows of a shard's answer, or of anything else with `value_count` values for each row.
+fn row_slices(bytes: &[u8], value_count: usize) -> impl Iterator<Item = &[u8]> {
+    let mut rest = bytes;
+    std::iter::from_fn(move || {
+        if rest.is_empty() {
+            return None;
+        }
+        let mut values = TupleComponents::new(rest);
+        for _ in 0..value_count {
+            values.next()?;
+        }
+        let row = &rest[..rest.len() - values.rest().len()];
+        rest = values.rest();
+        Some(row)
+    })
+}
+
+/// LIMIT or PER PARTITION LIMIT; `u32::MAX` for none.
+pub(super) fn limit_value(
+    limit: Option<&Expression>,
+    context: &EvaluationContext<'_>,
+) -> Result<u32, CqlError> {
+    let Some(limit) = limit else { return Ok(u32::MAX) };
+    match limit.evaluate(context)? {
+        Evaluated::Null => Err(invalid!("Invalid null value of limit")),
+        Evaluated::Unset => Ok(u32::MAX),
+        Evaluated::Bytes(bytes) => {
+            let limit = (*bytes)
+                .try_into()
+                .map(i32::from_be_bytes)
+                .map_err(|_| invalid!("Invalid limit value"))?;
+            match u32::try_from(limit) {
+                Ok(limit @ 1..) => Ok(limit),
+                _ => Err(invalid!("LIMIT must be strictly positive")),
+            }
+        }
+    }
+}
+
+fn targets(
+    plan: &SelectPlan,
+    context: &EvaluationContext<'_>,
+    shard_count: u16,
+) -> Result<VecDeque<Target>, CqlError> {
+    let Some((start, end)) = token_bounds(plan, context)? else {
+        return Ok(VecDeque::new());
+    };
+    if plan.is_range_scan() {
+        let shards = shard_of(start.token, shard_count).0..=shard_of(end.token, shard_count).0;
+        let target = |shard| Target {
+            shard: ShardId(shard),
+            partitions: ReadPartitions::Range { start, end },
+        };
+        return Ok(shards.map(target).collect());
+    }
+    let keys = slices::partition_keys(&plan.table, &plan.clause.partition, context)?;
+    let targets = keys.into_iter().map(|key| {
+        let token = token_of(&key);
+        Target {
+            shard: shard_of(token, shard_count),
+            partitions: ReadPartitions::Key { token, key },
+        }
+    });
+    let is_inside = |target: &Target| match &target.partitions {
+        ReadPartitions::Key { token, .. } => is_between(*token, start, end),
+        ReadPartitions::Range { .. } => true,
+    };
+    Ok(targets.filter(is_inside).collect())
+}
+
+fn is_between(token: Token, start: OwnedPartitionBound, end: OwnedPartitionBound) -> bool {
+    let is_after_start = token > start.token || (token == start.token && start.side == Side::Before);
+    let is_before_end = token < end.token || (token == end.token && end.side == Side::After);
+    is_after_start && is_before_end
+}
+
+/// The tokens that are asked for; none if there cannot be any.
+fn token_bounds(
+    plan: &SelectPlan,
+    context: &EvaluationContext<'_>,
+) -> Result<Option<(OwnedPartitionBound, OwnedPartitionBound)>, CqlError> {
+    let first = OwnedPartitionBound {
+        token: Token::MINIMUM,
+        side: Side::Before,
+    };
+    let last = OwnedPartitionBound {
+        token: Token::MAXIMUM,
+        side: Side::After,
+    };
+    let Some(restriction) = &plan.clause.token else {
+        return Ok(Some((first, last)));
+    };
+    let bound = |bound: &Option<(Expression, bool)>| -> Result<Option<(Token, bool)>, CqlError> {
+        let Some((term, is_inclusive)) = bound else {
+            return Ok(None);
+        };
+        let value = term.evaluate(context)?;
+        let bytes = value
+            .bytes()
+            .ok_or_else(|| invalid!("Invalid null token value"))?;
+        let token = bytes
+            .try_into()
+            .map(i64::from_be_bytes)
+            .map_err(|_| invalid!("Invalid token value"))?;
+        Ok(Some((Token(token), *is_inclusive)))
+    };
+    let (start, end) = (bound(&restriction.start)?, bound(&restriction.end)?);
+    let start = start.map_or(first, |(token, is_inclusive)| OwnedPartitionBound {
+        token,
+        side: if is_inclusive { Side::Before } else { Side::After },
+    });
+    // The smallest token stands for the end of the ring when it ends a range.
+    let end = end
+        .filter(|(token, _)| *token != Token::MINIMUM)
+        .map_or(last, |(token, is_inclusive)| OwnedPartitionBound {
+            token,
+            side: if is_inclusive { Side::After } else { Side::Before },
+        });
+    let is_empty = start.token > end.token
+        || (start.token == end.token && (start.side, end.side) != (Side::Before, Side::After));
+    Ok((!is_empty).then_some((start, end)))
+}

@@ -1,0 +1,205 @@
+//! Filtering: restrictions that can only be met by looking at rows.
+
+use std::cmp::Ordering;
+
+use helenus_schema::{ColumnKind, ColumnMetadata};
+use helenus_types::CqlType;
+use helenus_types::value::{CollectionElements, MapEntries};
+
+use super::restriction::{Restriction, RestrictionKind};
+use super::row_view::RowView;
+use crate::CqlError;
+use crate::term::{Evaluated, EvaluationContext, Expression};
+
+/// One test of one column, with its values bound.
+#[derive(Clone, Debug)]
+pub struct Filter {
+    column: ColumnMetadata,
+    test: Test,
+}
+
+#[derive(Clone, Debug)]
+enum Test {
+    Compare {
+        accepts: fn(Ordering) -> bool,
+        value: Vec<u8>,
+    },
+    In(Vec<Vec<u8>>),
+    Contains(Vec<u8>),
+    ContainsKey(Vec<u8>),
+    Entry {
+        key: Vec<u8>,
+        value: Vec<u8>,
+    },
+}
+
+impl Filter {
+    /// Whether the test looks at the partition only: then it is made once for all of its rows.
+    pub fn is_of_partition(&self) -> bool {
+        matches!(self.column.kind, ColumnKind::PartitionKey | ColumnKind::Static)
+    }
+
+    pub fn accepts(&self, row: &RowView<'_>) -> bool {
+        let Some(found) = row.value(&self.column) else {
+            return false;
+        };
+        let cql_type = &self.column.cql_type;
+        match &self.test {
+            Test::Compare { accepts, value } => accepts(cql_type.compare(&found, value)),
+            Test::In(values) => values
+                .iter()
+                .any(|value| cql_type.compare(&found, value) == Ordering::Equal),
+            Test::Contains(value) => match cql_type {
+                CqlType::Map {
+                    value: value_type, ..
+                } => entries(&found).any(|(_, other)| value_type.compare(other, value) == Ordering::Equal),
+                CqlType::List { element, .. } | CqlType::Set { element, .. } => {
+                    CollectionElements::new(&found, 1)
+                        .into_iter()
+                        .flatten()
+                        .flatten()
+                        .any(|other| element.compare(other, value) == Ordering::Equal)
+                }
+                _ => false,
+            },
+            Test::ContainsKey(key) => match cql_type {
+                CqlType::Map { key: key_type, .. } => {
+                    entries(&found).any(|(other, _)| key_type.compare(other, key) == Ordering::Equal)
+                }
+                _ => false,
+            },
+            Test::Entry { key, value } => match cql_type {
+                CqlType::Map {
+                    key: key_type,
+                    value: value_type,
+                    ..
+                } => entries(&found).any(|(other_key, other)| {
+                    key_type.compare(other_key, key) == Ordering::Equal
+                        && value_type.compare(other, value) == Ordering::Equal
+                }),
+                _ => false,
+            },
+        }
+    }
+}
+
+fn entries(map: &[u8]) -> impl Iterator<Item = (&[u8], &[u8])> {
+    MapEntries::new(map).into_iter().flatten()
+}
+
+/// Binds the restrictions that filter.
+pub fn bind_filters<'r>(
+    restrictions: impl IntoIterator<Item = &'r Restriction>,
+    context: &EvaluationContext<'_>,
+) -> Result<Vec<Filter>, CqlError> {
+    let mut filters = Vec::new();
+    for restriction in restrictions {
+        bind_filter(restriction, context, &mut filters)?;
+    }
+    Ok(filters)
+}
+
+fn bind_filter(
+    restriction: &Restriction,
+    context: &EvaluationContext<'_>,
+    filters: &mut Vec<Filter>,
+) -> Result<(), CqlError> {
+    let columns = &restriction.columns;
+    let column = &*restriction.first().column;
+    let name = &column.name;
+    let mut push = |column: &ColumnMetadata, test| {
+        filters.push(Filter {
+            column: column.clone(),
+            test,
+        })
+    };
+    match &restriction.kind {
+        RestrictionKind::Equal(term) => {
+            let tuple = single_or_tuple(restriction, |term| operand(term, name, "value"), term, context)?;
+            for (value, column) in tuple.into_iter().zip(columns) {
+                push(
+                    &column.column,
+                    Test::Compare {
+                        accepts: Ordering::is_eq,
+                        value,
+                    },
+                );
+            }
+        }
+        RestrictionKind::In(_) if columns.len() > 1 => {
+            return Err(invalid!("Multicolumn IN filters are not supported"));
+        }
+        RestrictionKind::In(terms) => {
+            let tuples = terms.bind(columns, restriction.is_multi_column, context)?;
+            push(column, Test::In(tuples.into_iter().flatten().collect()));
+        }
+        RestrictionKind::Slice { .. } if restriction.is_multi_column => {
+            return Err(invalid!(
+                "Multi-column slice restrictions cannot be used for filtering."
+            ));
+        }
+        RestrictionKind::Slice { start, end } => {
+            for (bound, is_start) in [(start, true), (end, false)] {
+                let Some(bound) = bound else { continue };
+                let bound_value = single_or_tuple(
+                    restriction,
+                    |term| operand(term, name, "value"),
+                    &bound.value,
+                    context,
+                )?;
+                let accepts = match (is_start, bound.is_inclusive) {
+                    (true, true) => Ordering::is_ge,
+                    (true, false) => Ordering::is_gt,
+                    (false, true) => Ordering::is_le,
+                    (false, false) => Ordering::is_lt,
+                };
+                for value in bound_value {
+                    push(column, Test::Compare { accepts, value });
+                }
+            }
+        }
+        RestrictionKind::Contains {
+            values,
+            keys,
+            entries,
+        } => {
+            let bind = |term: &Expression, what| operand(term.evaluate(context)?, name, what);
+            for value in values {
+                push(column, Test::Contains(bind(value, "value")?));
+            }
+            for key in keys {
+                push(column, Test::ContainsKey(bind(key, "value")?));
+            }
+            for (key, value) in entries {
+                push(
+                    column,
+                    Test::Entry {
+                        key: bind(key, "map key")?,
+                        value: bind(value, "map value")?,
+                    },
+                );
+            }
+        }
+    }
+    Ok(())
+}
+
+fn single_or_tuple(
+    restriction: &Restriction,
+    single: impl Fn(Evaluated<'_>) -> Result<Vec<u8>, CqlError>,
+    term: &super::restriction::TupleTerm,
+    context: &EvaluationContext<'_>,
+) -> Result<Vec<Vec<u8>>, CqlError> {
+    match term {
+        super::restriction::TupleTerm::Single(term) => Ok(vec![single(term.evaluate(context)?)?]),
+        other => other.bind(&restriction.columns, context),
+    }
+}
+
+fn operand(value: Evaluated<'_>, column: &str, what: &str) -> Result<Vec<u8>, CqlError> {
+    match value {
+        Evaluated::Null => Err(invalid!("Unsupported null {what} for column {column}")),
+        Evaluated::Unset => Err(invalid!("Unsupported unset {what} for column {column}")),
+        Evaluated::Bytes(bytes) => Ok(bytes.into_owned()),
+    }
+}

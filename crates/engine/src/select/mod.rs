@@ -1,0 +1,27 @@
+//! SELECT: the plan, reading on the shards that own the rows, and putting the result together.
+
+pub mod restriction;
+pub mod slices;
+mod where_clause;
+
+mod filter;
+mod row_view;
+
+mod plan;
+mod prepare;
+
+mod paging;
+mod shard_read;
+
+mod direct;
+mod execution;
+mod grouping;
+
+pub use direct::Direct;
+pub use execution::SelectExecution;
+pub use plan::SelectPlan;
+pub use row_view::Fetched;
+pub use shard_read::{ReadPartitions, ShardRead, ShardRows};
+pub use where_clause::{StatementKind, WhereClause, WhereRules, single as single_restriction};
+
+pub(crate) use prepare::prepare_select;

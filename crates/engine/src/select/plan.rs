@@ -1,0 +1,102 @@
+//! The plan of a SELECT.
+
+use std::sync::Arc;
+
+use helenus_schema::{ColumnMetadata, TableMetadata};
+use helenus_types::CqlType;
+
+use super::restriction::Restriction;
+use super::row_view::Fetched;
+use super::where_clause::WhereClause;
+use crate::prepare::ResultMetadata;
+use crate::term::{AggregateCall, Expression};
+
+/// What a SELECT reads and returns; immutable, shared by all executions.
+#[derive(Clone, Debug)]
+pub struct SelectPlan {
+    pub table: Arc<TableMetadata>,
+    pub result: Arc<ResultMetadata>,
+    pub(super) clause: WhereClause,
+    /// How many of the clustering restrictions make up the slices; the others filter.
+    pub(super) clustering_prefix: usize,
+    /// Whether restrictions on the partition key filter partitions.
+    pub(super) filters_partition_key: bool,
+    pub(super) is_reversed: bool,
+    pub(super) is_distinct: bool,
+    /// A partition without rows but with a static row counts as one row.
+    pub(super) returns_static_rows: bool,
+    pub(super) selects_statics: bool,
+    /// What each row of a shard's answer holds.
+    pub(super) fetched: Vec<FetchedColumn>,
+    pub(super) output: Output,
+    pub(super) grouping: Option<Grouping>,
+    /// Sorting after rows of several partitions have come together.
+    pub(super) ordering: Vec<OrderColumn>,
+    pub(super) limit: Option<Expression>,
+    pub(super) per_partition_limit: Option<Expression>,
+}
+
+#[derive(Clone, Debug)]
+pub(super) struct FetchedColumn {
+    pub fetched: Fetched,
+    pub column: ColumnMetadata,
+}
+
+#[derive(Clone, Debug)]
+pub(super) enum Output {
+    /// The first so many fetched values as they are.
+    Columns(usize),
+    Expressions {
+        expressions: Vec<Expression>,
+        aggregates: Vec<AggregateCall>,
+    },
+}
+
+/// GROUP BY: rows of one group follow each other and agree in these values.
+#[derive(Clone, Debug)]
+pub(super) struct Grouping {
+    pub columns: Vec<Expression>,
+    /// Where the partition key's columns and the clustering key's are fetched.
+    pub partition_key_slots: Vec<usize>,
+    pub clustering_slots: Vec<usize>,
+}
+
+#[derive(Clone, Debug)]
+pub(super) struct OrderColumn {
+    pub slot: usize,
+    pub cql_type: CqlType,
+    pub is_descending: bool,
+}
+
+impl SelectPlan {
+    /// The restrictions that are met by looking at rows.
+    pub(super) fn filtering(&self) -> impl Iterator<Item = &Restriction> {
+        let of_key = if self.filters_partition_key {
+            self.clause.partition.as_slice()
+        } else {
+            &[]
+        };
+        of_key
+            .iter()
+            .chain(&self.clause.clustering[self.clustering_prefix..])
+            .chain(&self.clause.others)
+    }
+
+    pub(super) fn slicing(&self) -> &[Restriction] {
+        &self.clause.clustering[..self.clustering_prefix]
+    }
+
+    pub(super) fn has_aggregates(&self) -> bool {
+        matches!(&self.output, Output::Expressions { aggregates, .. } if !aggregates.is_empty())
+    }
+
+    /// One row over everything.
+    pub(super) fn aggregates_everything(&self) -> bool {
+        self.grouping.is_none() && self.has_aggregates()
+    }
+
+    /// Whether the statement reads partitions by token instead of by key.
+    pub fn is_range_scan(&self) -> bool {
+        self.clause.is_key_range
+    }
+}

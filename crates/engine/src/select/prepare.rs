@@ -1,0 +1,446 @@
+//! From a syntax tree to a plan.
+
+use std::cell::RefCell;
+use std::sync::Arc;
+
+use helenus_cql::ast::{OrderDirection, OrderingExpression, Select, Selection, Term};
+use helenus_schema::{ClusteringOrder, ColumnKind, ColumnMetadata, TableMetadata};
+use helenus_types::CqlType;
+
+use super::plan::{FetchedColumn, Grouping, OrderColumn, Output, SelectPlan};
+use super::restriction::Restriction;
+use super::row_view::Fetched;
+use super::where_clause::{REQUIRES_ALLOW_FILTERING, StatementKind, WhereClause, WhereRules};
+use crate::CqlError;
+use crate::prepare::ResultMetadata;
+use crate::term::{ColumnSpec, Expression, RawTerm, Receiver, SelectionScope, StatementScope, Typing};
+
+/// Types a SELECT from the table of the scope.
+pub fn prepare_select(scope: StatementScope<'_>, select: &Select) -> Result<SelectPlan, CqlError> {
+    if select.json {
+        return Err(invalid!("SELECT JSON statements are not supported yet"));
+    }
+    let table = scope.table;
+    let selection = RefCell::new(SelectionScope::default());
+    let typing = Typing::selectors(scope, &selection);
+    let terms = Typing::terms(scope);
+    let is_static_only = selects_only_statics(&typing, &select.selection)?;
+    let orderings = orderings(&typing, select)?;
+    let rules = WhereRules {
+        kind: StatementKind::Select,
+        is_static_only,
+        allows_filtering: select.allow_filtering,
+        filters_freely: matches!(&*table.keyspace, "system_views" | "system_virtual_schema"),
+    };
+    let clause = WhereClause::prepare(&terms, &select.relations, rules)?;
+    let (expressions, columns) = selected(&typing, select)?;
+    check_distinct(table, select, &clause, &selection.borrow())?;
+    let grouping = grouping(&typing, select, &clause)?;
+    let has_aggregates = !selection.borrow().aggregates.is_empty();
+    if has_aggregates && grouping.is_none() && select.per_partition_limit.is_some() {
+        return Err(invalid!(
+            "PER PARTITION LIMIT is not allowed with aggregate queries."
+        ));
+    }
+    let is_reversed = is_reversed(table, &clause, &orderings)?;
+    let ordering = match clause.has_key_in() {
+        true => post_ordering(&selection, &orderings, is_reversed),
+        false => Vec::new(),
+    };
+    check_needs_filtering(table, &clause, rules)?;
+    let limit = |term: &Option<Term>, name: &str| {
+        term.as_ref()
+            .map(|term| terms.term(&term.into(), &Receiver::new(name, CqlType::Int)))
+            .transpose()
+    };
+    let (limit, per_partition_limit) = (
+        limit(&select.limit, "[limit]")?,
+        limit(&select.per_partition_limit, "[per_partition_limit]")?,
+    );
+    let SelectionScope { fetched, aggregates } = selection.into_inner();
+    let is_plain = aggregates.is_empty()
+        && grouping.is_none()
+        && expressions
+            .iter()
+            .enumerate()
+            .all(|(index, expression)| matches!(expression, Expression::Column(slot) if *slot == index));
+    let output = match is_plain {
+        true => Output::Columns(expressions.len()),
+        false => Output::Expressions {
+            expressions,
+            aggregates,
+        },
+    };
+    let fetched: Vec<FetchedColumn> = fetched
+        .into_iter()
+        .filter_map(|fetched| {
+            let (Fetched::Value(id) | Fetched::WriteTime(id) | Fetched::Ttl(id)) = fetched;
+            Some(FetchedColumn {
+                fetched,
+                column: table.column_by_id(id)?.clone(),
+            })
+        })
+        .collect();
+    let has_regular = clause.others.iter().any(|restriction| !restriction.is_static());
+    Ok(SelectPlan {
+        table: Arc::clone(table),
+        result: Arc::new(ResultMetadata::new(columns)),
+        clustering_prefix: clause.clustering_prefix_length(),
+        filters_partition_key: clause.needs_partition_filtering(table),
+        is_reversed,
+        is_distinct: select.distinct,
+        returns_static_rows: clause.clustering.is_empty() && !has_regular,
+        selects_statics: fetched
+            .iter()
+            .any(|fetched| fetched.column.kind == ColumnKind::Static),
+        fetched,
+        output,
+        grouping,
+        ordering,
+        limit,
+        per_partition_limit,
+        clause,
+    })
+}
+
+/// Columns named anywhere in an expression.
+fn named_columns<'t>(term: &'t RawTerm, names: &mut Vec<&'t str>) {
+    if let RawTerm::Column(name) = term {
+        names.push(name);
+    }
+    for part in term.parts() {
+        named_columns(part, names);
+    }
+}
+
+/// Whether the select clause names static columns, and besides them only the partition key.
+fn selects_only_statics(typing: &Typing<'_>, selection: &Selection) -> Result<bool, CqlError> {
+    let Selection::Items(items) = selection else {
+        return Ok(false);
+    };
+    let terms: Vec<RawTerm> = items.iter().map(|item| RawTerm::from(&item.selector)).collect();
+    let mut names = Vec::new();
+    for term in &terms {
+        if let RawTerm::Column(name) = term {
+            typing.column(name)?;
+        }
+        named_columns(term, &mut names);
+    }
+    let table = typing.scope.table;
+    let kinds: Vec<ColumnKind> = names
+        .iter()
+        .filter_map(|name| table.column(name))
+        .map(|column| column.kind)
+        .collect();
+    Ok(table.static_count > 0
+        && kinds.contains(&ColumnKind::Static)
+        && kinds
+            .iter()
+            .all(|kind| matches!(kind, ColumnKind::Static | ColumnKind::PartitionKey)))
+}
+
+type OrderedColumn<'a> = (&'a ColumnMetadata, bool);
+
+/// The columns of ORDER BY, and whether each is to descend.
+fn orderings<'a>(typing: &Typing<'a>, select: &Select) -> Result<Vec<OrderedColumn<'a>>, CqlError> {
+    let mut ordered: Vec<OrderedColumn<'a>> = Vec::new();
+    for ordering in &select.order_by {
+        match &ordering.expression {
+            OrderingExpression::Column(name) => {
+                let column = typing.column(name)?;
+                let descends = ordering.direction == Some(OrderDirection::Descending);
+                match ordered.iter_mut().find(|(other, _)| other.id == column.id) {
+                    Some(known) => known.1 = descends,
+                    None => ordered.push((column, descends)),
+                }
+            }
+            OrderingExpression::Nearest { column, .. } => {
+                typing.column(column)?;
+                return Err(invalid!(
+                    "ANN ordering by vector requires the column to be indexed"
+                ));
+            }
+        }
+    }
+    Ok(ordered)
+}
+
+/// The expressions of the select clause, and the columns of the result.
+fn selected(typing: &Typing<'_>, select: &Select) -> Result<(Vec<Expression>, Vec<ColumnSpec>), CqlError> {
+    let table = typing.scope.table;
+    let spec = |name: Arc<str>, cql_type: CqlType| ColumnSpec {
+        keyspace: Arc::clone(&table.keyspace),
+        table: Arc::clone(&table.name),
+        name,
+        cql_type,
+    };
+    let mut expressions = Vec::new();
+    let mut columns = Vec::new();
+    match &select.selection {
+        Selection::Wildcard => {
+            for column in &table.columns {
+                let selected = typing.select(&RawTerm::Column(column.name.to_string()), None)?;
+                expressions.push(selected.expression);
+                columns.push(spec(Arc::clone(&column.name), selected.cql_type));
+            }
+        }
+        Selection::Items(items) => {
+            for item in items {
+                let selected = typing.select(&RawTerm::from(&item.selector), None)?;
+                let name = item.alias.clone().unwrap_or(selected.name);
+                expressions.push(selected.expression);
+                columns.push(spec(name.into(), selected.cql_type));
+            }
+        }
+    }
+    Ok((expressions, columns))
+}
+
+fn check_distinct(
+    table: &TableMetadata,
+    select: &Select,
+    clause: &WhereClause,
+    selection: &SelectionScope,
+) -> Result<(), CqlError> {
+    if !select.distinct {
+        return Ok(());
+    }
+    if select.per_partition_limit.is_some() {
+        return Err(invalid!(
+            "PER PARTITION LIMIT is not allowed with SELECT DISTINCT queries"
+        ));
+    }
+    if !clause.clustering.is_empty() || !clause.others.iter().all(Restriction::is_static) {
+        return Err(invalid!(
+            "SELECT DISTINCT with WHERE clause only supports restriction by partition key and/or static columns."
+        ));
+    }
+    let requested = |column: &ColumnMetadata| {
+        selection.fetched.iter().any(|fetched| {
+            let (Fetched::Value(id) | Fetched::WriteTime(id) | Fetched::Ttl(id)) = fetched;
+            *id == column.id
+        })
+    };
+    for column in table.columns.iter().filter(|column| requested(column)) {
+        if !matches!(column.kind, ColumnKind::PartitionKey | ColumnKind::Static) {
+            return Err(invalid!(
+                "SELECT DISTINCT queries must only request partition key columns and/or static columns (not {})",
+                column.name
+            ));
+        }
+    }
+    if !clause.is_key_range {
+        return Ok(());
+    }
+    match table.partition_key().iter().find(|column| !requested(column)) {
+        Some(missing) => Err(invalid!(
+            "SELECT DISTINCT queries must request all the partition key columns (missing {})",
+            missing.name
+        )),
+        None => Ok(()),
+    }
+}
+
+fn grouping(
+    typing: &Typing<'_>,
+    select: &Select,
+    clause: &WhereClause,
+) -> Result<Option<Grouping>, CqlError> {
+    const ORDER: &str =
+        "Group by currently only support groups of columns following their declared order in the PRIMARY KEY";
+    if select.group_by.is_empty() {
+        return Ok(None);
+    }
+    let table = typing.scope.table;
+    let key_columns: Vec<&ColumnMetadata> = table.partition_key().iter().chain(table.clustering()).collect();
+    let mut rest = key_columns.iter().peekable();
+    let mut columns = Vec::new();
+    let mut groups_clustering = false;
+    let mut function: Option<Expression> = None;
+    for selector in &select.group_by {
+        if function.is_some() {
+            return Err(invalid!(
+                "Functions are only supported on the last element of the GROUP BY clause"
+            ));
+        }
+        let term = RawTerm::from(selector);
+        let grouped = match &term {
+            RawTerm::Column(name) => {
+                let column = typing.column(name)?;
+                if !matches!(column.kind, ColumnKind::PartitionKey | ColumnKind::Clustering) {
+                    return Err(invalid!(
+                        "Group by is currently only supported on the columns of the PRIMARY KEY, got {}",
+                        column.name
+                    ));
+                }
+                column
+            }
+            _ => {
+                let (column, expression) = group_function(typing, &term)?;
+                function = Some(expression);
+                column
+            }
+        };
+        loop {
+            let Some(column) = rest.next() else {
+                return Err(invalid!("{ORDER}"));
+            };
+            groups_clustering |= column.kind == ColumnKind::Clustering;
+            let is_grouped = column.id == grouped.id;
+            if !is_grouped && !clause.is_equal(column) {
+                return Err(invalid!("{ORDER}"));
+            }
+            columns.push(match (&function, is_grouped) {
+                (Some(expression), true) => expression.clone(),
+                _ => {
+                    typing
+                        .select(&RawTerm::Column(column.name.to_string()), None)?
+                        .expression
+                }
+            });
+            if is_grouped {
+                break;
+            }
+        }
+    }
+    if rest
+        .peek()
+        .is_some_and(|column| column.kind == ColumnKind::PartitionKey)
+    {
+        return Err(invalid!(
+            "Group by is not supported on only a part of the partition key"
+        ));
+    }
+    if groups_clustering && select.distinct {
+        return Err(invalid!(
+            "Grouping on clustering columns is not allowed for SELECT DISTINCT queries"
+        ));
+    }
+    let slots = |columns: &[ColumnMetadata]| -> Result<Vec<usize>, CqlError> {
+        let slot = |column: &ColumnMetadata| {
+            let selected = typing.select(&RawTerm::Column(column.name.to_string()), None)?;
+            Ok(if let Expression::Column(slot) = selected.expression {
+                slot
+            } else {
+                0
+            })
+        };
+        columns.iter().map(slot).collect()
+    };
+    let (partition_key_slots, clustering_slots) = (slots(table.partition_key())?, slots(table.clustering())?);
+    Ok(Some(Grouping {
+        columns,
+        partition_key_slots,
+        clustering_slots,
+    }))
+}
+
+/// A function of one clustering column, as GROUP BY allows at its end.
+fn group_function<'a>(
+    typing: &Typing<'a>,
+    term: &RawTerm,
+) -> Result<(&'a ColumnMetadata, Expression), CqlError> {
+    let mut names = Vec::new();
+    named_columns(term, &mut names);
+    let selected = typing.select(term, None)?;
+    if let Expression::Aggregate(_) = selected.expression {
+        return Err(invalid!(
+            "Aggregate functions are not supported within the GROUP BY clause, got: {}",
+            selected.name.split('(').next().unwrap_or_default()
+        ));
+    }
+    names.dedup();
+    let column = match names.as_slice() {
+        [] => {
+            return Err(invalid!(
+                "GROUP BY functions must have one clustering column name as parameter"
+            ));
+        }
+        [name] => typing.column(name)?,
+        _ => {
+            return Err(invalid!(
+                "GROUP BY functions accept only one clustering column as parameter, got: {}",
+                names.join(",")
+            ));
+        }
+    };
+    if column.kind != ColumnKind::Clustering {
+        return Err(invalid!(
+            "Group by functions are only supported on clustering columns, got {}",
+            column.name
+        ));
+    }
+    Ok((column, selected.expression))
+}
+
+/// Whether rows are read from last to first, which all columns of ORDER BY must agree on.
+fn is_reversed(
+    table: &TableMetadata,
+    clause: &WhereClause,
+    orderings: &[OrderedColumn<'_>],
+) -> Result<bool, CqlError> {
+    if orderings.is_empty() {
+        return Ok(false);
+    }
+    if clause.is_key_range {
+        return Err(invalid!(
+            "ORDER BY is only supported when the partition key is restricted by an EQ or an IN."
+        ));
+    }
+    let mut next = 0;
+    let mut reversed = None;
+    for (column, descends) in orderings {
+        if column.kind != ColumnKind::Clustering {
+            return Err(invalid!(
+                "Order by is currently only supported on the clustered columns of the PRIMARY KEY, got {}",
+                column.name
+            ));
+        }
+        while next != usize::from(column.position) {
+            if !table
+                .clustering()
+                .get(next)
+                .is_some_and(|skipped| clause.is_equal(skipped))
+            {
+                return Err(invalid!(
+                    "Order by currently only supports the ordering of columns following their declared order in the \
+                     PRIMARY KEY"
+                ));
+            }
+            next += 1;
+        }
+        next += 1;
+        let is_reversed = *descends != (column.order == ClusteringOrder::Descending);
+        if *reversed.get_or_insert(is_reversed) != is_reversed {
+            return Err(invalid!("Unsupported order by relation"));
+        }
+    }
+    Ok(reversed.unwrap_or(false))
+}
+
+fn post_ordering(
+    selection: &RefCell<SelectionScope>,
+    orderings: &[OrderedColumn<'_>],
+    is_reversed: bool,
+) -> Vec<OrderColumn> {
+    let column = |(column, _): &OrderedColumn<'_>| OrderColumn {
+        slot: selection.borrow_mut().fetch(Fetched::Value(column.id)),
+        cql_type: column.cql_type.clone(),
+        is_descending: (column.order == ClusteringOrder::Descending) != is_reversed,
+    };
+    orderings.iter().map(column).collect()
+}
+
+fn check_needs_filtering(
+    table: &TableMetadata,
+    clause: &WhereClause,
+    rules: WhereRules,
+) -> Result<(), CqlError> {
+    let is_unbounded = clause.is_key_range && !rules.allows_filtering && !rules.filters_freely;
+    let filters =
+        clause.needs_partition_filtering(table) || !clause.others.is_empty() || !clause.clustering.is_empty();
+    match is_unbounded && filters {
+        true => Err(invalid!("{REQUIRES_ALLOW_FILTERING}")),
+        false => Ok(()),
+    }
+}

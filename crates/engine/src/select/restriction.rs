@@ -1,0 +1,327 @@
+//! What a WHERE clause says of one column, or of several clustering columns at once.
+
+use std::sync::Arc;
+
+use helenus_schema::{ColumnKind, ColumnMetadata};
+use helenus_types::value::{CollectionElements, TupleComponents};
+
+use crate::CqlError;
+use crate::term::{Evaluated, EvaluationContext, Expression};
+
+/// One restriction: all that the WHERE clause says of its columns, merged.
+#[derive(Clone, Debug)]
+pub struct Restriction {
+    /// More than one only for clustering columns, in key order.
+    pub columns: Vec<RestrictedColumn>,
+    /// Written as a tuple, even if of one column.
+    pub is_multi_column: bool,
+    pub kind: RestrictionKind,
+}
+
+/// What is needed of a restricted column when values are bound.
+#[derive(Clone, Debug)]
+pub struct RestrictedColumn {
+    pub column: Arc<ColumnMetadata>,
+}
+
+#[derive(Clone, Debug)]
+pub enum RestrictionKind {
+    Equal(TupleTerm),
+    In(InTerm),
+    Slice {
+        start: Option<SliceBound>,
+        end: Option<SliceBound>,
+    },
+    Contains {
+        values: Vec<Expression>,
+        keys: Vec<Expression>,
+        entries: Vec<(Expression, Expression)>,
+    },
+}
+
+/// A value for each column of a restriction.
+#[derive(Clone, Debug)]
+pub enum TupleTerm {
+    Single(Expression),
+    Components(Vec<Expression>),
+    /// One marker for the whole tuple.
+    Marker(Expression),
+}
+
+#[derive(Clone, Debug)]
+pub enum InTerm {
+    Values(Vec<TupleTerm>),
+    /// One marker for the whole list.
+    Marker(Expression),
+}
+
+#[derive(Clone, Debug)]
+pub struct SliceBound {
+    pub value: TupleTerm,
+    pub is_inclusive: bool,
+}
+
+/// A value for each column, bound.
+pub type BoundTuple = Vec<Vec<u8>>;
+
+impl RestrictedColumn {
+    pub fn position(&self) -> usize {
+        usize::from(self.column.position)
+    }
+
+    pub fn name(&self) -> &str {
+        &self.column.name
+    }
+}
+
+impl Restriction {
+    pub fn first(&self) -> &RestrictedColumn {
+        // Relations name at least one column; the parser knows no empty tuple.
+        &self.columns[0]
+    }
+
+    pub fn first_position(&self) -> usize {
+        self.first().position()
+    }
+
+    pub fn end_position(&self) -> usize {
+        self.first_position() + self.columns.len()
+    }
+
+    pub fn is_slice(&self) -> bool {
+        matches!(self.kind, RestrictionKind::Slice { .. })
+    }
+
+    pub fn is_contains(&self) -> bool {
+        matches!(self.kind, RestrictionKind::Contains { .. })
+    }
+
+    pub fn is_in(&self) -> bool {
+        matches!(self.kind, RestrictionKind::In(_))
+    }
+
+    pub fn is_equal(&self) -> bool {
+        matches!(self.kind, RestrictionKind::Equal(_))
+    }
+
+    pub fn is_static(&self) -> bool {
+        self.first().column.kind == ColumnKind::Static
+    }
+
+    fn column_names(&self) -> String {
+        self.columns
+            .iter()
+            .map(RestrictedColumn::name)
+            .collect::<Vec<_>>()
+            .join(", ")
+    }
+
+    fn common_names(&self, other: &Restriction) -> String {
+        let common = self.columns.iter().filter(|column| {
+            other
+                .columns
+                .iter()
+                .any(|theirs| theirs.column.id == column.column.id)
+        });
+        common.map(RestrictedColumn::name).collect::<Vec<_>>().join(", ")
+    }
+
+    /// What both say together, if that is allowed.
+    pub fn merge(self, other: Restriction) -> Result<Restriction, CqlError> {
+        let is_multi_column = self.is_multi_column || other.is_multi_column;
+        let named = if is_multi_column {
+            self.common_names(&other)
+        } else {
+            self.column_names()
+        };
+        match (self.kind, other.kind) {
+            (RestrictionKind::Equal(_), _) => Err(invalid!(
+                "{named} cannot be restricted by more than one relation if it includes an Equal"
+            )),
+            (RestrictionKind::In(_), _) => Err(invalid!(
+                "{named} cannot be restricted by more than one relation if it includes a IN"
+            )),
+            (
+                RestrictionKind::Contains {
+                    mut values,
+                    mut keys,
+                    mut entries,
+                },
+                RestrictionKind::Contains {
+                    values: more_values,
+                    keys: more_keys,
+                    entries: more_entries,
+                },
+            ) => {
+                values.extend(more_values);
+                keys.extend(more_keys);
+                entries.extend(more_entries);
+                let kind = RestrictionKind::Contains {
+                    values,
+                    keys,
+                    entries,
+                };
+                Ok(Restriction {
+                    columns: self.columns,
+                    is_multi_column: false,
+                    kind,
+                })
+            }
+            (RestrictionKind::Contains { .. }, _) => Err(invalid!(
+                "Collection column {named} can only be restricted by CONTAINS, CONTAINS KEY, or map-entry equality"
+            )),
+            (
+                RestrictionKind::Slice { start, end },
+                RestrictionKind::Slice {
+                    start: other_start,
+                    end: other_end,
+                },
+            ) => {
+                let (ours, theirs) = (&self.columns[0], &other.columns[0]);
+                if ours.column.id != theirs.column.id {
+                    let later = if ours.position() > theirs.position() {
+                        ours
+                    } else {
+                        theirs
+                    };
+                    return Err(invalid!(
+                        "Column \"{}\" cannot be restricted by two inequalities not starting with the same column",
+                        later.name()
+                    ));
+                }
+                if start.is_some() && other_start.is_some() {
+                    return Err(invalid!(
+                        "More than one restriction was found for the start bound on {named}"
+                    ));
+                }
+                if end.is_some() && other_end.is_some() {
+                    return Err(invalid!(
+                        "More than one restriction was found for the end bound on {named}"
+                    ));
+                }
+                let columns = if self.columns.len() >= other.columns.len() {
+                    self.columns
+                } else {
+                    other.columns
+                };
+                let kind = RestrictionKind::Slice {
+                    start: start.or(other_start),
+                    end: end.or(other_end),
+                };
+                Ok(Restriction {
+                    columns,
+                    is_multi_column,
+                    kind,
+                })
+            }
+            (RestrictionKind::Slice { .. }, _) => Err(invalid!(
+                "Column \"{named}\" cannot be restricted by both an equality and an inequality relation"
+            )),
+        }
+    }
+}
+
+impl TupleTerm {
+    /// Values for the columns of a restriction, none of them null.
+    pub fn bind(
+        &self,
+        columns: &[RestrictedColumn],
+        context: &EvaluationContext<'_>,
+    ) -> Result<BoundTuple, CqlError> {
+        let name = |index: usize| columns.get(index).map_or("", RestrictedColumn::name);
+        match self {
+            TupleTerm::Single(term) => match term.evaluate(context)? {
+                Evaluated::Null => Err(invalid!("Invalid null value in condition for column {}", name(0))),
+                Evaluated::Unset => Err(invalid!("Invalid unset value for column {}", name(0))),
+                Evaluated::Bytes(bytes) => Ok(vec![bytes.into_owned()]),
+            },
+            TupleTerm::Components(terms) => {
+                let mut tuple = Vec::with_capacity(terms.len());
+                for (index, term) in terms.iter().enumerate() {
+                    match term.evaluate(context)? {
+                        Evaluated::Null => {
+                            return Err(invalid!("Invalid null value for column {}", name(index)));
+                        }
+                        Evaluated::Unset => {
+                            return Err(invalid!("Invalid unset value for tuple field number {index}"));
+                        }
+                        Evaluated::Bytes(bytes) => tuple.push(bytes.into_owned()),
+                    }
+                }
+                Ok(tuple)
+            }
+            TupleTerm::Marker(marker) => {
+                let value = marker.evaluate(context)?;
+                if value.is_unset() {
+                    let names = columns
+                        .iter()
+                        .map(RestrictedColumn::name)
+                        .collect::<Vec<_>>()
+                        .join(",");
+                    return Err(invalid!("Invalid unset value for tuple ({names})"));
+                }
+                let bytes = value
+                    .bytes()
+                    .ok_or_else(|| invalid!("Invalid null value for column {}", name(0)))?;
+                split_tuple(bytes, columns)
+            }
+        }
+    }
+}
+
+impl InTerm {
+    pub fn bind(
+        &self,
+        columns: &[RestrictedColumn],
+        is_multi_column: bool,
+        context: &EvaluationContext<'_>,
+    ) -> Result<Vec<BoundTuple>, CqlError> {
+        let marker = match self {
+            InTerm::Values(values) => {
+                return values.iter().map(|value| value.bind(columns, context)).collect();
+            }
+            InTerm::Marker(marker) => marker,
+        };
+        let names = || {
+            columns
+                .iter()
+                .map(RestrictedColumn::name)
+                .collect::<Vec<_>>()
+                .join(",")
+        };
+        let list = marker.evaluate(context)?;
+        let bytes = match (&list, is_multi_column) {
+            (Evaluated::Bytes(bytes), _) => bytes,
+            (Evaluated::Null, true) => return Err(invalid!("Invalid null value for IN restriction")),
+            (Evaluated::Null, false) => return Err(invalid!("Invalid null value for column {}", names())),
+            (Evaluated::Unset, true) => return Err(invalid!("Invalid unset value for in({})", names())),
+            (Evaluated::Unset, false) => return Err(invalid!("Invalid unset value for column {}", names())),
+        };
+        let elements = CollectionElements::new(bytes, 1).into_iter().flatten();
+        elements
+            .map(|element| match (element, is_multi_column) {
+                (Some(tuple), true) => split_tuple(tuple, columns),
+                (Some(value), false) => Ok(vec![value.to_vec()]),
+                (None, _) => Err(invalid!("Invalid null value in condition for column {}", names())),
+            })
+            .collect()
+    }
+}
+
+fn split_tuple(bytes: &[u8], columns: &[RestrictedColumn]) -> Result<BoundTuple, CqlError> {
+    let components: Vec<Option<&[u8]>> = TupleComponents::new(bytes).collect();
+    if components.len() > columns.len() {
+        return Err(invalid!(
+            "Tuple value contained too many fields (expected {}, got {})",
+            columns.len(),
+            components.len()
+        ));
+    }
+    let component = |(component, column): (Option<&[u8]>, &RestrictedColumn)| {
+        let name = column.name();
+        component
+            .map(<[u8]>::to_vec)
+            .ok_or_else(|| invalid!("Invalid null value for column {name}"))
+    };
+    components.into_iter().zip(columns).map(component).collect()
+}

@@ -1,0 +1,156 @@
+//! The values a statement is executed with, in the order of its bind markers.
+
+use std::fmt;
+
+use helenus_protocol::request::{Value, Values};
+
+use super::ColumnSpec;
+use crate::CqlError;
+
+/// Values found without touching the heap; statements with more keep them in a vector. Most statements bind fewer.
+const INLINE_VALUES: usize = 16;
+
+/// Bound values by marker index: names are resolved and the count is checked.
+#[derive(Clone)]
+pub struct BoundValues<'a> {
+    inline: [Value<'a>; INLINE_VALUES],
+    beyond: Vec<Value<'a>>,
+    count: usize,
+}
+
+/// Bound values that travel to another shard.
+#[derive(Clone, Debug, Default)]
+pub struct OwnedValues {
+    bytes: Vec<u8>,
+    /// Where each value lies in `bytes`.
+    values: Vec<OwnedValue>,
+}
+
+#[derive(Clone, Copy, Debug)]
+enum OwnedValue {
+    Null,
+    Unset,
+    Bytes { start: usize, end: usize },
+}
+
+impl<'a> BoundValues<'a> {
+    pub const EMPTY: BoundValues<'static> = BoundValues {
+        inline: [Value::Null; INLINE_VALUES],
+        beyond: Vec::new(),
+        count: 0,
+    };
+
+    pub fn positional(values: impl IntoIterator<Item = Value<'a>>) -> Self {
+        let mut bound = BoundValues { ..Self::EMPTY };
+        for value in values {
+            bound.push(value);
+        }
+        bound
+    }
+
+    /// The values of a request for a statement with these markers. `is_prepared` only chooses the words of the
+    /// refusal when their number does not match.
+    pub fn resolve(values: Values<'a>, markers: &[ColumnSpec], is_prepared: bool) -> Result<Self, CqlError> {
+        let bound = if values.has_names() {
+            let found = markers.iter().filter_map(|marker| {
+                values
+                    .named()
+                    .find(|(name, _)| *name == &*marker.name)
+                    .map(|(_, value)| value)
+            });
+            BoundValues::positional(found)
+        } else {
+            BoundValues::positional(values.iter())
+        };
+        let wanted = markers.len();
+        match bound.count == wanted {
+            true => Ok(bound),
+            false if is_prepared => Err(invalid!(
+                "there were {wanted} markers(?) in CQL but {} bound variables",
+                bound.count
+            )),
+            false => Err(invalid!("Invalid amount of bind variables")),
+        }
+    }
+
+    #[inline]
+    fn push(&mut self, value: Value<'a>) {
+        match self.inline.get_mut(self.count) {
+            Some(slot) => *slot = value,
+            None => self.beyond.push(value),
+        }
+        self.count += 1;
+    }
+
+    #[inline]
+    pub fn len(&self) -> usize {
+        self.count
+    }
+
+    pub fn is_empty(&self) -> bool {
+        self.count == 0
+    }
+
+    /// The value of a marker. The count was checked against the plan's markers, so none is missing; if one were, it
+    /// would be unset.
+    #[inline]
+    pub fn value(&self, index: usize) -> Value<'a> {
+        if index >= self.count {
+            return Value::Unset;
+        }
+        match self.inline.get(index) {
+            Some(value) => *value,
+            None => self
+                .beyond
+                .get(index - INLINE_VALUES)
+                .copied()
+                .unwrap_or(Value::Unset),
+        }
+    }
+
+    pub fn iter(&self) -> impl Iterator<Item = Value<'a>> + '_ {
+        (0..self.count).map(|index| self.value(index))
+    }
+
+    pub fn to_owned_values(&self) -> OwnedValues {
+        self.iter().collect()
+    }
+}
+
+impl fmt::Debug for BoundValues<'_> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_list().entries(self.iter()).finish()
+    }
+}
+
+impl OwnedValues {
+    pub fn bound(&self) -> BoundValues<'_> {
+        BoundValues::positional(self.values.iter().map(|value| match *value {
+            OwnedValue::Null => Value::Null,
+            OwnedValue::Unset => Value::Unset,
+            OwnedValue::Bytes { start, end } => Value::Bytes(&self.bytes[start..end]),
+        }))
+    }
+}
+
+impl<'a> FromIterator<Value<'a>> for OwnedValues {
+    fn from_iter<I: IntoIterator<Item = Value<'a>>>(values: I) -> Self {
+        let mut owned = OwnedValues::default();
+        for value in values {
+            let value = match value {
+                Value::Null => OwnedValue::Null,
+                Value::Unset => OwnedValue::Unset,
+                Value::Bytes(bytes) => {
+                    let start = owned.bytes.len();
+                    owned.bytes.extend_from_slice(bytes);
+                    OwnedValue::Bytes {
+                        start,
+                        end: owned.bytes.len(),
+                    }
+                }
+            };
+            owned.values.push(value);
+        }
+        owned
+    }
+}

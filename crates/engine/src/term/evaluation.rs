@@ -1,0 +1,434 @@
+//! Evaluating expressions: bound values, rows and constants in, serialized values out.
+
+use std::borrow::Cow;
+use std::cmp::Ordering;
+
+use helenus_protocol::request::Value;
+use helenus_types::CqlType;
+use helenus_types::value::vector::write_vector_element;
+use helenus_types::value::{
+    CollectionElements, MapEntries, TupleComponents, write_collection, write_component,
+};
+
+use super::{BoundValues, Expression};
+use crate::CqlError;
+use crate::functions::Clock;
+
+/// The value of an expression: borrowed from the request, the row or the plan where it can be.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Evaluated<'e> {
+    Null,
+    Unset,
+    Bytes(Cow<'e, [u8]>),
+}
+
+/// What an expression is evaluated with.
+#[derive(Clone, Copy, Debug)]
+pub struct EvaluationContext<'e> {
+    pub values: &'e BoundValues<'e>,
+    pub clock: Clock,
+    /// In a select clause, the row.
+    pub row: Option<FetchedRow<'e>>,
+    /// In a select clause, the finished aggregates.
+    pub aggregates: &'e [Option<Vec<u8>>],
+}
+
+/// A row as a shard sent it: each fetched value as an i32 length and its bytes, -1 for null.
+#[derive(Clone, Copy, Debug)]
+pub struct FetchedRow<'e> {
+    bytes: &'e [u8],
+}
+
+impl<'e> FetchedRow<'e> {
+    pub fn new(bytes: &'e [u8]) -> Self {
+        FetchedRow { bytes }
+    }
+
+    pub fn value(&self, index: usize) -> Option<&'e [u8]> {
+        TupleComponents::new(self.bytes).nth(index).flatten()
+    }
+
+    pub fn values(&self) -> impl Iterator<Item = Option<&'e [u8]>> {
+        TupleComponents::new(self.bytes)
+    }
+
+    pub fn as_bytes(&self) -> &'e [u8] {
+        self.bytes
+    }
+}
+
+impl<'e> Evaluated<'e> {
+    pub fn owned(bytes: Vec<u8>) -> Self {
+        Evaluated::Bytes(Cow::Owned(bytes))
+    }
+
+    pub fn borrowed(bytes: &'e [u8]) -> Self {
+        Evaluated::Bytes(Cow::Borrowed(bytes))
+    }
+
+    pub fn from_option(bytes: Option<&'e [u8]>) -> Self {
+        bytes.map_or(Evaluated::Null, Evaluated::borrowed)
+    }
+
+    /// The bytes; none if null or unset.
+    #[inline]
+    pub fn bytes(&self) -> Option<&[u8]> {
+        match self {
+            Evaluated::Bytes(bytes) => Some(bytes),
+            Evaluated::Null | Evaluated::Unset => None,
+        }
+    }
+
+    pub fn into_option(self) -> Option<Cow<'e, [u8]>> {
+        match self {
+            Evaluated::Bytes(bytes) => Some(bytes),
+            Evaluated::Null | Evaluated::Unset => None,
+        }
+    }
+
+    pub fn is_unset(&self) -> bool {
+        *self == Evaluated::Unset
+    }
+}
+
+impl Expression {
+    pub fn evaluate<'e>(&'e self, context: &EvaluationContext<'e>) -> Result<Evaluated<'e>, CqlError> {
+        match self {
+            Expression::Constant(bytes) => Ok(Evaluated::from_option(bytes.as_deref())),
+            Expression::Marker { index, cql_type } => marker_value(context.values.value(*index), cql_type),
+            Expression::Column(slot) => Ok(Evaluated::from_option(
+                context.row.and_then(|row| row.value(*slot)),
+            )),
+            Expression::Aggregate(index) => Ok(Evaluated::from_option(
+                context.aggregates.get(*index).and_then(|value| value.as_deref()),
+            )),
+            Expression::Call { function, arguments } => {
+                let mut evaluated = Vec::with_capacity(arguments.len());
+                for argument in arguments {
+                    let value = argument.evaluate(context)?;
+                    if value.is_unset() {
+                        let name = function.name;
+                        return Err(invalid!(
+                            "Invalid unset value for argument in call to function {name}"
+                        ));
+                    }
+                    evaluated.push(value);
+                }
+                let arguments: Vec<Option<&[u8]>> = evaluated.iter().map(Evaluated::bytes).collect();
+                let result = function.execute(&arguments, context.clock)?;
+                Ok(result.map_or(Evaluated::Null, Evaluated::owned))
+            }
+            Expression::List(elements) => collection_value(elements, context, |values| {
+                let mut out = Vec::new();
+                write_collection(&mut out, 1, values.iter().map(|value| &**value));
+                out
+            }),
+            Expression::Set { element, elements } => collection_value(elements, context, |mut values| {
+                values.sort_by(|left, right| element.compare(left, right));
+                values.dedup_by(|left, right| element.compare(left, right) == Ordering::Equal);
+                let mut out = Vec::new();
+                write_collection(&mut out, 1, values.iter().map(|value| &**value));
+                out
+            }),
+            Expression::Map { key, entries } => map_value(key, entries, context),
+            Expression::Tuple(components) => {
+                let mut out = Vec::new();
+                for (index, component) in components.iter().enumerate() {
+                    let value = component.evaluate(context)?;
+                    if value.is_unset() {
+                        return Err(invalid!("Invalid unset value for tuple field number {index}"));
+                    }
+                    write_component(&mut out, value.bytes());
+                }
+                Ok(Evaluated::owned(out))
+            }
+            Expression::Vector { element, elements } => {
+                let mut out = Vec::new();
+                for value in elements {
+                    match value.evaluate(context)?.bytes() {
+                        Some(value) => write_vector_element(&mut out, element, value),
+                        None => return Err(invalid!("null is not supported inside vectors")),
+                    }
+                }
+                Ok(Evaluated::owned(out))
+            }
+            Expression::Field { of, index } => {
+                let value = of.evaluate(context)?;
+                Ok(project(value, |bytes| {
+                    TupleComponents::new(bytes).nth(*index).flatten()
+                }))
+            }
+            Expression::Element {
+                of,
+                key,
+                collection,
+                text,
+            } => {
+                let key = key.evaluate(context)?;
+                let wanted = match &key {
+                    Evaluated::Null => {
+                        return Err(invalid!("Invalid null value for element selection on {text}"));
+                    }
+                    Evaluated::Unset => {
+                        return Err(invalid!("Invalid unset value for element selection on {text}"));
+                    }
+                    Evaluated::Bytes(key) => key,
+                };
+                let value = of.evaluate(context)?;
+                Ok(project(value, |bytes| {
+                    entries_of(collection, bytes)
+                        .find(|(key, _)| key_type(collection).compare(key, wanted) == Ordering::Equal)
+                        .map(|(_, value)| value)
+                }))
+            }
+            Expression::Slice {
+                of,
+                from,
+                to,
+                collection,
+                text,
+            } => {
+                let bounds = SliceBounds::evaluate(from, to, text, context)?;
+                let value = of.evaluate(context)?;
+                let Some(bytes) = value.bytes() else {
+                    return Ok(Evaluated::Null);
+                };
+                Ok(Evaluated::owned(slice_value(collection, bytes, &bounds)))
+            }
+            Expression::ListEntry { list, index } => {
+                let value = list.evaluate(context)?;
+                Ok(project(value, |bytes| list_entry(bytes, *index)))
+            }
+            Expression::ListMaximum(list) => {
+                let value = list.evaluate(context)?;
+                Ok(project(value, |bytes| {
+                    CollectionElements::new(bytes, 1)?
+                        .flatten()
+                        .max_by(|left, right| CqlType::Bigint.compare(left, right))
+                }))
+            }
+            Expression::ParallelElement {
+                list,
+                of,
+                key,
+                collection,
+            } => {
+                let key = key.evaluate(context)?;
+                let value = of.evaluate(context)?;
+                let (Some(wanted), Some(bytes)) = (key.bytes(), value.bytes()) else {
+                    return Ok(Evaluated::Null);
+                };
+                let position = entries_of(collection, bytes)
+                    .position(|(key, _)| key_type(collection).compare(key, wanted) == Ordering::Equal);
+                let Some(position) = position else {
+                    return Ok(Evaluated::Null);
+                };
+                let entries = list.evaluate(context)?;
+                Ok(project(entries, |bytes| list_entry(bytes, position)))
+            }
+            Expression::ParallelSlice {
+                list,
+                of,
+                from,
+                to,
+                collection,
+            } => {
+                let bounds = SliceBounds::evaluate(from, to, "", context)?;
+                let (value, entries) = (of.evaluate(context)?, list.evaluate(context)?);
+                let (Some(bytes), Some(entries)) = (value.bytes(), entries.bytes()) else {
+                    return Ok(Evaluated::Null);
+                };
+                let inside =
+                    entries_of(collection, bytes).map(|(key, _)| bounds.contain(key_type(collection), key));
+                let kept: Vec<&[u8]> = CollectionElements::new(entries, 1)
+                    .into_iter()
+                    .flatten()
+                    .zip(inside)
+                    .filter(|(_, is_inside)| *is_inside)
+                    .map(|(entry, _)| entry.unwrap_or_default())
+                    .collect();
+                if kept.is_empty() {
+                    return Ok(Evaluated::Null);
+                }
+                let mut out = Vec::new();
+                write_collection(&mut out, 1, kept);
+                Ok(Evaluated::owned(out))
+            }
+        }
+    }
+}
+
+/// Checks a bound value against its type. Sets and maps are put in order, as Cassandra stores them.
+#[inline]
+fn marker_value<'e>(value: Value<'e>, cql_type: &CqlType) -> Result<Evaluated<'e>, CqlError> {
+    let bytes = match value {
+        Value::Null => return Ok(Evaluated::Null),
+        Value::Unset => return Ok(Evaluated::Unset),
+        Value::Bytes(bytes) => bytes,
+    };
+    cql_type.validate(bytes).map_err(|error| invalid!("{error}"))?;
+    Ok(Evaluated::Bytes(match cql_type {
+        CqlType::Set { .. } | CqlType::Map { .. } => in_key_order(cql_type, bytes),
+        _ => Cow::Borrowed(bytes),
+    }))
+}
+
+/// A set or map with its elements in order and without repetitions; of equal map keys the last one counts.
+fn in_key_order<'e>(collection: &CqlType, bytes: &'e [u8]) -> Cow<'e, [u8]> {
+    let key = key_type(collection);
+    let mut previous: Option<&[u8]> = None;
+    let is_sorted = entries_of(collection, bytes).all(|(current, _)| {
+        let follows = previous.is_none_or(|previous| key.compare(previous, current) == Ordering::Less);
+        previous = Some(current);
+        follows
+    });
+    if is_sorted {
+        return Cow::Borrowed(bytes);
+    }
+    let mut entries: Vec<(&[u8], &[u8])> = entries_of(collection, bytes).collect();
+    entries.reverse();
+    entries.sort_by(|left, right| key.compare(left.0, right.0));
+    entries.dedup_by(|later, first| key.compare(later.0, first.0) == Ordering::Equal);
+    Cow::Owned(write_entries(collection, entries.into_iter()))
+}
+
+/// The keys of a map with their values, or the elements of a set (or list) with nothing.
+fn entries_of<'b>(
+    collection: &CqlType,
+    bytes: &'b [u8],
+) -> impl Iterator<Item = (&'b [u8], &'b [u8])> + use<'b> {
+    let (map, elements) = match collection {
+        CqlType::Map { .. } => (MapEntries::new(bytes), None),
+        _ => (None, CollectionElements::new(bytes, 1)),
+    };
+    let elements = elements
+        .into_iter()
+        .flatten()
+        .flatten()
+        .map(|element| (element, element));
+    map.into_iter().flatten().chain(elements)
+}
+
+fn write_entries<'b>(collection: &CqlType, entries: impl Iterator<Item = (&'b [u8], &'b [u8])>) -> Vec<u8> {
+    let mut out = Vec::new();
+    match collection {
+        CqlType::Map { .. } => write_collection(&mut out, 2, entries.flat_map(|(key, value)| [key, value])),
+        _ => write_collection(&mut out, 1, entries.map(|(element, _)| element)),
+    }
+    out
+}
+
+fn key_type(collection: &CqlType) -> &CqlType {
+    match collection {
+        CqlType::Map { key, .. } => key,
+        CqlType::Set { element, .. } | CqlType::List { element, .. } => element,
+        other => other,
+    }
+}
+
+fn list_entry(bytes: &[u8], index: usize) -> Option<&[u8]> {
+    CollectionElements::new(bytes, 1)?.nth(index).flatten()
+}
+
+/// The bounds of `of[from..to]`; both included, either may be left out.
+struct SliceBounds<'e> {
+    from: Option<Cow<'e, [u8]>>,
+    to: Option<Cow<'e, [u8]>>,
+}
+
+impl<'e> SliceBounds<'e> {
+    fn evaluate(
+        from: &'e Option<Box<Expression>>,
+        to: &'e Option<Box<Expression>>,
+        text: &str,
+        context: &EvaluationContext<'e>,
+    ) -> Result<Self, CqlError> {
+        let bound = |bound: &'e Option<Box<Expression>>| {
+            let Some(bound) = bound else { return Ok(None) };
+            match bound.evaluate(context)? {
+                Evaluated::Null => Err(invalid!("Invalid null value for slice selection on {text}")),
+                Evaluated::Unset => Ok(None),
+                Evaluated::Bytes(bytes) => Ok(Some(bytes)),
+            }
+        };
+        Ok(SliceBounds {
+            from: bound(from)?,
+            to: bound(to)?,
+        })
+    }
+
+    fn contain(&self, key_type: &CqlType, key: &[u8]) -> bool {
+        self.from
+            .as_ref()
+            .is_none_or(|from| key_type.compare(from, key) != Ordering::Greater)
+            && self
+                .to
+                .as_ref()
+                .is_none_or(|to| key_type.compare(key, to) != Ordering::Greater)
+    }
+}
+
+fn slice_value(collection: &CqlType, bytes: &[u8], bounds: &SliceBounds<'_>) -> Vec<u8> {
+    let key = key_type(collection);
+    write_entries(
+        collection,
+        entries_of(collection, bytes).filter(|(candidate, _)| bounds.contain(key, candidate)),
+    )
+}
+
+/// A part of a value, borrowed where the value is.
+fn project<'e>(value: Evaluated<'e>, part: impl for<'b> Fn(&'b [u8]) -> Option<&'b [u8]>) -> Evaluated<'e> {
+    match value {
+        Evaluated::Bytes(Cow::Borrowed(bytes)) => Evaluated::from_option(part(bytes)),
+        Evaluated::Bytes(Cow::Owned(bytes)) => {
+            part(&bytes).map_or(Evaluated::Null, |part| Evaluated::owned(part.to_vec()))
+        }
+        Evaluated::Null | Evaluated::Unset => Evaluated::Null,
+    }
+}
+
+fn collection_value<'e>(
+    elements: &'e [Expression],
+    context: &EvaluationContext<'e>,
+    write: impl FnOnce(Vec<Cow<'e, [u8]>>) -> Vec<u8>,
+) -> Result<Evaluated<'e>, CqlError> {
+    let mut values = Vec::with_capacity(elements.len());
+    for element in elements {
+        match element.evaluate(context)? {
+            Evaluated::Null => return Err(invalid!("null is not supported inside collections")),
+            Evaluated::Unset => return Ok(Evaluated::Unset),
+            Evaluated::Bytes(bytes) => values.push(bytes),
+        }
+    }
+    Ok(Evaluated::owned(write(values)))
+}
+
+fn map_value<'e>(
+    key_type: &CqlType,
+    entries: &'e [(Expression, Expression)],
+    context: &EvaluationContext<'e>,
+) -> Result<Evaluated<'e>, CqlError> {
+    let mut values = Vec::with_capacity(entries.len());
+    for (key, value) in entries {
+        let key = match key.evaluate(context)? {
+            Evaluated::Null => return Err(invalid!("null is not supported inside collections")),
+            Evaluated::Unset => return Err(invalid!("unset value is not supported for map keys")),
+            Evaluated::Bytes(key) => key,
+        };
+        match value.evaluate(context)? {
+            Evaluated::Null => return Err(invalid!("null is not supported inside collections")),
+            Evaluated::Unset => return Ok(Evaluated::Unset),
+            Evaluated::Bytes(value) => values.push((key, value)),
+        }
+    }
+    values.reverse();
+    values.sort_by(|left, right| key_type.compare(&left.0, &right.0));
+    values.dedup_by(|later, first| key_type.compare(&later.0, &first.0) == Ordering::Equal);
+    let mut out = Vec::new();
+    write_collection(
+        &mut out,
+        2,
+        values.iter().flat_map(|(key, value)| [&**key, &**value]),
+    );
+    Ok(Evaluated::owned(out))
+}

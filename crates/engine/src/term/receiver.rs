@@ -1,0 +1,108 @@
+//! What a term is for: the column, element or argument that receives its value, and the bind markers met on the way.
+
+use std::cell::RefCell;
+use std::sync::Arc;
+
+use helenus_schema::{ColumnKind, ColumnMetadata, Schema, TableMetadata};
+use helenus_types::CqlType;
+
+/// Name and type of a bind marker or of a column of a result, as clients see it.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct ColumnSpec {
+    pub keyspace: Arc<str>,
+    pub table: Arc<str>,
+    pub name: Arc<str>,
+    pub cql_type: CqlType,
+}
+
+/// What receives a term's value. The name appears in error messages and names the bind marker.
+#[derive(Clone, Debug)]
+pub struct Receiver {
+    pub name: Arc<str>,
+    pub cql_type: CqlType,
+    /// Set when the receiver is a column of the partition key itself: drivers route by such markers.
+    pub partition_key_position: Option<u16>,
+}
+
+/// The bind markers of a statement; a batch's statements share them.
+#[derive(Debug, Default)]
+pub struct BindMarkers {
+    names: Vec<Option<Arc<str>>>,
+    specs: Vec<Option<ColumnSpec>>,
+    partition_key_positions: Vec<Option<u16>>,
+}
+
+/// What the terms of one statement are typed in.
+#[derive(Clone, Copy, Debug)]
+pub struct StatementScope<'a> {
+    pub schema: &'a Schema,
+    pub table: &'a Arc<TableMetadata>,
+    pub markers: &'a RefCell<BindMarkers>,
+}
+
+impl Receiver {
+    pub fn new(name: impl Into<Arc<str>>, cql_type: CqlType) -> Self {
+        Receiver {
+            name: name.into(),
+            cql_type,
+            partition_key_position: None,
+        }
+    }
+
+    pub fn column(column: &ColumnMetadata) -> Self {
+        let is_key = column.kind == ColumnKind::PartitionKey;
+        Receiver {
+            name: Arc::clone(&column.name),
+            cql_type: column.cql_type.clone(),
+            partition_key_position: is_key.then_some(column.position),
+        }
+    }
+
+    /// The receiver of one part of this one's value, such as `key(m)`.
+    pub fn part(&self, what: &str, cql_type: &CqlType) -> Self {
+        Receiver::new(format!("{what}({})", self.name), cql_type.clone())
+    }
+}
+
+impl StatementScope<'_> {
+    /// Records what the marker `index` is for.
+    pub fn bind(&self, index: usize, name: Option<&str>, receiver: &Receiver) {
+        let mut markers = self.markers.borrow_mut();
+        if markers.specs.len() <= index {
+            markers.specs.resize(index + 1, None);
+            markers.names.resize(index + 1, None);
+            markers.partition_key_positions.resize(index + 1, None);
+        }
+        let name = name.map_or_else(|| Arc::clone(&receiver.name), Arc::from);
+        markers.specs[index] = Some(ColumnSpec {
+            keyspace: Arc::clone(&self.table.keyspace),
+            table: Arc::clone(&self.table.name),
+            name: Arc::clone(&name),
+            cql_type: receiver.cql_type.clone(),
+        });
+        markers.names[index] = Some(name);
+        if receiver.partition_key_position.is_some() {
+            markers.partition_key_positions[index] = receiver.partition_key_position;
+        }
+    }
+}
+
+impl BindMarkers {
+    pub fn into_specs(self) -> Vec<ColumnSpec> {
+        self.specs.into_iter().flatten().collect()
+    }
+
+    /// Which marker gives each column of the partition key; empty unless all columns have one.
+    pub fn partition_key_bind_indexes(&self, table: &TableMetadata) -> Vec<u16> {
+        let mut indexes = vec![None; usize::from(table.partition_key_count)];
+        for (marker, position) in self.partition_key_positions.iter().enumerate() {
+            if let Some(index) = position.and_then(|position| indexes.get_mut(usize::from(position))) {
+                *index = u16::try_from(marker).ok();
+            }
+        }
+        indexes
+            .into_iter()
+            .collect::<Option<Vec<u16>>>()
+            .unwrap_or_default()
+    }
+}
