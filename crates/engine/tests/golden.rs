@@ -63,6 +63,16 @@ fn user_types() {
 }
 
 #[test]
+fn column_types() {
+    replay(include_str!("../testdata/column_type.golden"));
+}
+
+#[test]
+fn absent_things() {
+    replay(include_str!("../testdata/absent.golden"));
+}
+
+#[test]
 fn system_tables() {
     replay(include_str!("../testdata/system.golden"));
 }

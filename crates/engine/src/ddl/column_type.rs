@@ -59,7 +59,8 @@ impl Resolver<'_> {
                 Ok(CqlType::tuple(components.collect::<Result<Vec<_>, _>>()?))
             }
             TypeName::Vector { element, dimension } => {
-                let element = self.resolve(element, true)?;
+                // The elements share one cell either way; Cassandra keeps them as written, even inside `frozen<>`.
+                let element = self.resolve(element, false)?;
                 match u32::try_from(*dimension) {
                     Ok(dimension) if dimension > 0 => Ok(CqlType::vector(element, dimension)),
                     _ => Err(CqlError::invalid(format_args!(
@@ -253,7 +254,13 @@ impl fmt::Display for Written<'_> {
                 }
                 f.write_str(">")
             }
-            TypeName::Vector { element, dimension } => write!(f, "vector<{}, {dimension}>", inner(element)),
+            TypeName::Vector { element, dimension } => {
+                let element = Written {
+                    frozen: false,
+                    ..inner(element)
+                };
+                write!(f, "vector<{element}, {dimension}>")
+            }
             TypeName::Frozen(frozen) => Written {
                 frozen: true,
                 ..inner(frozen)

@@ -14,6 +14,8 @@ mod table;
 
 mod user_type;
 
+mod absent;
+
 mod column_type;
 mod guard;
 pub(crate) mod options;

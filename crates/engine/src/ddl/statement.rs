@@ -4,7 +4,7 @@ use helenus_cql::Statement;
 use helenus_schema::Schema;
 
 use super::change::{DdlContext, DdlOutcome};
-use super::{alter_table, keyspace, table, user_type};
+use super::{absent, alter_table, keyspace, table, user_type};
 use crate::error::CqlError;
 
 /// Whether the statement is for [`apply`].
@@ -50,6 +50,13 @@ pub fn apply(
         Statement::CreateType(create) => user_type::create(schema, create, context),
         Statement::AlterType(alter) => user_type::alter(schema, alter, context),
         Statement::DropType(drop) => user_type::drop(schema, drop, context),
+        Statement::DropIndex(drop) => absent::drop_index(drop, context),
+        Statement::AlterView(alter) => absent::alter_view(alter, context),
+        Statement::DropView(drop) => absent::drop_view(drop, context),
+        Statement::DropFunction(drop) => absent::drop_function(schema, "Function", drop, context),
+        Statement::DropAggregate(drop) => absent::drop_function(schema, "Aggregate", drop, context),
+        Statement::CreateTrigger(create) => absent::create_trigger(schema, create, context),
+        Statement::DropTrigger(drop) => absent::drop_trigger(drop, context),
         // As a Cassandra answers whose configuration leaves these off, which is the default.
         Statement::CreateView(_) => Err(CqlError::invalid(format_args!(
             "Materialized views are disabled. Enable in cassandra.yaml to use."
@@ -61,5 +68,148 @@ pub fn apply(
             "{} is not supported",
             other.name()
         ))),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use helenus_cql::parse_statement;
+    use helenus_protocol::response::SchemaChangeKind::{Created, Dropped, Updated};
+    use helenus_schema::{ColumnId, TableId};
+    use uuid::Uuid;
+
+    use super::super::change::{SchemaChange, SchemaChangeTarget};
+    use super::*;
+
+    struct Session {
+        schema: Schema,
+        tables_made: u128,
+    }
+
+    impl Session {
+        fn new() -> Self {
+            let mut session = Session {
+                schema: Schema::default(),
+                tables_made: 0,
+            };
+            session.run("CREATE KEYSPACE ks WITH replication = {'class': 'SimpleStrategy'}");
+            session
+        }
+
+        fn outcome(&mut self, statement: &str) -> Result<DdlOutcome, CqlError> {
+            self.tables_made += 1;
+            let context = DdlContext {
+                session_keyspace: Some("ks"),
+                now_us: 77,
+                new_table_id: TableId(Uuid::from_u128(self.tables_made)),
+                data_center: "datacenter1",
+            };
+            apply(&self.schema, &parse_statement(statement).unwrap(), &context)
+        }
+
+        /// Applies a statement that changes something, and returns the events.
+        fn run(&mut self, statement: &str) -> Vec<SchemaChange> {
+            let transition = self.outcome(statement).unwrap().transition.unwrap();
+            assert_eq!(transition.schema.version, self.schema.version + 1);
+            self.schema = Schema::clone(&transition.schema);
+            transition.events
+        }
+    }
+
+    #[test]
+    fn events_tell_all_that_changed() {
+        let mut session = Session::new();
+        session.run("CREATE TYPE u (a int)");
+        let table = |kind, name: &str| SchemaChange {
+            kind,
+            keyspace: "ks".into(),
+            target: SchemaChangeTarget::Table(name.into()),
+        };
+        let user_type = |kind| SchemaChange {
+            target: SchemaChangeTarget::Type("u".into()),
+            ..table(kind, "")
+        };
+        let keyspace = |kind| SchemaChange {
+            target: SchemaChangeTarget::Keyspace,
+            ..table(kind, "")
+        };
+        assert_eq!(
+            session.run("CREATE TABLE t1 (p int PRIMARY KEY, v u)"),
+            [table(Created, "t1")]
+        );
+        session.run("CREATE TABLE t2 (p int PRIMARY KEY, v int)");
+        let events = session.run("ALTER TYPE u ADD b text");
+        assert_eq!(events, [user_type(Updated), table(Updated, "t1")]);
+        assert_eq!(session.run("ALTER TABLE t2 ADD w int"), [table(Updated, "t2")]);
+        let events = session.run("DROP KEYSPACE ks");
+        assert_eq!(
+            events,
+            [
+                table(Dropped, "t1"),
+                table(Dropped, "t2"),
+                user_type(Dropped),
+                keyspace(Dropped)
+            ]
+        );
+        assert!(session.schema.keyspaces.is_empty());
+    }
+
+    #[test]
+    fn column_ids_are_never_given_out_twice() {
+        let mut session = Session::new();
+        session.run("CREATE TABLE t (p int, c int, b int, a int, s int static, PRIMARY KEY (p, c))");
+        let ids = |session: &Session| -> Vec<(String, u16)> {
+            let table = session.schema.table("ks", "t").unwrap();
+            table
+                .columns
+                .iter()
+                .map(|column| (column.name.to_string(), column.id.0))
+                .collect()
+        };
+        let named = |pairs: &[(&str, u16)]| -> Vec<(String, u16)> {
+            pairs.iter().map(|&(name, id)| (name.to_owned(), id)).collect()
+        };
+        assert_eq!(
+            ids(&session),
+            named(&[("p", 0), ("c", 1), ("s", 2), ("a", 3), ("b", 4)])
+        );
+        session.run("ALTER TABLE t DROP b");
+        session.run("ALTER TABLE t ADD b int");
+        session.run("ALTER TABLE t RENAME c TO d");
+        assert_eq!(
+            ids(&session),
+            named(&[("p", 0), ("d", 1), ("s", 2), ("a", 3), ("b", 5)])
+        );
+        let table = session.schema.table("ks", "t").unwrap();
+        assert_eq!(table.next_column_id, ColumnId(6));
+        let [dropped] = table.dropped_columns.as_slice() else {
+            panic!("{:?}", table.dropped_columns)
+        };
+        assert_eq!((dropped.id, dropped.dropped_at_us), (ColumnId(4), 77));
+    }
+
+    #[test]
+    fn a_table_id_belongs_to_one_table() {
+        let mut session = Session::new();
+        let id = "5a1c395e-b41f-11e5-9f22-ba0be0483c18";
+        session.run(&format!("CREATE TABLE t (p int PRIMARY KEY) WITH id = {id}"));
+        let error = session
+            .outcome(&format!("CREATE TABLE t2 (p int PRIMARY KEY) WITH id = {id}"))
+            .unwrap_err();
+        assert_eq!(
+            error.to_string(),
+            format!("Table id {id} is already used by ks.t")
+        );
+    }
+
+    #[test]
+    fn a_counter_table_stays_one_without_counters() {
+        let mut session = Session::new();
+        session.run("CREATE TABLE t (p int PRIMARY KEY, n counter)");
+        session.run("ALTER TABLE t DROP n");
+        assert!(session.outcome("ALTER TABLE t ADD v int").is_err());
+        session.run("ALTER TABLE t ADD m counter");
+        session.run("CREATE TABLE plain (p int PRIMARY KEY)");
+        assert!(session.outcome("ALTER TABLE plain ADD n counter").is_err());
     }
 }

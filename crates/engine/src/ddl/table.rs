@@ -40,7 +40,7 @@ pub(super) fn create(
     })?;
     if create.options.compact_storage {
         return Err(CqlError::invalid(format_args!(
-            "Guardrail compact_tables_enabled violated: Creation of new COMPACT STORAGE tables is not allowed"
+            "Guardrail compact_tables violated: Creation of new COMPACT STORAGE tables is not allowed"
         )));
     }
     let options = TableOptions::read_new(&create.options.properties)?;
