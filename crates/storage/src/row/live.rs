@@ -18,10 +18,32 @@ pub fn live_view<'a>(
     if row.is_immortal() && shadow.is_live() && !shape.has_dropped_columns() {
         return (!row.is_empty()).then_some(row);
     }
-    slow_live_view(shape, row, shadow, now_s, scratch, tombstones)
+    if is_all_live(shape, row, shadow, now_s) {
+        return Some(row);
+    }
+    rewrite(shape, row, shadow, now_s, scratch, tombstones)
 }
 
-fn slow_live_view<'a>(
+/// Whether the row can be handed through as it is, though some of it will expire: nothing deleted, nothing expired.
+fn is_all_live(shape: &RowShape, row: RowRef<'_>, shadow: DeletionTime, now_s: u32) -> bool {
+    let (liveness, deletion, entries) = row.open();
+    if !deletion.is_live()
+        || (!liveness.is_none() && (!liveness.is_live(now_s) || shadow.hides(liveness.timestamp_us)))
+    {
+        return false;
+    }
+    let mut entries = entries.peekable();
+    let has_content = !liveness.is_none() || entries.peek().is_some();
+    has_content
+        && entries.all(|entry| match entry {
+            Entry::ComplexDeletion { .. } => false,
+            Entry::Cell(cell) => {
+                cell.is_live(now_s) && !shadow.hides(cell.timestamp_us) && !shape.is_dropped(cell.column)
+            }
+        })
+}
+
+fn rewrite<'a>(
     shape: &RowShape,
     row: RowRef<'a>,
     outer: DeletionTime,
@@ -38,13 +60,11 @@ fn slow_live_view<'a>(
     scratch.clear();
     let mut builder = RowBuilder::new(scratch, marker, DeletionTime::LIVE);
     let mut has_live_cell = false;
-    let mut dropped_any = !deletion.is_live() || has_live_marker == liveness.is_none();
     let mut column_shadow = None;
     for entry in entries {
         match entry {
             Entry::ComplexDeletion { column, deletion } => {
                 *tombstones += 1;
-                dropped_any = true;
                 column_shadow = Some((column, deletion.max(shadow)));
             }
             Entry::Cell(cell) => {
@@ -54,10 +74,7 @@ fn slow_live_view<'a>(
                 };
                 if !cell.is_live(now_s) {
                     *tombstones += 1;
-                    dropped_any = true;
-                } else if shadow.hides(cell.timestamp_us) || shape.is_dropped(cell.column) {
-                    dropped_any = true;
-                } else {
+                } else if !shadow.hides(cell.timestamp_us) && !shape.is_dropped(cell.column) {
                     has_live_cell = true;
                     builder.cell(cell);
                 }
@@ -67,5 +84,5 @@ fn slow_live_view<'a>(
     if !has_live_cell && !has_live_marker {
         return None;
     }
-    Some(if dropped_any { RowRef::new(scratch) } else { row })
+    Some(RowRef::new(scratch))
 }

@@ -1,22 +1,11 @@
 //! Random writes, flushes, compactions, restarts, crashes and disk errors against a model that keeps every write:
 //! what was acknowledged is never lost, and what was not is there from the start up to some write, or not at all.
 
-#[path = "model/check.rs"]
-mod check;
-#[path = "model/naive.rs"]
-mod naive;
-#[path = "model/node.rs"]
-mod node;
-#[path = "model/table.rs"]
-mod table;
-#[path = "model/writes.rs"]
-mod writes;
-
 use helenus_schema::TableParams;
 use helenus_vfs::{Fault, FaultKind, Operation, SeededRandom};
 
-use node::Node;
-use writes::Writer;
+use super::node::Node;
+use super::writes::Writer;
 
 /// What a run may do besides writing, reading and restarting.
 #[derive(Clone, Copy)]

@@ -1,14 +1,5 @@
 //! Random writes and reads against a model that keeps every write.
 
-#[path = "model/check.rs"]
-mod check;
-#[path = "model/naive.rs"]
-mod naive;
-#[path = "model/table.rs"]
-mod table;
-#[path = "model/writes.rs"]
-mod writes;
-
 use std::collections::BTreeMap;
 use std::sync::Arc;
 
@@ -18,13 +9,13 @@ use helenus_storage::store::StoreOptions;
 use helenus_storage::update::Update;
 use helenus_vfs::SeededRandom;
 
-use naive::NaivePartition;
-use writes::{NOW_S, Writer};
+use super::naive::NaivePartition;
+use super::writes::{NOW_S, Writer};
 
 #[test]
 fn memtables_answer_as_the_model_does() {
     for seed in 0..150 {
-        let schema = table::schema(TableParams::default());
+        let schema = super::table::schema(TableParams::default());
         let metadata = Arc::clone(schema.tables().next().unwrap());
         let mut store = ShardStore::in_memory(StoreOptions::default(), &schema);
         let key_bound = [3, 5, 12][seed as usize % 3];
@@ -44,7 +35,7 @@ fn memtables_answer_as_the_model_does() {
         }
         for _ in 0..8 {
             let now_s = NOW_S - 5 + writer.below(10) as u32;
-            check::check(
+            super::check::check(
                 &mut store,
                 &metadata,
                 &model,

@@ -1,0 +1,243 @@
+//! A log whose disk fails, and logs that were damaged.
+
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
+
+use helenus_schema::{Schema, TableParams};
+use helenus_storage::commitlog::{LogError, LogOptions, replay};
+use helenus_storage::error::WriteError;
+use helenus_storage::store::{DataFolder, OpenedShards, StoreOptions};
+use helenus_storage::update::Update;
+use helenus_storage::{ShardStore, commitlog::LogWriter};
+use helenus_vfs::{Clock, Disk, Fault, FaultKind, ManualClock, Operation, SimulatedDisk};
+
+use super::naive::{RowWrite, Write};
+use super::table;
+
+const LOG_FOLDER: &str = "/node/commitlog";
+
+struct Log {
+    disk: Arc<SimulatedDisk>,
+    schema: Schema,
+    store: ShardStore,
+    writer: LogWriter,
+}
+
+fn open(disk: &Arc<SimulatedDisk>, schema: &Schema) -> Result<OpenedShards, String> {
+    let clock: Arc<dyn Clock> = Arc::new(ManualClock::starting_at(1_000_000_000));
+    let folder = DataFolder::open(Arc::clone(disk) as Arc<dyn Disk>, clock, Path::new("/node"))
+        .map_err(|error| error.to_string())?;
+    let log = LogOptions {
+        segment_bytes: 2_048,
+        ..LogOptions::default()
+    };
+    let options = StoreOptions {
+        log,
+        ..StoreOptions::default()
+    };
+    folder
+        .open_shards(&options, 1, schema)
+        .map_err(|error| error.to_string())
+}
+
+impl Log {
+    fn start() -> Self {
+        let disk = Arc::new(SimulatedDisk::new(3));
+        let schema = table::schema(TableParams::default());
+        let (store, writer) = open(&disk, &schema).unwrap().shards.pop().unwrap();
+        Log {
+            disk,
+            schema,
+            store,
+            writer,
+        }
+    }
+
+    fn write(&mut self) -> Result<(), WriteError> {
+        let row = RowWrite {
+            liveness: helenus_storage::row::Liveness {
+                timestamp_us: 1,
+                ttl_s: 0,
+                expires_at_s: u32::MAX,
+            },
+            deletion: helenus_storage::deletion::DeletionTime::LIVE,
+            complex_deletion: None,
+            cells: Vec::new(),
+        };
+        let id = self.schema.tables().next().unwrap().id;
+        let bytes = Write::Row((1, 1), row).encode(id, b"key");
+        self.store.apply(&Update::decode(&bytes).unwrap()).map(drop)
+    }
+
+    fn persist(&mut self) -> Result<(), LogError> {
+        let Some(batch) = self.store.take_log_batch() else {
+            return Ok(());
+        };
+        let result = self.writer.persist(&batch, true);
+        self.store.log_batch_done(batch, &result);
+        result.map(drop)
+    }
+
+    fn segments(&self) -> Vec<PathBuf> {
+        let folder = Path::new(LOG_FOLDER).join("shard-00000");
+        let entries = self.disk.list(&folder).unwrap();
+        let names = entries
+            .into_iter()
+            .filter(|entry| entry.name.starts_with("segment-"));
+        names.map(|entry| folder.join(entry.name)).collect()
+    }
+
+    fn replayed(&self) -> Result<usize, String> {
+        let mut count = 0;
+        let result =
+            replay::<std::convert::Infallible>(&*self.disk, Path::new(LOG_FOLDER), &self.schema, |_| {
+                count += 1;
+                Ok(())
+            });
+        result.map(|_| count).map_err(|error| error.to_string())
+    }
+
+    fn overwrite(&self, segment: &Path, offset: u64, bytes: &[u8]) {
+        let file = self.disk.open_writable(segment).unwrap();
+        file.write_at(offset, bytes).unwrap();
+    }
+
+    fn length(&self, segment: &Path) -> u64 {
+        self.disk.open(segment).unwrap().length().unwrap()
+    }
+}
+
+#[test]
+fn a_failed_sync_is_final() {
+    let mut log = Log::start();
+    log.write().unwrap();
+    log.persist().unwrap();
+    let durable = log.store.durable();
+    log.write().unwrap();
+    log.disk.inject(Fault {
+        operation: Operation::Sync,
+        after: 0,
+        kind: FaultKind::Error,
+    });
+    assert!(matches!(log.persist(), Err(LogError::Io { .. })));
+    assert_eq!(log.store.durable(), durable);
+    let refused = log.write().unwrap_err().to_string();
+    assert!(
+        refused.starts_with("writes are refused until the node is restarted: "),
+        "{refused}"
+    );
+    assert!(log.store.take_log_batch().is_none());
+    assert!(
+        matches!(log.writer.sync(), Err(LogError::Abandoned { .. })),
+        "the disk works again, the log does not"
+    );
+}
+
+#[test]
+fn a_full_disk_says_what_to_do() {
+    let mut log = Log::start();
+    log.write().unwrap();
+    log.disk.set_free_bytes(Some(0));
+    let error = log.persist().unwrap_err().to_string();
+    assert!(
+        error.ends_with("no space left on the disk; make room and restart the node"),
+        "{error}"
+    );
+    log.disk.set_free_bytes(None);
+    drop((log.store, log.writer));
+    log.disk.crash();
+    open(&log.disk, &log.schema).unwrap();
+}
+
+#[test]
+fn a_torn_end_is_cut_off_at_any_byte() {
+    let mut log = Log::start();
+    (0..3).for_each(|_| log.write().unwrap());
+    log.persist().unwrap();
+    let segment = log.segments().pop().unwrap();
+    let length = log.length(&segment);
+    assert_eq!(log.replayed(), Ok(3));
+    let file = log.disk.open_writable(&segment).unwrap();
+    let mut counts = vec![3];
+    for cut in (0..length).rev() {
+        file.set_length(cut).unwrap();
+        counts.push(log.replayed().unwrap());
+    }
+    counts.dedup();
+    assert_eq!(counts, [3, 2, 1, 0]);
+}
+
+#[test]
+fn damage_in_what_was_synced_stops_the_start() {
+    let mut log = Log::start();
+    for _ in 0..3 {
+        log.write().unwrap();
+        log.persist().unwrap();
+    }
+    let segment = log.segments().pop().unwrap();
+    log.overwrite(&segment, 60, &[0xff]);
+    let error = log.replayed().unwrap_err();
+    let (start, end) = (
+        "is corrupt at byte 28: wanted a record",
+        "to start without the writes in it",
+    );
+    assert!(error.contains(start) && error.ends_with(end), "{error}");
+}
+
+#[test]
+fn only_the_last_segment_may_end_early() {
+    let mut log = Log::start();
+    while log.segments().len() < 3 {
+        log.write().unwrap();
+        log.persist().unwrap();
+    }
+    let segments = log.segments();
+    let all = log.replayed().unwrap();
+    let file = log.disk.open_writable(&segments[1]).unwrap();
+    let length = log.length(&segments[1]);
+    file.set_length(length - 1).unwrap();
+    let error = log.replayed().unwrap_err();
+    assert!(
+        error.contains("damaged bytes before the log's last segment"),
+        "{error}"
+    );
+    log.disk.remove(&segments[2]).unwrap();
+    assert!(log.replayed().unwrap() < all);
+}
+
+#[test]
+fn a_newer_log_is_refused() {
+    let mut log = Log::start();
+    log.write().unwrap();
+    log.persist().unwrap();
+    log.overwrite(&log.segments()[0], 8, &2_u32.to_le_bytes());
+    let error = log.replayed().unwrap_err();
+    assert!(
+        error.contains("has format version 2, this program reads 1"),
+        "{error}"
+    );
+}
+
+#[test]
+fn logs_of_dropped_tables_are_skipped() {
+    let mut log = Log::start();
+    log.write().unwrap();
+    log.persist().unwrap();
+    log.schema = Schema::default();
+    assert_eq!(log.replayed(), Ok(0));
+}
+
+#[test]
+fn a_slow_disk_pushes_back() {
+    let mut log = Log::start();
+    let refused = std::iter::from_fn(|| log.write().err()).next();
+    assert!(refused.is_none(), "a single write fits");
+    let limit = LogOptions::default().buffer_bytes_max / 50;
+    let error = (0..limit).find_map(|_| log.write().err()).unwrap();
+    assert!(
+        error.to_string().starts_with("the commit log waits for the disk"),
+        "{error}"
+    );
+    log.persist().unwrap();
+    log.write().unwrap();
+}

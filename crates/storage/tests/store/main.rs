@@ -1,0 +1,15 @@
+//! The store as its callers see it.
+
+mod check;
+mod naive;
+mod node;
+mod table;
+mod writes;
+
+mod disk_model;
+mod memory_model;
+
+mod folder;
+mod log_faults;
+mod point_read;
+mod tables;

@@ -1,0 +1,230 @@
+//! Truncating, dropping and altering tables, and tables that are not logged.
+
+use std::collections::BTreeMap;
+use std::path::Path;
+use std::sync::Arc;
+
+use helenus_schema::{Schema, TableParams};
+use helenus_storage::ShardStore;
+use helenus_storage::clustering::Slice;
+use helenus_storage::commitlog::{LogOptions, LogWriter};
+use helenus_storage::deletion::{DeletionTime, NEVER_S};
+use helenus_storage::error::WriteError;
+use helenus_storage::read::{PartitionRange, ReadCommand};
+use helenus_storage::row::Liveness;
+use helenus_storage::store::{DataFolder, JobKind, StoreOptions};
+use helenus_storage::update::Update;
+use helenus_vfs::{Clock, Disk, ManualClock, SimulatedDisk};
+
+use super::check::Collected;
+use super::naive::{RowWrite, Write};
+use super::table;
+
+const SEGMENT_BYTES: u32 = 65_536;
+
+struct Tables {
+    disk: Arc<SimulatedDisk>,
+    schema: Schema,
+    store: ShardStore,
+    writer: LogWriter,
+}
+
+impl Tables {
+    fn start(schema: Schema) -> Self {
+        let disk = Arc::new(SimulatedDisk::new(5));
+        let (store, writer) = open(&disk, &schema);
+        Tables {
+            disk,
+            schema,
+            store,
+            writer,
+        }
+    }
+
+    fn write(&mut self, number: i32) -> Result<(), WriteError> {
+        let row = RowWrite {
+            liveness: Liveness {
+                timestamp_us: 1,
+                ttl_s: 0,
+                expires_at_s: NEVER_S,
+            },
+            deletion: DeletionTime::LIVE,
+            complex_deletion: None,
+            cells: Vec::new(),
+        };
+        let bytes = Write::Row((number, 0), row).encode(self.id(), b"key");
+        self.store.apply(&Update::decode(&bytes).unwrap()).map(drop)
+    }
+
+    fn id(&self) -> helenus_schema::TableId {
+        table::schema(TableParams::default()).tables().next().unwrap().id
+    }
+
+    fn rows(&mut self) -> usize {
+        let schema = table::schema(TableParams::default());
+        let table = schema.tables().next().unwrap();
+        let slices = [Slice::all()];
+        let partitions = PartitionRange::everything();
+        let command = ReadCommand {
+            table,
+            partitions,
+            slices: &slices,
+            reversed: false,
+            now_s: 1,
+        };
+        let mut collected = Collected::default();
+        self.store.read(&command, &mut collected).unwrap();
+        collected
+            .partitions
+            .iter()
+            .map(|(_, answer)| answer.rows.len())
+            .sum()
+    }
+
+    fn persist(&mut self) {
+        while let Some(batch) = self.store.take_log_batch() {
+            let result = self.writer.persist(&batch, true);
+            self.store.log_batch_done(batch, &result);
+            result.unwrap();
+        }
+    }
+
+    fn run_jobs(&mut self) -> Vec<JobKind> {
+        let mut kinds = Vec::new();
+        while let Some(job) = self.store.next_job() {
+            kinds.push(job.progress().kind);
+            self.store.complete(job.run()).result.unwrap();
+        }
+        kinds
+    }
+
+    fn crash(mut self) -> Self {
+        self.disk.crash();
+        drop((self.store, self.writer));
+        (self.store, self.writer) = open(&self.disk, &self.schema);
+        self
+    }
+
+    fn files(&self) -> usize {
+        let folder = Path::new("/node/data/ks").join("t-12345678000010008000000000000001");
+        self.disk.list(&folder).map_or(0, |entries| entries.len())
+    }
+}
+
+fn open(disk: &Arc<SimulatedDisk>, schema: &Schema) -> (ShardStore, LogWriter) {
+    let clock: Arc<dyn Clock> = Arc::new(ManualClock::starting_at(1_000_000_000));
+    let folder = DataFolder::open(Arc::clone(disk) as Arc<dyn Disk>, clock, Path::new("/node")).unwrap();
+    let log = LogOptions {
+        segment_bytes: SEGMENT_BYTES,
+        ..LogOptions::default()
+    };
+    let options = StoreOptions {
+        log,
+        ..StoreOptions::default()
+    };
+    folder
+        .open_shards(&options, 1, schema)
+        .unwrap()
+        .shards
+        .pop()
+        .unwrap()
+}
+
+#[test]
+fn a_truncated_table_stays_empty() {
+    let mut tables = Tables::start(table::schema(TableParams::default()));
+    tables.write(1).unwrap();
+    tables.persist();
+    tables.store.flush(None);
+    assert_eq!(tables.run_jobs(), [JobKind::Flush]);
+    tables.write(2).unwrap();
+    tables.persist();
+    assert_eq!(tables.rows(), 2);
+    let position = tables.store.truncate(tables.id()).unwrap();
+    assert_eq!(tables.rows(), 0);
+    assert!(tables.store.durable() < position);
+    tables.persist();
+    assert!(tables.store.durable() >= position);
+    tables.write(3).unwrap();
+    tables.persist();
+    let mut tables = tables.crash();
+    assert_eq!(tables.rows(), 1, "what was written after it");
+}
+
+#[test]
+fn a_flush_under_way_does_not_bring_truncated_rows_back() {
+    let mut tables = Tables::start(table::schema(TableParams::default()));
+    tables.write(1).unwrap();
+    tables.persist();
+    tables.store.flush(None);
+    let job = tables.store.next_job().unwrap();
+    tables.store.truncate(tables.id()).unwrap();
+    tables.persist();
+    tables.store.complete(job.run()).result.unwrap();
+    assert_eq!(tables.rows(), 0);
+    assert_eq!(tables.run_jobs(), [JobKind::Removal]);
+    let mut tables = tables.crash();
+    assert_eq!(tables.rows(), 0);
+}
+
+#[test]
+fn a_dropped_table_leaves_nothing() {
+    let mut tables = Tables::start(table::schema(TableParams::default()));
+    tables.write(1).unwrap();
+    tables.persist();
+    tables.store.flush(None);
+    tables.run_jobs();
+    assert!(tables.files() > 5);
+    tables.write(2).unwrap();
+    tables.schema = Schema::default();
+    tables.store.set_schema(&tables.schema);
+    assert!(matches!(tables.write(3), Err(WriteError::UnknownTable { .. })));
+    assert_eq!(tables.store.memtable_bytes(), 0);
+    assert_eq!(tables.run_jobs(), [JobKind::Removal]);
+    assert_eq!(tables.files(), 0);
+}
+
+#[test]
+fn a_log_is_cut_when_its_writes_are_flushed() {
+    let mut tables = Tables::start(table::schema(TableParams::default()));
+    let log_bytes = |tables: &Tables| {
+        let folder = Path::new("/node/commitlog/shard-00000");
+        let files = tables.disk.list(folder).unwrap();
+        let length = |name: &str| tables.disk.open(&folder.join(name)).unwrap().length().unwrap();
+        files.iter().map(|entry| length(&entry.name)).sum::<u64>()
+    };
+    for number in 0..4_000 {
+        tables.write(number).unwrap();
+        if number % 100 == 0 {
+            tables.persist();
+        }
+    }
+    tables.persist();
+    assert!(log_bytes(&tables) > 4 * u64::from(SEGMENT_BYTES));
+    tables.store.flush(None);
+    tables.run_jobs();
+    tables.persist();
+    assert!(
+        log_bytes(&tables) < 2 * u64::from(SEGMENT_BYTES),
+        "no more than the open segment"
+    );
+}
+
+#[test]
+fn without_durable_writes_only_what_was_flushed_survives() {
+    let mut schema = table::schema(TableParams::default());
+    let keyspace = schema.keyspaces.values().next().unwrap();
+    let unlogged = helenus_schema::KeyspaceMetadata {
+        durable_writes: false,
+        ..(**keyspace).clone()
+    };
+    schema.keyspaces = BTreeMap::from([(Arc::clone(&unlogged.name), Arc::new(unlogged))]);
+    let mut tables = Tables::start(schema);
+    tables.write(1).unwrap();
+    tables.store.flush(None);
+    tables.run_jobs();
+    tables.write(2).unwrap();
+    assert!(tables.store.take_log_batch().is_none());
+    let mut tables = tables.crash();
+    assert_eq!(tables.rows(), 1);
+}
