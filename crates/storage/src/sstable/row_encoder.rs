@@ -1,6 +1,6 @@
 //! Rows and range tombstone markers, to the bytes of Data.db.
 //!
-//! The layout is described in `docs/formats/data.md`; [`row_decoder`](super::row_decoder) is the other direction.
+//! The layout is described in `docs/formats/sstable-data.md`; [`row_decoder`](super::row_decoder) is the other direction.
 
 use super::clustering_codec::{
     KIND_EXCLUSIVE_END, KIND_EXCLUSIVE_END_INCLUSIVE_START, KIND_EXCLUSIVE_START, KIND_INCLUSIVE_END,
