@@ -17,6 +17,7 @@ in a keyspace of its own, called `NAME`, that is made before and dropped after.
 
 import json
 import pathlib
+import re
 
 import text
 import wire
@@ -195,4 +196,15 @@ def row_text(columns, row, mask):
 
 
 def escape(message):
-    return message.replace("\\", "\\\\").replace("\n", "\\n")
+    return sort_sets(message).replace("\\", "\\\\").replace("\n", "\\n")
+
+
+def sort_sets(message):
+    """Cassandra names some sets in an order that changes with every start of its JVM: the overloads of a
+    function, and the columns of a relation that another one contradicts."""
+    message = re.sub(r"\w+( ,\w+)+", lambda found: " ,".join(sorted(found[0].split(" ,"))), message)
+    return re.sub(r"(?<=signatures: ).*(?=\)(: use type casts.*)?$)", sorted_signatures, message)
+
+
+def sorted_signatures(found):
+    return ", ".join(sorted(re.split(r", (?=[\w.]+ : \()", found[0])))

@@ -89,12 +89,13 @@ impl Node {
             Target::Helenus => Ok(Self::Helenus(Helenus::start(name, options)?)),
             Target::Cassandra => Ok(Self::Cassandra(Peer::start(PeerOptions {
                 home: workspace::scratch("cassandra"),
-                address: IpAddr::V4(Ipv4Addr::new(127, 0, 72, 1)),
+                address: IpAddr::V4(own_loopback_address()),
                 port: 9042,
-                jmx_port: 7272,
+                jmx_port: free_address()?.port(),
                 heap: "1g".to_owned(),
                 fresh: true,
-                settings: Vec::new(),
+                // As Helenus by default: what was acknowledged is on disk.
+                settings: vec!["commitlog_sync: batch".to_owned()],
             })?)),
             Target::External(address) => Ok(Self::External(*address)),
         }
@@ -307,6 +308,12 @@ fn ready_address(line: &str) -> Option<SocketAddr> {
     let after = line.split_once("cql ")?.1;
     let end = after.find([' ', ',']).unwrap_or(after.len());
     after.get(..end)?.parse().ok()
+}
+
+/// A loopback address that other runs on this machine do not use: Cassandra needs fixed ports.
+fn own_loopback_address() -> Ipv4Addr {
+    let [.., high, low] = std::process::id().to_be_bytes();
+    Ipv4Addr::new(127, 72, high, low.clamp(1, 254))
 }
 
 /// A port that was free a moment ago, for options that cannot report the port they chose.

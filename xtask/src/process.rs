@@ -9,6 +9,8 @@ use std::time::{Duration, Instant};
 
 /// How long a process gets to leave after SIGTERM before SIGKILL follows.
 const STOP_GRACE: Duration = Duration::from_secs(30);
+/// Cassandra prints its whole configuration on one line; nobody reads beyond this.
+const LOG_LINE_CHARS_MAX: usize = 300;
 /// How often a waiting loop looks again.
 pub const POLL_INTERVAL: Duration = Duration::from_millis(20);
 
@@ -170,13 +172,17 @@ pub fn log_file(path: &Path) -> Result<File, ProcessError> {
     File::create(path).map_err(fail)
 }
 
-/// The last lines of a log, to be shown when its writer failed.
+/// The last lines of a log, each cut to a readable length, to be shown when its writer failed.
 pub fn log_tail(path: &Path, lines: usize) -> String {
     let bytes = fs::read(path).unwrap_or_default();
     let text = String::from_utf8_lossy(&bytes);
     let all: Vec<&str> = text.lines().collect();
     let start = all.len().saturating_sub(lines);
-    all.get(start..).unwrap_or_default().join("\n")
+    let tail = all.get(start..).unwrap_or_default();
+    tail.iter()
+        .map(|line| line.chars().take(LOG_LINE_CHARS_MAX).collect())
+        .collect::<Vec<String>>()
+        .join("\n")
 }
 
 /// Sends a signal by name to a process id, or to a group when `whom` starts with `-`.

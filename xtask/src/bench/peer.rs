@@ -129,12 +129,7 @@ fn render(arguments: &Arguments, helenus: &[Value], cassandra: &[Value]) -> Stri
             continue;
         };
         text.push_str(&row(&load, "Cassandra 5.0", theirs));
-        let ratio = |key: &str| {
-            ours[key]
-                .as_f64()
-                .zip(theirs[key].as_f64())
-                .map(|(ours, theirs)| (ours, theirs))
-        };
+        let ratio = |key: &str| ours[key].as_f64().zip(theirs[key].as_f64());
         if let (Some((fast, slow)), Some((cheap, dear))) = (ratio("ops_per_s"), ratio("server_cpu_us_per_op"))
         {
             text.push_str(&format!(

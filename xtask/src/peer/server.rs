@@ -206,8 +206,6 @@ commitlog_directory: {folder}/commitlog
 saved_caches_directory: {folder}/saved_caches
 hints_directory: {folder}/hints
 cdc_raw_directory: {folder}/cdc_raw
-commitlog_sync: periodic
-commitlog_sync_period: 10000ms
 commitlog_disk_access_mode: legacy
 materialized_views_enabled: true
 sasi_indexes_enabled: true
@@ -218,6 +216,13 @@ seed_provider:
     parameters: [{{seeds: \"{address}:7000\"}}]
 "
     );
+    if !options
+        .settings
+        .iter()
+        .any(|line| line.starts_with("commitlog_sync:"))
+    {
+        yaml.push_str("commitlog_sync: periodic\ncommitlog_sync_period: 10000ms\n");
+    }
     for line in &options.settings {
         yaml.push_str(line);
         yaml.push('\n');

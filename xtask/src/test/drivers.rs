@@ -1,39 +1,76 @@
 //! Unmodified drivers in their own languages, each a program that is installed, built and run here.
 
+use std::path::PathBuf;
 use std::process::Command;
 
 use super::Context;
 use crate::node::Node;
 use crate::program::{self, Tally};
-use crate::{TaskError, runtime, workspace};
+use crate::{TaskError, process, runtime, workspace};
 
 pub fn python(context: &Context) -> Result<Tally, TaskError> {
-    let folder = workspace::path("tests/drivers/python");
-    let bin = runtime::python_environment("python", &folder.join("requirements.txt"))?;
+    python_driver("python", context)
+}
+
+pub fn scylla_python(context: &Context) -> Result<Tally, TaskError> {
+    python_driver("scylla-python", context)
+}
+
+/// Both Python drivers install the same package, so they share the test but not the environment.
+fn python_driver(name: &str, context: &Context) -> Result<Tally, TaskError> {
+    let bin = runtime::python_environment(name, &folder(name).join("requirements.txt"))?;
     let mut command = Command::new(bin.join("python"));
-    command.arg("-u").arg(folder.join("driver_test.py"));
-    run("python", command, context)
+    command.arg("-u").arg(folder("python").join("driver_test.py"));
+    run(name, command, context)
+}
+
+pub fn cqlsh(context: &Context) -> Result<Tally, TaskError> {
+    let bin = runtime::python_environment("cqlsh", &folder("cqlsh").join("requirements.txt"))?;
+    let mut command = Command::new(bin.join("python"));
+    command
+        .arg("-u")
+        .arg(folder("cqlsh").join("cqlsh_test.py"))
+        .env("CQLSH", bin.join("cqlsh"));
+    run("cqlsh", command, context)
 }
 
 pub fn java(context: &Context) -> Result<Tally, TaskError> {
-    let mut command = runtime::java_program("java-driver", &workspace::path("tests/drivers/java"))?;
-    command.arg("DriverTest");
+    let mut command = runtime::java_program("java-driver", &folder("java"))?;
+    command.args(["-Dorg.slf4j.simpleLogger.defaultLogLevel=warn", "DriverTest"]);
     run("java", command, context)
 }
 
 pub fn go(context: &Context) -> Result<Tally, TaskError> {
-    let command = runtime::go_program("go-driver", &workspace::path("tests/drivers/go"))?;
-    run("go", command, context)
+    run("go", runtime::go_program("go-driver", &folder("go"))?, context)
 }
 
 pub fn node(context: &Context) -> Result<Tally, TaskError> {
-    let folder = workspace::path("tests/drivers/node");
-    let packages = runtime::node_packages("node-driver", &folder)?;
+    let packages = runtime::node_packages("node-driver", &folder("node"))?;
     let mut command = Command::new("node");
     command
-        .env("NODE_PATH", packages.join("node_modules"))
-        .arg(folder.join("driver_test.js"));
+        .arg(folder("node").join("driver_test.js"))
+        .env("NODE_PATH", packages.join("node_modules"));
     run("node", command, context)
+}
+
+/// The Rust driver is a workspace of its own: its dependencies are none of Helenus'.
+pub fn rust(context: &Context) -> Result<Tally, TaskError> {
+    let target = workspace::target();
+    process::run_quietly(
+        Command::new("cargo")
+            .args(["build", "--quiet", "--locked"])
+            .current_dir(folder("rust"))
+            .env("CARGO_TARGET_DIR", &target),
+    )?;
+    run(
+        "rust",
+        Command::new(target.join("debug/helenus-rust-driver-test")),
+        context,
+    )
+}
+
+fn folder(name: &str) -> PathBuf {
+    workspace::path("tests/drivers").join(name)
 }
 
 /// Runs a driver's program against a node of its own.

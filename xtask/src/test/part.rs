@@ -56,31 +56,43 @@ pub const ALL: &[Part] = &[
         runtimes: &[],
         run: crash::short,
     },
-    Part {
-        name: "python",
-        about: "DataStax Python driver",
-        runtimes: &[Runtime::Python],
-        run: drivers::python,
-    },
-    Part {
-        name: "java",
-        about: "Apache Cassandra Java driver 4",
-        runtimes: &[Runtime::Java],
-        run: drivers::java,
-    },
-    Part {
-        name: "go",
-        about: "gocql 2",
-        runtimes: &[Runtime::Go],
-        run: drivers::go,
-    },
-    Part {
-        name: "node",
-        about: "DataStax Node.js driver",
-        runtimes: &[Runtime::Node],
-        run: drivers::node,
-    },
+    driver(
+        "python",
+        "DataStax Python driver",
+        &[Runtime::Python],
+        drivers::python,
+    ),
+    driver(
+        "scylla-python",
+        "ScyllaDB Python driver",
+        &[Runtime::Python],
+        drivers::scylla_python,
+    ),
+    driver("java", "Java driver 4", &[Runtime::Java], drivers::java),
+    driver("go", "gocql", &[Runtime::Go], drivers::go),
+    driver("node", "Node.js driver", &[Runtime::Node], drivers::node),
+    driver("rust", "ScyllaDB Rust driver", &[], drivers::rust),
+    driver(
+        "cqlsh",
+        "cqlsh, its commands and COPY",
+        &[Runtime::Python],
+        drivers::cqlsh,
+    ),
 ];
+
+const fn driver(
+    name: &'static str,
+    about: &'static str,
+    runtimes: &'static [Runtime],
+    run: fn(&Context) -> Result<Tally, TaskError>,
+) -> Part {
+    Part {
+        name,
+        about,
+        runtimes,
+        run,
+    }
+}
 
 fn replay(context: &Context) -> Result<Tally, TaskError> {
     let mut node = Node::start(&context.target, "differential", &[])?;

@@ -2,7 +2,12 @@
 //! is read by us.
 
 mod support;
+mod typed;
 
 mod roundtrip;
 
+mod fixtures;
 mod peer;
+
+mod bit_flips;
+mod crash;

@@ -288,3 +288,16 @@ pub fn scan(sstable: &SsTable) -> Result<Partitions, helenus_storage::error::Rea
     }
     Ok(partitions)
 }
+
+/// With `HELENUS_GOLDEN=rewrite` the golden file is written instead of compared: review the difference.
+pub fn compare_with_golden(name: &str, found: &str) {
+    let path = Path::new(env!("CARGO_MANIFEST_DIR"))
+        .join("tests/sstable/golden")
+        .join(name);
+    if std::env::var_os("HELENUS_GOLDEN").is_some_and(|mode| mode == "rewrite") {
+        std::fs::create_dir_all(path.parent().unwrap()).unwrap();
+        std::fs::write(&path, found).unwrap();
+    }
+    let wanted = std::fs::read_to_string(&path).unwrap_or_else(|error| panic!("{}: {error}", path.display()));
+    assert_eq!(found, wanted, "{}", path.display());
+}

@@ -1,0 +1,132 @@
+//! Single bits flipped in every component: each is detected, or changes nothing that is read.
+
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
+
+use helenus_schema::{ColumnKind, TableMetadata};
+use helenus_storage::clustering::Side;
+use helenus_storage::clustering::Slice;
+use helenus_storage::deletion::DeletionTime;
+use helenus_storage::sstable::{ChunkCache, Component, CompressionParameters, Compressor, SsTable};
+use helenus_types::CqlType;
+use helenus_vfs::{Disk, Random, SeededRandom, SimulatedDisk};
+
+use crate::support::{
+    Column, GENERATION, NOW_S, NOW_US, Partition, Partitions, cell, drain, folder, id, insert, key, live,
+    options, row, scan, table, write,
+};
+
+/// Flips per component and form; more only takes longer.
+const FLIPS: u64 = 120;
+
+fn content() -> (TableMetadata, Partitions) {
+    let columns = vec![
+        Column("pk", ColumnKind::PartitionKey, CqlType::Int),
+        Column("c", ColumnKind::Clustering, CqlType::Int),
+        Column("v", ColumnKind::Regular, CqlType::Text),
+    ];
+    let table = table("flips", columns, &[]);
+    let v = id(&table, "v");
+    let mut partitions = Partitions::new();
+    for partition_key in 0..40_u32 {
+        let mut partition = Partition::default();
+        let deletion = DeletionTime {
+            timestamp_us: NOW_US,
+            local_s: NOW_S,
+        };
+        partition.marker(Vec::new(), Side::Before, deletion);
+        for number in 0..partition_key % 8 * 4 {
+            let value = format!("value {number} of {partition_key}");
+            let cells = vec![cell(v, NOW_US, value.as_bytes())];
+            partition.row(
+                key(&[&number.to_be_bytes()]),
+                row(live(NOW_US), DeletionTime::LIVE, cells),
+            );
+        }
+        partition.marker(Vec::new(), Side::After, DeletionTime::LIVE);
+        insert(&mut partitions, &partition_key.to_be_bytes(), partition);
+    }
+    (table, partitions)
+}
+
+/// Whether everything that is read is right, or refused.
+fn is_detected_or_harmless(
+    disk: &dyn Disk,
+    folder: &Path,
+    table: &TableMetadata,
+    partitions: &Partitions,
+) -> Result<(), String> {
+    let Ok(sstable) = SsTable::open(disk, folder, GENERATION, table) else {
+        return Ok(());
+    };
+    if let Ok(scanned) = scan(&sstable)
+        && &scanned != partitions
+    {
+        return Err("a scan read something else".to_owned());
+    }
+    let slices = [Slice::all()];
+    for ((token, partition_key), partition) in partitions {
+        let cache = ChunkCache::new(1 << 20);
+        match sstable.partition(&cache, *token, partition_key, &slices, false) {
+            Err(_) => {}
+            Ok(None) => return Err(format!("partition {partition_key:?} is gone")),
+            Ok(Some(mut cursor)) => match drain(&mut cursor) {
+                Ok(read) if &read != partition => return Err(format!("partition {partition_key:?} changed")),
+                _ => {}
+            },
+        }
+    }
+    Ok(())
+}
+
+fn flip_bits(compression: Option<CompressionParameters>, chunks: Component) {
+    let (table, partitions) = content();
+    let simulated = Arc::new(SimulatedDisk::new(1));
+    let disk: Arc<dyn Disk> = simulated.clone();
+    let folder = folder(&table);
+    let mut options = options(&table, &partitions);
+    options.compression = compression;
+    options.column_index_bytes = 128;
+    write(&disk, &folder, &table, &partitions, options);
+    assert_eq!(
+        is_detected_or_harmless(&*disk, &folder, &table, &partitions),
+        Ok(())
+    );
+    let random = SeededRandom::new(7);
+    let components = [
+        Component::Data,
+        Component::Index,
+        Component::Filter,
+        Component::Statistics,
+        Component::Summary,
+        Component::Checksums,
+        chunks,
+    ];
+    for component in components {
+        let path: PathBuf = component.path(&folder, GENERATION);
+        let length = disk.open(&path).unwrap().length().unwrap();
+        for _ in 0..FLIPS {
+            let bit = random.below(length * 8);
+            simulated.flip_bit(&path, bit).unwrap();
+            let result = is_detected_or_harmless(&*disk, &folder, &table, &partitions);
+            assert_eq!(result, Ok(()), "bit {bit} of {component:?}");
+            simulated.flip_bit(&path, bit).unwrap();
+        }
+    }
+}
+
+#[test]
+fn flipped_bits_of_a_compressed_sstable_are_detected() {
+    let compressor = Compressor::Lz4;
+    let parameters = CompressionParameters {
+        compressor,
+        chunk_bytes: 4096,
+        compressed_bytes_max: i32::MAX as u32,
+    };
+    flip_bits(Some(parameters), Component::CompressionInfo);
+}
+
+#[test]
+fn flipped_bits_of_an_uncompressed_sstable_are_detected() {
+    flip_bits(None, Component::Crc);
+}
