@@ -94,8 +94,7 @@ impl Node {
                 jmx_port: free_address()?.port(),
                 heap: "1g".to_owned(),
                 fresh: true,
-                // As Helenus by default: what was acknowledged is on disk.
-                settings: vec!["commitlog_sync: batch".to_owned()],
+                settings: vec![commit_log_setting(options)],
             })?)),
             Target::External(address) => Ok(Self::External(*address)),
         }
@@ -308,6 +307,19 @@ fn ready_address(line: &str) -> Option<SocketAddr> {
     let after = line.split_once("cql ")?.1;
     let end = after.find([' ', ',']).unwrap_or(after.len());
     after.get(..end)?.parse().ok()
+}
+
+/// Cassandra's commit log mode for Helenus' options. Without the option, what was acknowledged is on disk,
+/// as Helenus has it by default.
+fn commit_log_setting(options: &[&str]) -> String {
+    let periodic = options
+        .windows(2)
+        .any(|pair| pair == ["--commitlog-sync", "periodic"]);
+    if periodic {
+        "commitlog_sync: periodic\ncommitlog_sync_period: 10000ms".to_owned()
+    } else {
+        "commitlog_sync: batch".to_owned()
+    }
 }
 
 /// A loopback address that other runs on this machine do not use: Cassandra needs fixed ports.

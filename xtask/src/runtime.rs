@@ -152,7 +152,7 @@ pub fn java_program(name: &str, folder: &Path) -> Result<Command, RuntimeError> 
             .args([
                 "-encoding",
                 "UTF-8",
-                "-Xlint:all,-processing",
+                "-Xlint:all,-processing,-classfile",
                 "-Werror",
                 "-cp",
                 &packages,
