@@ -167,6 +167,31 @@ pub(super) fn read_entry(stream: &mut ChunkStream<'_>) -> Result<Option<IndexEnt
     Ok(Some(entry))
 }
 
+/// Looks for a key's entry from the stream's position to an end; entries of other keys are passed over in place.
+pub(super) fn find_entry(
+    stream: &mut ChunkStream<'_>,
+    key: &[u8],
+    end: u64,
+) -> Result<Option<IndexEntry>, ReadError> {
+    while stream.position() < end {
+        let base = stream.position();
+        let length = decode_with(stream, |bytes| {
+            let mut reader = ByteReader::new(bytes);
+            if reader.bytes_after_u16()? == key {
+                return Ok(None);
+            }
+            reader.unsigned_vint()?;
+            let size = reader.unsigned_vint()?;
+            Ok(Some((reader.position() as u64).saturating_add(size)))
+        })?;
+        match length {
+            None => return read_entry(stream),
+            Some(length) => stream.seek(base.saturating_add(length)),
+        }
+    }
+    Ok(None)
+}
+
 /// The head of a promoted index, and how many bytes of it follow the head.
 fn read_promoted(
     reader: &mut ByteReader<'_>,

@@ -21,7 +21,7 @@ use super::decode::{ByteReader, DecodeError};
 use super::encoding_stats::EncodingStats;
 use super::error::OpenError;
 use super::header::Header;
-use super::index::{IndexEntry, read_entry};
+use super::index::{IndexEntry, find_entry};
 use super::partition_reader::PartitionReader;
 use super::scanner::{ScanRange, SsTableScanner};
 use super::statistics::{SsTableStatistics, StatisticsFile};
@@ -184,18 +184,10 @@ impl SsTable {
         let (start, end) = self.summary.index_range(token, key, self.index.length());
         let mut stream = ChunkStream::new(&self.index, cache);
         stream.seek(start);
-        while stream.position() < end {
-            let Some(entry) = read_entry(&mut stream)? else {
-                break;
-            };
-            if entry.key == key {
-                return self.open_partition(cache, &entry, slices, reversed).map(Some);
-            }
-            if entry.token > token {
-                break;
-            }
+        match find_entry(&mut stream, key, end)? {
+            Some(entry) => self.open_partition(cache, &entry, slices, reversed).map(Some),
+            None => Ok(None),
         }
-        Ok(None)
     }
 
     /// Partitions between two bounds, each within the slices and, row by row, in the given direction.

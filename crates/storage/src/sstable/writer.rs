@@ -310,7 +310,9 @@ impl SsTableWriter {
             "range deletions are closed"
         );
         partition.is_open = false;
-        if let Some(block) = partition.block.take() {
+        if let Some(mut block) = partition.block.take() {
+            // The last block includes the mark of the partition's end.
+            block.width = self.data.position() - partition.position - block.offset;
             partition.promoted.push(&block, DeletionTime::LIVE);
         }
         let key = &partition.key;

@@ -10,12 +10,12 @@ use helenus_schema::{ColumnKind, DroppedColumn, TableMetadata};
 use helenus_storage::clustering::{ClusteringBound, Components, Side, Slice};
 use helenus_storage::deletion::{DeletionTime, NEVER_S};
 use helenus_storage::row::{Entry, RowRef};
-use helenus_storage::sstable::{ChunkCache, OpenError, SsTable};
+use helenus_storage::sstable::{ChunkCache, Component, OpenError, SsTable, WriterOptions};
 use helenus_types::CqlType;
 use helenus_types::token::token_of;
-use helenus_vfs::RealDisk;
+use helenus_vfs::{Disk, MemoryDisk, RealDisk};
 
-use crate::support::{
+use crate::support::{folder, write, 
     Column, GENERATION, Item, Partitions, compare_with_golden, drain, id, key, scan, table,
 };
 use crate::typed::types_table;
@@ -125,6 +125,54 @@ fn text(table: &TableMetadata, partitions: &Partitions) -> String {
     out
 }
 
+/// The uncompressed bytes of a Data.db whose LZ4 compressor has no options.
+fn content(data: &[u8], compression_info: &[u8]) -> Vec<u8> {
+    let number = |at: usize| u32::from_be_bytes(*compression_info[at..].first_chunk().unwrap()) as usize;
+    // Name, options, chunk length, limit, data length; then the number of chunks and their 8-byte offsets.
+    let count_at = 2 + "LZ4Compressor".len() + 4 + 4 + 4 + 8;
+    let starts = (0..number(count_at)).map(|chunk| number(count_at + 4 + 8 * chunk + 4));
+    let ends = starts.clone().skip(1).chain([data.len()]);
+    let chunks = starts.zip(ends).map(|(start, end)| &data[start..end - 4]);
+    chunks.flat_map(|chunk| lz4_flex::block::decompress_size_prepended(chunk).unwrap()).collect()
+}
+
+/// Writes what was read and compares with what Cassandra wrote. Compressed bytes depend on the compressor's
+/// implementation, so of a compressed Data.db the content is compared.
+fn compare_written(name: &str, table: &TableMetadata, sstable: &SsTable, partitions: &Partitions) {
+    let disk: Arc<dyn Disk> = Arc::new(MemoryDisk::new());
+    let mut options = WriterOptions::of(table);
+    options.partition_count_estimate = partitions.len() as u64;
+    options.encoding_stats = sstable.encoding_stats();
+    let is_compressed = options.compression.is_some();
+    write(&disk, &folder(table), table, partitions, options);
+    let component = |component: Component| {
+        let file = disk.open(&component.path(&folder(table), GENERATION)).unwrap();
+        let mut ours = vec![0; file.length().unwrap() as usize];
+        file.read_exact_at(0, &mut ours).unwrap();
+        (ours, std::fs::read(component.path(&fixture(name), GENERATION)).unwrap())
+    };
+    let (ours, theirs) = component(Component::Data);
+    if is_compressed {
+        let (our_chunks, their_chunks) = component(Component::CompressionInfo);
+        assert_eq!(content(&ours, &our_chunks), content(&theirs, &their_chunks), "{name}");
+    } else {
+        assert_eq!(ours, theirs, "{name}");
+        for part in [Component::Crc, Component::Digest] {
+            let (ours, theirs) = component(part);
+            assert_eq!(ours, theirs, "{name} {part:?}");
+        }
+    }
+    for part in [Component::Index, Component::Summary, Component::Filter] {
+        let (ours, theirs) = component(part);
+        assert_eq!(ours, theirs, "{name} {part:?}");
+    }
+    let written = SsTable::open(&*disk, &folder(table), GENERATION, table).unwrap();
+    let mut ours = written.statistics().clone();
+    ours.originating_host = sstable.statistics().originating_host;
+    ours.compression_ratio = sstable.statistics().compression_ratio;
+    assert_eq!(&ours, sstable.statistics(), "{name}");
+}
+
 fn compare(name: &str, table: &TableMetadata) -> Partitions {
     let sstable = open(name, table).unwrap();
     let partitions = scan(&sstable).unwrap();
@@ -153,7 +201,8 @@ fn every_type_and_tombstone() {
             column.cql_type = CqlType::user_defined(Arc::new(definition), *frozen);
         }
     }
-    compare("types", &table);
+    let partitions = compare("types", &table);
+    compare_written("types", &table, &open("types", &table).unwrap(), &partitions);
 }
 
 #[test]
@@ -164,7 +213,10 @@ fn range_tombstones_uncompressed() {
         Column("b", ColumnKind::Clustering, CqlType::Text),
         Column("v", ColumnKind::Regular, CqlType::Text),
     ];
-    compare("ranges", &table("ranges", columns, &["a"]));
+    let mut table = table("ranges", columns, &["a"]);
+    table.params.compression.clear();
+    let partitions = compare("ranges", &table);
+    compare_written("ranges", &table, &open("ranges", &table).unwrap(), &partitions);
 }
 
 #[test]
@@ -173,7 +225,9 @@ fn counters() {
         Column("pk", ColumnKind::PartitionKey, CqlType::Text),
         Column("n", ColumnKind::Regular, CqlType::Counter),
     ];
-    compare("counts", &table("counts", columns, &[]));
+    let table = table("counts", columns, &[]);
+    let partitions = compare("counts", &table);
+    compare_written("counts", &table, &open("counts", &table).unwrap(), &partitions);
 }
 
 fn dropped_table() -> TableMetadata {
@@ -258,9 +312,11 @@ fn wide_partition_with_promoted_index() {
         Column("c", ColumnKind::Clustering, CqlType::Int),
         Column("v", ColumnKind::Regular, CqlType::Text),
     ];
-    let table = table("wide", columns, &[]);
+    let mut table = table("wide", columns, &[]);
+    table.params.compression.insert("chunk_length_in_kb".to_owned(), "64".to_owned());
     let sstable = open("wide", &table).unwrap();
     let partitions = scan(&sstable).unwrap();
+    compare_written("wide", &table, &sstable, &partitions);
     assert_eq!(partitions.len(), 5);
     let partition_key = 1_i32.to_be_bytes();
     let token = token_of(&partition_key);
