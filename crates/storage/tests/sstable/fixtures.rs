@@ -15,8 +15,8 @@ use helenus_types::CqlType;
 use helenus_types::token::token_of;
 use helenus_vfs::{Disk, MemoryDisk, RealDisk};
 
-use crate::support::{folder, write, 
-    Column, GENERATION, Item, Partitions, compare_with_golden, drain, id, key, scan, table,
+use crate::support::{
+    Column, GENERATION, Item, Partitions, compare_with_golden, drain, folder, id, key, scan, table, write,
 };
 use crate::typed::types_table;
 
@@ -133,7 +133,9 @@ fn content(data: &[u8], compression_info: &[u8]) -> Vec<u8> {
     let starts = (0..number(count_at)).map(|chunk| number(count_at + 4 + 8 * chunk + 4));
     let ends = starts.clone().skip(1).chain([data.len()]);
     let chunks = starts.zip(ends).map(|(start, end)| &data[start..end - 4]);
-    chunks.flat_map(|chunk| lz4_flex::block::decompress_size_prepended(chunk).unwrap()).collect()
+    chunks
+        .flat_map(|chunk| lz4_flex::block::decompress_size_prepended(chunk).unwrap())
+        .collect()
 }
 
 /// Writes what was read and compares with what Cassandra wrote. Compressed bytes depend on the compressor's
@@ -149,12 +151,19 @@ fn compare_written(name: &str, table: &TableMetadata, sstable: &SsTable, partiti
         let file = disk.open(&component.path(&folder(table), GENERATION)).unwrap();
         let mut ours = vec![0; file.length().unwrap() as usize];
         file.read_exact_at(0, &mut ours).unwrap();
-        (ours, std::fs::read(component.path(&fixture(name), GENERATION)).unwrap())
+        (
+            ours,
+            std::fs::read(component.path(&fixture(name), GENERATION)).unwrap(),
+        )
     };
     let (ours, theirs) = component(Component::Data);
     if is_compressed {
         let (our_chunks, their_chunks) = component(Component::CompressionInfo);
-        assert_eq!(content(&ours, &our_chunks), content(&theirs, &their_chunks), "{name}");
+        assert_eq!(
+            content(&ours, &our_chunks),
+            content(&theirs, &their_chunks),
+            "{name}"
+        );
     } else {
         assert_eq!(ours, theirs, "{name}");
         for part in [Component::Crc, Component::Digest] {
@@ -313,7 +322,10 @@ fn wide_partition_with_promoted_index() {
         Column("v", ColumnKind::Regular, CqlType::Text),
     ];
     let mut table = table("wide", columns, &[]);
-    table.params.compression.insert("chunk_length_in_kb".to_owned(), "64".to_owned());
+    table
+        .params
+        .compression
+        .insert("chunk_length_in_kb".to_owned(), "64".to_owned());
     let sstable = open("wide", &table).unwrap();
     let partitions = scan(&sstable).unwrap();
     compare_written("wide", &table, &sstable, &partitions);
