@@ -142,10 +142,14 @@ fn merge_into(
     row: RowRef<'_>,
     scratch: &mut Vec<u8>,
 ) -> isize {
-    scratch.clear();
-    merge::merge(&layout.shape, existing.row(), row, DeletionTime::LIVE, scratch);
     let before = existing.memory_bytes();
-    existing.replace_row(RowRef::new(scratch));
+    if merge::replaces(&layout.shape, row, existing.row()) {
+        existing.replace_row(row);
+    } else {
+        scratch.clear();
+        merge::merge(&layout.shape, existing.row(), row, DeletionTime::LIVE, scratch);
+        existing.replace_row(RowRef::new(scratch));
+    }
     existing.memory_bytes() as isize - before as isize
 }
 

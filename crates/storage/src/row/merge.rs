@@ -50,6 +50,29 @@ pub fn merge(shape: &RowShape, left: RowRef<'_>, right: RowRef<'_>, shadow: Dele
     }
 }
 
+/// Whether nothing of `old` would be left in a merge with `new`: an INSERT over an earlier one. Costs a fifth of the
+/// merge that it saves; false where only the merge can tell.
+pub fn replaces(shape: &RowShape, new: RowRef<'_>, old: RowRef<'_>) -> bool {
+    if !new.is_immortal() || !old.is_immortal() || shape.is_counter() {
+        return false;
+    }
+    let (new_liveness, _, mut new_entries) = new.open();
+    let (old_liveness, _, mut old_entries) = old.open();
+    old_liveness.timestamp_us <= new_liveness.timestamp_us
+        && old_entries.all(|old| {
+            let new = new_entries.find(|new| new.column() >= old.column());
+            match (old, new) {
+                (Entry::Cell(old), Some(Entry::Cell(new))) => {
+                    old.column == new.column
+                        && old.timestamp_us < new.timestamp_us
+                        && old.path.is_none()
+                        && new.path.is_none()
+                }
+                _ => false,
+            }
+        })
+}
+
 /// Appends what `shadow` leaves of one row.
 pub fn filter(row: RowRef<'_>, shadow: DeletionTime, out: &mut Vec<u8>) {
     let (liveness, deletion, entries) = row.open();
@@ -183,4 +206,143 @@ pub fn reconcile<'a>(left: CellRef<'a>, right: CellRef<'a>) -> CellRef<'a> {
         .then_with(|| right.ttl_s.cmp(&left.ttl_s))
         .then_with(|| left.value.cmp(right.value));
     if order == Ordering::Less { right } else { left }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::deletion::NO_TIMESTAMP;
+    use helenus_vfs::{Random, SeededRandom};
+
+    /// Few columns, paths and timestamps, so that versions collide in every way.
+    fn random_row(random: &SeededRandom, is_plain: bool) -> Vec<u8> {
+        let below = |bound: u64| random.below(bound);
+        let timestamp = || 1 + below(4) as i64;
+        let deletion = || DeletionTime {
+            timestamp_us: timestamp(),
+            local_s: 10 + below(3) as u32,
+        };
+        let mut liveness = Liveness::NONE;
+        if below(3) != 0 {
+            let ttl_s = if is_plain { 0 } else { below(3) as u32 };
+            let expires_at_s = if ttl_s == 0 { NEVER_S } else { 20 + below(2) as u32 };
+            liveness = Liveness {
+                timestamp_us: timestamp(),
+                ttl_s,
+                expires_at_s,
+            };
+        }
+        let row_deletion = if is_plain || below(4) != 0 {
+            DeletionTime::LIVE
+        } else {
+            deletion()
+        };
+        let row_timestamp_us = timestamp();
+        let mut entries = Vec::new();
+        for column in (0..3).map(ColumnId) {
+            let is_map = column.0 == 2 && !is_plain;
+            if is_map && below(3) == 0 {
+                entries.push((
+                    Entry::ComplexDeletion {
+                        column,
+                        deletion: deletion(),
+                    },
+                    None,
+                    Vec::new(),
+                ));
+            }
+            for path in 0..if is_map { 3_u8 } else { 1 } {
+                let kind = if is_plain { 2 } else { below(3) };
+                let cell = CellRef {
+                    column,
+                    timestamp_us: if is_plain { row_timestamp_us } else { timestamp() },
+                    ttl_s: if kind == 1 { 1 + below(2) as u32 } else { 0 },
+                    local_deletion_s: if kind == 2 { NEVER_S } else { 20 + below(2) as u32 },
+                    path: None,
+                    value: &[],
+                };
+                let value = if kind == 0 {
+                    Vec::new()
+                } else {
+                    vec![below(3) as u8; below(3) as usize]
+                };
+                if below(4) != 0 {
+                    entries.push((Entry::Cell(cell), is_map.then_some([path]), value));
+                }
+            }
+        }
+        let mut out = Vec::new();
+        let mut builder = RowBuilder::new(&mut out, liveness, row_deletion);
+        for (entry, path, value) in &entries {
+            builder.push(match entry {
+                Entry::Cell(cell) => Entry::Cell(CellRef {
+                    path: path.as_ref().map(|path| &path[..]),
+                    value,
+                    ..*cell
+                }),
+                deletion => *deletion,
+            });
+        }
+        out
+    }
+
+    fn merged(left: &[u8], right: &[u8]) -> Vec<u8> {
+        let mut out = Vec::new();
+        let shape = RowShape::default();
+        merge(
+            &shape,
+            RowRef::new(left),
+            RowRef::new(right),
+            DeletionTime::LIVE,
+            &mut out,
+        );
+        out
+    }
+
+    #[test]
+    fn order_and_repetition_of_merges_do_not_matter() {
+        let random = SeededRandom::new(11);
+        for _ in 0..4_000 {
+            let [a, b, c] = [(); 3].map(|()| random_row(&random, false));
+            let all = merged(&merged(&a, &b), &c);
+            assert_eq!(merged(&a, &b), merged(&b, &a));
+            assert_eq!(all, merged(&a, &merged(&b, &c)));
+            assert_eq!(all, merged(&all, &b));
+        }
+    }
+
+    #[test]
+    fn a_row_that_replaces_another_is_their_merge() {
+        let random = SeededRandom::new(12);
+        let mut replaced = 0;
+        for _ in 0..4_000 {
+            let [old, new] = [(); 2].map(|()| random_row(&random, true));
+            if replaces(&RowShape::default(), RowRef::new(&new), RowRef::new(&old)) {
+                replaced += 1;
+                assert_eq!(merged(&old, &new), new);
+            }
+        }
+        assert!(replaced > 100, "{replaced} are too few to tell");
+    }
+
+    #[test]
+    fn an_outer_deletion_leaves_what_is_newer() {
+        let random = SeededRandom::new(13);
+        for _ in 0..1_000 {
+            let row = random_row(&random, false);
+            let shadow = DeletionTime {
+                timestamp_us: 2,
+                local_s: 10,
+            };
+            let mut left = Vec::new();
+            filter(RowRef::new(&row), shadow, &mut left);
+            let (liveness, deletion, entries) = RowRef::new(&left).open();
+            assert!(liveness.timestamp_us == NO_TIMESTAMP || liveness.timestamp_us > 2);
+            assert!(deletion.is_live() || deletion.supersedes(shadow));
+            entries.for_each(|entry| match entry {
+                Entry::ComplexDeletion { deletion, .. } => assert!(deletion.supersedes(shadow)),
+                Entry::Cell(cell) => assert!(cell.timestamp_us > 2),
+            });
+        }
+    }
 }
