@@ -1,59 +1,89 @@
-// Many workers share one gocql session, as it comes, and read one row again and again.
+// One gocql session shared by many goroutines, each reading the same row again and again.
+//
+// The session is configured as the driver comes: only the host is set. Prints one line of JSON.
 package main
 
 import (
 	"encoding/json"
-	"flag"
+	"errors"
 	"fmt"
-	"math/bits"
+	"net"
 	"os"
+	"runtime/debug"
+	"slices"
 	"strconv"
 	"sync"
-	"sync/atomic"
 	"time"
 
 	gocql "github.com/apache/cassandra-gocql-driver/v2"
 )
 
-// latencies counts durations in buckets 1/16 apart, striped so that workers do not wait for each other.
-type latencies struct {
-	stripes [64][64 * 16]atomic.Uint64
+const (
+	selectRow = "SELECT v FROM concurrent_client.rows WHERE k = ?"
+	key       = "the only row"
+	// Beyond these, errors are counted together: their texts may carry addresses.
+	errorKindsMax = 20
+)
+
+// report is the line that the harness reads; latencies are those of successful reads.
+type report struct {
+	Client        string         `json:"client"`
+	Workers       int            `json:"workers"`
+	Queries       int            `json:"queries"`
+	ElapsedS      float64        `json:"elapsed_s"`
+	OK            int            `json:"ok"`
+	Errors        map[string]int `json:"errors"`
+	OpsPerS       float64        `json:"ops_per_s"`
+	LatencyUsP50  int64          `json:"latency_us_p50"`
+	LatencyUsP99  int64          `json:"latency_us_p99"`
+	LatencyUsP999 int64          `json:"latency_us_p999"`
 }
 
-func (l *latencies) record(worker int, elapsed time.Duration) {
-	microseconds := uint64(elapsed.Microseconds()) | 1
-	exponent := bits.Len64(microseconds) - 1
-	fraction := microseconds << (63 - exponent) >> 59 & 15
-	l.stripes[worker%64][uint64(exponent)*16+fraction].Add(1)
+// worker owns what it measures; nothing is shared until all have ended.
+type worker struct {
+	latencies []int64
+	errors    map[string]int
 }
 
-// quantile is the lower bound, in microseconds, of the bucket that holds the wanted share.
-func (l *latencies) quantile(share float64) uint64 {
-	var buckets [64 * 16]uint64
-	var total uint64
-	for stripe := range l.stripes {
-		for bucket := range buckets {
-			count := l.stripes[stripe][bucket].Load()
-			buckets[bucket] += count
-			total += count
+func (w *worker) run(session *gocql.Session, queries int) {
+	for i := 0; i < queries; i++ {
+		start := time.Now()
+		var value string
+		err := session.Query(selectRow, key).Scan(&value)
+		if err == nil {
+			w.latencies = append(w.latencies, time.Since(start).Microseconds())
+			continue
 		}
-	}
-	wanted := uint64(share * float64(total))
-	for bucket, count := range buckets {
-		if count > wanted {
-			exponent, fraction := bucket/16, uint64(bucket%16)
-			return 1<<exponent + fraction<<exponent>>4
+		if w.errors == nil {
+			w.errors = make(map[string]int)
 		}
-		wanted -= count
+		w.errors[kind(err)]++
 	}
-	return 0
 }
 
-func prepare(session *gocql.Session) error {
+// kind names an error without what differs from one request to the next.
+func kind(err error) string {
+	var refused gocql.RequestError
+	if errors.As(err, &refused) {
+		return fmt.Sprintf("server error 0x%04x", refused.Code())
+	}
+	var network *net.OpError
+	if errors.As(err, &network) {
+		return "network " + network.Op
+	}
+	return err.Error()
+}
+
+func prepareData(address string) error {
+	session, err := gocql.NewCluster(address).CreateSession()
+	if err != nil {
+		return err
+	}
+	defer session.Close()
 	for _, statement := range []string{
-		"CREATE KEYSPACE IF NOT EXISTS bench WITH replication = {'class': 'SimpleStrategy', 'replication_factor': 1}",
-		"CREATE TABLE IF NOT EXISTS bench.kv (k int PRIMARY KEY, v text)",
-		"INSERT INTO bench.kv (k, v) VALUES (1, 'value')",
+		"CREATE KEYSPACE IF NOT EXISTS concurrent_client WITH replication = {'class': 'SimpleStrategy', 'replication_factor': 1}",
+		"CREATE TABLE IF NOT EXISTS concurrent_client.rows (k text PRIMARY KEY, v text)",
+		"INSERT INTO concurrent_client.rows (k, v) VALUES ('" + key + "', 'its value')",
 	} {
 		if err := session.Query(statement).Exec(); err != nil {
 			return fmt.Errorf("%s: %w", statement, err)
@@ -62,48 +92,103 @@ func prepare(session *gocql.Session) error {
 	return nil
 }
 
-func main() {
-	workers := flag.Int("workers", 50_000, "goroutines that share the session")
-	queries := flag.Int("queries", 200, "reads of each")
-	flag.Parse()
-	cluster := gocql.NewCluster(os.Getenv("CQL_HOST"))
-	cluster.Port, _ = strconv.Atoi(os.Getenv("CQL_PORT"))
-	cluster.Consistency = gocql.One
-	session, err := cluster.CreateSession()
-	if err == nil {
-		err = prepare(session)
-	}
+func measure(address string, workers, queries int) (report, error) {
+	session, err := gocql.NewCluster(address).CreateSession()
 	if err != nil {
-		fmt.Fprintln(os.Stderr, err)
-		os.Exit(1)
+		return report{}, err
 	}
-	var succeeded, failed atomic.Uint64
-	var firstError atomic.Value
-	var measured latencies
-	var done sync.WaitGroup
+	defer session.Close()
+	all := make([]worker, workers)
+	for i := range all {
+		all[i].latencies = make([]int64, 0, queries)
+	}
+	var running sync.WaitGroup
+	running.Add(workers)
 	start := time.Now()
-	for worker := 0; worker < *workers; worker++ {
-		done.Add(1)
+	for i := range all {
 		go func() {
-			defer done.Done()
-			for query := 0; query < *queries; query++ {
-				var value string
-				begin := time.Now()
-				if err := session.Query("SELECT v FROM bench.kv WHERE k = ?", 1).Scan(&value); err != nil {
-					failed.Add(1)
-					firstError.CompareAndSwap(nil, err.Error())
-					continue
-				}
-				succeeded.Add(1)
-				measured.record(worker, time.Since(begin))
-			}
+			defer running.Done()
+			all[i].run(session, queries)
 		}()
 	}
-	done.Wait()
-	report, _ := json.Marshal(map[string]interface{}{
-		"elapsed_ms": time.Since(start).Milliseconds(), "succeeded": succeeded.Load(), "failed": failed.Load(),
-		"latency_us_p50": measured.quantile(0.5), "latency_us_p99": measured.quantile(0.99),
-		"latency_us_p999": measured.quantile(0.999), "first_error": firstError.Load(),
-	})
-	fmt.Println(string(report))
+	running.Wait()
+	return summarise(all, workers, queries, time.Since(start)), nil
+}
+
+func summarise(all []worker, workers, queries int, elapsed time.Duration) report {
+	latencies := make([]int64, 0, workers*queries)
+	kinds := make(map[string]int)
+	for _, w := range all {
+		latencies = append(latencies, w.latencies...)
+		for kind, count := range w.errors {
+			if _, known := kinds[kind]; !known && len(kinds) >= errorKindsMax {
+				kind = "other"
+			}
+			kinds[kind] += count
+		}
+	}
+	slices.Sort(latencies)
+	return report{
+		Client:        "gocql " + driverVersion(),
+		Workers:       workers,
+		Queries:       queries,
+		ElapsedS:      elapsed.Seconds(),
+		OK:            len(latencies),
+		Errors:        kinds,
+		OpsPerS:       float64(len(latencies)) / elapsed.Seconds(),
+		LatencyUsP50:  quantile(latencies, 0.5),
+		LatencyUsP99:  quantile(latencies, 0.99),
+		LatencyUsP999: quantile(latencies, 0.999),
+	}
+}
+
+// quantile of sorted values; zero when there are none.
+func quantile(sorted []int64, share float64) int64 {
+	if len(sorted) == 0 {
+		return 0
+	}
+	return sorted[min(int(float64(len(sorted))*share), len(sorted)-1)]
+}
+
+// driverVersion is the one that go.mod pins, as the linker recorded it.
+func driverVersion() string {
+	if build, ok := debug.ReadBuildInfo(); ok {
+		for _, module := range build.Deps {
+			if module.Path == "github.com/apache/cassandra-gocql-driver/v2" {
+				return module.Version
+			}
+		}
+	}
+	return "of unknown version"
+}
+
+func main() {
+	if len(os.Args) != 3 {
+		fail("usage", errors.New("CQL_HOST=.. CQL_PORT=.. program WORKERS QUERIES"))
+	}
+	workers, queries := number(os.Args[1]), number(os.Args[2])
+	address := net.JoinHostPort(os.Getenv("CQL_HOST"), os.Getenv("CQL_PORT"))
+	if err := prepareData(address); err != nil {
+		fail("preparing the row", err)
+	}
+	measured, err := measure(address, workers, queries)
+	if err == nil {
+		err = json.NewEncoder(os.Stdout).Encode(measured)
+	}
+	if err != nil {
+		fail("measuring", err)
+	}
+}
+
+func number(argument string) int {
+	value, err := strconv.Atoi(argument)
+	if err != nil {
+		fail("reading the arguments", err)
+	}
+	return value
+}
+
+func fail(doing string, err error) {
+	fmt.Fprintf(os.Stderr, "%s: %v\n", doing, err)
+	os.Exit(1)
 }

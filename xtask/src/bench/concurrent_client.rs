@@ -1,16 +1,20 @@
 //! `cargo xtask bench concurrent-client`: 50,000 workers share one client object, and each reads one row
-//! 200 times, with the drivers that applications use. Both servers run on this machine, in turns, and
+//! 200 times, with the drivers that applications use. The servers run on this machine, in turns, and
 //! share it with the client.
 
+use std::collections::BTreeMap;
 use std::fmt::Write;
+use std::fs;
 use std::process::Command;
 
-use clap::Args;
-use serde_json::Value;
+use clap::{Args, ValueEnum};
+use serde::Deserialize;
 
 use crate::node::{Node, Target};
 use crate::process::{self, ProcessError};
 use crate::{TaskError, runtime, workspace};
+
+const REPORT: &str = "bench/results/concurrent-client.md";
 
 #[derive(Args)]
 pub struct Arguments {
@@ -20,48 +24,101 @@ pub struct Arguments {
     /// Reads of each worker, one after the other
     #[arg(long, default_value_t = 200)]
     queries: u32,
-    /// Requests that the Java driver's throttle lets through at a time; the others queue inside the driver
-    #[arg(long, default_value_t = 600)]
-    throttle: u32,
-    /// Clients to run
-    #[arg(long, value_delimiter = ',', default_value = "go,java")]
-    clients: Vec<String>,
-    /// Leave Cassandra out, and the report unwritten
-    #[arg(long)]
-    only_helenus: bool,
-    /// Leave Helenus out, and the report unwritten
-    #[arg(long, conflicts_with = "only_helenus")]
-    only_cassandra: bool,
+    /// Drivers to run
+    #[arg(long, value_enum, default_value_t = ClientChoice::All)]
+    client: ClientChoice,
+    /// Servers to run; the report is written when both are
+    #[arg(long, value_enum, default_value_t = TargetChoice::Both)]
+    target: TargetChoice,
+    /// Requests that the Java driver's throttle lets through at a time, the others queue inside the driver;
+    /// 0 is no throttle, several values are run one after the other
+    #[arg(long, value_delimiter = ',', default_value = "600")]
+    throttle: Vec<u32>,
 }
 
-const REPORT: &str = "bench/results/concurrent-client.md";
+#[derive(ValueEnum, Clone, Copy, PartialEq, Eq)]
+enum ClientChoice {
+    Gocql,
+    Java,
+    All,
+}
+
+#[derive(ValueEnum, Clone, Copy, PartialEq, Eq)]
+enum TargetChoice {
+    Helenus,
+    Cassandra,
+    Both,
+}
+
+/// A driver as it is configured for one run.
+#[derive(Clone, Copy)]
+enum Client {
+    Gocql,
+    Java { throttle: u32 },
+}
+
+/// What a client prints when all its workers have ended; latencies are those of successful reads.
+#[derive(Deserialize)]
+struct Figures {
+    client: String,
+    elapsed_s: f64,
+    ok: u64,
+    errors: BTreeMap<String, u64>,
+    ops_per_s: f64,
+    latency_us_p50: u64,
+    latency_us_p99: u64,
+    latency_us_p999: u64,
+}
 
 /// One client's run on one server.
 struct Run {
-    client: String,
+    client: Client,
     server: &'static str,
-    figures: Value,
+    figures: Figures,
 }
 
 pub fn run(arguments: &Arguments) -> Result<(), TaskError> {
+    let servers = servers(arguments.target);
+    if servers.iter().any(|(_, target)| *target == Target::Helenus) {
+        build_helenus()?;
+    }
     let mut runs = Vec::new();
-    for client in &arguments.clients {
-        if !arguments.only_cassandra {
-            build_helenus()?;
-            runs.push(measure(client, "Helenus", &Target::Helenus, arguments)?);
-        }
-        if !arguments.only_helenus {
-            runs.push(measure(client, "Cassandra 5.0.5", &Target::Cassandra, arguments)?);
+    for client in clients(arguments) {
+        for (server, target) in &servers {
+            runs.push(measure(client, server, target, arguments)?);
         }
     }
     let report = render(arguments, &runs);
     println!("{report}");
-    if !arguments.only_helenus && !arguments.only_cassandra {
+    if arguments.target == TargetChoice::Both {
         let path = workspace::path(REPORT);
-        std::fs::write(&path, &report).map_err(|source| TaskError::File { path, source })?;
+        fs::write(&path, &report).map_err(|source| TaskError::File { path, source })?;
         println!("written to {REPORT}");
     }
     Ok(())
+}
+
+fn clients(arguments: &Arguments) -> Vec<Client> {
+    let gocql = [Client::Gocql].into_iter();
+    let java = arguments
+        .throttle
+        .iter()
+        .map(|throttle| Client::Java { throttle: *throttle });
+    match arguments.client {
+        ClientChoice::Gocql => gocql.collect(),
+        ClientChoice::Java => java.collect(),
+        ClientChoice::All => gocql.chain(java).collect(),
+    }
+}
+
+fn servers(choice: TargetChoice) -> Vec<(&'static str, Target)> {
+    let helenus = ("Helenus", Target::Helenus);
+    let cassandra = ("Cassandra 5.0", Target::Cassandra);
+    match choice {
+        TargetChoice::Helenus => vec![helenus],
+        TargetChoice::Cassandra => vec![cassandra],
+        TargetChoice::Both => vec![helenus, cassandra],
+    }
 }
 
 fn build_helenus() -> Result<(), ProcessError> {
@@ -72,17 +129,20 @@ fn build_helenus() -> Result<(), ProcessError> {
     )
 }
 
+/// Runs the client against a server of its own, so that no run profits from what another one warmed up.
 fn measure(
-    client: &str,
+    client: Client,
     server: &'static str,
     target: &Target,
     arguments: &Arguments,
 ) -> Result<Run, TaskError> {
     println!(
-        "{client} on {server}: {} x {} reads",
-        arguments.workers, arguments.queries
+        "{} on {server}: {} x {} reads",
+        client.label(),
+        arguments.workers,
+        arguments.queries
     );
-    let mut command = client_command(client, arguments)?;
+    let mut command = client.command(arguments)?;
     let node = Node::start(target, "concurrent-client", &[])?;
     let address = node.address();
     command
@@ -90,43 +150,62 @@ fn measure(
         .env("CQL_PORT", address.port().to_string());
     let output = process::run_quietly(&mut command)?;
     let last = output.lines().last().unwrap_or_default();
+    println!("  {last}");
     let figures = serde_json::from_str(last).map_err(|error| TaskError::Report {
         text: format!("{error} in {last:?}"),
     })?;
-    println!("  {last}");
     node.check_panics()?;
     node.stop()?;
     Ok(Run {
-        client: client.to_owned(),
+        client,
         server,
         figures,
     })
 }
 
-fn client_command(client: &str, arguments: &Arguments) -> Result<Command, TaskError> {
-    let folder = workspace::path("bench/clients").join(client);
-    let (workers, queries) = (arguments.workers.to_string(), arguments.queries.to_string());
-    match client {
-        "go" => {
-            let mut command = runtime::go_program("bench-go", &folder)?;
-            command.args(["-workers", &workers, "-queries", &queries]);
-            Ok(command)
+impl Client {
+    fn label(self) -> String {
+        match self {
+            Self::Gocql => "gocql".to_owned(),
+            Self::Java { throttle: 0 } => "Java driver without throttle".to_owned(),
+            Self::Java { throttle } => format!("Java driver throttled to {throttle}"),
         }
-        "java" => {
-            let mut command = runtime::java_program("bench-java", &folder)?;
-            command
-                .args([
-                    "-Dorg.slf4j.simpleLogger.defaultLogLevel=error",
-                    "ConcurrentClient",
-                ])
-                .args([&workers, &queries, &arguments.throttle.to_string()]);
-            Ok(command)
+    }
+
+    /// The client's program, which finds the server in its environment and prints `Figures` last.
+    fn command(self, arguments: &Arguments) -> Result<Command, TaskError> {
+        let mut command = match self {
+            Self::Gocql => runtime::go_program("bench-go", &workspace::path("bench/clients/go"))?,
+            Self::Java { .. } => {
+                let mut java = runtime::java_program("bench-java", &workspace::path("bench/clients/java"))?;
+                java.arg("ConcurrentClient");
+                java
+            }
+        };
+        command.args([arguments.workers.to_string(), arguments.queries.to_string()]);
+        if let Self::Java { throttle } = self {
+            command.arg(throttle.to_string());
         }
-        _ => Err(TaskError::NoSuchPart {
-            name: client.to_owned(),
-        }),
+        Ok(command)
+    }
+
+    /// What somebody types, from the project's folder, to run this client alone.
+    fn typed(self, arguments: &Arguments) -> String {
+        let Arguments { workers, queries, .. } = arguments;
+        match self {
+            Self::Gocql => format!("go run -C bench/clients/go . {workers} {queries}"),
+            Self::Java { throttle } => format!(
+                "java -cp \"$classes:$(cat $classes/path)\" ConcurrentClient {workers} {queries} {throttle}"
+            ),
+        }
     }
 }
+
+/// Builds the Java client by hand for the commands above.
+const JAVA_BUILD: &str = "\
+    classes=target/built/bench-java
+    mvn -q -f bench/clients/java dependency:build-classpath -Dmdep.outputFile=$PWD/$classes/path
+    javac -cp \"$(cat $classes/path)\" -d $classes bench/clients/java/src/ConcurrentClient.java";
 
 fn render(arguments: &Arguments, runs: &[Run]) -> String {
     let Arguments {
@@ -136,40 +215,84 @@ fn render(arguments: &Arguments, runs: &[Run]) -> String {
         ..
     } = arguments;
     let cores = std::thread::available_parallelism().map_or(0, |cores| cores.get());
+    let throttle: Vec<String> = throttle.iter().map(u32::to_string).collect();
+    let mut commands: Vec<String> = runs.iter().map(|run| run.client.typed(arguments)).collect();
+    commands.dedup();
     let mut report = format!(
-        "# One client, many workers
-
-{workers} workers share one client and each reads one row {queries} times with a prepared point query.
-Server and client share {cores} cores; the servers run one after the other. `go` is gocql as it comes;
-`java` is the Java driver 4 with its concurrency throttle at {throttle} and room for everybody in its queue.
-
-    cargo xtask bench concurrent-client --workers {workers} --queries {queries} --throttle {throttle}
-
-| client | server | elapsed s | reads/s | errors | p50 ms | p99 ms | p99.9 ms | first error |
-|---|---|---|---|---|---|---|---|---|
-"
+        "# One client, many workers\n\n\
+         {workers} workers share one client object and each reads the same row {queries} times by a prepared query, \
+         one\nread after the other. Server and client share {cores} cores, and the servers run one after the other, \
+         each started\nanew for each client. gocql is as it comes; the Java driver has its throttle on requests in \
+         flight and room in\nits queue for every worker, and is as it comes otherwise. Latencies are those of \
+         successful reads as the worker\nsees them, with the time in the driver's queues. Hold as ratios only.\n\n\
+         | client | server | elapsed s | reads/s | p50 ms | p99 ms | p99.9 ms | errors |\n\
+         |---|---|---|---|---|---|---|---|\n"
     );
-    for Run {
+    for run in runs {
+        report.push_str(&row(run));
+    }
+    // Writing to a String cannot fail.
+    let _ = write!(
+        report,
+        "\n`cargo xtask bench concurrent-client --workers {workers} --queries {queries} --throttle {}` runs, with \
+         the server's\naddress in `CQL_HOST` and `CQL_PORT`:\n\n{JAVA_BUILD}\n    {}\n",
+        throttle.join(","),
+        commands.join("\n    ")
+    );
+    report
+}
+
+fn row(
+    Run {
         client,
         server,
         figures,
-    } in runs
-    {
-        let number = |key: &str| figures.get(key).and_then(Value::as_f64).unwrap_or(f64::NAN);
-        let seconds = number("elapsed_ms") / 1e3;
-        let failed = number("failed");
-        let share = 100.0 * failed / (failed + number("succeeded"));
-        let ms = |key: &str| number(key) / 1e3;
-        let error = figures.get("first_error").and_then(Value::as_str).unwrap_or("-");
-        // Writing to a String cannot fail.
-        let _ = writeln!(
-            report,
-            "| {client} | {server} | {seconds:.1} | {:.0} | {failed:.0} ({share:.1} %) | {:.0} | {:.0} | {:.0} | {error} |",
-            number("succeeded") / seconds,
-            ms("latency_us_p50"),
-            ms("latency_us_p99"),
-            ms("latency_us_p999"),
+    }: &Run,
+) -> String {
+    let failed: u64 = figures.errors.values().sum();
+    let mut errors = failed.to_string();
+    if failed > 0 {
+        let share = 100.0 * failed as f64 / (failed + figures.ok) as f64;
+        let kinds: Vec<String> = figures
+            .errors
+            .iter()
+            .map(|(kind, count)| format!("{count} {kind}"))
+            .collect();
+        errors = format!("{failed} ({share:.1} %): {}", kinds.join(", "));
+    }
+    let driver = match client {
+        Client::Gocql | Client::Java { throttle: 0 } => figures.client.clone(),
+        Client::Java { throttle } => format!("{}, throttle {throttle}", figures.client),
+    };
+    let ms = |us: u64| us as f64 / 1e3;
+    format!(
+        "| {driver} | {server} | {:.1} | {:.0} | {:.0} | {:.0} | {:.0} | {errors} |\n",
+        figures.elapsed_s,
+        figures.ops_per_s,
+        ms(figures.latency_us_p50),
+        ms(figures.latency_us_p99),
+        ms(figures.latency_us_p999)
+    )
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn errors_are_told_by_kind() {
+        let line = r#"{"client": "gocql v2", "workers": 2, "queries": 3, "elapsed_s": 2.0, "ok": 3,
+            "errors": {"timeout": 2, "closed": 1}, "ops_per_s": 1.5, "latency_us_p50": 1500,
+            "latency_us_p99": 20000, "latency_us_p999": 20000}"#;
+        let figures = serde_json::from_str(line).unwrap();
+        let run = Run {
+            client: Client::Gocql,
+            server: "Helenus",
+            figures,
+        };
+        assert_eq!(
+            row(&run),
+            "| gocql v2 | Helenus | 2.0 | 2 | 2 | 20 | 20 | 3 (50.0 %): 1 closed, 2 timeout |\n"
         );
     }
-    report
 }

@@ -1,119 +1,169 @@
+import com.datastax.oss.driver.api.core.AllNodesFailedException;
 import com.datastax.oss.driver.api.core.CqlSession;
 import com.datastax.oss.driver.api.core.config.DefaultDriverOption;
 import com.datastax.oss.driver.api.core.config.DriverConfigLoader;
-import com.datastax.oss.driver.api.core.config.ProgrammaticDriverConfigLoaderBuilder;
-import com.datastax.oss.driver.api.core.cql.BoundStatement;
-import com.datastax.oss.driver.internal.core.session.throttling.ConcurrencyLimitingRequestThrottler;
+import com.datastax.oss.driver.api.core.cql.AsyncResultSet;
+import com.datastax.oss.driver.api.core.cql.PreparedStatement;
+import com.datastax.oss.driver.api.core.session.Session;
 import java.net.InetSocketAddress;
+import java.util.Arrays;
+import java.util.Locale;
+import java.util.Map;
+import java.util.TreeMap;
+import java.util.concurrent.CompletableFuture;
+import java.util.concurrent.CompletionException;
+import java.util.concurrent.ConcurrentHashMap;
 import java.util.concurrent.CountDownLatch;
-import java.util.concurrent.atomic.AtomicLong;
-import java.util.concurrent.atomic.AtomicLongArray;
-import java.util.concurrent.atomic.AtomicReference;
+import java.util.concurrent.atomic.LongAdder;
+import java.util.stream.Collectors;
 
-/** Many workers share one session of the Java driver with its throttle and read one row again and again. */
+/**
+ * One driver session shared by many logical workers, each reading the same row again and again by
+ * asynchronous executions, the next one when the last one is answered.
+ *
+ * <p>The driver is configured as it comes, but for the throttle on requests in flight. Prints one line
+ * of JSON.
+ */
 public final class ConcurrentClient {
-  /** Buckets of latencies, 1/16 apart. */
-  private static final int BUCKETS = 64 * 16;
+  private static final String KEY = "the only row";
+  /** Marks a read that failed among the latencies. */
+  private static final int FAILED = -1;
 
   private final CqlSession session;
-  private final BoundStatement read;
+  private final PreparedStatement select;
+  private final int workers;
   private final int queries;
-  private final CountDownLatch working;
-  private final AtomicLong succeeded = new AtomicLong();
-  private final AtomicLong failed = new AtomicLong();
-  private final AtomicReference<String> firstError = new AtomicReference<>();
-  private final AtomicLongArray latencies = new AtomicLongArray(BUCKETS);
+  /** Microseconds of each read; every worker owns a stretch of it. */
+  private final int[] latencies;
+  private final Map<String, LongAdder> errors = new ConcurrentHashMap<>();
+  private final CountDownLatch running;
 
   private ConcurrentClient(CqlSession session, int workers, int queries) {
     this.session = session;
-    this.read = session.prepare("SELECT v FROM bench.kv WHERE k = ?").bind(1);
+    this.select = session.prepare("SELECT v FROM concurrent_client.rows WHERE k = ?");
+    this.workers = workers;
     this.queries = queries;
-    this.working = new CountDownLatch(workers);
+    this.latencies = new int[Math.multiplyExact(workers, queries)];
+    this.running = new CountDownLatch(workers);
   }
 
-  /** Usage: ConcurrentClient WORKERS QUERIES THROTTLE; a throttle of 0 is none. */
-  public static void main(String[] arguments) throws Exception {
+  public static void main(String[] arguments) throws InterruptedException {
+    if (arguments.length != 3) {
+      System.err.println("usage: CQL_HOST=.. CQL_PORT=.. java ConcurrentClient WORKERS QUERIES THROTTLE (0 for none)");
+      System.exit(2);
+    }
+    var contact = new InetSocketAddress(System.getenv("CQL_HOST"), Integer.parseInt(System.getenv("CQL_PORT")));
     int workers = Integer.parseInt(arguments[0]);
     int queries = Integer.parseInt(arguments[1]);
-    try (CqlSession session = connect(Integer.parseInt(arguments[2]))) {
-      session.execute(
-          "CREATE KEYSPACE IF NOT EXISTS bench WITH replication = "
-              + "{'class': 'SimpleStrategy', 'replication_factor': 1}");
-      session.execute("CREATE TABLE IF NOT EXISTS bench.kv (k int PRIMARY KEY, v text)");
-      session.execute("INSERT INTO bench.kv (k, v) VALUES (1, 'value')");
-      new ConcurrentClient(session, workers, queries).run(workers);
+    int throttle = Integer.parseInt(arguments[2]);
+    String datacenter = prepareData(contact);
+    try (CqlSession session = connect(contact, datacenter, throttle, workers)) {
+      System.out.println(new ConcurrentClient(session, workers, queries).measure(throttle));
     }
   }
 
-  private static CqlSession connect(int throttle) {
-    ProgrammaticDriverConfigLoaderBuilder config = DriverConfigLoader.programmaticBuilder();
+  /** Writes the row and returns the server's data center, which the measured session has to name. */
+  private static String prepareData(InetSocketAddress contact) {
+    DriverConfigLoader config =
+        DriverConfigLoader.programmaticBuilder()
+            .withString(DefaultDriverOption.LOAD_BALANCING_POLICY_CLASS, "DcInferringLoadBalancingPolicy")
+            .build();
+    try (CqlSession session = CqlSession.builder().addContactPoint(contact).withConfigLoader(config).build()) {
+      session.execute(
+          "CREATE KEYSPACE IF NOT EXISTS concurrent_client "
+              + "WITH replication = {'class': 'SimpleStrategy', 'replication_factor': 1}");
+      session.execute("CREATE TABLE IF NOT EXISTS concurrent_client.rows (k text PRIMARY KEY, v text)");
+      session.execute("INSERT INTO concurrent_client.rows (k, v) VALUES ('" + KEY + "', 'its value')");
+      return session.execute("SELECT data_center FROM system.local").one().getString(0);
+    }
+  }
+
+  private static CqlSession connect(InetSocketAddress contact, String datacenter, int throttle, int workers) {
+    var config = DriverConfigLoader.programmaticBuilder();
     if (throttle > 0) {
       config
-          .withClass(DefaultDriverOption.REQUEST_THROTTLER_CLASS, ConcurrencyLimitingRequestThrottler.class)
+          .withString(DefaultDriverOption.REQUEST_THROTTLER_CLASS, "ConcurrencyLimitingRequestThrottler")
           .withInt(DefaultDriverOption.REQUEST_THROTTLER_MAX_CONCURRENT_REQUESTS, throttle)
-          .withInt(DefaultDriverOption.REQUEST_THROTTLER_MAX_QUEUE_SIZE, 10_000_000);
+          // A worker has one read at a time, so the queue never holds more than one for each.
+          .withInt(DefaultDriverOption.REQUEST_THROTTLER_MAX_QUEUE_SIZE, workers);
     }
     return CqlSession.builder()
-        .addContactPoint(
-            new InetSocketAddress(System.getenv("CQL_HOST"), Integer.parseInt(System.getenv("CQL_PORT"))))
-        .withLocalDatacenter("datacenter1")
+        .addContactPoint(contact)
+        .withLocalDatacenter(datacenter)
         .withConfigLoader(config.build())
         .build();
   }
 
-  private void run(int workers) throws InterruptedException {
+  private String measure(int throttle) throws InterruptedException {
     long start = System.nanoTime();
     for (int worker = 0; worker < workers; worker++) {
-      next(queries);
+      read(worker * queries, (worker + 1) * queries);
     }
-    working.await();
-    long elapsedMs = (System.nanoTime() - start) / 1_000_000;
-    String error = firstError.get() == null ? "null" : '"' + firstError.get().replaceAll("[\"\\\\\n]", " ") + '"';
-    System.out.printf(
-        "{\"elapsed_ms\":%d,\"succeeded\":%d,\"failed\":%d,\"latency_us_p50\":%d,\"latency_us_p99\":%d,"
-            + "\"latency_us_p999\":%d,\"first_error\":%s}%n",
-        elapsedMs, succeeded.get(), failed.get(), quantile(0.5), quantile(0.99), quantile(0.999), error);
+    running.await();
+    return report(throttle, (System.nanoTime() - start) / 1e9);
   }
 
-  /** A worker's next read, which starts the one after it; always on a thread of its own choice. */
-  private void next(int left) {
-    if (left == 0) {
-      working.countDown();
-      return;
-    }
-    long begin = System.nanoTime();
-    session
-        .executeAsync(read)
-        .whenCompleteAsync(
-            (rows, error) -> {
-              if (error == null && rows.one() != null) {
-                succeeded.incrementAndGet();
-                record((System.nanoTime() - begin) / 1000);
-              } else {
-                failed.incrementAndGet();
-                firstError.compareAndSet(null, String.valueOf(error));
-              }
-              next(left - 1);
-            });
-  }
-
-  private void record(long microseconds) {
-    long value = microseconds | 1;
-    int exponent = 63 - Long.numberOfLeadingZeros(value);
-    latencies.incrementAndGet(exponent * 16 + (int) (value << (63 - exponent) >>> 59 & 15));
-  }
-
-  /** The lower bound, in microseconds, of the bucket that holds the wanted share. */
-  private long quantile(double share) {
-    long wanted = (long) (share * succeeded.get());
-    for (int bucket = 0; bucket < BUCKETS; bucket++) {
-      long count = latencies.get(bucket);
-      if (count > wanted) {
-        int exponent = bucket / 16;
-        return (1L << exponent) + ((long) (bucket % 16) << exponent >> 4);
+  /** Reads from query {@code next} on; answers that are there at once are taken in a loop, not by recursion. */
+  private void read(int next, int end) {
+    for (int query = next; query < end; query++) {
+      int current = query;
+      long start = System.nanoTime();
+      CompletableFuture<AsyncResultSet> answer = session.executeAsync(select.bind(KEY)).toCompletableFuture();
+      if (!answer.isDone()) {
+        answer.whenComplete((rows, error) -> {
+          record(current, start, error);
+          read(current + 1, end);
+        });
+        return;
       }
-      wanted -= count;
+      record(current, start, answer.handle((rows, error) -> error).join());
     }
-    return 0;
+    running.countDown();
+  }
+
+  private void record(int query, long start, Throwable error) {
+    if (error == null) {
+      latencies[query] = (int) Math.min((System.nanoTime() - start) / 1000, Integer.MAX_VALUE);
+    } else {
+      latencies[query] = FAILED;
+      errors.computeIfAbsent(kind(error), unseen -> new LongAdder()).increment();
+    }
+  }
+
+  /** Names an error by its class; one that tried nodes also by what the first node said. */
+  private static String kind(Throwable error) {
+    Throwable cause = error instanceof CompletionException && error.getCause() != null ? error.getCause() : error;
+    String name = cause.getClass().getSimpleName();
+    if (cause instanceof AllNodesFailedException) {
+      return ((AllNodesFailedException) cause)
+          .getAllErrors().values().stream()
+              .flatMap(attempts -> attempts.stream())
+              .findFirst()
+              .map(first -> name + ": " + first.getClass().getSimpleName())
+              .orElse(name);
+    }
+    return name;
+  }
+
+  private String report(int throttle, double elapsedSeconds) {
+    int[] answered = Arrays.stream(latencies).filter(latency -> latency != FAILED).sorted().toArray();
+    String kinds =
+        new TreeMap<>(errors)
+            .entrySet().stream()
+                .map(entry -> "\"" + entry.getKey() + "\": " + entry.getValue().sum())
+                .collect(Collectors.joining(", "));
+    return String.format(
+        Locale.ROOT,
+        "{\"client\": \"Java driver %s\", \"throttle\": %d, \"workers\": %d, \"queries\": %d, \"elapsed_s\": %.3f, "
+            + "\"ok\": %d, \"errors\": {%s}, \"ops_per_s\": %.1f, "
+            + "\"latency_us_p50\": %d, \"latency_us_p99\": %d, \"latency_us_p999\": %d}",
+        Session.OSS_DRIVER_COORDINATES.getVersion(),
+        throttle, workers, queries, elapsedSeconds,
+        answered.length, kinds, answered.length / elapsedSeconds,
+        quantile(answered, 0.5), quantile(answered, 0.99), quantile(answered, 0.999));
+  }
+
+  private static int quantile(int[] sorted, double share) {
+    return sorted.length == 0 ? 0 : sorted[Math.min((int) (sorted.length * share), sorted.length - 1)];
   }
 }
