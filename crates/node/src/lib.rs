@@ -1,1 +1,27 @@
-//! (room of the house: node)
+//! A node: shards that each own a range of tokens, the messages between them, and what they must agree on.
+//!
+//! The request path reads top to bottom: a door hands a whole message to [`Shard::handle`] ([`request`]), which finds
+//! the plan and reads ([`read`]) or writes ([`write`]): here, on the shard that owns the partition ([`forward`]), or on
+//! several; a write is acknowledged by the shard's log ([`shard`]).
+
+mod forward;
+mod host_id;
+mod mailbox;
+pub mod metrics;
+mod node;
+mod options;
+mod priority;
+mod read;
+mod request;
+mod schema_change;
+mod session;
+mod shard;
+mod statement;
+mod write;
+
+pub use mailbox::Mailbox;
+pub use node::{Node, OpenDoors, StartError};
+pub use options::{CommitlogSync, NodeOptions};
+pub use schema_change::DATA_CENTER;
+pub use session::Session;
+pub use shard::Shard;

@@ -31,6 +31,9 @@ pub enum WriteError {
     /// Dropped between preparing the statement and running it.
     #[error("no table has the id {}", id.0)]
     UnknownTable { id: TableId },
+    /// A bug: packed updates are built by this process.
+    #[error("a packed update has no head")]
+    Malformed,
     /// Backpressure: memtables fill faster than they are flushed, or there is no disk to flush them to.
     #[error("memtables hold {bytes_max} bytes, all they may; try again later")]
     MemtablesFull { bytes_max: usize },

@@ -206,6 +206,11 @@ impl ShardStore {
         }
     }
 
+    /// SSTables that reads may touch.
+    pub fn sstable_count(&self) -> usize {
+        self.tables.values().map(|table| table.sstables.len()).sum()
+    }
+
     /// Seals a table's memtable, or all with `None`; [`ShardStore::next_job`] has the flushes then.
     pub fn flush(&mut self, id: Option<TableId>) {
         if self.disk.is_none() {

@@ -1,0 +1,117 @@
+//! Work for one partition on its way to the shard that owns it, and the answer on its way back.
+
+use std::rc::Rc;
+use std::sync::Arc;
+
+use helenus_engine::term::{BoundValues, OwnedValues};
+use helenus_engine::{CqlError, Plan, Prepared, QueryOptions};
+use helenus_protocol::response::MetadataForm;
+use helenus_types::ShardId;
+
+use crate::session::Session;
+
+/// Finds the request that an answer belongs to; given out by the shard that forwarded it.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Ticket(u32);
+
+/// A read of one partition.
+pub struct ForwardedRead {
+    pub from: ShardId,
+    pub ticket: Ticket,
+    pub execution: OwnedExecution,
+}
+
+/// A write to one partition, packed.
+pub struct ForwardedWrite {
+    pub from: ShardId,
+    pub ticket: Ticket,
+    pub update: Vec<u8>,
+}
+
+/// A statement with its values and options, free of the message it came in.
+#[derive(Clone)]
+pub struct OwnedExecution {
+    pub prepared: Arc<Prepared>,
+    pub values: OwnedValues,
+    options: QueryOptions<'static>,
+    paging_state: Option<Vec<u8>>,
+    is_metadata_changed: bool,
+}
+
+impl OwnedExecution {
+    pub fn new(prepared: &Arc<Prepared>, values: &BoundValues<'_>, options: &QueryOptions<'_>) -> Self {
+        // The new id of changed metadata is the statement's own, from which `options` borrows it again.
+        let (metadata_form, is_metadata_changed) = match options.metadata_form {
+            MetadataForm::Full => (MetadataForm::Full, false),
+            MetadataForm::Skipped => (MetadataForm::Skipped, false),
+            MetadataForm::Changed { .. } => (MetadataForm::Full, true),
+        };
+        OwnedExecution {
+            prepared: prepared.clone(),
+            values: values.to_owned_values(),
+            options: QueryOptions {
+                version: options.version,
+                consistency: options.consistency,
+                serial_consistency: options.serial_consistency,
+                page_size: options.page_size,
+                paging_state: None,
+                timestamp_us: options.timestamp_us,
+                now_s: options.now_s,
+                server_timestamp_us: options.server_timestamp_us,
+                metadata_form,
+            },
+            paging_state: options.paging_state.map(<[u8]>::to_vec),
+            is_metadata_changed,
+        }
+    }
+
+    pub fn options(&self) -> QueryOptions<'_> {
+        let mut options = QueryOptions {
+            paging_state: self.paging_state.as_deref(),
+            ..self.options
+        };
+        if let (true, Some(result)) = (self.is_metadata_changed, &self.prepared.result) {
+            options.metadata_form = MetadataForm::Changed { new_id: &result.id };
+        }
+        options
+    }
+
+    /// Borrows everything in the form that the engine takes.
+    pub fn with<T>(&self, work: impl FnOnce(&Plan, &BoundValues<'_>, &QueryOptions<'_>) -> T) -> T {
+        work(&self.prepared.plan, &self.values.bound(), &self.options())
+    }
+}
+
+/// A RESULT body, appended to the connection's output as it is.
+pub type ForwardedResult = Result<Vec<u8>, CqlError>;
+
+/// Whom a forwarded request's answer is for.
+pub struct Waiting {
+    pub session: Rc<Session>,
+    pub stream: i16,
+}
+
+/// The forwarded requests of a shard that have no answer yet. As many as requests are in flight, of which a
+/// connection has at most 32,768.
+#[derive(Default)]
+pub struct PendingForwards {
+    slots: Vec<Option<Waiting>>,
+    free: Vec<u32>,
+}
+
+impl PendingForwards {
+    pub fn insert(&mut self, waiting: Waiting) -> Ticket {
+        if let Some(slot) = self.free.pop() {
+            self.slots[slot as usize] = Some(waiting);
+            return Ticket(slot);
+        }
+        self.slots.push(Some(waiting));
+        Ticket(self.slots.len() as u32 - 1)
+    }
+
+    pub fn remove(&mut self, ticket: Ticket) -> Option<Waiting> {
+        let waiting = self.slots.get_mut(ticket.0 as usize)?.take()?;
+        self.free.push(ticket.0);
+        Some(waiting)
+    }
+}

@@ -1,0 +1,29 @@
+//! The node's identity: chosen once per data folder, told to drivers in `system.local`.
+
+use std::io;
+use std::path::Path;
+
+use helenus_vfs::Disk;
+use uuid::Uuid;
+
+const FILE: &str = "host-id";
+
+/// Reads the identity, or makes it. A file that does not hold one is an error: drivers would see another node.
+pub fn load_or_create(disk: &dyn Disk, root: &Path) -> io::Result<Uuid> {
+    let path = root.join(FILE);
+    if disk.exists(&path)? {
+        let file = disk.open(&path)?;
+        let mut text = [0; uuid::fmt::Hyphenated::LENGTH];
+        file.read_exact_at(0, &mut text)?;
+        let text = str::from_utf8(&text).map_err(io::Error::other)?;
+        return Uuid::try_parse(text).map_err(io::Error::other);
+    }
+    let host_id = Uuid::new_v4();
+    let temporary = root.join("host-id.tmp");
+    let file = disk.create(&temporary)?;
+    file.append(host_id.hyphenated().to_string().as_bytes())?;
+    file.sync_data()?;
+    disk.rename(&temporary, &path)?;
+    disk.sync_directory(root)?;
+    Ok(host_id)
+}

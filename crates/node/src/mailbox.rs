@@ -1,0 +1,105 @@
+//! Messages between shards.
+//!
+//! Each shard has one inbox that any thread may put messages into. The receiving shard takes all that wait in one
+//! go; a sender pays for waking it only if it was asleep.
+
+use std::rc::Rc;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicUsize, Ordering};
+
+use tokio::sync::mpsc::{UnboundedReceiver, UnboundedSender, unbounded_channel};
+
+use crate::forward::{ForwardedRead, ForwardedResult, ForwardedWrite, Ticket};
+use crate::shard::Shard;
+
+/// Messages that may wait at one shard. A request beyond it is refused as overload; at 100,000 messages a second this
+/// is two thirds of a second's work, more than a caller would wait for.
+pub const INBOX_REQUESTS_MAX: usize = 65_536;
+
+pub enum Message {
+    /// A read of a partition that the receiver owns.
+    Read(Box<ForwardedRead>),
+    /// A write to a partition that the receiver owns.
+    Write(Box<ForwardedWrite>),
+    /// The answer to a `Read` or `Write` of the receiver's.
+    Answered { ticket: Ticket, result: ForwardedResult },
+    /// Anything rarer: schema, accepted connections, parts of scans, what background threads have finished.
+    Run(Work),
+}
+
+/// Something to do on the receiver's thread.
+pub type Work = Box<dyn FnOnce(&Rc<Shard>) + Send>;
+
+/// The sending side of a shard's inbox.
+#[derive(Clone)]
+pub struct Mailbox {
+    sender: UnboundedSender<Message>,
+    requests_waiting: Arc<AtomicUsize>,
+}
+
+/// The receiving side; owned by the shard.
+pub struct Inbox {
+    receiver: UnboundedReceiver<Message>,
+    requests_waiting: Arc<AtomicUsize>,
+}
+
+/// The inbox holds [`INBOX_REQUESTS_MAX`] requests, or its shard has stopped.
+#[derive(Debug)]
+pub struct InboxFull;
+
+pub fn mailbox() -> (Mailbox, Inbox) {
+    let (sender, receiver) = unbounded_channel();
+    let requests_waiting = Arc::new(AtomicUsize::new(0));
+    (
+        Mailbox {
+            sender,
+            requests_waiting: requests_waiting.clone(),
+        },
+        Inbox {
+            receiver,
+            requests_waiting,
+        },
+    )
+}
+
+impl Mailbox {
+    pub fn read(&self, read: ForwardedRead) -> Result<(), InboxFull> {
+        self.request(Message::Read(Box::new(read)))
+    }
+
+    pub fn write(&self, write: ForwardedWrite) -> Result<(), InboxFull> {
+        self.request(Message::Write(Box::new(write)))
+    }
+
+    fn request(&self, message: Message) -> Result<(), InboxFull> {
+        if self.requests_waiting.fetch_add(1, Ordering::Relaxed) >= INBOX_REQUESTS_MAX {
+            self.requests_waiting.fetch_sub(1, Ordering::Relaxed);
+            return Err(InboxFull);
+        }
+        self.sender.send(message).map_err(|_| InboxFull)
+    }
+
+    /// Answers and control messages are as many as the requests and threads that cause them, so they have no bound
+    /// of their own. A message to a shard that has stopped is dropped with it.
+    pub fn answered(&self, ticket: Ticket, result: ForwardedResult) {
+        let _stopped = self.sender.send(Message::Answered { ticket, result });
+    }
+
+    /// False if the shard has stopped.
+    pub fn run(&self, work: impl FnOnce(&Rc<Shard>) + Send + 'static) -> bool {
+        self.sender.send(Message::Run(Box::new(work))).is_ok()
+    }
+}
+
+impl Inbox {
+    /// Waits for messages and moves all that are there (up to `limit`) to `messages`. False once every sender is gone.
+    pub async fn receive(&mut self, messages: &mut Vec<Message>, limit: usize) -> bool {
+        let count = self.receiver.recv_many(messages, limit).await;
+        let requests = messages
+            .iter()
+            .filter(|message| matches!(message, Message::Read(_) | Message::Write(_)))
+            .count();
+        self.requests_waiting.fetch_sub(requests, Ordering::Relaxed);
+        count > 0
+    }
+}

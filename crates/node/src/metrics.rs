@@ -1,0 +1,235 @@
+//! Counters of one shard. Plain integers that only their shard touches; the metrics page asks each shard for a copy.
+
+use std::cell::Cell;
+use std::fmt::{self, Write};
+use std::sync::atomic::{AtomicU64, Ordering};
+
+use helenus_protocol::ErrorCode;
+use helenus_storage::read::ReadStatistics;
+
+/// Panics caught at a request's boundary or in a shard's task, over the life of the process. Each one is a bug.
+pub static PANICS: AtomicU64 = AtomicU64::new(0);
+
+/// The kinds of statement that are counted apart.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[repr(usize)]
+pub enum RequestKind {
+    Read,
+    Write,
+    Batch,
+    Prepare,
+    Other,
+}
+
+const REQUEST_KIND_NAMES: [&str; 5] = ["read", "write", "batch", "prepare", "other"];
+
+#[derive(Default)]
+pub struct ShardMetrics {
+    requests: [Cell<u64>; REQUEST_KIND_NAMES.len()],
+    errors: [Cell<u64>; ErrorCode::ALL.len()],
+    forwarded: Cell<u64>,
+    connections: Cell<u64>,
+    connections_accepted: Cell<u64>,
+    rows_read: Cell<u64>,
+    tombstones_read: Cell<u64>,
+    disk_reads: Cell<u64>,
+    disk_read_bytes: Cell<u64>,
+}
+
+/// A copy of one shard's counters, with what only the shard can tell.
+#[derive(Clone, Debug)]
+pub struct MetricsSnapshot {
+    pub shard: u16,
+    pub requests: [u64; REQUEST_KIND_NAMES.len()],
+    pub errors: [u64; ErrorCode::ALL.len()],
+    pub forwarded: u64,
+    pub connections: u64,
+    pub connections_accepted: u64,
+    pub rows_read: u64,
+    pub tombstones_read: u64,
+    pub disk_reads: u64,
+    pub disk_read_bytes: u64,
+    pub prepared_statements: u64,
+    pub memtable_bytes: u64,
+    pub sstables: u64,
+}
+
+impl ShardMetrics {
+    pub fn count_request(&self, kind: RequestKind) {
+        add(&self.requests[kind as usize], 1);
+    }
+
+    pub fn count_error(&self, code: ErrorCode) {
+        if let Some(index) = ErrorCode::ALL.iter().position(|&known| known == code) {
+            add(&self.errors[index], 1);
+        }
+    }
+
+    pub fn count_forwarded(&self) {
+        add(&self.forwarded, 1);
+    }
+
+    pub fn count_read(&self, statistics: &ReadStatistics) {
+        add(&self.rows_read, statistics.rows_live);
+        add(&self.tombstones_read, statistics.tombstones);
+        add(&self.disk_reads, u64::from(statistics.disk_reads));
+        add(&self.disk_read_bytes, statistics.disk_read_bytes);
+    }
+
+    pub fn connection_opened(&self) {
+        add(&self.connections, 1);
+        add(&self.connections_accepted, 1);
+    }
+
+    pub fn connection_closed(&self) {
+        self.connections.set(self.connections.get().saturating_sub(1));
+    }
+
+    pub fn connections(&self) -> u64 {
+        self.connections.get()
+    }
+
+    pub fn snapshot(
+        &self,
+        shard: u16,
+        prepared_statements: u64,
+        memtable_bytes: u64,
+        sstables: u64,
+    ) -> MetricsSnapshot {
+        MetricsSnapshot {
+            shard,
+            requests: std::array::from_fn(|index| self.requests[index].get()),
+            errors: std::array::from_fn(|index| self.errors[index].get()),
+            forwarded: self.forwarded.get(),
+            connections: self.connections.get(),
+            connections_accepted: self.connections_accepted.get(),
+            rows_read: self.rows_read.get(),
+            tombstones_read: self.tombstones_read.get(),
+            disk_reads: self.disk_reads.get(),
+            disk_read_bytes: self.disk_read_bytes.get(),
+            prepared_statements,
+            memtable_bytes,
+            sstables,
+        }
+    }
+}
+
+fn add(counter: &Cell<u64>, amount: u64) {
+    counter.set(counter.get() + amount);
+}
+
+/// The page that Prometheus reads: text exposition format 0.0.4.
+pub fn render(snapshots: &[MetricsSnapshot]) -> String {
+    let mut page = Page {
+        text: String::with_capacity(8 * 1024),
+    };
+    page.family(
+        "helenus_panics_total",
+        "counter",
+        "Panics caught; each one is a bug.",
+    );
+    page.sample("helenus_panics_total", "", PANICS.load(Ordering::Relaxed));
+    page.family(
+        "helenus_cql_requests_total",
+        "counter",
+        "Statements taken, by kind.",
+    );
+    for snapshot in snapshots {
+        for (name, count) in REQUEST_KIND_NAMES.iter().zip(snapshot.requests) {
+            let labels = format!("shard=\"{}\",kind=\"{name}\"", snapshot.shard);
+            page.sample("helenus_cql_requests_total", &labels, count);
+        }
+    }
+    page.family("helenus_cql_errors_total", "counter", "Error responses, by kind.");
+    for snapshot in snapshots {
+        for (code, count) in ErrorCode::ALL.iter().zip(snapshot.errors) {
+            if count > 0 {
+                let labels = format!("shard=\"{}\",type=\"{code:?}\"", snapshot.shard);
+                page.sample("helenus_cql_errors_total", &labels, count);
+            }
+        }
+    }
+    type Value = fn(&MetricsSnapshot) -> u64;
+    let families: [(&str, &str, &str, Value); 10] = [
+        (
+            "helenus_forwarded_total",
+            "counter",
+            "Statements sent to the shard that owns the partition.",
+            |s| s.forwarded,
+        ),
+        ("helenus_connections", "gauge", "Open CQL connections.", |s| {
+            s.connections
+        }),
+        (
+            "helenus_connections_accepted_total",
+            "counter",
+            "CQL connections since the start.",
+            |s| s.connections_accepted,
+        ),
+        (
+            "helenus_rows_read_total",
+            "counter",
+            "Live rows read from storage.",
+            |s| s.rows_read,
+        ),
+        (
+            "helenus_tombstones_read_total",
+            "counter",
+            "Tombstones passed over by reads.",
+            |s| s.tombstones_read,
+        ),
+        (
+            "helenus_disk_reads_total",
+            "counter",
+            "Reads of SSTable files.",
+            |s| s.disk_reads,
+        ),
+        (
+            "helenus_disk_read_bytes_total",
+            "counter",
+            "Bytes of those reads.",
+            |s| s.disk_read_bytes,
+        ),
+        (
+            "helenus_prepared_statements",
+            "gauge",
+            "Prepared statements held.",
+            |s| s.prepared_statements,
+        ),
+        ("helenus_memtable_bytes", "gauge", "Memory of memtables.", |s| {
+            s.memtable_bytes
+        }),
+        ("helenus_sstables", "gauge", "SSTables open.", |s| s.sstables),
+    ];
+    for (name, kind, help, value) in families {
+        page.family(name, kind, help);
+        for snapshot in snapshots {
+            page.sample(name, &format!("shard=\"{}\"", snapshot.shard), value(snapshot));
+        }
+    }
+    page.text
+}
+
+struct Page {
+    text: String,
+}
+
+impl Page {
+    fn family(&mut self, name: &str, kind: &str, help: &str) {
+        self.line(format_args!("# HELP {name} {help}"));
+        self.line(format_args!("# TYPE {name} {kind}"));
+    }
+
+    fn sample(&mut self, name: &str, labels: &str, value: u64) {
+        if labels.is_empty() {
+            self.line(format_args!("{name} {value}"));
+        } else {
+            self.line(format_args!("{name}{{{labels}}} {value}"));
+        }
+    }
+
+    fn line(&mut self, line: fmt::Arguments<'_>) {
+        // Writing to a String cannot fail.
+        let _infallible = writeln!(self.text, "{line}");
+    }
+}

@@ -1,0 +1,234 @@
+//! Starting and stopping the shards of a node.
+
+use std::io;
+use std::panic;
+use std::path::PathBuf;
+use std::rc::Rc;
+use std::sync::atomic::Ordering;
+use std::sync::{Arc, mpsc};
+use std::thread;
+
+use helenus_engine::schema_store::{SchemaStore, SchemaStoreError};
+use helenus_engine::system::add_system_keyspaces;
+use helenus_schema::Schema;
+use helenus_storage::ShardStore;
+use helenus_storage::commitlog::LogWriter;
+use helenus_storage::store::{DataFolder, FolderError, OpenError, StoreOptions};
+use helenus_types::ShardId;
+use tokio::runtime::{Builder, LocalOptions};
+use uuid::Uuid;
+
+use crate::host_id;
+use crate::mailbox::{Inbox, Mailbox, mailbox};
+use crate::metrics::PANICS;
+use crate::options::NodeOptions;
+use crate::schema_change::SchemaKeeper;
+use crate::shard::{BackgroundThreads, Ending, LogThread, Shard, ShardParts};
+
+/// Called once on each shard's thread before its first message: where doors are opened.
+pub type OpenDoors = Arc<dyn Fn(&Rc<Shard>) + Send + Sync>;
+
+/// A running node. Dropping it without [`Node::stop`] leaves the threads running until the process ends.
+pub struct Node {
+    mailboxes: Arc<[Mailbox]>,
+    threads: Vec<thread::JoinHandle<()>>,
+}
+
+#[derive(Debug, thiserror::Error)]
+#[non_exhaustive]
+pub enum StartError {
+    #[error(transparent)]
+    Folder(#[from] FolderError),
+    #[error(transparent)]
+    Schema(#[from] SchemaStoreError),
+    #[error(transparent)]
+    Storage(#[from] OpenError),
+    #[error("the node's identity in {}: {source}", root.display())]
+    HostId { root: PathBuf, source: io::Error },
+    #[error("the system keyspaces do not fit the stored schema: {0}")]
+    SystemKeyspaces(String),
+    #[error("cannot start a thread: {0}")]
+    Thread(io::Error),
+    #[error("a shard stopped while it was starting")]
+    ShardStopped,
+}
+
+/// The stack of a shard's thread, in bytes: deep enough for the parser's and planner's bounded recursion.
+const SHARD_STACK_BYTES: usize = 8 << 20;
+
+impl Node {
+    /// Opens the data folder, replays the log and starts the shards; returns when all of them take requests.
+    pub fn start(options: NodeOptions, open_doors: OpenDoors) -> Result<Node, StartError> {
+        count_panics();
+        let options = Arc::new(options);
+        let opened = if options.in_memory {
+            Opened::in_memory(&options)?
+        } else {
+            Opened::on_disk(&options)?
+        };
+        let (mailboxes, inboxes): (Vec<Mailbox>, Vec<Inbox>) =
+            (0..options.shard_count).map(|_| mailbox()).unzip();
+        let mailboxes: Arc<[Mailbox]> = mailboxes.into();
+        let mut node = Node {
+            mailboxes: mailboxes.clone(),
+            threads: Vec::new(),
+        };
+        let mut schema_keeper = opened.schema_keeper;
+        let (ready, started) = mpsc::channel();
+        for ((id, inbox), (store, log_writer)) in (0..).map(ShardId).zip(inboxes).zip(opened.stores) {
+            let mailbox = &mailboxes[usize::from(id.0)];
+            let log =
+                log_writer.map(|writer| LogThread::start(format!("log-{}", id.0), writer, mailbox.clone()));
+            let parts = ShardParts {
+                id,
+                options: options.clone(),
+                mailboxes: mailboxes.clone(),
+                store,
+                schema: opened.schema.clone(),
+                schema_keeper: schema_keeper.take(),
+                host_id: opened.host_id,
+                log: log.transpose().map_err(StartError::Thread)?,
+                background: BackgroundThreads::start(id.0, mailbox).map_err(StartError::Thread)?,
+            };
+            let open_doors = open_doors.clone();
+            let ready = ready.clone();
+            let thread = thread::Builder::new()
+                .name(format!("shard-{}", id.0))
+                .stack_size(SHARD_STACK_BYTES)
+                .spawn(move || run_shard(parts, inbox, &open_doors, &ready))
+                .map_err(StartError::Thread)?;
+            node.threads.push(thread);
+        }
+        drop(ready);
+        for _ in 0..options.shard_count {
+            started.recv().map_err(|_| StartError::ShardStopped)?;
+        }
+        Ok(node)
+    }
+
+    pub fn mailbox(&self, shard: ShardId) -> &Mailbox {
+        &self.mailboxes[usize::from(shard.0)]
+    }
+
+    /// Syncs the log, flushes the memtables and ends the threads. The doors are closed by then.
+    pub fn stop(self) {
+        self.end(Ending::Flush);
+    }
+
+    /// Ends the threads and leaves the disk as it is.
+    pub fn abandon(self) {
+        self.end(Ending::Abandon);
+    }
+
+    fn end(self, ending: Ending) {
+        for mailbox in self.mailboxes.iter() {
+            mailbox.run(move |shard| shard.stop(ending));
+        }
+        for thread in self.threads {
+            // The panic hook has reported and counted it.
+            let _panicked = thread.join();
+        }
+    }
+}
+
+/// What the data folder held, or what an in-memory node starts with.
+struct Opened {
+    stores: Vec<(ShardStore, Option<LogWriter>)>,
+    schema: Arc<Schema>,
+    schema_keeper: Option<SchemaKeeper>,
+    host_id: Uuid,
+}
+
+/// Of the memory budget, what memtables may take; the rest is for chunks of SSTables.
+const MEMTABLE_SHARE: u64 = 2;
+
+impl Opened {
+    fn in_memory(options: &NodeOptions) -> Result<Opened, StartError> {
+        let schema = with_system_keyspaces(Schema::default())?;
+        let stores = (0..options.shard_count)
+            .map(|_| (ShardStore::in_memory(store_options(options), &schema), None))
+            .collect();
+        Ok(Opened {
+            stores,
+            schema,
+            schema_keeper: None,
+            host_id: Uuid::new_v4(),
+        })
+    }
+
+    fn on_disk(options: &NodeOptions) -> Result<Opened, StartError> {
+        let folder = DataFolder::open(options.disk.clone(), options.clock.clone(), &options.data_folder)?;
+        let host_id =
+            host_id::load_or_create(&*options.disk, folder.root()).map_err(|source| StartError::HostId {
+                root: folder.root().to_owned(),
+                source,
+            })?;
+        let schema_store = SchemaStore::new(options.disk.clone(), folder.root().to_owned());
+        let schema = with_system_keyspaces(schema_store.load()?)?;
+        let opened = folder.open_shards(&store_options(options), options.shard_count, &schema)?;
+        let stores = opened
+            .shards
+            .into_iter()
+            .map(|(store, writer)| (store, Some(writer)))
+            .collect();
+        Ok(Opened {
+            stores,
+            schema,
+            schema_keeper: Some(SchemaKeeper { folder, schema_store }),
+            host_id,
+        })
+    }
+}
+
+fn with_system_keyspaces(mut schema: Schema) -> Result<Arc<Schema>, StartError> {
+    add_system_keyspaces(&mut schema).map_err(|error| StartError::SystemKeyspaces(error.to_string()))?;
+    Ok(Arc::new(schema))
+}
+
+fn store_options(options: &NodeOptions) -> StoreOptions {
+    let shard_bytes = options.memory_bytes / u64::from(options.shard_count.max(1));
+    let memtable_bytes = shard_bytes / MEMTABLE_SHARE;
+    let as_usize = |bytes: u64| usize::try_from(bytes).unwrap_or(usize::MAX);
+    StoreOptions {
+        memtable_bytes_max: as_usize(if options.in_memory {
+            shard_bytes
+        } else {
+            memtable_bytes
+        }),
+        chunk_cache_bytes_max: as_usize(shard_bytes - memtable_bytes),
+        ..StoreOptions::default()
+    }
+}
+
+fn run_shard(parts: ShardParts, inbox: Inbox, open_doors: &OpenDoors, ready: &mpsc::Sender<()>) {
+    let runtime = match Builder::new_current_thread()
+        .enable_all()
+        .build_local(LocalOptions::default())
+    {
+        Ok(runtime) => runtime,
+        Err(error) => {
+            eprintln!("shard {}: cannot start its event loop: {error}", parts.id.0);
+            return;
+        }
+    };
+    runtime.block_on(async {
+        let shard = Shard::new(parts);
+        open_doors(&shard);
+        // The starter waits for every shard, so it is still there.
+        let _starting = ready.send(());
+        shard.run(inbox).await;
+        shard.close();
+    });
+}
+
+/// Counts every panic in the process, whoever catches it.
+fn count_panics() {
+    static ONCE: std::sync::Once = std::sync::Once::new();
+    ONCE.call_once(|| {
+        let previous = panic::take_hook();
+        panic::set_hook(Box::new(move |report| {
+            PANICS.fetch_add(1, Ordering::Relaxed);
+            previous(report);
+        }));
+    });
+}

@@ -1,0 +1,45 @@
+//! What a node is told at its start.
+
+use std::path::PathBuf;
+use std::sync::Arc;
+use std::time::Duration;
+
+use helenus_vfs::{Clock, Disk};
+
+/// How a node is laid out and how far it may go. The command line and the configuration file fill it in; tests
+/// build it directly.
+#[derive(Clone)]
+pub struct NodeOptions {
+    /// Threads that own data; may exceed the cores.
+    pub shard_count: u16,
+    /// Where everything durable lives. Unused by an in-memory node.
+    pub data_folder: PathBuf,
+    /// No commit log and no SSTables: everything is gone with the process.
+    pub in_memory: bool,
+    /// The budget of memtables and caches of all shards together, in bytes.
+    pub memory_bytes: u64,
+    pub commitlog_sync: CommitlogSync,
+    /// Granularity of the index inside a partition, in bytes: Cassandra's `column_index_size`.
+    pub column_index_bytes: u32,
+    pub cluster_name: String,
+    /// Address and port that `system.local` tells drivers.
+    pub advertised_address: std::net::SocketAddr,
+    /// How long a write may wait for its shard's memtables to be flushed: Cassandra's `write_request_timeout`.
+    pub write_request_timeout: Duration,
+    /// Seconds since the Unix epoch; drivers tell two runs of a node apart by it.
+    pub started_at_s: u32,
+    pub disk: Arc<dyn Disk>,
+    pub clock: Arc<dyn Clock>,
+}
+
+/// When a write is acknowledged.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum CommitlogSync {
+    /// After its bytes are on disk; all writes that wait while one sync runs share the next.
+    Group,
+    /// As `Group`: with one log writer per shard that syncs as soon as the last sync ends, Cassandra's `batch` mode
+    /// and its `group` mode meet.
+    Batch,
+    /// At once; the log is synced every `period`, so that a power cut can lose that much.
+    Periodic { period: Duration },
+}

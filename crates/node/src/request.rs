@@ -1,0 +1,273 @@
+//! From a whole message to its answer: find the plan, then read, write or do what is rarer.
+//!
+//! What needs only this shard is a plain function call from the envelope's bytes to the session's output. What needs
+//! another shard, the log or the disk is answered later.
+
+use std::rc::Rc;
+use std::sync::Arc;
+
+use helenus_cql::ast;
+use helenus_engine::error::PreparedId;
+use helenus_engine::modify::{ModifyPlan, check_batch};
+use helenus_engine::term::BoundValues;
+use helenus_engine::{CqlError, Plan, Prepared, QueryOptions};
+use helenus_protocol::frame::Envelope;
+use helenus_protocol::request::{
+    Batch, BatchKind, BatchQuery, BatchStatement, Execute, Query, QueryParameters, Request, Values,
+};
+use helenus_protocol::response::MetadataForm;
+use helenus_protocol::wire::DecodeError;
+
+use crate::metrics::RequestKind;
+use crate::session::Session;
+use crate::shard::Shard;
+
+/// One statement on its way through the shard.
+pub(crate) struct Statement<'a> {
+    pub session: &'a Rc<Session>,
+    pub stream: i16,
+    pub prepared: &'a Arc<Prepared>,
+    pub parameters: &'a QueryParameters<'a>,
+    /// Whether the client executes it by its id.
+    pub is_prepared: bool,
+    /// The metadata the client holds, if it says so (v5).
+    pub result_metadata_id: Option<&'a [u8]>,
+}
+
+impl Shard {
+    /// Takes one QUERY, PREPARE, EXECUTE or BATCH. Its answer is in the session's output when this returns, or comes
+    /// there later and wakes the connection. An error means that the message could not be decoded; it has no answer yet.
+    pub fn handle(
+        self: &Rc<Self>,
+        session: &Rc<Session>,
+        envelope: &Envelope<'_>,
+    ) -> Result<(), DecodeError> {
+        let stream = envelope.header.stream;
+        let (request, _payload) = Request::decode(envelope)?;
+        let outcome = match request {
+            Request::Execute(execute) => self.execute(session, stream, &execute),
+            Request::Query(query) => self.query(session, stream, &query),
+            Request::Batch(batch) => self.batch(session, stream, &batch),
+            Request::Prepare(prepare) => self.prepare(session, stream, &prepare),
+            _ => return Err(DecodeError::UnexpectedMessage(envelope.header.opcode)),
+        };
+        if let Err(error) = outcome {
+            self.metrics.count_error(error.code());
+            session.respond_error(stream, &error);
+        }
+        Ok(())
+    }
+
+    fn execute(
+        self: &Rc<Self>,
+        session: &Rc<Session>,
+        stream: i16,
+        execute: &Execute<'_>,
+    ) -> Result<(), CqlError> {
+        let prepared = self.find_prepared(execute.statement_id)?;
+        self.run_statement(&Statement {
+            session,
+            stream,
+            prepared: &prepared,
+            parameters: &execute.parameters,
+            is_prepared: true,
+            result_metadata_id: execute.result_metadata_id,
+        })
+    }
+
+    fn query(self: &Rc<Self>, session: &Rc<Session>, stream: i16, query: &Query<'_>) -> Result<(), CqlError> {
+        let keyspace = session.keyspace();
+        let keyspace = query.parameters.keyspace.or(keyspace.as_deref());
+        let prepared = Arc::new(helenus_engine::prepare(&self.schema(), keyspace, query.text)?);
+        self.run_statement(&Statement {
+            session,
+            stream,
+            prepared: &prepared,
+            parameters: &query.parameters,
+            is_prepared: false,
+            result_metadata_id: None,
+        })
+    }
+
+    fn find_prepared(&self, id: &[u8]) -> Result<Arc<Prepared>, CqlError> {
+        // An id of another length cannot be ours; the error names its first bytes.
+        let mut bytes = [0; 16];
+        let known = id.len().min(bytes.len());
+        bytes[..known].copy_from_slice(&id[..known]);
+        let found = self.prepared.borrow_mut().find(&PreparedId(bytes)).cloned();
+        found
+            .filter(|_| id.len() == bytes.len())
+            .ok_or(CqlError::Unprepared(PreparedId(bytes)))
+    }
+
+    fn run_statement(self: &Rc<Self>, statement: &Statement<'_>) -> Result<(), CqlError> {
+        let Statement {
+            session,
+            stream,
+            prepared,
+            parameters,
+            is_prepared,
+            ..
+        } = *statement;
+        let values = BoundValues::resolve(parameters.values, &prepared.bind_columns, is_prepared)?;
+        let metadata_form = metadata_form(statement, prepared);
+        let options = QueryOptions {
+            metadata_form,
+            ..self.options_of(session, parameters)
+        };
+        match &prepared.plan {
+            Plan::Select(plan) => {
+                self.metrics.count_request(RequestKind::Read);
+                self.select(statement, plan, &values, &options)
+            }
+            Plan::Modify(plan) if plan.needs_read() => {
+                self.metrics.count_request(RequestKind::Write);
+                self.modify_reading(statement, &values, &options)
+            }
+            Plan::Modify(plan) => {
+                self.metrics.count_request(RequestKind::Write);
+                self.modify(session, stream, plan, &values, &options)
+            }
+            Plan::Batch(plan) if plan.needs_read() => {
+                self.metrics.count_request(RequestKind::Batch);
+                self.modify_reading(statement, &values, &options)
+            }
+            Plan::Batch(plan) => {
+                self.metrics.count_request(RequestKind::Batch);
+                self.modify_batch(session, stream, plan, &values, &options)
+            }
+            _ => {
+                self.metrics.count_request(RequestKind::Other);
+                self.run_rare(statement, &options)
+            }
+        }
+    }
+
+    /// What the request and the clock say of one execution.
+    pub(crate) fn options_of<'a>(
+        &self,
+        session: &Session,
+        parameters: &QueryParameters<'a>,
+    ) -> QueryOptions<'a> {
+        let server_timestamp_us = self.next_timestamp_us();
+        QueryOptions {
+            version: session.version(),
+            consistency: parameters.consistency,
+            serial_consistency: parameters.serial_consistency,
+            page_size: parameters.page_size,
+            paging_state: parameters.paging_state,
+            timestamp_us: parameters.default_timestamp,
+            now_s: parameters
+                .now_in_seconds
+                .unwrap_or((server_timestamp_us / 1_000_000) as u32),
+            server_timestamp_us,
+            metadata_form: if parameters.skip_metadata {
+                MetadataForm::Skipped
+            } else {
+                MetadataForm::Full
+            },
+        }
+    }
+}
+
+/// How much metadata the rows bring: what the client asked for, unless it holds an old one (v5).
+fn metadata_form<'a>(statement: &Statement<'_>, prepared: &'a Prepared) -> MetadataForm<'a> {
+    match (statement.result_metadata_id, &prepared.result) {
+        (Some(held), Some(result)) if held != result.id => MetadataForm::Changed { new_id: &result.id },
+        _ if statement.parameters.skip_metadata => MetadataForm::Skipped,
+        _ => MetadataForm::Full,
+    }
+}
+
+impl Shard {
+    pub(crate) fn count_failure<T>(&self, result: &Result<T, CqlError>) {
+        if let Err(error) = result {
+            self.metrics.count_error(error.code());
+        }
+    }
+}
+
+pub(crate) fn inbox_full() -> CqlError {
+    CqlError::overloaded(format_args!(
+        "The shard that owns the partition has too much to do"
+    ))
+}
+
+pub(crate) fn node_is_stopping() -> CqlError {
+    CqlError::overloaded(format_args!("The node is stopping"))
+}
+
+/// A statement of a BATCH message, with its values still in the message.
+struct BatchMember<'a> {
+    prepared: Arc<Prepared>,
+    values: Values<'a>,
+    is_prepared: bool,
+}
+
+impl Shard {
+    fn batch(self: &Rc<Self>, session: &Rc<Session>, stream: i16, batch: &Batch<'_>) -> Result<(), CqlError> {
+        self.metrics.count_request(RequestKind::Batch);
+        let members = self.batch_members(session, batch)?;
+        let plans = || {
+            members.iter().filter_map(|member| match &member.prepared.plan {
+                Plan::Modify(plan) => Some(&**plan),
+                _ => None,
+            })
+        };
+        if plans().count() != members.len() {
+            return Err(CqlError::invalid(format_args!(
+                "Invalid statement in batch: only UPDATE, INSERT and DELETE statements are allowed."
+            )));
+        }
+        let kind = match batch.kind {
+            BatchKind::Logged => ast::BatchKind::Logged,
+            BatchKind::Unlogged => ast::BatchKind::Unlogged,
+            BatchKind::Counter => ast::BatchKind::Counter,
+        };
+        check_batch(kind, false, false, plans())?;
+        let options = self.options_of(session, &batch.parameters);
+        let mut bound = Vec::with_capacity(members.len());
+        for member in &members {
+            bound.push(BoundValues::resolve(
+                member.values,
+                &member.prepared.bind_columns,
+                member.is_prepared,
+            )?);
+        }
+        if plans().any(ModifyPlan::needs_read) {
+            return Err(CqlError::invalid(format_args!(
+                "List operations that read before they write are not supported yet in a BATCH message; send a batch \
+                 statement instead"
+            )));
+        }
+        self.modify_all(session, stream, |scratch, emit| {
+            plans()
+                .zip(&bound)
+                .try_for_each(|(plan, values)| plan.updates(values, &options, scratch, emit))
+        })
+    }
+
+    fn batch_members<'a>(
+        &self,
+        session: &Session,
+        batch: &Batch<'a>,
+    ) -> Result<Vec<BatchMember<'a>>, CqlError> {
+        let keyspace = session.keyspace();
+        let keyspace = batch.parameters.keyspace.or(keyspace.as_deref());
+        let schema = self.schema();
+        let member = |query: BatchQuery<'a>| {
+            let (prepared, is_prepared) = match query.statement {
+                BatchStatement::Prepared(id) => (self.find_prepared(id)?, true),
+                BatchStatement::Text(text) => {
+                    (Arc::new(helenus_engine::prepare(&schema, keyspace, text)?), false)
+                }
+            };
+            Ok(BatchMember {
+                prepared,
+                values: query.values,
+                is_prepared,
+            })
+        };
+        batch.queries.iter().map(member).collect()
+    }
+}

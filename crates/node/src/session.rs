@@ -1,0 +1,176 @@
+//! One client's side of the conversation, as the engine sees it: where answers go, and what the client chose.
+
+use std::cell::{Cell, RefCell};
+use std::sync::Arc;
+use std::task::Waker;
+
+use helenus_engine::CqlError;
+use helenus_protocol::frame::{Compression, EnvelopeFlags, FrameWriter};
+use helenus_protocol::{Opcode, ProtocolVersion};
+
+/// Shared by a connection and the answers that are on their way to it; lives on one shard.
+///
+/// Whoever has an answer appends it to the output and wakes the connection, which sends everything that is ready in
+/// one write.
+pub struct Session {
+    version: Cell<ProtocolVersion>,
+    output: RefCell<Output>,
+    keyspace: RefCell<Option<Arc<str>>>,
+    /// Requests accepted and not yet answered.
+    in_flight: Cell<u32>,
+    connection: RefCell<Option<Waker>>,
+}
+
+struct Output {
+    writer: FrameWriter,
+    bytes: Vec<u8>,
+}
+
+/// The most an idle connection keeps of its output buffer, in bytes: one large write, so that pages of rows do not
+/// reallocate it each time.
+const KEPT_OUTPUT_BYTES_MAX: usize = 64 * 1024;
+
+impl Session {
+    pub fn new(version: ProtocolVersion) -> Self {
+        Session {
+            version: Cell::new(version),
+            output: RefCell::new(Output {
+                writer: FrameWriter::new(),
+                bytes: Vec::new(),
+            }),
+            keyspace: RefCell::new(None),
+            in_flight: Cell::new(0),
+            connection: RefCell::new(None),
+        }
+    }
+
+    pub fn version(&self) -> ProtocolVersion {
+        self.version.get()
+    }
+
+    pub fn set_version(&self, version: ProtocolVersion) {
+        self.version.set(version);
+    }
+
+    /// The answer to STARTUP has been appended: from now on answers are framed and compressed as agreed.
+    pub fn startup_answered(&self, version: ProtocolVersion, compression: Option<Compression>) {
+        self.version.set(version);
+        let output = &mut *self.output.borrow_mut();
+        output.writer.flush(&mut output.bytes);
+        output.writer.startup_answered(version, compression);
+    }
+
+    /// What `USE` chose.
+    pub fn keyspace(&self) -> Option<Arc<str>> {
+        self.keyspace.borrow().clone()
+    }
+
+    pub fn set_keyspace(&self, keyspace: Arc<str>) {
+        *self.keyspace.borrow_mut() = Some(keyspace);
+    }
+
+    pub fn in_flight(&self) -> u32 {
+        self.in_flight.get()
+    }
+
+    /// An answer will come later, through [`Session::respond_later`].
+    pub fn expect_answer(&self) {
+        self.in_flight.set(self.in_flight.get() + 1);
+    }
+
+    /// Appends an answer: `body` writes it. What `body` wrote before an error is taken back and the error written
+    /// instead.
+    pub fn respond(
+        &self,
+        stream: i16,
+        flags: EnvelopeFlags,
+        opcode: Opcode,
+        body: impl FnOnce(&mut Vec<u8>) -> Result<(), CqlError>,
+    ) {
+        let result = self.try_respond(stream, flags, opcode, |out| body(out).map(|()| true));
+        if let Err(error) = result {
+            self.respond_error(stream, &error);
+        }
+    }
+
+    /// As [`Session::respond`], but takes everything back where `body` fails or says that it has no answer.
+    #[inline]
+    pub fn try_respond(
+        &self,
+        stream: i16,
+        flags: EnvelopeFlags,
+        opcode: Opcode,
+        body: impl FnOnce(&mut Vec<u8>) -> Result<bool, CqlError>,
+    ) -> Result<(), CqlError> {
+        let Output { writer, bytes } = &mut *self.output.borrow_mut();
+        let mark = writer.begin(bytes, self.version.get(), flags, stream, opcode);
+        match body(bytes) {
+            Ok(true) => writer
+                .finish(bytes, mark)
+                .map_err(|too_big| CqlError::invalid(format_args!("{too_big}; ask for it in pages"))),
+            Ok(false) => {
+                writer.abandon(bytes, mark);
+                Ok(())
+            }
+            Err(error) => {
+                writer.abandon(bytes, mark);
+                Err(error)
+            }
+        }
+    }
+
+    pub fn respond_error(&self, stream: i16, error: &CqlError) {
+        let version = self.version.get();
+        let Output { writer, bytes } = &mut *self.output.borrow_mut();
+        let mark = writer.begin(bytes, version, EnvelopeFlags::NONE, stream, Opcode::Error);
+        error.write(bytes, version);
+        // An error message is far below the 2 GiB that cannot be sent.
+        let _fits = writer.finish(bytes, mark);
+    }
+
+    /// As [`Session::respond`], for an answer that was announced with [`Session::expect_answer`].
+    pub fn respond_later(
+        &self,
+        stream: i16,
+        flags: EnvelopeFlags,
+        opcode: Opcode,
+        body: impl FnOnce(&mut Vec<u8>) -> Result<(), CqlError>,
+    ) {
+        self.in_flight.set(self.in_flight.get().saturating_sub(1));
+        self.respond(stream, flags, opcode, body);
+        self.wake();
+    }
+
+    pub fn wake(&self) {
+        if let Some(waker) = &*self.connection.borrow() {
+            waker.wake_by_ref();
+        }
+    }
+
+    /// The connection's task is to be woken when there is output.
+    pub fn set_waker(&self, waker: &Waker) {
+        let mut connection = self.connection.borrow_mut();
+        if !connection.as_ref().is_some_and(|known| known.will_wake(waker)) {
+            *connection = Some(waker.clone());
+        }
+    }
+
+    pub fn has_output(&self) -> bool {
+        !self.output.borrow().bytes.is_empty()
+    }
+
+    pub fn output_bytes(&self) -> usize {
+        self.output.borrow().bytes.len()
+    }
+
+    /// Moves everything that is ready to be sent into `bytes`, which must be empty; gives its memory in exchange.
+    pub fn take_output(&self, bytes: &mut Vec<u8>) {
+        debug_assert!(bytes.is_empty());
+        let output = &mut *self.output.borrow_mut();
+        output.writer.flush(&mut output.bytes);
+        std::mem::swap(&mut output.bytes, bytes);
+        if output.bytes.capacity() > KEPT_OUTPUT_BYTES_MAX {
+            output.bytes = Vec::new();
+        }
+    }
+}

@@ -1,0 +1,76 @@
+//! Flushes and compactions of one shard: plain blocking work on threads of its own, at low priority.
+
+use std::sync::mpsc;
+use std::thread;
+
+use helenus_storage::ShardStore;
+use helenus_storage::store::BackgroundJob;
+
+use crate::mailbox::Mailbox;
+
+/// Jobs that run at the same time: a store has at most one compaction under way, so a flush never waits behind one.
+const THREADS: usize = 2;
+
+/// Runs what the store has to do, a job a thread; nothing queues here.
+pub struct BackgroundThreads {
+    threads: Vec<BackgroundThread>,
+}
+
+struct BackgroundThread {
+    jobs: Option<mpsc::Sender<BackgroundJob>>,
+    handle: Option<thread::JoinHandle<()>>,
+    is_busy: bool,
+}
+
+impl BackgroundThreads {
+    pub fn start(shard: u16, mailbox: &Mailbox) -> std::io::Result<Self> {
+        let threads = (0..THREADS).map(|index| BackgroundThread::start(shard, index, mailbox.clone()));
+        Ok(BackgroundThreads {
+            threads: threads.collect::<Result<_, _>>()?,
+        })
+    }
+
+    /// Hands over the store's next jobs, as many as threads are free.
+    pub fn offer(&mut self, store: &mut ShardStore) {
+        for thread in self.threads.iter_mut().filter(|thread| !thread.is_busy) {
+            let Some(jobs) = &thread.jobs else { return };
+            let Some(job) = store.next_job() else { return };
+            thread.is_busy = jobs.send(job).is_ok();
+        }
+    }
+
+    pub fn job_finished(&mut self, index: usize) {
+        self.threads[index].is_busy = false;
+    }
+
+    /// Waits for the jobs under way.
+    pub fn stop(&mut self) {
+        for thread in &mut self.threads {
+            thread.jobs = None;
+            if let Some(handle) = thread.handle.take() {
+                // The panic hook has reported and counted it.
+                let _panicked = handle.join();
+            }
+        }
+    }
+}
+
+impl BackgroundThread {
+    fn start(shard: u16, index: usize, mailbox: Mailbox) -> std::io::Result<Self> {
+        let (sender, receiver) = mpsc::channel::<BackgroundJob>();
+        let handle = thread::Builder::new()
+            .name(format!("background-{shard}-{index}"))
+            .spawn(move || {
+                crate::priority::lower_this_thread();
+                while let Ok(job) = receiver.recv() {
+                    let result = job.run();
+                    mailbox.run(move |shard| shard.job_finished(index, result));
+                }
+            })?;
+        Ok(BackgroundThread {
+            jobs: Some(sender),
+            handle: Some(handle),
+            is_busy: false,
+        })
+    }
+}

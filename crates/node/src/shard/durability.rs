@@ -1,0 +1,97 @@
+//! From an appended write to a durable one: the shard's log thread, and the writes that wait for it.
+//!
+//! The shard appends to its log's buffer and never touches the file. A log thread takes the whole buffer, writes it,
+//! syncs it and reports back; writes that arrive meanwhile gather in the next buffer and share the next sync.
+
+use std::collections::VecDeque;
+use std::rc::Rc;
+use std::sync::mpsc;
+use std::thread;
+
+use helenus_engine::CqlError;
+use helenus_storage::commitlog::{LogBatch, LogPosition, LogWriter};
+use helenus_types::ShardId;
+use tokio::sync::oneshot;
+
+use crate::forward::Ticket;
+use crate::mailbox::Mailbox;
+use crate::session::Session;
+
+/// The log thread of one shard, seen from the shard.
+pub struct LogThread {
+    batches: Option<mpsc::Sender<LogWork>>,
+    handle: Option<thread::JoinHandle<()>>,
+}
+
+struct LogWork {
+    batch: LogBatch,
+    sync: bool,
+}
+
+/// Writes that wait until the log is durable up to their position, oldest first. Bounded by the requests in flight,
+/// of which a connection has at most 32,768.
+#[derive(Default)]
+pub struct Unacknowledged {
+    waiting: VecDeque<(LogPosition, Acknowledgement)>,
+}
+
+/// Whom to tell that a write is durable, or that it will never be.
+pub enum Acknowledgement {
+    /// A client of this shard's, with an empty result.
+    Session { session: Rc<Session>, stream: i16 },
+    /// A statement that another shard sent here.
+    Forwarded { from: ShardId, ticket: Ticket },
+    /// A task of this shard's that coordinates several writes.
+    Task(oneshot::Sender<Result<(), CqlError>>),
+}
+
+impl LogThread {
+    pub fn start(name: String, mut writer: LogWriter, mailbox: Mailbox) -> std::io::Result<Self> {
+        let (sender, receiver) = mpsc::channel::<LogWork>();
+        let handle = thread::Builder::new().name(name).spawn(move || {
+            while let Ok(work) = receiver.recv() {
+                let LogWork { batch, sync } = work;
+                let result = writer.persist(&batch, sync);
+                mailbox.run(move |shard| shard.log_persisted(batch, &result));
+            }
+        })?;
+        Ok(LogThread {
+            batches: Some(sender),
+            handle: Some(handle),
+        })
+    }
+
+    /// The shard hands over one batch at a time, so the channel never holds more than one.
+    pub fn persist(&self, batch: LogBatch, sync: bool) {
+        if let Some(batches) = &self.batches {
+            let _stopped = batches.send(LogWork { batch, sync });
+        }
+    }
+
+    /// Lets the thread finish what it was given, and waits for it.
+    pub fn stop(&mut self) {
+        self.batches = None;
+        if let Some(handle) = self.handle.take() {
+            let _panicked = handle.join();
+        }
+    }
+}
+
+impl Unacknowledged {
+    pub fn push(&mut self, position: LogPosition, acknowledgement: Acknowledgement) {
+        self.waiting.push_back((position, acknowledgement));
+    }
+
+    pub fn pop_durable(&mut self, durable: LogPosition) -> Option<Acknowledgement> {
+        if self.waiting.front()?.0 > durable {
+            return None;
+        }
+        self.waiting
+            .pop_front()
+            .map(|(_, acknowledgement)| acknowledgement)
+    }
+
+    pub fn drain(&mut self) -> impl Iterator<Item = Acknowledgement> + '_ {
+        self.waiting.drain(..).map(|(_, acknowledgement)| acknowledgement)
+    }
+}

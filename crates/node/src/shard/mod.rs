@@ -1,0 +1,421 @@
+//! A shard: one thread that owns a contiguous range of tokens and everything stored under them.
+//!
+//! Invariants:
+//! 1. Only the shard's thread touches its store; others send messages ([`crate::mailbox`]).
+//! 2. No `RefCell` borrow of the shard is held across an `await`.
+//! 3. A write is acknowledged only after [`Shard::log_persisted`] covered its position, unless the log is periodic.
+
+mod background;
+mod durability;
+mod prepared_cache;
+
+use std::cell::{Cell, RefCell};
+use std::collections::hash_map::RandomState;
+use std::hash::{BuildHasher, Hasher};
+use std::rc::Rc;
+use std::sync::Arc;
+use std::time::Duration;
+
+use helenus_engine::CqlError;
+use helenus_engine::execute::Scratch;
+use helenus_schema::Schema;
+use helenus_storage::ShardStore;
+use helenus_storage::commitlog::{LogBatch, LogError, LogPosition};
+use helenus_storage::store::{JobKind, JobResult};
+use helenus_types::value::timeuuid::TimeuuidGenerator;
+use helenus_types::{ShardId, Token, shard_of};
+use helenus_vfs::Clock;
+use tokio::sync::{Mutex, Notify, oneshot};
+use uuid::Uuid;
+
+pub use background::BackgroundThreads;
+pub use durability::{Acknowledgement, LogThread, Unacknowledged};
+pub use prepared_cache::PreparedCache;
+
+use crate::forward::PendingForwards;
+use crate::mailbox::{Inbox, Mailbox, Message};
+use crate::metrics::{MetricsSnapshot, ShardMetrics};
+use crate::options::{CommitlogSync, NodeOptions};
+use crate::schema_change::{SchemaKeeper, SchemaListeners};
+
+/// What a shard starts with; its store, log and background thread are its own.
+pub(crate) struct ShardParts {
+    pub id: ShardId,
+    pub options: Arc<NodeOptions>,
+    pub mailboxes: Arc<[Mailbox]>,
+    pub store: ShardStore,
+    pub schema: Arc<Schema>,
+    /// Of shard 0 only, and of none in memory.
+    pub schema_keeper: Option<SchemaKeeper>,
+    pub host_id: Uuid,
+    pub log: Option<LogThread>,
+    pub background: BackgroundThreads,
+}
+
+pub struct Shard {
+    pub id: ShardId,
+    pub options: Arc<NodeOptions>,
+    pub clock: Arc<dyn Clock>,
+    /// Every shard's mailbox, by id; this shard's own included.
+    pub mailboxes: Arc<[Mailbox]>,
+    pub store: RefCell<ShardStore>,
+    pub schema: RefCell<Arc<Schema>>,
+    pub prepared: RefCell<PreparedCache>,
+    pub metrics: ShardMetrics,
+    pub(crate) forwards: RefCell<PendingForwards>,
+    pub(crate) scratch: RefCell<Scratch>,
+    /// Where the owner of the schema makes changes durable. The mutex orders changes: each starts from the schema
+    /// that the one before it made.
+    pub(crate) schema_keeper: Mutex<Option<SchemaKeeper>>,
+    /// Chosen once per data folder.
+    pub host_id: Uuid,
+    pub(crate) schema_listeners: SchemaListeners,
+    timeuuids: RefCell<TimeuuidGenerator>,
+    tasks_spawned: Cell<u64>,
+    log: RefCell<Option<LogThread>>,
+    log_is_busy: Cell<bool>,
+    unacknowledged: RefCell<Unacknowledged>,
+    background: RefCell<BackgroundThreads>,
+    /// Set where the loop must look at log and background work before it sleeps.
+    turn: Notify,
+    /// Woken when a flush gave memory back, or the log accepted more.
+    room: Notify,
+    stopping: Cell<bool>,
+    flush_failed: Cell<bool>,
+    writes_since_turn: Cell<u32>,
+    last_timestamp_us: Cell<i64>,
+}
+
+/// Messages taken from the inbox between two looks at the sockets: enough to amortise the look, few enough that a
+/// burst of messages does not starve the shard's own connections.
+const MESSAGES_PER_TURN_MAX: usize = 256;
+
+/// How often a periodic log hands its bytes to the operating system, so that a killed process loses at most this much
+/// (a power cut loses up to the sync period).
+const PERIODIC_WRITE_INTERVAL: Duration = Duration::from_millis(10);
+
+/// Writes that are acknowledged at once between two looks at the log and the memtables: some 100 KiB of small rows.
+const WRITES_PER_TURN_MAX: u32 = 1_024;
+
+/// How often a stopping shard looks whether its memtables are flushed, in case it missed the news.
+const FLUSH_POLL_INTERVAL: Duration = Duration::from_millis(20);
+
+impl Shard {
+    pub(crate) fn new(parts: ShardParts) -> Rc<Shard> {
+        let clock = parts.options.clock.clone();
+        // Random, so that two nodes (or this one before a restart) never make the same timeuuid.
+        let timeuuid_seed = RandomState::new().build_hasher().finish();
+        Rc::new(Shard {
+            id: parts.id,
+            clock,
+            options: parts.options,
+            mailboxes: parts.mailboxes,
+            store: RefCell::new(parts.store),
+            schema: RefCell::new(parts.schema),
+            prepared: RefCell::new(PreparedCache::default()),
+            metrics: ShardMetrics::default(),
+            forwards: RefCell::new(PendingForwards::default()),
+            scratch: RefCell::new(Scratch::default()),
+            schema_keeper: Mutex::new(parts.schema_keeper),
+            host_id: parts.host_id,
+            schema_listeners: SchemaListeners::default(),
+            timeuuids: RefCell::new(TimeuuidGenerator::new(timeuuid_seed)),
+            tasks_spawned: Cell::new(0),
+            log: RefCell::new(parts.log),
+            log_is_busy: Cell::new(false),
+            unacknowledged: RefCell::new(Unacknowledged::default()),
+            background: RefCell::new(parts.background),
+            turn: Notify::new(),
+            room: Notify::new(),
+            stopping: Cell::new(false),
+            flush_failed: Cell::new(false),
+            writes_since_turn: Cell::new(0),
+            last_timestamp_us: Cell::new(0),
+        })
+    }
+
+    /// Runs until [`Shard::stop`]; the thread's main task.
+    pub(crate) async fn run(self: &Rc<Self>, mut inbox: Inbox) {
+        self.spawn(self.clone().turns());
+        if matches!(self.options.commitlog_sync, CommitlogSync::Periodic { .. }) && !self.options.in_memory {
+            self.spawn(self.clone().write_log_periodically());
+        }
+        let mut messages = Vec::with_capacity(MESSAGES_PER_TURN_MAX);
+        while !self.stopping.get() && inbox.receive(&mut messages, MESSAGES_PER_TURN_MAX).await {
+            for message in messages.drain(..) {
+                match message {
+                    Message::Read(read) => self.read_forwarded(&read),
+                    Message::Write(write) => self.write_forwarded(*write),
+                    Message::Answered { ticket, result } => self.forward_answered(ticket, result),
+                    Message::Run(work) => work(self),
+                }
+            }
+        }
+    }
+
+    pub fn owner_of(&self, token: Token) -> ShardId {
+        shard_of(token, self.options.shard_count)
+    }
+
+    pub fn mailbox(&self, shard: ShardId) -> &Mailbox {
+        &self.mailboxes[usize::from(shard.0)]
+    }
+
+    pub fn schema(&self) -> Arc<Schema> {
+        self.schema.borrow().clone()
+    }
+
+    /// Seconds since the Unix epoch.
+    pub fn now_s(&self) -> u32 {
+        self.clock.wall_s()
+    }
+
+    /// A write timestamp in microseconds, larger than any this shard gave out before.
+    pub fn next_timestamp_us(&self) -> i64 {
+        let timestamp_us = self.clock.wall_us().max(self.last_timestamp_us.get() + 1);
+        self.last_timestamp_us.set(timestamp_us);
+        timestamp_us
+    }
+
+    pub fn new_timeuuid(&self) -> Uuid {
+        Uuid::from_bytes(self.timeuuids.borrow_mut().next(self.clock.wall_us()))
+    }
+
+    pub fn shards(&self) -> impl Iterator<Item = ShardId> + use<> {
+        (0..self.options.shard_count).map(ShardId)
+    }
+
+    /// Starts a task on this shard.
+    pub fn spawn(&self, task: impl Future<Output = ()> + 'static) {
+        self.tasks_spawned.set(self.tasks_spawned.get() + 1);
+        tokio::task::spawn_local(task);
+    }
+
+    pub fn tasks_spawned(&self) -> u64 {
+        self.tasks_spawned.get()
+    }
+
+    /// Runs `work` on another shard (or on this one) and waits for what it returns. `None` if that shard has stopped.
+    pub async fn call<T: Send + 'static>(
+        self: &Rc<Self>,
+        shard: ShardId,
+        work: impl FnOnce(&Rc<Shard>) -> T + Send + 'static,
+    ) -> Option<T> {
+        if shard == self.id {
+            return Some(work(self));
+        }
+        let (sender, receiver) = oneshot::channel();
+        self.mailbox(shard).run(move |shard| {
+            // The caller may have gone with its connection.
+            let _gone = sender.send(work(shard));
+        });
+        receiver.await.ok()
+    }
+
+    /// As [`Shard::call`], for work that waits itself.
+    pub async fn call_async<T: Send + 'static, F: Future<Output = T> + 'static>(
+        self: &Rc<Self>,
+        shard: ShardId,
+        work: impl FnOnce(Rc<Shard>) -> F + Send + 'static,
+    ) -> Option<T> {
+        if shard == self.id {
+            return Some(work(self.clone()).await);
+        }
+        let (sender, receiver) = oneshot::channel();
+        self.mailbox(shard).run(move |shard| {
+            let work = work(shard.clone());
+            shard.spawn(async move {
+                // The caller may have gone with its connection.
+                let _gone = sender.send(work.await);
+            });
+        });
+        receiver.await.ok()
+    }
+
+    /// Whether a write must wait for [`Shard::acknowledge_at`], or is acknowledged at once.
+    pub fn acknowledges_at_once(&self) -> bool {
+        self.options.in_memory || matches!(self.options.commitlog_sync, CommitlogSync::Periodic { .. })
+    }
+
+    /// A write was appended: once enough of them are, the log or a memtable wants attention.
+    #[inline]
+    pub fn note_write(&self) {
+        let writes = self.writes_since_turn.get() + 1;
+        self.writes_since_turn.set(writes);
+        if writes >= WRITES_PER_TURN_MAX {
+            self.schedule_turn();
+        }
+    }
+
+    pub fn acknowledge_at(&self, position: LogPosition, acknowledgement: Acknowledgement) {
+        self.unacknowledged.borrow_mut().push(position, acknowledgement);
+        self.schedule_turn();
+    }
+
+    /// Something was appended to the log or to a memtable: look at it when the tasks that are ready have run.
+    pub fn schedule_turn(&self) {
+        self.turn.notify_one();
+    }
+
+    /// Waits until a flush has given memory back. False after `write_request_timeout`.
+    pub async fn wait_for_room(&self) -> bool {
+        self.schedule_turn();
+        tokio::time::timeout(self.options.write_request_timeout, self.room.notified())
+            .await
+            .is_ok()
+    }
+
+    async fn turns(self: Rc<Self>) {
+        loop {
+            self.turn.notified().await;
+            self.writes_since_turn.set(0);
+            self.hand_over_log(!self.acknowledges_at_once());
+            self.offer_background_work();
+        }
+    }
+
+    async fn write_log_periodically(self: Rc<Self>) {
+        let CommitlogSync::Periodic { period } = self.options.commitlog_sync else {
+            return;
+        };
+        let mut interval = tokio::time::interval(PERIODIC_WRITE_INTERVAL);
+        let mut last_sync = tokio::time::Instant::now();
+        loop {
+            interval.tick().await;
+            let sync = last_sync.elapsed() >= period;
+            if self.hand_over_log(sync) && sync {
+                last_sync = tokio::time::Instant::now();
+            }
+            self.offer_background_work();
+        }
+    }
+
+    fn offer_background_work(&self) {
+        self.background.borrow_mut().offer(&mut self.store.borrow_mut());
+    }
+
+    /// Gives the log thread what was appended, unless it is still busy with the last batch.
+    fn hand_over_log(&self, sync: bool) -> bool {
+        if self.log_is_busy.get() {
+            return false;
+        }
+        let log = self.log.borrow();
+        let (Some(log), Some(batch)) = (&*log, self.store.borrow_mut().take_log_batch()) else {
+            return false;
+        };
+        self.log_is_busy.set(true);
+        log.persist(batch, sync);
+        true
+    }
+
+    pub(crate) fn log_persisted(self: &Rc<Self>, batch: LogBatch, result: &Result<LogPosition, LogError>) {
+        self.log_is_busy.set(false);
+        self.store.borrow_mut().log_batch_done(batch, result);
+        match result {
+            Ok(durable) => loop {
+                let Some(next) = self.unacknowledged.borrow_mut().pop_durable(*durable) else {
+                    break;
+                };
+                self.acknowledge(next, Ok(()));
+            },
+            Err(error) => {
+                eprintln!(
+                    "shard {}: {error}; writes are refused until a restart, reads go on",
+                    self.id.0
+                );
+                let failed: Vec<_> = self.unacknowledged.borrow_mut().drain().collect();
+                for acknowledgement in failed {
+                    self.acknowledge(acknowledgement, Err(CqlError::server(format_args!("{error}"))));
+                }
+            }
+        }
+        self.room.notify_waiters();
+        self.schedule_turn();
+    }
+
+    fn acknowledge(self: &Rc<Self>, acknowledgement: Acknowledgement, result: Result<(), CqlError>) {
+        match acknowledgement {
+            Acknowledgement::Session { session, stream } => self.answer_write_later(&session, stream, result),
+            Acknowledgement::Forwarded { from, ticket } => self.answer_forwarded_write(from, ticket, result),
+            Acknowledgement::Task(sender) => {
+                let _gone = sender.send(result);
+            }
+        }
+    }
+
+    pub(crate) fn job_finished(self: &Rc<Self>, thread: usize, result: JobResult) {
+        self.background.borrow_mut().job_finished(thread);
+        let report = self.store.borrow_mut().complete(result);
+        if let Err(error) = report.result {
+            let progress = &report.progress;
+            eprintln!(
+                "shard {}: {:?} of {}.{}: {error}",
+                self.id.0, progress.kind, progress.keyspace, progress.table
+            );
+            self.flush_failed
+                .set(self.flush_failed.get() || progress.kind == JobKind::Flush);
+        }
+        self.room.notify_waiters();
+        self.schedule_turn();
+    }
+
+    pub fn metrics_snapshot(&self) -> MetricsSnapshot {
+        let store = self.store.borrow();
+        self.metrics.snapshot(
+            self.id.0,
+            self.prepared.borrow().len() as u64,
+            store.memtable_bytes() as u64,
+            store.sstable_count() as u64,
+        )
+    }
+
+    /// Ends [`Shard::run`]: at once, or when everything acknowledged is in SSTables.
+    pub(crate) fn stop(self: &Rc<Self>, ending: Ending) {
+        if ending == Ending::Abandon {
+            self.stopping.set(true);
+            return;
+        }
+        let shard = self.clone();
+        self.spawn(async move {
+            shard.flush_everything().await;
+            // The loop looks at the flag when the next message arrives.
+            shard.mailbox(shard.id).run(|shard| shard.stopping.set(true));
+        });
+    }
+
+    /// Seals and flushes all memtables, unless the log or the disk has failed: then the log still has what they hold.
+    async fn flush_everything(&self) {
+        self.flush_failed.set(false);
+        self.store.borrow_mut().flush(None);
+        while self.store.borrow().is_flushing() {
+            if self.flush_failed.get() || self.store.borrow().log_failure().is_some() {
+                eprintln!(
+                    "shard {}: not everything was flushed; the commit log still has it",
+                    self.id.0
+                );
+                return;
+            }
+            // A memtable is flushed once its last write is durable, and a periodic log is not synced on its own.
+            self.hand_over_log(true);
+            self.offer_background_work();
+            let _timed_out = tokio::time::timeout(FLUSH_POLL_INTERVAL, self.room.notified()).await;
+        }
+    }
+
+    /// After the loop has ended; waits for the threads.
+    pub(crate) fn close(&self) {
+        self.background.borrow_mut().stop();
+        if let Some(log) = &mut *self.log.borrow_mut() {
+            log.stop();
+        }
+    }
+}
+
+/// How a shard ends.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Ending {
+    /// Log synced, memtables flushed.
+    Flush,
+    /// Nothing more is written: what a crash would leave.
+    Abandon,
+}

@@ -1,0 +1,314 @@
+//! What is not a read or a write: PREPARE, USE, TRUNCATE, schema changes, DESCRIBE, and writes that read first.
+
+use std::rc::Rc;
+use std::sync::Arc;
+
+use helenus_cql::ast::{self, DescribeStatement};
+use helenus_engine::ddl::{self, DdlOutcome};
+use helenus_engine::describe::{DescribeAnswer, describe, page_offset, page_state};
+use helenus_engine::system::{self, NodeState};
+use helenus_engine::term::BoundValues;
+use helenus_engine::{CqlError, Plan, Prepared, QueryOptions};
+use helenus_protocol::Opcode;
+use helenus_protocol::extensions::CQL_VERSION_SPOKEN;
+use helenus_protocol::frame::EnvelopeFlags;
+use helenus_protocol::request::Prepare;
+use helenus_protocol::response::{
+    ColumnSpec, Prelude, ResultMetadata, RowsWriter, write_prepared, write_schema_change, write_set_keyspace,
+    write_void,
+};
+use helenus_schema::{TableId, TableKind};
+
+use crate::forward::OwnedExecution;
+use crate::metrics::RequestKind;
+use crate::request::{Statement, node_is_stopping};
+use crate::schema_change::{DATA_CENTER, SchemaStatement};
+use crate::session::Session;
+use crate::shard::Shard;
+
+/// The release whose behaviour drivers and tools may expect.
+pub const RELEASE_VERSION: &str = "5.0.5";
+
+/// SimpleSnitch's rack.
+const RACK: &str = "rack1";
+
+/// Cassandra's port between nodes: reported, because tools print it, although nothing listens there.
+const STORAGE_PORT: u16 = 7000;
+
+impl Shard {
+    /// Plans a statement and hands the plan to every shard before the client learns its id.
+    pub(crate) fn prepare(
+        self: &Rc<Self>,
+        session: &Rc<Session>,
+        stream: i16,
+        prepare: &Prepare<'_>,
+    ) -> Result<(), CqlError> {
+        self.metrics.count_request(RequestKind::Prepare);
+        let keyspace = session.keyspace();
+        let keyspace = prepare.keyspace.or(keyspace.as_deref());
+        let prepared = Arc::new(helenus_engine::prepare(&self.schema(), keyspace, prepare.text)?);
+        self.prepared.borrow_mut().insert(prepared.clone());
+        session.expect_answer();
+        let shard = self.clone();
+        let session = session.clone();
+        self.spawn(async move {
+            for other in shard.shards().filter(|other| *other != shard.id) {
+                let prepared = prepared.clone();
+                shard
+                    .call(other, move |shard| shard.prepared.borrow_mut().insert(prepared))
+                    .await;
+            }
+            session.respond_later(stream, EnvelopeFlags::NONE, Opcode::Result, |out| {
+                write_prepared_result(&session, &prepared, out);
+                Ok(())
+            });
+        });
+        Ok(())
+    }
+
+    pub(crate) fn run_rare(
+        self: &Rc<Self>,
+        statement: &Statement<'_>,
+        options: &QueryOptions<'_>,
+    ) -> Result<(), CqlError> {
+        let Statement {
+            session,
+            stream,
+            prepared,
+            ..
+        } = *statement;
+        match &prepared.plan {
+            Plan::Use(keyspace) => self.use_keyspace(session, stream, keyspace),
+            Plan::Truncate(table) => {
+                if table.kind == TableKind::Virtual {
+                    return Err(CqlError::invalid(format_args!("Cannot truncate virtual tables")));
+                }
+                self.truncate(session, stream, table.id);
+                Ok(())
+            }
+            Plan::Other(other) => match &**other {
+                ast::Statement::Describe(description) => self.describe(session, stream, description, options),
+                other if ddl::is_ddl(other) => {
+                    let session_keyspace = statement
+                        .parameters
+                        .keyspace
+                        .map(Arc::from)
+                        .or_else(|| session.keyspace());
+                    let statement = SchemaStatement {
+                        statement: other.clone(),
+                        session_keyspace,
+                    };
+                    self.change_schema_later(session, stream, statement);
+                    Ok(())
+                }
+                other => Err(CqlError::invalid(format_args!(
+                    "{} is not supported yet",
+                    other.name()
+                ))),
+            },
+            Plan::Select(_) | Plan::Modify(_) | Plan::Batch(_) => Err(CqlError::server(format_args!(
+                "A statement took the wrong way through its shard"
+            ))),
+        }
+    }
+
+    fn use_keyspace(&self, session: &Rc<Session>, stream: i16, keyspace: &str) -> Result<(), CqlError> {
+        let schema = self.schema();
+        let Some(found) = schema.keyspace(keyspace) else {
+            return Err(CqlError::invalid(format_args!(
+                "Keyspace '{keyspace}' does not exist"
+            )));
+        };
+        session.set_keyspace(found.name.clone());
+        session.respond(stream, EnvelopeFlags::NONE, Opcode::Result, |out| {
+            write_set_keyspace(out, keyspace);
+            Ok(())
+        });
+        Ok(())
+    }
+
+    fn truncate(self: &Rc<Self>, session: &Rc<Session>, stream: i16, table: TableId) {
+        session.expect_answer();
+        let shard = self.clone();
+        let session = session.clone();
+        self.spawn(async move {
+            let mut result = Ok(());
+            for owner in shard.shards() {
+                let truncated =
+                    shard.call_async(
+                        owner,
+                        move |shard| async move { shard.truncate_here(table).await },
+                    );
+                result = result.and(truncated.await.unwrap_or_else(|| Err(node_is_stopping())));
+            }
+            shard.answer_write_later(&session, stream, result);
+        });
+    }
+
+    async fn truncate_here(self: &Rc<Self>, table: TableId) -> Result<(), CqlError> {
+        let truncated = self.store.borrow_mut().truncate(table);
+        match truncated {
+            Ok(position) => self.durable(position).await,
+            Err(error) => Err(CqlError::truncate(format_args!("{error}"))),
+        }
+    }
+
+    fn change_schema_later(self: &Rc<Self>, session: &Rc<Session>, stream: i16, statement: SchemaStatement) {
+        session.expect_answer();
+        let shard = self.clone();
+        let session = session.clone();
+        self.spawn(async move {
+            let outcome = shard.change_schema(statement).await;
+            shard.count_failure(&outcome);
+            match outcome {
+                Ok(outcome) => answer_schema_change(&session, stream, &outcome),
+                Err(error) => {
+                    session.respond_later(stream, EnvelopeFlags::NONE, Opcode::Error, |_| Err(error))
+                }
+            }
+        });
+    }
+
+    fn describe(
+        &self,
+        session: &Rc<Session>,
+        stream: i16,
+        description: &DescribeStatement,
+        options: &QueryOptions<'_>,
+    ) -> Result<(), CqlError> {
+        let schema = self.schema();
+        let node = self.node_state();
+        let answer = describe(&schema, &node, description, session.keyspace().as_deref())?;
+        let offset = match options.paging_state {
+            Some(state) => page_offset(state, node.schema_version)?,
+            None => 0,
+        };
+        let start = usize::try_from(offset)
+            .unwrap_or(usize::MAX)
+            .min(answer.rows.len());
+        let page_rows = options.page_rows().map_or(usize::MAX, |rows| rows as usize);
+        let end = start.saturating_add(page_rows).min(answer.rows.len());
+        let next = (end < answer.rows.len()).then(|| page_state(end as u64, node.schema_version));
+        let columns: Vec<ColumnSpec<'_>> = answer
+            .columns
+            .iter()
+            .map(|column| ColumnSpec {
+                keyspace: DescribeAnswer::KEYSPACE,
+                table: DescribeAnswer::TABLE,
+                name: column.name,
+                data_type: &column.cql_type,
+            })
+            .collect();
+        let metadata = ResultMetadata::new(session.version(), &columns);
+        session.respond(stream, EnvelopeFlags::NONE, Opcode::Result, |out| {
+            let mut writer = RowsWriter::begin(out, &metadata, options.metadata_form);
+            for row in &answer.rows[start..end] {
+                row.iter().for_each(|value| writer.value(out, Some(value)));
+                writer.end_row();
+            }
+            writer.finish(out, next.as_deref());
+            Ok(())
+        });
+        Ok(())
+    }
+
+    /// List operations by index or value: each owner of a partition reads and writes its own.
+    pub(crate) fn modify_reading(
+        self: &Rc<Self>,
+        statement: &Statement<'_>,
+        values: &BoundValues<'_>,
+        options: &QueryOptions<'_>,
+    ) -> Result<(), CqlError> {
+        let owned = Arc::new(OwnedExecution::new(statement.prepared, values, options));
+        let (session, stream) = (statement.session.clone(), statement.stream);
+        session.expect_answer();
+        let shard = self.clone();
+        self.spawn(async move {
+            let mut result = Ok(());
+            for owner in shard.shards() {
+                let owned = owned.clone();
+                let modified = shard.call_async(owner, move |shard| async move {
+                    shard.modify_reading_here(&owned).await
+                });
+                result = result.and(modified.await.unwrap_or_else(|| Err(node_is_stopping())));
+            }
+            shard.answer_write_later(&session, stream, result);
+        });
+        Ok(())
+    }
+
+    async fn modify_reading_here(self: &Rc<Self>, owned: &OwnedExecution) -> Result<(), CqlError> {
+        let updates = owned.with(|plan, values, options| {
+            let scratch = &mut *self.scratch.borrow_mut();
+            let store = &mut *self.store.borrow_mut();
+            let owns = |token| self.owner_of(token) == self.id;
+            match plan {
+                Plan::Modify(plan) => plan.updates_reading(store, &owns, values, options, scratch),
+                Plan::Batch(plan) => plan.updates_reading(store, &owns, values, options, scratch),
+                _ => Ok(Vec::new()),
+            }
+        })?;
+        self.write_everywhere(
+            updates
+                .into_iter()
+                .map(|(token, update)| (self.owner_of(token), update))
+                .collect(),
+        )
+        .await
+    }
+
+    pub(crate) fn node_state(&self) -> NodeState {
+        let address = self.options.advertised_address;
+        NodeState {
+            cluster_name: self.options.cluster_name.clone(),
+            data_center: DATA_CENTER.to_owned(),
+            rack: RACK.to_owned(),
+            host_id: self.host_id,
+            address: address.ip(),
+            native_port: address.port(),
+            storage_port: STORAGE_PORT,
+            tokens: vec![i64::MIN],
+            release_version: RELEASE_VERSION.to_owned(),
+            cql_version: CQL_VERSION_SPOKEN.to_owned(),
+            schema_version: system::schema_version(&self.schema()),
+            gossip_generation: self.options.started_at_s.cast_signed(),
+            now_us: self.clock.wall_us(),
+            clients: Vec::new(),
+            settings: Vec::new(),
+        }
+    }
+}
+
+fn write_prepared_result(session: &Session, prepared: &Prepared, out: &mut Vec<u8>) {
+    let version = session.version();
+    let none = ResultMetadata::none();
+    let (metadata, metadata_id) = match &prepared.result {
+        Some(result) => (result.for_version(version), result.id),
+        None => (&none, [0; 16]),
+    };
+    write_prepared(
+        out,
+        version,
+        &prepared.id.0,
+        &metadata_id,
+        &prepared.bind_metadata(version),
+        metadata,
+    );
+}
+
+fn answer_schema_change(session: &Session, stream: i16, outcome: &DdlOutcome) {
+    let warnings: Vec<&str> = outcome.warnings.iter().map(String::as_str).collect();
+    let prelude = Prelude {
+        warnings: &warnings,
+        ..Prelude::default()
+    };
+    let version = session.version();
+    session.respond_later(stream, prelude.flags(version), Opcode::Result, |out| {
+        prelude.write(out, version);
+        match &outcome.transition {
+            Some(transition) => write_schema_change(out, version, &transition.change.to_protocol()),
+            None => write_void(out),
+        }
+        Ok(())
+    });
+}

@@ -1,0 +1,306 @@
+//! Executing modifications: apply what this shard owns, send the rest to its owners, acknowledge when all is durable.
+
+use std::rc::Rc;
+
+use helenus_engine::CqlError;
+use helenus_engine::execute::{QueryOptions, Scratch};
+use helenus_engine::modify::{BatchPlan, ModifyPlan};
+use helenus_engine::term::BoundValues;
+use helenus_protocol::Opcode;
+use helenus_protocol::frame::EnvelopeFlags;
+use helenus_protocol::response::write_void;
+use helenus_storage::commitlog::LogPosition;
+use helenus_storage::error::WriteError;
+use helenus_storage::update::Update;
+use helenus_types::{ShardId, Token};
+use tokio::sync::oneshot;
+
+use crate::forward::{ForwardedWrite, Ticket, Waiting};
+use crate::session::Session;
+use crate::shard::{Acknowledgement, Shard};
+
+/// The updates of one statement or batch, by the shard that owns them.
+type UpdatesByShard = Vec<(ShardId, Vec<u8>)>;
+
+impl Shard {
+    /// Executes one INSERT, UPDATE or DELETE. Answers now or later; an error is the caller's to answer.
+    pub(crate) fn modify(
+        self: &Rc<Self>,
+        session: &Rc<Session>,
+        stream: i16,
+        plan: &ModifyPlan,
+        values: &BoundValues<'_>,
+        options: &QueryOptions<'_>,
+    ) -> Result<(), CqlError> {
+        let mut elsewhere = UpdatesByShard::new();
+        let mut waiting_for_room = UpdatesByShard::new();
+        let mut position = None;
+        let scratch = &mut *self.scratch.borrow_mut();
+        plan.updates(values, options, scratch, &mut |token, update| {
+            let owner = self.owner_of(token);
+            if owner != self.id {
+                elsewhere.push((owner, update.to_vec()));
+                return Ok(());
+            }
+            match self.apply(token, update) {
+                Ok(applied) => position = Some(applied),
+                Err(WriteError::MemtablesFull { .. }) => waiting_for_room.push((owner, update.to_vec())),
+                Err(error) => return Err(write_failure(&error)),
+            }
+            Ok(())
+        })?;
+        if elsewhere.is_empty() && waiting_for_room.is_empty() {
+            self.acknowledge_session(session, stream, position);
+            return Ok(());
+        }
+        if let [(owner, _)] = elsewhere.as_slice()
+            && waiting_for_room.is_empty()
+            && position.is_none()
+        {
+            let owner = *owner;
+            return match elsewhere.pop() {
+                Some((_, update)) => self.forward_write(session, stream, owner, update),
+                None => Ok(()),
+            };
+        }
+        elsewhere.append(&mut waiting_for_room);
+        self.write_later(session, stream, elsewhere, position);
+        Ok(())
+    }
+
+    /// Executes a batch: all its updates are built before the first is applied, so that an invalid statement leaves
+    /// nothing behind.
+    pub(crate) fn modify_all(
+        self: &Rc<Self>,
+        session: &Rc<Session>,
+        stream: i16,
+        build: impl FnOnce(
+            &mut Scratch,
+            &mut dyn FnMut(Token, &[u8]) -> Result<(), CqlError>,
+        ) -> Result<(), CqlError>,
+    ) -> Result<(), CqlError> {
+        let mut updates = UpdatesByShard::new();
+        let scratch = &mut *self.scratch.borrow_mut();
+        build(scratch, &mut |token, update| {
+            updates.push((self.owner_of(token), update.to_vec()));
+            Ok(())
+        })?;
+        if updates.is_empty() {
+            self.acknowledge_session(session, stream, None);
+        } else {
+            self.write_later(session, stream, updates, None);
+        }
+        Ok(())
+    }
+
+    /// Executes a batch whose statements came as one plan.
+    pub(crate) fn modify_batch(
+        self: &Rc<Self>,
+        session: &Rc<Session>,
+        stream: i16,
+        plan: &BatchPlan,
+        values: &BoundValues<'_>,
+        options: &QueryOptions<'_>,
+    ) -> Result<(), CqlError> {
+        self.modify_all(session, stream, |scratch, emit| {
+            plan.updates(values, options, scratch, emit)
+        })
+    }
+
+    /// Applies one update that this shard owns.
+    #[inline]
+    pub(crate) fn apply(&self, token: Token, update: &[u8]) -> Result<LogPosition, WriteError> {
+        // A packed update that the engine just built has a head.
+        let update = Update::decode_trusted(update).ok_or(WriteError::Malformed)?;
+        let position = self.store.borrow_mut().apply_at(token, &update)?;
+        self.note_write();
+        Ok(position)
+    }
+
+    fn acknowledge_session(&self, session: &Rc<Session>, stream: i16, position: Option<LogPosition>) {
+        match position {
+            Some(position) if !self.acknowledges_at_once() => {
+                session.expect_answer();
+                self.acknowledge_at(
+                    position,
+                    Acknowledgement::Session {
+                        session: session.clone(),
+                        stream,
+                    },
+                );
+            }
+            _ => session.respond(stream, EnvelopeFlags::NONE, Opcode::Result, |out| {
+                write_void(out);
+                Ok(())
+            }),
+        }
+    }
+
+    pub(crate) fn answer_write_later(
+        &self,
+        session: &Rc<Session>,
+        stream: i16,
+        result: Result<(), CqlError>,
+    ) {
+        self.count_failure(&result);
+        session.respond_later(stream, EnvelopeFlags::NONE, Opcode::Result, |out| {
+            result?;
+            write_void(out);
+            Ok(())
+        });
+    }
+
+    fn forward_write(
+        &self,
+        session: &Rc<Session>,
+        stream: i16,
+        owner: ShardId,
+        update: Vec<u8>,
+    ) -> Result<(), CqlError> {
+        let ticket = self.forwards.borrow_mut().insert(Waiting {
+            session: session.clone(),
+            stream,
+        });
+        let write = ForwardedWrite {
+            from: self.id,
+            ticket,
+            update,
+        };
+        if self.mailbox(owner).write(write).is_err() {
+            self.forwards.borrow_mut().remove(ticket);
+            return Err(crate::request::inbox_full());
+        }
+        session.expect_answer();
+        self.metrics.count_forwarded();
+        Ok(())
+    }
+
+    pub(crate) fn write_forwarded(self: &Rc<Self>, write: ForwardedWrite) {
+        let ForwardedWrite { from, ticket, update } = write;
+        let applied = token_of_update(&update)
+            .ok_or(WriteError::Malformed)
+            .and_then(|token| self.apply(token, &update));
+        match applied {
+            Ok(position) if !self.acknowledges_at_once() => {
+                self.acknowledge_at(position, Acknowledgement::Forwarded { from, ticket });
+            }
+            Ok(_) => self.answer_forwarded_write(from, ticket, Ok(())),
+            Err(WriteError::MemtablesFull { .. }) => {
+                let shard = self.clone();
+                self.spawn(async move {
+                    let result = shard.apply_durably(vec![update]).await;
+                    shard.answer_forwarded_write(from, ticket, result);
+                });
+            }
+            Err(error) => self.answer_forwarded_write(from, ticket, Err(write_failure(&error))),
+        }
+    }
+
+    pub(crate) fn answer_forwarded_write(&self, from: ShardId, ticket: Ticket, result: Result<(), CqlError>) {
+        let result = result.map(|()| {
+            let mut body = Vec::new();
+            write_void(&mut body);
+            body
+        });
+        self.mailbox(from).answered(ticket, result);
+    }
+
+    /// Applies updates wherever they belong and answers when all of them, and what this shard has logged up to
+    /// `position`, are durable.
+    fn write_later(
+        self: &Rc<Self>,
+        session: &Rc<Session>,
+        stream: i16,
+        updates: UpdatesByShard,
+        position: Option<LogPosition>,
+    ) {
+        session.expect_answer();
+        let shard = self.clone();
+        let session = session.clone();
+        self.spawn(async move {
+            let mut result = shard.write_everywhere(updates).await;
+            if let Some(position) = position
+                && result.is_ok()
+            {
+                result = shard.durable(position).await;
+            }
+            shard.answer_write_later(&session, stream, result);
+        });
+    }
+
+    /// All shards work at the same time; the first error is the answer once all of them are done.
+    pub(crate) async fn write_everywhere(self: &Rc<Self>, updates: UpdatesByShard) -> Result<(), CqlError> {
+        let mut by_shard: Vec<Vec<Vec<u8>>> = vec![Vec::new(); usize::from(self.options.shard_count)];
+        for (owner, update) in updates {
+            by_shard[usize::from(owner.0)].push(update);
+        }
+        let mut results = Vec::new();
+        for (owner, updates) in self.shards().zip(by_shard) {
+            if updates.is_empty() {
+                continue;
+            }
+            let (sender, receiver) = oneshot::channel();
+            self.mailbox(owner).run(move |owner| {
+                let shard = owner.clone();
+                owner.spawn(async move {
+                    // The caller may have gone with its node.
+                    let _gone = sender.send(shard.apply_durably(updates).await);
+                });
+            });
+            results.push(receiver);
+        }
+        let mut first_error = Ok(());
+        for result in results {
+            let result = result
+                .await
+                .unwrap_or_else(|_| Err(crate::request::node_is_stopping()));
+            first_error = first_error.and(result);
+        }
+        first_error
+    }
+
+    /// Applies updates that this shard owns, waiting for memory where there is none, and for the log.
+    async fn apply_durably(self: &Rc<Self>, updates: Vec<Vec<u8>>) -> Result<(), CqlError> {
+        let mut position = None;
+        for update in &updates {
+            let token = token_of_update(update).ok_or_else(|| write_failure(&WriteError::Malformed))?;
+            loop {
+                match self.apply(token, update) {
+                    Ok(applied) => {
+                        position = Some(applied);
+                        break;
+                    }
+                    Err(error @ WriteError::MemtablesFull { .. }) => {
+                        if !self.wait_for_room().await {
+                            return Err(CqlError::overloaded(format_args!("{error}")));
+                        }
+                    }
+                    Err(error) => return Err(write_failure(&error)),
+                }
+            }
+        }
+        match position {
+            Some(position) => self.durable(position).await,
+            None => Ok(()),
+        }
+    }
+
+    pub(crate) async fn durable(&self, position: LogPosition) -> Result<(), CqlError> {
+        if self.acknowledges_at_once() {
+            return Ok(());
+        }
+        let (sender, receiver) = oneshot::channel();
+        self.acknowledge_at(position, Acknowledgement::Task(sender));
+        receiver
+            .await
+            .unwrap_or_else(|_| Err(crate::request::node_is_stopping()))
+    }
+}
+
+fn token_of_update(update: &[u8]) -> Option<Token> {
+    Update::decode_trusted(update).map(|update| helenus_types::token_of(update.partition_key))
+}
+
+pub(crate) fn write_failure(error: &WriteError) -> CqlError {
+    CqlError::server(format_args!("{error}"))
+}
