@@ -1,0 +1,144 @@
+//! The configuration file: cassandra.yaml's names where it has one for the thing.
+//!
+//! Every key is optional, and a key that is not listed here is an error: a setting that is silently ignored is worse
+//! than one that is missing.
+
+mod units;
+
+use std::net::IpAddr;
+use std::path::{Path, PathBuf};
+
+use serde::Deserialize;
+
+pub use units::{DataSize, DurationSetting, UnitError};
+
+/// The file's keys. `None` means the default, which is documented in the README.
+#[derive(Clone, Debug, Default, Deserialize)]
+#[serde(deny_unknown_fields, default)]
+pub struct ConfigFile {
+    pub cluster_name: Option<String>,
+    pub rpc_address: Option<IpAddr>,
+    pub native_transport_port: Option<u16>,
+    /// ScyllaDB's name for the port on which the client's source port chooses the shard.
+    pub native_shard_aware_transport_port: Option<u16>,
+    pub native_transport_max_frame_size: Option<DataSize>,
+    /// Exactly one folder.
+    pub data_file_directories: Option<Vec<PathBuf>>,
+    pub commitlog_sync: Option<CommitlogSyncName>,
+    pub commitlog_sync_period: Option<DurationSetting>,
+    pub column_index_size: Option<DataSize>,
+    pub read_request_timeout: Option<DurationSetting>,
+    pub range_request_timeout: Option<DurationSetting>,
+    pub write_request_timeout: Option<DurationSetting>,
+    pub truncate_request_timeout: Option<DurationSetting>,
+    /// Ours: threads that own data.
+    pub shards: Option<u16>,
+    /// Ours: the budget of memtables and caches.
+    pub memory: Option<DataSize>,
+    /// Ours: no files at all.
+    pub in_memory: Option<bool>,
+    /// Ours: where `/metrics` is served.
+    pub metrics_address: Option<std::net::SocketAddr>,
+}
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Deserialize)]
+#[serde(rename_all = "lowercase")]
+pub enum CommitlogSyncName {
+    Group,
+    Batch,
+    Periodic,
+}
+
+/// The configuration file could not be used.
+#[derive(Debug, thiserror::Error)]
+pub enum ConfigError {
+    #[error("cannot read {}: {source}", path.display())]
+    Unreadable { path: PathBuf, source: std::io::Error },
+    /// The text names line and column.
+    #[error("{}: {text}", path.display())]
+    Malformed { path: PathBuf, text: String },
+    #[error("{}: data_file_directories must name exactly one folder, not {count}", path.display())]
+    DataFolders { path: PathBuf, count: usize },
+}
+
+impl ConfigFile {
+    pub fn load(path: &Path) -> Result<ConfigFile, ConfigError> {
+        let text = std::fs::read_to_string(path).map_err(|source| ConfigError::Unreadable {
+            path: path.to_owned(),
+            source,
+        })?;
+        Self::parse(path, &text)
+    }
+
+    fn parse(path: &Path, text: &str) -> Result<ConfigFile, ConfigError> {
+        if text
+            .lines()
+            .all(|line| line.trim().is_empty() || line.trim_start().starts_with('#'))
+        {
+            return Ok(ConfigFile::default());
+        }
+        let config: ConfigFile = serde_saphyr::from_str(text).map_err(|error| ConfigError::Malformed {
+            path: path.to_owned(),
+            text: error.to_string(),
+        })?;
+        match &config.data_file_directories {
+            Some(folders) if folders.len() != 1 => Err(ConfigError::DataFolders {
+                path: path.to_owned(),
+                count: folders.len(),
+            }),
+            _ => Ok(config),
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn parse(text: &str) -> Result<ConfigFile, String> {
+        ConfigFile::parse(Path::new("helenus.yaml"), text).map_err(|error| error.to_string())
+    }
+
+    #[test]
+    fn names_and_units_are_those_of_cassandra_yaml() {
+        let config = parse(
+            "native_transport_port: 9142\ncommitlog_sync: periodic\ncommitlog_sync_period: 10000ms\n\
+             column_index_size: 4KiB\nread_request_timeout: 5s\ndata_file_directories:\n  - /tmp/x\n",
+        )
+        .unwrap();
+        assert_eq!(config.native_transport_port, Some(9142));
+        assert_eq!(config.commitlog_sync, Some(CommitlogSyncName::Periodic));
+        assert_eq!(
+            config.commitlog_sync_period.map(|period| period.0.as_millis()),
+            Some(10_000)
+        );
+        assert_eq!(config.column_index_size.map(|size| size.0), Some(4096));
+        assert_eq!(
+            config.read_request_timeout.map(|timeout| timeout.0.as_secs()),
+            Some(5)
+        );
+    }
+
+    #[test]
+    fn an_unknown_key_is_an_error_that_names_the_line() {
+        let error = parse("cluster_name: x\nnative_transport_prot: 9042\n").unwrap_err();
+        assert!(error.contains("native_transport_prot"), "{error}");
+        assert!(error.contains("line 2"), "{error}");
+    }
+
+    #[test]
+    fn an_ill_typed_value_is_an_error_that_names_the_line() {
+        for text in [
+            "cluster_name: x\nnative_transport_port: often\n",
+            "cluster_name: x\ncolumn_index_size: 4 apples\n",
+        ] {
+            let error = parse(text).unwrap_err();
+            assert!(error.contains("line 2"), "{error}");
+        }
+    }
+
+    #[test]
+    fn an_empty_file_is_all_defaults() {
+        assert!(parse("# nothing here\n\n").unwrap().cluster_name.is_none());
+    }
+}

@@ -1,0 +1,106 @@
+//! Accepting connections and giving each to a shard.
+//!
+//! One shard accepts for all. On the plain port the shard with the fewest connections gets the next one; on the
+//! shard-aware port the client has chosen: its source port modulo the number of shards.
+
+use std::io;
+use std::net::{SocketAddr, TcpStream};
+use std::sync::Arc;
+use std::sync::atomic::{AtomicUsize, Ordering};
+use std::time::Duration;
+
+use tokio::net::TcpListener;
+use tokio::sync::mpsc::UnboundedSender;
+
+/// Where accepted sockets go, and how many each shard has.
+#[derive(Clone)]
+pub struct Reception {
+    shards: Arc<[ShardReception]>,
+}
+
+struct ShardReception {
+    sockets: UnboundedSender<TcpStream>,
+    connections: AtomicUsize,
+}
+
+/// Which shard an accepted connection belongs to.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Placement {
+    FewestConnections,
+    BySourcePort,
+}
+
+impl Reception {
+    pub fn new(sockets: Vec<UnboundedSender<TcpStream>>) -> Self {
+        let shards = sockets
+            .into_iter()
+            .map(|sockets| ShardReception {
+                sockets,
+                connections: AtomicUsize::new(0),
+            })
+            .collect();
+        Reception { shards }
+    }
+
+    fn place(&self, socket: TcpStream, peer: SocketAddr, placement: Placement) {
+        let shard = match placement {
+            Placement::BySourcePort => usize::from(peer.port()) % self.shards.len(),
+            Placement::FewestConnections => self.emptiest(),
+        };
+        let reception = &self.shards[shard];
+        reception.connections.fetch_add(1, Ordering::Relaxed);
+        if reception.sockets.send(socket).is_err() {
+            reception.connections.fetch_sub(1, Ordering::Relaxed);
+        }
+    }
+
+    fn emptiest(&self) -> usize {
+        let counts = self
+            .shards
+            .iter()
+            .map(|shard| shard.connections.load(Ordering::Relaxed));
+        counts
+            .enumerate()
+            .min_by_key(|&(_, count)| count)
+            .map_or(0, |(shard, _)| shard)
+    }
+
+    pub fn connection_closed(&self, shard: usize) {
+        self.shards[shard].connections.fetch_sub(1, Ordering::Relaxed);
+    }
+}
+
+/// How long accepting pauses when the process has no file descriptor left: until then one may have been closed.
+const OUT_OF_FILES_PAUSE: Duration = Duration::from_millis(10);
+
+/// Accepts until the future is dropped.
+pub async fn accept(
+    listener: std::net::TcpListener,
+    reception: Reception,
+    placement: Placement,
+) -> io::Result<()> {
+    listener.set_nonblocking(true)?;
+    let listener = TcpListener::from_std(listener)?;
+    let mut has_complained = false;
+    loop {
+        match listener.accept().await {
+            Ok((stream, peer)) => {
+                has_complained = false;
+                // Either fails only if the peer has left already.
+                if stream.set_nodelay(true).is_ok()
+                    && let Ok(socket) = stream.into_std()
+                {
+                    reception.place(socket, peer, placement);
+                }
+            }
+            Err(error) if error.kind() == io::ErrorKind::ConnectionAborted => {}
+            Err(error) => {
+                if !has_complained {
+                    has_complained = true;
+                    eprintln!("cannot accept connections: {error}");
+                }
+                tokio::time::sleep(OUT_OF_FILES_PAUSE).await;
+            }
+        }
+    }
+}
