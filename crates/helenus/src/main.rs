@@ -1,1 +1,47 @@
-fn main() {}
+//! The command line of Helenus.
+
+mod allocator;
+mod perf;
+mod serve;
+
+use std::process::ExitCode;
+
+use clap::{Parser, Subcommand};
+
+#[global_allocator]
+static ALLOCATOR: allocator::CountingAllocator = allocator::CountingAllocator;
+
+/// A drop-in twin of Apache Cassandra for one machine: one binary, genuine SSTables, errors as values.
+#[derive(Parser)]
+#[command(version, after_help = EXAMPLES)]
+struct CommandLine {
+    #[command(subcommand)]
+    command: Option<Command>,
+    #[command(flatten)]
+    serve: serve::ServeArguments,
+}
+
+#[derive(Subcommand)]
+enum Command {
+    /// Serve CQL (what `helenus` alone does too).
+    Serve(serve::ServeArguments),
+    /// Benchmarks: in process, and over the wire against any CQL server.
+    #[command(subcommand)]
+    Perf(perf::PerfCommand),
+}
+
+const EXAMPLES: &str = "Examples:
+  helenus                                     CQL on 127.0.0.1:9042, data in ./helenus-data
+  helenus serve --in-memory --listen 127.0.0.1:0
+                                              a throw-away node on a free port, for tests
+  helenus serve --config helenus.yaml         settings by cassandra.yaml's names
+  helenus serve --shards 4 --memory 2GiB      four data threads, at most 2 GiB of caches and memtables";
+
+fn main() -> ExitCode {
+    let command_line = CommandLine::parse();
+    match command_line.command {
+        None => serve::run(&command_line.serve),
+        Some(Command::Serve(arguments)) => serve::run(&arguments),
+        Some(Command::Perf(command)) => perf::run(&command),
+    }
+}

@@ -1,1 +1,7 @@
-//! (room of the house: perf)
+//! Benchmarks: in process, counted per operation, and over the wire against any CQL server.
+
+mod cpu_time;
+pub mod simple_query;
+pub mod wire;
+mod wire_client;
+mod workload;

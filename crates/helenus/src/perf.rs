@@ -1,0 +1,113 @@
+//! `helenus perf`: benchmarks for those who work on Helenus; `cargo xtask bench` runs them side by side.
+
+use std::net::SocketAddr;
+use std::process::ExitCode;
+use std::time::Duration;
+
+use clap::Subcommand;
+use helenus_perf::simple_query::{self, SimpleQueryOptions};
+use helenus_perf::wire::{self, WireOptions};
+use serde::Serialize;
+
+#[derive(Subcommand)]
+pub enum PerfCommand {
+    /// Prepared point reads (or inserts) in process, from frame bytes to frame bytes.
+    SimpleQuery {
+        #[arg(long)]
+        write: bool,
+        #[arg(long, default_value_t = 2_000_000)]
+        operations: u64,
+        #[arg(long, default_value_t = 10_000)]
+        partitions: u32,
+        /// Requests handed over at once.
+        #[arg(long, default_value_t = 100)]
+        concurrency: u16,
+        #[arg(long)]
+        json: bool,
+    },
+    /// A closed loop of prepared point reads (or inserts) on any CQL server.
+    Wire {
+        #[arg(long, default_value = "127.0.0.1:9042")]
+        address: SocketAddr,
+        /// The server's process id: its processor time is reported too.
+        #[arg(long)]
+        server_pid: Option<u32>,
+        #[arg(long, default_value_t = 16, value_parser = clap::value_parser!(u16).range(1..))]
+        connections: u16,
+        #[arg(long, default_value_t = 16, value_parser = clap::value_parser!(u16).range(1..32_768))]
+        in_flight: u16,
+        #[arg(long)]
+        write: bool,
+        #[arg(long, default_value_t = 10_000)]
+        keys: u32,
+        #[arg(long, default_value_t = 2)]
+        warm_up_s: u64,
+        #[arg(long, default_value_t = 10)]
+        duration_s: u64,
+        #[arg(long)]
+        json: bool,
+    },
+}
+
+pub fn run(command: &PerfCommand) -> ExitCode {
+    match *command {
+        PerfCommand::SimpleQuery {
+            write,
+            operations,
+            partitions,
+            concurrency,
+            json,
+        } => {
+            let options = SimpleQueryOptions {
+                write,
+                operations,
+                partitions,
+                concurrency,
+            };
+            report(simple_query::run(&options, &crate::allocator::COUNTER), json)
+        }
+        PerfCommand::Wire {
+            address,
+            server_pid,
+            connections,
+            in_flight,
+            write,
+            keys,
+            warm_up_s,
+            duration_s,
+            json,
+        } => {
+            let options = WireOptions {
+                address,
+                server_pid,
+                connections,
+                in_flight,
+                write,
+                keys,
+                warm_up: Duration::from_secs(warm_up_s),
+                duration: Duration::from_secs(duration_s),
+            };
+            report(wire::run(&options), json)
+        }
+    }
+}
+
+fn report<T: Serialize + std::fmt::Display>(result: std::io::Result<T>, json: bool) -> ExitCode {
+    let printed = result.and_then(|report| {
+        if json {
+            serde_json::to_string(&report).map_err(std::io::Error::other)
+        } else {
+            Ok(report.to_string())
+        }
+    });
+    match printed {
+        Ok(text) => {
+            println!("{text}");
+            ExitCode::SUCCESS
+        }
+        Err(error) => {
+            eprintln!("helenus perf: {error}");
+            ExitCode::FAILURE
+        }
+    }
+}

@@ -1,0 +1,247 @@
+//! `helenus serve`: settings from the command line, then the configuration file, then the defaults.
+
+use std::net::{IpAddr, Ipv4Addr, SocketAddr};
+use std::path::PathBuf;
+use std::process::ExitCode;
+use std::sync::Arc;
+use std::time::{Duration, Instant};
+
+use clap::{Args, ValueEnum};
+use helenus_node::{CommitlogSync, NodeOptions};
+use helenus_protocol::frame::FrameLimits;
+use helenus_server::config::{CommitlogSyncName, ConfigError, ConfigFile, DataSize};
+use helenus_server::{ServeError, ServeOptions, Server};
+use helenus_vfs::{Clock, RealDisk, SystemClock};
+
+#[derive(Args, Default)]
+pub struct ServeArguments {
+    /// Settings by cassandra.yaml's names; an unknown key is an error.
+    #[arg(long, value_name = "FILE.yaml")]
+    config: Option<PathBuf>,
+    /// Where everything is kept [default: ./helenus-data].
+    #[arg(long, value_name = "DIR")]
+    data: Option<PathBuf>,
+    /// Keep nothing: no commit log, no SSTables.
+    #[arg(long)]
+    in_memory: bool,
+    /// Address and port for CQL; port 0 picks a free one [default: 127.0.0.1:9042].
+    #[arg(long, value_name = "IP:PORT")]
+    listen: Option<SocketAddr>,
+    /// Threads that own data [default: one per core].
+    #[arg(long, value_name = "N", value_parser = clap::value_parser!(u16).range(1..=1024))]
+    shards: Option<u16>,
+    /// Budget of memtables and caches, for example 512MiB or 4GiB [default: a quarter of the machine's memory].
+    #[arg(long, value_name = "SIZE")]
+    memory: Option<DataSize>,
+    /// When a write is acknowledged [default: group].
+    #[arg(long, value_name = "MODE")]
+    commitlog_sync: Option<CommitlogSyncArgument>,
+    /// Address and port for /metrics; port 0 picks a free one [default: 127.0.0.1:9180].
+    #[arg(long, value_name = "IP:PORT")]
+    metrics: Option<SocketAddr>,
+}
+
+#[derive(Clone, Copy, ValueEnum)]
+enum CommitlogSyncArgument {
+    /// On disk before it is acknowledged; waiting writes share one sync.
+    Group,
+    /// As Cassandra's batch mode.
+    Batch,
+    /// At once; the log is synced every commitlog_sync_period.
+    Periodic,
+}
+
+/// Cassandra's `commitlog_sync_period`.
+const COMMITLOG_SYNC_PERIOD: Duration = Duration::from_secs(10);
+
+/// Cassandra's `write_request_timeout`.
+const WRITE_REQUEST_TIMEOUT: Duration = Duration::from_secs(2);
+
+/// Cassandra's `column_index_size` default in 5.0, in bytes.
+const COLUMN_INDEX_BYTES: u32 = 64 * 1024;
+
+/// ScyllaDB's default shard-aware port.
+const SHARD_AWARE_PORT: u16 = 19042;
+
+const DRAIN_TIMEOUT: Duration = Duration::from_secs(10);
+
+pub fn run(arguments: &ServeArguments) -> ExitCode {
+    let started = Instant::now();
+    match start(arguments) {
+        Ok((server, data)) => serve(server, &data, started),
+        Err(error) => {
+            eprintln!("helenus: {error}");
+            ExitCode::FAILURE
+        }
+    }
+}
+
+#[derive(Debug, thiserror::Error)]
+enum StartupError {
+    #[error(transparent)]
+    Config(#[from] ConfigError),
+    #[error(transparent)]
+    Serve(#[from] ServeError),
+}
+
+fn start(arguments: &ServeArguments) -> Result<(Server, Summary), StartupError> {
+    let config = match &arguments.config {
+        Some(path) => ConfigFile::load(path)?,
+        None => ConfigFile::default(),
+    };
+    let options = options(arguments, &config);
+    let summary = Summary {
+        shards: options.node.shard_count,
+        data: if options.node.in_memory {
+            "in memory".to_owned()
+        } else {
+            format!("data {}", options.node.data_folder.display())
+        },
+    };
+    Ok((Server::start(options)?, summary))
+}
+
+struct Summary {
+    shards: u16,
+    data: String,
+}
+
+fn serve(server: Server, summary: &Summary, started: Instant) -> ExitCode {
+    let shard_aware = server
+        .shard_aware_address
+        .map_or(String::new(), |address| format!(" (shard-aware {address})"));
+    let metrics = server
+        .metrics_address
+        .map_or(String::new(), |address| format!(", metrics {address}"));
+    println!(
+        "helenus ready: cql {}{shard_aware}, {} shards, {}{metrics}, {} ms",
+        server.address,
+        summary.shards,
+        summary.data,
+        started.elapsed().as_millis()
+    );
+    let runtime = match tokio::runtime::Builder::new_current_thread().enable_all().build() {
+        Ok(runtime) => runtime,
+        Err(error) => {
+            eprintln!("helenus: cannot wait for signals: {error}");
+            return ExitCode::FAILURE;
+        }
+    };
+    runtime.block_on(async {
+        if let Err(error) = stop_signal().await {
+            eprintln!("helenus: cannot wait for signals: {error}");
+        }
+        server.stop().await;
+    });
+    ExitCode::SUCCESS
+}
+
+async fn stop_signal() -> std::io::Result<()> {
+    use tokio::signal::unix::{SignalKind, signal};
+    let mut terminate = signal(SignalKind::terminate())?;
+    let mut interrupt = signal(SignalKind::interrupt())?;
+    tokio::select! {
+        _ = terminate.recv() => {}
+        _ = interrupt.recv() => {}
+    }
+    Ok(())
+}
+
+fn options(arguments: &ServeArguments, config: &ConfigFile) -> ServeOptions {
+    let listen = arguments.listen.unwrap_or_else(|| {
+        let address = config.rpc_address.unwrap_or(IpAddr::V4(Ipv4Addr::LOCALHOST));
+        SocketAddr::new(address, config.native_transport_port.unwrap_or(9042))
+    });
+    let metrics = arguments.metrics.or(config.metrics_address).unwrap_or_else(|| {
+        SocketAddr::from((Ipv4Addr::LOCALHOST, if listen.port() == 0 { 0 } else { 9180 }))
+    });
+    let shard_aware_port = config
+        .native_shard_aware_transport_port
+        .unwrap_or(if listen.port() == 9042 {
+            SHARD_AWARE_PORT
+        } else {
+            0
+        });
+    let mut frame_limits = FrameLimits::default();
+    if let Some(size) = config.native_transport_max_frame_size {
+        frame_limits.envelope_bytes_max = u32::try_from(size.0).unwrap_or(u32::MAX);
+    }
+    let shards = arguments.shards.or(config.shards);
+    let memory = arguments.memory.or(config.memory);
+    let folder = config
+        .data_file_directories
+        .as_ref()
+        .and_then(|folders| folders.first().cloned());
+    let node = NodeOptions {
+        shard_count: shards.unwrap_or_else(core_count),
+        data_folder: arguments
+            .data
+            .clone()
+            .or(folder)
+            .unwrap_or_else(|| PathBuf::from("./helenus-data")),
+        in_memory: arguments.in_memory || config.in_memory.unwrap_or(false),
+        memory_bytes: memory.map_or_else(|| memory_of_machine() / 4, |size| size.0),
+        commitlog_sync: commitlog_sync(arguments, config),
+        column_index_bytes: config.column_index_size.map_or(COLUMN_INDEX_BYTES, |size| {
+            u32::try_from(size.0).unwrap_or(u32::MAX)
+        }),
+        cluster_name: config
+            .cluster_name
+            .clone()
+            .unwrap_or_else(|| "Test Cluster".to_owned()),
+        advertised_address: listen,
+        write_request_timeout: config
+            .write_request_timeout
+            .map_or(WRITE_REQUEST_TIMEOUT, |timeout| timeout.0),
+        started_at_s: SystemClock::new().wall_s(),
+        disk: Arc::new(RealDisk::new()),
+        clock: Arc::new(SystemClock::new()),
+    };
+    ServeOptions {
+        node,
+        listen,
+        shard_aware: Some(SocketAddr::new(listen.ip(), shard_aware_port)),
+        metrics: Some(metrics),
+        frame_limits,
+        drain_timeout: DRAIN_TIMEOUT,
+    }
+}
+
+fn commitlog_sync(arguments: &ServeArguments, config: &ConfigFile) -> CommitlogSync {
+    let mode = match arguments.commitlog_sync {
+        Some(CommitlogSyncArgument::Group) => CommitlogSyncName::Group,
+        Some(CommitlogSyncArgument::Batch) => CommitlogSyncName::Batch,
+        Some(CommitlogSyncArgument::Periodic) => CommitlogSyncName::Periodic,
+        None => config.commitlog_sync.unwrap_or(CommitlogSyncName::Group),
+    };
+    match mode {
+        CommitlogSyncName::Group => CommitlogSync::Group,
+        CommitlogSyncName::Batch => CommitlogSync::Batch,
+        CommitlogSyncName::Periodic => CommitlogSync::Periodic {
+            period: config
+                .commitlog_sync_period
+                .map_or(COMMITLOG_SYNC_PERIOD, |period| period.0),
+        },
+    }
+}
+
+fn core_count() -> u16 {
+    std::thread::available_parallelism().map_or(1, |cores| u16::try_from(cores.get()).unwrap_or(u16::MAX))
+}
+
+/// Bytes, as `/proc/meminfo` tells; 4 GiB where there is no such file.
+fn memory_of_machine() -> u64 {
+    const UNKNOWN_BYTES: u64 = 4 << 30;
+    let Ok(text) = std::fs::read_to_string("/proc/meminfo") else {
+        return UNKNOWN_BYTES;
+    };
+    let kib = text.lines().find_map(|line| {
+        line.strip_prefix("MemTotal:")?
+            .trim()
+            .strip_suffix("kB")?
+            .trim()
+            .parse::<u64>()
+            .ok()
+    });
+    kib.map_or(UNKNOWN_BYTES, |kib| kib * 1024)
+}

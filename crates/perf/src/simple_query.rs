@@ -1,0 +1,263 @@
+//! `helenus perf simple-query`: what one prepared statement costs a shard, without sockets.
+//!
+//! Frames of EXECUTE requests go in, frames of RESULT responses come out, on the shard's own thread: decoding, the
+//! plan's look-up, the memtable, the commit log's buffer (periodic mode) and encoding are all in it.
+
+use std::fmt;
+use std::io;
+use std::net::SocketAddr;
+use std::path::PathBuf;
+use std::rc::Rc;
+use std::sync::{Arc, mpsc};
+use std::time::{Duration, Instant};
+
+use helenus_node::{CommitlogSync, Node, NodeOptions, Session, Shard};
+use helenus_protocol::frame::{EnvelopeFlags, FrameLimits, FrameReader, FrameWriter, ReceiveBuffer};
+use helenus_protocol::request::{
+    BindValues, QueryParameters, Value, write_execute, write_prepare, write_query,
+};
+use helenus_protocol::response::{ReceivedResult, Response};
+use helenus_protocol::{Consistency, Direction, Opcode, ProtocolVersion};
+use helenus_types::ShardId;
+use helenus_vfs::{MemoryDisk, SystemClock};
+use serde::Serialize;
+
+use crate::workload::{COLUMNS, VALUE_BYTES, create_statements, insert_statement, select_statement};
+
+#[derive(Clone, Copy, Debug)]
+pub struct SimpleQueryOptions {
+    pub write: bool,
+    pub operations: u64,
+    pub partitions: u32,
+    /// Requests handed to the shard at once.
+    pub concurrency: u16,
+}
+
+#[derive(Clone, Copy, Debug, Serialize)]
+pub struct SimpleQueryReport {
+    pub tps: f64,
+    pub allocations_per_op: f64,
+    pub tasks_per_op: f64,
+    pub errors: u64,
+}
+
+/// Counts the process's allocations between start and stop.
+pub trait AllocationCounter: Sync {
+    fn start(&self);
+    fn stop(&self) -> u64;
+}
+
+const VERSION: ProtocolVersion = ProtocolVersion::V4;
+
+/// Batches between two looks at the shard's other tasks, as its event loop would have them.
+const BATCHES_PER_TURN: u64 = 16;
+
+pub fn run(
+    options: &SimpleQueryOptions,
+    counter: &'static dyn AllocationCounter,
+) -> io::Result<SimpleQueryReport> {
+    let node = Node::start(node_options(), Arc::new(|_| {})).map_err(io::Error::other)?;
+    let (sender, receiver) = mpsc::channel();
+    let options = *options;
+    node.mailbox(ShardId(0)).run(move |shard| {
+        let shard = shard.clone();
+        tokio::task::spawn_local(async move {
+            let report = measure(&shard, &options, counter).await;
+            // The caller waits below.
+            let _waiting = sender.send(report);
+        });
+    });
+    let report = receiver.recv().map_err(io::Error::other)?;
+    node.abandon();
+    report
+}
+
+fn node_options() -> NodeOptions {
+    NodeOptions {
+        shard_count: 1,
+        data_folder: PathBuf::from("/data"),
+        in_memory: false,
+        memory_bytes: 1 << 30,
+        commitlog_sync: CommitlogSync::Periodic {
+            period: Duration::from_secs(10),
+        },
+        column_index_bytes: 64 * 1024,
+        cluster_name: "perf".to_owned(),
+        advertised_address: SocketAddr::from(([127, 0, 0, 1], 9042)),
+        write_request_timeout: Duration::from_secs(2),
+        started_at_s: 0,
+        disk: Arc::new(MemoryDisk::new()),
+        clock: Arc::new(SystemClock::new()),
+    }
+}
+
+/// A connection without a socket.
+struct Line {
+    session: Rc<Session>,
+    reader: FrameReader,
+    received: ReceiveBuffer,
+    output: Vec<u8>,
+}
+
+async fn measure(
+    shard: &Rc<Shard>,
+    options: &SimpleQueryOptions,
+    counter: &dyn AllocationCounter,
+) -> io::Result<SimpleQueryReport> {
+    let mut line = Line {
+        session: Rc::new(Session::new(VERSION)),
+        reader: FrameReader::new(Direction::Request, FrameLimits::default()),
+        received: ReceiveBuffer::new(),
+        output: Vec::new(),
+    };
+    for statement in create_statements() {
+        let parameters = QueryParameters::new(Consistency::One);
+        let query = frame(Opcode::Query, |out| {
+            write_query(out, VERSION, &statement, &parameters, BindValues::NONE)
+        })?;
+        line.ask(shard, &query).await?;
+    }
+    let insert = line.prepare(shard, &insert_statement()).await?;
+    for key in 0..options.partitions {
+        let fill = execute_frame(&insert, true, key)?;
+        line.ask(shard, &fill).await?;
+    }
+    let measured = if options.write {
+        insert
+    } else {
+        line.prepare(shard, &select_statement()).await?
+    };
+
+    let mut batches = Vec::new();
+    let mut key = 0;
+    for _ in 0..options.partitions.div_ceil(u32::from(options.concurrency)) {
+        let mut batch = Vec::new();
+        for _ in 0..options.concurrency {
+            key = (key + 4_999) % options.partitions;
+            batch.extend_from_slice(&execute_frame(&measured, options.write, key)?);
+        }
+        batches.push(batch);
+    }
+    line.run(
+        shard,
+        &batches,
+        u64::from(options.partitions),
+        options.concurrency,
+    )
+    .await?;
+
+    let tasks_before = shard.tasks_spawned();
+    counter.start();
+    let started = Instant::now();
+    line.run(shard, &batches, options.operations, options.concurrency)
+        .await?;
+    let elapsed_s = started.elapsed().as_secs_f64();
+    let allocations = counter.stop();
+    let operations = options.operations as f64;
+    Ok(SimpleQueryReport {
+        tps: operations / elapsed_s,
+        allocations_per_op: allocations as f64 / operations,
+        tasks_per_op: (shard.tasks_spawned() - tasks_before) as f64 / operations,
+        errors: 0,
+    })
+}
+
+impl Line {
+    async fn run(
+        &mut self,
+        shard: &Rc<Shard>,
+        batches: &[Vec<u8>],
+        operations: u64,
+        concurrency: u16,
+    ) -> io::Result<()> {
+        let rounds = operations.div_ceil(u64::from(concurrency));
+        for (round, batch) in (0..rounds).zip(batches.iter().cycle()) {
+            self.hand_over(shard, batch)?;
+            while self.session.in_flight() > 0 {
+                tokio::task::yield_now().await;
+            }
+            self.output.clear();
+            self.session.take_output(&mut self.output);
+            if round % BATCHES_PER_TURN == 0 {
+                tokio::task::yield_now().await;
+            }
+        }
+        Ok(())
+    }
+
+    fn hand_over(&mut self, shard: &Rc<Shard>, frames: &[u8]) -> io::Result<()> {
+        self.received.feed(frames);
+        while let Some(envelope) = self
+            .reader
+            .next_envelope(&mut self.received)
+            .map_err(io::Error::other)?
+        {
+            shard.handle(&self.session, &envelope).map_err(io::Error::other)?;
+        }
+        Ok(())
+    }
+
+    /// Sends one request and returns its answer's bytes, which must not be an error.
+    async fn ask(&mut self, shard: &Rc<Shard>, request: &[u8]) -> io::Result<Vec<u8>> {
+        self.hand_over(shard, request)?;
+        while !self.session.has_output() {
+            tokio::task::yield_now().await;
+        }
+        let mut answer = Vec::new();
+        self.session.take_output(&mut answer);
+        Ok(answer)
+    }
+
+    async fn prepare(&mut self, shard: &Rc<Shard>, text: &str) -> io::Result<Vec<u8>> {
+        let request = frame(Opcode::Prepare, |out| write_prepare(out, VERSION, text, None))?;
+        let answer = self.ask(shard, &request).await?;
+        let mut received = ReceiveBuffer::new();
+        received.feed(&answer);
+        let mut reader = FrameReader::new(Direction::Response, FrameLimits::default());
+        let envelope = reader.next_envelope(&mut received).map_err(io::Error::other)?;
+        let envelope = envelope.ok_or(io::ErrorKind::UnexpectedEof)?;
+        match Response::decode(&envelope).map_err(io::Error::other)?.0 {
+            Response::Result(ReceivedResult::Prepared(prepared)) => Ok(prepared.statement_id.to_vec()),
+            other => Err(io::Error::other(format!("PREPARE was answered with {other:?}"))),
+        }
+    }
+}
+
+fn frame(opcode: Opcode, body: impl FnOnce(&mut Vec<u8>)) -> io::Result<Vec<u8>> {
+    let mut writer = FrameWriter::new();
+    let mut bytes = Vec::new();
+    let mark = writer.begin(&mut bytes, VERSION, EnvelopeFlags::NONE, 0, opcode);
+    body(&mut bytes);
+    writer.finish(&mut bytes, mark).map_err(io::Error::other)?;
+    Ok(bytes)
+}
+
+fn execute_frame(statement_id: &[u8], write: bool, key: u32) -> io::Result<Vec<u8>> {
+    const BLOB: [u8; VALUE_BYTES] = [0xa5; VALUE_BYTES];
+    let mut parameters = QueryParameters::new(Consistency::One);
+    parameters.skip_metadata = true;
+    let key = u64::from(key).to_be_bytes();
+    let mut values = [Value::Bytes(&BLOB); COLUMNS + 1];
+    values[0] = Value::Bytes(&key);
+    let count = if write { COLUMNS + 1 } else { 1 };
+    frame(Opcode::Execute, |out| {
+        write_execute(
+            out,
+            VERSION,
+            statement_id,
+            &[],
+            &parameters,
+            BindValues::Positional(&values[..count]),
+        );
+    })
+}
+
+impl fmt::Display for SimpleQueryReport {
+    fn fmt(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(
+            formatter,
+            "{:.0} tps ({:.2} allocs/op, {:.2} tasks/op), {} errors",
+            self.tps, self.allocations_per_op, self.tasks_per_op, self.errors
+        )
+    }
+}

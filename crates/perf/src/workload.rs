@@ -1,0 +1,34 @@
+//! The workload that in-process and wire benchmarks share: five 34-byte blobs per row, one row per partition.
+
+pub const COLUMNS: usize = 5;
+pub const VALUE_BYTES: usize = 34;
+
+pub fn create_statements() -> [String; 2] {
+    let columns: Vec<String> = (0..COLUMNS).map(|column| format!("c{column} blob")).collect();
+    [
+        "CREATE KEYSPACE IF NOT EXISTS perf \
+         WITH replication = {'class': 'SimpleStrategy', 'replication_factor': 1}"
+            .to_owned(),
+        format!(
+            "CREATE TABLE IF NOT EXISTS perf.cf (key bigint PRIMARY KEY, {})",
+            columns.join(", ")
+        ),
+    ]
+}
+
+pub fn insert_statement() -> String {
+    format!(
+        "INSERT INTO perf.cf (key, {}) VALUES (?{})",
+        column_names(),
+        ", ?".repeat(COLUMNS)
+    )
+}
+
+pub fn select_statement() -> String {
+    format!("SELECT {} FROM perf.cf WHERE key = ?", column_names())
+}
+
+fn column_names() -> String {
+    let names: Vec<String> = (0..COLUMNS).map(|column| format!("c{column}")).collect();
+    names.join(", ")
+}
