@@ -1,0 +1,300 @@
+//! A whole node in process, for tests: statements go in as protocol messages and come out as decoded rows, without a
+//! socket in between. Any number of shards; restart and crash are methods.
+
+use std::net::SocketAddr;
+use std::path::{Path, PathBuf};
+use std::rc::Rc;
+use std::sync::{Arc, mpsc};
+use std::time::Duration;
+
+use helenus_node::{CommitlogSync, Node, NodeOptions, Session, Shard, StartError};
+use helenus_protocol::frame::{EnvelopeFlags, FrameLimits, FrameReader, FrameWriter, ReceiveBuffer};
+use helenus_protocol::request::{
+    BindValues, QueryParameters, Value, write_execute, write_prepare, write_query,
+};
+use helenus_protocol::response::{ReceivedColumn, ReceivedResult, Response};
+use helenus_protocol::{Consistency, Direction, ErrorCode, Opcode, ProtocolVersion};
+use helenus_types::{CqlType, ShardId};
+use helenus_vfs::{Clock, Disk, MemoryDisk, SystemClock};
+
+/// A node that a test owns. Dropping it stops it as a crash would.
+pub struct TestNode {
+    options: NodeOptions,
+    node: Option<Node>,
+}
+
+/// The answer to a statement.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Answer {
+    Void,
+    Rows(Rows),
+    SetKeyspace(String),
+    SchemaChange,
+    Prepared {
+        id: Vec<u8>,
+        markers: Vec<Column>,
+        columns: Vec<Column>,
+    },
+    Error {
+        code: ErrorCode,
+        message: String,
+    },
+}
+
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Rows {
+    pub columns: Vec<Column>,
+    pub rows: Vec<Vec<Option<Vec<u8>>>>,
+    pub paging_state: Option<Vec<u8>>,
+    pub warnings: Vec<String>,
+}
+
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Column {
+    pub name: String,
+    pub cql_type: CqlType,
+}
+
+/// How a statement is executed, where it is not the default.
+#[derive(Clone, Debug, Default)]
+pub struct Execution {
+    pub values: Vec<Option<Vec<u8>>>,
+    pub page_size: Option<i32>,
+    pub paging_state: Option<Vec<u8>>,
+    pub keyspace: Option<String>,
+    /// The shard whose connection it comes in on.
+    pub shard: u16,
+}
+
+const VERSION: ProtocolVersion = ProtocolVersion::V5;
+
+/// Longer than any statement takes on a busy machine; a test that reaches it hangs for another reason.
+const ANSWER_TIMEOUT: Duration = Duration::from_secs(60);
+
+/// A node on `disk` with group commit; tests change what they are about.
+pub fn options(shard_count: u16, disk: Arc<dyn Disk>, clock: Arc<dyn Clock>) -> NodeOptions {
+    NodeOptions {
+        shard_count,
+        data_folder: PathBuf::from("/helenus-data"),
+        in_memory: false,
+        memory_bytes: 256 << 20,
+        commitlog_sync: CommitlogSync::Group,
+        column_index_bytes: 64 * 1024,
+        cluster_name: "Test Cluster".to_owned(),
+        advertised_address: SocketAddr::from(([127, 0, 0, 1], 9042)),
+        write_request_timeout: Duration::from_secs(2),
+        started_at_s: clock.wall_s(),
+        disk,
+        clock,
+    }
+}
+
+impl TestNode {
+    /// A node on a disk in memory, with the system's clock.
+    pub fn with_shards(shard_count: u16) -> TestNode {
+        let options = options(
+            shard_count,
+            Arc::new(MemoryDisk::new()),
+            Arc::new(SystemClock::new()),
+        );
+        TestNode::start(options).expect("an empty disk in memory can be opened")
+    }
+
+    pub fn start(options: NodeOptions) -> Result<TestNode, StartError> {
+        let node = Node::start(options.clone(), Arc::new(|_| {}))?;
+        Ok(TestNode {
+            options,
+            node: Some(node),
+        })
+    }
+
+    /// Stops cleanly (everything flushed) and starts again on the same disk.
+    pub fn restart(&mut self) -> Result<(), StartError> {
+        if let Some(node) = self.node.take() {
+            node.stop();
+        }
+        self.node = Some(Node::start(self.options.clone(), Arc::new(|_| {}))?);
+        Ok(())
+    }
+
+    /// Ends all threads without flushing or syncing anything. What the disk lost is the simulated disk's business.
+    pub fn crash(&mut self) {
+        if let Some(node) = self.node.take() {
+            node.abandon();
+        }
+    }
+
+    /// After [`TestNode::crash`].
+    pub fn start_again(&mut self) -> Result<(), StartError> {
+        self.restart()
+    }
+
+    pub fn data_folder(&self) -> &Path {
+        &self.options.data_folder
+    }
+
+    /// Executes a statement's text.
+    pub fn execute(&self, text: &str) -> Answer {
+        self.execute_with(text, &Execution::default())
+    }
+
+    /// The rows of a statement that must succeed.
+    pub fn rows(&self, text: &str) -> Vec<Vec<Option<Vec<u8>>>> {
+        match self.execute(text) {
+            Answer::Rows(rows) => rows.rows,
+            other => panic!("{text}: wanted rows, got {other:?}"),
+        }
+    }
+
+    /// A statement that must succeed.
+    pub fn run(&self, text: &str) {
+        if let Answer::Error { code, message } = self.execute(text) {
+            panic!("{text}: {code:?}: {message}");
+        }
+    }
+
+    pub fn execute_with(&self, text: &str, execution: &Execution) -> Answer {
+        let text = text.to_owned();
+        let owned = execution.clone();
+        self.request(execution.shard, Opcode::Query, move |out| {
+            owned.write(|parameters, values| write_query(out, VERSION, &text, parameters, values));
+        })
+    }
+
+    pub fn prepare(&self, text: &str) -> Answer {
+        let text = text.to_owned();
+        self.request(0, Opcode::Prepare, move |out| {
+            write_prepare(out, VERSION, &text, None)
+        })
+    }
+
+    pub fn execute_prepared(&self, id: &[u8], execution: &Execution) -> Answer {
+        let id = id.to_vec();
+        let owned = execution.clone();
+        self.request(execution.shard, Opcode::Execute, move |out| {
+            owned.write(|parameters, values| write_execute(out, VERSION, &id, &[0; 16], parameters, values));
+        })
+    }
+
+    fn request(
+        &self,
+        shard: u16,
+        opcode: Opcode,
+        body: impl FnOnce(&mut Vec<u8>) + Send + 'static,
+    ) -> Answer {
+        let node = self.node.as_ref().expect("the node is running");
+        let (sender, receiver) = mpsc::channel();
+        node.mailbox(ShardId(shard)).run(move |shard| {
+            let shard = shard.clone();
+            tokio::task::spawn_local(async move {
+                let answer = converse(&shard, opcode, body).await;
+                sender.send(answer).expect("the test waits for the answer");
+            });
+        });
+        receiver
+            .recv_timeout(ANSWER_TIMEOUT)
+            .expect("every request is answered")
+    }
+}
+
+impl Drop for TestNode {
+    fn drop(&mut self) {
+        self.crash();
+    }
+}
+
+impl Execution {
+    fn write(&self, write: impl FnOnce(&QueryParameters<'_>, BindValues<'_>)) {
+        let mut parameters = QueryParameters::new(Consistency::One);
+        parameters.page_size = self.page_size;
+        parameters.paging_state = self.paging_state.as_deref();
+        parameters.keyspace = self.keyspace.as_deref();
+        let values: Vec<Value<'_>> = self
+            .values
+            .iter()
+            .map(|value| value.as_deref().map_or(Value::Null, Value::Bytes))
+            .collect();
+        write(&parameters, BindValues::Positional(&values));
+    }
+}
+
+impl Column {
+    fn of(received: &ReceivedColumn<'_>) -> Column {
+        Column {
+            name: received.name.to_owned(),
+            cql_type: received.data_type.clone(),
+        }
+    }
+}
+
+/// Sends one message as a connection would, and waits for its answer.
+async fn converse(shard: &Rc<Shard>, opcode: Opcode, body: impl FnOnce(&mut Vec<u8>)) -> Answer {
+    let session = Rc::new(Session::new(VERSION));
+    let mut writer = FrameWriter::new();
+    let mut bytes = Vec::new();
+    let mark = writer.begin(&mut bytes, VERSION, EnvelopeFlags::NONE, 1, opcode);
+    body(&mut bytes);
+    writer
+        .finish(&mut bytes, mark)
+        .expect("a test's request fits an envelope");
+    let mut received = ReceiveBuffer::new();
+    received.feed(&bytes);
+    let mut reader = FrameReader::new(Direction::Request, FrameLimits::default());
+    let envelope = reader
+        .next_envelope(&mut received)
+        .expect("a valid frame")
+        .expect("a whole frame");
+    if let Err(error) = shard.handle(&session, &envelope) {
+        return Answer::Error {
+            code: ErrorCode::ProtocolError,
+            message: error.to_string(),
+        };
+    }
+    std::future::poll_fn(|context| {
+        session.set_waker(context.waker());
+        if session.has_output() {
+            std::task::Poll::Ready(())
+        } else {
+            std::task::Poll::Pending
+        }
+    })
+    .await;
+    let mut output = Vec::new();
+    session.take_output(&mut output);
+    decode(&output)
+}
+
+fn decode(output: &[u8]) -> Answer {
+    let mut received = ReceiveBuffer::new();
+    received.feed(output);
+    let mut reader = FrameReader::new(Direction::Response, FrameLimits::default());
+    let envelope = reader
+        .next_envelope(&mut received)
+        .expect("a valid frame")
+        .expect("a whole frame");
+    let (response, prelude) = Response::decode(&envelope).expect("a valid response");
+    match response {
+        Response::Error(error) => Answer::Error {
+            code: error.body.code(),
+            message: error.message.to_owned(),
+        },
+        Response::Result(ReceivedResult::Void) => Answer::Void,
+        Response::Result(ReceivedResult::SetKeyspace(keyspace)) => Answer::SetKeyspace(keyspace.to_owned()),
+        Response::Result(ReceivedResult::SchemaChange(_)) => Answer::SchemaChange,
+        Response::Result(ReceivedResult::Prepared(prepared)) => Answer::Prepared {
+            id: prepared.statement_id.to_vec(),
+            markers: prepared.markers.columns.iter().map(Column::of).collect(),
+            columns: prepared.result.columns.iter().map(Column::of).collect(),
+        },
+        Response::Result(ReceivedResult::Rows(rows)) => Answer::Rows(Rows {
+            columns: rows.metadata.columns.iter().map(Column::of).collect(),
+            rows: rows
+                .iter()
+                .map(|row| row.map(|value| value.map(<[u8]>::to_vec)).collect())
+                .collect(),
+            paging_state: rows.metadata.paging_state.map(<[u8]>::to_vec),
+            warnings: prelude.warnings.iter().map(str::to_owned).collect(),
+        }),
+        other => panic!("a statement was answered with {other:?}"),
+    }
+}
