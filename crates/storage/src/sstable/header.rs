@@ -123,20 +123,31 @@ impl HeaderComponent {
                 &expected.key_class,
             ));
         }
-        if self.clustering_classes != expected.clustering_classes {
+        let clustering_types = self.clustering_types(table).ok_or_else(|| {
             let stored = self.clustering_classes.join(", ");
-            return Err(wrong_table(
-                "the clustering key",
-                &stored,
-                &expected.clustering_classes.join(", "),
-            ));
-        }
+            wrong_table("the clustering key", &stored, &expected.clustering_classes.join(", "))
+        })?;
         Ok(Header {
             stats: self.stats,
-            clustering: ClusteringCodec::new(table.clustering().iter().map(|column| &column.cql_type)),
+            clustering: ClusteringCodec::new(clustering_types.iter()),
             statics: RowColumns::bind(&self.static_columns, table.statics(), table, file)?,
             regulars: RowColumns::bind(&self.regular_columns, table.regulars(), table, file)?,
         })
+    }
+
+    /// The types the clustering values were stored with, if the table's order is still theirs: a user type may have
+    /// got more fields since.
+    fn clustering_types(&self, table: &TableMetadata) -> Option<Vec<CqlType>> {
+        if self.clustering_classes.len() != table.clustering().len() {
+            return None;
+        }
+        let stored = self.clustering_classes.iter().zip(table.clustering()).map(|(class, column)| {
+            let stored = CqlType::from_marshal_class(class).ok()?;
+            let keeps_order = stored.is_reversed == (column.order == ClusteringOrder::Descending)
+                && (stored.cql_type == column.cql_type || column.cql_type.is_compatible_with(&stored.cql_type));
+            keeps_order.then_some(stored.cql_type)
+        });
+        stored.collect()
     }
 }
 

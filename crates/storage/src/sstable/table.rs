@@ -26,7 +26,8 @@ use super::partition_reader::PartitionReader;
 use super::scanner::{ScanRange, SsTableScanner};
 use super::statistics::{SsTableStatistics, StatisticsFile};
 use super::summary::Summary;
-use crate::clustering::{ClusteringComparator, Slice};
+use crate::clustering::{ClusteringComparator, Side, Slice};
+use crate::deletion::NEVER_S;
 use crate::error::ReadError;
 use crate::read::PartitionBound;
 
@@ -178,7 +179,7 @@ impl SsTable {
         slices: &'a [Slice],
         reversed: bool,
     ) -> Result<Option<SsTableCursor<'a>>, ReadError> {
-        if !self.may_contain(token, key) {
+        if !self.may_contain(token, key) || !self.may_meet(slices) {
             return Ok(None);
         }
         let (start, end) = self.summary.index_range(token, key, self.index.length());
@@ -188,6 +189,20 @@ impl SsTable {
             Some(entry) => self.open_partition(cache, &entry, slices, reversed).map(Some),
             None => Ok(None),
         }
+    }
+
+    /// Whether slices can have rows in the file, or a partition anything else that a read needs. Only where nothing is
+    /// deleted and nothing static is certain not to be missed.
+    fn may_meet(&self, slices: &[Slice]) -> bool {
+        let SsTableStatistics { clustering_min, clustering_max, local_deletion_s_min, .. } = &self.statistics;
+        if !self.header.statics.columns.is_empty() || *local_deletion_s_min != NEVER_S || slices.is_empty() {
+            return true;
+        }
+        slices.iter().any(|slice| {
+            let (start, end) = ((&*slice.start.prefix, slice.start.side), (&*slice.end.prefix, slice.end.side));
+            self.comparator.compare_bounds(start, (clustering_max, Side::After)).is_lt()
+                && self.comparator.compare_bounds((clustering_min, Side::Before), end).is_lt()
+        })
     }
 
     /// Partitions between two bounds, each within the slices and, row by row, in the given direction.
