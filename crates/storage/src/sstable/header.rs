@@ -125,7 +125,11 @@ impl HeaderComponent {
         }
         let clustering_types = self.clustering_types(table).ok_or_else(|| {
             let stored = self.clustering_classes.join(", ");
-            wrong_table("the clustering key", &stored, &expected.clustering_classes.join(", "))
+            wrong_table(
+                "the clustering key",
+                &stored,
+                &expected.clustering_classes.join(", "),
+            )
         })?;
         Ok(Header {
             stats: self.stats,
@@ -141,12 +145,17 @@ impl HeaderComponent {
         if self.clustering_classes.len() != table.clustering().len() {
             return None;
         }
-        let stored = self.clustering_classes.iter().zip(table.clustering()).map(|(class, column)| {
-            let stored = CqlType::from_marshal_class(class).ok()?;
-            let keeps_order = stored.is_reversed == (column.order == ClusteringOrder::Descending)
-                && (stored.cql_type == column.cql_type || column.cql_type.is_compatible_with(&stored.cql_type));
-            keeps_order.then_some(stored.cql_type)
-        });
+        let stored = self
+            .clustering_classes
+            .iter()
+            .zip(table.clustering())
+            .map(|(class, column)| {
+                let stored = CqlType::from_marshal_class(class).ok()?;
+                let keeps_order = stored.is_reversed == (column.order == ClusteringOrder::Descending)
+                    && (stored.cql_type == column.cql_type
+                        || column.cql_type.is_compatible_with(&stored.cql_type));
+                keeps_order.then_some(stored.cql_type)
+            });
         stored.collect()
     }
 }

@@ -194,14 +194,27 @@ impl SsTable {
     /// Whether slices can have rows in the file, or a partition anything else that a read needs. Only where nothing is
     /// deleted and nothing static is certain not to be missed.
     fn may_meet(&self, slices: &[Slice]) -> bool {
-        let SsTableStatistics { clustering_min, clustering_max, local_deletion_s_min, .. } = &self.statistics;
+        let SsTableStatistics {
+            clustering_min,
+            clustering_max,
+            local_deletion_s_min,
+            ..
+        } = &self.statistics;
         if !self.header.statics.columns.is_empty() || *local_deletion_s_min != NEVER_S || slices.is_empty() {
             return true;
         }
         slices.iter().any(|slice| {
-            let (start, end) = ((&*slice.start.prefix, slice.start.side), (&*slice.end.prefix, slice.end.side));
-            self.comparator.compare_bounds(start, (clustering_max, Side::After)).is_lt()
-                && self.comparator.compare_bounds((clustering_min, Side::Before), end).is_lt()
+            let (start, end) = (
+                (&*slice.start.prefix, slice.start.side),
+                (&*slice.end.prefix, slice.end.side),
+            );
+            self.comparator
+                .compare_bounds(start, (clustering_max, Side::After))
+                .is_lt()
+                && self
+                    .comparator
+                    .compare_bounds((clustering_min, Side::Before), end)
+                    .is_lt()
         })
     }
 

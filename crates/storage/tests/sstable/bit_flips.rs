@@ -143,19 +143,33 @@ fn damage_that_no_checksum_covers_ends_in_an_answer() {
     options.compression = None;
     options.column_index_bytes = 128;
     write(&disk, &folder, &table, &partitions, options);
-    disk.remove(&Component::Checksums.path(&folder, GENERATION)).unwrap();
-    assert_eq!(is_detected_or_harmless(&*disk, &folder, &table, &partitions), Ok(()));
+    disk.remove(&Component::Checksums.path(&folder, GENERATION))
+        .unwrap();
+    assert_eq!(
+        is_detected_or_harmless(&*disk, &folder, &table, &partitions),
+        Ok(())
+    );
     let random = SeededRandom::new(9);
     let mut wrong_answers = 0;
-    for component in [Component::Index, Component::Filter, Component::Summary, Component::Crc, Component::Statistics] {
+    for component in [
+        Component::Index,
+        Component::Filter,
+        Component::Summary,
+        Component::Crc,
+        Component::Statistics,
+    ] {
         let path = component.path(&folder, GENERATION);
         let length = disk.open(&path).unwrap().length().unwrap();
         for _ in 0..4 * FLIPS {
-            let bits: Vec<u64> = (0..1 + random.below(8)).map(|_| random.below(length * 8)).collect();
-            bits.iter().for_each(|bit| simulated.flip_bit(&path, *bit).unwrap());
+            let bits: Vec<u64> = (0..1 + random.below(8))
+                .map(|_| random.below(length * 8))
+                .collect();
+            bits.iter()
+                .for_each(|bit| simulated.flip_bit(&path, *bit).unwrap());
             let result = is_detected_or_harmless(&*disk, &folder, &table, &partitions);
             wrong_answers += usize::from(result.is_err());
-            bits.iter().for_each(|bit| simulated.flip_bit(&path, *bit).unwrap());
+            bits.iter()
+                .for_each(|bit| simulated.flip_bit(&path, *bit).unwrap());
         }
         let file = disk.open_writable(&path).unwrap();
         let mut original = vec![0; length as usize];

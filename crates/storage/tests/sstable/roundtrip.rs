@@ -473,17 +473,31 @@ fn plain_sstable() -> Arc<SsTable> {
     insert(&mut partitions, &1_u32.to_be_bytes(), partition.clone());
     insert(&mut partitions, &2_u32.to_be_bytes(), partition);
     let disk: Arc<dyn Disk> = Arc::new(MemoryDisk::new());
-    write(&disk, &folder(&table), &table, &partitions, options(&table, &partitions));
+    write(
+        &disk,
+        &folder(&table),
+        &table,
+        &partitions,
+        options(&table, &partitions),
+    );
     SsTable::open(&*disk, &folder(&table), GENERATION, &table).unwrap()
 }
 
 fn rows_read(sstable: &SsTable, first: u32, last: u32) -> (usize, u64) {
-    let bound = |number: u32, side| ClusteringBound { prefix: key(&[&number.to_be_bytes()]).into(), side };
-    let slices = [Slice { start: bound(first, Side::Before), end: bound(last, Side::After) }];
+    let bound = |number: u32, side| ClusteringBound {
+        prefix: key(&[&number.to_be_bytes()]).into(),
+        side,
+    };
+    let slices = [Slice {
+        start: bound(first, Side::Before),
+        end: bound(last, Side::After),
+    }];
     let cache = ChunkCache::new(1 << 20);
     let partition_key = 1_u32.to_be_bytes();
     let token = helenus_types::token::token_of(&partition_key);
-    let cursor = sstable.partition(&cache, token, &partition_key, &slices, false).unwrap();
+    let cursor = sstable
+        .partition(&cache, token, &partition_key, &slices, false)
+        .unwrap();
     let rows = cursor.map_or(0, |mut cursor| drain(&mut cursor).unwrap().items.len());
     (rows, cache.disk_cost().reads)
 }
@@ -493,7 +507,11 @@ fn slices_beyond_all_rows_are_answered_without_reading() {
     let sstable = plain_sstable();
     assert_eq!(rows_read(&sstable, 0, 9), (0, 0));
     assert_eq!(rows_read(&sstable, 20, 30), (0, 0));
-    assert_eq!(rows_read(&sstable, 19, 30), (1, 2), "one read of the index and one of the data");
+    assert_eq!(
+        rows_read(&sstable, 19, 30),
+        (1, 2),
+        "one read of the index and one of the data"
+    );
     assert_eq!(rows_read(&sstable, 0, 10), (1, 2));
 }
 
@@ -505,10 +523,16 @@ fn chunks_in_the_cache_are_not_read_again() {
     for partition_key in [1_u32, 2, 1] {
         let partition_key = partition_key.to_be_bytes();
         let token = helenus_types::token::token_of(&partition_key);
-        let mut cursor = sstable.partition(&cache, token, &partition_key, &slices, true).unwrap().unwrap();
+        let mut cursor = sstable
+            .partition(&cache, token, &partition_key, &slices, true)
+            .unwrap()
+            .unwrap();
         assert_eq!(drain(&mut cursor).unwrap().items.len(), 10);
     }
     let cost = cache.disk_cost();
     assert_eq!(cost.reads, 2);
-    assert!(cost.read_bytes > 0 && cache.bytes() as u64 > cost.read_bytes, "chunks are kept decompressed");
+    assert!(
+        cost.read_bytes > 0 && cache.bytes() as u64 > cost.read_bytes,
+        "chunks are kept decompressed"
+    );
 }
