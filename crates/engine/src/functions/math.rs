@@ -36,8 +36,21 @@ pub(super) fn overloads(name: &str) -> Vec<NativeFunction> {
 pub(super) fn aggregates(name: &'static str, kind: AggregateKind) -> Vec<NativeFunction> {
     let function =
         |numeric: &CqlType| NativeFunction::aggregate(name, kind, [numeric.clone()], numeric.clone());
-    NUMERIC_TYPES.iter().map(function).collect()
+    AGGREGATED_TYPES.iter().map(function).collect()
 }
+
+/// The numeric types in the order in which Cassandra's messages list the overloads of an aggregate: a hash table's.
+const AGGREGATED_TYPES: [CqlType; 9] = [
+    CqlType::Tinyint,
+    CqlType::Double,
+    CqlType::Counter,
+    CqlType::Decimal,
+    CqlType::Int,
+    CqlType::Bigint,
+    CqlType::Float,
+    CqlType::Varint,
+    CqlType::Smallint,
+];
 
 pub(super) fn execute(
     kind: MathKind,

@@ -202,7 +202,7 @@ impl<'a> SelectExecution<'a> {
             Output::Expressions { .. } if !is_sorted_later => {
                 let context = self.context();
                 let mut output = std::mem::take(&mut self.output);
-                for row in row_slices(&rows.bytes, self.plan.fetched.len()) {
+                for row in row_slices(&rows.bytes, self.plan.fetched.len(), rows.count) {
                     let context = EvaluationContext {
                         row: Some(FetchedRow::new(row)),
                         ..context
@@ -212,8 +212,8 @@ impl<'a> SelectExecution<'a> {
                 self.output = output;
             }
             Output::Columns(count) if *count != self.plan.fetched.len() && !is_sorted_later => {
-                for row in row_slices(&rows.bytes, self.plan.fetched.len()) {
-                    let kept = row_slices(row, *count).next().unwrap_or_default();
+                for row in row_slices(&rows.bytes, self.plan.fetched.len(), rows.count) {
+                    let kept = row_slices(row, *count, 1).next().unwrap_or_default();
                     self.output.extend_from_slice(kept);
                 }
             }
@@ -233,7 +233,7 @@ impl<'a> SelectExecution<'a> {
 
     fn absorb_groups(&mut self, rows: &ShardRows) -> Result<(), CqlError> {
         let context = self.context();
-        for row in row_slices(&rows.bytes, self.plan.fetched.len()) {
+        for row in row_slices(&rows.bytes, self.plan.fetched.len(), rows.count) {
             let row = FetchedRow::new(row);
             let key = match &self.plan.grouping {
                 Some(grouping) => group_key(grouping, row, &context)?,
@@ -315,7 +315,7 @@ impl<'a> SelectExecution<'a> {
     fn sort(&mut self, context: &EvaluationContext<'_>) -> Result<(), CqlError> {
         let plan = self.plan;
         let fetched = std::mem::take(&mut self.output);
-        let mut rows: Vec<&[u8]> = row_slices(&fetched, plan.fetched.len()).collect();
+        let mut rows: Vec<&[u8]> = row_slices(&fetched, plan.fetched.len(), self.output_count).collect();
         rows.sort_by(|left, right| compare_rows(plan, left, right));
         rows.truncate(self.rows_left as usize);
         for row in &rows {
@@ -358,19 +358,14 @@ fn compare_rows(plan: &SelectPlan, left: &[u8], right: &[u8]) -> Ordering {
 }
 
 /// The rows of a shard's answer, or of anything else with `value_count` values for each row.
-fn row_slices(bytes: &[u8], value_count: usize) -> impl Iterator<Item = &[u8]> {
+fn row_slices(bytes: &[u8], value_count: usize, row_count: u32) -> impl Iterator<Item = &[u8]> {
     let mut rest = bytes;
-    std::iter::from_fn(move || {
-        if rest.is_empty() {
-            return None;
-        }
+    (0..row_count).map(move |_| {
         let mut values = TupleComponents::new(rest);
-        for _ in 0..value_count {
-            values.next()?;
-        }
+        values.by_ref().take(value_count).for_each(drop);
         let row = &rest[..rest.len() - values.rest().len()];
         rest = values.rest();
-        Some(row)
+        row
     })
 }
 

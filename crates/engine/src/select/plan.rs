@@ -95,6 +95,19 @@ impl SelectPlan {
         self.grouping.is_none() && self.has_aggregates()
     }
 
+    /// What clients are warned of whenever they execute the statement.
+    pub fn warning(&self) -> Option<&'static str> {
+        let aggregates = self.grouping.is_some() || self.has_aggregates();
+        if !aggregates {
+            None
+        } else if self.clause.partition.is_empty() && self.clause.token.is_none() {
+            Some("Aggregation query used without partition key")
+        } else {
+            let warning = "Aggregation query used on multiple partition keys (IN restriction)";
+            self.clause.has_key_in().then_some(warning)
+        }
+    }
+
     /// Whether the statement reads partitions by token instead of by key.
     pub fn is_range_scan(&self) -> bool {
         self.clause.is_key_range
