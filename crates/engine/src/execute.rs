@@ -76,6 +76,13 @@ impl<'a> QueryOptions<'a> {
         }
     }
 
+    pub(crate) fn check_page_size(&self) -> Result<(), CqlError> {
+        match self.page_size {
+            Some(0) => Err(CqlError::protocol(format_args!("The page size cannot be 0"))),
+            _ => Ok(()),
+        }
+    }
+
     /// Rows per page, if the result is to be paged.
     pub fn page_rows(&self) -> Option<u32> {
         self.page_size

@@ -4,7 +4,7 @@ use helenus_types::CqlType;
 use num_bigint::BigInt;
 
 use super::native::{NativeFunction, ScalarKind};
-use super::number::{NUMERIC_TYPES, Number, is_numeric};
+use super::number::{Number, is_numeric};
 use super::time::{date_of_ms, ms_of};
 use crate::CqlError;
 
@@ -14,24 +14,76 @@ pub fn cast_function(from: &CqlType, to: &CqlType) -> Option<NativeFunction> {
         .then(|| NativeFunction::scalar(name(to), ScalarKind::Cast, [from.clone()], to.clone()))
 }
 
-/// All conversions to a type.
-pub(super) fn overloads(to: &CqlType) -> Vec<NativeFunction> {
-    let others = [
-        CqlType::Ascii,
-        CqlType::Inet,
-        CqlType::Boolean,
-        CqlType::Timeuuid,
-        CqlType::Timestamp,
-        CqlType::Date,
-        CqlType::Time,
-        CqlType::Uuid,
-    ];
-    NUMERIC_TYPES
-        .iter()
-        .chain(&others)
-        .filter_map(|from| cast_function(from, to))
-        .collect()
+/// Whether anything at all converts to the type.
+pub fn is_cast_target(to: &CqlType) -> bool {
+    is_numeric(to) && *to != CqlType::Counter
+        || matches!(
+            to,
+            CqlType::Text | CqlType::Ascii | CqlType::Date | CqlType::Timestamp
+        )
 }
+
+/// All conversions to a type, in the order Cassandra's messages list those to text, ascii and int.
+pub fn overloads(to: &CqlType) -> Vec<NativeFunction> {
+    let order: &[CqlType] = match to {
+        CqlType::Text => &TO_TEXT,
+        CqlType::Ascii => &TO_ASCII,
+        CqlType::Date | CqlType::Timestamp => &[CqlType::Timeuuid, CqlType::Timestamp, CqlType::Date],
+        _ => &TO_NUMBER,
+    };
+    order.iter().filter_map(|from| cast_function(from, to)).collect()
+}
+
+const TO_TEXT: [CqlType; 17] = [
+    CqlType::Boolean,
+    CqlType::Varint,
+    CqlType::Timestamp,
+    CqlType::Inet,
+    CqlType::Date,
+    CqlType::Float,
+    CqlType::Double,
+    CqlType::Timeuuid,
+    CqlType::Tinyint,
+    CqlType::Int,
+    CqlType::Uuid,
+    CqlType::Smallint,
+    CqlType::Decimal,
+    CqlType::Ascii,
+    CqlType::Time,
+    CqlType::Counter,
+    CqlType::Bigint,
+];
+
+const TO_ASCII: [CqlType; 16] = [
+    CqlType::Timestamp,
+    CqlType::Time,
+    CqlType::Counter,
+    CqlType::Inet,
+    CqlType::Smallint,
+    CqlType::Float,
+    CqlType::Int,
+    CqlType::Double,
+    CqlType::Varint,
+    CqlType::Date,
+    CqlType::Boolean,
+    CqlType::Uuid,
+    CqlType::Decimal,
+    CqlType::Tinyint,
+    CqlType::Bigint,
+    CqlType::Timeuuid,
+];
+
+const TO_NUMBER: [CqlType; 9] = [
+    CqlType::Decimal,
+    CqlType::Tinyint,
+    CqlType::Varint,
+    CqlType::Smallint,
+    CqlType::Int,
+    CqlType::Bigint,
+    CqlType::Counter,
+    CqlType::Float,
+    CqlType::Double,
+];
 
 /// A conversion called by its function's name, such as `cast_as_int(x)`.
 pub(super) fn named_overloads(function: &str) -> Vec<NativeFunction> {

@@ -5,7 +5,7 @@ use helenus_types::value::Decimal;
 use num_bigint::BigInt;
 
 use super::native::{AggregateKind, NativeFunction, ScalarKind};
-use super::number::{NUMERIC_TYPES, Number, whole_part};
+use super::number::{Number, whole_part};
 use super::operation::{Rounding, divide_at_scale};
 use crate::CqlError;
 
@@ -30,8 +30,21 @@ pub(super) fn overloads(name: &str) -> Vec<NativeFunction> {
     let function = |numeric: &CqlType| {
         NativeFunction::scalar(name, ScalarKind::Math(kind), [numeric.clone()], numeric.clone())
     };
-    NUMERIC_TYPES.iter().map(function).collect()
+    MATHEMATICAL_TYPES.iter().map(function).collect()
 }
+
+/// As [`AGGREGATED_TYPES`], for functions of one number.
+const MATHEMATICAL_TYPES: [CqlType; 9] = [
+    CqlType::Int,
+    CqlType::Double,
+    CqlType::Counter,
+    CqlType::Smallint,
+    CqlType::Decimal,
+    CqlType::Tinyint,
+    CqlType::Bigint,
+    CqlType::Varint,
+    CqlType::Float,
+];
 
 pub(super) fn aggregates(name: &'static str, kind: AggregateKind) -> Vec<NativeFunction> {
     let function =

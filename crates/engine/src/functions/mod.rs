@@ -18,6 +18,6 @@ mod time;
 mod vector;
 
 pub use aggregate::Accumulator;
-pub use cast::cast_function;
+pub use cast::{cast_function, is_cast_target, overloads as casts_to};
 pub use native::{AggregateKind, Clock, FunctionKind, NativeFunction, ScalarKind, next_timeuuid};
-pub use resolve::{FunctionCallName, is_inferred, resolve};
+pub use resolve::{FunctionCallName, is_inferred, resolve, unmatched};

@@ -276,13 +276,7 @@ fn divide_decimals(left: &Decimal, right: &Decimal) -> Result<Decimal, String> {
     const DIGITS_MIN: i64 = 32;
     const SCALE_MAX: i64 = 1_000;
     if right.unscaled.sign() == Sign::NoSign {
-        let is_zero = left.unscaled.sign() == Sign::NoSign;
-        return Err(if is_zero {
-            "Division undefined"
-        } else {
-            "Division by zero"
-        }
-        .to_owned());
+        return Err("BigInteger divide by zero".to_owned());
     }
     let first_digit = |decimal: &Decimal| digit_count(&decimal.unscaled) - i64::from(decimal.scale);
     let scale = (DIGITS_MIN - (first_digit(left) - first_digit(right)))

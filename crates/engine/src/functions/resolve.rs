@@ -140,6 +140,9 @@ fn candidates(
         },
     };
     let inferred = match native {
+        "tojson" | "to_json" | "fromjson" | "from_json" => {
+            return Err(invalid!("The function system.{native} is not supported yet"));
+        }
         "token" => Some(token_function(typing)),
         "min" => Some(extreme_function(
             typing,
@@ -317,11 +320,16 @@ fn no_match(name: &FunctionCallName, arguments: &[RawTerm], candidates: &[Native
         (Some(operator), [left, right]) => {
             invalid!("the '{operator}' operation is not supported between {left} and {right}")
         }
-        _ => invalid!(
-            "Invalid call to function {name}, none of its type signatures match (known type signatures: {})",
-            signatures(candidates)
-        ),
+        _ => unmatched(name, candidates),
     }
+}
+
+/// The refusal of a call that fits none of the overloads.
+pub fn unmatched(name: &FunctionCallName, candidates: &[NativeFunction]) -> CqlError {
+    invalid!(
+        "Invalid call to function {name}, none of its type signatures match (known type signatures: {})",
+        signatures(candidates)
+    )
 }
 
 fn ambiguous(

@@ -123,6 +123,8 @@ fn floor_overloads() -> Vec<NativeFunction> {
             to,
         ));
     }
+    // The order in which Cassandra's messages list them.
+    overloads.swap(0, 1);
     let arguments = [CqlType::Time, CqlType::Duration];
     overloads.push(NativeFunction::scalar(
         "floor",

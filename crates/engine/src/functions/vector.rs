@@ -105,7 +105,7 @@ pub(super) fn similarity(
             if is_zero(left) || is_zero(right) {
                 return Err(invalid!(
                     "Function {} doesn't support all-zero vectors.",
-                    function.name
+                    function.qualified_name()
                 ));
             }
             let cosine = f64::from(dot(left, right))

@@ -134,7 +134,7 @@ fn check_expiration(table: &TableMetadata, ttl_s: u32, is_default: bool, now_s: 
     let (keyspace, name) = (&table.keyspace, &table.name);
     let default = if is_default { "default " } else { "" };
     // The date without quarters of a second and with the zone as Java prints an instant.
-    let date = format_timestamp(EXPIRATION_S_MAX * 1000).replace(".000", "");
+    let date = format_timestamp(EXPIRATION_S_MAX * 1000).replace(".000Z", "+00:00");
     Err(invalid!(
         "Request on table {keyspace}.{name} with {default}ttl of {ttl_s} seconds exceeds maximum supported expiration \
          date of {date}. In order to avoid this use a lower TTL, change the expiration date overflow policy or upgrade \

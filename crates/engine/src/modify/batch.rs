@@ -1,6 +1,7 @@
 //! BATCH, in CQL and in the protocol's message.
 
 use std::cell::RefCell;
+use std::collections::BTreeSet;
 use std::sync::Arc;
 
 use helenus_cql::ast::{BatchKind, Using};
@@ -73,6 +74,30 @@ impl BatchPlan {
         }
         Ok(updates)
     }
+}
+
+/// An unlogged batch over more partitions than this is warned of; Cassandra's default.
+const UNLOGGED_PARTITIONS_WARN: usize = 10;
+
+/// What the client of an unlogged batch is told when it covers that many partitions of these tables.
+pub fn unlogged_batch_warning<'p>(
+    kind: BatchKind,
+    partition_count: usize,
+    statements: impl IntoIterator<Item = &'p ModifyPlan>,
+) -> Option<String> {
+    if kind == BatchKind::Logged || partition_count <= UNLOGGED_PARTITIONS_WARN {
+        return None;
+    }
+    let names: BTreeSet<String> = statements
+        .into_iter()
+        .map(|statement| format!("{}.{}", statement.table.keyspace, statement.table.name))
+        .collect();
+    let plural = if names.len() == 1 { "" } else { "s" };
+    let names = names.into_iter().collect::<Vec<_>>().join(", ");
+    Some(format!(
+        "Unlogged batch covering {partition_count} partitions detected against table{plural} [{names}]. You should \
+         use a logged batch for atomicity, or asynchronous writes for performance."
+    ))
 }
 
 /// The checks on a batch as a whole. The protocol's batches have neither TTL nor timestamp of their own.

@@ -150,6 +150,9 @@ impl ModifyPlan {
             && (restrictions.iter().any(is_slice)
                 || self.named_clustering_count() < usize::from(self.table.clustering_count));
         if is_range {
+            restrictions
+                .iter()
+                .try_for_each(|restriction| restriction.check_bounds(context))?;
             let slices = slices::slices(&self.table, restrictions, context)?;
             return Ok(if slices.is_empty() {
                 Rows::None

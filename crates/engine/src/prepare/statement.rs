@@ -64,6 +64,9 @@ fn prepare_statement(
             routed_table = single_table;
             Plan::Batch(Box::new(plan))
         }
+        Statement::Use(keyspace) if schema.keyspace(&keyspace).is_none() => {
+            return Err(invalid!("Keyspace '{keyspace}' does not exist"));
+        }
         Statement::Use(keyspace) => Plan::Use(keyspace),
         Statement::Truncate(name) => Plan::Truncate(Arc::clone(table(schema, session_keyspace, &name)?)),
         other => Plan::Other(Box::new(other)),

@@ -50,6 +50,7 @@ impl SelectPlan {
         if !self.is_direct() || options.paging_state.is_some() {
             return Ok(None);
         }
+        options.check_page_size()?;
         let key = &mut scratch.partition_key;
         key.clear();
         let has_one_key = append_single_key(key, &self.clause.partition, &options.evaluation(values))?;

@@ -7,7 +7,7 @@ use std::collections::VecDeque;
 
 use helenus_protocol::response::RowsWriter;
 use helenus_storage::clustering::Side;
-use helenus_types::value::TupleComponents;
+use helenus_types::value::{TupleComponents, write_component};
 use helenus_types::{ShardId, Token, shard_of, token_of};
 
 use super::grouping::{GroupInProgress, group_key, write_output};
@@ -41,6 +41,8 @@ pub struct SelectExecution<'a> {
     output_count: u32,
     group: GroupInProgress,
     groups_in_partition: u32,
+    /// The partition key's values of the last grouped row.
+    grouped_partition: Vec<u8>,
     paging_state: Option<PagingState>,
     is_done: bool,
 }
@@ -62,6 +64,7 @@ impl<'a> SelectExecution<'a> {
         let context = options.evaluation(values);
         let limit = limit_value(plan.limit.as_ref(), &context)?;
         let per_partition = limit_value(plan.per_partition_limit.as_ref(), &context)?;
+        options.check_page_size()?;
         let page = options.page_rows().filter(|_| !plan.aggregates_everything());
         if page.is_some() && !plan.ordering.is_empty() {
             return Err(invalid!(
@@ -84,6 +87,7 @@ impl<'a> SelectExecution<'a> {
             output_count: 0,
             group: GroupInProgress::new(plan),
             groups_in_partition: 0,
+            grouped_partition: Vec::new(),
             paging_state: None,
             is_done: false,
         };
@@ -246,28 +250,25 @@ impl<'a> SelectExecution<'a> {
                     return Ok(());
                 }
             }
-            if self.is_new_partition(row)? {
-                self.groups_in_partition = 0;
-            }
+            self.enter_partition(row);
             self.group.add(self.plan, key, row, &context)?;
         }
         Ok(())
     }
 
-    /// Whether the row belongs to another partition than the one before it.
-    fn is_new_partition(&self, row: FetchedRow<'_>) -> Result<bool, CqlError> {
-        let (Some(grouping), false) = (&self.plan.grouping, self.group.is_empty()) else {
-            return Ok(false);
+    /// Starts counting groups anew if the row belongs to another partition than the one before it.
+    fn enter_partition(&mut self, row: FetchedRow<'_>) {
+        let Some(grouping) = &self.plan.grouping else {
+            return;
         };
-        let previous = self.group.position(grouping)?.key;
-        let components: Vec<&[u8]> = grouping
-            .partition_key_slots
-            .iter()
-            .map(|slot| row.value(*slot).unwrap_or_default())
-            .collect();
         let mut key = Vec::new();
-        slices::write_key(&mut key, components.iter().copied())?;
-        Ok(key != previous)
+        for slot in &grouping.partition_key_slots {
+            write_component(&mut key, row.value(*slot));
+        }
+        if key != self.grouped_partition {
+            self.grouped_partition = key;
+            self.groups_in_partition = 0;
+        }
     }
 
     /// Writes the group's row, and remembers where it ended if the page ends with it.
@@ -296,8 +297,6 @@ impl<'a> SelectExecution<'a> {
         let plan = self.plan;
         if plan.aggregates_everything() || (!self.is_done && !self.group.is_empty()) {
             self.finish_group(&context)?;
-            // The data ended before the page did.
-            self.paging_state = None;
         }
         if !plan.ordering.is_empty() {
             self.sort(&context)?;

@@ -108,6 +108,20 @@ impl Restriction {
         self.first().column.kind == ColumnKind::Static
     }
 
+    /// Refuses a slice that is bounded by null.
+    pub fn check_bounds(&self, context: &EvaluationContext<'_>) -> Result<(), CqlError> {
+        let RestrictionKind::Slice { start, end } = &self.kind else {
+            return Ok(());
+        };
+        for bound in start.iter().chain(end) {
+            if bound.value.is_null(context)? {
+                let name = self.first().name();
+                return Err(invalid!("Invalid null value in condition for column {name}"));
+            }
+        }
+        Ok(())
+    }
+
     fn column_names(&self) -> String {
         self.columns
             .iter()
@@ -116,14 +130,17 @@ impl Restriction {
             .join(", ")
     }
 
+    /// The columns that both name, as Cassandra lists them: with the space before the comma, in the order of a hash
+    /// set, which for two columns mostly is the reverse.
     fn common_names(&self, other: &Restriction) -> String {
-        let common = self.columns.iter().filter(|column| {
+        let is_common = |column: &&RestrictedColumn| {
             other
                 .columns
                 .iter()
                 .any(|theirs| theirs.column.id == column.column.id)
-        });
-        common.map(RestrictedColumn::name).collect::<Vec<_>>().join(", ")
+        };
+        let common = self.columns.iter().rev().filter(is_common);
+        common.map(RestrictedColumn::name).collect::<Vec<_>>().join(" ,")
     }
 
     /// What both say together, if that is allowed.
@@ -222,6 +239,14 @@ impl Restriction {
 }
 
 impl TupleTerm {
+    /// Whether this is a single value, and null.
+    pub fn is_null(&self, context: &EvaluationContext<'_>) -> Result<bool, CqlError> {
+        match self {
+            TupleTerm::Single(term) => Ok(term.evaluate(context)? == Evaluated::Null),
+            TupleTerm::Components(_) | TupleTerm::Marker(_) => Ok(false),
+        }
+    }
+
     /// Values for the columns of a restriction, none of them null.
     pub fn bind(
         &self,

@@ -210,6 +210,14 @@ fn inequality_slices(
         let Some(bound) = bound else {
             return Ok(vec![covering(prefix)]);
         };
+        // Null comes before every value: all are above it, none below.
+        if bound.value.is_null(context)? {
+            return Ok(if is_lower {
+                vec![covering(prefix)]
+            } else {
+                Vec::new()
+            });
+        }
         let tuple = bound.value.bind(&restriction.columns, context)?;
         let orders = table.clustering()[first..].iter().map(|column| column.order);
         let slices = half_line(prefix, &tuple, orders, is_lower, bound.is_inclusive)?;

@@ -5,6 +5,7 @@ use std::cmp::Ordering;
 
 use helenus_protocol::request::Value;
 use helenus_types::CqlType;
+use helenus_types::value::collection::collection_count;
 use helenus_types::value::vector::write_vector_element;
 use helenus_types::value::{
     CollectionElements, MapEntries, TupleComponents, write_collection, write_component,
@@ -267,9 +268,18 @@ fn marker_value<'e>(value: Value<'e>, cql_type: &CqlType) -> Result<Evaluated<'e
         Value::Bytes(bytes) => bytes,
     };
     cql_type.validate(bytes).map_err(|error| invalid!("{error}"))?;
+    let kind = match cql_type {
+        CqlType::List { .. } => "list",
+        CqlType::Set { .. } => "set",
+        CqlType::Map { .. } => "map",
+        _ => return Ok(Evaluated::borrowed(bytes)),
+    };
+    if collection_count(bytes).is_some_and(|count| count < 0) {
+        return Err(invalid!("The data cannot be deserialized as a {kind}"));
+    }
     Ok(Evaluated::Bytes(match cql_type {
-        CqlType::Set { .. } | CqlType::Map { .. } => in_key_order(cql_type, bytes),
-        _ => Cow::Borrowed(bytes),
+        CqlType::List { .. } => Cow::Borrowed(bytes),
+        _ => in_key_order(cql_type, bytes),
     }))
 }
 

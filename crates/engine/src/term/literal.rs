@@ -42,7 +42,11 @@ pub(super) fn preferred_type(literal: &Literal) -> CqlType {
 pub(super) fn constant_bytes(literal: &Literal, cql_type: &CqlType) -> Result<Vec<u8>, MarshalError> {
     if literal.kind == LiteralKind::Hex {
         let digits = literal.text.get(2..).unwrap_or_default();
-        return hex_decode(digits).ok_or(MarshalError::HexLength);
+        return hex_decode(digits).ok_or_else(|| MarshalError::Text {
+            before: "cannot parse '",
+            text: digits.to_owned(),
+            after: "' as hex bytes",
+        });
     }
     match cql_type {
         CqlType::Counter => CqlType::Bigint.from_text(&literal.text, now_ms()),

@@ -12,7 +12,7 @@ use super::{BoundValues, EvaluationContext, Expression, RawTerm, Receiver, State
 use crate::CqlError;
 use crate::functions::{self, Clock, FunctionCallName, NativeFunction};
 use crate::select::Fetched;
-use helenus_cql::ast::{CellAttribute, Literal};
+use helenus_cql::ast::{CellAttribute, Literal, NativeType};
 use helenus_schema::{ColumnKind, ColumnMetadata};
 
 /// Types the terms of one statement; with a selection scope also the expressions of its select clause.
@@ -411,7 +411,7 @@ impl Typing<'_> {
             | RawTerm::CountRows
             | RawTerm::Arithmetic { .. }
             | RawTerm::Negation(_) => self.select_call(term),
-            RawTerm::Cast { term: given, target } => self.select_cast(given, &native_type(*target)),
+            RawTerm::Cast { term: given, target } => self.select_cast(given, *target),
             RawTerm::TypeHint {
                 type_name,
                 term: hinted,
@@ -545,13 +545,19 @@ impl Typing<'_> {
             .try_for_each(|part| self.check_columns(part))
     }
 
-    fn select_cast(&self, given: &RawTerm, target: &CqlType) -> Result<Selected, CqlError> {
+    fn select_cast(&self, given: &RawTerm, target: NativeType) -> Result<Selected, CqlError> {
         let selected = self.select(given, None)?;
-        if selected.cql_type == *target {
+        let cql_type = native_type(target);
+        if selected.cql_type == cql_type {
             return Ok(selected);
         }
-        let function = functions::cast_function(&selected.cql_type, target)
-            .ok_or_else(|| invalid!("{given} cannot be cast to {target}"))?;
+        // There are conversions to text under that name only.
+        if target == NativeType::Varchar || !functions::is_cast_target(&cql_type) {
+            return Err(invalid!("{given} cannot be cast to {}", target.name()));
+        }
+        let name = FunctionCallName::Cast(cql_type.clone());
+        let function = functions::cast_function(&selected.cql_type, &cql_type)
+            .ok_or_else(|| functions::unmatched(&name, &functions::casts_to(&cql_type)))?;
         let name = function.column_name(&[selected.name]);
         let arguments = vec![selected.expression];
         Ok(Selected {
@@ -559,7 +565,7 @@ impl Typing<'_> {
                 function: Box::new(function),
                 arguments,
             },
-            cql_type: target.clone(),
+            cql_type,
             name,
         })
     }
