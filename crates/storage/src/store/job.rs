@@ -30,6 +30,9 @@ const PARTITIONS_PER_CHECK: u64 = 64;
 pub enum JobKind {
     Flush,
     Compaction,
+    /// Frees memory.
+    Release,
+    /// Frees disk space.
     Removal,
 }
 
@@ -64,6 +67,7 @@ pub struct BackgroundJob {
 pub(super) enum Work {
     Flush(Arc<Memtable>),
     Compaction(Compaction),
+    Release(Option<Arc<Memtable>>),
     Removal {
         generations: Vec<Generation>,
         is_table_dropped: bool,
@@ -151,8 +155,12 @@ impl BackgroundJob {
     }
 
     /// Does the work; blocks on the disk.
-    pub fn run(self) -> JobResult {
+    pub fn run(mut self) -> JobResult {
+        if let Work::Release(memtable) = &mut self.work {
+            drop(memtable.take());
+        }
         let outcome = match &self.work {
+            Work::Release(_) => Ok(None),
             Work::Flush(memtable) => self.flush(memtable),
             Work::Compaction(compaction) => self.compact(compaction),
             Work::Removal {
@@ -303,6 +311,18 @@ impl<'a> JobOutput<'a> {
         let folder = &job.folder;
         let generation = folder.new_generation();
         let disk = Arc::clone(folder.disk());
+        // The first SSTable of a table makes its folder.
+        folder
+            .create_table_folder(&job.layout.metadata)
+            .map_err(|source| {
+                JobError::Rewrite(
+                    WriteError::Io {
+                        file: job.table_folder.clone(),
+                        source,
+                    }
+                    .into(),
+                )
+            })?;
         let writer = SsTableWriter::new(disk, &job.table_folder, generation, &job.layout.metadata, options)?;
         Ok(JobOutput {
             job,

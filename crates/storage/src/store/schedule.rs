@@ -19,12 +19,23 @@ const RETRY_DELAY_NS_MIN: u64 = 1_000_000_000;
 /// ..up to a minute: a disk that was full may have room again.
 const RETRY_DELAY_NS_MAX: u64 = 60 * RETRY_DELAY_NS_MIN;
 
+/// Without news, how long until the tables are looked through again: a log grows too long and tombstones come of age
+/// without a word.
+const LOOK_AGAIN_NS: u64 = 100_000_000;
+
 /// Between jobs.
 #[derive(Debug, Default)]
 pub(super) struct Schedule {
     /// SSTables that nothing reads any more, by table.
     removals: Vec<Obsolete>,
+    /// Memtables that nothing reads any more. Freeing millions of rows takes longer than a shard may stand still.
+    garbage: Vec<(Arc<TableLayout>, Arc<Memtable>)>,
     is_compacting: bool,
+    /// A sealed memtable waits until the log is durable.
+    is_waiting_for_log: bool,
+    /// Something has changed since there was no job to be had.
+    has_news: bool,
+    look_again_ns: u64,
     retry_delay_ns: u64,
     not_before_ns: u64,
 }
@@ -44,8 +55,31 @@ impl Schedule {
         }
     }
 
-    pub fn remove_dropped(&mut self, table: &Table) {
-        self.push(&table.layout, table.folder.clone(), &table.sstables, true);
+    /// All that a dropped table leaves.
+    pub fn remove_dropped(&mut self, table: Table) {
+        self.push(&table.layout, table.folder, &table.sstables, true);
+        self.release(
+            &table.layout,
+            table.sealed.into_iter().chain([Arc::new(table.active)]),
+        );
+    }
+
+    pub fn release(&mut self, layout: &Arc<TableLayout>, memtables: impl IntoIterator<Item = Arc<Memtable>>) {
+        self.garbage.extend(
+            memtables
+                .into_iter()
+                .map(|memtable| (Arc::clone(layout), memtable)),
+        );
+        self.has_news = true;
+    }
+
+    /// There may be a job now.
+    pub fn note_news(&mut self) {
+        self.has_news = true;
+    }
+
+    pub fn note_log_progress(&mut self) {
+        self.has_news |= self.is_waiting_for_log;
     }
 
     fn push(
@@ -55,6 +89,7 @@ impl Schedule {
         sstables: &[Arc<SsTable>],
         is_table_dropped: bool,
     ) {
+        self.has_news = true;
         let generations = sstables.iter().map(|sstable| sstable.generation()).collect();
         self.removals.push(Obsolete {
             layout: Arc::clone(layout),
@@ -64,7 +99,12 @@ impl Schedule {
         });
     }
 
+    fn is_due(&self, now_ns: u64) -> bool {
+        now_ns >= self.not_before_ns && (self.has_news || now_ns >= self.look_again_ns)
+    }
+
     fn job_done(&mut self, failed: bool, now_ns: u64) {
+        self.has_news = true;
         if failed {
             self.retry_delay_ns = (self.retry_delay_ns * 2).clamp(RETRY_DELAY_NS_MIN, RETRY_DELAY_NS_MAX);
             self.not_before_ns = now_ns + self.retry_delay_ns;
@@ -75,18 +115,25 @@ impl Schedule {
 }
 
 impl ShardStore {
-    /// The next piece of background work, if there is any. A memtable is flushed once the log has made its last write
-    /// durable. Several may run at the same time; each table has at most
-    /// one flush and each shard at most one compaction among them.
+    /// The next piece of background work, if there is any; costs next to nothing while there is none. A memtable is
+    /// flushed once the log has made its last write durable. Several jobs may run at the same time; each table has at
+    /// most one flush and each shard at most one compaction among them.
     pub fn next_job(&mut self) -> Option<BackgroundJob> {
-        let disk = self.disk.as_ref()?;
-        if disk.folder.clock().monotonic_ns() < self.schedule.not_before_ns {
+        let now_ns = self.disk.as_ref()?.folder.clock().monotonic_ns();
+        if !self.schedule.is_due(now_ns) {
             return None;
         }
         self.relieve_log();
-        self.next_flush()
+        let job = self
+            .next_flush()
+            .or_else(|| self.next_release())
             .or_else(|| self.next_removal())
-            .or_else(|| self.next_compaction())
+            .or_else(|| self.next_compaction());
+        if job.is_none() {
+            self.schedule.has_news = false;
+            self.schedule.look_again_ns = now_ns + LOOK_AGAIN_NS;
+        }
+        job
     }
 
     /// Whether memtables wait for their flush or are being flushed.
@@ -109,7 +156,7 @@ impl ShardStore {
             match work {
                 Work::Flush(_) => table.is_flushing = false,
                 Work::Compaction(_) => table.compacting.clear(),
-                Work::Removal { .. } => {}
+                Work::Release(_) | Work::Removal { .. } => {}
             }
         }
         self.schedule.is_compacting &= !matches!(work, Work::Compaction(_));
@@ -132,9 +179,9 @@ impl ShardStore {
                 Err(error)
             }
             (_, Err(error)) => Err(error),
-            (Work::Removal { .. }, Ok(_)) => Ok(()),
+            (Work::Release(_) | Work::Removal { .. }, Ok(_)) => Ok(()),
             (_, Ok(sstable)) if !is_current => {
-                // The table was dropped or truncated meanwhile; a compaction's inputs went with that.
+                // The table was dropped or truncated meanwhile; what went into the job went with that.
                 self.schedule.remove(&layout, table_folder, sstable.as_slice());
                 Ok(())
             }
@@ -176,6 +223,7 @@ impl ShardStore {
 
     pub(super) fn next_flush(&mut self) -> Option<BackgroundJob> {
         let durable = self.disk.as_ref()?.log.as_ref().map(CommitLog::durable);
+        self.schedule.is_waiting_for_log = self.tables.values().any(|table| !table.sealed.is_empty());
         let table = self.tables.values_mut().find(|table| {
             !table.is_flushing
                 && table
@@ -187,6 +235,19 @@ impl ShardStore {
         table.is_flushing = true;
         let progress = JobProgress::new(JobKind::Flush, &table.layout, memtable.bytes() as u64);
         Self::job(self.disk.as_ref()?, table, progress, 0, Work::Flush(memtable))
+    }
+
+    fn next_release(&mut self) -> Option<BackgroundJob> {
+        let (layout, memtable) = self.schedule.garbage.pop()?;
+        Some(BackgroundJob {
+            folder: Arc::clone(&self.disk.as_ref()?.folder),
+            progress: JobProgress::new(JobKind::Release, &layout, memtable.bytes() as u64),
+            layout,
+            table_folder: PathBuf::new(),
+            epoch: 0,
+            bytes_per_s_max: 0,
+            work: Work::Release(Some(memtable)),
+        })
     }
 
     fn next_removal(&mut self) -> Option<BackgroundJob> {
@@ -278,6 +339,7 @@ impl ShardStore {
         table.sstables.extend(sstable);
         table.sealed.retain(|other| !Arc::ptr_eq(other, memtable));
         self.memtable_bytes = self.memtable_bytes.saturating_sub(memtable.bytes());
+        self.schedule.release(&table.layout, [Arc::clone(memtable)]);
         if let Some((_, last)) = memtable.log_positions() {
             self.log_flushed(id, last);
         }

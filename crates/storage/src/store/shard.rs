@@ -16,7 +16,6 @@ use crate::commitlog::{CommitLog, FlushedPositions, LogBatch, LogError, LogOptio
 use crate::compaction::Removal;
 use crate::error::{TruncateError, WriteError};
 use crate::layout::TableLayout;
-use crate::memtable::Memtable;
 use crate::sstable::{ChunkCache, SsTable};
 use crate::update::Update;
 
@@ -106,9 +105,6 @@ impl ShardStore {
     }
 
     /// Takes over a newer schema: makes room for new tables, drops those that are gone with all their data.
-    ///
-    /// The folder of a new table must have been made before, once for all shards
-    /// ([`DataFolder::create_table_folder`]).
     pub fn set_schema(&mut self, schema: &Schema) {
         self.drop_tables(|id| {
             schema
@@ -145,7 +141,7 @@ impl ShardStore {
             self.memtable_bytes = self.memtable_bytes.saturating_sub(table.memory_bytes());
             self.active_bytes = self.active_bytes.saturating_sub(table.active.bytes());
             if self.disk.is_some() {
-                self.schedule.remove_dropped(&table);
+                self.schedule.remove_dropped(table);
             }
         }
         if let Some(disk) = self.disk.as_mut().filter(|_| !gone.is_empty()) {
@@ -204,6 +200,7 @@ impl ShardStore {
             self.active_bytes = self.active_bytes.saturating_sub(table.active.bytes());
             table.seal();
         }
+        self.schedule.note_news();
     }
 
     /// SSTables that reads may touch.
@@ -216,6 +213,7 @@ impl ShardStore {
         if self.disk.is_none() {
             return;
         }
+        self.schedule.note_news();
         for (_, table) in self
             .tables
             .iter_mut()
@@ -253,8 +251,11 @@ impl ShardStore {
         }
         self.memtable_bytes = self.memtable_bytes.saturating_sub(table.memory_bytes());
         self.active_bytes = self.active_bytes.saturating_sub(table.active.bytes());
-        table.active = Memtable::new(Arc::clone(&table.layout));
-        table.sealed.clear();
+        table.seal();
+        let memtables = std::mem::take(&mut table.sealed);
+        if self.disk.is_some() {
+            self.schedule.release(&table.layout, memtables);
+        }
         table.sstables.clear();
         table.epoch += 1;
         let Some(log) = self.disk.as_mut().and_then(|disk| disk.log.as_mut()) else {
@@ -278,6 +279,7 @@ impl ShardStore {
     pub fn log_batch_done(&mut self, batch: LogBatch, result: &Result<LogPosition, LogError>) {
         if let Some(log) = self.disk.as_mut().and_then(|disk| disk.log.as_mut()) {
             log.batch_done(batch, result);
+            self.schedule.note_log_progress();
         }
     }
 
@@ -285,6 +287,7 @@ impl ShardStore {
     pub fn log_synced(&mut self, result: &Result<LogPosition, LogError>) {
         if let Some(log) = self.disk.as_mut().and_then(|disk| disk.log.as_mut()) {
             log.log_synced(result);
+            self.schedule.note_log_progress();
         }
     }
 

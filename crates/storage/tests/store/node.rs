@@ -143,6 +143,7 @@ impl Node {
     }
 
     pub fn run_jobs(&mut self, count: usize) {
+        self.clock.advance_ns(100_000_000);
         for (store, _) in &mut self.shards {
             for _ in 0..count {
                 let Some(job) = store.next_job() else { break };

@@ -136,7 +136,7 @@ fn a_truncated_table_stays_empty() {
     tables.write(1).unwrap();
     tables.persist();
     tables.store.flush(None);
-    assert_eq!(tables.run_jobs(), [JobKind::Flush]);
+    assert_eq!(tables.run_jobs(), [JobKind::Flush, JobKind::Release]);
     tables.write(2).unwrap();
     tables.persist();
     assert_eq!(tables.rows(), 2);
@@ -162,7 +162,7 @@ fn a_flush_under_way_does_not_bring_truncated_rows_back() {
     tables.persist();
     tables.store.complete(job.run()).result.unwrap();
     assert_eq!(tables.rows(), 0);
-    assert_eq!(tables.run_jobs(), [JobKind::Removal]);
+    assert_eq!(tables.run_jobs(), [JobKind::Release, JobKind::Removal]);
     let mut tables = tables.crash();
     assert_eq!(tables.rows(), 0);
 }
@@ -180,7 +180,7 @@ fn a_dropped_table_leaves_nothing() {
     tables.store.set_schema(&tables.schema);
     assert!(matches!(tables.write(3), Err(WriteError::UnknownTable { .. })));
     assert_eq!(tables.store.memtable_bytes(), 0);
-    assert_eq!(tables.run_jobs(), [JobKind::Removal]);
+    assert_eq!(tables.run_jobs(), [JobKind::Release, JobKind::Removal]);
     assert_eq!(tables.files(), 0);
 }
 
