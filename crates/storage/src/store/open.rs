@@ -65,8 +65,8 @@ pub enum ReplayedWriteError {
 }
 
 impl DataFolder {
-    /// Makes the folder of a table, durably.
-    pub(super) fn create_table_folder(&self, table: &TableMetadata) -> std::io::Result<()> {
+    /// Makes the folder of a table, durably. The first SSTable does so too; DDL may, to fail early.
+    pub fn create_table_folder(&self, table: &TableMetadata) -> std::io::Result<()> {
         let folder = self.table_folder(table);
         self.disk().create_dir_all(&folder)?;
         if let Some(keyspace_folder) = folder.parent() {
