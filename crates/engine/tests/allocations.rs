@@ -1,0 +1,104 @@
+//! The hot path takes nothing from the heap: a prepared point read and a prepared insert.
+
+mod node;
+
+use std::alloc::{GlobalAlloc, Layout, System};
+use std::cell::Cell;
+
+use helenus_engine::Plan;
+use helenus_engine::select::Direct;
+use helenus_engine::term::BoundValues;
+use helenus_protocol::request::Value;
+use node::{Shards, options};
+
+struct CountingAllocator;
+
+thread_local! {
+    static ALLOCATIONS: Cell<u64> = const { Cell::new(0) };
+}
+
+// SAFETY: every call goes to the system's allocator unchanged; counting touches no memory of its own.
+unsafe impl GlobalAlloc for CountingAllocator {
+    unsafe fn alloc(&self, layout: Layout) -> *mut u8 {
+        let _ = ALLOCATIONS.try_with(|count| count.set(count.get() + 1));
+        // SAFETY: as the caller promised.
+        unsafe { System.alloc(layout) }
+    }
+
+    unsafe fn dealloc(&self, pointer: *mut u8, layout: Layout) {
+        // SAFETY: as the caller promised.
+        unsafe { System.dealloc(pointer, layout) }
+    }
+}
+
+#[global_allocator]
+static ALLOCATOR: CountingAllocator = CountingAllocator;
+
+fn allocations_of(run: impl FnOnce()) -> u64 {
+    let before = ALLOCATIONS.get();
+    run();
+    ALLOCATIONS.get() - before
+}
+
+fn shards() -> Shards {
+    let mut shards = Shards::new(1);
+    let table = "CREATE TABLE t (k int, c bigint, a text, b text, d blob, e double, PRIMARY KEY (k, c))";
+    shards.execute(table, &options(None)).unwrap();
+    let row = "INSERT INTO t (k, c, a, b, d, e) VALUES (1, 2, 'a', 'b', 0x01, 1.5)";
+    shards.execute(row, &options(None)).unwrap();
+    shards
+}
+
+#[test]
+fn a_prepared_insert_builds_its_update_without_allocating() {
+    let mut shards = shards();
+    let prepared = shards
+        .prepare("INSERT INTO t (k, c, a, b, d, e) VALUES (?, ?, ?, ?, ?, ?)")
+        .unwrap();
+    let Plan::Modify(plan) = &prepared.plan else {
+        panic!("not a modification")
+    };
+    let (key, clustering, double) = (1_i32.to_be_bytes(), 2_i64.to_be_bytes(), 1.5_f64.to_be_bytes());
+    let sent: [&[u8]; 6] = [&key, &clustering, b"a", b"b", b"\x01", &double];
+    let mut emitted = 0;
+    let mut run = || {
+        let values = BoundValues::positional(sent.iter().map(|bytes| Value::Bytes(bytes)));
+        let result = plan.updates(&values, &options(None), &mut shards.scratch, &mut |_, update| {
+            emitted += update.len();
+            Ok(())
+        });
+        result.unwrap();
+    };
+    run();
+    assert_eq!(allocations_of(&mut run), 0);
+    assert!(emitted > 0);
+}
+
+#[test]
+fn a_prepared_point_read_answers_without_allocating() {
+    let mut shards = shards();
+    let prepared = shards.prepare("SELECT * FROM t WHERE k = ? AND c = ?").unwrap();
+    let Plan::Select(plan) = &prepared.plan else {
+        panic!("not a SELECT")
+    };
+    let (key, clustering) = (1_i32.to_be_bytes(), 2_i64.to_be_bytes());
+    let mut out = Vec::with_capacity(1 << 12);
+    let mut lengths = Vec::with_capacity(2);
+    let mut run = || {
+        out.clear();
+        let values = BoundValues::positional([Value::Bytes(&key), Value::Bytes(&clustering)]);
+        let store = &mut shards.stores[0];
+        let done = plan.execute_direct(
+            store,
+            &values,
+            &options(Some(5_000)),
+            &mut shards.scratch,
+            &mut out,
+        );
+        assert_eq!(done.unwrap(), Direct::Done);
+        lengths.push(out.len());
+    };
+    run();
+    assert_eq!(allocations_of(&mut run), 0);
+    assert!(lengths[0] == lengths[1] && lengths[0] > 60);
+}

@@ -1,0 +1,137 @@
+//! Statements run on shards without threads or sockets: what a node does, one step after the other.
+
+use std::sync::Arc;
+
+use helenus_engine::select::{Direct, SelectExecution};
+use helenus_engine::term::BoundValues;
+use helenus_engine::{CqlError, Plan, Prepared, QueryOptions, Scratch, ddl, prepare};
+use helenus_protocol::response::MetadataForm;
+use helenus_protocol::{Consistency, ProtocolVersion};
+use helenus_schema::{Schema, TableId};
+use helenus_storage::ShardStore;
+use helenus_storage::store::StoreOptions;
+use helenus_storage::update::Update;
+use helenus_types::{ShardId, Token, shard_of};
+use uuid::Uuid;
+
+/// 2024-01-01, so that what statements of time return can be written down.
+pub const NOW_S: u32 = 1_704_067_200;
+
+pub struct Shards {
+    pub schema: Arc<Schema>,
+    pub stores: Vec<ShardStore>,
+    pub scratch: Scratch,
+    tables: u128,
+    timestamp_us: i64,
+}
+
+pub fn options(page_size: Option<i32>) -> QueryOptions<'static> {
+    QueryOptions {
+        version: ProtocolVersion::V5,
+        consistency: Consistency::One,
+        serial_consistency: None,
+        page_size,
+        paging_state: None,
+        timestamp_us: None,
+        now_s: NOW_S,
+        server_timestamp_us: i64::from(NOW_S) * 1_000_000,
+        metadata_form: MetadataForm::Full,
+    }
+}
+
+impl Shards {
+    /// With a keyspace `ks` to work in.
+    pub fn new(count: u16) -> Self {
+        let schema = Arc::new(Schema::default());
+        let store = |_| ShardStore::in_memory(StoreOptions::default(), &schema);
+        let mut shards = Shards {
+            stores: (0..count).map(store).collect(),
+            schema: Arc::clone(&schema),
+            scratch: Scratch::default(),
+            tables: 0,
+            timestamp_us: 0,
+        };
+        let keyspace =
+            "CREATE KEYSPACE ks WITH replication = {'class': 'SimpleStrategy', 'replication_factor': 1}";
+        shards.execute(keyspace, &options(None)).unwrap();
+        shards
+    }
+
+    pub fn prepare(&self, statement: &str) -> Result<Prepared, CqlError> {
+        prepare(&self.schema, Some("ks"), statement)
+    }
+
+    /// Runs a statement without values; the body of a RESULT of rows, or nothing.
+    pub fn execute(&mut self, statement: &str, options: &QueryOptions<'_>) -> Result<Vec<u8>, CqlError> {
+        let prepared = self.prepare(statement)?;
+        // Each write is later than the one before, as on a node whose clock moves on.
+        self.timestamp_us += 1;
+        let server_timestamp_us = options.server_timestamp_us + self.timestamp_us;
+        let options = QueryOptions {
+            server_timestamp_us,
+            ..*options
+        };
+        self.run(&prepared, &BoundValues::EMPTY, &options)
+    }
+
+    pub fn run(
+        &mut self,
+        prepared: &Prepared,
+        values: &BoundValues<'_>,
+        options: &QueryOptions<'_>,
+    ) -> Result<Vec<u8>, CqlError> {
+        let count = self.stores.len() as u16;
+        let mut out = Vec::new();
+        let mut updates: Vec<(Token, Vec<u8>)> = Vec::new();
+        let mut collect = |token: Token, update: &[u8]| {
+            updates.push((token, update.to_vec()));
+            Ok(())
+        };
+        match &prepared.plan {
+            Plan::Select(plan) => {
+                if let Some(token) = plan.direct_token(values, options, &mut self.scratch)? {
+                    let store = &mut self.stores[usize::from(shard_of(token, count).0)];
+                    let done = plan.execute_direct(store, values, options, &mut self.scratch, &mut out)?;
+                    assert_eq!(done, Direct::Done);
+                    return Ok(out);
+                }
+                let mut execution = SelectExecution::new(plan, values, options, count)?;
+                while let Some(read) = execution.next_read() {
+                    let store = &mut self.stores[usize::from(read.shard.0)];
+                    execution.absorb(plan.read_on_shard(store, values, options, &read)?)?;
+                }
+                execution.finish(&mut out)?;
+            }
+            Plan::Modify(plan) if plan.needs_read() => {
+                for shard in 0..count {
+                    let owns = |token| shard_of(token, count) == ShardId(shard);
+                    let store = &mut self.stores[usize::from(shard)];
+                    updates.extend(plan.updates_reading(store, &owns, values, options, &mut self.scratch)?);
+                }
+            }
+            Plan::Modify(plan) => plan.updates(values, options, &mut self.scratch, &mut collect)?,
+            Plan::Batch(plan) => plan.updates(values, options, &mut self.scratch, &mut collect)?,
+            Plan::Other(statement) => {
+                self.tables += 1;
+                let context = ddl::DdlContext {
+                    session_keyspace: Some("ks"),
+                    now_us: options.server_timestamp_us,
+                    new_table_id: TableId(Uuid::from_u128(self.tables)),
+                    data_center: "datacenter1",
+                };
+                if let Some(transition) = ddl::apply(&self.schema, statement, &context)?.transition {
+                    self.schema = transition.schema;
+                    for store in &mut self.stores {
+                        store.set_schema(&self.schema);
+                    }
+                }
+            }
+            Plan::Use(_) | Plan::Truncate(_) => {}
+        }
+        for (token, update) in updates {
+            let store = &mut self.stores[usize::from(shard_of(token, count).0)];
+            store.apply(&Update::decode(&update).unwrap()).unwrap();
+        }
+        Ok(out)
+    }
+}
