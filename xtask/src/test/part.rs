@@ -51,6 +51,12 @@ pub const ALL: &[Part] = &[
         run: replay,
     },
     Part {
+        name: "sstable-tools",
+        about: "Cassandra's tools read our SSTables",
+        runtimes: &[Runtime::Java],
+        run: rust::sstable_tools,
+    },
+    Part {
         name: "crash",
         about: "acknowledged writes survive SIGKILL",
         runtimes: &[],

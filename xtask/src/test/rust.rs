@@ -38,12 +38,33 @@ pub fn build(_: &Context) -> Result<Tally, TaskError> {
 
 /// Runs the workspace's tests and adds up the counts that the test binaries print.
 pub fn unit(_: &Context) -> Result<Tally, TaskError> {
-    let mut command = cargo();
-    command
-        .args(["test", "--workspace", "--no-fail-fast"])
-        .stdin(Stdio::null())
-        .stdout(Stdio::piped());
-    let mut process = Process::start(&mut command)?;
+    run_tests(cargo().args(["test", "--workspace", "--no-fail-fast"]))
+}
+
+/// Runs the tests that hand SSTables to Cassandra's own tools, which this program can run.
+pub fn sstable_tools(_: &Context) -> Result<Tally, TaskError> {
+    let this_program = std::env::current_exe().map_err(|source| ProcessError::Wait {
+        program: "xtask".to_owned(),
+        source,
+    })?;
+    let tool = format!("{} peer tool", this_program.display());
+    run_tests(
+        cargo()
+            .args([
+                "test",
+                "--package",
+                "helenus-storage",
+                "--test",
+                "sstable",
+                "peer",
+            ])
+            .env("HELENUS_PEER_TOOL", tool),
+    )
+}
+
+fn run_tests(command: &mut Command) -> Result<Tally, TaskError> {
+    command.stdin(Stdio::null()).stdout(Stdio::piped());
+    let mut process = Process::start(command)?;
     let mut tally = Tally::default();
     if let Some(output) = process.child().stdout.take() {
         for line in BufReader::new(output).lines().map_while(Result::ok) {

@@ -1,12 +1,12 @@
 //! Files that we wrote, read by Cassandra's own `sstabledump`, against golden JSON.
 //!
-//! Runs where `HELENUS_PEER_TOOL` names a script that takes a tool's name and its arguments; `cargo xtask test`
-//! sets it.
+//! Runs where `HELENUS_PEER_TOOL` is a program, and maybe its first arguments separated by spaces, that takes a tool's
+//! name and arguments; `cargo xtask test` sets it.
 
 use std::fs;
 use std::path::{Path, PathBuf};
 use std::process::Command;
-use std::sync::Arc;
+use std::sync::{Arc, Mutex, PoisonError};
 
 use helenus_schema::{ColumnKind, TableMetadata};
 use helenus_storage::clustering::Side;
@@ -31,16 +31,26 @@ impl Drop for Folder {
     }
 }
 
-fn peer_tool() -> Option<PathBuf> {
-    let tool = std::env::var_os("HELENUS_PEER_TOOL").map(PathBuf::from);
+fn peer_tool() -> Option<String> {
+    let tool = std::env::var("HELENUS_PEER_TOOL").ok();
     if tool.is_none() {
         eprintln!("skipped: HELENUS_PEER_TOOL is not set");
     }
     tool
 }
 
-fn run(tool: &Path, name: &str, file: &Path) -> String {
-    let output = Command::new(tool).arg(name).arg(file).output().unwrap();
+/// One at a time: the tools share a configuration.
+fn run(tool: &str, name: &str, file: &Path) -> String {
+    static RUNNING: Mutex<()> = Mutex::new(());
+    let _running = RUNNING.lock().unwrap_or_else(PoisonError::into_inner);
+    let mut words = tool.split(' ');
+    let program = words.next().unwrap_or_default();
+    let output = Command::new(program)
+        .args(words)
+        .arg(name)
+        .arg(file)
+        .output()
+        .unwrap();
     let error = String::from_utf8_lossy(&output.stderr);
     assert!(output.status.success(), "{name} failed: {error}");
     String::from_utf8(output.stdout).unwrap()
@@ -48,7 +58,7 @@ fn run(tool: &Path, name: &str, file: &Path) -> String {
 
 /// Writes an SSTable and returns what a tool says about it.
 fn dump(
-    tool: &Path,
+    tool: &str,
     test: &str,
     table: &TableMetadata,
     partitions: &Partitions,
