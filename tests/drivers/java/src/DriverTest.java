@@ -1,6 +1,7 @@
 import com.datastax.oss.driver.api.core.AllNodesFailedException;
 import com.datastax.oss.driver.api.core.CqlSession;
 import com.datastax.oss.driver.api.core.CqlSessionBuilder;
+import com.datastax.oss.driver.api.core.DefaultConsistencyLevel;
 import com.datastax.oss.driver.api.core.DriverException;
 import com.datastax.oss.driver.api.core.config.DefaultDriverOption;
 import com.datastax.oss.driver.api.core.config.DriverConfigLoader;
@@ -8,6 +9,7 @@ import com.datastax.oss.driver.api.core.config.ProgrammaticDriverConfigLoaderBui
 import com.datastax.oss.driver.api.core.cql.AsyncResultSet;
 import com.datastax.oss.driver.api.core.cql.BatchStatement;
 import com.datastax.oss.driver.api.core.cql.BatchStatementBuilder;
+import com.datastax.oss.driver.api.core.cql.BoundStatement;
 import com.datastax.oss.driver.api.core.cql.DefaultBatchType;
 import com.datastax.oss.driver.api.core.cql.PreparedStatement;
 import com.datastax.oss.driver.api.core.cql.ResultSet;
@@ -17,9 +19,12 @@ import com.datastax.oss.driver.api.core.data.CqlDuration;
 import com.datastax.oss.driver.api.core.data.CqlVector;
 import com.datastax.oss.driver.api.core.data.TupleValue;
 import com.datastax.oss.driver.api.core.data.UdtValue;
+import com.datastax.oss.driver.api.core.metadata.TokenMap;
 import com.datastax.oss.driver.api.core.metadata.schema.KeyspaceMetadata;
 import com.datastax.oss.driver.api.core.metadata.schema.TableMetadata;
+import com.datastax.oss.driver.api.core.metadata.token.Token;
 import com.datastax.oss.driver.api.core.servererrors.AlreadyExistsException;
+import com.datastax.oss.driver.api.core.servererrors.InvalidConfigurationInQueryException;
 import com.datastax.oss.driver.api.core.servererrors.InvalidQueryException;
 import com.datastax.oss.driver.api.core.servererrors.SyntaxError;
 import com.datastax.oss.driver.api.core.type.TupleType;
@@ -56,14 +61,28 @@ public final class DriverTest {
     void run(CqlSession session) throws Exception;
   }
 
+  /** Ends a check that cannot be made here. */
+  private static final class Skipped extends Exception {
+    private static final long serialVersionUID = 1;
+
+    Skipped(String reason) {
+      super(reason);
+    }
+  }
+
   public static void main(String[] arguments) {
     Map<String, Check> checks = new LinkedHashMap<>();
     checks.put("schema", DriverTest::schema);
     checks.put("metadata", DriverTest::metadata);
     checks.put("native types", DriverTest::nativeTypes);
+    checks.put("counters", DriverTest::counters);
     checks.put("collections", DriverTest::collections);
+    checks.put("user types", DriverTest::userTypes);
+    checks.put("unset values", DriverTest::unsetValues);
     checks.put("paging", DriverTest::paging);
     checks.put("batches", DriverTest::batches);
+    checks.put("routing", DriverTest::routing);
+    checks.put("request options", DriverTest::requestOptions);
     checks.put("errors", DriverTest::errors);
     checks.put("reprepare", DriverTest::reprepare);
     checks.put("schema events", DriverTest::schemaEvents);
@@ -75,6 +94,8 @@ public final class DriverTest {
         try {
           check.getValue().run(session);
           System.out.println("ok " + check.getKey());
+        } catch (Skipped reason) {
+          System.out.println("skip " + check.getKey() + ": " + reason.getMessage());
         } catch (Exception | AssertionError error) {
           error.printStackTrace();
           System.out.println("FAIL " + check.getKey() + ": " + error);
@@ -92,6 +113,9 @@ public final class DriverTest {
             .withDuration(DefaultDriverOption.REQUEST_TIMEOUT, Duration.ofSeconds(30))
             .withDuration(DefaultDriverOption.CONTROL_CONNECTION_TIMEOUT, Duration.ofSeconds(20))
             .withDuration(DefaultDriverOption.CONNECTION_INIT_QUERY_TIMEOUT, Duration.ofSeconds(20))
+            // Sessions are closed often here, and nothing is on its way when they are.
+            .withInt(DefaultDriverOption.NETTY_IO_SHUTDOWN_QUIET_PERIOD, 0)
+            .withInt(DefaultDriverOption.NETTY_ADMIN_SHUTDOWN_QUIET_PERIOD, 0)
             .withDuration(DefaultDriverOption.RECONNECTION_BASE_DELAY, Duration.ofMillis(200))
             .withDuration(DefaultDriverOption.RECONNECTION_MAX_DELAY, Duration.ofSeconds(2));
     if (!compression.equals("none")) {
@@ -112,6 +136,7 @@ public final class DriverTest {
         "CREATE KEYSPACE java_driver WITH replication = {'class': 'SimpleStrategy', 'replication_factor': 1}");
     session.execute("USE java_driver");
     session.execute("CREATE TYPE address (street text, zip int)");
+    session.execute("CREATE TYPE person (name text, home frozen<address>, phones set<text>)");
     session.execute(
         "CREATE TABLE kv (k int, c int, v text, PRIMARY KEY (k, c)) WITH CLUSTERING ORDER BY (c DESC)");
   }
@@ -180,6 +205,42 @@ public final class DriverTest {
     }
   }
 
+  private static void counters(CqlSession session) {
+    session.execute("CREATE TABLE visits (page text PRIMARY KEY, seen counter)");
+    PreparedStatement add = session.prepare("UPDATE visits SET seen = seen + :step WHERE page = :page");
+    for (long step : new long[] {5, -2, 4}) {
+      session.execute(add.boundStatementBuilder().setString("page", "home").setLong("step", step).build());
+    }
+    equal(session.execute("SELECT seen FROM visits WHERE page = 'home'").one().getLong(0), 7L);
+  }
+
+  private static void userTypes(CqlSession session) {
+    session.execute(
+        "CREATE TABLE people (id int PRIMARY KEY, a address, p frozen<person>, l list<frozen<address>>)");
+    PreparedStatement insert = session.prepare("INSERT INTO people (id, a, p, l) VALUES (?, ?, ?, ?)");
+    UserDefinedType person = (UserDefinedType) insert.getVariableDefinitions().get("p").getType();
+    UserDefinedType address = (UserDefinedType) insert.getVariableDefinitions().get("a").getType();
+    UdtValue home = address.newValue("Main", null);
+    UdtValue ada = person.newValue("Ada", home, Set.of("1", "2"));
+    session.execute(insert.bind(1, home, ada, List.of(home, address.newValue(null, 6))));
+    session.execute("UPDATE people SET a.zip = 8 WHERE id = 1");
+    Row row = session.execute("SELECT a, p, l, p.home FROM people WHERE id = 1").one();
+    equal(row.getUdtValue("a").getFormattedContents(), "{street:'Main',zip:8}");
+    equal(row.getUdtValue("p").getFormattedContents(), ada.getFormattedContents());
+    equal(row.getList("l", UdtValue.class).get(1).getFormattedContents(), "{street:NULL,zip:6}");
+    require(row.getUdtValue(3).isNull("zip"), "the field that was never set has a value");
+  }
+
+  /** A value that was not bound leaves the column as it is, and makes no tombstone. */
+  private static void unsetValues(CqlSession session) {
+    PreparedStatement insert = session.prepare("INSERT INTO nested (id, l, s) VALUES (?, ?, ?)");
+    session.execute(insert.bind(2, List.of(1), Set.of("x")));
+    session.execute(insert.boundStatementBuilder().setInt("id", 2).setToNull("s").build());
+    Row row = session.execute("SELECT l, s FROM nested WHERE id = 2").one();
+    equal(row.getList("l", Integer.class), List.of(1));
+    require(row.isNull("s"), "null did not delete the set");
+  }
+
   private static void collections(CqlSession session) {
     session.execute(
         "CREATE TABLE nested (id int PRIMARY KEY, l list<int>, s set<text>, m map<text, double>, "
@@ -245,6 +306,38 @@ public final class DriverTest {
     require(!counted.getExecutionInfo().getWarnings().isEmpty(), "an aggregate without partition key warns");
   }
 
+  /** The driver's idea of a row's token and replicas is the server's. */
+  private static void routing(CqlSession session) {
+    session.execute("CREATE TABLE routed (a int, b text, v int, PRIMARY KEY ((a, b)))");
+    PreparedStatement insert = session.prepare("INSERT INTO routed (v, b, a) VALUES (0, ?, ?)");
+    PreparedStatement select = session.prepare("SELECT token(a, b) FROM routed WHERE a = ? AND b = ?");
+    for (int a = -20; a < 20; a++) {
+      BoundStatement bound = insert.bind("b" + a, a);
+      session.execute(bound);
+      TokenMap tokens = session.getMetadata().getTokenMap().orElseThrow();
+      ByteBuffer key = bound.getRoutingKey();
+      // A routing key of two parts is already in the form that is hashed.
+      Token token = tokens.newToken(key);
+      equal(session.execute(select.bind(a, "b" + a)).one().getToken(0), token);
+      equal(tokens.getReplicas(KEYSPACE, token).size(), 1);
+    }
+  }
+
+  /** What a request may carry besides its values: timestamp, keyspace, time of execution, tracing. */
+  private static void requestOptions(CqlSession session) {
+    SimpleStatement insert = SimpleStatement.newInstance("INSERT INTO kv (k, c, v) VALUES (50, 1, 'x') USING TTL 1000");
+    // 1,000 seconds after this moment of execution are long over, so the row is never seen.
+    session.execute(insert.setNowInSeconds(1_000_000_000).setQueryTimestamp(1));
+    require(session.execute("SELECT v FROM kv WHERE k = 50").one() == null, "an expired row is seen");
+    session.execute(SimpleStatement.newInstance("INSERT INTO kv (k, c, v) VALUES (51, 1, 'x')").setQueryTimestamp(7));
+    equal(session.execute("SELECT writetime(v) FROM kv WHERE k = 51").one().getLong(0), 7L);
+    SimpleStatement elsewhere = SimpleStatement.newInstance("SELECT cluster_name FROM local");
+    require(
+        session.execute(elsewhere.setKeyspace("system")).one().getString(0) != null, "no cluster name");
+    ResultSet traced = session.execute(SimpleStatement.newInstance("SELECT v FROM kv WHERE k = 51").setTracing(true));
+    require(traced.getExecutionInfo().getTracingId() != null, "no trace id");
+  }
+
   private static void errors(CqlSession session) {
     expect(SyntaxError.class, "line 1:0", () -> session.execute("SELEC * FROM kv"));
     expect(InvalidQueryException.class, "Undefined column name nope", () -> session.execute("SELECT nope FROM kv"));
@@ -252,6 +345,11 @@ public final class DriverTest {
     expect(AlreadyExistsException.class, "already exists", () -> session.execute("CREATE TABLE kv (k int PRIMARY KEY)"));
     expect(InvalidQueryException.class, "ALLOW FILTERING", () -> session.prepare("SELECT * FROM kv WHERE v = ?"));
     expect(InvalidQueryException.class, "nokeyspace", () -> session.execute("USE nokeyspace"));
+    expect(InvalidConfigurationInQueryException.class, "NoStrategy", () -> session.execute(
+        "CREATE KEYSPACE other WITH replication = {'class': 'NoStrategy', 'replication_factor': 1}"));
+    // The driver tries the next node after this error, of which there is none.
+    expect(AllNodesFailedException.class, "THREE (3 required but only 1 alive)", () -> session.execute(
+        SimpleStatement.newInstance("SELECT * FROM kv").setConsistencyLevel(DefaultConsistencyLevel.THREE)));
   }
 
   private static void reprepare(CqlSession session) {
@@ -311,8 +409,7 @@ public final class DriverTest {
     System.out.println("restart");
     String reply = new BufferedReader(new InputStreamReader(System.in)).readLine();
     if (!"restarted".equals(reply)) {
-      System.out.println("skip restart: the server cannot be restarted from here");
-      return;
+      throw new Skipped("the server cannot be restarted from here");
     }
     waitUntil("reading after the restart", () -> {
       try {
@@ -324,6 +421,8 @@ public final class DriverTest {
         return false;
       }
     });
+    // The connection that carries events has been made anew too.
+    schemaEvents(session);
   }
 
   private static void waitUntil(String what, BooleanSupplier condition) {
