@@ -5,8 +5,30 @@ use std::path::{Path, PathBuf};
 
 use helenus_vfs::{Disk, EntryKind, MemoryDisk, RealDisk, SimulatedDisk};
 
+/// Removed from the real disk when dropped.
+struct Folder {
+    path: PathBuf,
+    is_real: bool,
+}
+
+impl std::ops::Deref for Folder {
+    type Target = Path;
+
+    fn deref(&self) -> &Path {
+        &self.path
+    }
+}
+
+impl Drop for Folder {
+    fn drop(&mut self) {
+        if self.is_real {
+            let _ = std::fs::remove_dir_all(&self.path);
+        }
+    }
+}
+
 /// A new empty folder on each kind of disk.
-fn disks() -> Vec<(Box<dyn Disk>, PathBuf)> {
+fn disks() -> Vec<(Box<dyn Disk>, Folder)> {
     let unique = format!(
         "helenus-vfs-{}-{:?}",
         std::process::id(),
@@ -17,12 +39,13 @@ fn disks() -> Vec<(Box<dyn Disk>, PathBuf)> {
     std::fs::create_dir(&real).unwrap();
     let memory = MemoryDisk::new();
     memory.create_dir_all(Path::new("/data")).unwrap();
+    let folder = |path, is_real| Folder { path, is_real };
     let simulated = SimulatedDisk::new(1);
     simulated.create_dir_all(Path::new("/data")).unwrap();
     vec![
-        (Box::new(RealDisk::new()), real),
-        (Box::new(memory), PathBuf::from("/data")),
-        (Box::new(simulated), PathBuf::from("/data")),
+        (Box::new(RealDisk::new()), folder(real, true)),
+        (Box::new(memory), folder(PathBuf::from("/data"), false)),
+        (Box::new(simulated), folder(PathBuf::from("/data"), false)),
     ]
 }
 

@@ -321,7 +321,9 @@ impl Body<'_> {
             | CELL_HAS_EMPTY_VALUE
             | CELL_USES_ROW_TIMESTAMP
             | CELL_USES_ROW_TTL;
-        if flags & !known != 0 || (is_deleted && is_expiring) || (uses_row_ttl && !is_expiring) {
+        let lacks_row_time = (flags & CELL_USES_ROW_TIMESTAMP != 0 && liveness.is_none())
+            || (uses_row_ttl && (!is_expiring || liveness.ttl_s == 0));
+        if flags & !known != 0 || (is_deleted && is_expiring) || lacks_row_time {
             return Err(DecodeError::malformed(
                 offset,
                 "the flags of a cell",
@@ -453,4 +455,63 @@ fn read_column_subset(
         present.extend(next..column_count);
     }
     Ok(())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn subsets_of_few_columns_are_masks_of_the_missing() {
+        let subset = |encoded: &[u8], count| {
+            let mut present = Vec::new();
+            read_column_subset(&mut ByteReader::new(encoded), count, &mut present).map(|()| present)
+        };
+        assert_eq!(subset(&[0], 3), Ok(vec![0, 1, 2]));
+        assert_eq!(subset(&[0b101], 3), Ok(vec![1]));
+        assert!(subset(&[0b1000], 3).is_err(), "a column that is not there");
+    }
+
+    #[test]
+    fn subsets_of_many_columns_list_the_fewer() {
+        let subset = |encoded: &[u8]| {
+            let mut present = Vec::new();
+            read_column_subset(&mut ByteReader::new(encoded), 64, &mut present).map(|()| present)
+        };
+        assert_eq!(
+            subset(&[62, 5, 9]),
+            Ok(vec![5, 9]),
+            "62 are missing, two are listed"
+        );
+        let most = subset(&[2, 0, 63]).unwrap();
+        assert_eq!((most.len(), most[0], most[61]), (62, 1, 62));
+        assert!(subset(&[62, 9, 5]).is_err(), "out of order");
+        assert!(subset(&[62, 5, 64]).is_err(), "beyond the last");
+        assert!(subset(&[65]).is_err(), "more missing than there are");
+    }
+
+    #[test]
+    fn cells_that_refer_to_a_row_without_times_are_refused() {
+        let stats = EncodingStats::default();
+        let column = StoredColumn {
+            name: "v".into(),
+            id: Some(ColumnId(0)),
+            is_multi_cell: false,
+            fixed_length: None,
+            dropped_at_us: None,
+        };
+        for flags in [
+            CELL_USES_ROW_TIMESTAMP | CELL_HAS_EMPTY_VALUE,
+            CELL_IS_EXPIRING | CELL_USES_ROW_TTL | CELL_HAS_EMPTY_VALUE,
+            CELL_IS_EXPIRING | CELL_IS_DELETED,
+            0x20,
+        ] {
+            let bytes = [flags, 0, 0, 0, 0];
+            let mut body = Body {
+                reader: ByteReader::new(&bytes),
+                stats,
+            };
+            assert!(body.cell(&column, Liveness::NONE).is_err(), "{flags:02x}");
+        }
+    }
 }
