@@ -5,6 +5,8 @@ use std::cmp::Ordering;
 use helenus_schema::{ColumnId, TableMetadata};
 use helenus_types::CqlType;
 
+use super::{Entry, RowRef};
+
 /// The order of the elements in each multi-cell column of one table, and which cells to ignore.
 #[derive(Clone, Debug, Default)]
 pub struct RowShape {
@@ -13,6 +15,8 @@ pub struct RowShape {
     /// Sorted. Rows may still hold cells of columns that were dropped since.
     dropped: Vec<ColumnId>,
     is_counter: bool,
+    /// How many cells a row has at most, where each is a plain regular one: no statics, no multi-cell columns.
+    plain_count: Option<usize>,
 }
 
 impl RowShape {
@@ -29,7 +33,9 @@ impl RowShape {
         multi_cell.sort_by_key(|&(id, _)| id);
         let mut dropped: Vec<_> = table.dropped_columns.iter().map(|column| column.id).collect();
         dropped.sort_unstable();
+        let is_plain = table.statics().is_empty() && multi_cell.is_empty() && !table.is_counter();
         RowShape {
+            plain_count: is_plain.then(|| table.regulars().len()),
             multi_cell,
             dropped,
             is_counter: table.is_counter(),
@@ -39,6 +45,31 @@ impl RowShape {
     /// Every cell of a counter table is a counter context, which merges by its own rules.
     pub fn is_counter(&self) -> bool {
         self.is_counter
+    }
+
+    /// The timestamp below which nothing in another source can show in this row: that of its deletion, or the smallest
+    /// one in it where it has its marker and every column. `i64::MIN` where anything might.
+    pub fn settled_below_us(&self, row: RowRef<'_>) -> i64 {
+        let Some(plain_count) = self.plain_count else {
+            return i64::MIN;
+        };
+        let (liveness, deletion, entries) = row.open();
+        let deleted_below_us = if deletion.is_live() {
+            i64::MIN
+        } else {
+            deletion.timestamp_us.saturating_add(1)
+        };
+        let mut count = 0;
+        let mut min_us = liveness.timestamp_us;
+        for entry in entries.filter(|entry| !self.is_dropped(entry.column())) {
+            let Entry::Cell(cell) = entry else {
+                return deleted_below_us;
+            };
+            count += 1;
+            min_us = min_us.min(cell.timestamp_us);
+        }
+        let complete_below_us = if count == plain_count { min_us } else { i64::MIN };
+        complete_below_us.max(deleted_below_us)
     }
 
     pub fn has_dropped_columns(&self) -> bool {

@@ -12,7 +12,8 @@ use crate::error::ReadError;
 use crate::memtable::{Memtable, MemtableCursor};
 use crate::merge::{MergedCursor, MergedScanner};
 use crate::read::{PartitionRange, ReadCommand, ReadStatistics, RowSink};
-use crate::source::{PartitionCursor, PartitionScanner};
+use crate::row::{RowRef, RowShape};
+use crate::source::{PartitionCursor, PartitionScanner, Unfiltered};
 use crate::sstable::{ChunkCache, SsTable};
 
 impl ShardStore {
@@ -122,20 +123,32 @@ impl<'a> TableRead<'a> {
         let ReadCommand { slices, reversed, .. } = *self.command;
         let mut cursors: Vec<Box<dyn PartitionCursor + '_>> = Vec::new();
         let mut deletion = DeletionTime::LIVE;
+        // What is older cannot show in the one row that is asked for.
+        let mut settled_below_us = i64::MIN;
+        let is_point = matches!(slices, [slice] if slice.as_key(self.table.layout.comparator.component_count()).is_some());
         for memtable in self.memtables() {
             if let Some(cursor) = memtable.cursor(token, key, slices, reversed) {
                 deletion = deletion.max(cursor.deletion());
+                let mut cursor = BegunCursor { cursor, first: None };
+                if is_point {
+                    settled_below_us = settled_below_us.max(cursor.begin(&self.table.layout.shape)?);
+                }
                 cursors.push(Box::new(cursor));
             }
         }
         for sstable in newest_first(&self.table.sstables) {
-            // What is older than the partition's deletion cannot show; the files after this one are older still.
-            if deletion.hides(sstable.statistics().timestamp_us_max) {
+            // The files after this one are older still.
+            let timestamp_us_max = sstable.statistics().timestamp_us_max;
+            if deletion.hides(timestamp_us_max) || timestamp_us_max < settled_below_us {
                 break;
             }
             if let Some(cursor) = sstable.partition(self.cache, token, key, slices, reversed)? {
                 answer.statistics.sstables_touched += 1;
                 deletion = deletion.max(cursor.deletion());
+                let mut cursor = BegunCursor { cursor, first: None };
+                if is_point {
+                    settled_below_us = settled_below_us.max(cursor.begin(&self.table.layout.shape)?);
+                }
                 cursors.push(Box::new(cursor));
             }
         }
@@ -178,6 +191,46 @@ impl<'a> TableRead<'a> {
             }
         }
         Ok(())
+    }
+}
+
+/// A cursor whose first element may have been looked at before it is merged.
+struct BegunCursor<C> {
+    cursor: C,
+    /// What the first `advance` said, until it is asked for.
+    first: Option<bool>,
+}
+
+impl<C: PartitionCursor> BegunCursor<C> {
+    /// Moves to the first element; the timestamp below which it lets nothing else show.
+    fn begin(&mut self, shape: &RowShape) -> Result<i64, ReadError> {
+        let has_first = self.cursor.advance()?;
+        self.first = Some(has_first);
+        Ok(match has_first.then(|| self.cursor.current()) {
+            Some(Unfiltered::Row { row, .. }) => shape.settled_below_us(row),
+            _ => i64::MIN,
+        })
+    }
+}
+
+impl<C: PartitionCursor> PartitionCursor for BegunCursor<C> {
+    fn deletion(&self) -> DeletionTime {
+        self.cursor.deletion()
+    }
+
+    fn static_row(&self) -> RowRef<'_> {
+        self.cursor.static_row()
+    }
+
+    fn advance(&mut self) -> Result<bool, ReadError> {
+        match self.first.take() {
+            Some(has_first) => Ok(has_first),
+            None => self.cursor.advance(),
+        }
+    }
+
+    fn current(&self) -> Unfiltered<'_> {
+        self.cursor.current()
     }
 }
 

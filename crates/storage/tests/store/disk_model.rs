@@ -5,6 +5,7 @@ use helenus_schema::TableParams;
 use helenus_vfs::{Fault, FaultKind, Operation, SeededRandom};
 
 use super::node::Node;
+use super::table::{plain_schema, schema};
 use super::writes::Writer;
 
 /// What a run may do besides writing, reading and restarting.
@@ -27,8 +28,14 @@ fn run(seed: u64, rules: Rules) {
         key_bound: [3, 8][seed as usize % 2],
         timestamp_from_us: 1,
         timestamp_spread_us: if rules.purges { 1 } else { 60 },
+        is_plain: seed % 3 == 0,
     };
-    let mut node = Node::start(seed, params);
+    let schema = if writer.is_plain {
+        plain_schema(params)
+    } else {
+        schema(params)
+    };
+    let mut node = Node::start(seed, schema);
     for _ in 0..400 {
         match writer.below(100) {
             0..70 => {

@@ -12,4 +12,5 @@ mod memory_model;
 mod folder;
 mod log_faults;
 mod point_read;
+mod settled;
 mod tables;

@@ -24,6 +24,7 @@ fn memtables_answer_as_the_model_does() {
             key_bound,
             timestamp_from_us: 1,
             timestamp_spread_us: 30,
+            is_plain: false,
         };
         let mut model: BTreeMap<Vec<u8>, NaivePartition> = BTreeMap::new();
         for _ in 0..120 {

@@ -4,7 +4,7 @@ use std::collections::BTreeMap;
 use std::path::Path;
 use std::sync::Arc;
 
-use helenus_schema::{Schema, TableMetadata, TableParams};
+use helenus_schema::{Schema, TableMetadata};
 use helenus_storage::ShardStore;
 use helenus_storage::clustering::{Side, Slice};
 use helenus_storage::commitlog::{LogOptions, LogPosition, LogWriter};
@@ -17,7 +17,6 @@ use helenus_vfs::{Clock, Disk, Fault, ManualClock, SimulatedDisk};
 
 use super::check::{Collected, check, expected, slice_of};
 use super::naive::{NaivePartition, Place, Write};
-use super::table::schema;
 use super::writes::{NOW_S, Writer};
 
 pub struct Node {
@@ -34,8 +33,7 @@ pub struct Node {
 }
 
 impl Node {
-    pub fn start(seed: u64, params: TableParams) -> Self {
-        let schema = schema(params);
+    pub fn start(seed: u64, schema: Schema) -> Self {
         let table = Arc::clone(schema.tables().next().unwrap());
         let disk = Arc::new(SimulatedDisk::new(seed));
         let clock = Arc::new(ManualClock::starting_at(i64::from(NOW_S) * 1_000_000));

@@ -20,7 +20,21 @@ pub const TEXT: ColumnId = ColumnId(6);
 pub type Key = (i32, i32);
 
 pub fn schema(params: TableParams) -> Schema {
-    let table = Arc::new(table(params));
+    schema_of(table(params))
+}
+
+/// The same without the static and the collection, whose rows can be known to be complete.
+pub fn plain_schema(params: TableParams) -> Schema {
+    let mut table = table(params);
+    table
+        .columns
+        .retain(|column| column.id != STATIC && column.id != MAP);
+    table.static_count = 0;
+    schema_of(table)
+}
+
+fn schema_of(table: TableMetadata) -> Schema {
+    let table = Arc::new(table);
     let keyspace = KeyspaceMetadata {
         name: "ks".into(),
         durable_writes: true,

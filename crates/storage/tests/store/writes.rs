@@ -18,6 +18,8 @@ pub struct Writer {
     /// Timestamps lie between this and this plus `timestamp_spread_us`.
     pub timestamp_from_us: i64,
     pub timestamp_spread_us: u64,
+    /// No statics and no collections.
+    pub is_plain: bool,
 }
 
 impl Writer {
@@ -60,7 +62,8 @@ impl Writer {
         match self.below(40) {
             0 => Write::Partition(self.deletion()),
             1..=4 => Write::Range(self.place(), self.place(), self.deletion()),
-            5..=7 => Write::Static(self.row(&[STATIC.0])),
+            5..=7 if !self.is_plain => Write::Static(self.row(&[STATIC.0])),
+            _ if self.is_plain => Write::Row(self.key(), self.row(&[NUMBER.0, TEXT.0])),
             _ => Write::Row(self.key(), self.row(&[NUMBER.0, MAP.0, TEXT.0])),
         }
     }
