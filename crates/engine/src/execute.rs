@@ -76,6 +76,41 @@ impl<'a> QueryOptions<'a> {
         }
     }
 
+    /// Refuses consistency levels that a read cannot have, or this node cannot give.
+    #[inline]
+    pub(crate) fn check_read(&self) -> Result<(), CqlError> {
+        match self.consistency {
+            Consistency::Any => Err(invalid!("ANY ConsistencyLevel is only supported for writes")),
+            _ => self.check_replicas(),
+        }
+    }
+
+    /// As [`check_read`](Self::check_read), for a write.
+    #[inline]
+    pub(crate) fn check_write(&self) -> Result<(), CqlError> {
+        if self.consistency.is_serial() {
+            return Err(invalid!(
+                "You must use conditional updates for serializable writes"
+            ));
+        }
+        self.check_replicas()
+    }
+
+    /// One node keeps one copy of everything; majorities and "all" are of that one.
+    #[inline]
+    fn check_replicas(&self) -> Result<(), CqlError> {
+        let required = match self.consistency {
+            Consistency::Two => 2,
+            Consistency::Three => 3,
+            _ => return Ok(()),
+        };
+        Err(CqlError::Unavailable {
+            consistency: self.consistency,
+            required,
+            alive: 1,
+        })
+    }
+
     pub(crate) fn check_page_size(&self) -> Result<(), CqlError> {
         match self.page_size {
             Some(0) => Err(CqlError::protocol(format_args!("The page size cannot be 0"))),

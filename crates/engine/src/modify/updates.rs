@@ -83,6 +83,7 @@ impl ModifyPlan {
         owns: &dyn Fn(Token) -> bool,
         emit: &mut EmitUpdate<'_>,
     ) -> Result<(), CqlError> {
+        options.check_write()?;
         let context = options.evaluation(values);
         let Scratch {
             partition_key,

@@ -50,6 +50,7 @@ impl SelectPlan {
         if !self.is_direct() || options.paging_state.is_some() {
             return Ok(None);
         }
+        options.check_read()?;
         options.check_page_size()?;
         let key = &mut scratch.partition_key;
         key.clear();

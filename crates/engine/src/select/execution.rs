@@ -64,6 +64,7 @@ impl<'a> SelectExecution<'a> {
         let context = options.evaluation(values);
         let limit = limit_value(plan.limit.as_ref(), &context)?;
         let per_partition = limit_value(plan.per_partition_limit.as_ref(), &context)?;
+        options.check_read()?;
         options.check_page_size()?;
         let page = options.page_rows().filter(|_| !plan.aggregates_everything());
         if page.is_some() && !plan.ordering.is_empty() {

@@ -1,5 +1,6 @@
 //! SELECT: the plan, reading on the shards that own the rows, and putting the result together.
 
+mod relation;
 pub mod restriction;
 pub mod slices;
 mod where_clause;
@@ -20,8 +21,9 @@ mod grouping;
 pub use direct::Direct;
 pub use execution::SelectExecution;
 pub use plan::SelectPlan;
+pub use relation::single as single_restriction;
 pub use row_view::Fetched;
 pub use shard_read::{ReadPartitions, ShardRead, ShardRows};
-pub use where_clause::{StatementKind, WhereClause, WhereRules, single as single_restriction};
+pub use where_clause::{StatementKind, WhereClause, WhereRules};
 
 pub(crate) use prepare::prepare_select;

@@ -13,7 +13,7 @@ use helenus_types::value::{
 
 use super::{BoundValues, Expression};
 use crate::CqlError;
-use crate::functions::Clock;
+use crate::functions::{Clock, NativeFunction};
 
 /// The value of an expression: borrowed from the request, the row or the plan where it can be.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -103,22 +103,25 @@ impl Expression {
             Expression::Aggregate(index) => Ok(Evaluated::from_option(
                 context.aggregates.get(*index).and_then(|value| value.as_deref()),
             )),
-            Expression::Call { function, arguments } => {
-                let mut evaluated = Vec::with_capacity(arguments.len());
-                for argument in arguments {
-                    let value = argument.evaluate(context)?;
-                    if value.is_unset() {
-                        let name = function.name;
-                        return Err(invalid!(
-                            "Invalid unset value for argument in call to function {name}"
-                        ));
-                    }
-                    evaluated.push(value);
-                }
-                let arguments: Vec<Option<&[u8]>> = evaluated.iter().map(Evaluated::bytes).collect();
-                let result = function.execute(&arguments, context.clock)?;
-                Ok(result.map_or(Evaluated::Null, Evaluated::owned))
-            }
+            Expression::Call { function, arguments } => call_value(function, arguments, context),
+            Expression::List(_)
+            | Expression::Set { .. }
+            | Expression::Map { .. }
+            | Expression::Tuple(_)
+            | Expression::Vector { .. } => self.evaluate_literal(context),
+            Expression::Element { .. }
+            | Expression::Slice { .. }
+            | Expression::Field { .. }
+            | Expression::ParallelElement { .. }
+            | Expression::ParallelSlice { .. }
+            | Expression::ListEntry { .. }
+            | Expression::ListMaximum(_) => self.evaluate_part(context),
+        }
+    }
+
+    /// Puts a collection, tuple or vector together.
+    fn evaluate_literal<'e>(&'e self, context: &EvaluationContext<'e>) -> Result<Evaluated<'e>, CqlError> {
+        match self {
             Expression::List(elements) => collection_value(elements, context, |values| {
                 let mut out = Vec::new();
                 write_collection(&mut out, 1, values.iter().map(|value| &**value));
@@ -153,110 +156,30 @@ impl Expression {
                 }
                 Ok(Evaluated::owned(out))
             }
-            Expression::Field { of, index } => {
-                let value = of.evaluate(context)?;
-                Ok(project(value, |bytes| {
-                    TupleComponents::new(bytes).nth(*index).flatten()
-                }))
-            }
-            Expression::Element {
-                of,
-                key,
-                collection,
-                text,
-            } => {
-                let key = key.evaluate(context)?;
-                let wanted = match &key {
-                    Evaluated::Null => {
-                        return Err(invalid!("Invalid null value for element selection on {text}"));
-                    }
-                    Evaluated::Unset => {
-                        return Err(invalid!("Invalid unset value for element selection on {text}"));
-                    }
-                    Evaluated::Bytes(key) => key,
-                };
-                let value = of.evaluate(context)?;
-                Ok(project(value, |bytes| {
-                    entries_of(collection, bytes)
-                        .find(|(key, _)| key_type(collection).compare(key, wanted) == Ordering::Equal)
-                        .map(|(_, value)| value)
-                }))
-            }
-            Expression::Slice {
-                of,
-                from,
-                to,
-                collection,
-                text,
-            } => {
-                let bounds = SliceBounds::evaluate(from, to, text, context)?;
-                let value = of.evaluate(context)?;
-                let Some(bytes) = value.bytes() else {
-                    return Ok(Evaluated::Null);
-                };
-                Ok(Evaluated::owned(slice_value(collection, bytes, &bounds)))
-            }
-            Expression::ListEntry { list, index } => {
-                let value = list.evaluate(context)?;
-                Ok(project(value, |bytes| list_entry(bytes, *index)))
-            }
-            Expression::ListMaximum(list) => {
-                let value = list.evaluate(context)?;
-                Ok(project(value, |bytes| {
-                    CollectionElements::new(bytes, 1)?
-                        .flatten()
-                        .max_by(|left, right| CqlType::Bigint.compare(left, right))
-                }))
-            }
-            Expression::ParallelElement {
-                list,
-                of,
-                key,
-                collection,
-            } => {
-                let key = key.evaluate(context)?;
-                let value = of.evaluate(context)?;
-                let (Some(wanted), Some(bytes)) = (key.bytes(), value.bytes()) else {
-                    return Ok(Evaluated::Null);
-                };
-                let position = entries_of(collection, bytes)
-                    .position(|(key, _)| key_type(collection).compare(key, wanted) == Ordering::Equal);
-                let Some(position) = position else {
-                    return Ok(Evaluated::Null);
-                };
-                let entries = list.evaluate(context)?;
-                Ok(project(entries, |bytes| list_entry(bytes, position)))
-            }
-            Expression::ParallelSlice {
-                list,
-                of,
-                from,
-                to,
-                collection,
-            } => {
-                let bounds = SliceBounds::evaluate(from, to, "", context)?;
-                let (value, entries) = (of.evaluate(context)?, list.evaluate(context)?);
-                let (Some(bytes), Some(entries)) = (value.bytes(), entries.bytes()) else {
-                    return Ok(Evaluated::Null);
-                };
-                let inside =
-                    entries_of(collection, bytes).map(|(key, _)| bounds.contain(key_type(collection), key));
-                let kept: Vec<&[u8]> = CollectionElements::new(entries, 1)
-                    .into_iter()
-                    .flatten()
-                    .zip(inside)
-                    .filter(|(_, is_inside)| *is_inside)
-                    .map(|(entry, _)| entry.unwrap_or_default())
-                    .collect();
-                if kept.is_empty() {
-                    return Ok(Evaluated::Null);
-                }
-                let mut out = Vec::new();
-                write_collection(&mut out, 1, kept);
-                Ok(Evaluated::owned(out))
-            }
+            _ => Ok(Evaluated::Null),
         }
     }
+}
+
+fn call_value<'e>(
+    function: &NativeFunction,
+    arguments: &'e [Expression],
+    context: &EvaluationContext<'e>,
+) -> Result<Evaluated<'e>, CqlError> {
+    let mut evaluated = Vec::with_capacity(arguments.len());
+    for argument in arguments {
+        let value = argument.evaluate(context)?;
+        if value.is_unset() {
+            let name = function.name;
+            return Err(invalid!(
+                "Invalid unset value for argument in call to function {name}"
+            ));
+        }
+        evaluated.push(value);
+    }
+    let arguments: Vec<Option<&[u8]>> = evaluated.iter().map(Evaluated::bytes).collect();
+    let result = function.execute(&arguments, context.clock)?;
+    Ok(result.map_or(Evaluated::Null, Evaluated::owned))
 }
 
 /// Checks a bound value against its type. Sets and maps are put in order, as Cassandra stores them.
@@ -303,7 +226,7 @@ fn in_key_order<'e>(collection: &CqlType, bytes: &'e [u8]) -> Cow<'e, [u8]> {
 }
 
 /// The keys of a map with their values, or the elements of a set (or list) with nothing.
-fn entries_of<'b>(
+pub(super) fn entries_of<'b>(
     collection: &CqlType,
     bytes: &'b [u8],
 ) -> impl Iterator<Item = (&'b [u8], &'b [u8])> + use<'b> {
@@ -319,7 +242,10 @@ fn entries_of<'b>(
     map.into_iter().flatten().chain(elements)
 }
 
-fn write_entries<'b>(collection: &CqlType, entries: impl Iterator<Item = (&'b [u8], &'b [u8])>) -> Vec<u8> {
+pub(super) fn write_entries<'b>(
+    collection: &CqlType,
+    entries: impl Iterator<Item = (&'b [u8], &'b [u8])>,
+) -> Vec<u8> {
     let mut out = Vec::new();
     match collection {
         CqlType::Map { .. } => write_collection(&mut out, 2, entries.flat_map(|(key, value)| [key, value])),
@@ -328,72 +254,11 @@ fn write_entries<'b>(collection: &CqlType, entries: impl Iterator<Item = (&'b [u
     out
 }
 
-fn key_type(collection: &CqlType) -> &CqlType {
+pub(super) fn key_type(collection: &CqlType) -> &CqlType {
     match collection {
         CqlType::Map { key, .. } => key,
         CqlType::Set { element, .. } | CqlType::List { element, .. } => element,
         other => other,
-    }
-}
-
-fn list_entry(bytes: &[u8], index: usize) -> Option<&[u8]> {
-    CollectionElements::new(bytes, 1)?.nth(index).flatten()
-}
-
-/// The bounds of `of[from..to]`; both included, either may be left out.
-struct SliceBounds<'e> {
-    from: Option<Cow<'e, [u8]>>,
-    to: Option<Cow<'e, [u8]>>,
-}
-
-impl<'e> SliceBounds<'e> {
-    fn evaluate(
-        from: &'e Option<Box<Expression>>,
-        to: &'e Option<Box<Expression>>,
-        text: &str,
-        context: &EvaluationContext<'e>,
-    ) -> Result<Self, CqlError> {
-        let bound = |bound: &'e Option<Box<Expression>>| {
-            let Some(bound) = bound else { return Ok(None) };
-            match bound.evaluate(context)? {
-                Evaluated::Null => Err(invalid!("Invalid null value for slice selection on {text}")),
-                Evaluated::Unset => Ok(None),
-                Evaluated::Bytes(bytes) => Ok(Some(bytes)),
-            }
-        };
-        Ok(SliceBounds {
-            from: bound(from)?,
-            to: bound(to)?,
-        })
-    }
-
-    fn contain(&self, key_type: &CqlType, key: &[u8]) -> bool {
-        self.from
-            .as_ref()
-            .is_none_or(|from| key_type.compare(from, key) != Ordering::Greater)
-            && self
-                .to
-                .as_ref()
-                .is_none_or(|to| key_type.compare(key, to) != Ordering::Greater)
-    }
-}
-
-fn slice_value(collection: &CqlType, bytes: &[u8], bounds: &SliceBounds<'_>) -> Vec<u8> {
-    let key = key_type(collection);
-    write_entries(
-        collection,
-        entries_of(collection, bytes).filter(|(candidate, _)| bounds.contain(key, candidate)),
-    )
-}
-
-/// A part of a value, borrowed where the value is.
-fn project<'e>(value: Evaluated<'e>, part: impl for<'b> Fn(&'b [u8]) -> Option<&'b [u8]>) -> Evaluated<'e> {
-    match value {
-        Evaluated::Bytes(Cow::Borrowed(bytes)) => Evaluated::from_option(part(bytes)),
-        Evaluated::Bytes(Cow::Owned(bytes)) => {
-            part(&bytes).map_or(Evaluated::Null, |part| Evaluated::owned(part.to_vec()))
-        }
-        Evaluated::Null | Evaluated::Unset => Evaluated::Null,
     }
 }
 

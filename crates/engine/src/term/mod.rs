@@ -12,9 +12,13 @@ mod assignment;
 mod literal;
 mod typing;
 
+mod cell_attributes;
+mod select_clause;
+
 mod bound_values;
 mod evaluation;
 mod expression;
+mod parts;
 
 pub use bound_values::{BoundValues, OwnedValues};
 pub use evaluation::{Evaluated, EvaluationContext, FetchedRow};
