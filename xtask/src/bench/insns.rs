@@ -59,7 +59,12 @@ pub fn run(arguments: &Arguments) -> Result<(), TaskError> {
 }
 
 fn instructions(operations: u64, flags: &[&str]) -> Result<u64, TaskError> {
-    let out_file = workspace::scratch("callgrind.out");
+    let folder = workspace::scratch("insns");
+    std::fs::create_dir_all(&folder).map_err(|source| TaskError::File {
+        path: folder.clone(),
+        source,
+    })?;
+    let out_file = folder.join("callgrind.out");
     let mut command = Command::new("valgrind");
     command.args([
         "--tool=callgrind",

@@ -4,6 +4,7 @@
 use std::ops::ControlFlow;
 
 use helenus_protocol::response::RowsWriter;
+use helenus_schema::ColumnKind;
 use helenus_storage::clustering::{ClusteringBound, Side, Slice};
 use helenus_storage::read::{PartitionRange, ReadCommand, RowSink};
 use helenus_storage::row::RowRef;
@@ -11,8 +12,8 @@ use helenus_types::{Token, token_of};
 
 use super::execution::limit_value;
 use super::paging::{PagingState, Position};
-use super::plan::{Output, SelectPlan};
-use super::row_view::RowView;
+use super::plan::{FetchedColumn, Output, SelectPlan};
+use super::row_view::{Fetched, RowView, SimpleCells};
 use super::slices;
 use crate::CqlError;
 use crate::execute::{QueryOptions, RowStore, Scratch, read_failure};
@@ -182,8 +183,16 @@ impl DirectSink<'_> {
             clustering,
             row,
         };
-        for fetched in &self.plan.fetched {
-            view.write(self.out, &fetched.column, fetched.fetched, self.now_s);
+        let mut cells = SimpleCells::new(row);
+        for FetchedColumn { fetched, column } in &self.plan.fetched {
+            match fetched {
+                Fetched::Value(id)
+                    if column.kind == ColumnKind::Regular && !column.cql_type.is_multi_cell() =>
+                {
+                    self.writer.value(self.out, cells.value(*id));
+                }
+                _ => view.write(self.out, column, *fetched, self.now_s),
+            }
         }
         self.writer.end_row();
         if self.writer.row_count() < self.rows_max {

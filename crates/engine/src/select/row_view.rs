@@ -2,9 +2,9 @@
 
 use std::borrow::Cow;
 
-use helenus_schema::{ColumnKind, ColumnMetadata};
+use helenus_schema::{ColumnId, ColumnKind, ColumnMetadata};
 use helenus_storage::clustering::Components;
-use helenus_storage::row::{CellRef, Entry, RowRef};
+use helenus_storage::row::{CellRef, Entries, Entry, RowRef};
 use helenus_types::CqlType;
 use helenus_types::partition_key::partition_key_components;
 use helenus_types::value::collection::SIZE_BYTES;
@@ -24,11 +24,11 @@ pub struct RowView<'a> {
 /// The value of a column of one row, or something about its cells; what a select clause fetches.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub enum Fetched {
-    Value(helenus_schema::ColumnId),
+    Value(ColumnId),
     /// A bigint in microseconds; of a multi-cell column a list of them, one for each element.
-    WriteTime(helenus_schema::ColumnId),
+    WriteTime(ColumnId),
     /// An int in seconds that the cell has left; likewise.
-    Ttl(helenus_schema::ColumnId),
+    Ttl(ColumnId),
 }
 
 impl<'a> RowView<'a> {
@@ -103,6 +103,42 @@ impl<'a> RowView<'a> {
         let length = (out.len() - length_at - SIZE_BYTES) as i32;
         out[length_at..length_at + SIZE_BYTES].copy_from_slice(&length.to_be_bytes());
         out[length_at + SIZE_BYTES..length_at + 2 * SIZE_BYTES].copy_from_slice(&count.to_be_bytes());
+    }
+}
+
+/// Finds the values of simple columns in one walk over a row, as long as they are asked for in the order of their ids,
+/// which is nearly that of `SELECT *`; any other order starts again from the front.
+#[derive(Clone, Debug)]
+pub struct SimpleCells<'a> {
+    row: RowRef<'a>,
+    rest: Entries<'a>,
+    /// The first entry that no column asked for yet.
+    current: Option<Entry<'a>>,
+}
+
+impl<'a> SimpleCells<'a> {
+    #[inline]
+    pub fn new(row: RowRef<'a>) -> Self {
+        let mut rest = row.entries();
+        let current = rest.next();
+        SimpleCells { row, rest, current }
+    }
+
+    #[inline]
+    pub fn value(&mut self, id: ColumnId) -> Option<&'a [u8]> {
+        if self.current.as_ref().is_none_or(|entry| entry.column() > id) {
+            *self = SimpleCells::new(self.row);
+        }
+        while let Some(entry) = self.current {
+            if entry.column() >= id {
+                break;
+            }
+            self.current = self.rest.next();
+        }
+        match self.current {
+            Some(Entry::Cell(cell)) if cell.column == id => Some(cell.value),
+            _ => None,
+        }
     }
 }
 
