@@ -76,37 +76,14 @@ impl<S: RowSink> Answer<'_, S> {
         cursor: &mut impl PartitionCursor,
     ) -> Result<ControlFlow<()>, ReadError> {
         let deletion = cursor.deletion();
+        self.statistics.tombstones += u64::from(!deletion.is_live());
+        let has_static_row = self.keep_static_row(cursor.static_row(), deletion);
         let ReadScratch {
             row: row_scratch,
-            static_row: static_scratch,
+            static_row,
         } = &mut *self.scratch;
-        let statistics = &mut *self.statistics;
-        statistics.tombstones += u64::from(!deletion.is_live());
-
-        // The static row moves into the scratch: the cursor is about to move on.
-        let shape = &self.layout.shape;
-        let static_row = cursor.static_row();
-        let mut static_copy = std::mem::take(static_scratch);
-        let has_static_row = !static_row.is_empty()
-            && match live::live_view(
-                shape,
-                static_row,
-                deletion,
-                self.now_s,
-                &mut static_copy,
-                &mut statistics.tombstones,
-            ) {
-                Some(row) if !std::ptr::eq(row.as_bytes(), static_row.as_bytes()) => true,
-                Some(_) => {
-                    static_copy.clear();
-                    static_copy.extend_from_slice(static_row.as_bytes());
-                    true
-                }
-                None => false,
-            };
-        *static_scratch = static_copy;
-        let live_static_row = if has_static_row {
-            RowRef::new(static_scratch)
+        let static_row = if has_static_row {
+            RowRef::new(static_row)
         } else {
             RowRef::EMPTY
         };
@@ -114,39 +91,59 @@ impl<S: RowSink> Answer<'_, S> {
         let mut in_force = DeletionTime::LIVE;
         let mut is_announced = false;
         while cursor.advance()? {
-            match cursor.current() {
+            let (clustering, row) = match cursor.current() {
                 Unfiltered::Marker { deletion, .. } => {
-                    statistics.tombstones += 1;
+                    self.statistics.tombstones += 1;
                     in_force = deletion;
+                    continue;
                 }
-                Unfiltered::Row { clustering, row } => {
-                    let shadow = deletion.max(in_force);
-                    let tombstones = &mut statistics.tombstones;
-                    let Some(row) = live::live_view(shape, row, shadow, self.now_s, row_scratch, tombstones)
-                    else {
-                        continue;
-                    };
-                    if !is_announced {
-                        is_announced = true;
-                        if self.sink.partition(token, key, live_static_row).is_break() {
-                            return Ok(ControlFlow::Break(()));
-                        }
-                    }
-                    statistics.rows_live += 1;
-                    if self.sink.row(clustering, row).is_break() {
-                        return Ok(ControlFlow::Break(()));
-                    }
-                }
+                Unfiltered::Row { clustering, row } => (clustering, row),
+            };
+            let shadow = deletion.max(in_force);
+            let tombstones = &mut self.statistics.tombstones;
+            let shape = &self.layout.shape;
+            let Some(row) = live::live_view(shape, row, shadow, self.now_s, row_scratch, tombstones) else {
+                continue;
+            };
+            if !is_announced && self.sink.partition(token, key, static_row).is_break() {
+                return Ok(ControlFlow::Break(()));
+            }
+            is_announced = true;
+            self.statistics.rows_live += 1;
+            if self.sink.row(clustering, row).is_break() {
+                return Ok(ControlFlow::Break(()));
             }
         }
         if !is_announced {
             if !has_static_row {
                 return Ok(ControlFlow::Continue(()));
             }
-            if self.sink.partition(token, key, live_static_row).is_break() {
+            if self.sink.partition(token, key, static_row).is_break() {
                 return Ok(ControlFlow::Break(()));
             }
         }
         Ok(self.sink.partition_end())
+    }
+
+    /// Copies the live part of a static row to the scratch, since the cursor that holds it is about to move on;
+    /// whether there is any.
+    fn keep_static_row(&mut self, static_row: RowRef<'_>, deletion: DeletionTime) -> bool {
+        if static_row.is_empty() {
+            return false;
+        }
+        let ReadScratch {
+            row: row_scratch,
+            static_row: kept,
+        } = &mut *self.scratch;
+        let tombstones = &mut self.statistics.tombstones;
+        let shape = &self.layout.shape;
+        match live::live_view(shape, static_row, deletion, self.now_s, row_scratch, tombstones) {
+            None => false,
+            Some(live) => {
+                kept.clear();
+                kept.extend_from_slice(live.as_bytes());
+                true
+            }
+        }
     }
 }

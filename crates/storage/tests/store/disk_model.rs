@@ -28,7 +28,7 @@ fn run(seed: u64, rules: Rules) {
         key_bound: [3, 8][seed as usize % 2],
         timestamp_from_us: 1,
         timestamp_spread_us: if rules.purges { 1 } else { 60 },
-        is_plain: seed % 3 == 0,
+        is_plain: seed.is_multiple_of(3),
     };
     let schema = if writer.is_plain {
         plain_schema(params)
@@ -131,7 +131,7 @@ fn disk_errors_lose_nothing_acknowledged() {
             Rules {
                 crashes: true,
                 faults: true,
-                purges: seed % 2 == 0,
+                purges: seed.is_multiple_of(2),
             },
         );
     }
