@@ -4,7 +4,6 @@
 
 use std::collections::BTreeMap;
 use std::fmt::Write;
-use std::fs;
 use std::process::Command;
 
 use clap::{Args, ValueEnum};
@@ -91,9 +90,7 @@ pub fn run(arguments: &Arguments) -> Result<(), TaskError> {
     let report = render(arguments, &runs);
     println!("{report}");
     if arguments.target == TargetChoice::Both {
-        let path = workspace::path(REPORT);
-        fs::write(&path, &report).map_err(|source| TaskError::File { path, source })?;
-        println!("written to {REPORT}");
+        super::write_report(REPORT, &report)?;
     }
     Ok(())
 }

@@ -52,10 +52,7 @@ pub fn run(arguments: &Arguments) -> Result<(), TaskError> {
         ));
     }
     println!("{report}");
-    let path = workspace::root().join(REPORT);
-    std::fs::write(&path, &report).map_err(|source| TaskError::File { path, source })?;
-    println!("written to {REPORT}");
-    Ok(())
+    super::write_report(REPORT, &report)
 }
 
 fn instructions(operations: u64, flags: &[&str]) -> Result<u64, TaskError> {

@@ -1,6 +1,5 @@
 //! `cargo xtask bench peer`: the same wire load on Helenus and on Cassandra, one after the other, in one run.
 
-use std::fs;
 use std::process::Command;
 
 use serde_json::Value;
@@ -43,9 +42,7 @@ pub fn run(arguments: &Arguments) -> Result<(), TaskError> {
     let report = render(arguments, &helenus, &cassandra);
     println!("{report}");
     if !arguments.only_helenus {
-        let path = workspace::root().join(REPORT);
-        fs::write(&path, &report).map_err(|source| TaskError::File { path, source })?;
-        println!("written to {REPORT}");
+        super::write_report(REPORT, &report)?;
     }
     Ok(())
 }
