@@ -136,7 +136,7 @@ impl<'a> TableRead<'a> {
                 cursors.push(Box::new(cursor));
             }
         }
-        for sstable in newest_first(&self.table.sstables) {
+        for sstable in &self.table.sstables {
             // The files after this one are older still.
             let timestamp_us_max = sstable.statistics().timestamp_us_max;
             if deletion.hides(timestamp_us_max) || timestamp_us_max < settled_below_us {
@@ -232,10 +232,4 @@ impl<C: PartitionCursor> PartitionCursor for BegunCursor<C> {
     fn current(&self) -> Unfiltered<'_> {
         self.cursor.current()
     }
-}
-
-fn newest_first(sstables: &[Arc<SsTable>]) -> Vec<&SsTable> {
-    let mut sorted: Vec<&SsTable> = sstables.iter().map(|sstable| &**sstable).collect();
-    sorted.sort_by_key(|sstable| std::cmp::Reverse(sstable.statistics().timestamp_us_max));
-    sorted
 }

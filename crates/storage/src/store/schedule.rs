@@ -336,7 +336,7 @@ impl ShardStore {
         let Some(table) = self.tables.get_mut(&id) else {
             return;
         };
-        table.sstables.extend(sstable);
+        table.add_sstables(sstable);
         table.sealed.retain(|other| !Arc::ptr_eq(other, memtable));
         self.memtable_bytes = self.memtable_bytes.saturating_sub(memtable.bytes());
         self.schedule.release(&table.layout, [Arc::clone(memtable)]);
@@ -369,7 +369,7 @@ impl ShardStore {
                 .settled
                 .extend(output.iter().map(|output| output.generation()));
         }
-        table.sstables.extend(output);
+        table.add_sstables(output);
         self.schedule.remove(&table.layout, folder, &compaction.inputs);
     }
 }

@@ -151,7 +151,7 @@ impl ShardStore {
 
     pub(super) fn add_sstables(&mut self, id: TableId, sstables: Vec<Arc<SsTable>>) {
         if let Some(table) = self.tables.get_mut(&id) {
-            table.sstables.extend(sstables);
+            table.add_sstables(sstables);
         }
     }
 

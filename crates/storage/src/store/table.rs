@@ -1,5 +1,6 @@
 //! What one shard holds of one table.
 
+use std::cmp::Reverse;
 use std::path::PathBuf;
 use std::sync::Arc;
 
@@ -19,6 +20,7 @@ pub(super) struct Table {
     pub active: Memtable,
     /// Being flushed or waiting for it, oldest first.
     pub sealed: Vec<Arc<Memtable>>,
+    /// Those with the newest writes first, in which order a read looks into them.
     pub sstables: Vec<Arc<SsTable>>,
     /// Where its SSTables are; empty in memory.
     pub folder: PathBuf,
@@ -54,6 +56,12 @@ impl Table {
         self.compaction = CompactionOptions::of(&self.layout.metadata);
         self.is_logged = is_logged;
         self.active.set_layout(Arc::clone(&self.layout));
+    }
+
+    pub fn add_sstables(&mut self, added: impl IntoIterator<Item = Arc<SsTable>>) {
+        self.sstables.extend(added);
+        self.sstables
+            .sort_by_key(|sstable| Reverse(sstable.statistics().timestamp_us_max));
     }
 
     pub fn memory_bytes(&self) -> usize {
