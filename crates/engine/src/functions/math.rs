@@ -2,12 +2,19 @@
 
 use helenus_types::CqlType;
 use helenus_types::value::Decimal;
-use num_bigint::BigInt;
+use num_bigint::{BigInt, Sign};
 
 use super::native::{AggregateKind, NativeFunction, ScalarKind};
-use super::number::{Number, whole_part};
+use super::number::{Number, digit_count, whole_part};
 use super::operation::{Rounding, divide_at_scale};
+use super::transcendental::{decimal_logarithm, exponential, natural_logarithm};
 use crate::CqlError;
+
+/// The significant digits that exponentials and logarithms of decimals have at least.
+const DIGITS_MIN: i64 = 32;
+
+/// And at most: a thousand digits hold a shard up for about a millisecond. Cassandra goes on to 10,000.
+const DIGITS_MAX: i64 = 1_000;
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum MathKind {
@@ -109,31 +116,34 @@ fn of_double(kind: MathKind, value: f64) -> f64 {
     }
 }
 
-/// Of decimals and varints. Exponentials and logarithms have a double's digits here, fewer than Cassandra's 32.
+/// Of decimals and varints. Exponentials and logarithms have as many digits as the number, and at least 32.
 fn of_big(kind: MathKind, number: &Number) -> Result<Number, CqlError> {
     let Some(decimal) = number.to_decimal() else {
         return Ok(number.clone());
     };
-    let value = number.to_f64();
+    let precision = digit_count(&decimal.unscaled)
+        .clamp(DIGITS_MIN, DIGITS_MAX)
+        .unsigned_abs();
+    let is_positive = decimal.unscaled.sign() == Sign::Plus;
     let result = match kind {
-        MathKind::Absolute => Decimal {
+        MathKind::Absolute => Some(Decimal {
             unscaled: BigInt::from(decimal.unscaled.magnitude().clone()),
             ..decimal
-        },
+        }),
         MathKind::Round => {
             let one = Decimal {
                 unscaled: BigInt::from(1),
                 scale: 0,
             };
-            divide_at_scale(&decimal, &one, 0, Rounding::HalfUp).map_err(|cause| invalid!("{cause}"))?
+            divide_at_scale(&decimal, &one, 0, Rounding::HalfUp).ok()
         }
-        MathKind::Logarithm if value <= 0.0 => return Err(invalid!("Natural log of number zero or less")),
-        MathKind::Logarithm10 if value <= 0.0 => return Err(invalid!("Log10 of number zero or less")),
-        _ => match Number::Double(of_double(kind, value)).to_decimal() {
-            Some(result) => result,
-            None => return Err(invalid!("Overflow")),
-        },
+        MathKind::Logarithm if !is_positive => return Err(invalid!("Natural log of number zero or less")),
+        MathKind::Logarithm10 if !is_positive => return Err(invalid!("Log10 of number zero or less")),
+        MathKind::Exponential => exponential(&decimal, precision),
+        MathKind::Logarithm => natural_logarithm(&decimal, precision),
+        MathKind::Logarithm10 => decimal_logarithm(&decimal, precision),
     };
+    let result = result.ok_or_else(|| invalid!("Overflow"))?;
     Ok(match number {
         Number::Varint(_) => Number::Varint(whole_part(&result).unwrap_or_default()),
         _ => Number::Decimal(result),

@@ -15,6 +15,7 @@ mod math;
 mod number;
 mod operation;
 mod time;
+mod transcendental;
 mod vector;
 
 pub use aggregate::Accumulator;

@@ -44,7 +44,8 @@ impl BatchPlan {
         })
     }
 
-    /// The packed updates of all statements, in order.
+    /// The packed updates of all statements, in order. A later statement may turn out to be invalid: none is to be
+    /// applied before all are there.
     pub fn updates(
         &self,
         values: &BoundValues<'_>,
