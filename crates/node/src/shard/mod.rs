@@ -282,7 +282,7 @@ impl Shard {
         let mut last_sync = tokio::time::Instant::now();
         loop {
             interval.tick().await;
-            let sync = last_sync.elapsed() >= period;
+            let sync = last_sync.elapsed() >= period || self.store.borrow().wants_log_sync();
             if self.hand_over_log(sync) && sync {
                 last_sync = tokio::time::Instant::now();
             }
@@ -300,7 +300,12 @@ impl Shard {
             return false;
         }
         let log = self.log.borrow();
-        let (Some(log), Some(batch)) = (&*log, self.store.borrow_mut().take_log_batch()) else {
+        let batch = if sync {
+            self.store.borrow_mut().take_log_batch_to_sync()
+        } else {
+            self.store.borrow_mut().take_log_batch()
+        };
+        let (Some(log), Some(batch)) = (&*log, batch) else {
             return false;
         };
         self.log_is_busy.set(true);

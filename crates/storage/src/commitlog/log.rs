@@ -165,6 +165,13 @@ impl CommitLog {
         })
     }
 
+    /// As [`CommitLog::take_batch`], and an empty batch where all was handed out before but is not known to be durable:
+    /// to be persisted with a sync.
+    pub fn take_batch_to_sync(&mut self) -> Option<LogBatch> {
+        let is_unsynced = self.failure.is_none() && self.offset > 0 && self.durable < self.position();
+        self.take_batch().or_else(|| is_unsynced.then(LogBatch::default))
+    }
+
     /// The log thread is done with a batch. An error is kept: no later record is taken.
     pub fn batch_done(&mut self, batch: LogBatch, result: &Result<LogPosition, LogError>) {
         self.in_flight_bytes = self.in_flight_bytes.saturating_sub(batch.bytes());

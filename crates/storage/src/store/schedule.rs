@@ -73,6 +73,10 @@ impl Schedule {
         self.has_news = true;
     }
 
+    pub fn is_waiting_for_log(&self) -> bool {
+        self.is_waiting_for_log
+    }
+
     /// There may be a job now.
     pub fn note_news(&mut self) {
         self.has_news = true;
@@ -223,7 +227,11 @@ impl ShardStore {
 
     pub(super) fn next_flush(&mut self) -> Option<BackgroundJob> {
         let durable = self.disk.as_ref()?.log.as_ref().map(CommitLog::durable);
-        self.schedule.is_waiting_for_log = self.tables.values().any(|table| !table.sealed.is_empty());
+        self.schedule.is_waiting_for_log = self
+            .tables
+            .values()
+            .filter_map(|table| table.sealed.first())
+            .any(|memtable| !is_logged(memtable, durable));
         let table = self.tables.values_mut().find(|table| {
             !table.is_flushing
                 && table

@@ -274,6 +274,17 @@ impl ShardStore {
         self.disk.as_mut()?.log.as_mut()?.take_batch()
     }
 
+    /// As [`ShardStore::take_log_batch`], for a caller that syncs what it persists: also gives a batch, without
+    /// anything in it, while earlier ones were persisted without a sync.
+    pub fn take_log_batch_to_sync(&mut self) -> Option<LogBatch> {
+        self.disk.as_mut()?.log.as_mut()?.take_batch_to_sync()
+    }
+
+    /// Whether a flush waits for the log to be synced.
+    pub fn wants_log_sync(&self) -> bool {
+        self.schedule.is_waiting_for_log()
+    }
+
     /// Takes a batch back that the log thread is done with, and what came of it. After an error every later write is
     /// refused; reads go on.
     pub fn log_batch_done(&mut self, batch: LogBatch, result: &Result<LogPosition, LogError>) {

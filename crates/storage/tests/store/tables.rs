@@ -228,3 +228,22 @@ fn without_durable_writes_only_what_was_flushed_survives() {
     let mut tables = tables.crash();
     assert_eq!(tables.rows(), 1);
 }
+
+#[test]
+fn a_flush_waits_for_a_sync_and_says_so() {
+    let mut tables = Tables::start(table::schema(TableParams::default()));
+    tables.write(1).unwrap();
+    let batch = tables.store.take_log_batch().unwrap();
+    let result = tables.writer.persist(&batch, false);
+    tables.store.log_batch_done(batch, &result);
+    tables.store.flush(None);
+    assert!(tables.store.next_job().is_none());
+    assert!(tables.store.wants_log_sync());
+    assert!(tables.store.take_log_batch().is_none(), "all of it is written");
+    let batch = tables.store.take_log_batch_to_sync().unwrap();
+    let result = tables.writer.persist(&batch, true);
+    tables.store.log_batch_done(batch, &result);
+    assert!(tables.store.take_log_batch_to_sync().is_none());
+    assert_eq!(tables.run_jobs(), [JobKind::Flush, JobKind::Release]);
+    assert!(!tables.store.wants_log_sync());
+}
