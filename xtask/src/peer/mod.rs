@@ -34,9 +34,9 @@ pub struct UpArguments {
     /// CQL port
     #[arg(long, default_value_t = 9042)]
     port: u16,
-    /// JMX port, for nodetool
-    #[arg(long, default_value_t = 7199)]
-    jmx_port: u16,
+    /// JMX port, for nodetool [default: a free one, printed]
+    #[arg(long)]
+    jmx_port: Option<u16>,
     /// Java heap
     #[arg(long, default_value = "1g")]
     heap: String,
@@ -86,6 +86,8 @@ pub enum PeerError {
     Died { log_tail: String },
     #[error("Cassandra did not answer CQL within {seconds} s; its log ends with\n{log_tail}")]
     Silent { seconds: u64, log_tail: String },
+    #[error("no free port: {0}")]
+    NoPort(io::Error),
     #[error("something already answers on {0}")]
     AddressInUse(std::net::SocketAddr),
     #[error("unknown tool {name:?}; known: {known}")]
@@ -103,16 +105,30 @@ pub fn run(command: &Command) -> Result<(), PeerError> {
 }
 
 fn up(arguments: &UpArguments) -> Result<(), PeerError> {
+    let jmx_port = match arguments.jmx_port {
+        Some(port) => port,
+        None => free_port().map_err(PeerError::NoPort)?,
+    };
     let peer = Peer::start(PeerOptions {
         home: arguments.home.folder(),
         address: arguments.address,
         port: arguments.port,
-        jmx_port: arguments.jmx_port,
+        jmx_port,
         heap: arguments.heap.clone(),
         fresh: arguments.fresh,
         settings: arguments.settings.clone(),
     })?;
     let (address, folder) = (peer.address(), peer.folder().to_path_buf());
-    println!("{address} pid {} dir {}", peer.leave_running(), folder.display());
+    println!(
+        "{address} jmx {jmx_port} pid {} dir {}",
+        peer.leave_running(),
+        folder.display()
+    );
     Ok(())
+}
+
+/// A port that was free a moment ago: JMX cannot report the port it chose itself.
+fn free_port() -> io::Result<u16> {
+    let listener = std::net::TcpListener::bind((std::net::Ipv4Addr::LOCALHOST, 0))?;
+    Ok(listener.local_addr()?.port())
 }
