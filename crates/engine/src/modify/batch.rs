@@ -54,9 +54,18 @@ impl BatchPlan {
         emit: &mut EmitUpdate<'_>,
     ) -> Result<(), CqlError> {
         let options = self.statement_options(values, options)?;
-        self.statements
-            .iter()
-            .try_for_each(|statement| statement.updates(values, &options, scratch, emit))
+        for (index, statement) in self.statements.iter().enumerate() {
+            statement
+                .updates(values, &options, scratch, emit)
+                .map_err(|error| {
+                    // Cassandra looks at the keys of all statements before anything else.
+                    let mut later = self.statements[index + 1..].iter();
+                    later
+                        .find_map(|statement| statement.tokens(values, &options).err())
+                        .unwrap_or(error)
+                })?;
+        }
+        Ok(())
     }
 
     /// As [`ModifyPlan::updates_reading`], for all statements. Lists are seen as they were before the batch.

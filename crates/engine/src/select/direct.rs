@@ -198,7 +198,8 @@ impl DirectSink<'_> {
         if self.writer.row_count() < self.rows_max {
             return ControlFlow::Continue(());
         }
-        self.stopped_at = clustering.map(<[u8]>::to_vec);
+        let has_more_rows = self.plan.table.clustering_count > 0;
+        self.stopped_at = clustering.filter(|_| has_more_rows).map(<[u8]>::to_vec);
         ControlFlow::Break(())
     }
 }

@@ -182,8 +182,10 @@ impl<'a> SelectExecution<'a> {
                 .reads
                 .front()
                 .is_some_and(|target| matches!(target.partitions, ReadPartitions::Key { .. }));
-        let is_page_full = self.page_left == 0;
-        if is_page_full && self.rows_left > 0 && self.plan.grouping.is_none() {
+        // Whether a range has more is not looked at, as in Cassandra; whether a last key's partition has is known.
+        let is_last_key_done = is_key_done && self.reads.len() == 1;
+        let is_page_full = self.page_left == 0 && self.rows_left > 0;
+        if is_page_full && self.plan.grouping.is_none() && !is_last_key_done {
             self.paging_state = self.after.clone().map(|position| PagingState {
                 position,
                 rows_left: self.rows_left,

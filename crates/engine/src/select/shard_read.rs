@@ -231,7 +231,8 @@ impl RowsSink<'_> {
         if self.rows.count < self.rows_max && self.rows.bytes.len() < ANSWER_BYTES_MAX {
             return ControlFlow::Continue(());
         }
-        let is_done = self.rows_left_in_partition == 0 || self.plan.is_distinct;
+        let has_one_row = self.plan.is_distinct || self.plan.table.clustering_count == 0;
+        let is_done = has_one_row || self.rows_left_in_partition == 0;
         let clustering = clustering.filter(|_| !is_done).map(<[u8]>::to_vec);
         self.rows.stopped_at = Some(Position {
             key: self.key.clone(),
