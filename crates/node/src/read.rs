@@ -212,12 +212,16 @@ impl Shard {
     ) {
         let execution = OwnedExecution::new(statement.prepared, values, options);
         let (session, stream) = (statement.session.clone(), statement.stream);
+        let warning = match &statement.prepared.plan {
+            Plan::Select(plan) => plan.warning(),
+            _ => None,
+        };
         session.expect_answer();
         let shard = self.clone();
         self.spawn(async move {
             let result = shard.select_everywhere(execution).await;
             shard.count_failure(&result);
-            session.respond_later(stream, EnvelopeFlags::NONE, Opcode::Result, |out| {
+            session.respond_later_warning(stream, Opcode::Result, warning.as_slice(), |out| {
                 out.extend_from_slice(&result?);
                 Ok(())
             });

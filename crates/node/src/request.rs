@@ -8,7 +8,7 @@ use std::sync::Arc;
 
 use helenus_cql::ast;
 use helenus_engine::error::PreparedId;
-use helenus_engine::modify::{ModifyPlan, check_batch};
+use helenus_engine::modify::{ModifyPlan, check_batch, unlogged_batch_warning};
 use helenus_engine::term::BoundValues;
 use helenus_engine::{CqlError, Plan, Prepared, QueryOptions};
 use helenus_protocol::frame::Envelope;
@@ -240,7 +240,8 @@ impl Shard {
                  statement instead"
             )));
         }
-        self.modify_all(session, stream, |scratch, emit| {
+        let warning = |partitions| unlogged_batch_warning(kind, partitions, plans());
+        self.modify_all(session, stream, warning, |scratch, emit| {
             plans()
                 .zip(&bound)
                 .try_for_each(|(plan, values)| plan.updates(values, &options, scratch, emit))

@@ -6,6 +6,7 @@ use std::task::Waker;
 
 use helenus_engine::CqlError;
 use helenus_protocol::frame::{Compression, EnvelopeFlags, FrameWriter};
+use helenus_protocol::response::Prelude;
 use helenus_protocol::{Opcode, ProtocolVersion};
 
 /// Shared by a connection and the answers that are on their way to it; lives on one shard.
@@ -19,6 +20,7 @@ pub struct Session {
     /// Requests accepted and not yet answered.
     in_flight: Cell<u32>,
     connection: RefCell<Option<Waker>>,
+    is_warned_of_use_keyspace: Cell<bool>,
 }
 
 struct Output {
@@ -41,6 +43,7 @@ impl Session {
             keyspace: RefCell::new(None),
             in_flight: Cell::new(0),
             connection: RefCell::new(None),
+            is_warned_of_use_keyspace: Cell::new(false),
         }
     }
 
@@ -76,6 +79,30 @@ impl Session {
     /// An answer will come later, through [`Session::respond_later`].
     pub fn expect_answer(&self) {
         self.in_flight.set(self.in_flight.get() + 1);
+    }
+
+    /// As [`Session::respond_later`], with warnings in front (v4 and later).
+    pub fn respond_later_warning(
+        &self,
+        stream: i16,
+        opcode: Opcode,
+        warnings: &[&str],
+        body: impl FnOnce(&mut Vec<u8>) -> Result<(), CqlError>,
+    ) {
+        let version = self.version.get();
+        let prelude = Prelude {
+            warnings,
+            ..Prelude::default()
+        };
+        self.respond_later(stream, prelude.flags(version), opcode, |out| {
+            prelude.write(out, version);
+            body(out)
+        });
+    }
+
+    /// Whether this is the first time that the session is to be warned of prepared statements without a keyspace.
+    pub fn take_use_keyspace_warning(&self) -> bool {
+        !self.is_warned_of_use_keyspace.replace(true)
     }
 
     /// Appends an answer: `body` writes it. What `body` wrote before an error is taken back and the error written

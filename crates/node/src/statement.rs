@@ -14,7 +14,7 @@ use helenus_protocol::extensions::CQL_VERSION_SPOKEN;
 use helenus_protocol::frame::EnvelopeFlags;
 use helenus_protocol::request::Prepare;
 use helenus_protocol::response::{
-    ColumnSpec, Prelude, ResultMetadata, RowsWriter, write_prepared, write_schema_change, write_set_keyspace,
+    ColumnSpec, ResultMetadata, RowsWriter, write_prepared, write_schema_change, write_set_keyspace,
     write_void,
 };
 use helenus_schema::{TableId, TableKind};
@@ -58,7 +58,8 @@ impl Shard {
                     .call(other, move |shard| shard.prepared.borrow_mut().insert(prepared))
                     .await;
             }
-            session.respond_later(stream, EnvelopeFlags::NONE, Opcode::Result, |out| {
+            let warning = use_keyspace_warning(&session, &prepared);
+            session.respond_later_warning(stream, Opcode::Result, warning.as_deref().as_slice(), |out| {
                 write_prepared_result(&session, &prepared, out);
                 Ok(())
             });
@@ -188,7 +189,8 @@ impl Shard {
             .min(answer.rows.len());
         let page_rows = options.page_rows().map_or(usize::MAX, |rows| rows as usize);
         let end = start.saturating_add(page_rows).min(answer.rows.len());
-        let next = (end < answer.rows.len()).then(|| page_state(end as u64, node.schema_version));
+        // As in Cassandra, a full page announces another one, even if that will be empty.
+        let next = (end - start == page_rows).then(|| page_state(end as u64, node.schema_version));
         let columns: Vec<ColumnSpec<'_>> = answer
             .columns
             .iter()
@@ -298,17 +300,27 @@ fn write_prepared_result(session: &Session, prepared: &Prepared, out: &mut Vec<u
 
 fn answer_schema_change(session: &Session, stream: i16, outcome: &DdlOutcome) {
     let warnings: Vec<&str> = outcome.warnings.iter().map(String::as_str).collect();
-    let prelude = Prelude {
-        warnings: &warnings,
-        ..Prelude::default()
-    };
     let version = session.version();
-    session.respond_later(stream, prelude.flags(version), Opcode::Result, |out| {
-        prelude.write(out, version);
+    session.respond_later_warning(stream, Opcode::Result, &warnings, |out| {
         match &outcome.transition {
             Some(transition) => write_schema_change(out, version, &transition.change.to_protocol()),
             None => write_void(out),
         }
         Ok(())
     });
+}
+
+/// Cassandra's words, once per connection, where a statement means what `USE` last said.
+fn use_keyspace_warning(session: &Session, prepared: &Prepared) -> Option<String> {
+    let (statement, used) = (prepared.keyspace.as_deref()?, session.keyspace()?);
+    session.take_use_keyspace_warning().then(|| {
+        format!(
+            "`USE <keyspace>` with prepared statements is considered to be an anti-pattern due to ambiguity in \
+             non-qualified table names. Please consider removing instances of `Session#setKeyspace(<keyspace>)`, \
+             `Session#execute(\"USE <keyspace>\")` and `cluster.newSession(<keyspace>)` from your code, and always use \
+             fully qualified table names (e.g. <keyspace>.<table>). Keyspace used: {used}, statement keyspace: \
+             {statement}, statement id: {}",
+            prepared.id
+        )
+    })
 }

@@ -1,10 +1,11 @@
 //! Executing modifications: apply what this shard owns, send the rest to its owners, acknowledge when all is durable.
 
+use std::collections::BTreeSet;
 use std::rc::Rc;
 
 use helenus_engine::CqlError;
 use helenus_engine::execute::{QueryOptions, Scratch};
-use helenus_engine::modify::{BatchPlan, ModifyPlan};
+use helenus_engine::modify::{BatchPlan, ModifyPlan, unlogged_batch_warning};
 use helenus_engine::term::BoundValues;
 use helenus_protocol::Opcode;
 use helenus_protocol::frame::EnvelopeFlags;
@@ -64,16 +65,17 @@ impl Shard {
             };
         }
         elsewhere.append(&mut waiting_for_room);
-        self.write_later(session, stream, elsewhere, position);
+        self.write_later(session, stream, elsewhere, position, None);
         Ok(())
     }
 
     /// Executes a batch: all its updates are built before the first is applied, so that an invalid statement leaves
-    /// nothing behind.
+    /// nothing behind. `warning` learns how many partitions it covers.
     pub(crate) fn modify_all(
         self: &Rc<Self>,
         session: &Rc<Session>,
         stream: i16,
+        warning: impl FnOnce(usize) -> Option<String>,
         build: impl FnOnce(
             &mut Scratch,
             &mut dyn FnMut(Token, &[u8]) -> Result<(), CqlError>,
@@ -88,7 +90,8 @@ impl Shard {
         if updates.is_empty() {
             self.acknowledge_session(session, stream, None);
         } else {
-            self.write_later(session, stream, updates, None);
+            let warning = warning(partition_count(&updates));
+            self.write_later(session, stream, updates, None, warning);
         }
         Ok(())
     }
@@ -102,7 +105,8 @@ impl Shard {
         values: &BoundValues<'_>,
         options: &QueryOptions<'_>,
     ) -> Result<(), CqlError> {
-        self.modify_all(session, stream, |scratch, emit| {
+        let warning = |partitions| unlogged_batch_warning(plan.kind, partitions, &plan.statements);
+        self.modify_all(session, stream, warning, |scratch, emit| {
             plan.updates(values, options, scratch, emit)
         })
     }
@@ -213,6 +217,7 @@ impl Shard {
         stream: i16,
         updates: UpdatesByShard,
         position: Option<LogPosition>,
+        warning: Option<String>,
     ) {
         session.expect_answer();
         let shard = self.clone();
@@ -224,7 +229,12 @@ impl Shard {
             {
                 result = shard.durable(position).await;
             }
-            shard.answer_write_later(&session, stream, result);
+            shard.count_failure(&result);
+            session.respond_later_warning(stream, Opcode::Result, warning.as_deref().as_slice(), |out| {
+                result?;
+                write_void(out);
+                Ok(())
+            });
         });
     }
 
@@ -295,6 +305,16 @@ impl Shard {
             .await
             .unwrap_or_else(|_| Err(crate::request::node_is_stopping()))
     }
+}
+
+/// How many partitions a batch writes to.
+fn partition_count(updates: &UpdatesByShard) -> usize {
+    let keys = updates
+        .iter()
+        .filter_map(|(_, update)| Update::decode_trusted(update));
+    keys.map(|update| (update.table, update.partition_key))
+        .collect::<BTreeSet<_>>()
+        .len()
 }
 
 fn token_of_update(update: &[u8]) -> Option<Token> {
