@@ -7,6 +7,7 @@ use std::collections::VecDeque;
 
 use helenus_protocol::response::RowsWriter;
 use helenus_storage::clustering::Side;
+use helenus_types::partition_key::partition_key_components;
 use helenus_types::value::{TupleComponents, write_component};
 use helenus_types::{ShardId, Token, shard_of, token_of};
 
@@ -113,6 +114,14 @@ impl<'a> SelectExecution<'a> {
         }
         self.rows_left = self.rows_left.min(state.rows_left);
         self.rows_left_in_partition = state.rows_left_in_partition;
+        if self.plan.grouping.is_some() {
+            self.groups_in_partition =
+                self.rows_per_partition_max - self.rows_left_in_partition.min(self.rows_per_partition_max);
+            let count = usize::from(self.plan.table.partition_key_count);
+            for component in partition_key_components(&state.position.key, count) {
+                write_component(&mut self.grouped_partition, Some(component));
+            }
+        }
         // Past the last row of a partition that was asked for by its key comes the next key.
         let is_key_done = state.position.clustering.is_none()
             && self
@@ -288,7 +297,7 @@ impl<'a> SelectExecution<'a> {
             self.paging_state = Some(PagingState {
                 position: group.position(grouping)?,
                 rows_left: self.rows_left,
-                rows_left_in_partition: u32::MAX,
+                rows_left_in_partition: reduced(self.rows_per_partition_max, self.groups_in_partition),
             });
         }
         Ok(())

@@ -200,14 +200,46 @@ fn marker_value<'e>(value: Value<'e>, cql_type: &CqlType) -> Result<Evaluated<'e
     if collection_count(bytes).is_some_and(|count| count < 0) {
         return Err(invalid!("The data cannot be deserialized as a {kind}"));
     }
-    Ok(Evaluated::Bytes(match cql_type {
-        CqlType::List { .. } => Cow::Borrowed(bytes),
-        _ => in_key_order(cql_type, bytes),
-    }))
+    Ok(Evaluated::Bytes(in_key_order(cql_type, bytes)))
 }
 
-/// A set or map with its elements in order and without repetitions; of equal map keys the last one counts.
+/// A collection with its sets and maps, at any depth, in order and without repetitions; of equal map keys the last
+/// one counts.
 fn in_key_order<'e>(collection: &CqlType, bytes: &'e [u8]) -> Cow<'e, [u8]> {
+    let is_nested = match collection {
+        CqlType::List { element, .. } | CqlType::Set { element, .. } => has_key_order(element),
+        CqlType::Map { key, value, .. } => has_key_order(key) || has_key_order(value),
+        _ => return Cow::Borrowed(bytes),
+    };
+    if !is_nested {
+        return in_own_key_order(collection, bytes);
+    }
+    let parts = entries_of(collection, bytes).map(|(key, value)| match collection {
+        CqlType::Map {
+            key: key_type,
+            value: value_type,
+            ..
+        } => (in_key_order(key_type, key), in_key_order(value_type, value)),
+        _ => (in_key_order(key_type(collection), key), Cow::Borrowed(value)),
+    });
+    let parts: Vec<(Cow<'_, [u8]>, Cow<'_, [u8]>)> = parts.collect();
+    let rebuilt = write_entries(collection, parts.iter().map(|(key, value)| (&**key, &**value)));
+    Cow::Owned(in_own_key_order(collection, &rebuilt).into_owned())
+}
+
+/// Whether values of the type are, or hold, sets or maps. What is inside tuples is left as it came.
+fn has_key_order(cql_type: &CqlType) -> bool {
+    match cql_type {
+        CqlType::Set { .. } | CqlType::Map { .. } => true,
+        CqlType::List { element, .. } => has_key_order(element),
+        _ => false,
+    }
+}
+
+fn in_own_key_order<'e>(collection: &CqlType, bytes: &'e [u8]) -> Cow<'e, [u8]> {
+    if matches!(collection, CqlType::List { .. }) {
+        return Cow::Borrowed(bytes);
+    }
     let key = key_type(collection);
     let mut previous: Option<&[u8]> = None;
     let is_sorted = entries_of(collection, bytes).all(|(current, _)| {
