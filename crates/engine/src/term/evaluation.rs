@@ -222,7 +222,7 @@ fn in_key_order<'e>(collection: &CqlType, bytes: &'e [u8]) -> Cow<'e, [u8]> {
         } => (in_key_order(key_type, key), in_key_order(value_type, value)),
         _ => (in_key_order(key_type(collection), key), Cow::Borrowed(value)),
     });
-    let parts: Vec<(Cow<'_, [u8]>, Cow<'_, [u8]>)> = parts.collect();
+    let parts: Vec<(Cow<'_, _>, Cow<'_, _>)> = parts.collect();
     let rebuilt = write_entries(collection, parts.iter().map(|(key, value)| (&**key, &**value)));
     Cow::Owned(in_own_key_order(collection, &rebuilt).into_owned())
 }
