@@ -17,6 +17,7 @@ mod schema_change;
 mod session;
 mod shard;
 mod statement;
+mod tracing;
 mod write;
 
 pub use mailbox::Mailbox;

@@ -11,7 +11,8 @@ use helenus_engine::error::PreparedId;
 use helenus_engine::modify::{ModifyPlan, check_batch, unlogged_batch_warning};
 use helenus_engine::term::BoundValues;
 use helenus_engine::{CqlError, Plan, Prepared, QueryOptions};
-use helenus_protocol::frame::Envelope;
+use helenus_protocol::ProtocolVersion;
+use helenus_protocol::frame::{Envelope, EnvelopeFlags};
 use helenus_protocol::request::{
     Batch, BatchKind, BatchQuery, BatchStatement, Execute, Query, QueryParameters, Request, Values,
 };
@@ -38,6 +39,17 @@ impl Shard {
     /// Takes one QUERY, PREPARE, EXECUTE or BATCH. Its answer is in the session's output when this returns, or comes
     /// there later and wakes the connection. An error means that the message could not be decoded; it has no answer yet.
     pub fn handle(
+        self: &Rc<Self>,
+        session: &Rc<Session>,
+        envelope: &Envelope<'_>,
+    ) -> Result<(), DecodeError> {
+        if envelope.header.flags.contains(EnvelopeFlags::TRACING) {
+            return self.handle_traced(session, envelope);
+        }
+        self.handle_untraced(session, envelope)
+    }
+
+    pub(crate) fn handle_untraced(
         self: &Rc<Self>,
         session: &Rc<Session>,
         envelope: &Envelope<'_>,
@@ -113,7 +125,7 @@ impl Shard {
         let metadata_form = metadata_form(statement, prepared);
         let options = QueryOptions {
             metadata_form,
-            ..self.options_of(session, parameters)
+            ..self.options_of(session.version(), parameters)
         };
         match &prepared.plan {
             Plan::Select(plan) => {
@@ -146,12 +158,12 @@ impl Shard {
     /// What the request and the clock say of one execution.
     pub(crate) fn options_of<'a>(
         &self,
-        session: &Session,
+        version: ProtocolVersion,
         parameters: &QueryParameters<'a>,
     ) -> QueryOptions<'a> {
         let server_timestamp_us = self.next_timestamp_us();
         QueryOptions {
-            version: session.version(),
+            version,
             consistency: parameters.consistency,
             serial_consistency: parameters.serial_consistency,
             page_size: parameters.page_size,
@@ -225,7 +237,7 @@ impl Shard {
             BatchKind::Counter => ast::BatchKind::Counter,
         };
         check_batch(kind, false, false, plans())?;
-        let options = self.options_of(session, &batch.parameters);
+        let options = self.options_of(session.version(), &batch.parameters);
         let mut bound = Vec::with_capacity(members.len());
         for member in &members {
             bound.push(BoundValues::resolve(

@@ -1,13 +1,16 @@
 //! One client's side of the conversation, as the engine sees it: where answers go, and what the client chose.
 
 use std::cell::{Cell, RefCell};
+use std::net::{IpAddr, Ipv4Addr};
 use std::sync::Arc;
 use std::task::Waker;
 
 use helenus_engine::CqlError;
-use helenus_protocol::frame::{Compression, EnvelopeFlags, FrameWriter};
+use helenus_protocol::frame::{
+    Compression, ENVELOPE_HEADER_BYTES, EnvelopeFlags, EnvelopeHeader, FrameWriter,
+};
 use helenus_protocol::response::Prelude;
-use helenus_protocol::{Opcode, ProtocolVersion};
+use helenus_protocol::{Direction, Opcode, ProtocolVersion};
 
 /// Shared by a connection and the answers that are on their way to it; lives on one shard.
 ///
@@ -21,6 +24,7 @@ pub struct Session {
     in_flight: Cell<u32>,
     connection: RefCell<Option<Waker>>,
     is_warned_of_use_keyspace: Cell<bool>,
+    peer: Cell<IpAddr>,
 }
 
 struct Output {
@@ -44,7 +48,17 @@ impl Session {
             in_flight: Cell::new(0),
             connection: RefCell::new(None),
             is_warned_of_use_keyspace: Cell::new(false),
+            peer: Cell::new(IpAddr::V4(Ipv4Addr::UNSPECIFIED)),
         }
+    }
+
+    /// Where the client connects from; unknown for a session without a socket.
+    pub fn peer(&self) -> IpAddr {
+        self.peer.get()
+    }
+
+    pub fn set_peer(&self, peer: IpAddr) {
+        self.peer.set(peer);
     }
 
     pub fn version(&self) -> ProtocolVersion {
@@ -144,6 +158,27 @@ impl Session {
                 Err(error)
             }
         }
+    }
+
+    /// Passes on the answer that another session was given, with the id of its trace in front.
+    pub fn pass_on_traced(&self, stream: i16, answer: &[u8], trace_id: [u8; 16]) {
+        let head = answer.split_first_chunk::<ENVELOPE_HEADER_BYTES>();
+        let decoded = head.and_then(|(head, body)| {
+            EnvelopeHeader::decode(head, Direction::Response)
+                .ok()
+                .map(|header| (header, body))
+        });
+        let Some((header, body)) = decoded else {
+            // A session's output starts with a whole envelope, so this is a bug; the client still gets an answer.
+            let error = CqlError::server(format_args!("The answer to a traced request was lost"));
+            return self.respond_later(stream, EnvelopeFlags::NONE, Opcode::Error, |_| Err(error));
+        };
+        let flags = header.flags.with(EnvelopeFlags::TRACING);
+        self.respond_later(stream, flags, header.opcode, |out| {
+            out.extend_from_slice(&trace_id);
+            out.extend_from_slice(body);
+            Ok(())
+        });
     }
 
     pub fn respond_error(&self, stream: i16, error: &CqlError) {

@@ -59,6 +59,9 @@ const READS_PER_TURN_MAX: usize = 8;
 impl Connection {
     pub fn new(stream: TcpStream, shard: Rc<Shard>, door: Rc<Door>, limits: FrameLimits) -> Self {
         let session = Rc::new(Session::new(ProtocolVersion::CURRENT));
+        if let Ok(peer) = stream.peer_addr() {
+            session.set_peer(peer.ip());
+        }
         let id = door.connection_opened(&session);
         shard.metrics.connection_opened();
         Connection {

@@ -176,18 +176,37 @@ impl TestNode {
         })
     }
 
+    /// The answer to a traced statement, and the id of its trace.
+    pub fn execute_traced(&self, text: &str) -> (Answer, Option<[u8; 16]>) {
+        let text = text.to_owned();
+        let execution = Execution::default();
+        self.send(0, EnvelopeFlags::TRACING, Opcode::Query, move |out| {
+            execution.write(|parameters, values| write_query(out, VERSION, &text, parameters, values));
+        })
+    }
+
     fn request(
         &self,
         shard: u16,
         opcode: Opcode,
         body: impl FnOnce(&mut Vec<u8>) + Send + 'static,
     ) -> Answer {
+        self.send(shard, EnvelopeFlags::NONE, opcode, body).0
+    }
+
+    fn send(
+        &self,
+        shard: u16,
+        flags: EnvelopeFlags,
+        opcode: Opcode,
+        body: impl FnOnce(&mut Vec<u8>) + Send + 'static,
+    ) -> (Answer, Option<[u8; 16]>) {
         let node = self.node.as_ref().expect("the node is running");
         let (sender, receiver) = mpsc::channel();
         node.mailbox(ShardId(shard)).run(move |shard| {
             let shard = shard.clone();
             tokio::task::spawn_local(async move {
-                let answer = converse(&shard, opcode, body).await;
+                let answer = converse(&shard, flags, opcode, body).await;
                 sender.send(answer).expect("the test waits for the answer");
             });
         });
@@ -228,11 +247,16 @@ impl Column {
 }
 
 /// Sends one message as a connection would, and waits for its answer.
-async fn converse(shard: &Rc<Shard>, opcode: Opcode, body: impl FnOnce(&mut Vec<u8>)) -> Answer {
+async fn converse(
+    shard: &Rc<Shard>,
+    flags: EnvelopeFlags,
+    opcode: Opcode,
+    body: impl FnOnce(&mut Vec<u8>),
+) -> (Answer, Option<[u8; 16]>) {
     let session = Rc::new(Session::new(VERSION));
     let mut writer = FrameWriter::new();
     let mut bytes = Vec::new();
-    let mark = writer.begin(&mut bytes, VERSION, EnvelopeFlags::NONE, 1, opcode);
+    let mark = writer.begin(&mut bytes, VERSION, flags, 1, opcode);
     body(&mut bytes);
     writer
         .finish(&mut bytes, mark)
@@ -245,10 +269,14 @@ async fn converse(shard: &Rc<Shard>, opcode: Opcode, body: impl FnOnce(&mut Vec<
         .expect("a valid frame")
         .expect("a whole frame");
     if let Err(error) = shard.handle(&session, &envelope) {
-        return Answer::Error {
-            code: ErrorCode::ProtocolError,
-            message: error.to_string(),
-        };
+        let message = error.to_string();
+        return (
+            Answer::Error {
+                code: ErrorCode::ProtocolError,
+                message,
+            },
+            None,
+        );
     }
     std::future::poll_fn(|context| {
         session.set_waker(context.waker());
@@ -264,7 +292,7 @@ async fn converse(shard: &Rc<Shard>, opcode: Opcode, body: impl FnOnce(&mut Vec<
     decode(&output)
 }
 
-fn decode(output: &[u8]) -> Answer {
+fn decode(output: &[u8]) -> (Answer, Option<[u8; 16]>) {
     let mut received = ReceiveBuffer::new();
     received.feed(output);
     let mut reader = FrameReader::new(Direction::Response, FrameLimits::default());
@@ -273,7 +301,7 @@ fn decode(output: &[u8]) -> Answer {
         .expect("a valid frame")
         .expect("a whole frame");
     let (response, prelude) = Response::decode(&envelope).expect("a valid response");
-    match response {
+    let answer = match response {
         Response::Error(error) => Answer::Error {
             code: error.body.code(),
             message: error.message.to_owned(),
@@ -296,5 +324,6 @@ fn decode(output: &[u8]) -> Answer {
             warnings: prelude.warnings.iter().map(str::to_owned).collect(),
         }),
         other => panic!("a statement was answered with {other:?}"),
-    }
+    };
+    (answer, prelude.tracing_id)
 }

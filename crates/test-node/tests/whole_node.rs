@@ -224,3 +224,26 @@ fn errors_have_the_codes_of_their_kind() {
         }
     }
 }
+
+#[test]
+fn a_traced_request_is_answered_as_ever_and_leaves_its_trace() {
+    let node = node(2);
+    node.run("INSERT INTO k.t (p, c, v) VALUES (1, 1, 'x')");
+    let (answer, trace_id) = node.execute_traced("SELECT v FROM k.t WHERE p = 1");
+    let Answer::Rows(rows) = answer else {
+        panic!("{answer:?}")
+    };
+    assert_eq!(rows.rows, vec![vec![Some(b"x".to_vec())]]);
+    let trace_id = trace_id.expect("the answer names its trace");
+    let id = trace_id.map(|byte| format!("{byte:02x}")).concat();
+    let id = [&id[..8], &id[8..12], &id[12..16], &id[16..20], &id[20..]].join("-");
+    let sessions = node.rows(&format!(
+        "SELECT request, duration FROM system_traces.sessions WHERE session_id = {id}"
+    ));
+    assert_eq!(sessions[0][0], Some(b"Execute CQL3 query".to_vec()));
+    assert!(sessions[0][1].is_some());
+    let events = node.rows(&format!(
+        "SELECT activity FROM system_traces.events WHERE session_id = {id}"
+    ));
+    assert_eq!(events.len(), 2);
+}

@@ -62,10 +62,7 @@ impl EnvelopeHeader {
     ///
     /// Checks everything but the length's limit, in Cassandra's order: version, beta flag, opcode, direction.
     #[inline]
-    pub(super) fn decode(
-        bytes: &[u8; ENVELOPE_HEADER_BYTES],
-        direction: Direction,
-    ) -> Result<Self, FrameError> {
+    pub fn decode(bytes: &[u8; ENVELOPE_HEADER_BYTES], direction: Direction) -> Result<Self, FrameError> {
         let [first, flags, stream_high, stream_low, opcode, length @ ..] = *bytes;
         let stream = i16::from_be_bytes([stream_high, stream_low]);
         let version = decode_version(first, stream)?;
