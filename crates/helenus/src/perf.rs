@@ -5,6 +5,7 @@ use std::process::ExitCode;
 use std::time::Duration;
 
 use clap::Subcommand;
+use helenus_perf::canned;
 use helenus_perf::simple_query::{self, SimpleQueryOptions};
 use helenus_perf::wire::{self, WireOptions};
 use serde::Serialize;
@@ -24,6 +25,11 @@ pub enum PerfCommand {
         concurrency: u16,
         #[arg(long)]
         json: bool,
+    },
+    /// A server that answers everything with the same bytes: the floor to compare with.
+    Canned {
+        #[arg(long, default_value = "127.0.0.1:0")]
+        listen: SocketAddr,
     },
     /// A closed loop of prepared point reads (or inserts) on any CQL server.
     Wire {
@@ -51,6 +57,13 @@ pub enum PerfCommand {
 
 pub fn run(command: &PerfCommand) -> ExitCode {
     match *command {
+        PerfCommand::Canned { listen } => match canned::run(listen) {
+            Ok(()) => ExitCode::SUCCESS,
+            Err(error) => {
+                eprintln!("helenus perf canned: {error}");
+                ExitCode::FAILURE
+            }
+        },
         PerfCommand::SimpleQuery {
             write,
             operations,

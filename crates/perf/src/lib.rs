@@ -1,5 +1,6 @@
 //! Benchmarks: in process, counted per operation, and over the wire against any CQL server.
 
+pub mod canned;
 mod cpu_time;
 pub mod simple_query;
 pub mod wire;
