@@ -54,6 +54,15 @@ enum CommitlogSyncArgument {
 /// Cassandra's `commitlog_sync_period`.
 const COMMITLOG_SYNC_PERIOD: Duration = Duration::from_secs(10);
 
+/// Cassandra's `read_request_timeout`.
+const READ_REQUEST_TIMEOUT: Duration = Duration::from_secs(5);
+
+/// Cassandra's `range_request_timeout`.
+const RANGE_REQUEST_TIMEOUT: Duration = Duration::from_secs(10);
+
+/// Cassandra's `truncate_request_timeout`.
+const TRUNCATE_REQUEST_TIMEOUT: Duration = Duration::from_secs(60);
+
 /// Cassandra's `write_request_timeout`.
 const WRITE_REQUEST_TIMEOUT: Duration = Duration::from_secs(2);
 
@@ -190,6 +199,15 @@ fn options(arguments: &ServeArguments, config: &ConfigFile) -> ServeOptions {
             .clone()
             .unwrap_or_else(|| "Test Cluster".to_owned()),
         advertised_address: listen,
+        read_request_timeout: config
+            .read_request_timeout
+            .map_or(READ_REQUEST_TIMEOUT, |timeout| timeout.0),
+        range_request_timeout: config
+            .range_request_timeout
+            .map_or(RANGE_REQUEST_TIMEOUT, |timeout| timeout.0),
+        truncate_request_timeout: config
+            .truncate_request_timeout
+            .map_or(TRUNCATE_REQUEST_TIMEOUT, |timeout| timeout.0),
         write_request_timeout: config
             .write_request_timeout
             .map_or(WRITE_REQUEST_TIMEOUT, |timeout| timeout.0),

@@ -24,6 +24,12 @@ pub struct NodeOptions {
     pub cluster_name: String,
     /// Address and port that `system.local` tells drivers.
     pub advertised_address: std::net::SocketAddr,
+    /// Cassandra's `read_request_timeout`: for reads of partitions by their keys.
+    pub read_request_timeout: Duration,
+    /// Cassandra's `range_request_timeout`: for a page of a scan.
+    pub range_request_timeout: Duration,
+    /// Cassandra's `truncate_request_timeout`.
+    pub truncate_request_timeout: Duration,
     /// How long a write may wait for its shard's memtables to be flushed: Cassandra's `write_request_timeout`.
     pub write_request_timeout: Duration,
     /// Seconds since the Unix epoch; drivers tell two runs of a node apart by it.

@@ -185,7 +185,7 @@ impl Shard {
                 let shard = self.clone();
                 let (from, ticket, execution) = (read.from, read.ticket, read.execution.clone());
                 self.spawn(async move {
-                    let result = shard.select_everywhere(execution).await;
+                    let result = shard.select_in_time(execution).await;
                     shard.mailbox(from).answered(ticket, result);
                 });
             }
@@ -219,13 +219,31 @@ impl Shard {
         session.expect_answer();
         let shard = self.clone();
         self.spawn(async move {
-            let result = shard.select_everywhere(execution).await;
+            let result = shard.select_in_time(execution).await;
             shard.count_failure(&result);
             session.respond_later_warning(stream, Opcode::Result, warning.as_slice(), |out| {
                 out.extend_from_slice(&result?);
                 Ok(())
             });
         });
+    }
+
+    /// As [`Shard::select_everywhere`], given up when the configured time is over.
+    async fn select_in_time(self: &Rc<Self>, owned: OwnedExecution) -> ForwardedResult {
+        let timeout = match &owned.prepared.plan {
+            Plan::Select(plan) if plan.is_range_scan() => self.options.range_request_timeout,
+            _ => self.options.read_request_timeout,
+        };
+        let consistency = owned.options().consistency;
+        let timed_out = CqlError::ReadTimeout {
+            consistency,
+            received: 0,
+            block_for: 1,
+            data_present: false,
+        };
+        tokio::time::timeout(timeout, self.select_everywhere(owned))
+            .await
+            .unwrap_or(Err(timed_out))
     }
 
     async fn select_everywhere(self: &Rc<Self>, owned: OwnedExecution) -> ForwardedResult {

@@ -133,17 +133,26 @@ impl Shard {
         let shard = self.clone();
         let session = session.clone();
         self.spawn(async move {
-            let mut result = Ok(());
-            for owner in shard.shards() {
-                let truncated =
-                    shard.call_async(
-                        owner,
-                        move |shard| async move { shard.truncate_here(table).await },
-                    );
-                result = result.and(truncated.await.unwrap_or_else(|| Err(node_is_stopping())));
-            }
+            let timed_out = CqlError::truncate(format_args!("Truncate timed out"));
+            let truncated = tokio::time::timeout(
+                shard.options.truncate_request_timeout,
+                shard.truncate_everywhere(table),
+            );
+            let result = truncated.await.unwrap_or(Err(timed_out));
             shard.answer_write_later(&session, stream, result);
         });
+    }
+
+    async fn truncate_everywhere(self: &Rc<Self>, table: TableId) -> Result<(), CqlError> {
+        let mut result = Ok(());
+        for owner in self.shards() {
+            let truncated = self.call_async(
+                owner,
+                move |shard| async move { shard.truncate_here(table).await },
+            );
+            result = result.and(truncated.await.unwrap_or_else(|| Err(node_is_stopping())));
+        }
+        result
     }
 
     async fn truncate_here(self: &Rc<Self>, table: TableId) -> Result<(), CqlError> {
