@@ -50,6 +50,8 @@ pub enum FaultKind {
     NoSpace,
     /// A write that stores only its first half before it fails; a read that returns half of what was asked.
     Short,
+    /// A panic in the caller, in place of a bug that the test does not have.
+    Panic,
 }
 
 #[derive(Debug)]
@@ -73,6 +75,16 @@ struct State {
     free_bytes: Option<u64>,
     /// Counts crashes: a handle of an earlier run is dead.
     run: u64,
+    power: Power,
+}
+
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+enum Power {
+    #[default]
+    On,
+    /// Fails after so many more changes of the disk.
+    FailsAfter(u64),
+    Off,
 }
 
 type InodeId = u64;
@@ -135,10 +147,21 @@ impl SimulatedDisk {
         self.state().free_bytes = free_bytes;
     }
 
+    /// From the `after`-th change of the disk (0: the next one) every operation fails and nothing more is stored, until
+    /// [`SimulatedDisk::crash`] decides what was lost: for a crash in the middle of what other threads do.
+    pub fn fail_power(&self, after: u64) {
+        self.state().power = Power::FailsAfter(after);
+    }
+
+    pub fn is_power_off(&self) -> bool {
+        self.state().power == Power::Off
+    }
+
     /// The power fails: unsynced data is kept, lost or torn, all handles and locks die, and faults are over.
     pub fn crash(&self) {
         let mut state = self.state();
         state.run += 1;
+        state.power = Power::On;
         state.faults.clear();
         state.crash_names(&self.shared.random);
         let State { inodes, names, .. } = &mut *state;
@@ -201,12 +224,30 @@ impl State {
         hit
     }
 
+    fn check_power(&self) -> io::Result<()> {
+        match self.power {
+            Power::Off => Err(io::Error::other("the power is off")),
+            Power::On | Power::FailsAfter(_) => Ok(()),
+        }
+    }
+
+    /// Before a change of the disk: it happens entirely or, with the power gone, not at all.
+    fn use_power(&mut self) -> io::Result<()> {
+        self.power = match self.power {
+            Power::FailsAfter(0) | Power::Off => Power::Off,
+            Power::FailsAfter(after) => Power::FailsAfter(after - 1),
+            Power::On => Power::On,
+        };
+        self.check_power()
+    }
+
     /// Fails where a fault was injected; `Short` is an error for what cannot be short.
     fn check(&mut self, operation: Operation) -> io::Result<()> {
         self.fault(operation).map_or(Ok(()), |kind| Err(kind.error()))
     }
 
-    fn check_writable(&self) -> io::Result<()> {
+    fn check_writable(&mut self) -> io::Result<()> {
+        self.use_power()?;
         if self.read_only {
             Err(io::ErrorKind::ReadOnlyFilesystem.into())
         } else {
@@ -322,6 +363,7 @@ impl FaultKind {
         match self {
             FaultKind::Error | FaultKind::Short => io::Error::from_raw_os_error(libc::EIO),
             FaultKind::NoSpace => io::Error::from_raw_os_error(libc::ENOSPC),
+            FaultKind::Panic => panic!("injected by a test"),
         }
     }
 }
@@ -329,6 +371,7 @@ impl FaultKind {
 impl Disk for SimulatedDisk {
     fn open(&self, path: &Path) -> io::Result<Arc<dyn File>> {
         let mut state = self.state();
+        state.check_power()?;
         state.check(Operation::Open)?;
         let id = state.file(path)?;
         Ok(self.handle(&state, id))
@@ -389,6 +432,7 @@ impl Disk for SimulatedDisk {
 
     fn list(&self, directory: &Path) -> io::Result<Vec<DirectoryEntry>> {
         let state = self.state();
+        state.check_power()?;
         if !state.is_directory(directory) {
             return Err(io::ErrorKind::NotFound.into());
         }
@@ -438,6 +482,7 @@ impl Disk for SimulatedDisk {
     fn sync_directory(&self, directory: &Path) -> io::Result<()> {
         self.shared.counters.count_sync();
         let mut state = self.state();
+        state.use_power()?;
         state.check(Operation::SyncDirectory)?;
         if !state.is_directory(directory) {
             return Err(io::ErrorKind::NotFound.into());
@@ -486,6 +531,7 @@ struct SimulatedFile {
 impl SimulatedFile {
     fn live_state(&self) -> io::Result<MutexGuard<'_, State>> {
         let state = self.shared.state();
+        state.check_power()?;
         if state.run == self.run {
             Ok(state)
         } else {
@@ -508,7 +554,7 @@ impl SimulatedFile {
         let mut stored = match fault {
             None => bytes.len(),
             Some(FaultKind::Short) => bytes.len() / 2,
-            Some(FaultKind::Error | FaultKind::NoSpace) => 0,
+            Some(FaultKind::Error | FaultKind::NoSpace | FaultKind::Panic) => 0,
         };
         let mut result = fault.map_or(Ok(()), |kind| Err(kind.error()));
         let length = state.inode(self.inode)?.bytes.len() as u64;
@@ -731,6 +777,22 @@ mod tests {
         );
         assert_eq!(contents(&disk, &path).unwrap(), b"123");
         assert_eq!(disk.free_bytes(&path).unwrap(), 0);
+    }
+
+    #[test]
+    fn nothing_is_stored_once_the_power_is_gone() {
+        let disk = SimulatedDisk::new(1);
+        let path = folder(&disk).join("a");
+        let file = disk.create(&path).unwrap();
+        disk.sync_directory(Path::new("/data")).unwrap();
+        disk.fail_power(2);
+        file.append(b"1").unwrap();
+        file.sync_data().unwrap();
+        assert!(!disk.is_power_off());
+        assert!(file.append(b"2").is_err() && disk.is_power_off());
+        assert!(disk.open(&path).is_err() && disk.create(Path::new("/data/b")).is_err());
+        disk.crash();
+        assert_eq!(contents(&disk, &path).unwrap(), b"1");
     }
 
     #[test]
