@@ -15,12 +15,18 @@
 //!
 //! Numbers are little-endian. Items may come in any order; rows may repeat.
 
+use std::collections::HashMap;
+use std::collections::hash_map::Entry;
+
 use helenus_schema::TableId;
 use uuid::Uuid;
 
 use crate::clustering::Side;
 use crate::deletion::DeletionTime;
 use crate::row::{Liveness, RowBuilder, RowRef};
+
+/// Timestamp and local time.
+const DELETION_BYTES: usize = 12;
 
 const ITEM_STATIC_ROW: u8 = 1;
 const ITEM_ROW: u8 = 2;
@@ -161,6 +167,50 @@ impl<'a> Update<'a> {
     }
 }
 
+/// Makes one update of all those of the same partition, so that the log has them entirely or not at all. In the order of
+/// the partitions' first updates, which a builder of this process wrote.
+pub fn merge_by_partition(updates: Vec<Vec<u8>>) -> Vec<Vec<u8>> {
+    if updates.len() < 2 {
+        return updates;
+    }
+    let mut merged: Vec<Vec<u8>> = Vec::with_capacity(updates.len());
+    let mut places: HashMap<Vec<u8>, usize> = HashMap::with_capacity(updates.len());
+    for update in updates {
+        let Some((partition, deletion, items)) = split_update(&update) else {
+            merged.push(update);
+            continue;
+        };
+        match places.entry(partition.to_vec()) {
+            Entry::Vacant(place) => {
+                place.insert(merged.len());
+                merged.push(update);
+            }
+            Entry::Occupied(place) => {
+                append_update(&mut merged[*place.get()], partition.len(), deletion, items)
+            }
+        }
+    }
+    merged
+}
+
+/// The bytes that name the partition, its deletion, and the items.
+fn split_update(update: &[u8]) -> Option<(&[u8], DeletionTime, &[u8])> {
+    let decoded = Update::decode_trusted(update)?;
+    let partition_bytes = update.len().checked_sub(decoded.items.len() + DELETION_BYTES)?;
+    Some((update.get(..partition_bytes)?, decoded.deletion, decoded.items))
+}
+
+/// `partition_bytes` is where the deletion of `update` starts.
+fn append_update(update: &mut Vec<u8>, partition_bytes: usize, deletion: DeletionTime, items: &[u8]) {
+    let is_newer = Update::decode_trusted(update).is_some_and(|first| deletion.supersedes(first.deletion));
+    if is_newer {
+        let mut bytes = Vec::with_capacity(DELETION_BYTES);
+        push_deletion(&mut bytes, deletion);
+        update.splice(partition_bytes..partition_bytes + DELETION_BYTES, bytes);
+    }
+    update.extend_from_slice(items);
+}
+
 /// The items of an update, in the order they were built.
 #[derive(Clone, Debug)]
 pub struct UpdateItems<'a> {
@@ -243,5 +293,49 @@ impl<'a> Reader<'a> {
             prefix: self.sized()?,
             side,
         })
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn update(key: &[u8], clustering: &[u8], deletion: DeletionTime) -> Vec<u8> {
+        let mut bytes = Vec::new();
+        let mut builder = UpdateBuilder::new(&mut bytes, TableId(Uuid::nil()), key, deletion);
+        let liveness = Liveness {
+            timestamp_us: 1,
+            ttl_s: 0,
+            expires_at_s: u32::MAX,
+        };
+        builder.row(clustering, liveness, DeletionTime::LIVE, |_| {});
+        bytes
+    }
+
+    /// After a crash some rows of a batch on one partition were there and others not.
+    #[test]
+    fn updates_of_one_partition_become_one() {
+        let deletion = DeletionTime {
+            timestamp_us: 7,
+            local_s: 7,
+        };
+        let merged = merge_by_partition(vec![
+            update(b"a", b"1", DeletionTime::LIVE),
+            update(b"b", b"2", DeletionTime::LIVE),
+            update(b"a", b"3", deletion),
+            update(b"a", b"4", DeletionTime::LIVE),
+        ]);
+        assert_eq!(merged.len(), 2);
+        let first = Update::decode(&merged[0]).unwrap();
+        assert_eq!((first.partition_key, first.deletion), (b"a".as_slice(), deletion));
+        let rows: Vec<&[u8]> = first
+            .items()
+            .map(|item| match item {
+                UpdateItem::Row { clustering, .. } => clustering,
+                other => panic!("{other:?}"),
+            })
+            .collect();
+        assert_eq!(rows, [b"1", b"3", b"4"]);
+        assert_eq!(merged[1], update(b"b", b"2", DeletionTime::LIVE));
     }
 }
