@@ -50,6 +50,13 @@ pub enum TruncateError {
     UnknownTable { id: TableId },
     #[error("writes are refused until the node is restarted: {reason}")]
     LogFailed { reason: String },
+    /// A flush, compaction or removal of the table is under way; to be tried again when a job has ended. Until then no
+    /// new flush or compaction of the table is begun.
+    #[error("background work on the table did not end in time; try again")]
+    Busy,
+    /// SSTables that were replaced cannot be removed; with the others gone, a restart would bring their rows back.
+    #[error("files that the table no longer needs cannot be removed; check the disk and try again")]
+    CannotRemove,
     #[error(transparent)]
     Removal(#[from] RemovalError),
 }

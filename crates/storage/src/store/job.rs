@@ -1,5 +1,6 @@
 //! Background work as data: flushes, compactions, removals.
 
+use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::path::PathBuf;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
@@ -112,6 +113,9 @@ pub enum JobError {
     Removal(#[from] RemovalError),
     #[error("stopped")]
     Stopped,
+    /// A bug; the job is tried again later.
+    #[error("the work panicked")]
+    Panicked,
 }
 
 impl From<ReadError> for JobError {
@@ -159,15 +163,9 @@ impl BackgroundJob {
         if let Work::Release(memtable) = &mut self.work {
             drop(memtable.take());
         }
-        let outcome = match &self.work {
-            Work::Release(_) => Ok(None),
-            Work::Flush(memtable) => self.flush(memtable),
-            Work::Compaction(compaction) => self.compact(compaction),
-            Work::Removal {
-                generations,
-                is_table_dropped,
-            } => self.remove(generations, *is_table_dropped).map(|()| None),
-        };
+        // Unwind safe: a job reads immutable inputs, and what it writes is garbage until its TOC is there. A bug that
+        // panics here must not keep the shard waiting for a result.
+        let outcome = catch_unwind(AssertUnwindSafe(|| self.do_work())).unwrap_or(Err(JobError::Panicked));
         let BackgroundJob {
             progress,
             epoch,
@@ -183,6 +181,18 @@ impl BackgroundJob {
             table_folder,
             work,
             outcome,
+        }
+    }
+
+    fn do_work(&self) -> Result<Option<Arc<SsTable>>, JobError> {
+        match &self.work {
+            Work::Release(_) => Ok(None),
+            Work::Flush(memtable) => self.flush(memtable),
+            Work::Compaction(compaction) => self.compact(compaction),
+            Work::Removal {
+                generations,
+                is_table_dropped,
+            } => self.remove(generations, *is_table_dropped).map(|()| None),
         }
     }
 

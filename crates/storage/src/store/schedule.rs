@@ -49,10 +49,12 @@ struct Obsolete {
 }
 
 impl Schedule {
-    pub fn remove(&mut self, layout: &Arc<TableLayout>, folder: PathBuf, sstables: &[Arc<SsTable>]) {
+    /// Whether there is something to remove.
+    pub fn remove(&mut self, layout: &Arc<TableLayout>, folder: PathBuf, sstables: &[Arc<SsTable>]) -> bool {
         if !sstables.is_empty() {
             self.push(layout, folder, sstables, false);
         }
+        !sstables.is_empty()
     }
 
     /// All that a dropped table leaves.
@@ -107,6 +109,11 @@ impl Schedule {
         now_ns >= self.not_before_ns && (self.has_news || now_ns >= self.look_again_ns)
     }
 
+    /// Whether the last job failed.
+    pub fn is_failing(&self) -> bool {
+        self.retry_delay_ns > 0
+    }
+
     fn job_done(&mut self, failed: bool, now_ns: u64) {
         self.has_news = true;
         if failed {
@@ -157,6 +164,7 @@ impl ShardStore {
         } = result;
         let id = progress.table_id;
         if let Some(table) = self.tables.get_mut(&id) {
+            table.jobs.retain(|job| !Arc::ptr_eq(job, &progress));
             match work {
                 Work::Flush(_) => table.is_flushing = false,
                 Work::Compaction(_) => table.compacting.clear(),
@@ -183,10 +191,25 @@ impl ShardStore {
                 Err(error)
             }
             (_, Err(error)) => Err(error),
+            (
+                Work::Removal {
+                    is_table_dropped: false,
+                    ..
+                },
+                Ok(_),
+            ) => {
+                if let Some(table) = self.tables.get_mut(&id) {
+                    table.removals = table.removals.saturating_sub(1);
+                }
+                Ok(())
+            }
             (Work::Release(_) | Work::Removal { .. }, Ok(_)) => Ok(()),
             (_, Ok(sstable)) if !is_current => {
                 // The table was dropped or truncated meanwhile; what went into the job went with that.
-                self.schedule.remove(&layout, table_folder, sstable.as_slice());
+                let has_removal = self.schedule.remove(&layout, table_folder, sstable.as_slice());
+                if let Some(table) = self.tables.get_mut(&id) {
+                    table.removals += usize::from(has_removal);
+                }
                 Ok(())
             }
             (Work::Flush(memtable), Ok(sstable)) => {
@@ -234,6 +257,7 @@ impl ShardStore {
             .any(|memtable| !is_logged(memtable, durable));
         let table = self.tables.values_mut().find(|table| {
             !table.is_flushing
+                && !table.is_held
                 && table
                     .sealed
                     .first()
@@ -287,6 +311,9 @@ impl ShardStore {
         let disk = self.disk.as_ref()?;
         let now_s = disk.folder.clock().wall_s();
         for table in self.tables.values_mut() {
+            if table.is_held || table.removals > 0 {
+                continue;
+            }
             let chosen = compaction::choose(&table.compaction, &candidates(table, now_s));
             if chosen.is_empty() {
                 continue;
@@ -323,11 +350,12 @@ impl ShardStore {
 
     fn job(
         disk: &Disk,
-        table: &Table,
+        table: &mut Table,
         progress: Arc<JobProgress>,
         bytes_per_s_max: u64,
         work: Work,
     ) -> Option<BackgroundJob> {
+        table.jobs.push(Arc::clone(&progress));
         Some(BackgroundJob {
             folder: Arc::clone(&disk.folder),
             progress,
@@ -378,7 +406,7 @@ impl ShardStore {
                 .extend(output.iter().map(|output| output.generation()));
         }
         table.add_sstables(output);
-        self.schedule.remove(&table.layout, folder, &compaction.inputs);
+        table.removals += usize::from(self.schedule.remove(&table.layout, folder, &compaction.inputs));
     }
 }
 

@@ -224,6 +224,14 @@ impl ShardStore {
         }
     }
 
+    /// A truncation that was told [`TruncateError::Busy`] is not tried again.
+    pub fn truncation_given_up(&mut self, id: TableId) {
+        if let Some(table) = self.tables.get_mut(&id) {
+            table.is_held = false;
+            self.schedule.note_news();
+        }
+    }
+
     /// Removes all rows of a table. Gone for good once the log has reached the position returned. Blocks on the disk
     /// while it removes the table's SSTables.
     pub fn truncate(&mut self, id: TableId) -> Result<LogPosition, TruncateError> {
@@ -237,6 +245,15 @@ impl ShardStore {
             return Err(TruncateError::LogFailed {
                 reason: reason.to_owned(),
             });
+        }
+        table.is_held = table.has_files_to_come_or_go();
+        if table.is_held {
+            table.jobs.iter().for_each(|job| job.stop());
+            if table.jobs.is_empty() && self.schedule.is_failing() {
+                return Err(TruncateError::CannotRemove);
+            }
+            self.schedule.note_news();
+            return Err(TruncateError::Busy);
         }
         if let Some(disk) = &self.disk
             && !table.sstables.is_empty()

@@ -4,6 +4,7 @@ use std::cmp::Reverse;
 use std::path::PathBuf;
 use std::sync::Arc;
 
+use super::job::JobProgress;
 use crate::commitlog::LogPosition;
 use crate::compaction::CompactionOptions;
 use crate::layout::TableLayout;
@@ -29,6 +30,13 @@ pub(super) struct Table {
     pub compacting: Vec<Generation>,
     /// Compacted alone for their tombstones already: what is left of those cannot go yet.
     pub settled: Vec<Generation>,
+    /// Removals of SSTables that compactions have replaced, waiting or under way. Until they are done a crash brings
+    /// those SSTables back, so nothing may rely on their being gone: no compaction, no truncation.
+    pub removals: usize,
+    /// Flushes and compactions under way.
+    pub jobs: Vec<Arc<JobProgress>>,
+    /// A truncation waits for the jobs under way; no new flush or compaction is begun.
+    pub is_held: bool,
     /// Counts truncations: a job that began before one must not bring its result in.
     pub epoch: u64,
 }
@@ -47,6 +55,9 @@ impl Table {
             is_flushing: false,
             compacting: Vec::new(),
             settled: Vec::new(),
+            removals: 0,
+            jobs: Vec::new(),
+            is_held: false,
             epoch: 0,
         }
     }
@@ -62,6 +73,11 @@ impl Table {
         self.sstables.extend(added);
         self.sstables
             .sort_by_key(|sstable| Reverse(sstable.statistics().timestamp_us_max));
+    }
+
+    /// Whether a job is under way whose files a crash would bring back after the table was emptied.
+    pub fn has_files_to_come_or_go(&self) -> bool {
+        !self.jobs.is_empty() || self.removals > 0
     }
 
     pub fn memory_bytes(&self) -> usize {
