@@ -10,6 +10,7 @@ mod mailbox;
 pub mod metrics;
 mod node;
 mod options;
+mod panic_boundary;
 mod priority;
 mod read;
 mod request;

@@ -85,6 +85,11 @@ impl Mailbox {
         let _stopped = self.sender.send(Message::Answered { ticket, result });
     }
 
+    /// Whether the shard has stopped.
+    pub fn is_closed(&self) -> bool {
+        self.sender.is_closed()
+    }
+
     /// False if the shard has stopped.
     pub fn run(&self, work: impl FnOnce(&Rc<Shard>) + Send + 'static) -> bool {
         self.sender.send(Message::Run(Box::new(work))).is_ok()

@@ -17,7 +17,8 @@ use helenus_storage::read::{ReadCommand, ReadStatistics, RowSink};
 use helenus_types::ShardId;
 
 use crate::forward::{ForwardedRead, ForwardedResult, OwnedExecution, Ticket, Waiting};
-use crate::request::{Statement, inbox_full, node_is_stopping};
+use crate::panic_boundary::{catch, catch_async};
+use crate::request::{Statement, inbox_full};
 use crate::shard::Shard;
 
 /// A shard's store that counts what it reads.
@@ -164,7 +165,26 @@ impl Shard {
     }
 
     pub(crate) fn read_forwarded(self: &Rc<Self>, read: &ForwardedRead) {
-        let result = read.execution.with(|plan, values, options| {
+        let result = catch(|| self.read_directly(&read.execution));
+        let mailbox = self.mailbox(read.from);
+        match result.unwrap_or_else(|panicked| Err(panicked.error())) {
+            Ok(Some(body)) => mailbox.answered(read.ticket, Ok(body)),
+            Err(error) => mailbox.answered(read.ticket, Err(error)),
+            Ok(None) => {
+                let shard = self.clone();
+                let (from, ticket, execution) = (read.from, read.ticket, read.execution.clone());
+                self.spawn(async move {
+                    let result = catch_async(shard.select_in_time(execution)).await;
+                    let result = result.unwrap_or_else(|panicked| Err(panicked.error()));
+                    shard.mailbox(from).answered(ticket, result);
+                });
+            }
+        }
+    }
+
+    /// `None` if the read takes more than one step.
+    fn read_directly(&self, execution: &OwnedExecution) -> Result<Option<Vec<u8>>, CqlError> {
+        execution.with(|plan, values, options| {
             let Plan::Select(plan) = plan else { return Ok(None) };
             let mut body = Vec::new();
             let scratch = &mut *self.scratch.borrow_mut();
@@ -176,20 +196,7 @@ impl Shard {
                 &mut body,
             )?;
             Ok((direct == Direct::Done).then_some(body))
-        });
-        let mailbox = self.mailbox(read.from);
-        match result {
-            Ok(Some(body)) => mailbox.answered(read.ticket, Ok(body)),
-            Err(error) => mailbox.answered(read.ticket, Err(error)),
-            Ok(None) => {
-                let shard = self.clone();
-                let (from, ticket, execution) = (read.from, read.ticket, read.execution.clone());
-                self.spawn(async move {
-                    let result = shard.select_in_time(execution).await;
-                    shard.mailbox(from).answered(ticket, result);
-                });
-            }
-        }
+        })
     }
 
     pub(crate) fn forward_answered(&self, ticket: Ticket, result: ForwardedResult) {
@@ -216,9 +223,8 @@ impl Shard {
             Plan::Select(plan) => plan.warning(),
             _ => None,
         };
-        session.expect_answer();
         let shard = self.clone();
-        self.spawn(async move {
+        self.answer_later(statement.session, stream, async move {
             let result = shard.select_in_time(execution).await;
             shard.count_failure(&result);
             session.respond_later_warning(stream, Opcode::Result, warning.as_slice(), |out| {
@@ -270,8 +276,8 @@ impl Shard {
         read: ShardRead,
         owned: &Arc<OwnedExecution>,
     ) -> Result<ShardRows, CqlError> {
-        let owned = owned.clone();
-        let answer = self.call(read.shard, move |shard| {
+        let (owned, shard) = (owned.clone(), read.shard);
+        let answer = self.call(shard, move |shard| {
             owned.with(|plan, values, options| match plan {
                 Plan::Select(plan) => {
                     plan.read_on_shard(&mut CountingStore { shard }, values, options, &read)
@@ -279,6 +285,6 @@ impl Shard {
                 _ => Ok(ShardRows::default()),
             })
         });
-        answer.await.unwrap_or_else(|| Err(node_is_stopping()))
+        answer.await.unwrap_or_else(|| Err(self.no_answer_from(shard)))
     }
 }

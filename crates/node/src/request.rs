@@ -18,8 +18,10 @@ use helenus_protocol::request::{
 };
 use helenus_protocol::response::MetadataForm;
 use helenus_protocol::wire::DecodeError;
+use helenus_types::ShardId;
 
 use crate::metrics::RequestKind;
+use crate::panic_boundary::{Panicked, catch};
 use crate::session::Session;
 use crate::shard::Shard;
 
@@ -56,12 +58,17 @@ impl Shard {
     ) -> Result<(), DecodeError> {
         let stream = envelope.header.stream;
         let (request, _payload) = Request::decode(envelope)?;
-        let outcome = match request {
-            Request::Execute(execute) => self.execute(session, stream, &execute),
-            Request::Query(query) => self.query(session, stream, &query),
-            Request::Batch(batch) => self.batch(session, stream, &batch),
-            Request::Prepare(prepare) => self.prepare(session, stream, &prepare),
-            _ => return Err(DecodeError::UnexpectedMessage(envelope.header.opcode)),
+        let outcome = catch(|| match request {
+            Request::Execute(execute) => Some(self.execute(session, stream, &execute)),
+            Request::Query(query) => Some(self.query(session, stream, &query)),
+            Request::Batch(batch) => Some(self.batch(session, stream, &batch)),
+            Request::Prepare(prepare) => Some(self.prepare(session, stream, &prepare)),
+            _ => None,
+        });
+        let outcome = match outcome {
+            Ok(Some(outcome)) => outcome,
+            Ok(None) => return Err(DecodeError::UnexpectedMessage(envelope.header.opcode)),
+            Err(panicked) => Err(panicked.error()),
         };
         if let Err(error) = outcome {
             self.metrics.count_error(error.code());
@@ -195,6 +202,17 @@ impl Shard {
     pub(crate) fn count_failure<T>(&self, result: &Result<T, CqlError>) {
         if let Err(error) = result {
             self.metrics.count_error(error.code());
+        }
+    }
+}
+
+impl Shard {
+    /// A shard that was asked has given no answer: it has stopped, or what it was asked made it panic.
+    pub(crate) fn no_answer_from(&self, shard: ShardId) -> CqlError {
+        if self.mailbox(shard).is_closed() {
+            node_is_stopping()
+        } else {
+            Panicked.error()
         }
     }
 }

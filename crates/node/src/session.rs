@@ -7,7 +7,8 @@ use std::task::Waker;
 
 use helenus_engine::CqlError;
 use helenus_protocol::frame::{
-    Compression, ENVELOPE_HEADER_BYTES, EnvelopeFlags, EnvelopeHeader, FrameWriter,
+    Compression, ENVELOPE_HEADER_BYTES, EnvelopeFlags, EnvelopeHeader, EnvelopeMark, FrameWriter,
+    ResponseTooBig,
 };
 use helenus_protocol::response::Prelude;
 use helenus_protocol::{Direction, Opcode, ProtocolVersion};
@@ -35,6 +36,32 @@ struct Output {
 /// The most an idle connection keeps of its output buffer, in bytes: one large write, so that pages of rows do not
 /// reallocate it each time.
 const KEPT_OUTPUT_BYTES_MAX: usize = 64 * 1024;
+
+/// An envelope that is being written: taken back unless it is finished, also where its body panics.
+struct Begun<'a> {
+    writer: &'a mut FrameWriter,
+    bytes: &'a mut Vec<u8>,
+    mark: Option<EnvelopeMark>,
+}
+
+impl Begun<'_> {
+    #[inline]
+    fn finish(mut self) -> Result<(), ResponseTooBig> {
+        match self.mark.take() {
+            Some(mark) => self.writer.finish(self.bytes, mark),
+            None => Ok(()),
+        }
+    }
+}
+
+impl Drop for Begun<'_> {
+    #[inline]
+    fn drop(&mut self) {
+        if let Some(mark) = self.mark.take() {
+            self.writer.abandon(self.bytes, mark);
+        }
+    }
+}
 
 impl Session {
     pub fn new(version: ProtocolVersion) -> Self {
@@ -145,18 +172,17 @@ impl Session {
     ) -> Result<(), CqlError> {
         let Output { writer, bytes } = &mut *self.output.borrow_mut();
         let mark = writer.begin(bytes, self.version.get(), flags, stream, opcode);
-        match body(bytes) {
-            Ok(true) => writer
-                .finish(bytes, mark)
+        let begun = Begun {
+            writer,
+            bytes,
+            mark: Some(mark),
+        };
+        match body(begun.bytes) {
+            Ok(true) => begun
+                .finish()
                 .map_err(|too_big| CqlError::invalid(format_args!("{too_big}; ask for it in pages"))),
-            Ok(false) => {
-                writer.abandon(bytes, mark);
-                Ok(())
-            }
-            Err(error) => {
-                writer.abandon(bytes, mark);
-                Err(error)
-            }
+            Ok(false) => Ok(()),
+            Err(error) => Err(error),
         }
     }
 
@@ -198,8 +224,8 @@ impl Session {
         opcode: Opcode,
         body: impl FnOnce(&mut Vec<u8>) -> Result<(), CqlError>,
     ) {
-        self.in_flight.set(self.in_flight.get().saturating_sub(1));
         self.respond(stream, flags, opcode, body);
+        self.in_flight.set(self.in_flight.get().saturating_sub(1));
         self.wake();
     }
 

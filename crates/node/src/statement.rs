@@ -18,10 +18,11 @@ use helenus_protocol::response::{
     write_void,
 };
 use helenus_schema::{TableId, TableKind};
+use helenus_storage::error::TruncateError;
 
 use crate::forward::OwnedExecution;
 use crate::metrics::RequestKind;
-use crate::request::{Statement, node_is_stopping};
+use crate::request::Statement;
 use crate::schema_change::{DATA_CENTER, SchemaStatement};
 use crate::session::Session;
 use crate::shard::Shard;
@@ -34,6 +35,19 @@ const RACK: &str = "rack1";
 
 /// Cassandra's port between nodes: reported, because tools print it, although nothing listens there.
 const STORAGE_PORT: u16 = 7000;
+
+/// Holds background work on a table back while a truncation waits; given back also where the wait times out.
+struct HeldTable<'a> {
+    shard: &'a Shard,
+    table: TableId,
+}
+
+impl Drop for HeldTable<'_> {
+    fn drop(&mut self) {
+        self.shard.store.borrow_mut().truncation_given_up(self.table);
+        self.shard.schedule_turn();
+    }
+}
 
 impl Shard {
     /// Plans a statement and hands the plan to every shard before the client learns its id.
@@ -48,19 +62,18 @@ impl Shard {
         let keyspace = prepare.keyspace.or(keyspace.as_deref());
         let prepared = Arc::new(helenus_engine::prepare(&self.schema(), keyspace, prepare.text)?);
         self.prepared.borrow_mut().insert(prepared.clone());
-        session.expect_answer();
         let shard = self.clone();
-        let session = session.clone();
-        self.spawn(async move {
+        let answered = session.clone();
+        self.answer_later(session, stream, async move {
             for other in shard.shards().filter(|other| *other != shard.id) {
                 let prepared = prepared.clone();
                 shard
                     .call(other, move |shard| shard.prepared.borrow_mut().insert(prepared))
                     .await;
             }
-            let warning = use_keyspace_warning(&session, &prepared);
-            session.respond_later_warning(stream, Opcode::Result, warning.as_deref().as_slice(), |out| {
-                write_prepared_result(&session, &prepared, out);
+            let warning = use_keyspace_warning(&answered, &prepared);
+            answered.respond_later_warning(stream, Opcode::Result, warning.as_deref().as_slice(), |out| {
+                write_prepared_result(&answered, &prepared, out);
                 Ok(())
             });
         });
@@ -129,17 +142,16 @@ impl Shard {
     }
 
     fn truncate(self: &Rc<Self>, session: &Rc<Session>, stream: i16, table: TableId) {
-        session.expect_answer();
         let shard = self.clone();
-        let session = session.clone();
-        self.spawn(async move {
+        let answered = session.clone();
+        self.answer_later(session, stream, async move {
             let timed_out = CqlError::truncate(format_args!("Truncate timed out"));
             let truncated = tokio::time::timeout(
                 shard.options.truncate_request_timeout,
                 shard.truncate_everywhere(table),
             );
             let result = truncated.await.unwrap_or(Err(timed_out));
-            shard.answer_write_later(&session, stream, result);
+            shard.answer_write_later(&answered, stream, result);
         });
     }
 
@@ -150,13 +162,21 @@ impl Shard {
                 owner,
                 move |shard| async move { shard.truncate_here(table).await },
             );
-            result = result.and(truncated.await.unwrap_or_else(|| Err(node_is_stopping())));
+            result = result.and(truncated.await.unwrap_or_else(|| Err(self.no_answer_from(owner))));
         }
         result
     }
 
     async fn truncate_here(self: &Rc<Self>, table: TableId) -> Result<(), CqlError> {
-        let truncated = self.store.borrow_mut().truncate(table);
+        let _held = HeldTable { shard: self, table };
+        let truncated = loop {
+            // A job that ends after this look is not missed: it is reported on this thread.
+            let truncated = self.store.borrow_mut().truncate(table);
+            match truncated {
+                Err(TruncateError::Busy) => self.job_ended().await,
+                truncated => break truncated,
+            }
+        };
         match truncated {
             Ok(position) => self.durable(position).await,
             Err(error) => Err(CqlError::truncate(format_args!("{error}"))),
@@ -164,16 +184,15 @@ impl Shard {
     }
 
     fn change_schema_later(self: &Rc<Self>, session: &Rc<Session>, stream: i16, statement: SchemaStatement) {
-        session.expect_answer();
         let shard = self.clone();
-        let session = session.clone();
-        self.spawn(async move {
+        let answered = session.clone();
+        self.answer_later(session, stream, async move {
             let outcome = shard.change_schema(statement).await;
             shard.count_failure(&outcome);
             match outcome {
-                Ok(outcome) => answer_schema_change(&session, stream, &outcome),
+                Ok(outcome) => answer_schema_change(&answered, stream, &outcome),
                 Err(error) => {
-                    session.respond_later(stream, EnvelopeFlags::NONE, Opcode::Error, |_| Err(error))
+                    answered.respond_later(stream, EnvelopeFlags::NONE, Opcode::Error, |_| Err(error))
                 }
             }
         });
@@ -231,19 +250,18 @@ impl Shard {
         options: &QueryOptions<'_>,
     ) -> Result<(), CqlError> {
         let owned = Arc::new(OwnedExecution::new(statement.prepared, values, options));
-        let (session, stream) = (statement.session.clone(), statement.stream);
-        session.expect_answer();
+        let (answered, stream) = (statement.session.clone(), statement.stream);
         let shard = self.clone();
-        self.spawn(async move {
+        self.answer_later(statement.session, stream, async move {
             let mut result = Ok(());
             for owner in shard.shards() {
                 let owned = owned.clone();
                 let modified = shard.call_async(owner, move |shard| async move {
                     shard.modify_reading_here(&owned).await
                 });
-                result = result.and(modified.await.unwrap_or_else(|| Err(node_is_stopping())));
+                result = result.and(modified.await.unwrap_or_else(|| Err(shard.no_answer_from(owner))));
             }
-            shard.answer_write_later(&session, stream, result);
+            shard.answer_write_later(&answered, stream, result);
         });
         Ok(())
     }

@@ -55,20 +55,19 @@ impl Shard {
             traced.set_keyspace(keyspace);
         }
         self.handle_untraced(&traced, envelope)?;
-        session.expect_answer();
         let stream = envelope.header.stream;
         let shard = self.clone();
-        let session = session.clone();
-        self.spawn(async move {
+        let answered = session.clone();
+        self.answer_later(session, stream, async move {
             let answer = answer_of(&traced).await;
             if let Some(keyspace) = traced.keyspace() {
-                session.set_keyspace(keyspace);
+                answered.set_keyspace(keyspace);
             }
             // A trace that cannot be stored must not fail the request that it is about.
             if let Err(error) = shard.store_trace(&trace, answer.len()).await {
                 eprintln!("shard {}: a trace was not stored: {error}", shard.id.0);
             }
-            session.pass_on_traced(stream, &answer, trace.id);
+            answered.pass_on_traced(stream, &answer, trace.id);
         });
         Ok(())
     }

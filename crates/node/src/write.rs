@@ -12,11 +12,12 @@ use helenus_protocol::frame::EnvelopeFlags;
 use helenus_protocol::response::write_void;
 use helenus_storage::commitlog::LogPosition;
 use helenus_storage::error::WriteError;
-use helenus_storage::update::Update;
+use helenus_storage::update::{Update, merge_by_partition};
 use helenus_types::{ShardId, Token};
 use tokio::sync::oneshot;
 
 use crate::forward::{ForwardedWrite, Ticket, Waiting};
+use crate::panic_boundary::{catch, catch_async};
 use crate::session::Session;
 use crate::shard::{Acknowledgement, Shard};
 
@@ -181,9 +182,15 @@ impl Shard {
 
     pub(crate) fn write_forwarded(self: &Rc<Self>, write: ForwardedWrite) {
         let ForwardedWrite { from, ticket, update } = write;
-        let applied = token_of_update(&update)
-            .ok_or(WriteError::Malformed)
-            .and_then(|token| self.apply(token, &update));
+        let applied = catch(|| {
+            token_of_update(&update)
+                .ok_or(WriteError::Malformed)
+                .and_then(|token| self.apply(token, &update))
+        });
+        let applied = match applied {
+            Ok(applied) => applied,
+            Err(panicked) => return self.answer_forwarded_write(from, ticket, Err(panicked.error())),
+        };
         match applied {
             Ok(position) if !self.acknowledges_at_once() => {
                 self.acknowledge_at(position, Acknowledgement::Forwarded { from, ticket });
@@ -192,7 +199,8 @@ impl Shard {
             Err(WriteError::MemtablesFull { .. }) => {
                 let shard = self.clone();
                 self.spawn(async move {
-                    let result = shard.apply_durably(vec![update]).await;
+                    let result = catch_async(shard.apply_durably(vec![update])).await;
+                    let result = result.unwrap_or_else(|panicked| Err(panicked.error()));
                     shard.answer_forwarded_write(from, ticket, result);
                 });
             }
@@ -219,10 +227,9 @@ impl Shard {
         position: Option<LogPosition>,
         warning: Option<String>,
     ) {
-        session.expect_answer();
         let shard = self.clone();
-        let session = session.clone();
-        self.spawn(async move {
+        let answered = session.clone();
+        self.answer_later(session, stream, async move {
             let mut result = shard.write_everywhere(updates).await;
             if let Some(position) = position
                 && result.is_ok()
@@ -230,7 +237,7 @@ impl Shard {
                 result = shard.durable(position).await;
             }
             shard.count_failure(&result);
-            session.respond_later_warning(stream, Opcode::Result, warning.as_deref().as_slice(), |out| {
+            answered.respond_later_warning(stream, Opcode::Result, warning.as_deref().as_slice(), |out| {
                 result?;
                 write_void(out);
                 Ok(())
@@ -238,7 +245,7 @@ impl Shard {
         });
     }
 
-    /// All shards work at the same time; the first error is the answer once all of them are done.
+    /// What goes to one partition is written entirely or not at all. All shards work at the same time; the first error is the answer once all of them are done.
     pub(crate) async fn write_everywhere(self: &Rc<Self>, updates: UpdatesByShard) -> Result<(), CqlError> {
         let mut by_shard: Vec<Vec<Vec<u8>>> = vec![Vec::new(); usize::from(self.options.shard_count)];
         for (owner, update) in updates {
@@ -249,6 +256,7 @@ impl Shard {
             if updates.is_empty() {
                 continue;
             }
+            let updates = merge_by_partition(updates);
             let (sender, receiver) = oneshot::channel();
             self.mailbox(owner).run(move |owner| {
                 let shard = owner.clone();
@@ -257,13 +265,11 @@ impl Shard {
                     let _gone = sender.send(shard.apply_durably(updates).await);
                 });
             });
-            results.push(receiver);
+            results.push((owner, receiver));
         }
         let mut first_error = Ok(());
-        for result in results {
-            let result = result
-                .await
-                .unwrap_or_else(|_| Err(crate::request::node_is_stopping()));
+        for (owner, result) in results {
+            let result = result.await.unwrap_or_else(|_| Err(self.no_answer_from(owner)));
             first_error = first_error.and(result);
         }
         first_error

@@ -23,6 +23,14 @@ pub struct TestNode {
     node: Option<Node>,
 }
 
+/// A statement on its way.
+pub struct Pending {
+    receiver: mpsc::Receiver<TracedAnswer>,
+}
+
+/// An answer with the id of its trace.
+type TracedAnswer = (Answer, Option<[u8; 16]>);
+
 /// The answer to a statement.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Answer {
@@ -157,6 +165,11 @@ impl TestNode {
     }
 
     pub fn execute_with(&self, text: &str, execution: &Execution) -> Answer {
+        self.submit(text, execution).answer()
+    }
+
+    /// Sends a statement on a connection of its own and does not wait for the answer.
+    pub fn submit(&self, text: &str, execution: &Execution) -> Pending {
         let text = text.to_owned();
         let owned = execution.clone();
         self.request(execution.shard, Opcode::Query, move |out| {
@@ -169,6 +182,7 @@ impl TestNode {
         self.request(0, Opcode::Prepare, move |out| {
             write_prepare(out, VERSION, &text, None)
         })
+        .answer()
     }
 
     pub fn execute_prepared(&self, id: &[u8], execution: &Execution) -> Answer {
@@ -177,6 +191,7 @@ impl TestNode {
         self.request(execution.shard, Opcode::Execute, move |out| {
             owned.write(|parameters, values| write_execute(out, VERSION, &id, &[0; 16], parameters, values));
         })
+        .answer()
     }
 
     /// The answer to a traced statement, and the id of its trace.
@@ -186,6 +201,7 @@ impl TestNode {
         self.send(0, EnvelopeFlags::TRACING, Opcode::Query, move |out| {
             execution.write(|parameters, values| write_query(out, VERSION, &text, parameters, values));
         })
+        .traced_answer()
     }
 
     fn request(
@@ -193,8 +209,8 @@ impl TestNode {
         shard: u16,
         opcode: Opcode,
         body: impl FnOnce(&mut Vec<u8>) + Send + 'static,
-    ) -> Answer {
-        self.send(shard, EnvelopeFlags::NONE, opcode, body).0
+    ) -> Pending {
+        self.send(shard, EnvelopeFlags::NONE, opcode, body)
     }
 
     fn send(
@@ -203,19 +219,41 @@ impl TestNode {
         flags: EnvelopeFlags,
         opcode: Opcode,
         body: impl FnOnce(&mut Vec<u8>) + Send + 'static,
-    ) -> (Answer, Option<[u8; 16]>) {
+    ) -> Pending {
         let node = self.node.as_ref().expect("the node is running");
         let (sender, receiver) = mpsc::channel();
         node.mailbox(ShardId(shard)).run(move |shard| {
             let shard = shard.clone();
             tokio::task::spawn_local(async move {
                 let answer = converse(&shard, flags, opcode, body).await;
-                sender.send(answer).expect("the test waits for the answer");
+                // A test that has crashed the node may not want the answer any more.
+                let _unwanted = sender.send(answer);
             });
         });
-        receiver
-            .recv_timeout(ANSWER_TIMEOUT)
-            .expect("every request is answered")
+        Pending { receiver }
+    }
+}
+
+impl Pending {
+    /// The answer; `None` if the node ended first.
+    pub fn wait(self) -> Option<Answer> {
+        self.wait_traced().map(|(answer, _trace)| answer)
+    }
+
+    fn wait_traced(self) -> Option<TracedAnswer> {
+        match self.receiver.recv_timeout(ANSWER_TIMEOUT) {
+            Ok(answer) => Some(answer),
+            Err(mpsc::RecvTimeoutError::Disconnected) => None,
+            Err(mpsc::RecvTimeoutError::Timeout) => panic!("no answer within {ANSWER_TIMEOUT:?}"),
+        }
+    }
+
+    fn answer(self) -> Answer {
+        self.traced_answer().0
+    }
+
+    fn traced_answer(self) -> TracedAnswer {
+        self.wait_traced().expect("the node runs until the test ends it")
     }
 }
 

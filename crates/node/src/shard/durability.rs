@@ -9,12 +9,13 @@ use std::sync::mpsc;
 use std::thread;
 
 use helenus_engine::CqlError;
-use helenus_storage::commitlog::{LogBatch, LogPosition, LogWriter};
+use helenus_storage::commitlog::{LogBatch, LogError, LogPosition, LogWriter};
 use helenus_types::ShardId;
 use tokio::sync::oneshot;
 
 use crate::forward::Ticket;
 use crate::mailbox::Mailbox;
+use crate::panic_boundary::catch;
 use crate::session::Session;
 
 /// The log thread of one shard, seen from the shard.
@@ -51,7 +52,12 @@ impl LogThread {
         let handle = thread::Builder::new().name(name).spawn(move || {
             while let Ok(work) = receiver.recv() {
                 let LogWork { batch, sync } = work;
-                let result = writer.persist(&batch, sync);
+                // After a panic nobody knows what the file holds; the shard takes no more writes, as after an error.
+                let result = catch(|| writer.persist(&batch, sync)).unwrap_or_else(|_| {
+                    Err(LogError::Abandoned {
+                        reason: "writing it panicked".to_owned(),
+                    })
+                });
                 mailbox.run(move |shard| shard.log_persisted(batch, &result));
             }
         })?;

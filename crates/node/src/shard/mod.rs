@@ -36,7 +36,9 @@ use crate::forward::PendingForwards;
 use crate::mailbox::{Inbox, Mailbox, Message};
 use crate::metrics::{MetricsSnapshot, ShardMetrics};
 use crate::options::{CommitlogSync, NodeOptions};
+use crate::panic_boundary::{catch, catch_async};
 use crate::schema_change::{SchemaKeeper, SchemaListeners};
+use crate::session::Session;
 
 /// What a shard starts with; its store, log and background thread are its own.
 pub(crate) struct ShardParts {
@@ -144,10 +146,14 @@ impl Shard {
         while !self.stopping.get() && inbox.receive(&mut messages, MESSAGES_PER_TURN_MAX).await {
             for message in messages.drain(..) {
                 match message {
+                    // These two answer the sender themselves where they panic.
                     Message::Read(read) => self.read_forwarded(&read),
                     Message::Write(write) => self.write_forwarded(*write),
                     Message::Answered { ticket, result } => self.forward_answered(ticket, result),
-                    Message::Run(work) => work(self),
+                    Message::Run(work) => {
+                        // Dropping the work has told whoever waits for it; see `no_answer_from`.
+                        let _reported = catch(|| work(self));
+                    }
                 }
             }
         }
@@ -183,6 +189,22 @@ impl Shard {
 
     pub fn shards(&self) -> impl Iterator<Item = ShardId> + use<> {
         (0..self.options.shard_count).map(ShardId)
+    }
+
+    /// Starts the task that answers a request. If it panics, the request is answered with a server error.
+    pub(crate) fn answer_later(
+        self: &Rc<Self>,
+        session: &Rc<Session>,
+        stream: i16,
+        task: impl Future<Output = ()> + 'static,
+    ) {
+        session.expect_answer();
+        let (shard, session) = (self.clone(), session.clone());
+        self.spawn(async move {
+            if let Err(panicked) = catch_async(task).await {
+                shard.answer_write_later(&session, stream, Err(panicked.error()));
+            }
+        });
     }
 
     /// Starts a task on this shard.
@@ -265,12 +287,21 @@ impl Shard {
             .is_ok()
     }
 
+    /// Waits until a background job has ended, or the log has accepted more.
+    pub(crate) async fn job_ended(&self) {
+        self.schedule_turn();
+        self.room.notified().await;
+    }
+
     async fn turns(self: Rc<Self>) {
         loop {
             self.turn.notified().await;
             self.writes_since_turn.set(0);
-            self.hand_over_log(!self.acknowledges_at_once());
-            self.offer_background_work();
+            // Without its turns the shard would acknowledge nothing any more.
+            let _reported = catch(|| {
+                self.hand_over_log(!self.acknowledges_at_once());
+                self.offer_background_work();
+            });
         }
     }
 
@@ -382,7 +413,8 @@ impl Shard {
         }
         let shard = self.clone();
         self.spawn(async move {
-            shard.flush_everything().await;
+            // After a panic the log still has what was not flushed.
+            let _reported = catch_async(shard.flush_everything()).await;
             // The loop looks at the flag when the next message arrives.
             shard.mailbox(shard.id).run(|shard| shard.stopping.set(true));
         });
