@@ -26,6 +26,7 @@ use crate::request::Statement;
 use crate::schema_change::{DATA_CENTER, SchemaStatement};
 use crate::session::Session;
 use crate::shard::Shard;
+use crate::write::UpdatesByShard;
 
 /// The release whose behaviour drivers and tools may expect.
 pub const RELEASE_VERSION: &str = "5.0.5";
@@ -242,7 +243,7 @@ impl Shard {
         Ok(())
     }
 
-    /// List operations by index or value: each owner of a partition reads and writes its own.
+    /// List operations by index or value: each owner of a partition reads its own, then all is written.
     pub(crate) fn modify_reading(
         self: &Rc<Self>,
         statement: &Statement<'_>,
@@ -253,20 +254,28 @@ impl Shard {
         let (answered, stream) = (statement.session.clone(), statement.stream);
         let shard = self.clone();
         self.answer_later(statement.session, stream, async move {
-            let mut result = Ok(());
+            // Nothing is written before every owner has read: what fails on one must not be done by half.
+            let mut updates = Ok(Vec::new());
             for owner in shard.shards() {
                 let owned = owned.clone();
-                let modified = shard.call_async(owner, move |shard| async move {
-                    shard.modify_reading_here(&owned).await
+                let built = shard.call_async(owner, move |shard| async move { shard.updates_reading(&owned) });
+                let built = built.await.unwrap_or_else(|| Err(shard.no_answer_from(owner)));
+                updates = updates.and_then(|mut updates: UpdatesByShard| {
+                    updates.extend(built?);
+                    Ok(updates)
                 });
-                result = result.and(modified.await.unwrap_or_else(|| Err(shard.no_answer_from(owner))));
             }
+            let result = match updates {
+                Ok(updates) => shard.write_everywhere(updates).await,
+                Err(error) => Err(error),
+            };
             shard.answer_write_later(&answered, stream, result);
         });
         Ok(())
     }
 
-    async fn modify_reading_here(self: &Rc<Self>, owned: &OwnedExecution) -> Result<(), CqlError> {
+    /// What the statement writes to partitions of this shard.
+    fn updates_reading(&self, owned: &OwnedExecution) -> Result<UpdatesByShard, CqlError> {
         let updates = owned.with(|plan, values, options| {
             let scratch = &mut *self.scratch.borrow_mut();
             let store = &mut *self.store.borrow_mut();
@@ -277,13 +286,10 @@ impl Shard {
                 _ => Ok(Vec::new()),
             }
         })?;
-        self.write_everywhere(
-            updates
-                .into_iter()
-                .map(|(token, update)| (self.owner_of(token), update))
-                .collect(),
-        )
-        .await
+        Ok(updates
+            .into_iter()
+            .map(|(token, update)| (self.owner_of(token), update))
+            .collect())
     }
 
     pub(crate) fn node_state(&self) -> NodeState {

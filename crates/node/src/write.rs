@@ -22,7 +22,7 @@ use crate::session::Session;
 use crate::shard::{Acknowledgement, Shard};
 
 /// The updates of one statement or batch, by the shard that owns them.
-type UpdatesByShard = Vec<(ShardId, Vec<u8>)>;
+pub(crate) type UpdatesByShard = Vec<(ShardId, Vec<u8>)>;
 
 impl Shard {
     /// Executes one INSERT, UPDATE or DELETE. Answers now or later; an error is the caller's to answer.

@@ -86,6 +86,14 @@ impl Parser<'_> {
             }
             Keyword::Tuple => {
                 self.expect(TokenKind::Less)?;
+                if self.next_is(TokenKind::Greater) {
+                    // Cassandra's parser recovers inside the type and then trips over the missing one.
+                    return self.failed_parsing(
+                        "NullPointerException Cannot invoke \"org.apache.cassandra.cql3.CQL3Type$Raw.supportsFreezing()\" \
+                         because \"t\" is null"
+                            .to_owned(),
+                    );
+                }
                 let elements = self.comma_separated(Self::type_name)?;
                 self.expect(TokenKind::Greater)?;
                 Ok(TypeName::Tuple(elements))

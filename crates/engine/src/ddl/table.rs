@@ -39,9 +39,7 @@ pub(super) fn create(
         resource: Resource::AllTables,
     })?;
     if create.options.compact_storage {
-        return Err(CqlError::invalid(format_args!(
-            "Guardrail compact_tables violated: Creation of new COMPACT STORAGE tables is not allowed"
-        )));
+        return Err(refused_compact_table(create));
     }
     let options = TableOptions::read_new(&create.options.properties)?;
     if create.columns.iter().any(|column| column.mask.is_some()) {
@@ -111,6 +109,20 @@ pub(super) fn drop(
     let mut after = KeyspaceMetadata::clone(keyspace);
     after.tables.remove(name);
     Ok(DdlOutcome::altered(schema, keyspace, after, change))
+}
+
+/// Compact tables are refused as by a Cassandra that is configured so, after what is wrong with them in any case.
+fn refused_compact_table(create: &CreateTable) -> CqlError {
+    let key = &create.primary_keys[0];
+    let is_key = |name: &String| key.partition.contains(name) || key.clustering.contains(name);
+    if key.clustering.is_empty() && create.columns.iter().all(|column| is_key(&column.name)) {
+        return CqlError::invalid(format_args!(
+            "No definition found that is not part of the PRIMARY KEY"
+        ));
+    }
+    CqlError::invalid(format_args!(
+        "Guardrail compact_tables violated: Creation of new COMPACT STORAGE tables is not allowed"
+    ))
 }
 
 /// The table that a CREATE TABLE describes, for definitions that come with the program.

@@ -54,18 +54,17 @@ impl BatchPlan {
         emit: &mut EmitUpdate<'_>,
     ) -> Result<(), CqlError> {
         let options = self.statement_options(values, options)?;
-        for (index, statement) in self.statements.iter().enumerate() {
-            statement
-                .updates(values, &options, scratch, emit)
-                .map_err(|error| {
-                    // Cassandra looks at the keys of all statements before anything else.
-                    let mut later = self.statements[index + 1..].iter();
-                    later
-                        .find_map(|statement| statement.tokens(values, &options).err())
-                        .unwrap_or(error)
-                })?;
-        }
-        Ok(())
+        let written = self
+            .statements
+            .iter()
+            .try_for_each(|statement| statement.updates(values, &options, scratch, emit));
+        written.map_err(|error| {
+            // Cassandra looks at the keys of all statements before anything else.
+            let mut statements = self.statements.iter();
+            statements
+                .find_map(|statement| statement.tokens(values, &options).err())
+                .unwrap_or(error)
+        })
     }
 
     /// As [`ModifyPlan::updates_reading`], for all statements. Lists are seen as they were before the batch.

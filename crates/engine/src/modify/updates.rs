@@ -70,8 +70,14 @@ impl ModifyPlan {
         options: &QueryOptions<'_>,
     ) -> Result<Vec<Token>, CqlError> {
         let context = options.evaluation(values);
-        let keys = slices::partition_keys(&self.table, &self.keys.partition, &context)?;
+        let keys = self.partition_keys(&context)?;
         Ok(keys.iter().map(|key| token_of(key)).collect())
+    }
+
+    fn partition_keys(&self, context: &EvaluationContext<'_>) -> Result<Vec<Vec<u8>>, CqlError> {
+        let keys = slices::partition_keys(&self.table, &self.keys.partition, context)?;
+        slices::check_keys(&keys)?;
+        Ok(keys)
     }
 
     fn build(
@@ -116,7 +122,7 @@ impl ModifyPlan {
         }
         let keys = match has_one_key {
             true => vec![partition_key.clone()],
-            false => slices::partition_keys(&self.table, &self.keys.partition, &context)?,
+            false => self.partition_keys(&context)?,
         };
         let rows = self.rows(&context)?;
         let time = self.attributes.write_time(&self.table, options, &context)?;
@@ -348,8 +354,7 @@ pub fn append_single_key(
         out.push(0);
     }
     match out.len() {
-        0 if restrictions.is_empty() => Ok(false),
-        0 => Err(invalid!("Key may not be empty")),
+        0 => Ok(false),
         length if length > KEY_BYTES_MAX => Err(key_too_long(length)),
         _ => Ok(true),
     }

@@ -256,7 +256,8 @@ impl<'a> SelectExecution<'a> {
                 None => Vec::new(),
             };
             if !self.group.takes(&key) {
-                self.finish_group(&context)?;
+                let is_partition_left = self.partition_of(row) != self.grouped_partition;
+                self.finish_group(&context, is_partition_left || self.reads.len() > 1)?;
                 if self.rows_left == 0 || self.page_left == 0 {
                     self.is_done = true;
                     return Ok(());
@@ -270,21 +271,29 @@ impl<'a> SelectExecution<'a> {
 
     /// Starts counting groups anew if the row belongs to another partition than the one before it.
     fn enter_partition(&mut self, row: FetchedRow<'_>) {
-        let Some(grouping) = &self.plan.grouping else {
-            return;
-        };
-        let mut key = Vec::new();
-        for slot in &grouping.partition_key_slots {
-            write_component(&mut key, row.value(*slot));
-        }
+        let key = self.partition_of(row);
         if key != self.grouped_partition {
             self.grouped_partition = key;
             self.groups_in_partition = 0;
         }
     }
 
-    /// Writes the group's row, and remembers where it ended if the page ends with it.
-    fn finish_group(&mut self, context: &EvaluationContext<'_>) -> Result<(), CqlError> {
+    /// The values of the row's partition key; nothing if there are no groups.
+    fn partition_of(&self, row: FetchedRow<'_>) -> Vec<u8> {
+        let mut key = Vec::new();
+        for slot in self.plan.grouping.iter().flat_map(|grouping| &grouping.partition_key_slots) {
+            write_component(&mut key, row.value(*slot));
+        }
+        key
+    }
+
+    /// Writes the group's row, and remembers where it ended if the page ends with it. A last key's partition needs no
+    /// further page once it has given all the groups that it may.
+    fn finish_group(
+        &mut self,
+        context: &EvaluationContext<'_>,
+        has_more_partitions: bool,
+    ) -> Result<(), CqlError> {
         let group = std::mem::replace(&mut self.group, GroupInProgress::new(self.plan));
         if self.groups_in_partition < self.rows_per_partition_max {
             group.write(self.plan, context, &mut self.output)?;
@@ -293,7 +302,12 @@ impl<'a> SelectExecution<'a> {
             self.page_left = reduced(self.page_left, 1);
         }
         self.groups_in_partition = self.groups_in_partition.saturating_add(1);
-        if let (0, 1.., Some(grouping)) = (self.page_left, self.rows_left, &self.plan.grouping) {
+        let is_partition_done = self.plan.table.clustering_count == 0
+            || self.groups_in_partition >= self.rows_per_partition_max;
+        let is_last = is_partition_done && !has_more_partitions && !self.plan.is_range_scan();
+        if let (0, 1.., Some(grouping), false) =
+            (self.page_left, self.rows_left, &self.plan.grouping, is_last)
+        {
             self.paging_state = Some(PagingState {
                 position: group.position(grouping)?,
                 rows_left: self.rows_left,
@@ -308,7 +322,7 @@ impl<'a> SelectExecution<'a> {
         let context = self.context();
         let plan = self.plan;
         if plan.aggregates_everything() || (!self.is_done && !self.group.is_empty()) {
-            self.finish_group(&context)?;
+            self.finish_group(&context, !self.reads.is_empty())?;
         }
         if !plan.ordering.is_empty() {
             self.sort(&context)?;
@@ -419,6 +433,14 @@ fn targets(
         return Ok(shards.map(target).collect());
     }
     let keys = slices::partition_keys(&plan.table, &plan.clause.partition, context)?;
+    if let Err(error) = slices::check_keys(&keys) {
+        // Cassandra looks at keys after it knows that there are rows to ask for.
+        let slices = slices::slices(&plan.table, plan.slicing(), context)?;
+        return match slices.is_empty() && !plan.selects_statics {
+            true => Ok(VecDeque::new()),
+            false => Err(error),
+        };
+    }
     let targets = keys.into_iter().map(|key| {
         let token = token_of(&key);
         Target {

@@ -97,7 +97,7 @@ impl GroupInProgress {
             .map(|slot| row.value(*slot).unwrap_or_default())
             .collect();
         let mut key = Vec::new();
-        slices::write_key(&mut key, components.iter().copied())?;
+        slices::append_key(&mut key, components.iter().copied())?;
         let mut clustering = Vec::new();
         for slot in &grouping.clustering_slots {
             match row.value(*slot) {

@@ -81,7 +81,8 @@ pub fn clusterings(
     Ok(prefixes)
 }
 
-/// The partition keys that equalities and INs name, in the order of their values, without repetitions.
+/// The partition keys that equalities and INs name, in the order of their values, without repetitions. They may
+/// be empty, which [`check_keys`] refuses.
 pub fn partition_keys(
     table: &TableMetadata,
     restrictions: &[Restriction],
@@ -107,7 +108,7 @@ pub fn partition_keys(
     let mut keys = Vec::with_capacity(combinations.len());
     for components in &combinations {
         let mut key = Vec::new();
-        write_key(&mut key, components.iter().map(Vec::as_slice))?;
+        append_key(&mut key, components.iter().map(Vec::as_slice))?;
         keys.push(key);
     }
     if keys.len() > 1 {
@@ -125,9 +126,16 @@ pub fn partition_keys(
     Ok(keys)
 }
 
-/// Appends a partition key, which must not be empty nor too long.
-#[inline]
-pub fn write_key<'a>(
+/// Refuses partition keys that are empty, which only those of one column can be.
+pub fn check_keys(keys: &[Vec<u8>]) -> Result<(), CqlError> {
+    match keys.iter().any(Vec::is_empty) {
+        true => Err(invalid!("Key may not be empty")),
+        false => Ok(()),
+    }
+}
+
+/// Appends a partition key, which must not be too long.
+pub fn append_key<'a>(
     out: &mut Vec<u8>,
     components: impl ExactSizeIterator<Item = &'a [u8]> + Clone,
 ) -> Result<(), CqlError> {
@@ -137,7 +145,6 @@ pub fn write_key<'a>(
         return Err(key_too_long(longest));
     }
     match out.len() - start {
-        0 => Err(invalid!("Key may not be empty")),
         length if length > KEY_BYTES_MAX => Err(key_too_long(length)),
         _ => Ok(()),
     }
