@@ -258,7 +258,8 @@ impl Shard {
             let mut updates = Ok(Vec::new());
             for owner in shard.shards() {
                 let owned = owned.clone();
-                let built = shard.call_async(owner, move |shard| async move { shard.updates_reading(&owned) });
+                let built =
+                    shard.call_async(owner, move |shard| async move { shard.updates_reading(&owned) });
                 let built = built.await.unwrap_or_else(|| Err(shard.no_answer_from(owner)));
                 updates = updates.and_then(|mut updates: UpdatesByShard| {
                     updates.extend(built?);

@@ -280,9 +280,7 @@ impl Parser<'_> {
                 kind if kind.is_function_identifier() => match self.look(4) {
                     TokenKind::LeftParenthesis => Ok((NameForm::Function, 4)),
                     TokenKind::Dot | TokenKind::LeftBracket => Ok((NameForm::Plain, 4)),
-                    fourth if follows_selector(fourth) => {
-                        Ok((NameForm::Plain, 4))
-                    }
+                    fourth if follows_selector(fourth) => Ok((NameForm::Plain, 4)),
                     _ => self.no_viable(4),
                 },
                 _ => self.no_viable(3),

@@ -281,7 +281,12 @@ impl<'a> SelectExecution<'a> {
     /// The values of the row's partition key; nothing if there are no groups.
     fn partition_of(&self, row: FetchedRow<'_>) -> Vec<u8> {
         let mut key = Vec::new();
-        for slot in self.plan.grouping.iter().flat_map(|grouping| &grouping.partition_key_slots) {
+        for slot in self
+            .plan
+            .grouping
+            .iter()
+            .flat_map(|grouping| &grouping.partition_key_slots)
+        {
             write_component(&mut key, row.value(*slot));
         }
         key
@@ -302,8 +307,8 @@ impl<'a> SelectExecution<'a> {
             self.page_left = reduced(self.page_left, 1);
         }
         self.groups_in_partition = self.groups_in_partition.saturating_add(1);
-        let is_partition_done = self.plan.table.clustering_count == 0
-            || self.groups_in_partition >= self.rows_per_partition_max;
+        let is_partition_done =
+            self.plan.table.clustering_count == 0 || self.groups_in_partition >= self.rows_per_partition_max;
         let is_last = is_partition_done && !has_more_partitions && !self.plan.is_range_scan();
         if let (0, 1.., Some(grouping), false) =
             (self.page_left, self.rows_left, &self.plan.grouping, is_last)
