@@ -499,8 +499,13 @@ impl Disk for SimulatedDisk {
     }
 
     fn lock_directory(&self, directory: &Path) -> io::Result<Box<dyn DirectoryLock>> {
-        if !self.state().is_directory(directory) {
-            return Err(io::ErrorKind::NotFound.into());
+        {
+            let mut state = self.state();
+            if !state.is_directory(directory) {
+                return Err(io::ErrorKind::NotFound.into());
+            }
+            // The real one is a file.
+            state.check_writable()?;
         }
         FolderLock::take(&self.locks, directory)
     }

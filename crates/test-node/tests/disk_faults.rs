@@ -1,0 +1,259 @@
+//! A whole node on a disk that fails: nothing acknowledged is lost, no wrong row is served, and the messages say what
+//! to do.
+
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
+
+use helenus_protocol::ErrorCode;
+use helenus_test_node::{Answer, TestNode, options};
+use helenus_vfs::{Disk, EntryKind, Fault, FaultKind, Operation, SimulatedDisk, SystemClock};
+
+/// One shard, so that it is known whose file an injected fault hits.
+struct Node {
+    node: TestNode,
+    disk: Arc<SimulatedDisk>,
+}
+
+const ROWS: i32 = 20;
+
+impl Node {
+    fn start() -> Node {
+        let disk = Arc::new(SimulatedDisk::new(1));
+        let node = TestNode::start(options(1, disk.clone(), Arc::new(SystemClock::new()))).unwrap();
+        node.run("CREATE KEYSPACE k WITH replication = {'class': 'SimpleStrategy', 'replication_factor': 1}");
+        node.run("CREATE TABLE k.t (p int PRIMARY KEY, v text)");
+        Node { node, disk }
+    }
+
+    /// With rows in SSTables that no cache knows.
+    fn with_sstables() -> Node {
+        let mut node = Node::start();
+        for p in 0..ROWS {
+            node.node.run(&insert(p));
+        }
+        node.node.restart().unwrap();
+        node
+    }
+
+    fn inject(&self, operation: Operation, kind: FaultKind) {
+        self.disk.inject(Fault {
+            operation,
+            after: 0,
+            kind,
+        });
+    }
+
+    /// As the kernel and the power would leave it: what was not synced may be gone.
+    fn crash_and_start(&mut self) -> Result<(), String> {
+        self.node.crash();
+        self.disk.crash();
+        self.node.start_again().map_err(|error| error.to_string())
+    }
+
+    fn count(&self) -> usize {
+        self.node.rows("SELECT p FROM k.t").len()
+    }
+
+    fn files(&self, folder: &Path, wanted: &dyn Fn(&str) -> bool) -> Vec<PathBuf> {
+        let mut found = Vec::new();
+        for entry in self.disk.list(folder).unwrap() {
+            let path = folder.join(&entry.name);
+            match entry.kind {
+                EntryKind::Directory => found.extend(self.files(&path, wanted)),
+                EntryKind::File if wanted(&entry.name) => found.push(path),
+                EntryKind::File => {}
+            }
+        }
+        found
+    }
+
+    fn log_segments(&self) -> Vec<PathBuf> {
+        self.files(&self.node.data_folder().join("commitlog"), &|name| {
+            name.starts_with("segment-")
+        })
+    }
+}
+
+fn insert(p: i32) -> String {
+    format!("INSERT INTO k.t (p, v) VALUES ({p}, 'value {p}')")
+}
+
+fn refusal(answer: Answer) -> String {
+    match answer {
+        Answer::Error {
+            code: ErrorCode::ServerError,
+            message,
+        } => message,
+        other => panic!("wanted a server error, got {other:?}"),
+    }
+}
+
+#[test]
+fn after_a_failed_sync_writes_are_refused_reads_go_on_and_a_restart_heals() {
+    let mut node = Node::start();
+    node.node.run(&insert(0));
+    node.inject(Operation::Sync, FaultKind::Error);
+    let first = refusal(node.node.execute(&insert(1)));
+    assert!(first.contains("check the disk and restart the node"), "{first}");
+    for p in 2..5 {
+        let later = refusal(node.node.execute(&insert(p)));
+        assert!(
+            later.starts_with("writes are refused until the node is restarted: "),
+            "{later}"
+        );
+    }
+    assert!(node.count() >= 1, "reads go on");
+    node.crash_and_start().unwrap();
+    assert_eq!(node.node.rows("SELECT v FROM k.t WHERE p = 0").len(), 1);
+    assert_eq!(
+        node.node.rows("SELECT v FROM k.t WHERE p = 2").len(),
+        0,
+        "it was refused"
+    );
+    node.node.run(&insert(9));
+}
+
+#[test]
+fn a_full_disk_under_the_log_refuses_writes_and_says_what_to_do() {
+    let mut node = Node::start();
+    node.node.run(&insert(0));
+    node.disk.set_free_bytes(Some(0));
+    let message = refusal(node.node.execute(&insert(1)));
+    assert!(
+        message.ends_with("no space left on the disk; make room and restart the node"),
+        "{message}"
+    );
+    assert!(node.count() >= 1, "reads go on");
+    node.disk.set_free_bytes(None);
+    node.crash_and_start().unwrap();
+    assert_eq!(node.node.rows("SELECT v FROM k.t WHERE p = 0").len(), 1);
+    node.node.run(&insert(1));
+}
+
+#[test]
+fn a_flush_that_finds_the_disk_full_loses_nothing() {
+    let mut node = Node::start();
+    for p in 0..ROWS {
+        node.node.run(&insert(p));
+    }
+    // Of the flush when the node stops: its first new file.
+    node.inject(Operation::Create, FaultKind::NoSpace);
+    node.node.restart().unwrap();
+    assert_eq!(node.count(), ROWS as usize);
+    node.crash_and_start().unwrap();
+    assert_eq!(node.count(), ROWS as usize);
+}
+
+#[test]
+fn a_failed_read_fails_its_query_and_no_other() {
+    let node = Node::with_sstables();
+    node.inject(Operation::Read, FaultKind::Error);
+    let answer = node.node.execute("SELECT v FROM k.t WHERE p = 1");
+    let Answer::Error { code, message } = answer else {
+        panic!("a failed read was answered with {answer:?}");
+    };
+    assert!(
+        matches!(code, ErrorCode::ReadFailure | ErrorCode::ServerError),
+        "{code:?}: {message}"
+    );
+    assert_eq!(node.node.rows("SELECT v FROM k.t WHERE p = 1").len(), 1);
+    assert_eq!(node.count(), ROWS as usize);
+}
+
+#[test]
+fn a_flipped_bit_is_an_error_and_never_a_wrong_row() {
+    let mut node = Node::with_sstables();
+    let wanted = node.node.rows("SELECT p, v FROM k.t");
+    let data = node.files(&node.node.data_folder().join("data").join("k"), &|name| {
+        name.ends_with("-Data.db")
+    });
+    let length = node.disk.open(&data[0]).unwrap().length().unwrap();
+    let mut failed = 0;
+    for bit in (0..length * 8).step_by(97) {
+        node.node.crash();
+        node.disk.flip_bit(&data[0], bit).unwrap();
+        match node.node.start_again() {
+            Ok(()) => match node.node.execute("SELECT p, v FROM k.t") {
+                Answer::Rows(rows) => assert_eq!(rows.rows, wanted, "bit {bit}"),
+                Answer::Error { message, .. } => {
+                    failed += 1;
+                    assert!(message.contains("-Data.db"), "bit {bit}: {message}");
+                }
+                other => panic!("bit {bit}: {other:?}"),
+            },
+            Err(error) => {
+                failed += 1;
+                assert!(error.to_string().contains("-Data.db"), "bit {bit}: {error}");
+            }
+        }
+        node.node.crash();
+        node.disk.flip_bit(&data[0], bit).unwrap();
+    }
+    assert!(failed > 0, "some flipped bit must have been read");
+}
+
+#[test]
+fn a_folder_that_cannot_be_used_is_refused_with_what_to_do() {
+    let mut node = Node::start();
+    let options = || options(1, node.disk.clone(), Arc::new(SystemClock::new()));
+    let start = || {
+        TestNode::start(options())
+            .err()
+            .map(|error| error.to_string())
+            .unwrap_or_default()
+    };
+    let in_use = start();
+    assert!(
+        in_use.ends_with("is in use by another process; stop it, or choose another data folder"),
+        "{in_use}"
+    );
+    node.node.crash();
+    node.disk.set_read_only(true);
+    let read_only = start();
+    assert!(
+        read_only.ends_with("check its owner, its permissions and how it is mounted"),
+        "{read_only}"
+    );
+    node.disk.set_read_only(false);
+    let version = node.node.data_folder().join("helenus-data-version");
+    let file = node.disk.open_writable(&version).unwrap();
+    file.set_length(0).unwrap();
+    file.append(b"2\n").unwrap();
+    let newer = start();
+    assert!(
+        newer.contains("has data version 2") && newer.ends_with("start the version that wrote it"),
+        "{newer}"
+    );
+    file.set_length(0).unwrap();
+    file.append(b"1\n").unwrap();
+    drop(file);
+    node.node.start_again().unwrap();
+}
+
+#[test]
+fn a_corrupt_log_stops_the_start_by_name_and_a_torn_end_does_not() {
+    let mut node = Node::start();
+    for p in 0..ROWS {
+        node.node.run(&insert(p));
+    }
+    node.node.crash();
+    let segment = node.log_segments().pop().unwrap();
+    let length = node.disk.open(&segment).unwrap().length().unwrap();
+    let bit = length / 2 * 8;
+    node.disk.flip_bit(&segment, bit).unwrap();
+    let error = node.node.start_again().unwrap_err().to_string();
+    let name = segment.file_name().unwrap().to_string_lossy().into_owned();
+    assert!(
+        error.contains(&name) && error.contains("is corrupt at byte"),
+        "{error}"
+    );
+    node.disk.flip_bit(&segment, bit).unwrap();
+    // What a power cut in the middle of an append leaves.
+    node.disk
+        .open_writable(&segment)
+        .unwrap()
+        .append(&[0xff; 7])
+        .unwrap();
+    node.node.start_again().unwrap();
+    assert_eq!(node.count(), ROWS as usize);
+}
