@@ -20,7 +20,7 @@ const restartSecondsMax = 60
 const eventSecondsMax = 30
 
 // errSkipped ends a check that cannot be made here.
-var errSkipped = errors.New("skipped")
+var errSkipped = errors.New("cannot be made here")
 
 func testSchema(session *gocql.Session) error {
 	for _, statement := range []string{
@@ -135,7 +135,7 @@ func testRestart(session *gocql.Session) error {
 	fmt.Println("restart")
 	reply, _ := bufio.NewReader(os.Stdin).ReadString('\n')
 	if strings.TrimSpace(reply) != "restarted" {
-		return errSkipped
+		return fmt.Errorf("%w: the server cannot be restarted", errSkipped)
 	}
 	var err error
 	for end := time.Now().Add(restartSecondsMax * time.Second); time.Now().Before(end); time.Sleep(100 * time.Millisecond) {

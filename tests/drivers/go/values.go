@@ -3,6 +3,7 @@ package main
 // Values of every type, there and back.
 
 import (
+	"errors"
 	"fmt"
 	"math/big"
 	"net"
@@ -57,12 +58,23 @@ func testNativeTypes(session *gocql.Session) error {
 	return check(missing == nil, "null came back as %v", missing)
 }
 
+// A server without counters has to say so by an error of its own, and not to count wrongly.
+func refusesCounters(err error) bool {
+	var refusal gocql.RequestError
+	return errors.As(err, &refusal) && refusal.Code() == gocql.ErrCodeInvalid &&
+		refusal.Message() == "Counter updates are not supported yet"
+}
+
 func testCounters(session *gocql.Session) error {
 	if err := session.Query("CREATE TABLE go_driver.visits (page text PRIMARY KEY, seen counter)").Exec(); err != nil {
 		return err
 	}
 	for _, step := range []int64{5, -2, 4} {
-		if err := session.Query("UPDATE go_driver.visits SET seen = seen + ? WHERE page = ?", step, "home").Exec(); err != nil {
+		err := session.Query("UPDATE go_driver.visits SET seen = seen + ? WHERE page = ?", step, "home").Exec()
+		if refusesCounters(err) {
+			return fmt.Errorf("%w: %v", errSkipped, err)
+		}
+		if err != nil {
 			return err
 		}
 	}

@@ -9,6 +9,7 @@ const { types } = cassandra;
 const KEYSPACE = 'node_driver';
 // How long the driver may take to notice a schema change or a restart.
 const NOTICE_MS_MAX = 60000;
+const NO_COUNTERS = 'Counter updates are not supported yet';
 
 function connect(options = {}) {
   return new cassandra.Client({
@@ -103,9 +104,19 @@ const tests = {
   async counters(client) {
     await client.execute('CREATE TABLE visits (page text PRIMARY KEY, seen counter)');
     const add = 'UPDATE visits SET seen = seen + :step WHERE page = :page';
-    for (const step of [5, -2, 4]) await client.execute(add, { page: 'home', step });
-    const row = (await client.execute("SELECT seen FROM visits WHERE page = 'home'")).first();
-    assert.strictEqual(String(row.seen), '7');
+    try {
+      for (const step of [5, -2, 4]) await client.execute(add, { page: 'home', step });
+    } catch (error) {
+      // A server without counters has to say so by an error of its own, and not to count wrongly.
+      if (error.code !== types.responseErrorCodes.invalid || error.message !== NO_COUNTERS) throw error;
+      throw new Skipped(error.message);
+    }
+    const more = 'UPDATE visits SET seen = seen + 1 WHERE page = ?';
+    await client.batch(['home', 'other'].map((page) => ({ query: more, params: [page] })), { prepare: true, counter: true });
+    for (const [page, seen] of [['home', '8'], ['other', '1']]) {
+      const row = (await client.execute('SELECT seen FROM visits WHERE page = ?', [page])).first();
+      assert.strictEqual(String(row.seen), seen);
+    }
   },
 
   async 'user types'(client) {
@@ -153,10 +164,6 @@ const tests = {
     }
     const counted = await client.execute('SELECT count(*) FROM kv');
     assert.ok(counted.info.warnings.length > 0, 'an aggregate without partition key warns');
-    await client.batch(["home", "other"].map((page) => ({ query: 'UPDATE visits SET seen = seen + 1 WHERE page = ?', params: [page] })),
-      { prepare: true, counter: true });
-    const seen = (await client.execute("SELECT seen FROM visits WHERE page = 'other'")).first();
-    assert.strictEqual(String(seen.seen), '1');
   },
 
   // The driver computes from the values of a prepared statement the token that the server computes.

@@ -205,9 +205,16 @@ public final class DriverTest {
     }
   }
 
-  private static void counters(CqlSession session) {
+  private static void counters(CqlSession session) throws Skipped {
     session.execute("CREATE TABLE visits (page text PRIMARY KEY, seen counter)");
-    PreparedStatement add = session.prepare("UPDATE visits SET seen = seen + :step WHERE page = :page");
+    PreparedStatement add;
+    try {
+      add = session.prepare("UPDATE visits SET seen = seen + :step WHERE page = :page");
+    } catch (InvalidQueryException error) {
+      // A server without counters has to say so by an error of its own, and not to count wrongly.
+      equal(error.getMessage(), "Counter updates are not supported yet");
+      throw new Skipped(error.getMessage());
+    }
     for (long step : new long[] {5, -2, 4}) {
       session.execute(add.boundStatementBuilder().setString("page", "home").setLong("step", step).build());
     }

@@ -77,10 +77,6 @@ pub async fn batches(session: &Session) -> Outcome {
         let count = query(session, &format!("SELECT count(*) FROM kv WHERE k = {key}")).await?;
         equal(count.single_row::<(i64,)>()?, (9,))?;
     }
-    let mut counters = Batch::new(BatchType::Counter);
-    counters.append_statement("UPDATE visits SET seen = seen + 1 WHERE page = 'home'");
-    counters.append_statement("UPDATE visits SET seen = seen + 2 WHERE page = 'other'");
-    session.batch(&counters, ((), ())).await?;
     let other = query(session, "SELECT count(*) FROM kv").await?;
     require(
         other.warnings().next().is_some(),
