@@ -267,6 +267,14 @@ impl Parser<'_> {
             TokenKind::NegativeInfinity => "-Infinity".to_owned(),
             _ => self.text_of(token),
         };
+        if token.kind == TokenKind::Float && text.parse::<f64>().is_ok_and(f64::is_infinite) {
+            // Cassandra tells doubles from decimals while it parses, and does so by way of a double.
+            return self.failed_parsing(
+                "NumberFormatException Character I is neither a decimal digit number, decimal point, nor \"e\" \
+                 notation exponential mark."
+                    .to_owned(),
+            );
+        }
         Ok(Literal { kind, text })
     }
 

@@ -59,9 +59,9 @@ impl Partition {
 
     /// The row under a complete key, and what hides it from outside.
     #[inline]
-    pub fn row(&self, layout: &TableLayout, clustering: &[u8]) -> Option<(RowRef<'_>, DeletionTime)> {
+    pub fn row(&self, layout: &TableLayout, clustering: &[u8]) -> Option<(&PackedRow, DeletionTime)> {
         let position = self.rows.find(&layout.comparator, clustering).ok()?;
-        let row = self.rows.get(position)?.row();
+        let row = self.rows.get(position)?;
         let shadow = match &self.ranges {
             None => self.deletion,
             Some(ranges) => self

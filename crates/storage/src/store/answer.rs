@@ -46,22 +46,26 @@ impl<S: RowSink> Answer<'_, S> {
             static_scratch,
             tombstones,
         );
-        let row = partition.row(self.layout, clustering).and_then(|(row, shadow)| {
-            live::live_view(
-                &self.layout.shape,
-                row,
-                shadow,
-                self.now_s,
-                row_scratch,
-                tombstones,
-            )
-        });
+        let row = partition
+            .row(self.layout, clustering)
+            .and_then(|(packed, shadow)| {
+                let live = live::live_view(
+                    &self.layout.shape,
+                    packed.row(),
+                    shadow,
+                    self.now_s,
+                    row_scratch,
+                    tombstones,
+                );
+                // Equal clusterings may differ in their bytes (1.0 and 1.00), and the row's own are answered.
+                live.map(|row| (packed.clustering(), row))
+            });
         if row.is_none() && static_row.is_none() {
             return ControlFlow::Continue(());
         }
         self.sink
             .partition(token, partition.key(), static_row.unwrap_or(RowRef::EMPTY))?;
-        if let Some(row) = row {
+        if let Some((clustering, row)) = row {
             self.statistics.rows_live += 1;
             self.sink.row(clustering, row)?;
         }
