@@ -220,7 +220,7 @@ fn render(arguments: &Arguments, runs: &[Run]) -> String {
          {workers} workers share one client object and each reads the same row {queries} times by a prepared query, \
          one\nread after the other. Server and client share {cores} cores, and the servers run one after the other, \
          each started\nanew for each client. gocql is as it comes; the Java driver has its throttle on requests in \
-         flight and room in\nits queue for every worker, and is as it comes otherwise. Latencies are those of \
+         flight and room in\nits queue for every worker, is as it comes otherwise, and warms its JVM up with 400,000 reads. Latencies are those of \
          successful reads as the worker\nsees them, with the time in the driver's queues. Hold as ratios only.\n\n\
          | client | server | elapsed s | reads/s | p50 ms | p99 ms | p99.9 ms | errors |\n\
          |---|---|---|---|---|---|---|---|\n"
