@@ -298,6 +298,8 @@ impl<'a> Reader<'a> {
 
 #[cfg(test)]
 mod tests {
+    use helenus_vfs::Random;
+
     use super::*;
 
     fn update(key: &[u8], clustering: &[u8], deletion: DeletionTime) -> Vec<u8> {
@@ -310,6 +312,30 @@ mod tests {
         };
         builder.row(clustering, liveness, DeletionTime::LIVE, |_| {});
         bytes
+    }
+
+    /// The smoke run of the fuzz target `packed_update`.
+    #[test]
+    fn damaged_updates_are_refused_or_read_to_their_end() {
+        let random = helenus_vfs::SeededRandom::new(5);
+        let whole = update(b"key", b"clustering", DeletionTime::LIVE);
+        let mut refused = 0;
+        for _ in 0..2_000 {
+            let mut bytes = whole.clone();
+            for _ in 0..=random.below(3) {
+                let at = random.below(bytes.len() as u64) as usize;
+                bytes[at] = random.below(256) as u8;
+            }
+            bytes.truncate(1 + random.below(bytes.len() as u64 * 2) as usize);
+            match Update::decode(&bytes) {
+                Ok(update) => assert!(update.items().count() <= bytes.len()),
+                Err(error) => {
+                    assert!(error.offset <= bytes.len());
+                    refused += 1;
+                }
+            }
+        }
+        assert!((500..2_000).contains(&refused), "{refused}");
     }
 
     /// After a crash some rows of a batch on one partition were there and others not.
