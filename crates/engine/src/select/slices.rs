@@ -120,8 +120,9 @@ pub fn partition_keys(
                 .find(|order| order.is_ne())
                 .unwrap_or(Ordering::Equal)
         };
+        // Of keys of equal order (as 1 and 1.0 are) the first one written counts, as in Cassandra.
         keys.sort_by(compare);
-        keys.dedup();
+        keys.dedup_by(|later, first| compare(later, first) == Ordering::Equal);
     }
     Ok(keys)
 }
