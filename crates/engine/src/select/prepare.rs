@@ -115,9 +115,14 @@ fn named_columns<'t>(term: &'t RawTerm, names: &mut Vec<&'t str>) {
 
 /// Whether the select clause names static columns, and besides them only the partition key.
 fn selects_only_statics(typing: &Typing<'_>, selection: &Selection) -> Result<bool, CqlError> {
+    let table = typing.scope.table;
     let Selection::Items(items) = selection else {
         return Ok(false);
     };
+    // Cassandra looks at the columns' names this early only in tables with static ones.
+    if table.static_count == 0 {
+        return Ok(false);
+    }
     let terms: Vec<RawTerm> = items.iter().map(|item| RawTerm::from(&item.selector)).collect();
     let mut names = Vec::new();
     for term in &terms {
@@ -126,14 +131,12 @@ fn selects_only_statics(typing: &Typing<'_>, selection: &Selection) -> Result<bo
         }
         named_columns(term, &mut names);
     }
-    let table = typing.scope.table;
     let kinds: Vec<ColumnKind> = names
         .iter()
         .filter_map(|name| table.column(name))
         .map(|column| column.kind)
         .collect();
-    Ok(table.static_count > 0
-        && kinds.contains(&ColumnKind::Static)
+    Ok(kinds.contains(&ColumnKind::Static)
         && kinds
             .iter()
             .all(|kind| matches!(kind, ColumnKind::Static | ColumnKind::PartitionKey)))
