@@ -1,5 +1,6 @@
 //! Functions of collections.
 
+use helenus_schema::ClusteringOrder;
 use helenus_types::CqlType;
 use helenus_types::value::{CollectionElements, MapEntries, write_collection};
 
@@ -60,16 +61,24 @@ pub(super) fn function(
         ));
     };
     let cql_type = inferred_type(typing, &signature, argument, None)?;
+    // Cassandra's check of a clustering column in descending order sees the order around the type and no collection.
+    let is_descending = matches!(
+        argument,
+        RawTerm::Column(name) if typing.column(name)?.order == ClusteringOrder::Descending
+    );
     let refuse = |wanted: &str| {
         invalid!(
             "Function system.{name} requires a {wanted} argument, but found argument {argument} of type {cql_type}"
         )
     };
     let element = match &cql_type {
+        _ if is_descending => None,
         CqlType::List { element, .. } | CqlType::Set { element, .. } => Some(&**element),
         _ => None,
     };
     let return_type = match (&kind, &cql_type) {
+        (ScalarKind::MapKeys | ScalarKind::MapValues, _) if is_descending => return Err(refuse("map")),
+        (ScalarKind::CollectionCount, _) if is_descending => return Err(refuse("collection")),
         (ScalarKind::MapKeys, CqlType::Map { key, .. }) => CqlType::set((**key).clone(), false),
         (ScalarKind::MapValues, CqlType::Map { value, .. }) => CqlType::list((**value).clone(), false),
         (ScalarKind::MapKeys | ScalarKind::MapValues, _) => return Err(refuse("map")),

@@ -307,14 +307,16 @@ impl<'a> SelectExecution<'a> {
             self.page_left = reduced(self.page_left, 1);
         }
         self.groups_in_partition = self.groups_in_partition.saturating_add(1);
-        let is_partition_done =
-            self.plan.table.clustering_count == 0 || self.groups_in_partition >= self.rows_per_partition_max;
-        let is_last = is_partition_done && !has_more_partitions && !self.plan.is_range_scan();
-        if let (0, 1.., Some(grouping), false) =
-            (self.page_left, self.rows_left, &self.plan.grouping, is_last)
-        {
+        if let (0, 1.., Some(grouping)) = (self.page_left, self.rows_left, &self.plan.grouping) {
+            let position = group.position(grouping)?;
+            // A static row alone, as the one row of a partition without clustering, is all there is.
+            let has_one_row = position.clustering.as_ref().is_none_or(Vec::is_empty);
+            let is_partition_done = has_one_row || self.groups_in_partition >= self.rows_per_partition_max;
+            if is_partition_done && !has_more_partitions && !self.plan.is_range_scan() {
+                return Ok(());
+            }
             self.paging_state = Some(PagingState {
-                position: group.position(grouping)?,
+                position,
                 rows_left: self.rows_left,
                 rows_left_in_partition: reduced(self.rows_per_partition_max, self.groups_in_partition),
             });

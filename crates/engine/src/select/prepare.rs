@@ -126,10 +126,10 @@ fn selects_only_statics(typing: &Typing<'_>, selection: &Selection) -> Result<bo
     let terms: Vec<RawTerm> = items.iter().map(|item| RawTerm::from(&item.selector)).collect();
     let mut names = Vec::new();
     for term in &terms {
-        if let RawTerm::Column(name) = term {
-            typing.column(name)?;
-        }
         named_columns(term, &mut names);
+    }
+    for name in &names {
+        typing.column(name)?;
     }
     let kinds: Vec<ColumnKind> = names
         .iter()
@@ -189,14 +189,29 @@ fn selected(typing: &Typing<'_>, select: &Select) -> Result<(Vec<Expression>, Ve
         }
         Selection::Items(items) => {
             for item in items {
-                let selected = typing.select(&RawTerm::from(&item.selector), None)?;
+                let term = RawTerm::from(&item.selector);
+                let selected = typing.select(&term, None)?;
                 let name = item.alias.clone().unwrap_or(selected.name);
                 expressions.push(selected.expression);
-                columns.push(spec(name.into(), selected.cql_type));
+                columns.push(spec(name.into(), announced_type(&term, selected.cql_type)));
             }
         }
     }
     Ok((expressions, columns))
+}
+
+/// The type clients are told of. Functions that return what they are given see a timeuuid as the type that
+/// Cassandra's user-defined functions know, which the protocol has only by its class.
+fn announced_type(term: &RawTerm, cql_type: CqlType) -> CqlType {
+    let returns_argument = |name: &str| {
+        matches!(name, "max" | "min" | "mask_null" | "mask_default" | "mask_replace")
+    };
+    match term {
+        RawTerm::Function { name, .. } if cql_type == CqlType::Timeuuid && returns_argument(&name.name) => {
+            CqlType::Custom("org.apache.cassandra.db.marshal.LegacyTimeUUIDType".into())
+        }
+        _ => cql_type,
+    }
 }
 
 fn check_distinct(

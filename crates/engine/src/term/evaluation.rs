@@ -328,9 +328,15 @@ fn map_value<'e>(
             Evaluated::Bytes(value) => values.push((key, value)),
         }
     }
-    values.reverse();
+    // Of equal keys (as 0 and 0.00 are) the first one stays, with the last one's value.
     values.sort_by(|left, right| key_type.compare(&left.0, &right.0));
-    values.dedup_by(|later, first| key_type.compare(&later.0, &first.0) == Ordering::Equal);
+    values.dedup_by(|later, first| {
+        let is_equal = key_type.compare(&later.0, &first.0) == Ordering::Equal;
+        if is_equal {
+            std::mem::swap(&mut later.1, &mut first.1);
+        }
+        is_equal
+    });
     let mut out = Vec::new();
     write_collection(
         &mut out,
