@@ -204,7 +204,10 @@ fn selected(typing: &Typing<'_>, select: &Select) -> Result<(Vec<Expression>, Ve
 /// Cassandra's user-defined functions know, which the protocol has only by its class.
 fn announced_type(term: &RawTerm, cql_type: CqlType) -> CqlType {
     let returns_argument = |name: &str| {
-        matches!(name, "max" | "min" | "mask_null" | "mask_default" | "mask_replace")
+        matches!(
+            name,
+            "max" | "min" | "mask_null" | "mask_default" | "mask_replace"
+        )
     };
     match term {
         RawTerm::Function { name, .. } if cql_type == CqlType::Timeuuid && returns_argument(&name.name) => {
