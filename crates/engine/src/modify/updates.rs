@@ -274,12 +274,17 @@ impl Target<'_> {
                 std::mem::replace(&mut result, Ok(()))?;
             }
         }
-        if !plan.static_operations.is_empty() {
+        if plan.static_operations.is_empty() {
+            return Ok(());
+        }
+        // As in Cassandra, once for each row that is named: a list in the static row gets its elements as often.
+        for _ in 0..clusterings.len() {
             builder.static_row(Liveness::NONE, DeletionTime::LIVE, |row| {
                 result = self.write(row, &plan.static_operations, None, lists);
             });
+            std::mem::replace(&mut result, Ok(()))?;
         }
-        result
+        Ok(())
     }
 
     fn write(
