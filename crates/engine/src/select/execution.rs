@@ -14,6 +14,7 @@ use helenus_types::{ShardId, Token, shard_of, token_of};
 use super::grouping::{GroupInProgress, group_key, write_output};
 use super::paging::{PagingState, Position};
 use super::plan::{Output, SelectPlan};
+use super::restriction::Restriction;
 use super::shard_read::{OwnedPartitionBound, ReadPartitions, ShardRead, ShardRows};
 use super::slices;
 use crate::CqlError;
@@ -443,7 +444,8 @@ fn targets(
     if let Err(error) = slices::check_keys(&keys) {
         // Cassandra looks at keys after it knows that there are rows to ask for.
         let slices = slices::slices(&plan.table, plan.slicing(), context)?;
-        return match slices.is_empty() && !plan.selects_statics {
+        let asks_for_statics = plan.selects_statics && !plan.slicing().iter().any(Restriction::is_slice);
+        return match slices.is_empty() && !asks_for_statics {
             true => Ok(VecDeque::new()),
             false => Err(error),
         };

@@ -193,7 +193,7 @@ fn selected(typing: &Typing<'_>, select: &Select) -> Result<(Vec<Expression>, Ve
                 let selected = typing.select(&term, None)?;
                 let name = item.alias.clone().unwrap_or(selected.name);
                 expressions.push(selected.expression);
-                columns.push(spec(name.into(), announced_type(&term, selected.cql_type)));
+                columns.push(spec(name.into(), announced_type(table, &term, selected.cql_type)));
             }
         }
     }
@@ -201,8 +201,16 @@ fn selected(typing: &Typing<'_>, select: &Select) -> Result<(Vec<Expression>, Ve
 }
 
 /// The type clients are told of. Functions that return what they are given see a timeuuid as the type that
-/// Cassandra's user-defined functions know, which the protocol has only by its class.
-fn announced_type(term: &RawTerm, cql_type: CqlType) -> CqlType {
+/// Cassandra's user-defined functions know, which the protocol has only by its class; except in a clustering column of
+/// descending order, whose type Cassandra wraps.
+fn announced_type(table: &TableMetadata, term: &RawTerm, cql_type: CqlType) -> CqlType {
+    let is_descending = |argument: Option<&RawTerm>| match argument {
+        Some(RawTerm::Column(name)) => table
+            .column(name)
+            .is_some_and(|column| column.order == ClusteringOrder::Descending),
+        _ => false,
+    };
+
     let returns_argument = |name: &str| {
         matches!(
             name,
@@ -210,7 +218,11 @@ fn announced_type(term: &RawTerm, cql_type: CqlType) -> CqlType {
         )
     };
     match term {
-        RawTerm::Function { name, .. } if cql_type == CqlType::Timeuuid && returns_argument(&name.name) => {
+        RawTerm::Function { name, arguments }
+            if cql_type == CqlType::Timeuuid
+                && returns_argument(&name.name)
+                && !is_descending(arguments.first()) =>
+        {
             CqlType::Custom("org.apache.cassandra.db.marshal.LegacyTimeUUIDType".into())
         }
         _ => cql_type,
