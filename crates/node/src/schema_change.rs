@@ -24,6 +24,9 @@ pub const SCHEMA_OWNER: ShardId = ShardId(0);
 /// The name of the only datacenter, as Cassandra's SimpleSnitch calls it.
 pub const DATA_CENTER: &str = "datacenter1";
 
+/// Why writes are refused after a schema change that the disk may or may not have.
+const UNDECIDED_SCHEMA: &str = "the schema could not be stored; restart when the disk is well";
+
 /// A statement that changes the schema, on its way to the owner.
 pub struct SchemaStatement {
     pub statement: Statement,
@@ -57,20 +60,35 @@ impl SchemaListeners {
     }
 }
 
+/// A schema change was not stored.
+enum StoreFailure {
+    /// The old schema is in force, here and on the disk.
+    Refused(CqlError),
+    /// The old schema is in force here; the disk may hold either.
+    Undecided(CqlError),
+}
+
 impl SchemaKeeper {
     /// Blocks for as long as the disk takes. New tables get their folders first: a table that the stored schema names
     /// always has one.
-    fn store(&mut self, before: &Schema, after: &Schema) -> Result<(), CqlError> {
+    fn store(&mut self, before: &Schema, after: &Schema) -> Result<(), StoreFailure> {
         for table in after.tables().filter(|table| table.kind == TableKind::Regular) {
             if before.table_by_id(table.id).is_none() {
                 self.folder
                     .create_table_folder(table)
-                    .map_err(|error| CqlError::server(format_args!("{error}")))?;
+                    .map_err(|error| StoreFailure::Refused(CqlError::server(format_args!("{error}"))))?;
             }
         }
-        self.schema_store
-            .save(after)
-            .map_err(|error| CqlError::server(format_args!("{error}")))
+        let Err(error) = self.schema_store.save(after) else {
+            return Ok(());
+        };
+        let failed = CqlError::server(format_args!("{error}"));
+        // The disk may hold either schema now. Storing the old one again decides it; if that fails too, a table whose
+        // drop we refuse might be gone after a restart, with the writes it took meanwhile.
+        match self.schema_store.save(before) {
+            Ok(()) => Err(StoreFailure::Refused(failed)),
+            Err(_) => Err(StoreFailure::Undecided(failed)),
+        }
     }
 }
 
@@ -91,6 +109,9 @@ impl Shard {
 
     async fn decide_schema(self: &Rc<Self>, statement: SchemaStatement) -> Result<DdlOutcome, CqlError> {
         let mut keeper = self.schema_keeper.lock().await;
+        if let Some(reason) = self.store.borrow().log_failure() {
+            return Err(CqlError::server(format_args!("{reason}")));
+        }
         let context = DdlContext {
             session_keyspace: statement.session_keyspace.as_deref(),
             now_us: self.clock.wall_us(),
@@ -102,7 +123,22 @@ impl Shard {
             return Ok(outcome);
         };
         if let Some(keeper) = &mut *keeper {
-            keeper.store(&self.schema(), &transition.schema)?;
+            match keeper.store(&self.schema(), &transition.schema) {
+                Ok(()) => {}
+                Err(StoreFailure::Refused(error)) => return Err(error),
+                Err(StoreFailure::Undecided(error)) => {
+                    eprintln!(
+                        "the schema on the disk is unknown ({error}); writes are refused until a restart"
+                    );
+                    for shard in self.shards() {
+                        self.call(shard, |shard| {
+                            shard.store.borrow_mut().refuse_writes(UNDECIDED_SCHEMA)
+                        })
+                        .await;
+                    }
+                    return Err(error);
+                }
+            }
         }
         for shard in self.shards() {
             let schema = transition.schema.clone();

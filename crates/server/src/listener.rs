@@ -19,8 +19,14 @@ pub struct Reception {
 }
 
 struct ShardReception {
-    sockets: UnboundedSender<TcpStream>,
+    sockets: UnboundedSender<(TcpStream, Place)>,
     connections: AtomicUsize,
+}
+
+/// A connection's place in the count of its shard; given back when it is dropped, however the connection ended.
+pub struct Place {
+    reception: Reception,
+    shard: usize,
 }
 
 /// Which shard an accepted connection belongs to.
@@ -31,7 +37,7 @@ pub enum Placement {
 }
 
 impl Reception {
-    pub fn new(sockets: Vec<UnboundedSender<TcpStream>>) -> Self {
+    pub fn new(sockets: Vec<UnboundedSender<(TcpStream, Place)>>) -> Self {
         let shards = sockets
             .into_iter()
             .map(|sockets| ShardReception {
@@ -47,11 +53,13 @@ impl Reception {
             Placement::BySourcePort => usize::from(peer.port()) % self.shards.len(),
             Placement::FewestConnections => self.emptiest(),
         };
-        let reception = &self.shards[shard];
-        reception.connections.fetch_add(1, Ordering::Relaxed);
-        if reception.sockets.send(socket).is_err() {
-            reception.connections.fetch_sub(1, Ordering::Relaxed);
-        }
+        self.shards[shard].connections.fetch_add(1, Ordering::Relaxed);
+        let place = Place {
+            reception: self.clone(),
+            shard,
+        };
+        // A shard that has stopped takes no more: socket and place are dropped.
+        let _stopped = self.shards[shard].sockets.send((socket, place));
     }
 
     fn emptiest(&self) -> usize {
@@ -64,9 +72,13 @@ impl Reception {
             .min_by_key(|&(_, count)| count)
             .map_or(0, |(shard, _)| shard)
     }
+}
 
-    pub fn connection_closed(&self, shard: usize) {
-        self.shards[shard].connections.fetch_sub(1, Ordering::Relaxed);
+impl Drop for Place {
+    fn drop(&mut self) {
+        self.reception.shards[self.shard]
+            .connections
+            .fetch_sub(1, Ordering::Relaxed);
     }
 }
 

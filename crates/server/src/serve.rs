@@ -12,7 +12,7 @@ use tokio::sync::mpsc::{UnboundedReceiver, unbounded_channel};
 
 use crate::connection::Connection;
 use crate::door::Door;
-use crate::listener::{Placement, Reception, accept};
+use crate::listener::{Place, Placement, Reception, accept};
 use crate::metrics_page;
 
 /// Where a server listens, and what it is a server of.
@@ -46,10 +46,13 @@ pub enum ServeError {
     Start(#[from] StartError),
 }
 
+/// Accepted sockets on their way to a shard, each with its place in the shard's count.
+type Arrivals = UnboundedReceiver<(std::net::TcpStream, Place)>;
+
 /// What each shard needs to open its door; taken once by its thread.
 struct Doors {
     reception: Reception,
-    sockets: Vec<Mutex<Option<UnboundedReceiver<std::net::TcpStream>>>>,
+    sockets: Vec<Mutex<Option<Arrivals>>>,
     listeners: Mutex<Option<Listeners>>,
     shard_aware_port: Option<u16>,
     frame_limits: FrameLimits,
@@ -181,19 +184,16 @@ impl Doors {
         self: Arc<Self>,
         shard: std::rc::Rc<Shard>,
         door: std::rc::Rc<Door>,
-        mut sockets: UnboundedReceiver<std::net::TcpStream>,
+        mut sockets: Arrivals,
     ) {
-        while let Some(socket) = sockets.recv().await {
-            let index = usize::from(shard.id.0);
+        while let Some((socket, place)) = sockets.recv().await {
             let Ok(stream) = TcpStream::from_std(socket) else {
-                self.reception.connection_closed(index);
                 continue;
             };
             let connection = Connection::new(stream, shard.clone(), door.clone(), self.frame_limits);
-            let doors = self.clone();
             shard.spawn(async move {
+                let _given_back_at_the_end = place;
                 connection.await;
-                doors.reception.connection_closed(index);
             });
         }
     }

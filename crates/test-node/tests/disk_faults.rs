@@ -130,6 +130,33 @@ fn a_full_disk_under_the_log_refuses_writes_and_says_what_to_do() {
     node.node.run(&insert(1));
 }
 
+/// Symptom: a DROP that failed after its rename stayed on the disk, and a crash took the table with all that was
+/// written to it since.
+#[test]
+fn a_drop_that_was_refused_leaves_the_table_after_a_crash() {
+    for failures in [1, 2] {
+        let mut node = Node::start();
+        for _ in 0..failures {
+            node.inject(Operation::SyncDirectory, FaultKind::Error);
+        }
+        refusal(node.node.execute("DROP TABLE k.t"));
+        match node.node.execute(&insert(0)) {
+            // The old schema is on the disk again: the table goes on.
+            Answer::Void => {
+                assert_eq!(failures, 1);
+                node.crash_and_start().unwrap();
+                assert_eq!(node.count(), 1);
+            }
+            // The disk may have either schema: nothing more is taken until a restart tells.
+            answer => {
+                assert_eq!(failures, 2);
+                let message = refusal(answer);
+                assert!(message.contains("the schema could not be stored"), "{message}");
+            }
+        }
+    }
+}
+
 #[test]
 fn a_flush_that_finds_the_disk_full_loses_nothing() {
     let mut node = Node::start();

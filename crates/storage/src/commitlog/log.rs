@@ -134,6 +134,10 @@ impl CommitLog {
         self.durable
     }
 
+    pub fn fail(&mut self, reason: &str) {
+        self.failure.get_or_insert_with(|| reason.to_owned());
+    }
+
     pub fn failure(&self) -> Option<&str> {
         self.failure.as_deref()
     }

@@ -319,6 +319,14 @@ impl ShardStore {
         }
     }
 
+    /// Refuses writes from now on: what the caller found out means that they could be lost. Reads go on. Without effect
+    /// on a store in memory, which loses everything anyway.
+    pub fn refuse_writes(&mut self, reason: &str) {
+        if let Some(log) = self.disk.as_mut().and_then(|disk| disk.log.as_mut()) {
+            log.fail(reason);
+        }
+    }
+
     /// Why writes are refused, once the log has failed.
     pub fn log_failure(&self) -> Option<&str> {
         self.disk.as_ref()?.log.as_ref()?.failure()
