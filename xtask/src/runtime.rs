@@ -204,7 +204,7 @@ fn install_once(
     if mark.exists() && wanted.iter().all(current) {
         return Ok(());
     }
-    println!(
+    eprintln!(
         "  installing {}",
         folder.strip_prefix(workspace::root()).unwrap_or(folder).display()
     );

@@ -106,6 +106,11 @@ fn describe_trees() {
     check_trees("describe.txt");
 }
 
+#[test]
+fn extension_trees() {
+    check_trees("extensions.txt");
+}
+
 /// Common mistakes, written by hand.
 #[test]
 fn rejections_say_what_cassandra_says() {

@@ -32,6 +32,7 @@ fn valid_statements() -> Vec<Vec<u8>> {
         "schema.txt",
         "roles.txt",
         "describe.txt",
+        "extensions.txt",
     ];
     let texts: Vec<String> = files
         .iter()

@@ -16,6 +16,8 @@ pub struct Using {
     pub timestamp: Option<Term>,
     /// Seconds: an integer literal or a marker.
     pub ttl: Option<Term>,
+    /// An extension: a duration literal or a marker.
+    pub timeout: Option<Term>,
 }
 
 #[derive(Clone, Debug, PartialEq, Eq)]

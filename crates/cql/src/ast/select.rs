@@ -18,6 +18,8 @@ pub struct Select {
     /// An integer literal or a marker.
     pub limit: Option<Term>,
     pub allow_filtering: bool,
+    /// `USING TIMEOUT d`, an extension: a duration literal or a marker.
+    pub timeout: Option<Term>,
 }
 
 #[derive(Clone, Debug, PartialEq, Eq)]

@@ -84,6 +84,21 @@ impl<'a> Parser<'a> {
         self.ahead(n + 1);
     }
 
+    /// Whether `USING TIMEOUT`, which Cassandra does not have, begins at the `n`th token from here. The second word
+    /// does not count as looked at.
+    pub(super) fn is_using_timeout(&self, n: usize) -> bool {
+        if self.look(n) != TokenKind::Keyword(Keyword::Using) {
+            return false;
+        }
+        let after = self.lexed.tokens.get(self.ahead(n) + 1..).unwrap_or_default();
+        let second = after.iter().find(|token| token.kind != TokenKind::Hidden);
+        second.is_some_and(|token| self.is_word(*token, "timeout"))
+    }
+
+    fn is_word(&self, token: Token, word: &str) -> bool {
+        token.kind == TokenKind::Identifier && token.source(self.statement).eq_ignore_ascii_case(word)
+    }
+
     pub(super) fn next(&self) -> TokenKind {
         self.look(1)
     }
@@ -94,6 +109,11 @@ impl<'a> Parser<'a> {
 
     pub(super) fn next_is_keyword(&self, keyword: Keyword) -> bool {
         self.next() == TokenKind::Keyword(keyword)
+    }
+
+    /// Whether the next token is this word, which is no keyword of Cassandra's.
+    pub(super) fn next_is_word(&self, word: &str) -> bool {
+        self.is_word(self.token(self.position), word)
     }
 
     /// Moves past the next token, whatever it is.

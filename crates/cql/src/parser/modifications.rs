@@ -66,7 +66,7 @@ impl Parser<'_> {
             } else if self.accept_keyword(Keyword::Ttl) {
                 using.ttl = Some(self.integer_or_marker()?);
             } else {
-                return self.no_viable(1);
+                using.timeout = self.timeout_attribute()?;
             }
             if !self.accept_keyword(Keyword::And) {
                 return Ok(using);
@@ -80,9 +80,17 @@ impl Parser<'_> {
         if !self.accept_keyword(Keyword::Using) {
             return Ok(using);
         }
-        self.expect_keyword(Keyword::Timestamp)?;
-        using.timestamp = Some(self.integer_or_marker()?);
-        Ok(using)
+        loop {
+            if self.next_is_word("timeout") {
+                using.timeout = self.timeout_attribute()?;
+            } else {
+                self.expect_keyword(Keyword::Timestamp)?;
+                using.timestamp = Some(self.integer_or_marker()?);
+            }
+            if !self.accept_keyword(Keyword::And) {
+                return Ok(using);
+            }
+        }
     }
 
     pub(super) fn update(&mut self) -> Parsed<Update> {

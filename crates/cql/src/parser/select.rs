@@ -2,7 +2,7 @@
 
 use super::cursor::Parser;
 use super::rejection::Parsed;
-use crate::ast::{OrderDirection, Ordering, OrderingExpression, Select, Selection, Selector};
+use crate::ast::{OrderDirection, Ordering, OrderingExpression, Select, Selection, Selector, Term};
 use crate::lexer::{Keyword, TokenKind};
 
 impl Parser<'_> {
@@ -28,6 +28,7 @@ impl Parser<'_> {
             None
         };
         let allow_filtering = self.optional_clause(&[Keyword::Allow, Keyword::Filtering])?;
+        let timeout = self.select_timeout()?;
         Ok(Select {
             json,
             distinct,
@@ -39,6 +40,7 @@ impl Parser<'_> {
             per_partition_limit,
             limit,
             allow_filtering,
+            timeout,
         })
     }
 
@@ -118,5 +120,26 @@ impl Parser<'_> {
             expression,
             direction,
         })
+    }
+
+    /// `USING TIMEOUT d`, which Cassandra does not have.
+    fn select_timeout(&mut self) -> Parsed<Option<Term>> {
+        if !self.is_using_timeout(1) {
+            return Ok(None);
+        }
+        self.consume();
+        self.timeout_attribute()
+    }
+
+    /// `TIMEOUT d`, where `d` is a duration or a marker.
+    pub(super) fn timeout_attribute(&mut self) -> Parsed<Option<Term>> {
+        if !self.next_is_word("timeout") {
+            return self.no_viable(1);
+        }
+        self.consume();
+        match self.next() {
+            TokenKind::Duration => self.constant().map(|literal| Some(Term::Literal(literal))),
+            _ => self.marker().map(|marker| Some(Term::Marker(marker))),
+        }
     }
 }

@@ -72,7 +72,7 @@ impl Parser<'_> {
                 Ok(Some(ArithmeticOperator::Subtract))
             }
             TokenKind::Plus => self.plus_operator(),
-            kind if ends_term(kind) => {
+            kind if ends_term(kind) || self.is_using_timeout(1) => {
                 self.predicted(1);
                 Ok(None)
             }
@@ -134,7 +134,7 @@ impl Parser<'_> {
             },
             TokenKind::QuestionMark => match self.look(2) {
                 TokenKind::Dot => (TermForm::Function, 2),
-                kind if follows_marker(kind) => (TermForm::Value, 2),
+                kind if follows_marker(kind) || self.is_using_timeout(2) => (TermForm::Value, 2),
                 _ => return self.no_viable(2),
             },
             TokenKind::LeftParenthesis => self.parenthesized_form()?,
@@ -199,7 +199,7 @@ impl Parser<'_> {
             TokenKind::Colon => self.string_form_before_colon(),
             TokenKind::Minus => Ok((TermForm::Value, 4)),
             kind if kind.begins_term() => Ok((TermForm::TypeHint, 4)),
-            kind if follows_marker(kind) => Ok((TermForm::Value, 4)),
+            kind if follows_marker(kind) || self.is_using_timeout(4) => Ok((TermForm::Value, 4)),
             _ => self.no_viable(4),
         }
     }
