@@ -1,9 +1,13 @@
-//! Functions that hide values: `mask_null`, `mask_default`, `mask_replace`, `mask_inner`, `mask_outer`.
+//! Functions that hide values: `mask_null`, `mask_default`, `mask_replace`, `mask_inner`, `mask_outer`, `mask_hash`.
 
 use helenus_types::CqlType;
 use helenus_types::value::timeuuid::timeuuid_min;
 use helenus_types::value::vector::write_vector_element;
 use helenus_types::value::{Duration, write_component};
+
+use md5::{Digest, Md5};
+use sha1::Sha1;
+use sha2::{Sha224, Sha256, Sha384, Sha512};
 
 use super::native::{NativeFunction, ScalarKind};
 use super::resolve::inferred_type;
@@ -19,6 +23,8 @@ pub enum MaskKind {
     Inner,
     /// The first and last so many characters.
     Outer,
+    /// A digest of the serialized value.
+    Hash,
 }
 
 pub(super) fn is_function(name: &str) -> bool {
@@ -40,6 +46,7 @@ fn known(name: &str) -> Option<(&'static str, &'static str, MaskKind)> {
             "[text|varchar|ascii], int, int, [text]",
             MaskKind::Outer,
         ),
+        "mask_hash" => ("mask_hash", "any, [text]", MaskKind::Hash),
         _ => return None,
     })
 }
@@ -50,9 +57,6 @@ pub(super) fn function(
     arguments: &[RawTerm],
     receiver: Option<&CqlType>,
 ) -> Result<Option<NativeFunction>, CqlError> {
-    if name == "mask_hash" {
-        return Err(invalid!("The function system.mask_hash is not supported yet"));
-    }
     let Some((name, parameters, kind)) = known(name) else {
         return Ok(None);
     };
@@ -60,6 +64,7 @@ pub(super) fn function(
     let counts = match kind {
         MaskKind::Null | MaskKind::Default => 1..=1,
         MaskKind::Replace => 2..=2,
+        MaskKind::Hash => 1..=2,
         MaskKind::Inner | MaskKind::Outer => 3..=4,
     };
     if !counts.contains(&arguments.len()) {
@@ -71,11 +76,18 @@ pub(super) fn function(
     let cql_type = match kind {
         MaskKind::Inner | MaskKind::Outer => typing.compatible_type(first).unwrap_or(CqlType::Text),
         MaskKind::Replace => inferred_type(typing, &signature, first, receiver)?,
-        MaskKind::Null | MaskKind::Default => inferred_type(typing, &signature, first, None)?,
+        MaskKind::Null | MaskKind::Default | MaskKind::Hash => {
+            inferred_type(typing, &signature, first, None)?
+        }
     };
     let types = match kind {
         MaskKind::Null | MaskKind::Default => vec![cql_type.clone()],
         MaskKind::Replace => vec![cql_type.clone(), cql_type.clone()],
+        MaskKind::Hash => {
+            let mut types = vec![cql_type.clone(), CqlType::Text];
+            types.truncate(arguments.len());
+            types
+        }
         MaskKind::Inner | MaskKind::Outer => {
             if !matches!(cql_type, CqlType::Text | CqlType::Ascii) {
                 return Err(invalid!(
@@ -92,7 +104,11 @@ pub(super) fn function(
         name,
         ScalarKind::Mask(kind),
         types,
-        cql_type,
+        if kind == MaskKind::Hash {
+            CqlType::Blob
+        } else {
+            cql_type
+        },
     )))
 }
 
@@ -106,6 +122,10 @@ pub(super) fn execute(
         MaskKind::Null => Ok(None),
         MaskKind::Default => Ok(masked_value(&function.return_type)),
         MaskKind::Replace => Ok(argument(1).map(<[u8]>::to_vec)),
+        MaskKind::Hash => {
+            let algorithm = argument(1).map_or("SHA-256".into(), String::from_utf8_lossy);
+            argument(0).map(|value| digest(&algorithm, value)).transpose()
+        }
         MaskKind::Inner | MaskKind::Outer => {
             let Some(text) = argument(0).map(String::from_utf8_lossy) else {
                 return Ok(None);
@@ -121,6 +141,19 @@ pub(super) fn execute(
             ))
         }
     }
+}
+
+/// The algorithms that every Java has, under Java's names, which are not case-sensitive.
+fn digest(algorithm: &str, value: &[u8]) -> Result<Vec<u8>, CqlError> {
+    Ok(match algorithm.to_ascii_uppercase().as_str() {
+        "MD5" => Md5::digest(value).to_vec(),
+        "SHA" | "SHA1" | "SHA-1" => Sha1::digest(value).to_vec(),
+        "SHA-224" => Sha224::digest(value).to_vec(),
+        "SHA-256" => Sha256::digest(value).to_vec(),
+        "SHA-384" => Sha384::digest(value).to_vec(),
+        "SHA-512" => Sha512::digest(value).to_vec(),
+        _ => return Err(invalid!("Hash algorithm not found: {algorithm}")),
+    })
 }
 
 fn padding(function: &NativeFunction, argument: Option<&[u8]>) -> Result<char, CqlError> {
