@@ -8,6 +8,7 @@ use helenus_cql::ast::{NativeType, TypeName};
 use helenus_types::{CqlType, UserType};
 
 use crate::error::CqlError;
+use crate::term::native_type;
 
 type UserTypes = BTreeMap<Arc<str>, Arc<UserType>>;
 
@@ -171,31 +172,6 @@ pub(super) fn is_native(written: &TypeName, native: NativeType) -> bool {
 
 fn supports_freezing(written: &TypeName) -> bool {
     !matches!(written, TypeName::Native(_) | TypeName::Custom(_))
-}
-
-fn native_type(native: NativeType) -> CqlType {
-    match native {
-        NativeType::Ascii => CqlType::Ascii,
-        NativeType::Bigint => CqlType::Bigint,
-        NativeType::Blob => CqlType::Blob,
-        NativeType::Boolean => CqlType::Boolean,
-        NativeType::Counter => CqlType::Counter,
-        NativeType::Date => CqlType::Date,
-        NativeType::Decimal => CqlType::Decimal,
-        NativeType::Double => CqlType::Double,
-        NativeType::Duration => CqlType::Duration,
-        NativeType::Float => CqlType::Float,
-        NativeType::Inet => CqlType::Inet,
-        NativeType::Int => CqlType::Int,
-        NativeType::Smallint => CqlType::Smallint,
-        NativeType::Text | NativeType::Varchar => CqlType::Text,
-        NativeType::Time => CqlType::Time,
-        NativeType::Timestamp => CqlType::Timestamp,
-        NativeType::Timeuuid => CqlType::Timeuuid,
-        NativeType::Tinyint => CqlType::Tinyint,
-        NativeType::Uuid => CqlType::Uuid,
-        NativeType::Varint => CqlType::Varint,
-    }
 }
 
 /// A type as Cassandra's messages repeat it.
