@@ -13,7 +13,7 @@ use helenus_storage::deletion::{DeletionTime, NEVER_S};
 use helenus_storage::read::PartitionBound;
 use helenus_storage::row::{CellRef, Liveness, RowBuilder, RowRef};
 use helenus_storage::source::PartitionScanner;
-use helenus_storage::sstable::{ChunkCache, Component, Generation, SsTable, SsTableWriter, WriterOptions};
+use helenus_storage::sstable::{PageCache, Component, Generation, SsTable, SsTableWriter, WriterOptions};
 use helenus_types::token::token_of;
 use helenus_types::{CqlType, Token};
 use helenus_vfs::{Disk, MemoryDisk};
@@ -44,7 +44,7 @@ fuzz_target!(|bytes: &[u8]| {
         file.append(content).expect("a memory disk has room");
     }
     let Ok(sstable) = SsTable::open(&disk, folder, GENERATION, &table()) else { return };
-    let cache = ChunkCache::new(1 << 20);
+    let cache = PageCache::new(1 << 20);
     let slices = [Slice::all()];
     for reversed in [false, true] {
         let start = PartitionBound { token: Token::MINIMUM, key: None, side: Side::Before };

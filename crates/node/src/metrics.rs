@@ -72,8 +72,8 @@ impl ShardMetrics {
     pub fn count_read(&self, statistics: &ReadStatistics) {
         add(&self.rows_read, statistics.rows_live);
         add(&self.tombstones_read, statistics.tombstones);
-        add(&self.disk_reads, u64::from(statistics.disk_reads));
-        add(&self.disk_read_bytes, statistics.disk_read_bytes);
+        add(&self.disk_reads, statistics.cost.reads);
+        add(&self.disk_read_bytes, statistics.cost.read_bytes);
     }
 
     pub fn connection_opened(&self) {

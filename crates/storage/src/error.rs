@@ -7,6 +7,7 @@ use helenus_schema::TableId;
 
 use crate::commitlog::LogAppendError;
 use crate::compaction::RemovalError;
+use crate::sstable::AbsentPages;
 
 /// A read could not be answered from storage.
 #[derive(Debug, thiserror::Error)]
@@ -22,6 +23,10 @@ pub enum ReadError {
         wanted: &'static str,
         found: String,
     },
+    /// The end of a read's run, not of the read: these pages are to be brought, then it is run again. Only reads that
+    /// were begun with [`PageCache::suspending`](crate::sstable::PageCache::suspending) end so.
+    #[error("{} is not in memory from byte {} on", .0.path().display(), .0.offset())]
+    Absent(Box<AbsentPages>),
 }
 
 /// A write was not taken; nothing of it is stored.

@@ -8,6 +8,7 @@ use helenus_types::Token;
 
 use crate::clustering::{Side, Slice};
 use crate::row::RowRef;
+use crate::sstable::ReadCost;
 
 /// Which rows of which partitions of one table, and in which direction.
 #[derive(Clone, Debug)]
@@ -97,6 +98,5 @@ pub struct ReadStatistics {
     pub rows_live: u64,
     pub tombstones: u64,
     pub sstables_touched: u32,
-    pub disk_reads: u32,
-    pub disk_read_bytes: u64,
+    pub cost: ReadCost,
 }

@@ -6,11 +6,12 @@
 
 use std::cmp::Ordering;
 
-use super::chunk_cache::ChunkCache;
-use super::chunked_file::{ChunkStream, ChunkedFile};
+use super::chunk_stream::ChunkStream;
+use super::chunked_file::ChunkedFile;
 use super::clustering_codec::Place;
 use super::header::Header;
 use super::index::{IndexBlock, PromotedIndex};
+use super::pages::Pages;
 use super::partition_reader::PartitionReader;
 use super::row_decoder::Decoded;
 use crate::clustering::{ClusteringBound, ClusteringComparator, Side, Slice};
@@ -65,7 +66,7 @@ pub(super) struct CursorParts<'a> {
     pub reader: PartitionReader<'a>,
     pub promoted: Option<PromotedIndex>,
     pub index: &'a ChunkedFile,
-    pub cache: &'a ChunkCache,
+    pub pages: Pages<'a>,
     pub header: &'a Header,
     pub comparator: &'a ClusteringComparator,
 }
@@ -76,7 +77,7 @@ impl<'a> SsTableCursor<'a> {
             reader,
             promoted,
             index,
-            cache,
+            pages,
             header,
             comparator,
         } = parts;
@@ -84,7 +85,7 @@ impl<'a> SsTableCursor<'a> {
             .filter(|promoted| promoted.block_count > 1)
             .map(|promoted| Blocks {
                 promoted,
-                stream: ChunkStream::new(index, cache),
+                stream: ChunkStream::new(index, pages),
                 header,
             });
         let direction = if reversed {

@@ -14,7 +14,7 @@
 use helenus_types::Token;
 use helenus_types::token::token_of;
 
-use super::chunked_file::ChunkStream;
+use super::chunk_stream::ChunkStream;
 use super::clustering_codec::{ClusteringCodec, Place};
 use super::decode::{ByteReader, DecodeError, push_bytes_after_u16, push_signed_vint, push_unsigned_vint};
 use super::statistics::{deletion_time_of_stored, stored_deletion_time};

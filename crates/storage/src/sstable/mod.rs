@@ -9,8 +9,12 @@ mod error;
 
 mod table;
 
-mod chunk_cache;
+mod chunk_stream;
 mod chunked_file;
+mod page_cache;
+mod pages;
+mod read_cost;
+
 mod cursor;
 mod partition_reader;
 mod row_decoder;
@@ -35,7 +39,6 @@ mod index;
 mod statistics;
 mod summary;
 
-pub use chunk_cache::{ChunkCache, DiskCost};
 pub use component::{
     Component, Generation, finished_generations, remove_sstable, remove_unfinished, table_folder,
 };
@@ -44,6 +47,9 @@ pub use cursor::SsTableCursor;
 pub use encoding_stats::{EncodingStats, EncodingStatsCollector};
 pub use error::{OpenError, WriteError};
 pub use histogram::{EstimatedHistogram, TombstoneHistogram};
+pub use page_cache::PageCache;
+pub use pages::{AbsentPages, Pages, ReadTicket};
+pub use read_cost::ReadCost;
 pub use scanner::SsTableScanner;
 pub use statistics::SsTableStatistics;
 pub use table::SsTable;

@@ -1,10 +1,11 @@
 //! One partition's rows and markers, one after the other as they lie in Data.db.
 
-use super::chunk_cache::ChunkCache;
-use super::chunked_file::{ChunkStream, ChunkedFile};
+use super::chunk_stream::ChunkStream;
+use super::chunked_file::ChunkedFile;
 use super::decode::{ByteReader, DecodeError};
 use super::header::Header;
 use super::index::{decode_with, read_deletion_time};
+use super::pages::Pages;
 use super::row_decoder::{Decoded, Item, RowDecoder};
 use crate::deletion::DeletionTime;
 use crate::error::ReadError;
@@ -32,13 +33,13 @@ impl<'a> PartitionReader<'a> {
     pub fn open(
         header: &'a Header,
         data: &'a ChunkedFile,
-        cache: &'a ChunkCache,
+        pages: Pages<'a>,
         position: u64,
         key: &[u8],
     ) -> Result<Self, ReadError> {
         let mut reader = PartitionReader {
             header,
-            stream: ChunkStream::new(data, cache),
+            stream: ChunkStream::new(data, pages),
             decoder: RowDecoder::default(),
             position,
             header_length: 0,

@@ -4,9 +4,9 @@ use std::cmp::Ordering;
 
 use helenus_types::Token;
 
-use super::chunk_cache::ChunkCache;
-use super::chunked_file::ChunkStream;
+use super::chunk_stream::ChunkStream;
 use super::index::{IndexEntry, read_entry};
+use super::pages::Pages;
 use super::table::SsTable;
 use crate::clustering::{Side, Slice};
 use crate::error::ReadError;
@@ -17,7 +17,7 @@ use crate::source::{PartitionCursor, PartitionScanner};
 #[derive(Debug)]
 pub struct SsTableScanner<'a> {
     table: &'a SsTable,
-    cache: &'a ChunkCache,
+    pages: Pages<'a>,
     index: ChunkStream<'a>,
     range: ScanRange<'a>,
     /// Of the partition that the last `advance` moved to; kept past the end to check the order of keys.
@@ -35,7 +35,7 @@ pub(super) struct ScanRange<'a> {
 impl<'a> SsTableScanner<'a> {
     pub(super) fn new(
         table: &'a SsTable,
-        cache: &'a ChunkCache,
+        pages: Pages<'a>,
         mut index: ChunkStream<'a>,
         range: ScanRange<'a>,
     ) -> Self {
@@ -46,7 +46,7 @@ impl<'a> SsTableScanner<'a> {
         );
         SsTableScanner {
             table,
-            cache,
+            pages,
             index,
             range,
             entry: None,
@@ -91,7 +91,7 @@ impl PartitionScanner for SsTableScanner<'_> {
         };
         let ScanRange { slices, reversed, .. } = self.range;
         Ok(Box::new(
-            self.table.open_partition(self.cache, entry, slices, reversed)?,
+            self.table.open_partition(self.pages, entry, slices, reversed)?,
         ))
     }
 }

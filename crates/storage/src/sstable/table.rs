@@ -11,8 +11,8 @@ use helenus_vfs::Disk;
 
 use super::bloom::BloomFilter;
 use super::checksums::Checksums;
-use super::chunk_cache::ChunkCache;
-use super::chunked_file::{ChunkStream, ChunkedFile, Form};
+use super::chunk_stream::ChunkStream;
+use super::chunked_file::{ChunkedFile, Form};
 use super::component::{Component, Generation};
 use super::component_writer::INDEX_PAGE_BYTES;
 use super::compression::{CompressionInfo, CompressionInfoError};
@@ -22,6 +22,7 @@ use super::encoding_stats::EncodingStats;
 use super::error::OpenError;
 use super::header::Header;
 use super::index::{IndexEntry, find_entry};
+use super::pages::Pages;
 use super::partition_reader::PartitionReader;
 use super::scanner::{ScanRange, SsTableScanner};
 use super::statistics::{SsTableStatistics, StatisticsFile};
@@ -31,7 +32,7 @@ use crate::deletion::NEVER_S;
 use crate::error::ReadError;
 use crate::read::PartitionBound;
 
-/// One immutable SSTable: small components in memory, Data.db and Index.db read through a [`ChunkCache`].
+/// One immutable SSTable: small components in memory, Data.db and Index.db read through a [`PageCache`](super::PageCache).
 #[derive(Debug)]
 pub struct SsTable {
     generation: Generation,
@@ -173,7 +174,7 @@ impl SsTable {
     /// One partition within slices, which are disjoint and in clustering order also when `reversed`.
     pub fn partition<'a>(
         &'a self,
-        cache: &'a ChunkCache,
+        pages: impl Into<Pages<'a>>,
         token: Token,
         key: &[u8],
         slices: &'a [Slice],
@@ -182,11 +183,12 @@ impl SsTable {
         if !self.may_contain(token, key) || !self.may_meet(slices) {
             return Ok(None);
         }
+        let pages = pages.into();
         let (start, end) = self.summary.index_range(token, key, self.index.length());
-        let mut stream = ChunkStream::new(&self.index, cache);
+        let mut stream = ChunkStream::new(&self.index, pages);
         stream.seek(start);
         match find_entry(&mut stream, key, end)? {
-            Some(entry) => self.open_partition(cache, &entry, slices, reversed).map(Some),
+            Some(entry) => self.open_partition(pages, &entry, slices, reversed).map(Some),
             None => Ok(None),
         }
     }
@@ -221,16 +223,17 @@ impl SsTable {
     /// Partitions between two bounds, each within the slices and, row by row, in the given direction.
     pub fn scan<'a>(
         &'a self,
-        cache: &'a ChunkCache,
+        pages: impl Into<Pages<'a>>,
         start: PartitionBound<'a>,
         end: PartitionBound<'a>,
         slices: &'a [Slice],
         reversed: bool,
     ) -> SsTableScanner<'a> {
-        let index = ChunkStream::new(&self.index, cache);
+        let pages = pages.into();
+        let index = ChunkStream::sequential(&self.index, pages);
         SsTableScanner::new(
             self,
-            cache,
+            pages,
             index,
             ScanRange {
                 start,
@@ -243,17 +246,17 @@ impl SsTable {
 
     pub(super) fn open_partition<'a>(
         &'a self,
-        cache: &'a ChunkCache,
+        pages: Pages<'a>,
         entry: &IndexEntry,
         slices: &'a [Slice],
         reversed: bool,
     ) -> Result<SsTableCursor<'a>, ReadError> {
-        let reader = PartitionReader::open(&self.header, &self.data, cache, entry.position, &entry.key)?;
+        let reader = PartitionReader::open(&self.header, &self.data, pages, entry.position, &entry.key)?;
         let parts = CursorParts {
             reader,
             promoted: entry.promoted,
             index: &self.index,
-            cache,
+            pages,
             header: &self.header,
             comparator: &self.comparator,
         };
@@ -344,7 +347,7 @@ impl Components<'_> {
                 },
             })?;
             let length = info.data_length;
-            return Ok(ChunkedFile::new(
+            return Ok(ChunkedFile::data(
                 path,
                 file,
                 length,
@@ -354,7 +357,7 @@ impl Components<'_> {
         let bytes = self.read(Component::Crc)?;
         self.check(Component::Crc, &bytes, chunks_checksum)?;
         let form = self.decode(Component::Crc, decode_crc(&bytes, file_length))?;
-        Ok(ChunkedFile::new(path, file, file_length, form))
+        Ok(ChunkedFile::data(path, file, file_length, form))
     }
 }
 

@@ -19,7 +19,7 @@ use crate::read::PartitionRange;
 use crate::row::purge::Purge;
 use crate::source::PartitionScanner;
 use crate::sstable::{
-    self, ChunkCache, EncodingStatsCollector, Generation, SsTable, SsTableWriter, WriteError, WriterOptions,
+    self, EncodingStatsCollector, Generation, PageCache, SsTable, SsTableWriter, WriteError, WriterOptions,
 };
 
 /// Chunks that a compaction keeps: a few per input are enough, since it reads each once and in order.
@@ -233,7 +233,7 @@ impl BackgroundJob {
     }
 
     fn compact(&self, compaction: &Compaction) -> Result<Option<Arc<SsTable>>, JobError> {
-        let cache = ChunkCache::new(COMPACTION_CACHE_BYTES);
+        let cache = PageCache::new(COMPACTION_CACHE_BYTES);
         let slices = [Slice::all()];
         let (start, end) = PartitionRange::everything().bounds();
         let mut stats = EncodingStatsCollector::default();

@@ -17,7 +17,7 @@ use crate::layout::TableLayout;
 use crate::read::PartitionRange;
 use crate::source::PartitionScanner;
 use crate::sstable::{
-    self, ChunkCache, EncodingStatsCollector, SsTable, SsTableWriter, WriterOptions, finished_generations,
+    self, EncodingStatsCollector, PageCache, SsTable, SsTableWriter, WriterOptions, finished_generations,
     remove_unfinished,
 };
 
@@ -192,7 +192,7 @@ impl DataFolder {
     ) -> Result<Vec<Arc<SsTable>>, OpenError> {
         let folder = self.table_folder(table);
         let layout = TableLayout::of(table);
-        let cache = ChunkCache::new(SPLIT_CACHE_BYTES);
+        let cache = PageCache::new(SPLIT_CACHE_BYTES);
         let slices = [Slice::all()];
         let (start, end) = PartitionRange::everything().bounds();
         let mut scanner = sstable.scan(&cache, start, end, &slices, false);

@@ -14,7 +14,7 @@ use crate::merge::{MergedCursor, MergedScanner};
 use crate::read::{PartitionRange, ReadCommand, ReadStatistics, RowSink};
 use crate::row::{RowRef, RowShape};
 use crate::source::{PartitionCursor, PartitionScanner, Unfiltered};
-use crate::sstable::{ChunkCache, SsTable};
+use crate::sstable::{PageCache, SsTable};
 
 impl ShardStore {
     /// Hands the rows that the command asks for to the sink, in order, until it has enough.
@@ -40,7 +40,7 @@ impl ShardStore {
 struct TableRead<'a> {
     table: &'a Table,
     command: &'a ReadCommand<'a>,
-    cache: &'a ChunkCache,
+    cache: &'a PageCache,
 }
 
 impl<'a> TableRead<'a> {
@@ -63,14 +63,12 @@ impl<'a> TableRead<'a> {
             PartitionRange::One { token, key } if is_in_memory => self.read_memtable(token, key, &mut answer),
             PartitionRange::Many { .. } if is_in_memory => self.scan_memtable(&mut answer),
             partitions => {
-                let before = self.cache.disk_cost();
+                let before = self.cache.cost();
                 match partitions {
                     PartitionRange::One { token, key } => self.read_partition(token, key, &mut answer)?,
                     PartitionRange::Many { .. } => self.scan(&mut answer)?,
                 }
-                let after = self.cache.disk_cost();
-                statistics.disk_reads += (after.reads - before.reads) as u32;
-                statistics.disk_read_bytes += after.read_bytes - before.read_bytes;
+                statistics.cost.add(self.cache.cost().since(before));
                 Ok(())
             }
         }

@@ -16,7 +16,7 @@ use crate::commitlog::{CommitLog, FlushedPositions, LogBatch, LogError, LogOptio
 use crate::compaction::Removal;
 use crate::error::{TruncateError, WriteError};
 use crate::layout::TableLayout;
-use crate::sstable::{ChunkCache, SsTable};
+use crate::sstable::{PageCache, SsTable};
 use crate::update::Update;
 
 #[derive(Clone, Debug)]
@@ -57,7 +57,7 @@ pub struct ShardStore {
     pub(super) shard: ShardId,
     /// `None` for a store in memory.
     pub(super) disk: Option<Disk>,
-    pub(super) cache: ChunkCache,
+    pub(super) cache: PageCache,
     pub(super) tables: HashMap<TableId, Table, FixedState>,
     /// The sum over all memtables.
     pub(super) memtable_bytes: usize,
@@ -87,7 +87,7 @@ impl ShardStore {
 
     pub(super) fn empty(options: StoreOptions, shard: ShardId, disk: Option<Disk>) -> Self {
         ShardStore {
-            cache: ChunkCache::new(options.chunk_cache_bytes_max),
+            cache: PageCache::new(options.chunk_cache_bytes_max),
             options,
             shard,
             disk,

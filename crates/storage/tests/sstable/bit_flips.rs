@@ -7,7 +7,7 @@ use helenus_schema::{ColumnKind, TableMetadata};
 use helenus_storage::clustering::Side;
 use helenus_storage::clustering::Slice;
 use helenus_storage::deletion::DeletionTime;
-use helenus_storage::sstable::{ChunkCache, Component, CompressionParameters, Compressor, SsTable};
+use helenus_storage::sstable::{Component, CompressionParameters, Compressor, PageCache, SsTable};
 use helenus_types::CqlType;
 use helenus_vfs::{Disk, Random, SeededRandom, SimulatedDisk};
 
@@ -66,7 +66,7 @@ fn is_detected_or_harmless(
     }
     let slices = [Slice::all()];
     for ((token, partition_key), partition) in partitions {
-        let cache = ChunkCache::new(1 << 20);
+        let cache = PageCache::new(1 << 20);
         match sstable.partition(&cache, *token, partition_key, &slices, false) {
             Err(_) => {}
             Ok(None) => return Err(format!("partition {partition_key:?} is gone")),

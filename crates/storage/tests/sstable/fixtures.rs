@@ -10,7 +10,7 @@ use helenus_schema::{ColumnKind, DroppedColumn, TableMetadata};
 use helenus_storage::clustering::{ClusteringBound, Components, Side, Slice};
 use helenus_storage::deletion::{DeletionTime, NEVER_S};
 use helenus_storage::row::{Entry, RowRef};
-use helenus_storage::sstable::{ChunkCache, Component, OpenError, SsTable, WriterOptions};
+use helenus_storage::sstable::{Component, OpenError, PageCache, SsTable, WriterOptions};
 use helenus_types::CqlType;
 use helenus_types::token::token_of;
 use helenus_vfs::{Disk, MemoryDisk, RealDisk};
@@ -187,7 +187,7 @@ fn compare(name: &str, table: &TableMetadata) -> Partitions {
     let partitions = scan(&sstable).unwrap();
     compare_with_golden(&format!("fixture-{name}.txt"), &text(table, &partitions));
     // The bloom filter, the summary and the index lead to each partition.
-    let cache = ChunkCache::new(1 << 20);
+    let cache = PageCache::new(1 << 20);
     for ((token, partition_key), partition) in &partitions {
         let slices = [Slice::all()];
         let mut cursor = sstable
@@ -345,7 +345,7 @@ fn wide_partition_with_promoted_index() {
         }];
         let mut numbers = Vec::new();
         for reversed in [false, true] {
-            let cache = ChunkCache::new(0);
+            let cache = PageCache::new(0);
             let mut cursor = sstable
                 .partition(&cache, token, &partition_key, &slices, reversed)
                 .unwrap()

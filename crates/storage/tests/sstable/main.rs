@@ -9,5 +9,7 @@ mod roundtrip;
 mod fixtures;
 mod peer;
 
+mod suspended;
+
 mod bit_flips;
 mod crash;

@@ -6,7 +6,7 @@ use helenus_schema::{ColumnKind, TableMetadata};
 use helenus_storage::clustering::{ClusteringBound, ClusteringComparator, Side, Slice};
 use helenus_storage::deletion::{DeletionTime, NEVER_S};
 use helenus_storage::row::{CellRef, Entry, Liveness, RowBuilder};
-use helenus_storage::sstable::{ChunkCache, CompressionParameters, Compressor, SsTable};
+use helenus_storage::sstable::{CompressionParameters, Compressor, PageCache, SsTable};
 use helenus_types::CqlType;
 use helenus_vfs::{Disk, MemoryDisk, Random, SeededRandom};
 
@@ -346,7 +346,7 @@ fn check(seed: u64, descending: bool, block_bytes: u32, compression: Option<Comp
     let sstable = SsTable::open(&*disk, &folder, GENERATION, &table).unwrap();
     assert_eq!(scan(&sstable).unwrap(), partitions, "seed {seed}");
     assert_eq!(sstable.statistics().partition_count(), info.partition_count);
-    let cache = ChunkCache::new(256 << 10);
+    let cache = PageCache::new(256 << 10);
     for ((token, partition_key), partition) in &partitions {
         for _ in 0..8 {
             let slices = generator.slices(&comparator, rows / 4);
@@ -492,14 +492,14 @@ fn rows_read(sstable: &SsTable, first: u32, last: u32) -> (usize, u64) {
         start: bound(first, Side::Before),
         end: bound(last, Side::After),
     }];
-    let cache = ChunkCache::new(1 << 20);
+    let cache = PageCache::new(1 << 20);
     let partition_key = 1_u32.to_be_bytes();
     let token = helenus_types::token::token_of(&partition_key);
     let cursor = sstable
         .partition(&cache, token, &partition_key, &slices, false)
         .unwrap();
     let rows = cursor.map_or(0, |mut cursor| drain(&mut cursor).unwrap().items.len());
-    (rows, cache.disk_cost().reads)
+    (rows, cache.cost().reads)
 }
 
 #[test]
@@ -518,7 +518,7 @@ fn slices_beyond_all_rows_are_answered_without_reading() {
 #[test]
 fn chunks_in_the_cache_are_not_read_again() {
     let sstable = plain_sstable();
-    let cache = ChunkCache::new(1 << 20);
+    let cache = PageCache::new(1 << 20);
     let slices = [Slice::all()];
     for partition_key in [1_u32, 2, 1] {
         let partition_key = partition_key.to_be_bytes();
@@ -529,7 +529,7 @@ fn chunks_in_the_cache_are_not_read_again() {
             .unwrap();
         assert_eq!(drain(&mut cursor).unwrap().items.len(), 10);
     }
-    let cost = cache.disk_cost();
+    let cost = cache.cost();
     assert_eq!(cost.reads, 2);
     assert!(
         cost.read_bytes > 0 && cache.bytes() as u64 > cost.read_bytes,

@@ -12,7 +12,7 @@ use helenus_storage::deletion::{DeletionTime, NEVER_S};
 use helenus_storage::row::{CellRef, Liveness, RowBuilder, RowRef};
 use helenus_storage::source::{PartitionCursor, Unfiltered};
 use helenus_storage::sstable::{
-    ChunkCache, EncodingStatsCollector, Generation, SsTable, SsTableInfo, SsTableWriter, WriterOptions,
+    EncodingStatsCollector, Generation, PageCache, SsTable, SsTableInfo, SsTableWriter, WriterOptions,
     table_folder,
 };
 use helenus_storage::update::BoundRef;
@@ -266,7 +266,7 @@ pub fn drain(cursor: &mut dyn PartitionCursor) -> Result<Partition, helenus_stor
 pub fn scan(sstable: &SsTable) -> Result<Partitions, helenus_storage::error::ReadError> {
     use helenus_storage::read::PartitionBound;
     use helenus_storage::source::PartitionScanner;
-    let cache = ChunkCache::new(1 << 20);
+    let cache = PageCache::new(1 << 20);
     let start = PartitionBound {
         token: Token::MINIMUM,
         key: None,

@@ -1,4 +1,4 @@
-//! Decompressed chunks in memory, least recently used out first.
+//! Decompressed pages in memory, least recently used out first.
 
 use std::cell::RefCell;
 use std::collections::HashMap;
@@ -6,24 +6,20 @@ use std::sync::Arc;
 
 use foldhash::fast::RandomState;
 
-/// One thread's chunks of all its SSTables, and what reading them from disk cost.
+use super::read_cost::ReadCost;
+
+/// One thread's pages of all its SSTables, and what reading them from disk cost.
 ///
-/// A shard has one for its reads; a compaction brings a small one of its own, so that scans do not displace what
-/// queries use. Chunks in use outlive their place in the cache.
+/// A page is what has one checksum: a chunk of a compressed file, else a granule of data or a page of an index. A shard
+/// has one cache for its reads; a compaction brings a small one of its own. Scans pass the cache by: they use what is
+/// in it and leave nothing there. Pages in use outlive their place.
 #[derive(Debug)]
-pub struct ChunkCache {
+pub struct PageCache {
     state: RefCell<State>,
 }
 
-/// What was read from disk since the cache was made.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub struct DiskCost {
-    pub reads: u64,
-    pub read_bytes: u64,
-}
-
-/// A file of this process and a chunk's index in it.
-pub(super) type ChunkKey = (u64, u64);
+/// A file of this process and a page's index in it.
+pub(super) type PageKey = (u64, u64);
 
 #[derive(Debug)]
 struct State {
@@ -31,25 +27,25 @@ struct State {
     bytes: usize,
     slots: Vec<Slot>,
     free: Vec<usize>,
-    by_key: HashMap<ChunkKey, usize, RandomState>,
+    by_key: HashMap<PageKey, usize, RandomState>,
     /// The most and the least recently used; [`NONE`] when empty.
     newest: usize,
     oldest: usize,
-    cost: DiskCost,
+    cost: ReadCost,
 }
 
 #[derive(Debug)]
 struct Slot {
-    key: ChunkKey,
-    chunk: Arc<[u8]>,
+    key: PageKey,
+    page: Arc<[u8]>,
     newer: usize,
     older: usize,
 }
 
 const NONE: usize = usize::MAX;
 
-impl ChunkCache {
-    /// Keeps up to `bytes_max` bytes of chunks; 0 keeps none and still counts costs.
+impl PageCache {
+    /// Keeps up to `bytes_max` bytes of pages; 0 keeps none and still counts costs.
     pub fn new(bytes_max: usize) -> Self {
         let state = State {
             bytes_max,
@@ -59,15 +55,15 @@ impl ChunkCache {
             by_key: HashMap::default(),
             newest: NONE,
             oldest: NONE,
-            cost: DiskCost::default(),
+            cost: ReadCost::default(),
         };
-        ChunkCache {
+        PageCache {
             state: RefCell::new(state),
         }
     }
 
     /// The costs so far; a read's own are the difference between two calls.
-    pub fn disk_cost(&self) -> DiskCost {
+    pub fn cost(&self) -> ReadCost {
         self.state.borrow().cost
     }
 
@@ -75,26 +71,26 @@ impl ChunkCache {
         self.state.borrow().bytes
     }
 
-    pub(super) fn find(&self, key: ChunkKey) -> Option<Arc<[u8]>> {
+    pub(super) fn find(&self, key: PageKey) -> Option<Arc<[u8]>> {
         let mut state = self.state.borrow_mut();
         let slot = *state.by_key.get(&key)?;
         state.unlink(slot);
         state.link_newest(slot);
-        Some(Arc::clone(&state.slots[slot].chunk))
+        Some(Arc::clone(&state.slots[slot].page))
     }
 
-    pub(super) fn insert(&self, key: ChunkKey, chunk: &Arc<[u8]>) {
+    pub(super) fn insert(&self, key: PageKey, page: &[u8]) {
         let mut state = self.state.borrow_mut();
-        if chunk.len() > state.bytes_max || state.by_key.contains_key(&key) {
+        if page.len() > state.bytes_max || state.by_key.contains_key(&key) {
             return;
         }
-        while state.bytes + chunk.len() > state.bytes_max {
+        while state.bytes + page.len() > state.bytes_max {
             state.evict_oldest();
         }
-        state.bytes += chunk.len();
+        state.bytes += page.len();
         let slot = Slot {
             key,
-            chunk: Arc::clone(chunk),
+            page: Arc::from(page),
             newer: NONE,
             older: NONE,
         };
@@ -112,10 +108,13 @@ impl ChunkCache {
         state.link_newest(index);
     }
 
-    pub(super) fn count_read(&self, bytes: usize) {
-        let mut state = self.state.borrow_mut();
-        state.cost.reads += 1;
-        state.cost.read_bytes += bytes as u64;
+    pub(super) fn count(&self, add: impl Fn(&mut ReadCost)) {
+        add(&mut self.state.borrow_mut().cost);
+    }
+
+    /// Whether a page is kept, without counting as its use.
+    pub(super) fn contains(&self, key: PageKey) -> bool {
+        self.state.borrow().by_key.contains_key(&key)
     }
 }
 
@@ -124,9 +123,9 @@ impl State {
         let index = self.oldest;
         self.unlink(index);
         let key = self.slots[index].key;
-        let chunk = std::mem::replace(&mut self.slots[index].chunk, Arc::from([]));
+        let page = std::mem::replace(&mut self.slots[index].page, Arc::from([]));
         self.by_key.remove(&key);
-        self.bytes -= chunk.len();
+        self.bytes -= page.len();
         self.free.push(index);
     }
 
@@ -158,16 +157,16 @@ impl State {
 mod tests {
     use super::*;
 
-    fn chunk(length: usize) -> Arc<[u8]> {
-        vec![7; length].into()
+    fn page(length: usize) -> Vec<u8> {
+        vec![7; length]
     }
 
     #[test]
     fn the_least_recently_used_goes_first() {
-        let cache = ChunkCache::new(100);
-        (0..3).for_each(|index| cache.insert((1, index), &chunk(30)));
+        let cache = PageCache::new(100);
+        (0..3).for_each(|index| cache.insert((1, index), &page(30)));
         assert!(cache.find((1, 0)).is_some());
-        cache.insert((2, 0), &chunk(40));
+        cache.insert((2, 0), &page(40));
         let found: Vec<bool> = (0..3).map(|index| cache.find((1, index)).is_some()).collect();
         assert_eq!(found, [true, false, true]);
         assert_eq!(cache.bytes(), 100);
@@ -175,11 +174,11 @@ mod tests {
 
     #[test]
     fn what_does_not_fit_is_not_kept() {
-        let cache = ChunkCache::new(10);
-        cache.insert((1, 0), &chunk(11));
+        let cache = PageCache::new(10);
+        cache.insert((1, 0), &page(11));
         assert!(cache.find((1, 0)).is_none());
-        cache.insert((1, 1), &chunk(10));
-        cache.insert((1, 2), &chunk(10));
+        cache.insert((1, 1), &page(10));
+        cache.insert((1, 2), &page(10));
         assert!(cache.find((1, 1)).is_none() && cache.find((1, 2)).is_some());
     }
 }

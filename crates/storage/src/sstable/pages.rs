@@ -1,0 +1,272 @@
+//! How one read gets its pages: from memory, or from the disk at once, or by stopping until they were brought.
+//!
+//! A read that may stop runs like this: it is begun with [`PageCache::suspending`] and a [`ReadTicket`] of its own;
+//! where a page is not in memory it ends with [`ReadError::Absent`]; its owner reads the bytes that the
+//! [`AbsentPages`] name, in whatever way it likes, hands them to [`PageCache::deliver`], and runs the read again. The
+//! ticket pins what was delivered for as long as runs use it, so that each run comes further than the one before
+//! whatever the size of the cache.
+
+use std::cell::RefCell;
+use std::io;
+use std::path::Path;
+use std::sync::Arc;
+
+use helenus_vfs::File;
+
+use super::chunked_file::ChunkedFile;
+use super::page_cache::PageCache;
+use super::read_cost::ReadCost;
+use crate::error::ReadError;
+
+/// A cache as one read uses it. Made from a [`PageCache`], it reads missing pages at once and blocks.
+#[derive(Clone, Copy, Debug)]
+pub struct Pages<'a> {
+    cache: &'a PageCache,
+    ticket: Option<&'a ReadTicket>,
+}
+
+/// What one suspended read holds between its runs.
+#[derive(Debug, Default)]
+pub struct ReadTicket {
+    state: RefCell<TicketState>,
+}
+
+#[derive(Debug, Default)]
+struct TicketState {
+    pins: Vec<Pin>,
+    cost: ReadCost,
+}
+
+#[derive(Debug)]
+struct Pin {
+    file: u64,
+    run: PageRun,
+    /// In the run that goes on, or delivered since.
+    is_used: bool,
+}
+
+/// Checked, uncompressed bytes of a file, from a page's first byte on.
+#[derive(Clone, Debug)]
+pub(super) struct PageRun {
+    pub offset: u64,
+    pub bytes: Arc<[u8]>,
+}
+
+/// Neighbouring pages that a read needs and memory lacks.
+#[derive(Debug)]
+pub struct AbsentPages {
+    file: ChunkedFile,
+    first: u64,
+    /// Included.
+    last: u64,
+    offset: u64,
+    length: usize,
+    is_kept: bool,
+}
+
+impl<'a> From<&'a PageCache> for Pages<'a> {
+    fn from(cache: &'a PageCache) -> Self {
+        Pages { cache, ticket: None }
+    }
+}
+
+impl PageCache {
+    /// For a read that ends with [`ReadError::Absent`] where it would have to wait for the disk.
+    pub fn suspending<'a>(&'a self, ticket: &'a ReadTicket) -> Pages<'a> {
+        Pages {
+            cache: self,
+            ticket: Some(ticket),
+        }
+    }
+
+    /// Checks what was read for a suspended read, decompresses it and pins it to the read's ticket.
+    ///
+    /// `stored` are the `length` bytes at `offset` of the file, or fewer where the file ends before.
+    pub fn deliver(
+        &self,
+        ticket: &ReadTicket,
+        absent: &AbsentPages,
+        stored: Vec<u8>,
+    ) -> Result<(), ReadError> {
+        let pages = self.suspending(ticket);
+        pages.count_read(absent);
+        if stored.len() != absent.length {
+            return Err(absent.file.ends_early(absent.offset));
+        }
+        let bytes = absent.file.check_pages(absent.first, absent.last, stored)?;
+        let run = PageRun {
+            offset: absent.first * absent.file.page_bytes(),
+            bytes: bytes.into(),
+        };
+        pages.keep(absent, &run.bytes);
+        ticket.state.borrow_mut().pins.push(Pin {
+            file: absent.file.id(),
+            run,
+            is_used: true,
+        });
+        Ok(())
+    }
+}
+
+impl ReadTicket {
+    pub fn new() -> Self {
+        ReadTicket::default()
+    }
+
+    /// Before each run of the read: lets go of what the run before did not use, which bounds the pins by what one run
+    /// reads and one delivery.
+    pub fn begin_run(&self) {
+        let pins = &mut self.state.borrow_mut().pins;
+        pins.retain(|pin| pin.is_used);
+        pins.iter_mut().for_each(|pin| pin.is_used = false);
+    }
+
+    /// Of all runs so far.
+    pub fn cost(&self) -> ReadCost {
+        self.state.borrow().cost
+    }
+
+    pub fn pinned_bytes(&self) -> usize {
+        self.state
+            .borrow()
+            .pins
+            .iter()
+            .map(|pin| pin.run.bytes.len())
+            .sum()
+    }
+
+    fn find(&self, file: u64, offset: u64) -> Option<PageRun> {
+        let state = &mut *self.state.borrow_mut();
+        let pin = state.pins.iter_mut().rev().find(|pin| {
+            let end = pin.run.offset + pin.run.bytes.len() as u64;
+            pin.file == file && (pin.run.offset..end).contains(&offset)
+        })?;
+        pin.is_used = true;
+        Some(pin.run.clone())
+    }
+}
+
+impl AbsentPages {
+    pub(super) fn new(file: &ChunkedFile, first: u64, last: u64, is_kept: bool) -> Self {
+        let (offset, length) = file.stored_range(first, last);
+        AbsentPages {
+            file: file.clone(),
+            first,
+            last,
+            offset,
+            length,
+            is_kept,
+        }
+    }
+
+    pub fn file(&self) -> &Arc<dyn File> {
+        self.file.file()
+    }
+
+    pub fn path(&self) -> &Path {
+        self.file.path()
+    }
+
+    /// Where the pages begin in the file as it is stored.
+    pub fn offset(&self) -> u64 {
+        self.offset
+    }
+
+    /// Stored bytes to read.
+    pub fn length(&self) -> usize {
+        self.length
+    }
+
+    /// Reads the stored bytes, blocking.
+    pub fn read(&self) -> Result<Vec<u8>, ReadError> {
+        let mut stored = vec![0; self.length];
+        self.file()
+            .read_exact_at(self.offset, &mut stored)
+            .map_err(|source| self.failed(source))?;
+        Ok(stored)
+    }
+
+    /// The error of a read that could not get the bytes.
+    pub fn failed(&self, source: io::Error) -> ReadError {
+        if source.kind() == io::ErrorKind::UnexpectedEof {
+            return self.file.ends_early(self.offset);
+        }
+        ReadError::Io {
+            file: self.path().to_path_buf(),
+            source,
+        }
+    }
+}
+
+impl Pages<'_> {
+    /// What memory has of a page and behind it.
+    pub(super) fn find(&self, file: &ChunkedFile, page: u64) -> Option<PageRun> {
+        let offset = page * file.page_bytes();
+        let pinned = self.ticket.and_then(|ticket| ticket.find(file.id(), offset));
+        let found = pinned.or_else(|| {
+            let bytes = self.cache.find((file.id(), page))?;
+            Some(PageRun { offset, bytes })
+        });
+        if found.is_some() {
+            let is_index = file.is_index();
+            self.count(|cost| {
+                cost.index_hits += u64::from(is_index);
+                cost.cache_hits += u64::from(!is_index);
+            });
+        }
+        found
+    }
+
+    /// Whether memory has a page; no use of it.
+    pub(super) fn contains(&self, file: &ChunkedFile, page: u64) -> bool {
+        self.cache.contains((file.id(), page))
+    }
+
+    /// Brings pages that memory lacks: their uncompressed bytes, or the end of a read that does not wait for them.
+    pub(super) fn fetch(&self, absent: AbsentPages) -> Result<Vec<u8>, ReadError> {
+        let (is_index, count) = (absent.file.is_index(), absent.last - absent.first + 1);
+        self.count(|cost| {
+            if is_index {
+                cost.index_misses += count;
+                cost.index_blocks += 1;
+            } else {
+                cost.cache_misses += count;
+                cost.cache_blocks += 1;
+            }
+        });
+        if self.ticket.is_some() {
+            return Err(ReadError::Absent(Box::new(absent)));
+        }
+        self.count_read(&absent);
+        let bytes = absent
+            .file
+            .check_pages(absent.first, absent.last, absent.read()?)?;
+        self.keep(&absent, &bytes);
+        Ok(bytes)
+    }
+
+    fn keep(&self, absent: &AbsentPages, bytes: &[u8]) {
+        if !absent.is_kept {
+            return;
+        }
+        let page_bytes = absent.file.page_bytes() as usize;
+        for (page, bytes) in (absent.first..).zip(bytes.chunks(page_bytes)) {
+            self.cache.insert((absent.file.id(), page), bytes);
+        }
+    }
+
+    fn count_read(&self, absent: &AbsentPages) {
+        let length = absent.length as u64;
+        self.count(|cost| {
+            cost.reads += 1;
+            cost.read_bytes += length;
+        });
+    }
+
+    fn count(&self, add: impl Fn(&mut ReadCost)) {
+        self.cache.count(&add);
+        if let Some(ticket) = self.ticket {
+            add(&mut ticket.state.borrow_mut().cost);
+        }
+    }
+}
