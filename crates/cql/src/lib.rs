@@ -5,6 +5,7 @@ mod lexer;
 
 pub mod ast;
 mod parser;
+mod script;
 
 pub mod error;
 mod snippet;
@@ -14,3 +15,4 @@ pub mod quoting;
 pub use ast::Statement;
 pub use error::{SyntaxError, SyntaxErrorKind};
 pub use parser::{parse_statement, parse_type};
+pub use script::split_statements;

@@ -9,6 +9,7 @@ mod host_id;
 mod mailbox;
 pub mod metrics;
 mod node;
+mod operator;
 mod options;
 mod panic_boundary;
 mod priority;
@@ -23,6 +24,7 @@ mod write;
 
 pub use mailbox::Mailbox;
 pub use node::{Node, OpenDoors, StartError};
+pub use operator::Operator;
 pub use options::{CommitlogSync, NodeOptions};
 pub use schema_change::DATA_CENTER;
 pub use session::Session;

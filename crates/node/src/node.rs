@@ -21,6 +21,7 @@ use uuid::Uuid;
 use crate::host_id;
 use crate::mailbox::{Inbox, Mailbox, mailbox};
 use crate::metrics::PANICS;
+use crate::operator::Operator;
 use crate::options::NodeOptions;
 use crate::schema_change::SchemaKeeper;
 use crate::shard::{BackgroundThreads, Ending, LogThread, Shard, ShardParts};
@@ -108,6 +109,11 @@ impl Node {
 
     pub fn mailbox(&self, shard: ShardId) -> &Mailbox {
         &self.mailboxes[usize::from(shard.0)]
+    }
+
+    /// For threads outside the node.
+    pub fn operator(&self) -> Operator {
+        Operator::new(self.mailboxes.clone())
     }
 
     /// Syncs the log, flushes the memtables and ends the threads. The doors are closed by then.

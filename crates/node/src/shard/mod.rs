@@ -18,7 +18,7 @@ use std::time::Duration;
 
 use helenus_engine::CqlError;
 use helenus_engine::execute::Scratch;
-use helenus_schema::Schema;
+use helenus_schema::{Schema, TableId};
 use helenus_storage::ShardStore;
 use helenus_storage::commitlog::{LogBatch, LogError, LogPosition};
 use helenus_storage::store::{JobKind, JobResult};
@@ -414,29 +414,31 @@ impl Shard {
         let shard = self.clone();
         self.spawn(async move {
             // After a panic the log still has what was not flushed.
-            let _reported = catch_async(shard.flush_everything()).await;
+            let _reported = catch_async(shard.flush(None)).await;
             // The loop looks at the flag when the next message arrives.
             shard.mailbox(shard.id).run(|shard| shard.stopping.set(true));
         });
     }
 
-    /// Seals and flushes all memtables, unless the log or the disk has failed: then the log still has what they hold.
-    async fn flush_everything(&self) {
+    /// Seals and flushes the memtables of a table, or all, unless the log or the disk has failed: then the log still
+    /// has what they hold. Whether all of it was flushed.
+    pub(crate) async fn flush(&self, table: Option<TableId>) -> bool {
         self.flush_failed.set(false);
-        self.store.borrow_mut().flush(None);
-        while self.store.borrow().is_flushing() {
+        self.store.borrow_mut().flush(table);
+        while self.store.borrow().has_sealed_memtables(table) {
             if self.flush_failed.get() || self.store.borrow().log_failure().is_some() {
                 eprintln!(
                     "shard {}: not everything was flushed; the commit log still has it",
                     self.id.0
                 );
-                return;
+                return false;
             }
             // A memtable is flushed once its last write is durable, and a periodic log is not synced on its own.
             self.hand_over_log(true);
             self.offer_background_work();
             let _timed_out = tokio::time::timeout(FLUSH_POLL_INTERVAL, self.room.notified()).await;
         }
+        true
     }
 
     /// After the loop has ended; waits for the threads.

@@ -51,7 +51,7 @@ impl Removal {
                 disk.remove(&new)?;
             }
             let file = disk.create(&new)?;
-            file.append(encode(generations).as_bytes())?;
+            file.append(encode_generations(generations).as_bytes())?;
             file.sync_data()?;
             disk.rename(&new, &list)?;
             disk.sync_directory(directory)
@@ -126,13 +126,13 @@ fn load(disk: &dyn Disk, path: &Path) -> Result<Vec<Generation>, RemovalError> {
         source,
     })?;
     let text = str::from_utf8(&bytes).ok();
-    text.and_then(decode).ok_or_else(|| RemovalError::Damaged {
+    text.and_then(decode_generations).ok_or_else(|| RemovalError::Damaged {
         file: path.to_path_buf(),
     })
 }
 
 /// A generation per line, then `crc32` and the decimal checksum of the lines before.
-fn encode(generations: &[Generation]) -> String {
+pub(crate) fn encode_generations(generations: &[Generation]) -> String {
     let mut text: String = generations
         .iter()
         .map(|generation| format!("{generation}\n"))
@@ -142,7 +142,7 @@ fn encode(generations: &[Generation]) -> String {
     text
 }
 
-fn decode(text: &str) -> Option<Vec<Generation>> {
+pub(crate) fn decode_generations(text: &str) -> Option<Vec<Generation>> {
     let (lines, crc) = text.rsplit_once("crc32 ")?;
     if crc.strip_suffix('\n')?.parse() != Ok(crc32fast::hash(lines.as_bytes())) {
         return None;
@@ -159,11 +159,11 @@ mod tests {
 
     #[test]
     fn lists_are_checked() {
-        let text = encode(&[Generation(3), Generation(12)]);
+        let text = encode_generations(&[Generation(3), Generation(12)]);
         assert!(text.starts_with("3\n12\ncrc32 "));
-        assert_eq!(decode(&text), Some(vec![Generation(3), Generation(12)]));
-        assert_eq!(decode(&text.replace('3', "4")), None);
-        assert_eq!(decode(&text[..text.len() - 1]), None);
-        assert_eq!(decode(""), None);
+        assert_eq!(decode_generations(&text), Some(vec![Generation(3), Generation(12)]));
+        assert_eq!(decode_generations(&text.replace('3', "4")), None);
+        assert_eq!(decode_generations(&text[..text.len() - 1]), None);
+        assert_eq!(decode_generations(""), None);
     }
 }

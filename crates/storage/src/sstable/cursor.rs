@@ -101,6 +101,16 @@ impl<'a> SsTableCursor<'a> {
             current: Current::None,
         }
     }
+
+    /// Where the partition's first row or marker begins in the uncompressed data.
+    pub fn rows_position(&self) -> u64 {
+        self.reader.rows_position()
+    }
+
+    /// Where the current element begins in the uncompressed data, in a forward read of the whole partition.
+    pub fn position(&self) -> u64 {
+        self.reader.item_position()
+    }
 }
 
 impl PartitionCursor for SsTableCursor<'_> {

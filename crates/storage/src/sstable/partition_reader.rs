@@ -23,6 +23,8 @@ pub(super) struct PartitionReader<'a> {
     deletion: DeletionTime,
     static_row: Vec<u8>,
     pub item: Item,
+    /// Where the item begins, in Data.db.
+    item_position: u64,
     /// Whether the item is still to be given out.
     is_put_back: Option<Decoded>,
     is_at_end: bool,
@@ -46,6 +48,7 @@ impl<'a> PartitionReader<'a> {
             deletion: DeletionTime::LIVE,
             static_row: Vec::new(),
             item: Item::default(),
+            item_position: position,
             is_put_back: None,
             is_at_end: false,
         };
@@ -93,6 +96,16 @@ impl<'a> PartitionReader<'a> {
         self.stream.position() - self.position
     }
 
+    /// Where the item that was read last begins, in Data.db.
+    pub fn item_position(&self) -> u64 {
+        self.item_position
+    }
+
+    /// Where the first row or marker begins, in Data.db: behind the static row.
+    pub fn rows_position(&self) -> u64 {
+        self.position + self.header_length
+    }
+
     pub fn path(&self) -> &std::path::Path {
         self.stream.path()
     }
@@ -118,8 +131,10 @@ impl<'a> PartitionReader<'a> {
             stream,
             decoder,
             item,
+            item_position,
             ..
         } = self;
+        *item_position = stream.position();
         let (decoded, length) = decode_with(stream, |bytes| decoder.decode(bytes, header, item))?;
         self.stream.consume(length);
         self.is_at_end = decoded == Decoded::EndOfPartition;

@@ -4,7 +4,9 @@ use std::cmp::Ordering;
 
 use helenus_types::Token;
 
-use super::chunk_stream::ChunkStream;
+use super::chunk_cache::ChunkCache;
+use super::chunked_file::ChunkStream;
+use super::cursor::SsTableCursor;
 use super::index::{IndexEntry, read_entry};
 use super::pages::Pages;
 use super::table::SsTable;
@@ -52,6 +54,15 @@ impl<'a> SsTableScanner<'a> {
             entry: None,
         }
     }
+
+    /// As [`PartitionScanner::open`], for those who want to know where in the file things are.
+    pub fn open_in_file(&mut self) -> Result<SsTableCursor<'_>, ReadError> {
+        let Some(entry) = &self.entry else {
+            unreachable!("only called after an advance that returned true")
+        };
+        let ScanRange { slices, reversed, .. } = self.range;
+        self.table.open_partition(self.pages, entry, slices, reversed)
+    }
 }
 
 impl PartitionScanner for SsTableScanner<'_> {
@@ -86,13 +97,7 @@ impl PartitionScanner for SsTableScanner<'_> {
     }
 
     fn open(&mut self) -> Result<Box<dyn PartitionCursor + '_>, ReadError> {
-        let Some(entry) = &self.entry else {
-            unreachable!("only called after an advance that returned true")
-        };
-        let ScanRange { slices, reversed, .. } = self.range;
-        Ok(Box::new(
-            self.table.open_partition(self.pages, entry, slices, reversed)?,
-        ))
+        Ok(Box::new(self.open_in_file()?))
     }
 }
 

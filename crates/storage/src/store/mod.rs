@@ -3,9 +3,11 @@
 //! A [`ShardStore`] belongs to one thread and never blocks on another. Flushes and compactions leave it as
 //! [`BackgroundJob`]s over immutable data, run wherever the caller likes, and come back as results.
 
+mod adoption;
 mod folder;
 mod open;
 
+mod files;
 mod shard;
 mod table;
 
@@ -15,6 +17,7 @@ mod read;
 mod job;
 mod schedule;
 
+pub use adoption::{Adoption, AdoptionError, SourceFiles, Transfer};
 pub use folder::{DataFolder, FolderError};
 pub use job::{BackgroundJob, JobError, JobKind, JobProgress, JobReport, JobResult};
 pub use open::{OpenError, OpenedShards};

@@ -1,11 +1,12 @@
 //! Opening all shards of a node: their SSTables, and the logs of the last run.
 
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
 use helenus_schema::{Schema, TableKind, TableMetadata};
 use helenus_types::{ShardId, Token, shard_of, token_of};
 
+use super::adoption::{Adoption, AdoptionError};
 use super::folder::DataFolder;
 use super::job::{JobError, JobResult};
 use super::shard::{Disk, ShardStore, StoreOptions};
@@ -44,6 +45,8 @@ pub enum OpenError {
     SsTable(#[from] sstable::OpenError),
     #[error(transparent)]
     Removal(#[from] RemovalError),
+    #[error(transparent)]
+    Adoption(#[from] AdoptionError),
     #[error("cannot split an SSTable among the shards: {0}")]
     Split(#[from] RewriteError),
     #[error(transparent)]
@@ -153,17 +156,7 @@ impl DataFolder {
         sstables_split: &mut u64,
     ) -> Result<Vec<Vec<Arc<SsTable>>>, OpenError> {
         let folder = self.table_folder(table);
-        let failed = |source| OpenError::Io {
-            path: folder.clone(),
-            source,
-        };
-        self.create_table_folder(table).map_err(failed)?;
-        Removal::recover(&**self.disk(), &folder)?;
-        remove_unfinished(&**self.disk(), &folder).map_err(failed)?;
-        let generations = finished_generations(&**self.disk(), &folder).map_err(failed)?;
-        generations
-            .iter()
-            .for_each(|&generation| self.generation_found(generation));
+        let generations = self.recover_table(table)?;
         let mut by_shard: Vec<Vec<Arc<SsTable>>> = vec![Vec::new(); usize::from(shard_count)];
         for generation in generations {
             let sstable = SsTable::open(&**self.disk(), &folder, generation, table)?;
@@ -174,7 +167,7 @@ impl DataFolder {
                 continue;
             }
             *sstables_split += 1;
-            for part in self.split(table, &sstable, shard_count)? {
+            for part in self.split(table, &sstable, shard_count, &folder)? {
                 by_shard[usize::from(shard_of(part.first_token(), shard_count).0)].push(part);
             }
             Removal::commit(&**self.disk(), &folder, &[generation])?.finish(&**self.disk())?;
@@ -182,15 +175,34 @@ impl DataFolder {
         Ok(by_shard)
     }
 
+    /// Finishes what a crash interrupted in a table's folder; the generations that are there, ascending. Whoever uses
+    /// the folder of a node that does not run begins with this.
+    pub fn recover_table(&self, table: &TableMetadata) -> Result<Vec<sstable::Generation>, OpenError> {
+        let folder = self.table_folder(table);
+        let failed = |source| OpenError::Io {
+            path: folder.clone(),
+            source,
+        };
+        self.create_table_folder(table).map_err(failed)?;
+        Removal::recover(&**self.disk(), &folder)?;
+        Adoption::recover(&**self.disk(), &folder)?;
+        remove_unfinished(&**self.disk(), &folder).map_err(failed)?;
+        let generations = finished_generations(&**self.disk(), &folder).map_err(failed)?;
+        generations
+            .iter()
+            .for_each(|&generation| self.generation_found(generation));
+        Ok(generations)
+    }
+
     /// Writes an SSTable anew as one per shard. The old one is still there when this returns: with a crash before its
     /// removal, both are merged and the next start splits again.
-    fn split(
+    pub(super) fn split(
         &self,
         table: &Arc<TableMetadata>,
         sstable: &SsTable,
         shard_count: u16,
+        folder: &Path,
     ) -> Result<Vec<Arc<SsTable>>, OpenError> {
-        let folder = self.table_folder(table);
         let layout = TableLayout::of(table);
         let cache = PageCache::new(SPLIT_CACHE_BYTES);
         let slices = [Slice::all()];
@@ -207,9 +219,9 @@ impl DataFolder {
             key.extend_from_slice(position_key);
             let shard = shard_of(token, shard_count);
             if open.as_ref().is_none_or(|(other, ..)| *other != shard) {
-                parts.extend(self.finish_part(table, open.take())?);
+                parts.extend(self.finish_part(table, open.take(), folder)?);
                 let generation = self.new_generation();
-                let writer = self.part_writer(table, sstable, generation)?;
+                let writer = self.part_writer(table, sstable, generation, folder)?;
                 open = Some((shard, generation, writer));
             }
             if let Some((_, _, writer)) = &mut open {
@@ -226,10 +238,13 @@ impl DataFolder {
             }
             has_next = scanner.advance().map_err(RewriteError::from)?;
         }
-        parts.extend(self.finish_part(table, open)?);
+        parts.extend(self.finish_part(table, open, folder)?);
         self.disk()
-            .sync_directory(&folder)
-            .map_err(|source| OpenError::Io { path: folder, source })?;
+            .sync_directory(folder)
+            .map_err(|source| OpenError::Io {
+                path: folder.to_path_buf(),
+                source,
+            })?;
         Ok(parts)
     }
 
@@ -238,6 +253,7 @@ impl DataFolder {
         table: &TableMetadata,
         whole: &SsTable,
         generation: sstable::Generation,
+        folder: &Path,
     ) -> Result<SsTableWriter, RewriteError> {
         let mut stats = EncodingStatsCollector::default();
         stats.merge(whole.encoding_stats());
@@ -246,10 +262,9 @@ impl DataFolder {
             encoding_stats: stats.finish(),
             ..WriterOptions::of(table)
         };
-        let folder = self.table_folder(table);
         Ok(SsTableWriter::new(
             Arc::clone(self.disk()),
-            &folder,
+            folder,
             generation,
             table,
             options,
@@ -260,6 +275,7 @@ impl DataFolder {
         &self,
         table: &Arc<TableMetadata>,
         part: Option<(ShardId, sstable::Generation, SsTableWriter)>,
+        folder: &Path,
     ) -> Result<Option<Arc<SsTable>>, OpenError> {
         let Some((_, generation, writer)) = part else {
             return Ok(None);
@@ -269,8 +285,7 @@ impl DataFolder {
             return Ok(None);
         }
         writer.finish().map_err(RewriteError::from)?;
-        let folder = self.table_folder(table);
-        Ok(Some(SsTable::open(&**self.disk(), &folder, generation, table)?))
+        Ok(Some(SsTable::open(&**self.disk(), folder, generation, table)?))
     }
 }
 

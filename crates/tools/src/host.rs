@@ -1,0 +1,139 @@
+//! Whose files the tools work on: a running node's, through its shards, or a stopped node's, directly.
+
+use std::path::PathBuf;
+use std::sync::Arc;
+
+use helenus_cql::SyntaxError;
+use helenus_engine::CqlError;
+use helenus_engine::schema_store::SchemaStoreError;
+use helenus_engine::system::is_local_system_keyspace;
+use helenus_schema::{Schema, TableId, TableKind, TableMetadata};
+use helenus_storage::error::TruncateError;
+use helenus_storage::sstable::Generation;
+use helenus_storage::store::{Adoption, AdoptionError, DataFolder, FolderError, OpenError};
+
+/// What a node, running or not, does for the tools.
+pub trait Host {
+    fn schema(&self) -> Result<Arc<Schema>, HostError>;
+
+    /// Executes one schema statement; nothing to change is no error.
+    fn change_schema(&self, statement: &str) -> Result<(), HostError>;
+
+    fn data_folder(&self) -> Result<Arc<DataFolder>, HostError>;
+
+    /// Among how many shards SSTables must be split before they are adopted; 1 where the next start does that.
+    fn shard_count(&self) -> u16;
+
+    /// Makes SSTables of the memtables of a table, or of all with `None`.
+    fn flush(&self, table: Option<TableId>) -> Result<(), HostError>;
+
+    /// The SSTables that are the table's at this moment.
+    fn generations(&self, table: &TableMetadata) -> Result<Vec<Generation>, HostError>;
+
+    /// Makes staged files a part of their table; returns how many SSTables it got.
+    fn adopt(
+        &self,
+        table: &TableMetadata,
+        adoption: Adoption,
+        incumbents: Incumbents,
+    ) -> Result<u64, HostError>;
+}
+
+/// Whether what a table held goes when files are brought in.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Incumbents {
+    Stay,
+    /// What was written before goes; what a running node is told while the files come in stays.
+    Go,
+}
+
+#[derive(Debug, thiserror::Error)]
+#[non_exhaustive]
+pub enum HostError {
+    #[error("the node is stopping")]
+    Stopping,
+    #[error("the node keeps everything in memory; there are no files to work on")]
+    InMemory,
+    #[error("shard {shard}: not everything could be flushed; the node's own messages say why")]
+    NotFlushed { shard: u16 },
+    #[error("no node runs on {}; start one, or leave this to its next start", folder.display())]
+    NeedsNode { folder: PathBuf },
+    #[error("{statement}: {source}")]
+    Syntax { statement: String, source: SyntaxError },
+    #[error("{statement}: {source}")]
+    Schema { statement: String, source: CqlError },
+    #[error(transparent)]
+    SchemaStore(#[from] SchemaStoreError),
+    #[error(transparent)]
+    Folder(#[from] FolderError),
+    #[error(transparent)]
+    Open(#[from] OpenError),
+    #[error(transparent)]
+    Held(#[from] TruncateError),
+    #[error(transparent)]
+    Adoption(#[from] AdoptionError),
+}
+
+/// Which tables an operator means.
+#[derive(Clone, Debug, Default, PartialEq, Eq, serde::Serialize, serde::Deserialize)]
+#[serde(deny_unknown_fields, default)]
+pub struct TableChoice {
+    pub keyspace: Option<String>,
+    pub table: Option<String>,
+}
+
+#[derive(Debug, thiserror::Error)]
+#[non_exhaustive]
+pub enum ChoiceError {
+    #[error("there is no keyspace {name:?}")]
+    NoKeyspace { name: String },
+    #[error("there is no table {keyspace}.{table}")]
+    NoTable { keyspace: String, table: String },
+    #[error("--table needs --keyspace, or the form KEYSPACE.TABLE")]
+    TableWithoutKeyspace,
+}
+
+impl TableChoice {
+    /// `KEYSPACE.TABLE` as a table's name names both.
+    pub fn of(keyspace: Option<&str>, table: Option<&str>) -> Self {
+        match (keyspace, table.and_then(|table| table.split_once('.'))) {
+            (None, Some((keyspace, table))) => TableChoice {
+                keyspace: Some(keyspace.to_owned()),
+                table: Some(table.to_owned()),
+            },
+            _ => TableChoice {
+                keyspace: keyspace.map(str::to_owned),
+                table: table.map(str::to_owned),
+            },
+        }
+    }
+
+    /// Tables with files: all of the node's, of a keyspace, or one.
+    pub fn tables(&self, schema: &Schema) -> Result<Vec<Arc<TableMetadata>>, ChoiceError> {
+        let mut tables: Vec<_> = match (&self.keyspace, &self.table) {
+            (None, Some(_)) => return Err(ChoiceError::TableWithoutKeyspace),
+            (None, None) => schema.tables().cloned().collect(),
+            (Some(keyspace), None) => schema
+                .keyspace(keyspace)
+                .ok_or_else(|| ChoiceError::NoKeyspace {
+                    name: keyspace.clone(),
+                })?
+                .tables
+                .values()
+                .cloned()
+                .collect(),
+            (Some(keyspace), Some(table)) => {
+                let found = schema
+                    .table(keyspace, table)
+                    .ok_or_else(|| ChoiceError::NoTable {
+                        keyspace: keyspace.clone(),
+                        table: table.clone(),
+                    })?;
+                vec![Arc::clone(found)]
+            }
+        };
+        tables.retain(|table| table.kind == TableKind::Regular && !is_local_system_keyspace(&table.keyspace));
+        tables.sort_by(|left, right| (&left.keyspace, &left.name).cmp(&(&right.keyspace, &right.name)));
+        Ok(tables)
+    }
+}

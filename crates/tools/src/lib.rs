@@ -1,0 +1,16 @@
+//! What operators do with SSTables and snapshots: look into them, check them, save, keep and move them.
+//!
+//! Everything works on files alone and blocks. A running node lends its files through `helenus_node::Operator`; the
+//! control socket's messages are here too, so that the command line and the server speak the same.
+
+pub mod file_name;
+pub mod progress;
+pub mod times;
+
+pub mod host;
+pub mod stopped_node;
+
+pub mod schema_text;
+
+pub mod snapshot;
+

@@ -1,0 +1,129 @@
+//! A data folder that no node runs on.
+
+use std::path::Path;
+use std::sync::{Arc, Mutex, PoisonError};
+
+use helenus_cql::parse_statement;
+use helenus_engine::ddl::{self, DdlContext};
+use helenus_engine::schema_store::SchemaStore;
+use helenus_schema::{Schema, TableId, TableKind, TableMetadata};
+use helenus_storage::sstable::{Generation, finished_generations};
+use helenus_storage::store::{Adoption, DataFolder, OpenError};
+use helenus_types::value::timeuuid::TimeuuidGenerator;
+use helenus_vfs::{Clock, Disk, Random, SystemRandom};
+use uuid::Uuid;
+
+use crate::host::{Host, HostError, Incumbents};
+
+/// The folder is locked while this lives: no node starts on it.
+#[derive(Debug)]
+pub struct StoppedNode {
+    folder: Arc<DataFolder>,
+    schema_store: SchemaStore,
+    schema: Mutex<Arc<Schema>>,
+    timeuuids: Mutex<TimeuuidGenerator>,
+}
+
+/// The name of the only datacenter of a node, as Cassandra's SimpleSnitch calls it.
+const DATA_CENTER: &str = "datacenter1";
+
+impl StoppedNode {
+    pub fn open(disk: Arc<dyn Disk>, clock: Arc<dyn Clock>, root: &Path) -> Result<Self, HostError> {
+        let folder = DataFolder::open(Arc::clone(&disk), clock, root)?;
+        let schema_store = SchemaStore::new(disk, folder.root().to_owned());
+        let schema = Arc::new(schema_store.load()?);
+        Ok(StoppedNode {
+            folder,
+            schema_store,
+            schema: Mutex::new(schema),
+            timeuuids: Mutex::new(TimeuuidGenerator::new(SystemRandom::new().next_u64())),
+        })
+    }
+
+    fn generations_of(&self, table: &TableMetadata) -> Result<Vec<Generation>, HostError> {
+        let folder = self.folder.table_folder(table);
+        let found = finished_generations(&**self.folder.disk(), &folder);
+        Ok(found.map_err(|source| OpenError::Io { path: folder, source })?)
+    }
+}
+
+impl Host for StoppedNode {
+    fn schema(&self) -> Result<Arc<Schema>, HostError> {
+        Ok(Arc::clone(
+            &self.schema.lock().unwrap_or_else(PoisonError::into_inner),
+        ))
+    }
+
+    fn change_schema(&self, text: &str) -> Result<(), HostError> {
+        let statement = parse_statement(text).map_err(|source| HostError::Syntax {
+            statement: text.to_owned(),
+            source,
+        })?;
+        let now_us = self.folder.clock().wall_us();
+        let id = self
+            .timeuuids
+            .lock()
+            .unwrap_or_else(PoisonError::into_inner)
+            .next(now_us);
+        let context = DdlContext {
+            session_keyspace: None,
+            now_us,
+            new_table_id: TableId(Uuid::from_bytes(id)),
+            data_center: DATA_CENTER,
+        };
+        let mut schema = self.schema.lock().unwrap_or_else(PoisonError::into_inner);
+        let outcome = ddl::apply(&schema, &statement, &context).map_err(|source| HostError::Schema {
+            statement: text.to_owned(),
+            source,
+        })?;
+        let Some(transition) = outcome.transition else {
+            return Ok(());
+        };
+        // A table that the stored schema names always has a folder.
+        for table in transition
+            .schema
+            .tables()
+            .filter(|table| table.kind == TableKind::Regular && schema.table_by_id(table.id).is_none())
+        {
+            self.folder
+                .create_table_folder(table)
+                .map_err(|source| OpenError::Io {
+                    path: self.folder.table_folder(table),
+                    source,
+                })?;
+        }
+        self.schema_store.save(&transition.schema)?;
+        *schema = transition.schema;
+        Ok(())
+    }
+
+    fn data_folder(&self) -> Result<Arc<DataFolder>, HostError> {
+        Ok(Arc::clone(&self.folder))
+    }
+
+    fn shard_count(&self) -> u16 {
+        1
+    }
+
+    /// A node that was stopped has flushed; what a crash left in the log is the next start's business.
+    fn flush(&self, _table: Option<TableId>) -> Result<(), HostError> {
+        Ok(())
+    }
+
+    fn generations(&self, table: &TableMetadata) -> Result<Vec<Generation>, HostError> {
+        Ok(self.folder.recover_table(table)?)
+    }
+
+    fn adopt(
+        &self,
+        table: &TableMetadata,
+        adoption: Adoption,
+        incumbents: Incumbents,
+    ) -> Result<u64, HostError> {
+        let replaced = match incumbents {
+            Incumbents::Stay => Vec::new(),
+            Incumbents::Go => self.generations_of(table)?,
+        };
+        Ok(adoption.commit(&replaced)?.len() as u64)
+    }
+}
