@@ -38,7 +38,10 @@ impl Host for Operator {
             statement,
             session_keyspace: None,
         };
-        let changed = self.ask(ShardId(0), |shard| async move { shard.change_schema(statement).await })?;
+        let changed = self.ask(
+            ShardId(0),
+            |shard| async move { shard.change_schema(statement).await },
+        )?;
         changed.map(|_outcome| ()).map_err(|source| HostError::Schema {
             statement: text.to_owned(),
             source,
@@ -71,7 +74,10 @@ impl Host for Operator {
         let id = table.id;
         let mut generations = Vec::new();
         for shard in self.shards() {
-            let sstables = self.ask(shard, move |shard| async move { shard.store.borrow().sstables(id) })?;
+            let sstables = self.ask(
+                shard,
+                move |shard| async move { shard.store.borrow().sstables(id) },
+            )?;
             generations.extend(sstables.iter().map(|sstable| sstable.generation()));
         }
         Ok(generations)
@@ -135,10 +141,7 @@ impl Operator {
         for (shard, added) in self.shards().zip(by_shard) {
             let replaced = replaced.to_vec();
             self.ask(shard, move |shard| async move {
-                shard
-                    .store
-                    .borrow_mut()
-                    .exchange_sstables(id, &replaced, added);
+                shard.store.borrow_mut().exchange_sstables(id, &replaced, added);
                 shard.schedule_turn();
             })?;
         }

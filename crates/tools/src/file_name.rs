@@ -35,8 +35,11 @@ impl<'a> FileName<'a> {
         let (id, rest) = rest.split_once('-')?;
         let (format, component) = rest.split_once('-')?;
         let is_version = version.len() == 2 && version.bytes().all(|byte| byte.is_ascii_lowercase());
-        (is_version && !id.is_empty() && !format.is_empty() && !component.is_empty())
-            .then_some(FileName { version, id, rest })
+        (is_version && !id.is_empty() && !format.is_empty() && !component.is_empty()).then_some(FileName {
+            version,
+            id,
+            rest,
+        })
     }
 
     pub fn format(&self) -> &'a str {
@@ -107,7 +110,13 @@ mod tests {
         assert_eq!(name.sstable().file("TOC.txt"), "nb-12-big-TOC.txt");
         let name = FileName::parse("da-3g1k_0a2b_1sc3409d5rtaybt1gd-bti-Partitions.db").unwrap();
         assert_eq!(name.id, "3g1k_0a2b_1sc3409d5rtaybt1gd");
-        for other in ["manifest.json", "schema.cql", "nb-1-big", "removal-3.txt", "adoption-1.txt"] {
+        for other in [
+            "manifest.json",
+            "schema.cql",
+            "nb-1-big",
+            "removal-3.txt",
+            "adoption-1.txt",
+        ] {
             assert_eq!(FileName::parse(other), None, "{other}");
         }
     }

@@ -13,4 +13,3 @@ pub mod stopped_node;
 pub mod schema_text;
 
 pub mod snapshot;
-

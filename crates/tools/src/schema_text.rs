@@ -17,7 +17,10 @@ pub fn schema_text(keyspace: &KeyspaceMetadata, table: &TableMetadata) -> String
         text.push_str(&if_not_exists(&create_type_statement(user_type), "CREATE TYPE "));
         text.push_str("\n\n");
     }
-    text.push_str(&if_not_exists(&create_table_statement(table, true), "CREATE TABLE "));
+    text.push_str(&if_not_exists(
+        &create_table_statement(table, true),
+        "CREATE TABLE ",
+    ));
     text.push('\n');
     text
 }
@@ -44,5 +47,7 @@ fn add_types<'a>(keyspace: &'a KeyspaceMetadata, cql_type: &CqlType, found: &mut
         found.push(user_type);
         return;
     }
-    cql_type.sub_types().for_each(|part| add_types(keyspace, part, found));
+    cql_type
+        .sub_types()
+        .for_each(|part| add_types(keyspace, part, found));
 }

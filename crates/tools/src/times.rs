@@ -70,7 +70,10 @@ mod tests {
     #[test]
     fn instants_read_as_java_prints_them() {
         assert_eq!(instant(1_700_000_000, 0), "2023-11-14T22:13:20Z");
-        assert_eq!(instant_of_us(1_700_000_000_000_005), "2023-11-14T22:13:20.000005Z");
+        assert_eq!(
+            instant_of_us(1_700_000_000_000_005),
+            "2023-11-14T22:13:20.000005Z"
+        );
         assert_eq!(instant_of_us(1_700_000_000_120_000), "2023-11-14T22:13:20.120Z");
         assert_eq!(instant_of_us(-1), "1969-12-31T23:59:59.999999Z");
         assert_eq!(instant_of_us(i64::MAX), "+294247-01-10T04:00:54.775807Z");

@@ -126,9 +126,10 @@ fn load(disk: &dyn Disk, path: &Path) -> Result<Vec<Generation>, RemovalError> {
         source,
     })?;
     let text = str::from_utf8(&bytes).ok();
-    text.and_then(decode_generations).ok_or_else(|| RemovalError::Damaged {
-        file: path.to_path_buf(),
-    })
+    text.and_then(decode_generations)
+        .ok_or_else(|| RemovalError::Damaged {
+            file: path.to_path_buf(),
+        })
 }
 
 /// A generation per line, then `crc32` and the decimal checksum of the lines before.
@@ -161,7 +162,10 @@ mod tests {
     fn lists_are_checked() {
         let text = encode_generations(&[Generation(3), Generation(12)]);
         assert!(text.starts_with("3\n12\ncrc32 "));
-        assert_eq!(decode_generations(&text), Some(vec![Generation(3), Generation(12)]));
+        assert_eq!(
+            decode_generations(&text),
+            Some(vec![Generation(3), Generation(12)])
+        );
         assert_eq!(decode_generations(&text.replace('3', "4")), None);
         assert_eq!(decode_generations(&text[..text.len() - 1]), None);
         assert_eq!(decode_generations(""), None);

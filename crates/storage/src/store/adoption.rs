@@ -95,7 +95,12 @@ impl Adoption {
     }
 
     /// Gives an SSTable's files a second name here, under a new generation; nothing of them is looked at.
-    pub fn take(&mut self, version: &str, files: &SourceFiles, transfer: Transfer) -> Result<Generation, AdoptionError> {
+    pub fn take(
+        &mut self,
+        version: &str,
+        files: &SourceFiles,
+        transfer: Transfer,
+    ) -> Result<Generation, AdoptionError> {
         let generation = self.data.new_generation();
         let disk = &**self.data.disk();
         for (rest, source) in files {
@@ -115,7 +120,12 @@ impl Adoption {
     }
 
     pub fn open(&self, generation: Generation) -> Result<Arc<SsTable>, AdoptionError> {
-        Ok(SsTable::open(&**self.data.disk(), &self.staging, generation, &self.table)?)
+        Ok(SsTable::open(
+            &**self.data.disk(),
+            &self.staging,
+            generation,
+            &self.table,
+        )?)
     }
 
     /// Puts one back that turned out not to be wanted.
@@ -159,14 +169,7 @@ impl Adoption {
         finish(disk, &self.table_folder, &self.staging, &record, replaced)?;
         self.staged
             .iter()
-            .map(|&generation| {
-                Ok(SsTable::open(
-                    disk,
-                    &self.table_folder,
-                    generation,
-                    &self.table,
-                )?)
-            })
+            .map(|&generation| Ok(SsTable::open(disk, &self.table_folder, generation, &self.table)?))
             .collect()
     }
 

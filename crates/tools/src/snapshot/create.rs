@@ -148,13 +148,7 @@ fn link_live(
 
 impl Links {
     /// Links what is live and not linked yet. False if one of the live is not whole any more.
-    fn add(
-        &mut self,
-        disk: &dyn Disk,
-        from: &Path,
-        to: &Path,
-        live: &BTreeSet<String>,
-    ) -> io::Result<bool> {
+    fn add(&mut self, disk: &dyn Disk, from: &Path, to: &Path, live: &BTreeSet<String>) -> io::Result<bool> {
         let mut missing = live.clone();
         for (name, files) in sstables_in(disk, from)? {
             if !live.contains(&name.id) || !crate::file_name::is_finished(&name, &files) {

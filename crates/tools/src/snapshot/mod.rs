@@ -29,7 +29,9 @@ pub const MANIFEST: &str = "manifest.json";
 pub enum SnapshotError {
     #[error("{}: {source}", path.display())]
     Io { path: PathBuf, source: io::Error },
-    #[error("{name:?} cannot be a snapshot's name: it names a folder, so no slashes, and neither \".\" nor \"..\"")]
+    #[error(
+        "{name:?} cannot be a snapshot's name: it names a folder, so no slashes, and neither \".\" nor \"..\""
+    )]
     BadName { name: String },
     #[error("{keyspace}.{table} has a snapshot {name:?} already; remove it, or choose another name")]
     Exists {
