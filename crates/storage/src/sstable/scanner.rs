@@ -4,8 +4,7 @@ use std::cmp::Ordering;
 
 use helenus_types::Token;
 
-use super::chunk_cache::ChunkCache;
-use super::chunked_file::ChunkStream;
+use super::chunk_stream::ChunkStream;
 use super::cursor::SsTableCursor;
 use super::index::{IndexEntry, read_entry};
 use super::pages::Pages;
