@@ -9,6 +9,8 @@ use std::cmp::Ordering;
 use helenus_schema::{ClusteringOrder, TableMetadata};
 use helenus_types::CqlType;
 
+use crate::update::BoundRef;
+
 /// A place between clustering keys: before or after every key that starts with `prefix`.
 ///
 /// A slice and a range tombstone are each a pair of bounds, so "inclusive" and "exclusive" need no cases:
@@ -53,6 +55,13 @@ impl ClusteringBound {
         ClusteringBound {
             prefix: Box::default(),
             side: Side::After,
+        }
+    }
+
+    pub fn borrowed(&self) -> BoundRef<'_> {
+        BoundRef {
+            prefix: &self.prefix,
+            side: self.side,
         }
     }
 }

@@ -20,6 +20,8 @@ pub mod commitlog;
 
 pub mod sstable;
 
+pub mod row_cache;
+
 pub mod compaction;
 
 pub mod store;

@@ -12,5 +12,6 @@ mod memory_model;
 mod folder;
 mod log_faults;
 mod point_read;
+mod row_cache;
 mod settled;
 mod tables;

@@ -1,0 +1,193 @@
+//! The cache of one shard: partitions by key, and a bound on their bytes.
+
+use helenus_schema::TableId;
+use helenus_types::Token;
+
+use super::fill::Recorder;
+use super::index::{INDEX_BYTES_PER_PARTITION, PartitionIndex};
+use super::partition::CachedPartition;
+use crate::clustering::Slice;
+use crate::deletion::DeletionTime;
+use crate::layout::TableLayout;
+use crate::row::RowRef;
+
+/// One eviction frees at least this much, so that going through a large partition's blocks pays.
+const EVICTION_BYTES_MIN: usize = 64 << 10;
+
+/// Merged rows of SSTables, by bytes. Belongs to a shard's thread.
+///
+/// Eviction goes round the partitions and takes the blocks that were not read since it last came by (CLOCK, second
+/// chance): a hit costs the setting of a flag and no list is kept.
+#[derive(Debug)]
+pub struct RowCache {
+    bytes_max: usize,
+    bytes: usize,
+    pub(super) index: PartitionIndex,
+    /// The slot that eviction looks at next.
+    hand: u32,
+    /// Where the clearing of dropped tables has come to; `None` while there is nothing to clear.
+    clearing: Option<u32>,
+    counts: RowCacheCounts,
+}
+
+/// What has happened since the cache was made.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct RowCacheCounts {
+    /// Reads of one partition that needed no SSTable.
+    pub hits: u64,
+    /// Those that needed one, with something cached or nothing.
+    pub misses: u64,
+    /// Fillings of slices.
+    pub fills: u64,
+    pub evicted_bytes: u64,
+}
+
+impl RowCache {
+    /// 0 bytes keep nothing.
+    pub fn new(bytes_max: usize) -> Self {
+        RowCache {
+            bytes_max,
+            bytes: 0,
+            index: PartitionIndex::default(),
+            hand: 0,
+            clearing: None,
+            counts: RowCacheCounts::default(),
+        }
+    }
+
+    pub fn is_enabled(&self) -> bool {
+        self.bytes_max > 0
+    }
+
+    /// Bytes held, the allocator's included.
+    pub fn bytes(&self) -> usize {
+        self.bytes
+    }
+
+    pub fn counts(&self) -> RowCacheCounts {
+        self.counts
+    }
+
+    pub fn count_read(&mut self, is_hit: bool) {
+        if is_hit {
+            self.counts.hits += 1;
+        } else {
+            self.counts.misses += 1;
+        }
+    }
+
+    #[inline]
+    pub fn partition(&self, table: TableId, token: Token, key: &[u8]) -> Option<&CachedPartition> {
+        self.index.get(self.index.find(table, token, key)?)
+    }
+
+    /// Takes in what a read recorded of some slices of a partition, whose deletion and static row were read with it.
+    pub fn fill(
+        &mut self,
+        layout: &TableLayout,
+        (token, key): (Token, &[u8]),
+        (deletion, static_row): (DeletionTime, RowRef<'_>),
+        slices: &[Slice],
+        recorder: &Recorder,
+    ) {
+        if !self.is_enabled() || recorder.is_empty() {
+            return;
+        }
+        self.counts.fills += 1;
+        let table = layout.metadata.id;
+        let slot = match self.index.find(table, token, key) {
+            Some(slot) => slot,
+            None => {
+                let make = |number| CachedPartition::new(number, token, key, deletion, static_row);
+                let slot = self.index.insert(table, token, make);
+                self.bytes += self.bytes_of(slot);
+                slot
+            }
+        };
+        self.change(slot, |partition| recorder.fill(&layout.comparator, slices, partition));
+        self.evict();
+    }
+
+    /// Changes a partition and keeps account of its bytes.
+    pub(super) fn change(&mut self, slot: u32, change: impl FnOnce(&mut CachedPartition)) {
+        let before = self.bytes_of(slot);
+        if let Some(partition) = self.index.get_mut(slot) {
+            change(partition);
+        }
+        self.bytes = (self.bytes + self.bytes_of(slot)).saturating_sub(before);
+    }
+
+    fn bytes_of(&self, slot: u32) -> usize {
+        let partition = self.index.get(slot);
+        partition.map_or(0, |partition| partition.bytes() + INDEX_BYTES_PER_PARTITION)
+    }
+
+    pub(super) fn remove(&mut self, slot: u32) {
+        self.bytes = self.bytes.saturating_sub(self.bytes_of(slot));
+        self.index.remove(slot);
+    }
+
+    /// Forgets all of a table. Its memory is freed step by step, with [`RowCache::clear_dropped`] and by eviction.
+    pub fn drop_table(&mut self, table: TableId) {
+        if self.index.has_table(table) {
+            self.index.drop_table(table);
+            self.clearing = Some(0);
+        }
+    }
+
+    /// Forgets everything.
+    pub fn clear(&mut self) {
+        *self = RowCache {
+            counts: self.counts,
+            ..RowCache::new(self.bytes_max)
+        };
+    }
+
+    /// Looks through up to `slots_max` places for what dropped tables have left; whether there may be more.
+    pub fn clear_dropped(&mut self, slots_max: u32) -> bool {
+        let Some(from) = self.clearing else {
+            return false;
+        };
+        let to = from.saturating_add(slots_max).min(self.index.slot_count());
+        for slot in from..to {
+            let partition = self.index.get(slot);
+            if partition.is_some_and(|partition| self.index.is_orphan(partition)) {
+                self.remove(slot);
+            }
+        }
+        self.clearing = (to < self.index.slot_count()).then_some(to);
+        if self.clearing.is_none() {
+            self.index.dropped_are_cleared();
+        }
+        self.clearing.is_some()
+    }
+
+    pub(super) fn evict(&mut self) {
+        if self.bytes <= self.bytes_max {
+            return;
+        }
+        let before = self.bytes;
+        let target = self.bytes_max.saturating_sub(EVICTION_BYTES_MIN.min(self.bytes_max / 8));
+        // Twice round clears every flag that is set and then finds none.
+        let mut steps_left = u64::from(self.index.slot_count()) * 3;
+        while self.bytes > target && steps_left > 0 {
+            steps_left -= 1;
+            let slot = self.hand;
+            self.hand = if slot + 1 < self.index.slot_count() { slot + 1 } else { 0 };
+            let Some(partition) = self.index.get(slot) else {
+                continue;
+            };
+            if self.index.is_orphan(partition) {
+                self.remove(slot);
+                continue;
+            }
+            let wanted = self.bytes - target;
+            let mut is_gone = false;
+            self.change(slot, |partition| is_gone = partition.evict(wanted));
+            if is_gone {
+                self.remove(slot);
+            }
+        }
+        self.counts.evicted_bytes += (before - self.bytes.min(before)) as u64;
+    }
+}
