@@ -94,7 +94,10 @@ fn merge_partition(layout: &TableLayout, cached: &mut CachedPartition, written: 
         merged.clear();
         match cached.row(&layout.comparator, row.clustering()) {
             CachedRow::Unknown => continue,
-            CachedRow::Known { found, deletion: range } => {
+            CachedRow::Known {
+                found,
+                deletion: range,
+            } => {
                 let old = found.map_or(RowRef::EMPTY, |(_, row)| row);
                 let shadow = deletion.max(range);
                 merge::merge(&layout.shape, old, row.row(), shadow, &mut merged);

@@ -40,9 +40,9 @@ impl<'a> Block<'a> {
         let (&flags, rest) = bytes.split_first().unwrap_or((&0, &[]));
         let (initial, rest) = Knowledge::decode(flags, rest);
         let (prefix, rest) = split_sized(rest);
-        let (rest, count) = rest
-            .split_last_chunk::<4>()
-            .map_or((rest, 0), |(rest, count)| (rest, u32::from_le_bytes(*count) as usize));
+        let (rest, count) = rest.split_last_chunk::<4>().map_or((rest, 0), |(rest, count)| {
+            (rest, u32::from_le_bytes(*count) as usize)
+        });
         let (items, offsets) = rest.split_at(rest.len().saturating_sub(count * 4));
         Block {
             start: BoundRef {
@@ -122,8 +122,8 @@ impl<'a> Block<'a> {
     #[inline]
     pub fn find(&self, comparator: &ClusteringComparator, key: &[u8]) -> Result<usize, usize> {
         let index = self.partition_point(|item| item.compare_to_key(comparator, key) == Ordering::Less);
-        let is_found = index < self.item_count()
-            && self.item(index).compare_to_key(comparator, key) == Ordering::Equal;
+        let is_found =
+            index < self.item_count() && self.item(index).compare_to_key(comparator, key) == Ordering::Equal;
         if is_found { Ok(index) } else { Err(index) }
     }
 

@@ -1,6 +1,6 @@
 //! Cutting a sequence of items in blocks.
 
-use super::block::{Block, BLOCK_BYTES_TARGET, HAS_MARKS};
+use super::block::{BLOCK_BYTES_TARGET, Block, HAS_MARKS};
 use super::item::{Item, Knowledge, side_flag};
 use crate::clustering::{ClusteringBound, Side};
 use crate::update::BoundRef;

@@ -104,7 +104,9 @@ impl RowCache {
                 slot
             }
         };
-        self.change(slot, |partition| recorder.fill(&layout.comparator, slices, partition));
+        self.change(slot, |partition| {
+            recorder.fill(&layout.comparator, slices, partition)
+        });
         self.evict();
     }
 
@@ -167,13 +169,19 @@ impl RowCache {
             return;
         }
         let before = self.bytes;
-        let target = self.bytes_max.saturating_sub(EVICTION_BYTES_MIN.min(self.bytes_max / 8));
+        let target = self
+            .bytes_max
+            .saturating_sub(EVICTION_BYTES_MIN.min(self.bytes_max / 8));
         // Twice round clears every flag that is set and then finds none.
         let mut steps_left = u64::from(self.index.slot_count()) * 3;
         while self.bytes > target && steps_left > 0 {
             steps_left -= 1;
             let slot = self.hand;
-            self.hand = if slot + 1 < self.index.slot_count() { slot + 1 } else { 0 };
+            self.hand = if slot + 1 < self.index.slot_count() {
+                slot + 1
+            } else {
+                0
+            };
             let Some(partition) = self.index.get(slot) else {
                 continue;
             };

@@ -101,7 +101,11 @@ impl Recorder {
         if self.is_complete {
             return None;
         }
-        let last = if self.reversed { 0 } else { self.starts.len().checked_sub(1)? };
+        let last = if self.reversed {
+            0
+        } else {
+            self.starts.len().checked_sub(1)?
+        };
         Some(match self.item(last)? {
             Item::Row { clustering, .. } => side_of_row(clustering, self.reversed),
             Item::Mark { bound, .. } => bound,
@@ -123,7 +127,10 @@ impl Recorder {
         for slice in slices {
             let (mut start, mut end) = (slice.start.borrowed(), slice.end.borrowed());
             let first = index;
-            while self.item(index).is_some_and(|item| is_within(comparator, &item, end)) {
+            while self
+                .item(index)
+                .is_some_and(|item| is_within(comparator, &item, end))
+            {
                 index += 1;
             }
             let mut deletion = DeletionTime::LIVE;
@@ -132,7 +139,9 @@ impl Recorder {
                     start = place;
                     deletion = self.in_force;
                 }
-                Some(place) if !self.reversed && compare_bounds(comparator, place, end).is_lt() => end = place,
+                Some(place) if !self.reversed && compare_bounds(comparator, place, end).is_lt() => {
+                    end = place
+                }
                 _ => {}
             }
             if compare_bounds(comparator, start, end).is_ge() {

@@ -56,7 +56,10 @@ impl PartitionIndex {
     #[inline]
     pub fn get(&self, slot: u32) -> Option<&CachedPartition> {
         let slot = slot as usize;
-        self.segments.get(slot / SEGMENT_SLOTS)?.get(slot % SEGMENT_SLOTS)?.as_ref()
+        self.segments
+            .get(slot / SEGMENT_SLOTS)?
+            .get(slot % SEGMENT_SLOTS)?
+            .as_ref()
     }
 
     pub fn get_mut(&mut self, slot: u32) -> Option<&mut CachedPartition> {
@@ -78,12 +81,7 @@ impl PartitionIndex {
     }
 
     /// Puts in a partition that `make` gives, which is told its table's number. It is not there yet.
-    pub fn insert(
-        &mut self,
-        table: TableId,
-        token: Token,
-        make: impl FnOnce(u32) -> CachedPartition,
-    ) -> u32 {
+    pub fn insert(&mut self, table: TableId, token: Token, make: impl FnOnce(u32) -> CachedPartition) -> u32 {
         let number = self.number_of(table);
         let mut partition = make(number);
         let slot = self.free_slot();
@@ -180,7 +178,11 @@ impl PartitionIndex {
 
     /// No partition of a dropped table is left.
     pub fn dropped_are_cleared(&mut self) {
-        let dropped = self.tables.iter().enumerate().filter(|(_, slots)| slots.is_none());
+        let dropped = self
+            .tables
+            .iter()
+            .enumerate()
+            .filter(|(_, slots)| slots.is_none());
         self.free_numbers = dropped.map(|(number, _)| number as u32).collect();
     }
 

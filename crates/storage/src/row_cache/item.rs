@@ -127,9 +127,7 @@ impl<'a> Item<'a> {
     #[inline]
     pub fn compare_to_bound(&self, comparator: &ClusteringComparator, bound: BoundRef<'_>) -> Ordering {
         match self {
-            Item::Row { clustering, .. } => {
-                comparator.compare_to_place(clustering, bound.prefix, bound.side)
-            }
+            Item::Row { clustering, .. } => comparator.compare_to_place(clustering, bound.prefix, bound.side),
             Item::Mark { bound: own, .. } => compare_bounds(comparator, *own, bound),
         }
     }
@@ -139,9 +137,9 @@ impl<'a> Item<'a> {
     pub fn compare_to_key(&self, comparator: &ClusteringComparator, key: &[u8]) -> Ordering {
         match self {
             Item::Row { clustering, .. } => comparator.compare(clustering, key),
-            Item::Mark { bound, .. } => {
-                comparator.compare_to_place(key, bound.prefix, bound.side).reverse()
-            }
+            Item::Mark { bound, .. } => comparator
+                .compare_to_place(key, bound.prefix, bound.side)
+                .reverse(),
         }
     }
 }

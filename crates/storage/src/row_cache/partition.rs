@@ -88,8 +88,12 @@ impl CachedPartition {
         deletion: DeletionTime,
         static_row: RowRef<'_>,
     ) -> Self {
-        let mut blocks =
-            BlockBuilder::new(&encode_head(deletion, key, static_row), BOTTOM, Knowledge::Unknown).finish();
+        let mut blocks = BlockBuilder::new(
+            &encode_head(deletion, key, static_row),
+            BOTTOM,
+            Knowledge::Unknown,
+        )
+        .finish();
         CachedPartition {
             token,
             table,
@@ -159,7 +163,10 @@ impl CachedPartition {
             }
             Err(index) => match block.knowledge_before(index) {
                 Knowledge::Unknown => CachedRow::Unknown,
-                Knowledge::Known(deletion) => CachedRow::Known { found: None, deletion },
+                Knowledge::Known(deletion) => CachedRow::Known {
+                    found: None,
+                    deletion,
+                },
             },
         }
     }
@@ -167,7 +174,9 @@ impl CachedPartition {
     /// A block that is about to be read.
     #[inline]
     pub(super) fn block(&self, index: usize) -> Block<'_> {
-        let more = index.checked_sub(1).and_then(|index| self.more.as_ref()?.blocks.get(index));
+        let more = index
+            .checked_sub(1)
+            .and_then(|index| self.more.as_ref()?.blocks.get(index));
         match more {
             None => {
                 self.is_visited.set(true);
@@ -277,7 +286,11 @@ impl CachedPartition {
         // From the end, so that a block that is given a mark is not one that goes.
         let mut rest = &evicted[..];
         while let Some(&last) = rest.last() {
-            let run = rest.iter().rev().zip((0..=last).rev()).take_while(|(at, index)| **at == *index);
+            let run = rest
+                .iter()
+                .rev()
+                .zip((0..=last).rev())
+                .take_while(|(at, index)| **at == *index);
             let run_length = run.count();
             self.forget(last + 1 - run_length..last + 1);
             rest = &rest[..rest.len() - run_length];
@@ -316,7 +329,9 @@ impl CachedPartition {
     }
 
     fn block_bytes_at(&self, index: usize) -> &[u8] {
-        let more = index.checked_sub(1).and_then(|index| self.more.as_ref()?.blocks.get(index));
+        let more = index
+            .checked_sub(1)
+            .and_then(|index| self.more.as_ref()?.blocks.get(index));
         more.map_or(self.head().block, |block| &block.bytes)
     }
 
