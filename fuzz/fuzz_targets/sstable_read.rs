@@ -13,13 +13,15 @@ use helenus_storage::deletion::{DeletionTime, NEVER_S};
 use helenus_storage::read::PartitionBound;
 use helenus_storage::row::{CellRef, Liveness, RowBuilder, RowRef};
 use helenus_storage::source::PartitionScanner;
-use helenus_storage::sstable::{PageCache, Component, Generation, SsTable, SsTableWriter, WriterOptions};
+use helenus_storage::sstable::{
+    Component, Descriptor, PageCache, SsTable, SsTableId, SsTableWriter, Version, WriterOptions,
+};
 use helenus_types::token::token_of;
 use helenus_types::{CqlType, Token};
 use helenus_vfs::{Disk, MemoryDisk};
 use libfuzzer_sys::fuzz_target;
 
-const GENERATION: Generation = Generation(1);
+const DESCRIPTOR: Descriptor = Descriptor { id: SsTableId::Number(1), version: Version::Nb };
 const FOLDER: &str = "/sstable";
 
 /// What may be replaced; not Checksums.db, whose absence lets the others through.
@@ -40,10 +42,10 @@ fuzz_target!(|bytes: &[u8]| {
     disk.create_dir_all(folder).expect("a memory disk has room");
     for (component, original) in originals() {
         let content = if *component == replaced { replacement } else { original };
-        let file = disk.create(&component.path(folder, GENERATION)).expect("the folder is empty");
+        let file = disk.create(&DESCRIPTOR.path(folder, component)).expect("the folder is empty");
         file.append(content).expect("a memory disk has room");
     }
-    let Ok(sstable) = SsTable::open(&disk, folder, GENERATION, &table()) else { return };
+    let Ok(sstable) = SsTable::open(&disk, folder, DESCRIPTOR, &table()) else { return };
     let cache = PageCache::new(1 << 20);
     let slices = [Slice::all()];
     for reversed in [false, true] {
@@ -99,7 +101,7 @@ fn originals() -> &'static [(Component, Vec<u8>)] {
         let mut options = WriterOptions::of(&table);
         options.column_index_bytes = 64;
         let mut writer =
-            SsTableWriter::new(Arc::clone(&disk), folder, GENERATION, &table, options).expect("the folder is empty");
+            SsTableWriter::new(Arc::clone(&disk), folder, DESCRIPTOR.id, &table, options).expect("the folder is empty");
         let key = 1_u32.to_be_bytes();
         writer.begin_partition(token_of(&key), &key, DeletionTime::LIVE, RowRef::EMPTY).expect("in memory");
         for number in 0..20_u32 {
@@ -121,7 +123,7 @@ fn originals() -> &'static [(Component, Vec<u8>)] {
         writer.end_partition().expect("in memory");
         writer.finish().expect("in memory");
         let read = |component: Component| {
-            let file = disk.open(&component.path(folder, GENERATION)).expect("it was written");
+            let file = disk.open(&DESCRIPTOR.path(folder, component)).expect("it was written");
             let mut bytes = vec![0; file.length().expect("in memory") as usize];
             file.read_exact_at(0, &mut bytes).expect("in memory");
             (component, bytes)

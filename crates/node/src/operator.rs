@@ -9,7 +9,7 @@ use std::sync::{Arc, mpsc};
 use helenus_cql::parse_statement;
 use helenus_schema::{Schema, TableId, TableMetadata};
 use helenus_storage::error::TruncateError;
-use helenus_storage::sstable::{Generation, SsTable};
+use helenus_storage::sstable::{Descriptor, SsTable};
 use helenus_storage::store::{Adoption, DataFolder};
 use helenus_tools::host::{Host, HostError, Incumbents};
 use helenus_types::{ShardId, shard_of};
@@ -70,17 +70,17 @@ impl Host for Operator {
         Ok(())
     }
 
-    fn generations(&self, table: &TableMetadata) -> Result<Vec<Generation>, HostError> {
+    fn sstables(&self, table: &TableMetadata) -> Result<Vec<Descriptor>, HostError> {
         let id = table.id;
-        let mut generations = Vec::new();
+        let mut descriptors = Vec::new();
         for shard in self.shards() {
             let sstables = self.ask(
                 shard,
                 move |shard| async move { shard.store.borrow().sstables(id) },
             )?;
-            generations.extend(sstables.iter().map(|sstable| sstable.generation()));
+            descriptors.extend(sstables.iter().map(|sstable| sstable.descriptor()));
         }
-        Ok(generations)
+        Ok(descriptors)
     }
 
     fn adopt(
@@ -110,7 +110,7 @@ impl Operator {
         Operator { mailboxes }
     }
 
-    fn hold(&self, shard: ShardId, id: TableId) -> Result<Vec<Generation>, HostError> {
+    fn hold(&self, shard: ShardId, id: TableId) -> Result<Vec<Descriptor>, HostError> {
         let held = self.ask(shard, move |shard| async move {
             loop {
                 // A job that ends after this look is not missed: it is reported on this thread.
@@ -121,13 +121,13 @@ impl Operator {
                 }
             }
         })??;
-        Ok(held.iter().map(|sstable| sstable.generation()).collect())
+        Ok(held.iter().map(|sstable| sstable.descriptor()).collect())
     }
 
     fn exchange(
         &self,
         id: TableId,
-        replaced: &[Generation],
+        replaced: &[Descriptor],
         added: Vec<Arc<SsTable>>,
     ) -> Result<u64, HostError> {
         let count = added.len() as u64;

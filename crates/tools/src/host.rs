@@ -9,7 +9,7 @@ use helenus_engine::schema_store::SchemaStoreError;
 use helenus_engine::system::is_local_system_keyspace;
 use helenus_schema::{Schema, TableId, TableKind, TableMetadata};
 use helenus_storage::error::TruncateError;
-use helenus_storage::sstable::Generation;
+use helenus_storage::sstable::Descriptor;
 use helenus_storage::store::{Adoption, AdoptionError, DataFolder, FolderError, OpenError};
 
 /// What a node, running or not, does for the tools.
@@ -28,7 +28,7 @@ pub trait Host {
     fn flush(&self, table: Option<TableId>) -> Result<(), HostError>;
 
     /// The SSTables that are the table's at this moment.
-    fn generations(&self, table: &TableMetadata) -> Result<Vec<Generation>, HostError>;
+    fn sstables(&self, table: &TableMetadata) -> Result<Vec<Descriptor>, HostError>;
 
     /// Makes staged files a part of their table; returns how many SSTables it got.
     fn adopt(

@@ -7,7 +7,7 @@ use helenus_cql::parse_statement;
 use helenus_engine::ddl::{self, DdlContext};
 use helenus_engine::schema_store::SchemaStore;
 use helenus_schema::{Schema, TableId, TableKind, TableMetadata};
-use helenus_storage::sstable::{Generation, finished_generations};
+use helenus_storage::sstable::{Descriptor, finished_sstables};
 use helenus_storage::store::{Adoption, DataFolder, OpenError};
 use helenus_types::value::timeuuid::TimeuuidGenerator;
 use helenus_vfs::{Clock, Disk, Random, SystemRandom};
@@ -40,9 +40,9 @@ impl StoppedNode {
         })
     }
 
-    fn generations_of(&self, table: &TableMetadata) -> Result<Vec<Generation>, HostError> {
+    fn sstables_of(&self, table: &TableMetadata) -> Result<Vec<Descriptor>, HostError> {
         let folder = self.folder.table_folder(table);
-        let found = finished_generations(&**self.folder.disk(), &folder);
+        let found = finished_sstables(&**self.folder.disk(), &folder);
         Ok(found.map_err(|source| OpenError::Io { path: folder, source })?)
     }
 }
@@ -110,7 +110,7 @@ impl Host for StoppedNode {
         Ok(())
     }
 
-    fn generations(&self, table: &TableMetadata) -> Result<Vec<Generation>, HostError> {
+    fn sstables(&self, table: &TableMetadata) -> Result<Vec<Descriptor>, HostError> {
         Ok(self.folder.recover_table(table)?)
     }
 
@@ -122,7 +122,7 @@ impl Host for StoppedNode {
     ) -> Result<u64, HostError> {
         let replaced = match incumbents {
             Incumbents::Stay => Vec::new(),
-            Incumbents::Go => self.generations_of(table)?,
+            Incumbents::Go => self.sstables_of(table)?,
         };
         Ok(adoption.commit(&replaced)?.len() as u64)
     }

@@ -8,6 +8,6 @@ mod rewrite;
 
 pub use options::CompactionOptions;
 pub use removal::{Removal, RemovalError};
-pub(crate) use removal::{decode_generations, encode_generations};
+pub(crate) use removal::{decode_sstables, encode_sstables};
 pub use rewrite::{PurgeRule, RewriteError, Rewritten, rewrite_partition};
 pub use size_tiered::{Candidate, choose};

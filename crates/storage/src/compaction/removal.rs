@@ -10,12 +10,12 @@ use std::path::{Path, PathBuf};
 
 use helenus_vfs::{Disk, EntryKind};
 
-use crate::sstable::{Generation, remove_sstable};
+use crate::sstable::{Descriptor, SsTableId, Version, remove_sstable};
 
 const NAME_PREFIX: &str = "removal-";
 const NAME_SUFFIX: &str = ".txt";
 const NEW_SUFFIX: &str = ".new";
-/// A guard against damage; a line is at most 20 digits, and no folder holds a million SSTables.
+/// A guard against damage; a line is at most 35 characters, and no folder holds a million SSTables.
 const FILE_BYTES_MAX: u64 = 16 << 20;
 
 #[derive(Debug, thiserror::Error)]
@@ -23,7 +23,7 @@ const FILE_BYTES_MAX: u64 = 16 << 20;
 pub enum RemovalError {
     #[error("{}: {source}", file.display())]
     Io { file: PathBuf, source: io::Error },
-    #[error("{} is damaged: wanted generations and their checksum; remove the SSTables that it names by hand, then it", file.display())]
+    #[error("{} is damaged: wanted SSTables and their checksum; remove the SSTables that it names by hand, then it", file.display())]
     Damaged { file: PathBuf },
 }
 
@@ -32,18 +32,14 @@ pub enum RemovalError {
 pub struct Removal {
     directory: PathBuf,
     list: PathBuf,
-    generations: Vec<Generation>,
+    sstables: Vec<Descriptor>,
 }
 
 impl Removal {
-    /// From here on the SSTables are as good as gone. The first generation makes the list's name: no other list can
+    /// From here on the SSTables are as good as gone. The first descriptor makes the list's name: no other list can
     /// have it, since no other removal can have that SSTable.
-    pub fn commit(
-        disk: &dyn Disk,
-        directory: &Path,
-        generations: &[Generation],
-    ) -> Result<Self, RemovalError> {
-        let first = generations.first().copied().unwrap_or(Generation(0));
+    pub fn commit(disk: &dyn Disk, directory: &Path, sstables: &[Descriptor]) -> Result<Self, RemovalError> {
+        let first = sstables.first().map(Descriptor::to_string).unwrap_or_default();
         let list = directory.join(format!("{NAME_PREFIX}{first}{NAME_SUFFIX}"));
         let new = directory.join(format!("{NAME_PREFIX}{first}{NEW_SUFFIX}"));
         let write = || {
@@ -51,7 +47,7 @@ impl Removal {
                 disk.remove(&new)?;
             }
             let file = disk.create(&new)?;
-            file.append(encode_generations(generations).as_bytes())?;
+            file.append(encode_sstables(sstables).as_bytes())?;
             file.sync_data()?;
             disk.rename(&new, &list)?;
             disk.sync_directory(directory)
@@ -63,7 +59,7 @@ impl Removal {
         Ok(Removal {
             directory: directory.to_path_buf(),
             list,
-            generations: generations.to_vec(),
+            sstables: sstables.to_vec(),
         })
     }
 
@@ -73,12 +69,12 @@ impl Removal {
             file: self.list.clone(),
             source,
         };
-        for &generation in &self.generations {
-            remove_sstable(disk, &self.directory, generation).map_err(failed)?;
+        for &descriptor in &self.sstables {
+            remove_sstable(disk, &self.directory, descriptor).map_err(failed)?;
         }
         disk.sync_directory(&self.directory).map_err(failed)?;
         disk.remove(&self.list).map_err(failed)?;
-        // A list that came back after a crash could name generations that are in use again by then.
+        // A list that came back after a crash could name SSTables that are in use again by then.
         disk.sync_directory(&self.directory).map_err(failed)
     }
 
@@ -97,11 +93,11 @@ impl Removal {
                 // Never became a list.
                 disk.remove(&path).map_err(failed)?;
             } else if entry.name.ends_with(NAME_SUFFIX) {
-                let generations = load(disk, &path)?;
+                let sstables = load(disk, &path)?;
                 Removal {
                     directory: directory.to_path_buf(),
                     list: path,
-                    generations,
+                    sstables,
                 }
                 .finish(disk)?;
             }
@@ -110,7 +106,7 @@ impl Removal {
     }
 }
 
-fn load(disk: &dyn Disk, path: &Path) -> Result<Vec<Generation>, RemovalError> {
+fn load(disk: &dyn Disk, path: &Path) -> Result<Vec<Descriptor>, RemovalError> {
     let read = || {
         let file = disk.open(path)?;
         let length = file.length()?;
@@ -126,32 +122,41 @@ fn load(disk: &dyn Disk, path: &Path) -> Result<Vec<Generation>, RemovalError> {
         source,
     })?;
     let text = str::from_utf8(&bytes).ok();
-    text.and_then(decode_generations)
+    text.and_then(decode_sstables)
         .ok_or_else(|| RemovalError::Damaged {
             file: path.to_path_buf(),
         })
 }
 
-/// A generation per line, then `crc32` and the decimal checksum of the lines before.
-pub(crate) fn encode_generations(generations: &[Generation]) -> String {
-    let mut text: String = generations
+/// A descriptor per line, then `crc32` and the decimal checksum of the lines before.
+pub(crate) fn encode_sstables(sstables: &[Descriptor]) -> String {
+    let mut text: String = sstables
         .iter()
-        .map(|generation| format!("{generation}\n"))
+        .map(|descriptor| format!("{descriptor}\n"))
         .collect();
     let crc = crc32fast::hash(text.as_bytes());
     text.push_str(&format!("crc32 {crc}\n"));
     text
 }
 
-pub(crate) fn decode_generations(text: &str) -> Option<Vec<Generation>> {
+pub(crate) fn decode_sstables(text: &str) -> Option<Vec<Descriptor>> {
     let (lines, crc) = text.rsplit_once("crc32 ")?;
     if crc.strip_suffix('\n')?.parse() != Ok(crc32fast::hash(lines.as_bytes())) {
         return None;
     }
-    lines
-        .lines()
-        .map(|line| line.parse().ok().map(Generation))
-        .collect()
+    lines.lines().map(descriptor_of_line).collect()
+}
+
+/// Lists of before there were several versions have bare numbers.
+fn descriptor_of_line(line: &str) -> Option<Descriptor> {
+    let numbered = |number| Descriptor {
+        id: SsTableId::Number(number),
+        version: Version::Nb,
+    };
+    line.parse()
+        .ok()
+        .map(numbered)
+        .or_else(|| Descriptor::parse(line))
 }
 
 #[cfg(test)]
@@ -160,14 +165,25 @@ mod tests {
 
     #[test]
     fn lists_are_checked() {
-        let text = encode_generations(&[Generation(3), Generation(12)]);
-        assert!(text.starts_with("3\n12\ncrc32 "));
+        let descriptor = |name| Descriptor::parse(name).unwrap();
+        let text = encode_sstables(&[descriptor("nb-3-big"), descriptor("da-12-bti")]);
+        assert!(text.starts_with("nb-3-big\nda-12-bti\ncrc32 "));
         assert_eq!(
-            decode_generations(&text),
-            Some(vec![Generation(3), Generation(12)])
+            decode_sstables(&text),
+            Some(vec![descriptor("nb-3-big"), descriptor("da-12-bti")])
         );
-        assert_eq!(decode_generations(&text.replace('3', "4")), None);
-        assert_eq!(decode_generations(&text[..text.len() - 1]), None);
-        assert_eq!(decode_generations(""), None);
+        assert_eq!(decode_sstables(&text.replace('3', "4")), None);
+        assert_eq!(decode_sstables(&text[..text.len() - 1]), None);
+        assert_eq!(decode_sstables(""), None);
+    }
+
+    #[test]
+    fn lists_of_bare_numbers_are_understood() {
+        let lines = "3\n";
+        let text = format!("{lines}crc32 {}\n", crc32fast::hash(lines.as_bytes()));
+        assert_eq!(
+            decode_sstables(&text),
+            Some(vec![Descriptor::parse("nb-3-big").unwrap()])
+        );
     }
 }

@@ -6,8 +6,9 @@ use std::sync::Arc;
 
 use helenus_vfs::{Disk, File};
 
-use super::component::{Component, Generation};
+use super::component::Component;
 use super::compression::{CompressionInfo, CompressionParameters};
+use super::descriptor::Descriptor;
 use super::error::WriteError;
 
 /// Bytes gathered before a write to the file: one write per several chunks, small next to a memtable.
@@ -19,11 +20,11 @@ const UNCOMPRESSED_CHUNK_BYTES: u32 = 64 * 1024;
 pub(super) fn write_component(
     disk: &dyn Disk,
     directory: &Path,
-    generation: Generation,
+    descriptor: Descriptor,
     component: Component,
     bytes: &[u8],
 ) -> Result<(), WriteError> {
-    let mut file = ComponentFile::create(disk, component.path(directory, generation))?;
+    let mut file = ComponentFile::create(disk, descriptor.path(directory, component))?;
     file.append(bytes)?;
     file.finish().map(|_| ())
 }
@@ -220,22 +221,22 @@ pub(super) fn encode_checksums(out: &mut Vec<u8>, chunk_bytes: u32, checksums: &
     }
 }
 
-/// Index.db, with a checksum for each of its pages.
+/// A component that is read at random, with a checksum for each of its pages.
 #[derive(Debug)]
-pub(super) struct IndexWriter {
+pub(super) struct PagedFile {
     file: ComponentFile,
     checksums: Vec<u32>,
     page: crc32fast::Hasher,
     page_length: usize,
 }
 
-/// What Index.db is read in and has one of our checksums for: the page of common file systems and drives.
+/// What an index is read in and has one of our checksums for: the page of common file systems and drives.
 pub(super) const INDEX_PAGE_BYTES: u32 = 4096;
 
-impl IndexWriter {
+impl PagedFile {
     pub fn create(disk: &dyn Disk, path: PathBuf) -> Result<Self, WriteError> {
         let file = ComponentFile::create(disk, path)?;
-        Ok(IndexWriter {
+        Ok(PagedFile {
             file,
             checksums: Vec::new(),
             page: crc32fast::Hasher::new(),

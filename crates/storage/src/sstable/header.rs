@@ -10,6 +10,7 @@ use super::clustering_codec::ClusteringCodec;
 use super::decode::{ByteReader, DecodeError, push_bytes_after_vint, push_unsigned_vint};
 use super::encoding_stats::EncodingStats;
 use super::error::OpenError;
+use super::version::Version;
 
 /// The header as it is stored: names and type names.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -24,6 +25,7 @@ pub(super) struct HeaderComponent {
 /// The header bound to a table: what the row codecs work with.
 #[derive(Clone, Debug)]
 pub(super) struct Header {
+    pub version: Version,
     pub stats: EncodingStats,
     pub clustering: ClusteringCodec,
     pub statics: RowColumns,
@@ -108,7 +110,7 @@ impl HeaderComponent {
     }
 
     /// Maps the stored columns to those of the table as it is now.
-    pub fn bind(&self, table: &TableMetadata, file: &Path) -> Result<Header, OpenError> {
+    pub fn bind(&self, table: &TableMetadata, version: Version, file: &Path) -> Result<Header, OpenError> {
         let expected = HeaderComponent::of(table, self.stats);
         let wrong_table = |what, stored: &str, expected: &str| OpenError::WrongTable {
             file: file.to_path_buf(),
@@ -132,6 +134,7 @@ impl HeaderComponent {
             )
         })?;
         Ok(Header {
+            version,
             stats: self.stats,
             clustering: ClusteringCodec::new(clustering_types.iter()),
             statics: RowColumns::bind(&self.static_columns, table.statics(), table, file)?,

@@ -17,7 +17,9 @@ use helenus_types::token::token_of;
 use super::chunk_stream::ChunkStream;
 use super::clustering_codec::{ClusteringCodec, Place};
 use super::decode::{ByteReader, DecodeError, push_bytes_after_u16, push_signed_vint, push_unsigned_vint};
-use super::statistics::{deletion_time_of_stored, stored_deletion_time};
+use super::deletion_codec::{push_deletion_time, read_deletion_time};
+use super::index_writer::WrittenPartition;
+use super::version::Version;
 use crate::deletion::DeletionTime;
 use crate::error::ReadError;
 
@@ -40,6 +42,7 @@ pub(super) struct IndexEntry {
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) struct PromotedIndex {
     pub block_count: u32,
+    version: Version,
     /// Of the first block's description.
     blocks_at: u64,
     /// Of the table of offsets.
@@ -56,58 +59,77 @@ pub(super) struct IndexBlock {
     pub open_at_end: DeletionTime,
 }
 
-/// What the writer knows of a block, its places encoded.
+/// What the writer knows of a block.
 #[derive(Clone, Debug, Default)]
 pub(super) struct BlockBounds {
-    pub first: Vec<u8>,
-    pub last: Vec<u8>,
+    pub first: BlockPlace,
+    pub last: BlockPlace,
+    /// From the partition's start.
     pub offset: u64,
     pub width: u64,
 }
 
+/// Where a row or marker lies: its packed prefix, and its kind as it is stored.
+#[derive(Clone, Debug, Default)]
+pub(super) struct BlockPlace {
+    pub prefix: Vec<u8>,
+    pub kind: u8,
+}
+
+impl BlockPlace {
+    pub fn set(&mut self, prefix: &[u8], kind: u8) {
+        self.prefix.clear();
+        self.prefix.extend_from_slice(prefix);
+        self.kind = kind;
+    }
+}
+
 /// Gathers the blocks of the partition being written.
-#[derive(Debug, Default)]
+#[derive(Debug)]
 pub(super) struct PromotedIndexBuilder {
+    version: Version,
     blocks: Vec<u8>,
     offsets: Vec<u32>,
 }
 
 impl PromotedIndexBuilder {
+    pub fn new(version: Version) -> Self {
+        PromotedIndexBuilder {
+            version,
+            blocks: Vec::new(),
+            offsets: Vec::new(),
+        }
+    }
+
     pub fn clear(&mut self) {
         self.blocks.clear();
         self.offsets.clear();
     }
 
-    pub fn push(&mut self, block: &BlockBounds, open_at_end: DeletionTime) {
+    pub fn push(&mut self, codec: &ClusteringCodec, block: &BlockBounds, open_at_end: DeletionTime) {
         self.offsets.push(self.blocks.len() as u32);
-        self.blocks.extend_from_slice(&block.first);
-        self.blocks.extend_from_slice(&block.last);
+        for place in [&block.first, &block.last] {
+            codec.write_place(&mut self.blocks, &place.prefix, place.kind);
+        }
         push_unsigned_vint(&mut self.blocks, block.offset);
         push_signed_vint(&mut self.blocks, block.width as i64 - BLOCK_WIDTH_BASE);
         self.blocks.push(u8::from(!open_at_end.is_live()));
         if !open_at_end.is_live() {
-            push_deletion_time(&mut self.blocks, open_at_end);
+            push_deletion_time(&mut self.blocks, self.version, open_at_end);
         }
     }
 
     /// Appends the partition's whole entry.
-    pub fn finish(
-        &self,
-        out: &mut Vec<u8>,
-        key: &[u8],
-        position: u64,
-        header_length: u64,
-        deletion: DeletionTime,
-    ) {
-        push_bytes_after_u16(out, key);
-        push_unsigned_vint(out, position);
+    pub fn finish(&self, out: &mut Vec<u8>, partition: WrittenPartition<'_>) {
+        push_bytes_after_u16(out, partition.key);
+        push_unsigned_vint(out, partition.position);
         if self.offsets.len() < 2 {
             push_unsigned_vint(out, 0);
             return;
         }
         let mut head = Vec::with_capacity(32);
-        push_unsigned_vint(&mut head, header_length);
-        push_deletion_time(&mut head, deletion);
+        push_unsigned_vint(&mut head, partition.header_length);
+        push_deletion_time(&mut head, self.version, partition.deletion);
         push_unsigned_vint(&mut head, self.offsets.len() as u64);
         push_unsigned_vint(
             out,
@@ -121,22 +143,11 @@ impl PromotedIndexBuilder {
     }
 }
 
-/// A deletion as index and partition head store it: local time first, both of fixed size.
-pub(super) fn push_deletion_time(out: &mut Vec<u8>, deletion: DeletionTime) {
-    out.extend_from_slice(&stored_deletion_time(deletion.local_s).to_be_bytes());
-    out.extend_from_slice(&deletion.timestamp_us.to_be_bytes());
-}
-
-pub(super) fn read_deletion_time(reader: &mut ByteReader<'_>) -> Result<DeletionTime, DecodeError> {
-    let local_s = deletion_time_of_stored(reader.u32()?);
-    Ok(DeletionTime {
-        local_s,
-        timestamp_us: reader.i64()?,
-    })
-}
-
 /// Reads the entry at the stream's position and moves behind it; `None` at the end of the index.
-pub(super) fn read_entry(stream: &mut ChunkStream<'_>) -> Result<Option<IndexEntry>, ReadError> {
+pub(super) fn read_entry(
+    stream: &mut ChunkStream<'_>,
+    version: Version,
+) -> Result<Option<IndexEntry>, ReadError> {
     if stream.is_at_end() {
         return Ok(None);
     }
@@ -149,7 +160,7 @@ pub(super) fn read_entry(stream: &mut ChunkStream<'_>) -> Result<Option<IndexEnt
         let promoted = if size == 0 {
             None
         } else {
-            Some(read_promoted(&mut reader, base, size)?)
+            Some(read_promoted(&mut reader, version, base, size)?)
         };
         let length = reader.position() as u64 + promoted.as_ref().map_or(0, |(_, rest)| *rest);
         let promoted = promoted.map(|(promoted, _)| promoted);
@@ -170,6 +181,7 @@ pub(super) fn read_entry(stream: &mut ChunkStream<'_>) -> Result<Option<IndexEnt
 /// Looks for a key's entry from the stream's position to an end; entries of other keys are passed over in place.
 pub(super) fn find_entry(
     stream: &mut ChunkStream<'_>,
+    version: Version,
     key: &[u8],
     end: u64,
 ) -> Result<Option<IndexEntry>, ReadError> {
@@ -185,7 +197,7 @@ pub(super) fn find_entry(
             Ok(Some((reader.position() as u64).saturating_add(size)))
         })?;
         match length {
-            None => return read_entry(stream),
+            None => return read_entry(stream, version),
             Some(length) => stream.seek(base.saturating_add(length)),
         }
     }
@@ -195,12 +207,13 @@ pub(super) fn find_entry(
 /// The head of a promoted index, and how many bytes of it follow the head.
 fn read_promoted(
     reader: &mut ByteReader<'_>,
+    version: Version,
     base: u64,
     size: u64,
 ) -> Result<(PromotedIndex, u64), DecodeError> {
     let start = reader.position();
     reader.unsigned_vint()?;
-    read_deletion_time(reader)?;
+    read_deletion_time(reader, version)?;
     let count = reader.unsigned_vint()?;
     let head = (reader.position() - start) as u64;
     let rest = size
@@ -221,6 +234,7 @@ fn read_promoted(
     Ok((
         PromotedIndex {
             block_count,
+            version,
             blocks_at,
             offsets_at,
         },
@@ -251,7 +265,7 @@ impl PromotedIndex {
             let offset = reader.unsigned_vint()?;
             reader.signed_vint()?;
             let open_at_end = if reader.boolean()? {
-                read_deletion_time(&mut reader)?
+                read_deletion_time(&mut reader, self.version)?
             } else {
                 DeletionTime::LIVE
             };

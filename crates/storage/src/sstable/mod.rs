@@ -1,11 +1,14 @@
-//! SSTables: Cassandra's files of version `nb` in the `big` format, byte for byte as Cassandra 5.0 writes them by
-//! default. Each component has a page in `docs/formats`.
+//! SSTables: Cassandra's files, in all versions since 3.0. Each component has a page in `docs/formats`, and what the
+//! versions differ in stands in [`Version`].
 //!
 //! A file is written once by [`SsTableWriter`], exists when its TOC does, and is read by [`SsTable`] until it is
 //! removed. Nothing in a file is trusted: chunks are checked as they are read, and lengths before they are believed.
 
 mod component;
+mod descriptor;
+mod directory;
 mod error;
+mod version;
 
 mod table;
 
@@ -24,7 +27,9 @@ mod writer;
 
 mod collector;
 mod component_writer;
+mod index_writer;
 mod row_encoder;
+mod toc;
 
 mod bloom;
 mod cardinality;
@@ -32,18 +37,20 @@ mod checksums;
 mod clustering_codec;
 mod compression;
 mod decode;
+mod deletion_codec;
 mod encoding_stats;
 mod header;
 mod histogram;
 mod index;
+mod index_reader;
 mod statistics;
 mod summary;
 
-pub use component::{
-    Component, Generation, finished_generations, remove_sstable, remove_unfinished, table_folder,
-};
+pub use component::Component;
 pub use compression::{CompressionParameters, Compressor};
 pub use cursor::SsTableCursor;
+pub use descriptor::{Descriptor, FileName, SsTableId};
+pub use directory::{finished_sstables, foreign_sstables, remove_sstable, remove_unfinished, table_folder};
 pub use encoding_stats::{EncodingStats, EncodingStatsCollector};
 pub use error::{OpenError, WriteError};
 pub use histogram::{EstimatedHistogram, TombstoneHistogram};
@@ -53,4 +60,5 @@ pub use read_cost::ReadCost;
 pub use scanner::SsTableScanner;
 pub use statistics::SsTableStatistics;
 pub use table::SsTable;
+pub use version::{IndexForm, SsTableFormat, Version};
 pub use writer::{SsTableInfo, SsTableWriter, WriterOptions};

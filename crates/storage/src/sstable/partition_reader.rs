@@ -3,8 +3,9 @@
 use super::chunk_stream::ChunkStream;
 use super::chunked_file::ChunkedFile;
 use super::decode::{ByteReader, DecodeError};
+use super::deletion_codec::read_deletion_time;
 use super::header::Header;
-use super::index::{decode_with, read_deletion_time};
+use super::index::decode_with;
 use super::pages::Pages;
 use super::row_decoder::{Decoded, Item, RowDecoder};
 use crate::deletion::DeletionTime;
@@ -60,7 +61,7 @@ impl<'a> PartitionReader<'a> {
                 let found = format!("another of {} bytes", stored.len());
                 return Err(DecodeError::malformed(0, "the key that the index names", found));
             }
-            let deletion = read_deletion_time(&mut head)?;
+            let deletion = read_deletion_time(&mut head, header.version)?;
             Ok((head.position(), deletion))
         })?;
         reader.deletion = deletion;

@@ -7,6 +7,7 @@ use super::clustering_codec::{
     KIND_INCLUSIVE_END_EXCLUSIVE_START, side_of_kind,
 };
 use super::decode::{ByteReader, DecodeError};
+use super::deletion_codec::deletion_time_of_stored;
 use super::encoding_stats::EncodingStats;
 use super::header::{Header, RowColumns, StoredColumn};
 use super::row_encoder::{
@@ -14,6 +15,7 @@ use super::row_encoder::{
     COLUMN_MASK_COLUMNS_MAX, END_OF_PARTITION, HAS_ALL_COLUMNS, HAS_COMPLEX_DELETION, HAS_DELETION,
     HAS_EXTENDED_FLAGS, HAS_TIMESTAMP, HAS_TTL, IS_MARKER, IS_STATIC,
 };
+use super::version::Version;
 use crate::clustering::Side;
 use crate::deletion::{DeletionTime, NEVER_S, NO_TIMESTAMP};
 use crate::row::{CellRef, Entry, Liveness, RowBuilder};
@@ -91,7 +93,7 @@ impl RowDecoder {
             header.clustering.component_count(),
             &mut item.clustering,
         )?;
-        self.body(&mut reader, flags, header.stats, &header.regulars, &mut item.row)?;
+        self.body(&mut reader, flags, header, &header.regulars, &mut item.row)?;
         Ok((Decoded::Row, reader.position()))
     }
 
@@ -117,7 +119,7 @@ impl RowDecoder {
                 format!("flags {flags:02x} {extended:02x}"),
             ));
         }
-        self.body(&mut reader, flags, header.stats, &header.statics, row)?;
+        self.body(&mut reader, flags, header, &header.statics, row)?;
         Ok(reader.position())
     }
 
@@ -125,7 +127,7 @@ impl RowDecoder {
         &mut self,
         reader: &mut ByteReader<'_>,
         flags: u8,
-        stats: EncodingStats,
+        header: &Header,
         columns: &RowColumns,
         row: &mut Vec<u8>,
     ) -> Result<(), DecodeError> {
@@ -133,7 +135,8 @@ impl RowDecoder {
         let body_at = reader.position() - bytes.len();
         let mut body = Body {
             reader: ByteReader::new(bytes),
-            stats,
+            stats: header.stats,
+            version: header.version,
         };
         self.body_parts(&mut body, bytes, flags, columns, row)
             .map_err(|error| error.within_part(body_at))
@@ -267,6 +270,7 @@ impl DecodedEntry {
 struct Body<'a> {
     reader: ByteReader<'a>,
     stats: EncodingStats,
+    version: Version,
 }
 
 impl Body<'_> {
@@ -283,11 +287,7 @@ impl Body<'_> {
             .stats
             .local_deletion_s_min
             .wrapping_add(self.reader.unsigned_vint()? as u32);
-        Ok(if stored == i32::MAX as u32 {
-            NEVER_S
-        } else {
-            stored
-        })
+        Ok(deletion_time_of_stored(self.version, stored))
     }
 
     fn ttl(&mut self) -> Result<u32, DecodeError> {
@@ -390,6 +390,7 @@ fn decode_marker(
     let mut body = Body {
         reader: ByteReader::new(bytes),
         stats: header.stats,
+        version: header.version,
     };
     let mut parts = || {
         let _previous_length = body.reader.unsigned_vint()?;
@@ -510,6 +511,7 @@ mod tests {
             let mut body = Body {
                 reader: ByteReader::new(&bytes),
                 stats,
+                version: Version::Nb,
             };
             assert!(body.cell(&column, Liveness::NONE).is_err(), "{flags:02x}");
         }

@@ -7,10 +7,10 @@ use super::clustering_codec::{
     KIND_INCLUSIVE_END_EXCLUSIVE_START, KIND_INCLUSIVE_START,
 };
 use super::decode::{push_bytes_after_vint, push_unsigned_vint, unsigned_vint_length};
+use super::deletion_codec::deletion_s_max;
 use super::encoding_stats::EncodingStats;
 use super::error::WriteError;
 use super::header::{Header, RowColumns, StoredColumn};
-use super::statistics::DELETION_STORED_S_MAX;
 use crate::clustering::Side;
 use crate::deletion::{DeletionTime, NEVER_S};
 use crate::row::{CellRef, Entry, Liveness, RowRef};
@@ -99,7 +99,7 @@ impl RowEncoder {
         }
         self.body.clear();
         push_unsigned_vint(&mut self.body, previous_length);
-        let deltas = Deltas { stats: header.stats };
+        let deltas = Deltas::of(header);
         if !liveness.is_none() {
             deltas.push_timestamp(&mut self.body, liveness.timestamp_us);
             if liveness.ttl_s != 0 {
@@ -224,7 +224,7 @@ impl RowEncoder {
         out.push(kind);
         header.clustering.write_bound_values(out, bound.prefix);
         self.body.clear();
-        let deltas = Deltas { stats: header.stats };
+        let deltas = Deltas::of(header);
         if !before.is_live() {
             deltas.push_deletion(&mut self.body, before);
         }
@@ -279,9 +279,17 @@ fn push_column_subset(out: &mut Vec<u8>, present: &[usize], column_count: usize)
 #[derive(Clone, Copy, Debug)]
 struct Deltas {
     stats: EncodingStats,
+    local_deletion_s_max: u32,
 }
 
 impl Deltas {
+    fn of(header: &Header) -> Self {
+        Deltas {
+            stats: header.stats,
+            local_deletion_s_max: deletion_s_max(header.version),
+        }
+    }
+
     fn push_timestamp(self, out: &mut Vec<u8>, timestamp_us: i64) {
         push_unsigned_vint(
             out,
@@ -296,7 +304,7 @@ impl Deltas {
         let stored = if local_s == NEVER_S {
             u32::MAX
         } else {
-            local_s.min(DELETION_STORED_S_MAX)
+            local_s.min(self.local_deletion_s_max)
         };
         let delta = stored.wrapping_sub(self.stats.local_deletion_s_min).cast_signed();
         push_unsigned_vint(out, i64::from(delta).cast_unsigned());

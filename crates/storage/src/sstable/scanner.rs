@@ -4,9 +4,9 @@ use std::cmp::Ordering;
 
 use helenus_types::Token;
 
-use super::chunk_stream::ChunkStream;
 use super::cursor::SsTableCursor;
-use super::index::{IndexEntry, read_entry};
+use super::index::IndexEntry;
+use super::index_reader::IndexScan;
 use super::pages::Pages;
 use super::table::SsTable;
 use crate::clustering::{Side, Slice};
@@ -19,7 +19,7 @@ use crate::source::{PartitionCursor, PartitionScanner};
 pub struct SsTableScanner<'a> {
     table: &'a SsTable,
     pages: Pages<'a>,
-    index: ChunkStream<'a>,
+    index: IndexScan<'a>,
     range: ScanRange<'a>,
     /// Of the partition that the last `advance` moved to; kept past the end to check the order of keys.
     entry: Option<IndexEntry>,
@@ -34,17 +34,10 @@ pub(super) struct ScanRange<'a> {
 }
 
 impl<'a> SsTableScanner<'a> {
-    pub(super) fn new(
-        table: &'a SsTable,
-        pages: Pages<'a>,
-        mut index: ChunkStream<'a>,
-        range: ScanRange<'a>,
-    ) -> Self {
-        index.seek(
-            table
-                .summary
-                .index_start(|token, key| is_before(token, key, &range.start)),
-        );
+    pub(super) fn new(table: &'a SsTable, pages: Pages<'a>, range: ScanRange<'a>) -> Self {
+        let index = table
+            .index
+            .scan(pages, |token, key| is_before(token, key, &range.start));
         SsTableScanner {
             table,
             pages,
@@ -67,15 +60,15 @@ impl<'a> SsTableScanner<'a> {
 impl PartitionScanner for SsTableScanner<'_> {
     fn advance(&mut self) -> Result<bool, ReadError> {
         loop {
-            let offset = self.index.position();
-            let Some(entry) = read_entry(&mut self.index)? else {
+            let (_, offset) = self.index.place();
+            let Some(entry) = self.index.next()? else {
                 return Ok(false);
             };
             if let Some(last) = &self.entry
                 && (last.token, &last.key) >= (entry.token, &entry.key)
             {
                 return Err(ReadError::Corrupt {
-                    file: self.index.path().to_path_buf(),
+                    file: self.index.place().0.to_path_buf(),
                     offset,
                     wanted: "keys in the order of their tokens",
                     found: "a key that is not after the one before".to_owned(),

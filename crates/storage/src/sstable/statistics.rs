@@ -13,9 +13,11 @@ use std::path::Path;
 use uuid::Uuid;
 
 use super::decode::{ByteReader, DecodeError, push_bytes_after_u16};
+use super::deletion_codec::{deletion_time_of_stored, stored_deletion_time};
 use super::error::OpenError;
 use super::header::HeaderComponent;
 use super::histogram::{CELL_COUNT_BUCKETS, EstimatedHistogram, PARTITION_SIZE_BUCKETS, TombstoneHistogram};
+use super::version::Version;
 use crate::clustering::{Components, push_component};
 use crate::deletion::NEVER_S;
 
@@ -26,9 +28,6 @@ const TYPE_HEADER: u32 = 3;
 const COMPONENTS: [u32; 4] = [TYPE_VALIDATION, TYPE_COMPACTION, TYPE_STATS, TYPE_HEADER];
 
 pub(super) const PARTITIONER: &str = "org.apache.cassandra.dht.Murmur3Partitioner";
-/// What version nb stores for "never"; times above the next are stored as it.
-const NEVER_STORED_S: u32 = i32::MAX as u32;
-pub(super) const DELETION_STORED_S_MAX: u32 = NEVER_STORED_S - 1;
 
 /// What an SSTable says about its content.
 #[derive(Clone, Debug, PartialEq)]
@@ -103,14 +102,14 @@ impl SsTableStatistics {
         self.tombstone_drop_times.count_before(gc_before_s) as f64 / cells as f64
     }
 
-    fn encode(&self, out: &mut Vec<u8>) {
+    fn encode(&self, version: Version, out: &mut Vec<u8>) {
         self.partition_bytes.encode(out);
         self.partition_cells.encode(out);
         push_commit_log_position(out);
         out.extend_from_slice(&self.timestamp_us_min.to_be_bytes());
         out.extend_from_slice(&self.timestamp_us_max.to_be_bytes());
-        out.extend_from_slice(&stored_deletion_time(self.local_deletion_s_min).to_be_bytes());
-        out.extend_from_slice(&stored_deletion_time(self.local_deletion_s_max).to_be_bytes());
+        out.extend_from_slice(&stored_deletion_time(version, self.local_deletion_s_min).to_be_bytes());
+        out.extend_from_slice(&stored_deletion_time(version, self.local_deletion_s_max).to_be_bytes());
         out.extend_from_slice(&self.ttl_s_min.to_be_bytes());
         out.extend_from_slice(&self.ttl_s_max.to_be_bytes());
         out.extend_from_slice(&self.compression_ratio.to_be_bytes());
@@ -138,7 +137,7 @@ impl SsTableStatistics {
         }
     }
 
-    fn decode(bytes: &[u8]) -> Result<Self, DecodeError> {
+    fn decode(bytes: &[u8], version: Version) -> Result<Self, DecodeError> {
         let mut reader = ByteReader::new(bytes);
         let mut stats = SsTableStatistics::empty();
         stats.partition_bytes = EstimatedHistogram::decode(&mut reader)?;
@@ -146,8 +145,8 @@ impl SsTableStatistics {
         skip_commit_log_position(&mut reader)?;
         stats.timestamp_us_min = reader.i64()?;
         stats.timestamp_us_max = reader.i64()?;
-        stats.local_deletion_s_min = deletion_time_of_stored(reader.u32()?);
-        stats.local_deletion_s_max = deletion_time_of_stored(reader.u32()?);
+        stats.local_deletion_s_min = deletion_time_of_stored(version, reader.u32()?);
+        stats.local_deletion_s_max = deletion_time_of_stored(version, reader.u32()?);
         stats.ttl_s_min = reader.u32()?;
         stats.ttl_s_max = reader.u32()?;
         stats.compression_ratio = reader.f64()?;
@@ -182,19 +181,6 @@ impl SsTableStatistics {
     }
 }
 
-/// As the 4-byte field of version nb, which ends in 2038.
-pub(super) fn stored_deletion_time(local_s: u32) -> u32 {
-    if local_s == NEVER_S {
-        NEVER_STORED_S
-    } else {
-        local_s.min(DELETION_STORED_S_MAX)
-    }
-}
-
-pub(super) fn deletion_time_of_stored(stored: u32) -> u32 {
-    if stored == NEVER_STORED_S { NEVER_S } else { stored }
-}
-
 /// "None": Helenus's logs are not Cassandra's, so their positions mean nothing to it.
 fn push_commit_log_position(out: &mut Vec<u8>) {
     let (segment, position) = (-1_i64, 0_u32);
@@ -208,14 +194,14 @@ fn skip_commit_log_position(reader: &mut ByteReader<'_>) -> Result<(), DecodeErr
 
 impl StatisticsFile {
     /// `cardinality` is the COMPACTION component's estimator, encoded.
-    pub fn encode(&self, cardinality: &[u8]) -> Vec<u8> {
+    pub fn encode(&self, version: Version, cardinality: &[u8]) -> Vec<u8> {
         let mut parts: [Vec<u8>; 4] = Default::default();
         let [validation, compaction, stats, header] = &mut parts;
         push_bytes_after_u16(validation, PARTITIONER.as_bytes());
         validation.extend_from_slice(&self.bloom_filter_fp_chance.to_be_bytes());
         compaction.extend_from_slice(&(cardinality.len() as u32).to_be_bytes());
         compaction.extend_from_slice(cardinality);
-        self.stats.encode(stats);
+        self.stats.encode(version, stats);
         self.header.encode(header);
 
         let mut out = (COMPONENTS.len() as u32).to_be_bytes().to_vec();
@@ -238,7 +224,7 @@ impl StatisticsFile {
         out
     }
 
-    pub fn decode(bytes: &[u8], file: &Path) -> Result<Self, OpenError> {
+    pub fn decode(bytes: &[u8], version: Version, file: &Path) -> Result<Self, OpenError> {
         let corrupt = |base: usize| move |error: DecodeError| error.in_file(file, base as u64);
         let contents = decode_contents(bytes).map_err(corrupt(0))?;
         let component = |wanted: u32| {
@@ -262,7 +248,7 @@ impl StatisticsFile {
         let bloom_filter_fp_chance = reader.f64().map_err(corrupt(validation.offset))?;
         reader.finish().map_err(corrupt(validation.offset))?;
         let stats = component(TYPE_STATS)?;
-        let stats = SsTableStatistics::decode(stats.bytes).map_err(corrupt(stats.offset))?;
+        let stats = SsTableStatistics::decode(stats.bytes, version).map_err(corrupt(stats.offset))?;
         let header = component(TYPE_HEADER)?;
         let header = HeaderComponent::decode(header.bytes).map_err(corrupt(header.offset))?;
         Ok(StatisticsFile {
@@ -371,13 +357,16 @@ mod tests {
     fn a_file_reads_back_and_every_flipped_bit_is_found() {
         let mut cardinality = Vec::new();
         Cardinality::new().encode(&mut cardinality);
-        let mut bytes = file().encode(&cardinality);
+        let mut bytes = file().encode(Version::Nb, &cardinality);
         let path = Path::new("nb-1-big-Statistics.db");
-        let read = StatisticsFile::decode(&bytes, path).unwrap();
+        let read = StatisticsFile::decode(&bytes, Version::Nb, path).unwrap();
         assert_eq!((read.stats, read.header), (file().stats, file().header));
         for bit in (0..bytes.len() * 8).step_by(7) {
             bytes[bit / 8] ^= 1 << (bit % 8);
-            assert!(StatisticsFile::decode(&bytes, path).is_err(), "bit {bit}");
+            assert!(
+                StatisticsFile::decode(&bytes, Version::Nb, path).is_err(),
+                "bit {bit}"
+            );
             bytes[bit / 8] ^= 1 << (bit % 8);
         }
     }

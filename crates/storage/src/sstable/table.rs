@@ -11,17 +11,18 @@ use helenus_vfs::Disk;
 
 use super::bloom::BloomFilter;
 use super::checksums::Checksums;
-use super::chunk_stream::ChunkStream;
 use super::chunked_file::{ChunkedFile, Form};
-use super::component::{Component, Generation};
+use super::component::Component;
 use super::component_writer::INDEX_PAGE_BYTES;
 use super::compression::{CompressionInfo, CompressionInfoError};
 use super::cursor::{CursorParts, SsTableCursor};
 use super::decode::{ByteReader, DecodeError};
+use super::descriptor::Descriptor;
 use super::encoding_stats::EncodingStats;
 use super::error::OpenError;
 use super::header::Header;
-use super::index::{IndexEntry, find_entry};
+use super::index::IndexEntry;
+use super::index_reader::{BigIndex, IndexReader};
 use super::pages::Pages;
 use super::partition_reader::PartitionReader;
 use super::scanner::{ScanRange, SsTableScanner};
@@ -35,15 +36,14 @@ use crate::read::PartitionBound;
 /// One immutable SSTable: small components in memory, Data.db and Index.db read through a [`PageCache`](super::PageCache).
 #[derive(Debug)]
 pub struct SsTable {
-    generation: Generation,
+    descriptor: Descriptor,
     directory: PathBuf,
     comparator: ClusteringComparator,
     header: Header,
     statistics: SsTableStatistics,
     filter: Option<BloomFilter>,
-    pub(super) summary: Summary,
     data: ChunkedFile,
-    index: ChunkedFile,
+    pub(super) index: IndexReader,
     disk_bytes: u64,
     first_token: Token,
     last_token: Token,
@@ -56,19 +56,19 @@ impl SsTable {
     pub fn open(
         disk: &dyn Disk,
         directory: &Path,
-        generation: Generation,
+        descriptor: Descriptor,
         table: &TableMetadata,
     ) -> Result<Arc<SsTable>, OpenError> {
         let mut files = Components {
             disk,
             directory,
-            generation,
+            descriptor,
             disk_bytes: 0,
         };
-        let statistics_path = Component::Statistics.path(directory, generation);
+        let statistics_path = descriptor.path(directory, Component::Statistics);
         let statistics_bytes = files.read(Component::Statistics)?;
-        let file = StatisticsFile::decode(&statistics_bytes, &statistics_path)?;
-        let header = file.header.bind(table, &statistics_path)?;
+        let file = StatisticsFile::decode(&statistics_bytes, descriptor.version, &statistics_path)?;
+        let header = file.header.bind(table, descriptor.version, &statistics_path)?;
 
         let index_file = files.open(Component::Index)?;
         let index_length = index_file.1;
@@ -99,26 +99,30 @@ impl SsTable {
             chunk_bytes: INDEX_PAGE_BYTES,
             checksums: checksums.map(|sums| sums.index_pages),
         };
-        let index_path = Component::Index.path(directory, generation);
-        let index = ChunkedFile::new(index_path, index_file.0, index_length, index_form);
+        let index_path = descriptor.path(directory, Component::Index);
+        let index_file = ChunkedFile::new(index_path, index_file.0, index_length, index_form);
+        let index = IndexReader::Big(BigIndex {
+            version: descriptor.version,
+            summary,
+            file: index_file,
+        });
         Ok(Arc::new(SsTable {
-            generation,
+            descriptor,
             directory: directory.to_path_buf(),
             comparator: ClusteringComparator::of(table),
             header,
             statistics: file.stats,
             filter,
-            first_token: token_of(&summary.first_key),
-            last_token: token_of(&summary.last_key),
-            summary,
+            first_token: token_of(index.first_key()),
+            last_token: token_of(index.last_key()),
             data,
             index,
             disk_bytes: files.disk_bytes,
         }))
     }
 
-    pub fn generation(&self) -> Generation {
-        self.generation
+    pub fn descriptor(&self) -> Descriptor {
+        self.descriptor
     }
 
     pub fn directory(&self) -> &Path {
@@ -153,11 +157,11 @@ impl SsTable {
     }
 
     pub fn first_key(&self) -> &[u8] {
-        &self.summary.first_key
+        self.index.first_key()
     }
 
     pub fn last_key(&self) -> &[u8] {
-        &self.summary.last_key
+        self.index.last_key()
     }
 
     /// Whether a partition can be in the file; false is certain.
@@ -184,10 +188,7 @@ impl SsTable {
             return Ok(None);
         }
         let pages = pages.into();
-        let (start, end) = self.summary.index_range(token, key, self.index.length());
-        let mut stream = ChunkStream::new(&self.index, pages);
-        stream.seek(start);
-        match find_entry(&mut stream, key, end)? {
+        match self.index.find(pages, token, key)? {
             Some(entry) => self.open_partition(pages, &entry, slices, reversed).map(Some),
             None => Ok(None),
         }
@@ -229,12 +230,9 @@ impl SsTable {
         slices: &'a [Slice],
         reversed: bool,
     ) -> SsTableScanner<'a> {
-        let pages = pages.into();
-        let index = ChunkStream::sequential(&self.index, pages);
         SsTableScanner::new(
             self,
-            pages,
-            index,
+            pages.into(),
             ScanRange {
                 start,
                 end,
@@ -255,7 +253,7 @@ impl SsTable {
         let parts = CursorParts {
             reader,
             promoted: entry.promoted,
-            index: &self.index,
+            index: self.index.blocks_file(),
             pages,
             header: &self.header,
             comparator: &self.comparator,
@@ -268,13 +266,13 @@ impl SsTable {
 struct Components<'a> {
     disk: &'a dyn Disk,
     directory: &'a Path,
-    generation: Generation,
+    descriptor: Descriptor,
     disk_bytes: u64,
 }
 
 impl Components<'_> {
     fn path(&self, component: Component) -> PathBuf {
-        component.path(self.directory, self.generation)
+        self.descriptor.path(self.directory, component)
     }
 
     fn io(&self, component: Component) -> impl Fn(io::Error) -> ReadError + use<> {

@@ -12,17 +12,22 @@ use super::bloom::BloomFilter;
 use super::checksums::Checksums;
 use super::clustering_codec::KIND_CLUSTERING;
 use super::collector::StatisticsCollector;
-use super::component::{Component, Generation, unfinished_toc_path};
-use super::component_writer::{ComponentFile, DataWriter, FinishedData, IndexWriter, write_component};
+use super::component::Component;
+use super::component_writer::{DataWriter, FinishedData};
 use super::compression::CompressionParameters;
 use super::decode::push_bytes_after_u16;
+use super::deletion_codec::push_deletion_time;
+use super::descriptor::{Descriptor, SsTableId};
+use super::directory::remove_sstable;
 use super::encoding_stats::EncodingStats;
 use super::error::{OpenError, WriteError};
 use super::header::{Header, HeaderComponent};
-use super::index::{BlockBounds, PromotedIndexBuilder, push_deletion_time};
+use super::index::BlockBounds;
+use super::index_writer::{IndexWriter, WrittenPartition};
 use super::row_encoder::{END_OF_PARTITION, RowEncoder};
 use super::statistics::StatisticsFile;
-use super::summary::{Summary, SummaryEntry};
+use super::toc::Toc;
+use super::version::SsTableFormat;
 use crate::clustering::ClusteringComparator;
 use crate::deletion::DeletionTime;
 use crate::row::RowRef;
@@ -33,6 +38,7 @@ pub struct WriterOptions {
     /// How many partitions there will be at most, or nearly so: sizes the bloom filter.
     pub partition_count_estimate: u64,
     pub encoding_stats: EncodingStats,
+    pub format: SsTableFormat,
     pub compression: Option<CompressionParameters>,
     /// A partition larger than this is indexed in blocks of this size.
     pub column_index_bytes: u32,
@@ -45,7 +51,7 @@ pub struct WriterOptions {
 /// What was written.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct SsTableInfo {
-    pub generation: Generation,
+    pub descriptor: Descriptor,
     pub partition_count: u64,
     pub row_count: u64,
     /// Uncompressed bytes of Data.db.
@@ -61,10 +67,9 @@ pub struct SsTableInfo {
 pub struct SsTableWriter {
     disk: Arc<dyn Disk>,
     directory: PathBuf,
-    generation: Generation,
+    descriptor: Descriptor,
     options: WriterOptions,
     bloom_filter_fp_chance: f64,
-    index_interval: u32,
     header_component: HeaderComponent,
     header: Header,
     has_statics: bool,
@@ -73,7 +78,6 @@ pub struct SsTableWriter {
     data: DataWriter,
     index: IndexWriter,
     filter: Option<BloomFilter>,
-    summary: Summary,
     partition_count: u64,
     last_token: Option<Token>,
     partition: PartitionState,
@@ -94,7 +98,6 @@ struct PartitionState {
     open: DeletionTimeOrLive,
     /// The index block being filled, if it has begun.
     block: Option<BlockBounds>,
-    promoted: PromotedIndexBuilder,
 }
 
 #[derive(Clone, Copy, Debug)]
@@ -114,6 +117,7 @@ impl WriterOptions {
         WriterOptions {
             partition_count_estimate: 0,
             encoding_stats: EncodingStats::default(),
+            format: SsTableFormat::DEFAULT,
             compression: CompressionParameters::of(table),
             column_index_bytes: COLUMN_INDEX_BYTES_DEFAULT,
             level: 0,
@@ -123,17 +127,19 @@ impl WriterOptions {
 }
 
 impl SsTableWriter {
-    /// Begins an SSTable in an existing folder; nobody else uses the generation.
+    /// Begins an SSTable in an existing folder; nobody else uses the id.
     pub fn new(
         disk: Arc<dyn Disk>,
         directory: &Path,
-        generation: Generation,
+        id: SsTableId,
         table: &TableMetadata,
         options: WriterOptions,
     ) -> Result<Self, WriteError> {
+        let version = options.format.version();
+        let descriptor = Descriptor { id, version };
         let header_component = HeaderComponent::of(table, options.encoding_stats);
         let header = header_component
-            .bind(table, directory)
+            .bind(table, version, directory)
             .map_err(|error| match error {
                 OpenError::IncompatibleColumn { column, stored, .. } => {
                     WriteError::ColumnType { column, stored }
@@ -149,16 +155,16 @@ impl SsTableWriter {
         let mut collector = StatisticsCollector::new(ClusteringComparator::of(table));
         collector.stats.level = options.level;
         collector.stats.originating_host = options.originating_host;
-        let data_path = Component::Data.path(directory, generation);
+        let data_path = descriptor.path(directory, Component::Data);
         let data = DataWriter::create(&*disk, data_path, options.compression)?;
-        let index = IndexWriter::create(&*disk, Component::Index.path(directory, generation))?;
+        let index_interval = table.params.min_index_interval.max(1);
+        let index = IndexWriter::create(&*disk, directory, descriptor, index_interval)?;
         Ok(SsTableWriter {
             disk,
             directory: directory.to_path_buf(),
-            generation,
+            descriptor,
             options,
             bloom_filter_fp_chance: fp_chance,
-            index_interval: table.params.min_index_interval.max(1),
             header_component,
             header,
             has_statics: !table.statics().is_empty(),
@@ -167,7 +173,6 @@ impl SsTableWriter {
             data,
             index,
             filter,
-            summary: Summary::default(),
             partition_count: 0,
             last_token: None,
             partition: PartitionState::default(),
@@ -178,6 +183,10 @@ impl SsTableWriter {
     /// Uncompressed bytes of data so far, by which a compaction splits its output.
     pub fn data_bytes(&self) -> u64 {
         self.data.position()
+    }
+
+    pub fn descriptor(&self) -> Descriptor {
+        self.descriptor
     }
 
     pub fn partition_count(&self) -> u64 {
@@ -206,11 +215,10 @@ impl SsTableWriter {
         partition.position = self.data.position();
         partition.open = DeletionTimeOrLive::default();
         partition.block = None;
-        partition.promoted.clear();
 
         self.buffer.clear();
         push_bytes_after_u16(&mut self.buffer, key);
-        push_deletion_time(&mut self.buffer, deletion);
+        push_deletion_time(&mut self.buffer, self.descriptor.version, deletion);
         self.collector.deletion(deletion);
         if self.has_statics {
             let counts = self
@@ -289,14 +297,13 @@ impl SsTableWriter {
                 offset,
                 ..BlockBounds::default()
             };
-            codec.write_place(&mut block.first, prefix, kind);
+            block.first.set(prefix, kind);
             block
         });
-        block.last.clear();
-        codec.write_place(&mut block.last, prefix, kind);
+        block.last.set(prefix, kind);
         block.width = self.data.position() - partition.position - block.offset;
         if block.width >= u64::from(self.options.column_index_bytes) {
-            partition.promoted.push(block, partition.open.0);
+            self.index.push_block(codec, block, partition.open.0);
             partition.block = None;
         }
         Ok(())
@@ -313,37 +320,23 @@ impl SsTableWriter {
         if let Some(mut block) = partition.block.take() {
             // The last block includes the mark of the partition's end.
             block.width = self.data.position() - partition.position - block.offset;
-            partition.promoted.push(&block, DeletionTime::LIVE);
+            self.index
+                .push_block(&self.header.clustering, &block, DeletionTime::LIVE);
         }
         let key = &partition.key;
-        self.buffer.clear();
-        let header_length = partition.header_length;
-        partition.promoted.finish(
-            &mut self.buffer,
-            key,
-            partition.position,
-            header_length,
-            partition.deletion.0,
-        );
-        if self
-            .partition_count
-            .is_multiple_of(u64::from(self.index_interval))
-        {
-            let token = self.last_token.unwrap_or(Token(i64::MIN));
-            let index_offset = self.index.position();
-            self.summary.entries.push(SummaryEntry {
-                token,
-                key: key.as_slice().into(),
-                index_offset,
-            });
-        }
         if let Some(filter) = &mut self.filter {
             filter.add(key);
         }
         self.collector
             .partition_end(key, self.data.position() - partition.position);
         self.partition_count += 1;
-        self.index.append(&self.buffer)
+        self.index.push_partition(WrittenPartition {
+            token: self.last_token.unwrap_or(Token::MINIMUM),
+            key,
+            position: partition.position,
+            header_length: partition.header_length,
+            deletion: partition.deletion.0,
+        })
     }
 
     /// Makes the SSTable exist. There must be at least one partition.
@@ -355,26 +348,15 @@ impl SsTableWriter {
         let SsTableWriter {
             disk,
             directory,
-            generation,
-            mut summary,
+            descriptor,
             mut collector,
             ..
         } = self;
         let disk = &*disk;
-        let mut toc = Toc {
-            disk,
-            directory: &directory,
-            generation,
-            components: Vec::new(),
-            disk_bytes: 0,
-        };
-        summary.first_key = summary.entries[0].key.clone();
-        summary.last_key = self.partition.key.into();
-
+        let mut toc = Toc::new(disk, &directory, descriptor);
         let data = self.data.finish()?;
-        let (index_length, index_pages) = self.index.finish()?;
         toc.note(Component::Data, data.file_length);
-        toc.note(Component::Index, index_length);
+        let index = self.index.finish(&mut toc)?;
         toc.write(Component::Digest, data.digest.to_string().as_bytes())?;
         toc.write(data.chunks_component, &data.chunks)?;
         let mut filter_bytes = Vec::new();
@@ -382,13 +364,11 @@ impl SsTableWriter {
             filter.encode(&mut filter_bytes);
             toc.write(Component::Filter, &filter_bytes)?;
         }
-        let summary_bytes = summary.encode(self.index_interval, self.partition_count);
-        toc.write(Component::Summary, &summary_bytes)?;
         let checksums = Checksums {
             filter: crc32fast::hash(&filter_bytes),
-            summary: crc32fast::hash(&summary_bytes),
+            summary: index.summary_checksum,
             chunks: crc32fast::hash(&data.chunks),
-            index_pages,
+            index_pages: index.page_checksums,
         };
         toc.write(Component::Checksums, &checksums.encode())?;
 
@@ -403,10 +383,13 @@ impl SsTableWriter {
             stats,
             header: self.header_component,
         };
-        toc.write(Component::Statistics, &statistics.encode(&cardinality_bytes))?;
+        toc.write(
+            Component::Statistics,
+            &statistics.encode(descriptor.version, &cardinality_bytes),
+        )?;
         let disk_bytes = toc.publish()?;
         Ok(SsTableInfo {
-            generation,
+            descriptor,
             partition_count: self.partition_count,
             row_count,
             data_bytes: data.data_length,
@@ -420,7 +403,7 @@ impl SsTableWriter {
             file: self.directory.clone(),
             source,
         };
-        super::component::remove_sstable(&*self.disk, &self.directory, self.generation).map_err(io)
+        remove_sstable(&*self.disk, &self.directory, self.descriptor).map_err(io)
     }
 }
 
@@ -429,54 +412,5 @@ fn compression_ratio(data: &FinishedData) -> f64 {
         data.file_length as f64 / data.data_length as f64
     } else {
         -1.0
-    }
-}
-
-/// The list of an SSTable's components, whose appearance makes it one.
-struct Toc<'a> {
-    disk: &'a dyn Disk,
-    directory: &'a Path,
-    generation: Generation,
-    components: Vec<Component>,
-    disk_bytes: u64,
-}
-
-impl Toc<'_> {
-    fn note(&mut self, component: Component, length: u64) {
-        self.components.push(component);
-        self.disk_bytes += length;
-    }
-
-    fn write(&mut self, component: Component, bytes: &[u8]) -> Result<(), WriteError> {
-        write_component(self.disk, self.directory, self.generation, component, bytes)?;
-        self.note(component, bytes.len() as u64);
-        Ok(())
-    }
-
-    /// Returns the size of all components. The names of the others are durable before the TOC has its own.
-    fn publish(mut self) -> Result<u64, WriteError> {
-        let io = |file: &Path| {
-            let file = file.to_path_buf();
-            move |source| WriteError::Io { file, source }
-        };
-        self.components.push(Component::Toc);
-        let text: String = self
-            .components
-            .iter()
-            .map(|component| format!("{}\n", component.file_suffix()))
-            .collect();
-        let unfinished = unfinished_toc_path(self.directory, self.generation);
-        let mut file = ComponentFile::create(self.disk, unfinished.clone())?;
-        file.append(text.as_bytes())?;
-        let length = file.finish()?;
-        self.disk
-            .sync_directory(self.directory)
-            .map_err(io(self.directory))?;
-        let toc = Component::Toc.path(self.directory, self.generation);
-        self.disk.rename(&unfinished, &toc).map_err(io(&toc))?;
-        self.disk
-            .sync_directory(self.directory)
-            .map_err(io(self.directory))?;
-        Ok(self.disk_bytes + length)
     }
 }

@@ -1,13 +1,13 @@
 //! Bringing SSTables from elsewhere into a table: all of them or none, also across a crash.
 //!
-//! The files are linked (or written) into a folder of their own inside the table's, under new generations. A durable
+//! The files are linked (or written) into a folder of their own inside the table's, under new ids. A durable
 //! record then decides; from there on the files are moved up, what they replace is removed, and a start finishes what a
 //! crash interrupted. Without a record the folder is garbage of a crash.
 //!
 //! | path in the table's folder | holds |
 //! |---|---|
 //! | `adopting-<number>/` | SSTables on their way in |
-//! | `adoption-<number>.txt` | a line per generation that goes, then `crc32` and the checksum of the lines |
+//! | `adoption-<number>.txt` | a line per SSTable that goes, then `crc32` and the checksum of the lines |
 
 use std::collections::BTreeMap;
 use std::io;
@@ -20,14 +20,14 @@ use helenus_vfs::{Disk, EntryKind};
 
 use super::folder::DataFolder;
 use super::open::OpenError;
-use crate::compaction::{RemovalError, decode_generations, encode_generations};
-use crate::sstable::{self, Generation, SsTable, remove_sstable};
+use crate::compaction::{RemovalError, decode_sstables, encode_sstables};
+use crate::sstable::{self, Descriptor, SsTable, Version, remove_sstable};
 
 const FOLDER_PREFIX: &str = "adopting-";
 const RECORD_PREFIX: &str = "adoption-";
 const RECORD_SUFFIX: &str = ".txt";
 const NEW_SUFFIX: &str = ".new";
-/// A guard against damage; a line is at most 20 digits, and no folder holds a million SSTables.
+/// A guard against damage; a line is at most 35 characters, and no folder holds a million SSTables.
 const RECORD_BYTES_MAX: u64 = 16 << 20;
 /// Bytes copied at once where a file cannot be linked.
 const COPY_BYTES: usize = 1 << 20;
@@ -43,7 +43,7 @@ pub enum AdoptionError {
     Split(#[from] Box<OpenError>),
     #[error(transparent)]
     Removal(#[from] RemovalError),
-    #[error("{} is damaged: wanted generations and their checksum; remove it and the folder beside it by hand", file.display())]
+    #[error("{} is damaged: wanted SSTables and their checksum; remove it and the folder beside it by hand", file.display())]
     Damaged { file: PathBuf },
 }
 
@@ -63,16 +63,16 @@ pub struct Adoption {
     table_folder: PathBuf,
     number: u64,
     staging: PathBuf,
-    staged: Vec<Generation>,
+    staged: Vec<Descriptor>,
 }
 
-/// The files of one SSTable: paths by what follows the generation in their names, `big-Data.db` for one.
+/// The files of one SSTable: paths by what follows the id in their names, `big-Data.db` for one.
 pub type SourceFiles = BTreeMap<String, PathBuf>;
 
 impl Adoption {
     pub fn begin(data: &Arc<DataFolder>, table: &Arc<TableMetadata>) -> Result<Self, AdoptionError> {
         let table_folder = data.table_folder(table);
-        let number = data.new_generation().0;
+        let number = data.new_sstable_number();
         let staging = table_folder.join(format!("{FOLDER_PREFIX}{number}"));
         let make = || {
             data.create_table_folder(table)?;
@@ -94,17 +94,18 @@ impl Adoption {
         &self.staging
     }
 
-    /// Gives an SSTable's files a second name here, under a new generation; nothing of them is looked at.
+    /// Gives an SSTable's files a second name here, under a new id; nothing of them is looked at.
     pub fn take(
         &mut self,
-        version: &str,
+        version: Version,
         files: &SourceFiles,
         transfer: Transfer,
-    ) -> Result<Generation, AdoptionError> {
-        let generation = self.data.new_generation();
+    ) -> Result<Descriptor, AdoptionError> {
+        let id = self.data.new_sstable_id();
+        let descriptor = Descriptor { id, version };
         let disk = &**self.data.disk();
         for (rest, source) in files {
-            let target = self.staging.join(format!("{version}-{generation}-{rest}"));
+            let target = self.staging.join(format!("{version}-{id}-{rest}"));
             let linked = match transfer {
                 Transfer::Link => disk.hard_link(source, &target),
                 Transfer::Copy => Err(io::ErrorKind::Unsupported.into()),
@@ -115,23 +116,23 @@ impl Adoption {
                 Err(_) => copy(disk, source, &target).map_err(io_at(source))?,
             }
         }
-        self.staged.push(generation);
-        Ok(generation)
+        self.staged.push(descriptor);
+        Ok(descriptor)
     }
 
-    pub fn open(&self, generation: Generation) -> Result<Arc<SsTable>, AdoptionError> {
+    pub fn open(&self, descriptor: Descriptor) -> Result<Arc<SsTable>, AdoptionError> {
         Ok(SsTable::open(
             &**self.data.disk(),
             &self.staging,
-            generation,
+            descriptor,
             &self.table,
         )?)
     }
 
     /// Puts one back that turned out not to be wanted.
-    pub fn refuse(&mut self, generation: Generation) -> Result<(), AdoptionError> {
-        self.staged.retain(|staged| *staged != generation);
-        remove_sstable(&**self.data.disk(), &self.staging, generation).map_err(io_at(&self.staging))
+    pub fn refuse(&mut self, descriptor: Descriptor) -> Result<(), AdoptionError> {
+        self.staged.retain(|staged| *staged != descriptor);
+        remove_sstable(&**self.data.disk(), &self.staging, descriptor).map_err(io_at(&self.staging))
     }
 
     /// Writes an SSTable anew as one per shard, if it holds partitions of several. Whether it did.
@@ -143,13 +144,13 @@ impl Adoption {
             .data
             .split(&self.table, sstable, shard_count, &self.staging)
             .map_err(Box::new)?;
-        self.refuse(sstable.generation())?;
-        self.staged.extend(parts.iter().map(|part| part.generation()));
+        self.refuse(sstable.descriptor())?;
+        self.staged.extend(parts.iter().map(|part| part.descriptor()));
         Ok(true)
     }
 
     /// Decides: the staged SSTables are the table's, those named are not any more. Returns the new ones, open.
-    pub fn commit(self, replaced: &[Generation]) -> Result<Vec<Arc<SsTable>>, AdoptionError> {
+    pub fn commit(self, replaced: &[Descriptor]) -> Result<Vec<Arc<SsTable>>, AdoptionError> {
         let disk = &**self.data.disk();
         disk.sync_directory(&self.staging).map_err(io_at(&self.staging))?;
         let record = self
@@ -160,7 +161,7 @@ impl Adoption {
             .join(format!("{RECORD_PREFIX}{}{NEW_SUFFIX}", self.number));
         let write = || {
             let file = disk.create(&new)?;
-            file.append(encode_generations(replaced).as_bytes())?;
+            file.append(encode_sstables(replaced).as_bytes())?;
             file.sync_data()?;
             disk.rename(&new, &record)?;
             disk.sync_directory(&self.table_folder)
@@ -169,7 +170,7 @@ impl Adoption {
         finish(disk, &self.table_folder, &self.staging, &record, replaced)?;
         self.staged
             .iter()
-            .map(|&generation| Ok(SsTable::open(disk, &self.table_folder, generation, &self.table)?))
+            .map(|&descriptor| Ok(SsTable::open(disk, &self.table_folder, descriptor, &self.table)?))
             .collect()
     }
 
@@ -226,7 +227,7 @@ fn finish(
     table_folder: &Path,
     staging: &Path,
     record: &Path,
-    replaced: &[Generation],
+    replaced: &[Descriptor],
 ) -> Result<(), AdoptionError> {
     let failed = io_at(table_folder);
     if disk.exists(staging).map_err(&failed)? {
@@ -236,12 +237,12 @@ fn finish(
         }
         disk.sync_directory(table_folder).map_err(&failed)?;
     }
-    for &generation in replaced {
-        remove_sstable(disk, table_folder, generation).map_err(&failed)?;
+    for &descriptor in replaced {
+        remove_sstable(disk, table_folder, descriptor).map_err(&failed)?;
     }
     disk.sync_directory(table_folder).map_err(&failed)?;
     disk.remove(record).map_err(&failed)?;
-    // A record that came back after a crash could name generations that are in use again by then.
+    // A record that came back after a crash could name SSTables that are in use again by then.
     disk.sync_directory(table_folder).map_err(&failed)?;
     discard(disk, staging).map_err(&failed)
 }
@@ -256,7 +257,7 @@ fn discard(disk: &dyn Disk, staging: &Path) -> io::Result<()> {
     disk.remove_directory(staging)
 }
 
-fn load(disk: &dyn Disk, path: &Path) -> Result<Vec<Generation>, AdoptionError> {
+fn load(disk: &dyn Disk, path: &Path) -> Result<Vec<Descriptor>, AdoptionError> {
     let read = || {
         let file = disk.open(path)?;
         let length = file.length()?;
@@ -270,7 +271,7 @@ fn load(disk: &dyn Disk, path: &Path) -> Result<Vec<Generation>, AdoptionError> 
     let bytes = read().map_err(io_at(path))?;
     str::from_utf8(&bytes)
         .ok()
-        .and_then(decode_generations)
+        .and_then(decode_sstables)
         .ok_or_else(|| AdoptionError::Damaged {
             file: path.to_path_buf(),
         })

@@ -7,7 +7,7 @@ use helenus_schema::TableId;
 use super::folder::DataFolder;
 use super::shard::ShardStore;
 use crate::error::TruncateError;
-use crate::sstable::{Generation, SsTable};
+use crate::sstable::{Descriptor, SsTable};
 
 impl ShardStore {
     /// `None` for a store in memory.
@@ -47,11 +47,11 @@ impl ShardStore {
     }
 
     /// Takes in SSTables that have been made a part of the table, in the place of those that are gone already.
-    pub fn exchange_sstables(&mut self, id: TableId, replaced: &[Generation], added: Vec<Arc<SsTable>>) {
+    pub fn exchange_sstables(&mut self, id: TableId, replaced: &[Descriptor], added: Vec<Arc<SsTable>>) {
         if let Some(table) = self.tables.get_mut(&id) {
             table
                 .sstables
-                .retain(|sstable| !replaced.contains(&sstable.generation()));
+                .retain(|sstable| !replaced.contains(&sstable.descriptor()));
             table.add_sstables(added);
             table.is_held = false;
             self.schedule.note_news();

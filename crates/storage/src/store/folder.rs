@@ -8,7 +8,7 @@ use std::sync::atomic::{AtomicU64, Ordering};
 use helenus_schema::TableMetadata;
 use helenus_vfs::{Clock, DirectoryLock, Disk};
 
-use crate::sstable::{Generation, table_folder};
+use crate::sstable::{SsTableId, table_folder};
 
 const VERSION_FILE: &str = "helenus-data-version";
 const VERSION: u32 = 1;
@@ -29,8 +29,8 @@ pub struct DataFolder {
     disk: Arc<dyn Disk>,
     clock: Arc<dyn Clock>,
     root: PathBuf,
-    /// Above every generation in any table's folder.
-    next_generation: AtomicU64,
+    /// Above every number in any table's folder.
+    next_sstable_number: AtomicU64,
     _lock: Box<dyn DirectoryLock>,
 }
 
@@ -83,7 +83,7 @@ impl DataFolder {
             disk,
             clock,
             root,
-            next_generation: AtomicU64::new(1),
+            next_sstable_number: AtomicU64::new(1),
             _lock: lock,
         }))
     }
@@ -113,14 +113,20 @@ impl DataFolder {
     }
 
     /// A number that no SSTable of this node has.
-    pub(crate) fn new_generation(&self) -> Generation {
-        Generation(self.next_generation.fetch_add(1, Ordering::Relaxed))
+    pub(crate) fn new_sstable_id(&self) -> SsTableId {
+        SsTableId::Number(self.new_sstable_number())
     }
 
-    /// Notes a generation that was found on the disk.
-    pub(super) fn generation_found(&self, generation: Generation) {
-        self.next_generation
-            .fetch_max(generation.0 + 1, Ordering::Relaxed);
+    pub(crate) fn new_sstable_number(&self) -> u64 {
+        self.next_sstable_number.fetch_add(1, Ordering::Relaxed)
+    }
+
+    /// Notes an id that was found on the disk.
+    pub(super) fn sstable_found(&self, id: SsTableId) {
+        if let SsTableId::Number(number) = id {
+            self.next_sstable_number
+                .fetch_max(number.saturating_add(1), Ordering::Relaxed);
+        }
     }
 }
 

@@ -19,7 +19,7 @@ use crate::read::PartitionRange;
 use crate::row::purge::Purge;
 use crate::source::PartitionScanner;
 use crate::sstable::{
-    self, EncodingStatsCollector, Generation, PageCache, SsTable, SsTableWriter, WriteError, WriterOptions,
+    self, Descriptor, EncodingStatsCollector, PageCache, SsTable, SsTableWriter, WriteError, WriterOptions,
 };
 
 /// Chunks that a compaction keeps: a few per input are enough, since it reads each once and in order.
@@ -70,7 +70,7 @@ pub(super) enum Work {
     Compaction(Compaction),
     Release(Option<Arc<Memtable>>),
     Removal {
-        generations: Vec<Generation>,
+        sstables: Vec<Descriptor>,
         is_table_dropped: bool,
     },
 }
@@ -190,9 +190,9 @@ impl BackgroundJob {
             Work::Flush(memtable) => self.flush(memtable),
             Work::Compaction(compaction) => self.compact(compaction),
             Work::Removal {
-                generations,
+                sstables,
                 is_table_dropped,
-            } => self.remove(generations, *is_table_dropped).map(|()| None),
+            } => self.remove(sstables, *is_table_dropped).map(|()| None),
         }
     }
 
@@ -293,10 +293,10 @@ impl BackgroundJob {
         Ok(())
     }
 
-    fn remove(&self, generations: &[Generation], is_table_dropped: bool) -> Result<(), JobError> {
+    fn remove(&self, sstables: &[Descriptor], is_table_dropped: bool) -> Result<(), JobError> {
         let disk = &**self.folder.disk();
-        if !generations.is_empty() {
-            Removal::commit(disk, &self.table_folder, generations)?.finish(disk)?;
+        if !sstables.is_empty() {
+            Removal::commit(disk, &self.table_folder, sstables)?.finish(disk)?;
         }
         if is_table_dropped {
             // Fails while other shards have files in it; the last one succeeds.
@@ -310,7 +310,6 @@ impl BackgroundJob {
 struct JobOutput<'a> {
     job: &'a BackgroundJob,
     writer: SsTableWriter,
-    generation: Generation,
     scratch: Rewritten,
     started_ns: u64,
     partitions_to_check: u64,
@@ -319,7 +318,7 @@ struct JobOutput<'a> {
 impl<'a> JobOutput<'a> {
     fn create(job: &'a BackgroundJob, options: WriterOptions) -> Result<Self, JobError> {
         let folder = &job.folder;
-        let generation = folder.new_generation();
+        let id = folder.new_sstable_id();
         let disk = Arc::clone(folder.disk());
         // The first SSTable of a table makes its folder.
         folder
@@ -333,11 +332,10 @@ impl<'a> JobOutput<'a> {
                     .into(),
                 )
             })?;
-        let writer = SsTableWriter::new(disk, &job.table_folder, generation, &job.layout.metadata, options)?;
+        let writer = SsTableWriter::new(disk, &job.table_folder, id, &job.layout.metadata, options)?;
         Ok(JobOutput {
             job,
             writer,
-            generation,
             scratch: Rewritten::default(),
             started_ns: folder.clock().monotonic_ns(),
             partitions_to_check: PARTITIONS_PER_CHECK,
@@ -374,16 +372,12 @@ impl<'a> JobOutput<'a> {
 
     /// `None` if nothing was left to write.
     fn finish(self) -> Result<Option<Arc<SsTable>>, JobError> {
-        let JobOutput {
-            job,
-            writer,
-            generation,
-            ..
-        } = self;
+        let JobOutput { job, writer, .. } = self;
         if writer.partition_count() == 0 {
             writer.abandon()?;
             return Ok(None);
         }
+        let descriptor = writer.descriptor();
         writer.finish()?;
         job.progress
             .bytes_done
@@ -392,7 +386,7 @@ impl<'a> JobOutput<'a> {
         Ok(Some(SsTable::open(
             disk,
             &job.table_folder,
-            generation,
+            descriptor,
             &job.layout.metadata,
         )?))
     }

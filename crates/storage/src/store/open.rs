@@ -18,7 +18,7 @@ use crate::layout::TableLayout;
 use crate::read::PartitionRange;
 use crate::source::PartitionScanner;
 use crate::sstable::{
-    self, EncodingStatsCollector, PageCache, SsTable, SsTableWriter, WriterOptions, finished_generations,
+    self, EncodingStatsCollector, PageCache, SsTable, SsTableWriter, WriterOptions, finished_sstables,
     remove_unfinished,
 };
 
@@ -156,10 +156,10 @@ impl DataFolder {
         sstables_split: &mut u64,
     ) -> Result<Vec<Vec<Arc<SsTable>>>, OpenError> {
         let folder = self.table_folder(table);
-        let generations = self.recover_table(table)?;
+        let descriptors = self.recover_table(table)?;
         let mut by_shard: Vec<Vec<Arc<SsTable>>> = vec![Vec::new(); usize::from(shard_count)];
-        for generation in generations {
-            let sstable = SsTable::open(&**self.disk(), &folder, generation, table)?;
+        for descriptor in descriptors {
+            let sstable = SsTable::open(&**self.disk(), &folder, descriptor, table)?;
             let first = shard_of(sstable.first_token(), shard_count);
             let last = shard_of(sstable.last_token(), shard_count);
             if first == last {
@@ -170,14 +170,14 @@ impl DataFolder {
             for part in self.split(table, &sstable, shard_count, &folder)? {
                 by_shard[usize::from(shard_of(part.first_token(), shard_count).0)].push(part);
             }
-            Removal::commit(&**self.disk(), &folder, &[generation])?.finish(&**self.disk())?;
+            Removal::commit(&**self.disk(), &folder, &[descriptor])?.finish(&**self.disk())?;
         }
         Ok(by_shard)
     }
 
-    /// Finishes what a crash interrupted in a table's folder; the generations that are there, ascending. Whoever uses
+    /// Finishes what a crash interrupted in a table's folder; those that are there, ascending. Whoever uses
     /// the folder of a node that does not run begins with this.
-    pub fn recover_table(&self, table: &TableMetadata) -> Result<Vec<sstable::Generation>, OpenError> {
+    pub fn recover_table(&self, table: &TableMetadata) -> Result<Vec<sstable::Descriptor>, OpenError> {
         let folder = self.table_folder(table);
         let failed = |source| OpenError::Io {
             path: folder.clone(),
@@ -187,11 +187,11 @@ impl DataFolder {
         Removal::recover(&**self.disk(), &folder)?;
         Adoption::recover(&**self.disk(), &folder)?;
         remove_unfinished(&**self.disk(), &folder).map_err(failed)?;
-        let generations = finished_generations(&**self.disk(), &folder).map_err(failed)?;
-        generations
+        let descriptors = finished_sstables(&**self.disk(), &folder).map_err(failed)?;
+        descriptors
             .iter()
-            .for_each(|&generation| self.generation_found(generation));
-        Ok(generations)
+            .for_each(|descriptor| self.sstable_found(descriptor.id));
+        Ok(descriptors)
     }
 
     /// Writes an SSTable anew as one per shard. The old one is still there when this returns: with a crash before its
@@ -210,7 +210,7 @@ impl DataFolder {
         let mut scanner = sstable.scan(&cache, start, end, &slices, false);
         let mut scratch = Rewritten::default();
         let mut parts = Vec::new();
-        let mut open: Option<(ShardId, sstable::Generation, SsTableWriter)> = None;
+        let mut open: Option<(ShardId, SsTableWriter)> = None;
         let mut key = Vec::new();
         let mut has_next = scanner.advance().map_err(RewriteError::from)?;
         while has_next {
@@ -220,11 +220,10 @@ impl DataFolder {
             let shard = shard_of(token, shard_count);
             if open.as_ref().is_none_or(|(other, ..)| *other != shard) {
                 parts.extend(self.finish_part(table, open.take(), folder)?);
-                let generation = self.new_generation();
-                let writer = self.part_writer(table, sstable, generation, folder)?;
-                open = Some((shard, generation, writer));
+                let writer = self.part_writer(table, sstable, folder)?;
+                open = Some((shard, writer));
             }
-            if let Some((_, _, writer)) = &mut open {
+            if let Some((_, writer)) = &mut open {
                 let mut cursor = scanner.open().map_err(RewriteError::from)?;
                 rewrite_partition(
                     &layout,
@@ -252,7 +251,6 @@ impl DataFolder {
         &self,
         table: &TableMetadata,
         whole: &SsTable,
-        generation: sstable::Generation,
         folder: &Path,
     ) -> Result<SsTableWriter, RewriteError> {
         let mut stats = EncodingStatsCollector::default();
@@ -265,7 +263,7 @@ impl DataFolder {
         Ok(SsTableWriter::new(
             Arc::clone(self.disk()),
             folder,
-            generation,
+            self.new_sstable_id(),
             table,
             options,
         )?)
@@ -274,18 +272,19 @@ impl DataFolder {
     fn finish_part(
         &self,
         table: &Arc<TableMetadata>,
-        part: Option<(ShardId, sstable::Generation, SsTableWriter)>,
+        part: Option<(ShardId, SsTableWriter)>,
         folder: &Path,
     ) -> Result<Option<Arc<SsTable>>, OpenError> {
-        let Some((_, generation, writer)) = part else {
+        let Some((_, writer)) = part else {
             return Ok(None);
         };
         if writer.partition_count() == 0 {
             writer.abandon().map_err(RewriteError::from)?;
             return Ok(None);
         }
+        let descriptor = writer.descriptor();
         writer.finish().map_err(RewriteError::from)?;
-        Ok(Some(SsTable::open(&**self.disk(), folder, generation, table)?))
+        Ok(Some(SsTable::open(&**self.disk(), folder, descriptor, table)?))
     }
 }
 

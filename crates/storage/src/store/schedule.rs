@@ -12,7 +12,7 @@ use crate::commitlog::{CommitLog, LogPosition};
 use crate::compaction::{self, Candidate};
 use crate::layout::TableLayout;
 use crate::memtable::Memtable;
-use crate::sstable::{Generation, SsTable};
+use crate::sstable::{Descriptor, SsTable};
 
 /// After a failed job no other is begun for a second, then two, then four..
 const RETRY_DELAY_NS_MIN: u64 = 1_000_000_000;
@@ -44,7 +44,7 @@ pub(super) struct Schedule {
 struct Obsolete {
     layout: Arc<TableLayout>,
     folder: PathBuf,
-    generations: Vec<Generation>,
+    sstables: Vec<Descriptor>,
     is_table_dropped: bool,
 }
 
@@ -96,11 +96,11 @@ impl Schedule {
         is_table_dropped: bool,
     ) {
         self.has_news = true;
-        let generations = sstables.iter().map(|sstable| sstable.generation()).collect();
+        let sstables = sstables.iter().map(|sstable| sstable.descriptor()).collect();
         self.removals.push(Obsolete {
             layout: Arc::clone(layout),
             folder,
-            generations,
+            sstables,
             is_table_dropped,
         });
     }
@@ -176,7 +176,7 @@ impl ShardStore {
         let result = match (work, outcome) {
             (
                 Work::Removal {
-                    generations,
+                    sstables,
                     is_table_dropped,
                 },
                 Err(error),
@@ -184,7 +184,7 @@ impl ShardStore {
                 let obsolete = Obsolete {
                     layout,
                     folder: table_folder,
-                    generations,
+                    sstables,
                     is_table_dropped,
                 };
                 self.schedule.removals.push(obsolete);
@@ -287,7 +287,7 @@ impl ShardStore {
         let Obsolete {
             layout,
             folder,
-            generations,
+            sstables,
             is_table_dropped,
         } = self.schedule.removals.pop()?;
         Some(BackgroundJob {
@@ -298,7 +298,7 @@ impl ShardStore {
             epoch: 0,
             bytes_per_s_max: 0,
             work: Work::Removal {
-                generations,
+                sstables,
                 is_table_dropped,
             },
         })
@@ -329,7 +329,7 @@ impl ShardStore {
             }
             let bytes = inputs.iter().map(|input| input.data_bytes()).sum();
             let progress = JobProgress::new(JobKind::Compaction, &table.layout, bytes);
-            table.compacting = inputs.iter().map(|input| input.generation()).collect();
+            table.compacting = inputs.iter().map(|input| input.descriptor()).collect();
             self.schedule.is_compacting = true;
             let memtable_min_timestamp_us = table.memtable_min_timestamp_us();
             let work = Work::Compaction(Compaction {
@@ -394,16 +394,16 @@ impl ShardStore {
         let is_input =
             |sstable: &Arc<SsTable>| compaction.inputs.iter().any(|input| Arc::ptr_eq(input, sstable));
         table.sstables.retain(|sstable| !is_input(sstable));
-        table.settled.retain(|generation| {
+        table.settled.retain(|descriptor| {
             table
                 .sstables
                 .iter()
-                .any(|sstable| sstable.generation() == *generation)
+                .any(|sstable| sstable.descriptor() == *descriptor)
         });
         if compaction.inputs.len() == 1 {
             table
                 .settled
-                .extend(output.iter().map(|output| output.generation()));
+                .extend(output.iter().map(|output| output.descriptor()));
         }
         table.add_sstables(output);
         table.removals += usize::from(self.schedule.remove(&table.layout, folder, &compaction.inputs));
@@ -424,11 +424,11 @@ fn is_logged(memtable: &Memtable, durable: Option<LogPosition>) -> bool {
 fn candidates(table: &Table, now_s: u32) -> Vec<Candidate> {
     let gc_before_s = now_s.saturating_sub(table.layout.metadata.params.gc_grace_seconds);
     let free = table.sstables.iter().enumerate();
-    free.filter(|(_, sstable)| !table.compacting.contains(&sstable.generation()))
+    free.filter(|(_, sstable)| !table.compacting.contains(&sstable.descriptor()))
         .map(|(index, sstable)| Candidate {
             index,
             bytes: sstable.disk_bytes(),
-            droppable_tombstones: if table.settled.contains(&sstable.generation()) {
+            droppable_tombstones: if table.settled.contains(&sstable.descriptor()) {
                 0.0
             } else {
                 sstable.statistics().droppable_tombstone_ratio(gc_before_s)

@@ -258,13 +258,13 @@ impl ShardStore {
         if let Some(disk) = &self.disk
             && !table.sstables.is_empty()
         {
-            let generations: Vec<_> = table
+            let descriptors: Vec<_> = table
                 .sstables
                 .iter()
-                .map(|sstable| sstable.generation())
+                .map(|sstable| sstable.descriptor())
                 .collect();
             let disk = &**disk.folder.disk();
-            Removal::commit(disk, &table.folder, &generations)?.finish(disk)?;
+            Removal::commit(disk, &table.folder, &descriptors)?.finish(disk)?;
         }
         self.memtable_bytes = self.memtable_bytes.saturating_sub(table.memory_bytes());
         self.active_bytes = self.active_bytes.saturating_sub(table.active.bytes());

@@ -9,7 +9,7 @@ use crate::commitlog::LogPosition;
 use crate::compaction::CompactionOptions;
 use crate::layout::TableLayout;
 use crate::memtable::Memtable;
-use crate::sstable::{Generation, SsTable};
+use crate::sstable::{Descriptor, SsTable};
 
 #[derive(Debug)]
 pub(super) struct Table {
@@ -27,9 +27,9 @@ pub(super) struct Table {
     pub folder: PathBuf,
     pub is_flushing: bool,
     /// Inputs of the compaction that runs.
-    pub compacting: Vec<Generation>,
+    pub compacting: Vec<Descriptor>,
     /// Compacted alone for their tombstones already: what is left of those cannot go yet.
-    pub settled: Vec<Generation>,
+    pub settled: Vec<Descriptor>,
     /// Removals of SSTables that compactions have replaced, waiting or under way. Until they are done a crash brings
     /// those SSTables back, so nothing may rely on their being gone: no compaction, no truncation.
     pub removals: usize,

@@ -12,7 +12,7 @@ use helenus_types::CqlType;
 use helenus_vfs::{Disk, Random, SeededRandom, SimulatedDisk};
 
 use crate::support::{
-    Column, GENERATION, NOW_S, NOW_US, Partition, Partitions, cell, drain, folder, id, insert, key, live,
+    Column, DESCRIPTOR, NOW_S, NOW_US, Partition, Partitions, cell, drain, folder, id, insert, key, live,
     options, row, scan, table, write,
 };
 
@@ -56,7 +56,7 @@ fn is_detected_or_harmless(
     table: &TableMetadata,
     partitions: &Partitions,
 ) -> Result<(), String> {
-    let Ok(sstable) = SsTable::open(disk, folder, GENERATION, table) else {
+    let Ok(sstable) = SsTable::open(disk, folder, DESCRIPTOR, table) else {
         return Ok(());
     };
     if let Ok(scanned) = scan(&sstable)
@@ -103,7 +103,7 @@ fn flip_bits(compression: Option<CompressionParameters>, chunks: Component) {
         chunks,
     ];
     for component in components {
-        let path: PathBuf = component.path(&folder, GENERATION);
+        let path: PathBuf = DESCRIPTOR.path(&folder, component);
         let length = disk.open(&path).unwrap().length().unwrap();
         for _ in 0..FLIPS {
             let bit = random.below(length * 8);
@@ -143,7 +143,7 @@ fn damage_that_no_checksum_covers_ends_in_an_answer() {
     options.compression = None;
     options.column_index_bytes = 128;
     write(&disk, &folder, &table, &partitions, options);
-    disk.remove(&Component::Checksums.path(&folder, GENERATION))
+    disk.remove(&DESCRIPTOR.path(&folder, Component::Checksums))
         .unwrap();
     assert_eq!(
         is_detected_or_harmless(&*disk, &folder, &table, &partitions),
@@ -158,7 +158,7 @@ fn damage_that_no_checksum_covers_ends_in_an_answer() {
         Component::Crc,
         Component::Statistics,
     ] {
-        let path = component.path(&folder, GENERATION);
+        let path = DESCRIPTOR.path(&folder, component);
         let length = disk.open(&path).unwrap().length().unwrap();
         for _ in 0..4 * FLIPS {
             let bits: Vec<u64> = (0..1 + random.below(8))

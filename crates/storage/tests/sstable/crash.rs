@@ -7,14 +7,13 @@ use helenus_schema::{ColumnKind, TableMetadata};
 use helenus_storage::deletion::DeletionTime;
 use helenus_storage::row::RowRef;
 use helenus_storage::sstable::{
-    SsTable, SsTableWriter, WriteError, WriterOptions, finished_generations, remove_sstable,
-    remove_unfinished,
+    SsTable, SsTableWriter, WriteError, WriterOptions, finished_sstables, remove_sstable, remove_unfinished,
 };
 use helenus_types::CqlType;
 use helenus_types::token::token_of;
 use helenus_vfs::{Disk, Fault, FaultKind, Operation, SimulatedDisk};
 
-use crate::support::{Column, GENERATION, NOW_US, cell, folder, id, key, live, row, scan, table};
+use crate::support::{Column, DESCRIPTOR, NOW_US, cell, folder, id, key, live, row, scan, table};
 
 fn small_table() -> TableMetadata {
     let columns = vec![
@@ -36,7 +35,7 @@ fn try_write(disk: &Arc<dyn Disk>, folder: &Path, table: &TableMetadata) -> Resu
     let mut writer = SsTableWriter::new(
         Arc::clone(disk),
         folder,
-        GENERATION,
+        DESCRIPTOR.id,
         table,
         WriterOptions::of(table),
     )?;
@@ -59,13 +58,13 @@ fn try_write(disk: &Arc<dyn Disk>, folder: &Path, table: &TableMetadata) -> Resu
 /// After a restart: nothing is there, or all of it is.
 fn is_there_whole(disk: &dyn Disk, folder: &Path, table: &TableMetadata) -> bool {
     remove_unfinished(disk, folder).unwrap();
-    match finished_generations(disk, folder).unwrap().as_slice() {
+    match finished_sstables(disk, folder).unwrap().as_slice() {
         [] => {
             assert_eq!(disk.list(folder).unwrap(), [], "garbage is removed");
             false
         }
-        [GENERATION] => {
-            let sstable = SsTable::open(disk, folder, GENERATION, table).unwrap();
+        [DESCRIPTOR] => {
+            let sstable = SsTable::open(disk, folder, DESCRIPTOR, table).unwrap();
             let partitions = scan(&sstable).unwrap();
             assert_eq!(partitions.values().next().unwrap().items.len(), 2000);
             true
@@ -140,7 +139,7 @@ fn a_crash_while_removing_leaves_all_or_nothing() {
             after,
             kind: FaultKind::Error,
         });
-        let removed = remove_sstable(&*disk, &folder(&table), GENERATION);
+        let removed = remove_sstable(&*disk, &folder(&table), DESCRIPTOR);
         simulated.crash();
         let is_there = is_there_whole(&*disk, &folder(&table), &table);
         assert!(!(is_there && removed.is_ok()), "removed and still there");

@@ -16,7 +16,7 @@ use helenus_types::token::token_of;
 use helenus_vfs::{Disk, MemoryDisk, RealDisk};
 
 use crate::support::{
-    Column, GENERATION, Item, Partitions, compare_with_golden, drain, folder, id, key, scan, table, write,
+    Column, DESCRIPTOR, Item, Partitions, compare_with_golden, drain, folder, id, key, scan, table, write,
 };
 use crate::typed::types_table;
 
@@ -27,7 +27,7 @@ fn fixture(name: &str) -> PathBuf {
 }
 
 fn open(name: &str, table: &TableMetadata) -> Result<Arc<SsTable>, OpenError> {
-    SsTable::open(&RealDisk::new(), &fixture(name), GENERATION, table)
+    SsTable::open(&RealDisk::new(), &fixture(name), DESCRIPTOR, table)
 }
 
 fn hex(bytes: &[u8]) -> String {
@@ -148,12 +148,12 @@ fn compare_written(name: &str, table: &TableMetadata, sstable: &SsTable, partiti
     let is_compressed = options.compression.is_some();
     write(&disk, &folder(table), table, partitions, options);
     let component = |component: Component| {
-        let file = disk.open(&component.path(&folder(table), GENERATION)).unwrap();
+        let file = disk.open(&DESCRIPTOR.path(&folder(table), component)).unwrap();
         let mut ours = vec![0; file.length().unwrap() as usize];
         file.read_exact_at(0, &mut ours).unwrap();
         (
             ours,
-            std::fs::read(component.path(&fixture(name), GENERATION)).unwrap(),
+            std::fs::read(DESCRIPTOR.path(&fixture(name), component)).unwrap(),
         )
     };
     let (ours, theirs) = component(Component::Data);
@@ -175,7 +175,7 @@ fn compare_written(name: &str, table: &TableMetadata, sstable: &SsTable, partiti
         let (ours, theirs) = component(part);
         assert_eq!(ours, theirs, "{name} {part:?}");
     }
-    let written = SsTable::open(&*disk, &folder(table), GENERATION, table).unwrap();
+    let written = SsTable::open(&*disk, &folder(table), DESCRIPTOR, table).unwrap();
     let mut ours = written.statistics().clone();
     ours.originating_host = sstable.statistics().originating_host;
     ours.compression_ratio = sstable.statistics().compression_ratio;

@@ -17,7 +17,7 @@ use helenus_types::CqlType;
 use helenus_vfs::{Disk, RealDisk};
 
 use crate::support::{
-    Column, GENERATION, NOW_S, NOW_US, Partition, Partitions, cell, compare_with_golden, id, insert, key,
+    Column, DESCRIPTOR, NOW_S, NOW_US, Partition, Partitions, cell, compare_with_golden, id, insert, key,
     live, options, row, table, write,
 };
 use crate::typed::{typed_values, types_table};
@@ -72,7 +72,7 @@ fn dump(
     let mut options = options(table, partitions);
     change(&mut options);
     write(&disk, &folder, table, partitions, options);
-    let file = Component::Data.path(&folder, GENERATION);
+    let file = DESCRIPTOR.path(&folder, Component::Data);
     tools.iter().map(|name| run(tool, name, &file)).collect()
 }
 

@@ -11,7 +11,7 @@ use helenus_types::CqlType;
 use helenus_vfs::{Disk, MemoryDisk, Random, SeededRandom};
 
 use crate::support::{
-    Column, GENERATION, Item, NOW_S, NOW_US, Partition, Partitions, drain, folder, id, insert, key, options,
+    Column, DESCRIPTOR, Item, NOW_S, NOW_US, Partition, Partitions, drain, folder, id, insert, key, options,
     scan, table, write,
 };
 
@@ -343,7 +343,7 @@ fn check(seed: u64, descending: bool, block_bytes: u32, compression: Option<Comp
     let info = write(&disk, &folder, &table, &partitions, options);
     assert_eq!(info.partition_count, partitions.len() as u64);
 
-    let sstable = SsTable::open(&*disk, &folder, GENERATION, &table).unwrap();
+    let sstable = SsTable::open(&*disk, &folder, DESCRIPTOR, &table).unwrap();
     assert_eq!(scan(&sstable).unwrap(), partitions, "seed {seed}");
     assert_eq!(sstable.statistics().partition_count(), info.partition_count);
     let cache = PageCache::new(256 << 10);
@@ -451,7 +451,7 @@ fn more_than_63_columns_are_stored_as_lists() {
         &partitions,
         options(&table, &partitions),
     );
-    let sstable = SsTable::open(&*disk, &folder(&table), GENERATION, &table).unwrap();
+    let sstable = SsTable::open(&*disk, &folder(&table), DESCRIPTOR, &table).unwrap();
     assert_eq!(scan(&sstable).unwrap(), partitions);
 }
 
@@ -480,7 +480,7 @@ fn plain_sstable() -> Arc<SsTable> {
         &partitions,
         options(&table, &partitions),
     );
-    SsTable::open(&*disk, &folder(&table), GENERATION, &table).unwrap()
+    SsTable::open(&*disk, &folder(&table), DESCRIPTOR, &table).unwrap()
 }
 
 fn rows_read(sstable: &SsTable, first: u32, last: u32) -> (usize, u64) {

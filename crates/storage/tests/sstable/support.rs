@@ -12,8 +12,8 @@ use helenus_storage::deletion::{DeletionTime, NEVER_S};
 use helenus_storage::row::{CellRef, Liveness, RowBuilder, RowRef};
 use helenus_storage::source::{PartitionCursor, Unfiltered};
 use helenus_storage::sstable::{
-    EncodingStatsCollector, Generation, PageCache, SsTable, SsTableInfo, SsTableWriter, WriterOptions,
-    table_folder,
+    Descriptor, EncodingStatsCollector, PageCache, SsTable, SsTableId, SsTableInfo, SsTableWriter, Version,
+    WriterOptions, table_folder,
 };
 use helenus_storage::update::BoundRef;
 use helenus_types::token::token_of;
@@ -22,7 +22,10 @@ use helenus_vfs::Disk;
 use uuid::Uuid;
 
 pub const DATA: &str = "/data";
-pub const GENERATION: Generation = Generation(1);
+pub const DESCRIPTOR: Descriptor = Descriptor {
+    id: SsTableId::Number(1),
+    version: Version::Nb,
+};
 /// 2023-11-14T22:13:20Z.
 pub const NOW_S: u32 = 1_700_000_000;
 pub const NOW_US: i64 = NOW_S as i64 * 1_000_000;
@@ -215,7 +218,7 @@ pub fn write(
     options: WriterOptions,
 ) -> SsTableInfo {
     disk.create_dir_all(folder).unwrap();
-    let mut writer = SsTableWriter::new(Arc::clone(disk), folder, GENERATION, table, options).unwrap();
+    let mut writer = SsTableWriter::new(Arc::clone(disk), folder, DESCRIPTOR.id, table, options).unwrap();
     for ((token, partition_key), partition) in partitions {
         let static_row = RowRef::new(&partition.static_row);
         writer

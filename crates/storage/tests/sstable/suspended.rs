@@ -15,7 +15,7 @@ use helenus_types::{CqlType, Token};
 use helenus_vfs::{Disk, MemoryDisk};
 
 use crate::support::{
-    Column, GENERATION, NOW_US, Partition, Partitions, cell, drain, folder, id, insert, key, live, options,
+    Column, DESCRIPTOR, NOW_US, Partition, Partitions, cell, drain, folder, id, insert, key, live, options,
     row, scan, table, write,
 };
 
@@ -46,7 +46,7 @@ fn sstable(compression: Option<CompressionParameters>) -> (TableMetadata, Partit
     options.compression = compression;
     options.column_index_bytes = 1024;
     write(&disk, &folder(&table), &table, &partitions, options);
-    let sstable = SsTable::open(&*disk, &folder(&table), GENERATION, &table).unwrap();
+    let sstable = SsTable::open(&*disk, &folder(&table), DESCRIPTOR, &table).unwrap();
     (table, partitions, sstable)
 }
 

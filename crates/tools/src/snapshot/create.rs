@@ -6,7 +6,6 @@ use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
 use helenus_schema::{Schema, TableMetadata};
-use helenus_storage::sstable::Generation;
 use helenus_vfs::Disk;
 use serde::{Deserialize, Serialize};
 
@@ -128,9 +127,9 @@ fn link_live(
     let mut links = Links::default();
     for _ in 0..ATTEMPTS_MAX {
         let live: BTreeSet<String> = host
-            .generations(table)?
+            .sstables(table)?
             .iter()
-            .map(Generation::to_string)
+            .map(|descriptor| descriptor.id.to_string())
             .collect();
         links.keep(disk, folder, &live).map_err(io_at(folder))?;
         match links.add(disk, table_folder, folder, &live) {

@@ -1,0 +1,102 @@
+//! The index of an open SSTable, in the form of its version.
+
+use std::path::Path;
+
+use helenus_types::Token;
+
+use super::chunk_stream::ChunkStream;
+use super::chunked_file::ChunkedFile;
+use super::index::{IndexEntry, find_entry, read_entry};
+use super::pages::Pages;
+use super::summary::Summary;
+use super::version::Version;
+use crate::error::ReadError;
+
+/// Where the partitions are, and the blocks of large ones.
+#[derive(Debug)]
+pub(super) enum IndexReader {
+    Big(BigIndex),
+}
+
+/// Index.db, with every 128th key of it in memory.
+#[derive(Debug)]
+pub(super) struct BigIndex {
+    pub version: Version,
+    pub summary: Summary,
+    pub file: ChunkedFile,
+}
+
+/// All entries from a place on, in the order of tokens and keys.
+#[derive(Debug)]
+pub(super) enum IndexScan<'a> {
+    Big(BigIndexScan<'a>),
+}
+
+#[derive(Debug)]
+pub(super) struct BigIndexScan<'a> {
+    version: Version,
+    stream: ChunkStream<'a>,
+}
+
+impl IndexReader {
+    pub fn first_key(&self) -> &[u8] {
+        match self {
+            IndexReader::Big(big) => &big.summary.first_key,
+        }
+    }
+
+    pub fn last_key(&self) -> &[u8] {
+        match self {
+            IndexReader::Big(big) => &big.summary.last_key,
+        }
+    }
+
+    /// The file that the blocks of large partitions are described in.
+    pub fn blocks_file(&self) -> &ChunkedFile {
+        match self {
+            IndexReader::Big(big) => &big.file,
+        }
+    }
+
+    pub fn find(&self, pages: Pages<'_>, token: Token, key: &[u8]) -> Result<Option<IndexEntry>, ReadError> {
+        match self {
+            IndexReader::Big(big) => big.find(pages, token, key),
+        }
+    }
+
+    /// `is_before` tells the keys before the first that is wanted. A few of them may come nevertheless.
+    pub fn scan<'a>(&'a self, pages: Pages<'a>, is_before: impl Fn(Token, &[u8]) -> bool) -> IndexScan<'a> {
+        match self {
+            IndexReader::Big(big) => {
+                let mut stream = ChunkStream::sequential(&big.file, pages);
+                stream.seek(big.summary.index_start(is_before));
+                let version = big.version;
+                IndexScan::Big(BigIndexScan { version, stream })
+            }
+        }
+    }
+}
+
+impl BigIndex {
+    fn find(&self, pages: Pages<'_>, token: Token, key: &[u8]) -> Result<Option<IndexEntry>, ReadError> {
+        let (start, end) = self.summary.index_range(token, key, self.file.length());
+        let mut stream = ChunkStream::new(&self.file, pages);
+        stream.seek(start);
+        find_entry(&mut stream, self.version, key, end)
+    }
+}
+
+impl IndexScan<'_> {
+    pub fn next(&mut self) -> Result<Option<IndexEntry>, ReadError> {
+        match self {
+            IndexScan::Big(big) => read_entry(&mut big.stream, big.version),
+        }
+    }
+
+    /// For messages: the file, and where in it the next entry begins.
+    pub fn place(&self) -> (&Path, u64) {
+        match self {
+            IndexScan::Big(big) => (big.stream.path(), big.stream.position()),
+        }
+    }
+}

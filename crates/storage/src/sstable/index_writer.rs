@@ -1,0 +1,140 @@
+//! The index of an SSTable that is being written, in the form of its version.
+
+use std::path::Path;
+
+use helenus_types::Token;
+use helenus_vfs::Disk;
+
+use super::clustering_codec::ClusteringCodec;
+use super::component::Component;
+use super::component_writer::PagedFile;
+use super::descriptor::Descriptor;
+use super::error::WriteError;
+use super::index::{BlockBounds, PromotedIndexBuilder};
+use super::summary::{Summary, SummaryEntry};
+use super::toc::Toc;
+use crate::deletion::DeletionTime;
+
+/// Told of blocks, then of the partition that they belong to; partitions come in the order of tokens and keys.
+#[derive(Debug)]
+pub(super) enum IndexWriter {
+    Big(Box<BigIndexWriter>),
+}
+
+/// A partition that was written to Data.db.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct WrittenPartition<'a> {
+    pub token: Token,
+    pub key: &'a [u8],
+    /// Of the partition in Data.db.
+    pub position: u64,
+    /// From there to its first row.
+    pub header_length: u64,
+    pub deletion: DeletionTime,
+}
+
+/// What Checksums.db says about the index.
+#[derive(Debug)]
+pub(super) struct FinishedIndex {
+    pub summary_checksum: u32,
+    pub page_checksums: Vec<u32>,
+}
+
+impl IndexWriter {
+    pub fn create(
+        disk: &dyn Disk,
+        directory: &Path,
+        descriptor: Descriptor,
+        index_interval: u32,
+    ) -> Result<Self, WriteError> {
+        BigIndexWriter::create(disk, directory, descriptor, index_interval)
+            .map(|big| IndexWriter::Big(Box::new(big)))
+    }
+
+    /// A block of the partition being written ends.
+    pub fn push_block(&mut self, codec: &ClusteringCodec, block: &BlockBounds, open_at_end: DeletionTime) {
+        match self {
+            IndexWriter::Big(big) => big.promoted.push(codec, block, open_at_end),
+        }
+    }
+
+    pub fn push_partition(&mut self, partition: WrittenPartition<'_>) -> Result<(), WriteError> {
+        match self {
+            IndexWriter::Big(big) => big.push_partition(partition),
+        }
+    }
+
+    /// Makes the components durable. There was at least one partition.
+    pub fn finish(self, toc: &mut Toc<'_>) -> Result<FinishedIndex, WriteError> {
+        match self {
+            IndexWriter::Big(big) => big.finish(toc),
+        }
+    }
+}
+
+/// Index.db, and Summary.db at the end.
+#[derive(Debug)]
+pub(super) struct BigIndexWriter {
+    file: PagedFile,
+    promoted: PromotedIndexBuilder,
+    summary: Summary,
+    index_interval: u32,
+    partition_count: u64,
+    last_key: Vec<u8>,
+    buffer: Vec<u8>,
+}
+
+impl BigIndexWriter {
+    fn create(
+        disk: &dyn Disk,
+        directory: &Path,
+        descriptor: Descriptor,
+        index_interval: u32,
+    ) -> Result<Self, WriteError> {
+        let file = PagedFile::create(disk, descriptor.path(directory, Component::Index))?;
+        Ok(BigIndexWriter {
+            file,
+            promoted: PromotedIndexBuilder::new(descriptor.version),
+            summary: Summary::default(),
+            index_interval,
+            partition_count: 0,
+            last_key: Vec::new(),
+            buffer: Vec::new(),
+        })
+    }
+
+    fn push_partition(&mut self, partition: WrittenPartition<'_>) -> Result<(), WriteError> {
+        self.buffer.clear();
+        self.promoted.finish(&mut self.buffer, partition);
+        self.promoted.clear();
+        let is_sampled = self
+            .partition_count
+            .is_multiple_of(u64::from(self.index_interval));
+        if is_sampled {
+            self.summary.entries.push(SummaryEntry {
+                token: partition.token,
+                key: partition.key.into(),
+                index_offset: self.file.position(),
+            });
+        }
+        self.partition_count += 1;
+        self.last_key.clear();
+        self.last_key.extend_from_slice(partition.key);
+        self.file.append(&self.buffer)
+    }
+
+    fn finish(mut self, toc: &mut Toc<'_>) -> Result<FinishedIndex, WriteError> {
+        if let Some(first) = self.summary.entries.first() {
+            self.summary.first_key = first.key.clone();
+        }
+        self.summary.last_key = self.last_key.into();
+        let (length, page_checksums) = self.file.finish()?;
+        toc.note(Component::Index, length);
+        let summary = self.summary.encode(self.index_interval, self.partition_count);
+        toc.write(Component::Summary, &summary)?;
+        Ok(FinishedIndex {
+            summary_checksum: crc32fast::hash(&summary),
+            page_checksums,
+        })
+    }
+}
