@@ -135,6 +135,26 @@ impl ClusteringComparator {
         })
     }
 
+    /// What is left of disjoint slices behind a place, in the direction of a read.
+    pub fn slices_behind(&self, slices: &[Slice], place: &ClusteringBound, reversed: bool) -> Vec<Slice> {
+        let is_before = |left: &ClusteringBound, right: &ClusteringBound| {
+            self.compare_bounds((&left.prefix, left.side), (&right.prefix, right.side))
+                .is_lt()
+        };
+        let cut = slices.iter().map(|slice| match reversed {
+            true if is_before(place, &slice.end) => Slice {
+                start: slice.start.clone(),
+                end: place.clone(),
+            },
+            false if is_before(&slice.start, place) => Slice {
+                start: place.clone(),
+                end: slice.end.clone(),
+            },
+            _ => slice.clone(),
+        });
+        cut.filter(|slice| is_before(&slice.start, &slice.end)).collect()
+    }
+
     /// The order of two bounds.
     pub fn compare_bounds(&self, left: (&[u8], Side), right: (&[u8], Side)) -> Ordering {
         self.compare_common(left.0, right.0).then_with(|| {

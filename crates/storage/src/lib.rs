@@ -11,6 +11,7 @@ pub mod row;
 pub mod update;
 
 pub mod read;
+pub mod read_state;
 pub mod source;
 
 pub mod memtable;

@@ -3,5 +3,5 @@
 mod partition;
 mod scan;
 
-pub use partition::MergedCursor;
+pub use partition::{HIDDEN_ELEMENTS_MAX, MergedCursor};
 pub use scan::MergedScanner;

@@ -6,6 +6,7 @@ use crate::clustering::ClusteringComparator;
 use crate::deletion::DeletionTime;
 use crate::error::ReadError;
 use crate::layout::TableLayout;
+use crate::read_state::side_behind;
 use crate::row::{RowRef, merge};
 use crate::source::{PartitionCursor, Unfiltered};
 use crate::update::BoundRef;
@@ -29,7 +30,13 @@ pub struct MergedCursor<'a> {
     spare: Vec<u8>,
     /// Whether the element handed out is the row in `row` under the key of the first of `taken`.
     is_row_merged: bool,
+    shows_progress: bool,
+    /// Whether the element handed out only says how far the merge has come.
+    is_progress: bool,
 }
+
+/// Elements that a merge for a read passes over in one go before it shows where it is.
+pub const HIDDEN_ELEMENTS_MAX: u32 = 64;
 
 struct Source<'a> {
     cursor: Box<dyn PartitionCursor + 'a>,
@@ -66,9 +73,18 @@ impl<'a> MergedCursor<'a> {
             row: Vec::new(),
             spare: Vec::new(),
             is_row_merged: false,
+            shows_progress: false,
+            is_progress: false,
         };
         merged.merge_static_rows();
         Ok(merged)
+    }
+
+    /// After [`HIDDEN_ELEMENTS_MAX`] elements of which nothing can be seen, hands out a marker that repeats the
+    /// deletion in force, so that whoever reads can stop there. Not for what is written to a file.
+    pub fn showing_progress(mut self) -> Self {
+        self.shows_progress = true;
+        self
     }
 
     fn merge_static_rows(&mut self) {
@@ -199,6 +215,8 @@ impl PartitionCursor for MergedCursor<'_> {
     }
 
     fn advance(&mut self) -> Result<bool, ReadError> {
+        self.is_progress = false;
+        let mut hidden = 0;
         while self.take_next()? {
             let has_element = match self.first_taken() {
                 Unfiltered::Row { .. } => self.merge_rows(),
@@ -207,12 +225,24 @@ impl PartitionCursor for MergedCursor<'_> {
             if has_element {
                 return Ok(true);
             }
+            hidden += 1;
+            if hidden == HIDDEN_ELEMENTS_MAX && self.shows_progress {
+                self.is_progress = true;
+                return Ok(true);
+            }
         }
         Ok(false)
     }
 
     fn current(&self) -> Unfiltered<'_> {
         match self.first_taken() {
+            Unfiltered::Row { clustering, .. } if self.is_progress => Unfiltered::Marker {
+                bound: BoundRef {
+                    prefix: clustering,
+                    side: side_behind(self.reversed),
+                },
+                deletion: self.announced,
+            },
             Unfiltered::Row { clustering, .. } if self.is_row_merged => Unfiltered::Row {
                 clustering,
                 row: RowRef::new(&self.row),

@@ -12,6 +12,7 @@ use crate::source::{PartitionCursor, PartitionScanner};
 pub struct MergedScanner<'a> {
     layout: &'a TableLayout,
     reversed: bool,
+    shows_progress: bool,
     sources: Vec<Source<'a>>,
     is_started: bool,
     token: Token,
@@ -43,11 +44,23 @@ impl<'a> MergedScanner<'a> {
         MergedScanner {
             layout,
             reversed,
+            shows_progress: false,
             sources,
             is_started: false,
             token: Token::MINIMUM,
             key: Vec::new(),
         }
+    }
+
+    /// Opens partitions as [`MergedCursor::showing_progress`] does.
+    pub fn showing_progress(mut self) -> Self {
+        self.shows_progress = true;
+        self
+    }
+
+    /// How many sources hold the partition of `position`.
+    pub fn sources_taken(&self) -> u32 {
+        self.sources.iter().filter(|source| source.is_taken).count() as u32
     }
 }
 
@@ -89,7 +102,12 @@ impl PartitionScanner for MergedScanner<'_> {
             Some(only) if cursors.is_empty() => Ok(only),
             last => {
                 cursors.extend(last);
-                Ok(Box::new(MergedCursor::new(self.layout, self.reversed, cursors)?))
+                let merged = MergedCursor::new(self.layout, self.reversed, cursors)?;
+                Ok(Box::new(if self.shows_progress {
+                    merged.showing_progress()
+                } else {
+                    merged
+                }))
             }
         }
     }

@@ -4,11 +4,14 @@ use std::ops::ControlFlow;
 
 use helenus_types::Token;
 
+use crate::clustering::{ClusteringBound, Side};
 use crate::deletion::DeletionTime;
 use crate::error::ReadError;
 use crate::layout::TableLayout;
 use crate::memtable::Partition;
-use crate::read::{ReadStatistics, RowSink};
+use crate::merge::HIDDEN_ELEMENTS_MAX;
+use crate::read::RowSink;
+use crate::read_state::{BYTES_PER_UNIT, PartitionPlace, ReadPosition, ReadState, side_behind};
 use crate::row::{RowRef, live};
 use crate::source::{PartitionCursor, Unfiltered};
 
@@ -17,15 +20,29 @@ use crate::source::{PartitionCursor, Unfiltered};
 pub(super) struct ReadScratch {
     row: Vec<u8>,
     static_row: Vec<u8>,
+    /// The last place that was passed in the partition being read, where it has to be known after an error.
+    place: Vec<u8>,
 }
 
 /// Hands the live part of partitions to a sink.
 pub(super) struct Answer<'a, S> {
     pub layout: &'a TableLayout,
     pub now_s: u32,
+    pub reversed: bool,
     pub sink: &'a mut S,
     pub scratch: &'a mut ReadScratch,
-    pub statistics: &'a mut ReadStatistics,
+    pub state: &'a mut ReadState,
+}
+
+/// How far a partition was handed out.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Walk {
+    /// To its end; the sink wants more.
+    Over,
+    /// As far as the sink wanted.
+    Enough,
+    /// As far as one step may go; the state has the position.
+    Paused,
 }
 
 impl<S: RowSink> Answer<'_, S> {
@@ -36,8 +53,9 @@ impl<S: RowSink> Answer<'_, S> {
         let ReadScratch {
             row: row_scratch,
             static_row: static_scratch,
+            ..
         } = &mut *self.scratch;
-        let tombstones = &mut self.statistics.tombstones;
+        let tombstones = &mut self.state.statistics.tombstones;
         let static_row = live::live_view(
             &self.layout.shape,
             partition.static_row(),
@@ -66,7 +84,7 @@ impl<S: RowSink> Answer<'_, S> {
         self.sink
             .partition(token, partition.key(), static_row.unwrap_or(RowRef::EMPTY))?;
         if let Some((clustering, row)) = row {
-            self.statistics.rows_live += 1;
+            self.state.statistics.rows_live += 1;
             self.sink.row(clustering, row)?;
         }
         self.sink.partition_end()
@@ -78,55 +96,106 @@ impl<S: RowSink> Answer<'_, S> {
         token: Token,
         key: &[u8],
         cursor: &mut impl PartitionCursor,
-    ) -> Result<ControlFlow<()>, ReadError> {
+        mut passed: Passed,
+    ) -> Result<Walk, ReadError> {
+        let walk = self.walk(token, key, cursor, &mut passed);
+        // A step that passed nothing goes on where it began.
+        if let (Ok(Walk::Paused) | Err(_), Some(side)) = (&walk, passed.side) {
+            self.state.position = Some(Box::new(ReadPosition {
+                token,
+                key: key.to_vec(),
+                place: PartitionPlace::Within {
+                    bound: ClusteringBound {
+                        prefix: self.scratch.place.as_slice().into(),
+                        side,
+                    },
+                    is_announced: passed.is_announced,
+                },
+            }));
+        }
+        walk
+    }
+
+    fn walk(
+        &mut self,
+        token: Token,
+        key: &[u8],
+        cursor: &mut impl PartitionCursor,
+        passed: &mut Passed,
+    ) -> Result<Walk, ReadError> {
         let deletion = cursor.deletion();
-        self.statistics.tombstones += u64::from(!deletion.is_live());
+        self.state.statistics.tombstones += u64::from(!deletion.is_live() && !passed.is_resumed);
         let has_static_row = self.keep_static_row(cursor.static_row(), deletion);
         let ReadScratch {
             row: row_scratch,
             static_row,
+            place,
         } = &mut *self.scratch;
         let static_row = if has_static_row {
             RowRef::new(static_row)
         } else {
             RowRef::EMPTY
         };
+        let behind_row = side_behind(self.reversed);
 
         let mut in_force = DeletionTime::LIVE;
-        let mut is_announced = false;
         while cursor.advance()? {
-            let (clustering, row) = match cursor.current() {
-                Unfiltered::Marker { deletion, .. } => {
-                    self.statistics.tombstones += 1;
-                    in_force = deletion;
-                    continue;
+            let element = cursor.current();
+            let (passed_place, passed_side) = match element {
+                Unfiltered::Marker { bound, .. } => (bound.prefix, bound.side),
+                Unfiltered::Row { clustering, .. } => (clustering, behind_row),
+            };
+            match element {
+                Unfiltered::Marker { deletion, .. } if deletion == in_force => {
+                    self.state.spend(HIDDEN_ELEMENTS_MAX);
                 }
-                Unfiltered::Row { clustering, row } => (clustering, row),
-            };
-            let shadow = deletion.max(in_force);
-            let tombstones = &mut self.statistics.tombstones;
-            let shape = &self.layout.shape;
-            let Some(row) = live::live_view(shape, row, shadow, self.now_s, row_scratch, tombstones) else {
-                continue;
-            };
-            if !is_announced && self.sink.partition(token, key, static_row).is_break() {
-                return Ok(ControlFlow::Break(()));
+                Unfiltered::Marker { bound, deletion } => {
+                    in_force = deletion;
+                    // What is announced again where the step begins was passed by an earlier one.
+                    if passed.is_resumed && self.state.stands_at(bound.prefix, bound.side) {
+                        continue;
+                    }
+                    self.state.spend(1);
+                    self.state.statistics.tombstones += 1;
+                }
+                Unfiltered::Row { clustering, row } => {
+                    self.state
+                        .spend(1 + (row.as_bytes().len() / BYTES_PER_UNIT) as u32);
+                    let shadow = deletion.max(in_force);
+                    let tombstones = &mut self.state.statistics.tombstones;
+                    let shape = &self.layout.shape;
+                    let live = live::live_view(shape, row, shadow, self.now_s, row_scratch, tombstones);
+                    if let Some(row) = live {
+                        if !passed.is_announced && self.sink.partition(token, key, static_row).is_break() {
+                            return Ok(Walk::Enough);
+                        }
+                        passed.is_announced = true;
+                        self.state.statistics.rows_live += 1;
+                        if self.sink.row(clustering, row).is_break() {
+                            return Ok(Walk::Enough);
+                        }
+                    }
+                }
             }
-            is_announced = true;
-            self.statistics.rows_live += 1;
-            if self.sink.row(clustering, row).is_break() {
-                return Ok(ControlFlow::Break(()));
+            passed.side = Some(passed_side);
+            place.clear();
+            place.extend_from_slice(passed_place);
+            if self.state.units_left == 0 {
+                return Ok(Walk::Paused);
             }
         }
-        if !is_announced {
+        if !passed.is_announced {
             if !has_static_row {
-                return Ok(ControlFlow::Continue(()));
+                return Ok(Walk::Over);
             }
             if self.sink.partition(token, key, static_row).is_break() {
-                return Ok(ControlFlow::Break(()));
+                return Ok(Walk::Enough);
             }
         }
-        Ok(self.sink.partition_end())
+        Ok(match self.sink.partition_end() {
+            ControlFlow::Continue(()) => Walk::Over,
+            ControlFlow::Break(()) => Walk::Enough,
+        })
     }
 
     /// Copies the live part of a static row to the scratch, since the cursor that holds it is about to move on;
@@ -138,8 +207,9 @@ impl<S: RowSink> Answer<'_, S> {
         let ReadScratch {
             row: row_scratch,
             static_row: kept,
+            ..
         } = &mut *self.scratch;
-        let tombstones = &mut self.statistics.tombstones;
+        let tombstones = &mut self.state.statistics.tombstones;
         let shape = &self.layout.shape;
         match live::live_view(shape, static_row, deletion, self.now_s, row_scratch, tombstones) {
             None => false,
@@ -148,6 +218,34 @@ impl<S: RowSink> Answer<'_, S> {
                 kept.extend_from_slice(live.as_bytes());
                 true
             }
+        }
+    }
+}
+
+/// What a read has behind it of a partition.
+pub(super) struct Passed {
+    /// By an earlier step: the cursor begins at the state's place in the partition.
+    is_resumed: bool,
+    /// The sink knows of the partition.
+    is_announced: bool,
+    /// On which side of the scratch's place; `None` before the first element.
+    side: Option<Side>,
+}
+
+impl Passed {
+    pub fn nothing() -> Self {
+        Passed {
+            is_resumed: false,
+            is_announced: false,
+            side: None,
+        }
+    }
+
+    pub fn resumed(is_announced: bool) -> Self {
+        Passed {
+            is_resumed: true,
+            is_announced,
+            side: None,
         }
     }
 }

@@ -16,6 +16,7 @@ use crate::commitlog::{CommitLog, FlushedPositions, LogBatch, LogError, LogOptio
 use crate::compaction::Removal;
 use crate::error::{TruncateError, WriteError};
 use crate::layout::TableLayout;
+use crate::read_state::STEP_UNITS_MAX;
 use crate::sstable::{PageCache, SsTable};
 use crate::update::Update;
 
@@ -28,6 +29,8 @@ pub struct StoreOptions {
     pub log: LogOptions,
     /// From this length of the log on, the memtable with the oldest write is flushed.
     pub log_bytes_max: u64,
+    /// Work after which a read lets others have their turn; see [`STEP_UNITS_MAX`].
+    pub read_step_units_max: u32,
     /// Bytes a second that a compaction writes; 0 is unlimited.
     pub compaction_bytes_per_s_max: u64,
 }
@@ -40,6 +43,7 @@ impl Default for StoreOptions {
             log: LogOptions::default(),
             // Cassandra's commitlog_total_space.
             log_bytes_max: 8 << 30,
+            read_step_units_max: STEP_UNITS_MAX,
             // Cassandra's compaction_throughput.
             compaction_bytes_per_s_max: 64 << 20,
         }

@@ -17,7 +17,11 @@ fn memtables_answer_as_the_model_does() {
     for seed in 0..150 {
         let schema = super::table::schema(TableParams::default());
         let metadata = Arc::clone(schema.tables().next().unwrap());
-        let mut store = ShardStore::in_memory(StoreOptions::default(), &schema);
+        let options = StoreOptions {
+            read_step_units_max: [1, 2, 7, 512][seed as usize % 4],
+            ..StoreOptions::default()
+        };
+        let mut store = ShardStore::in_memory(options, &schema);
         let key_bound = [3, 5, 12][seed as usize % 3];
         let writer = Writer {
             random: SeededRandom::new(seed),

@@ -59,6 +59,8 @@ impl Node {
                 buffer_bytes_max: 8_192,
             },
             log_bytes_max: 16_384,
+            // So small that nearly every read takes several steps.
+            read_step_units_max: 3,
             compaction_bytes_per_s_max: 0,
         };
         let disk: Arc<dyn Disk> = Arc::clone(&self.disk) as _;
