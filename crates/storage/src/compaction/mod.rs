@@ -1,13 +1,33 @@
 //! Rewriting SSTables: which to merge, what of them to keep, and how the new take the place of the old.
 
 mod options;
+
+mod candidate;
+mod strategy;
+
+mod leveled;
 mod size_tiered;
+mod time_window;
+mod tombstones;
+mod unified;
+
+mod overlaps;
+mod split;
+
+mod compactors;
+mod pace;
 
 mod removal;
 mod rewrite;
 
-pub use options::CompactionOptions;
+pub use candidate::{Candidate, Moment, OutputShape, Split, Task};
+pub use compactors::{CompactionLimits, CompactorPermit};
+pub use options::{
+    CompactionOptions, LeveledOptions, OverlapInclusion, SizeTieredOptions, Strategy, TimeWindowOptions,
+    TombstoneOptions, UnifiedOptions,
+};
+pub use pace::{Pace, PaceController, ThroughputLimit, WINDOW_NS, Window};
 pub use removal::{Removal, RemovalError};
 pub(crate) use removal::{decode_sstables, encode_sstables};
 pub use rewrite::{PurgeRule, RewriteError, Rewritten, rewrite_partition};
-pub use size_tiered::{Candidate, choose};
+pub use split::Splitter;
