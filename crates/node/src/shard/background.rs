@@ -4,12 +4,12 @@ use std::sync::mpsc;
 use std::thread;
 
 use helenus_storage::ShardStore;
-use helenus_storage::store::BackgroundJob;
+use helenus_storage::store::{BackgroundJob, COMPACTIONS_PER_SHARD_MAX};
 
 use crate::mailbox::Mailbox;
 
-/// Jobs that run at the same time: a store has at most one compaction under way, so a flush never waits behind one.
-const THREADS: usize = 2;
+/// The first takes no compactions, so that a flush never waits behind one; the others take as many as a store runs.
+const THREADS: usize = 1 + COMPACTIONS_PER_SHARD_MAX;
 
 /// Runs what the store has to do, a job a thread; nothing queues here.
 pub struct BackgroundThreads {
@@ -32,10 +32,18 @@ impl BackgroundThreads {
 
     /// Hands over the store's next jobs, as many as threads are free.
     pub fn offer(&mut self, store: &mut ShardStore) {
-        for thread in self.threads.iter_mut().filter(|thread| !thread.is_busy) {
-            let Some(jobs) = &thread.jobs else { return };
-            let Some(job) = store.next_job() else { return };
-            thread.is_busy = jobs.send(job).is_ok();
+        for (index, thread) in self.threads.iter_mut().enumerate() {
+            let Some(jobs) = thread.jobs.as_ref().filter(|_| !thread.is_busy) else {
+                continue;
+            };
+            let job = if index == 0 {
+                store.next_short_job()
+            } else {
+                store.next_job()
+            };
+            if let Some(job) = job {
+                thread.is_busy = jobs.send(job).is_ok();
+            }
         }
     }
 
@@ -58,15 +66,17 @@ impl BackgroundThreads {
 impl BackgroundThread {
     fn start(shard: u16, index: usize, mailbox: Mailbox) -> std::io::Result<Self> {
         let (sender, receiver) = mpsc::channel::<BackgroundJob>();
-        let handle = thread::Builder::new()
-            .name(format!("background-{shard}-{index}"))
-            .spawn(move || {
-                crate::priority::lower_this_thread();
-                while let Ok(job) = receiver.recv() {
-                    let result = job.run();
-                    mailbox.run(move |shard| shard.job_finished(index, result));
-                }
-            })?;
+        let name = match index {
+            0 => format!("flush-{shard}"),
+            _ => format!("compact-{shard}-{index}"),
+        };
+        let handle = thread::Builder::new().name(name).spawn(move || {
+            crate::priority::lower_this_thread();
+            while let Ok(job) = receiver.recv() {
+                let result = job.run();
+                mailbox.run(move |shard| shard.job_finished(index, result));
+            }
+        })?;
         Ok(BackgroundThread {
             jobs: Some(sender),
             handle: Some(handle),

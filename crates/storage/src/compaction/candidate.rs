@@ -66,7 +66,10 @@ pub enum Split {
     /// A new SSTable at each boundary of this many equal parts of the whole ring.
     ByShard { shards: u32 },
     /// Halves: the first SSTable takes half of the input's bytes, the next half of what is left, down to the minimum.
-    Halving { bytes_total: u64, sstable_bytes_min: u64 },
+    Halving {
+        bytes_total: u64,
+        sstable_bytes_min: u64,
+    },
 }
 
 impl OutputShape {
@@ -77,10 +80,16 @@ impl OutputShape {
 }
 
 impl Task {
-    pub(super) fn merge<'a>(
-        inputs: impl IntoIterator<Item = &'a Candidate>,
-        output: OutputShape,
-    ) -> Self {
+    /// Of the SSTables to merge, on the disk.
+    pub fn bytes(&self, candidates: &[Candidate]) -> u64 {
+        bytes_of(
+            candidates
+                .iter()
+                .filter(|candidate| self.inputs.contains(&candidate.generation)),
+        )
+    }
+
+    pub(super) fn merge<'a>(inputs: impl IntoIterator<Item = &'a Candidate>, output: OutputShape) -> Self {
         let mut inputs: Vec<u64> = inputs.into_iter().map(|input| input.generation).collect();
         inputs.sort_unstable();
         inputs.dedup();

@@ -55,7 +55,11 @@ pub(super) fn choose(
 }
 
 /// SSTables beyond the bounds of their levels, in SSTables of the wanted size.
-pub(super) fn pending(options: &CompactionOptions, leveled: &LeveledOptions, candidates: &[Candidate]) -> usize {
+pub(super) fn pending(
+    options: &CompactionOptions,
+    leveled: &LeveledOptions,
+    candidates: &[Candidate],
+) -> usize {
     let levels = Levels::of(options, leveled, candidates);
     let beyond = levels.levels.iter().enumerate().map(|(level, members)| {
         let above = bytes_of(members.iter().copied()) as f64 - leveled.bytes_max(level) * SCORE_MIN;
@@ -191,7 +195,9 @@ impl<'a> Levels<'a> {
 
     fn task(&self, inputs: Vec<&'a Candidate>) -> Task {
         let levels = inputs.iter().map(|input| self.level_of(input));
-        let (lowest, highest) = levels.fold((LEVELS, 0), |(low, high), level| (low.min(level), high.max(level)));
+        let (lowest, highest) = levels.fold((LEVELS, 0), |(low, high), level| {
+            (low.min(level), high.max(level))
+        });
         let is_small = bytes_of(inputs.iter().copied()) < self.options.sstable_bytes;
         let level = match (lowest, highest) {
             (0, 0) if is_small => 0,

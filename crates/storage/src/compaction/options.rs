@@ -203,7 +203,11 @@ impl Options<'_> {
 
     /// A part of one, or a percentage.
     fn growth(&self) -> f64 {
-        let text = self.0.get("sstable_growth").map_or("0.333", String::as_str).trim();
+        let text = self
+            .0
+            .get("sstable_growth")
+            .map_or("0.333", String::as_str)
+            .trim();
         let growth = match text.strip_suffix('%') {
             Some(percent) => percent.trim().parse().map(|percent: f64| percent / 100.0),
             None => text.parse(),

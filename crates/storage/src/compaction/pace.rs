@@ -115,7 +115,11 @@ impl ThroughputLimit {
         }
         let cost_ns = u128::from(bytes) * 1_000_000_000 / u128::from(bytes_per_s);
         let cost_ns = u64::try_from(cost_ns).unwrap_or(u64::MAX);
-        let spend = |due_ns: u64| due_ns.max(now_ns.saturating_sub(BURST_NS)).saturating_add(cost_ns);
+        let spend = |due_ns: u64| {
+            due_ns
+                .max(now_ns.saturating_sub(BURST_NS))
+                .saturating_add(cost_ns)
+        };
         let before_ns = self
             .due_ns
             .fetch_update(Ordering::Relaxed, Ordering::Relaxed, |due_ns| Some(spend(due_ns)))
@@ -156,6 +160,9 @@ impl PaceController {
     }
 
     fn adapt(&mut self, latency_ns: f64, least: f64) {
+        if latency_ns < self.quiet_ns {
+            self.learn(latency_ns);
+        }
         if latency_ns <= (self.quiet_ns * SLOWDOWN_MAX).max(LATENCY_NS_FREE) {
             self.share = (self.share + SHARE_STEP).min(1.0);
             self.slow_at_least = 0;
@@ -168,7 +175,8 @@ impl PaceController {
         // Compactions hardly work and requests are as slow: it is not the compactions.
         self.slow_at_least += 1;
         if self.slow_at_least >= SLOW_WINDOWS_MAX {
-            self.learn(latency_ns);
+            self.slow_at_least = 0;
+            self.quiet_ns = latency_ns;
         }
     }
 

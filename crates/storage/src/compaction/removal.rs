@@ -1,21 +1,21 @@
-//! Removing several SSTables as one: all of them go, or none.
+//! Replacing several SSTables by others as one: all of it happens, or nothing.
 //!
 //! A compaction has dropped tombstones together with what they hid. Were some of its inputs gone and others not after
-//! a crash, hidden data could come back; so the list of what goes is made durable first, and what a crash interrupts
-//! is finished at the next start. Until the list is there, inputs and output exist side by side, which merges to the
-//! same answers. A TRUNCATE removes with such a list too.
+//! a crash, hidden data could come back; so the list of what comes and what goes is made durable first, and what a
+//! crash interrupts is finished at the next start. Before the list is there, the outputs have no TOC and are garbage;
+//! from then on the inputs are. A TRUNCATE removes with such a list too.
 
 use std::io;
 use std::path::{Path, PathBuf};
 
 use helenus_vfs::{Disk, EntryKind};
 
-use crate::sstable::{Descriptor, SsTableId, Version, remove_sstable};
+use crate::sstable::{Descriptor, SsTableId, Version, publish_sstable, remove_sstable};
 
 const NAME_PREFIX: &str = "removal-";
 const NAME_SUFFIX: &str = ".txt";
 const NEW_SUFFIX: &str = ".new";
-/// A guard against damage; a line is at most 35 characters, and no folder holds a million SSTables.
+/// A guard against damage; a line is at most 20 digits, and no folder holds a million SSTables.
 const FILE_BYTES_MAX: u64 = 16 << 20;
 
 #[derive(Debug, thiserror::Error)]
@@ -23,48 +23,99 @@ const FILE_BYTES_MAX: u64 = 16 << 20;
 pub enum RemovalError {
     #[error("{}: {source}", file.display())]
     Io { file: PathBuf, source: io::Error },
-    #[error("{} is damaged: wanted SSTables and their checksum; remove the SSTables that it names by hand, then it", file.display())]
+    #[error("{} is damaged: wanted sstables and their checksum; remove the SSTables that it names by hand, then it", file.display())]
     Damaged { file: PathBuf },
+    /// Neither the old set nor the new one may be touched in this run: a restart finds out.
+    #[error("{} may or may not be durable ({source}); the table is not compacted until a restart", file.display())]
+    Undecided { file: PathBuf, source: io::Error },
 }
 
-/// A durable list of SSTables in one folder that are to be removed.
+/// A durable list of SSTables in one folder that are to be removed, and of those that come for them.
 #[derive(Debug)]
 pub struct Removal {
     directory: PathBuf,
     list: PathBuf,
     sstables: Vec<Descriptor>,
+    /// Written, and published once the list is there.
+    successors: Vec<Descriptor>,
 }
 
 impl Removal {
     /// From here on the SSTables are as good as gone. The first descriptor makes the list's name: no other list can
     /// have it, since no other removal can have that SSTable.
     pub fn commit(disk: &dyn Disk, directory: &Path, sstables: &[Descriptor]) -> Result<Self, RemovalError> {
+        Self::replace(disk, directory, sstables, &[])
+    }
+
+    /// From here on the successors are there and the others are as good as gone. The successors are sealed and not
+    /// published; [`RemovalError::Undecided`] aside, after an error they are garbage.
+    pub fn replace(
+        disk: &dyn Disk,
+        directory: &Path,
+        sstables: &[Descriptor],
+        successors: &[Descriptor],
+    ) -> Result<Self, RemovalError> {
         let first = sstables.first().map(Descriptor::to_string).unwrap_or_default();
         let list = directory.join(format!("{NAME_PREFIX}{first}{NAME_SUFFIX}"));
         let new = directory.join(format!("{NAME_PREFIX}{first}{NEW_SUFFIX}"));
+        let failed = |source| RemovalError::Io {
+            file: list.clone(),
+            source,
+        };
         let write = || {
             if disk.exists(&new)? {
                 disk.remove(&new)?;
             }
             let file = disk.create(&new)?;
-            file.append(encode_sstables(sstables).as_bytes())?;
-            file.sync_data()?;
+            file.append(encode(sstables, successors).as_bytes())?;
+            file.sync_data()
+        };
+        write().map_err(failed)?;
+        let decide = || {
             disk.rename(&new, &list)?;
             disk.sync_directory(directory)
         };
-        write().map_err(|source| RemovalError::Io {
-            file: list.clone(),
-            source,
-        })?;
-        Ok(Removal {
+        if let Err(source) = decide() {
+            // The list must not outlive what it names.
+            let withdraw = || {
+                if disk.exists(&list)? {
+                    disk.remove(&list)?;
+                }
+                disk.sync_directory(directory)
+            };
+            return Err(match withdraw() {
+                Ok(()) => failed(source),
+                Err(_) => RemovalError::Undecided { file: list, source },
+            });
+        }
+        let removal = Removal {
             directory: directory.to_path_buf(),
             list,
             sstables: sstables.to_vec(),
-        })
+            successors: successors.to_vec(),
+        };
+        match removal.publish(disk) {
+            Ok(()) => Ok(removal),
+            Err(source) => Err(RemovalError::Undecided {
+                file: removal.list,
+                source,
+            }),
+        }
+    }
+
+    fn publish(&self, disk: &dyn Disk) -> io::Result<()> {
+        for &descriptor in &self.successors {
+            publish_sstable(disk, &self.directory, descriptor)?;
+        }
+        if self.successors.is_empty() {
+            Ok(())
+        } else {
+            disk.sync_directory(&self.directory)
+        }
     }
 
     /// Removes the files. May be repeated.
-    pub fn finish(self, disk: &dyn Disk) -> Result<(), RemovalError> {
+    pub fn finish(&self, disk: &dyn Disk) -> Result<(), RemovalError> {
         let failed = |source| RemovalError::Io {
             file: self.list.clone(),
             source,
@@ -74,7 +125,7 @@ impl Removal {
         }
         disk.sync_directory(&self.directory).map_err(failed)?;
         disk.remove(&self.list).map_err(failed)?;
-        // A list that came back after a crash could name SSTables that are in use again by then.
+        // A list that came back after a crash could name sstables that are in use again by then.
         disk.sync_directory(&self.directory).map_err(failed)
     }
 
@@ -93,20 +144,25 @@ impl Removal {
                 // Never became a list.
                 disk.remove(&path).map_err(failed)?;
             } else if entry.name.ends_with(NAME_SUFFIX) {
-                let sstables = load(disk, &path)?;
-                Removal {
+                let (sstables, successors) = load(disk, &path)?;
+                let removal = Removal {
                     directory: directory.to_path_buf(),
                     list: path,
                     sstables,
-                }
-                .finish(disk)?;
+                    successors,
+                };
+                removal.publish(disk).map_err(failed)?;
+                removal.finish(disk)?;
             }
         }
         Ok(())
     }
 }
 
-fn load(disk: &dyn Disk, path: &Path) -> Result<Vec<Descriptor>, RemovalError> {
+/// What goes, and what comes for it.
+type Lists = (Vec<Descriptor>, Vec<Descriptor>);
+
+fn load(disk: &dyn Disk, path: &Path) -> Result<Lists, RemovalError> {
     let read = || {
         let file = disk.open(path)?;
         let length = file.length()?;
@@ -122,29 +178,44 @@ fn load(disk: &dyn Disk, path: &Path) -> Result<Vec<Descriptor>, RemovalError> {
         source,
     })?;
     let text = str::from_utf8(&bytes).ok();
-    text.and_then(decode_sstables)
-        .ok_or_else(|| RemovalError::Damaged {
-            file: path.to_path_buf(),
-        })
+    text.and_then(decode).ok_or_else(|| RemovalError::Damaged {
+        file: path.to_path_buf(),
+    })
 }
 
-/// A descriptor per line, then `crc32` and the decimal checksum of the lines before.
-pub(crate) fn encode_sstables(sstables: &[Descriptor]) -> String {
-    let mut text: String = sstables
-        .iter()
-        .map(|descriptor| format!("{descriptor}\n"))
-        .collect();
+/// A descriptor per line, successors after a `+`, then `crc32` and the decimal checksum of the lines before.
+fn encode(sstables: &[Descriptor], successors: &[Descriptor]) -> String {
+    let gone = sstables.iter().map(|descriptor| format!("{descriptor}\n"));
+    let come = successors.iter().map(|descriptor| format!("+{descriptor}\n"));
+    let mut text: String = gone.chain(come).collect();
     let crc = crc32fast::hash(text.as_bytes());
     text.push_str(&format!("crc32 {crc}\n"));
     text
 }
 
+/// A list without successors.
+pub(crate) fn encode_sstables(sstables: &[Descriptor]) -> String {
+    encode(sstables, &[])
+}
+
 pub(crate) fn decode_sstables(text: &str) -> Option<Vec<Descriptor>> {
+    let (sstables, successors) = decode(text)?;
+    successors.is_empty().then_some(sstables)
+}
+
+fn decode(text: &str) -> Option<Lists> {
     let (lines, crc) = text.rsplit_once("crc32 ")?;
     if crc.strip_suffix('\n')?.parse() != Ok(crc32fast::hash(lines.as_bytes())) {
         return None;
     }
-    lines.lines().map(descriptor_of_line).collect()
+    let mut lists = Lists::default();
+    for line in lines.lines() {
+        match line.strip_prefix('+') {
+            Some(successor) => lists.1.push(Descriptor::parse(successor)?),
+            None => lists.0.push(descriptor_of_line(line)?),
+        }
+    }
+    Some(lists)
 }
 
 /// Lists of before there were several versions have bare numbers.
@@ -166,15 +237,14 @@ mod tests {
     #[test]
     fn lists_are_checked() {
         let descriptor = |name| Descriptor::parse(name).unwrap();
-        let text = encode_sstables(&[descriptor("nb-3-big"), descriptor("da-12-bti")]);
-        assert!(text.starts_with("nb-3-big\nda-12-bti\ncrc32 "));
-        assert_eq!(
-            decode_sstables(&text),
-            Some(vec![descriptor("nb-3-big"), descriptor("da-12-bti")])
-        );
-        assert_eq!(decode_sstables(&text.replace('3', "4")), None);
-        assert_eq!(decode_sstables(&text[..text.len() - 1]), None);
-        assert_eq!(decode_sstables(""), None);
+        let gone = [descriptor("nb-3-big"), descriptor("da-12-bti")];
+        let come = [descriptor("oa-20-big")];
+        let text = encode(&gone, &come);
+        assert!(text.starts_with("nb-3-big\nda-12-bti\n+oa-20-big\ncrc32 "));
+        assert_eq!(decode(&text), Some((gone.to_vec(), come.to_vec())));
+        assert_eq!(decode(&text.replace('3', "4")), None);
+        assert_eq!(decode(&text[..text.len() - 1]), None);
+        assert_eq!(decode(""), None);
     }
 
     #[test]

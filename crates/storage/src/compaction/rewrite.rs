@@ -26,7 +26,25 @@ pub struct Rewritten {
     static_row: Vec<u8>,
     pub partitions: u64,
     pub rows: u64,
+    /// Looks in every now and then, also within a partition.
+    watch: Option<Box<dyn Watch>>,
+    /// Uncompressed bytes of the writer from which on the watch looks in again.
+    watch_at_bytes: u64,
 }
+
+/// Who may end a rewrite, or make it wait.
+pub trait Watch: std::fmt::Debug {
+    /// Called after about [`WATCH_BYTES`] of output, with how many there were.
+    fn look(&mut self, bytes: u64) -> Result<(), Stopped>;
+}
+
+/// The work is not wanted any more.
+#[derive(Debug, thiserror::Error)]
+#[error("stopped")]
+pub struct Stopped;
+
+/// A millisecond of work.
+pub const WATCH_BYTES: u64 = 256 << 10;
 
 /// Copying failed on one side or the other.
 #[derive(Debug, thiserror::Error)]
@@ -36,6 +54,37 @@ pub enum RewriteError {
     Read(#[from] ReadError),
     #[error(transparent)]
     Write(#[from] WriteError),
+    #[error(transparent)]
+    Stopped(#[from] Stopped),
+}
+
+impl Rewritten {
+    pub fn watched_by(watch: Box<dyn Watch>) -> Self {
+        Rewritten {
+            watch: Some(watch),
+            watch_at_bytes: WATCH_BYTES,
+            ..Rewritten::default()
+        }
+    }
+
+    /// Where a new writer begins.
+    pub fn writer_begins(&mut self) {
+        self.watch_at_bytes = WATCH_BYTES;
+    }
+
+    fn look(&mut self, data_bytes: u64) -> Result<(), Stopped> {
+        let bytes = (data_bytes + WATCH_BYTES).saturating_sub(self.watch_at_bytes);
+        self.watch_at_bytes = data_bytes + WATCH_BYTES;
+        match &mut self.watch {
+            Some(watch) => watch.look(bytes),
+            None => Ok(()),
+        }
+    }
+
+    /// Has the watch look in whatever the writer has written since.
+    pub fn look_now(&mut self, writer: &SsTableWriter) -> Result<(), Stopped> {
+        self.look(writer.data_bytes())
+    }
 }
 
 /// Copies one partition, if anything of it is left.
@@ -73,6 +122,9 @@ pub fn rewrite_partition(
     let mut in_force = DeletionTime::LIVE;
     let mut written = DeletionTime::LIVE;
     while cursor.advance()? {
+        if output.writer.data_bytes() >= scratch.watch_at_bytes {
+            scratch.look(output.writer.data_bytes())?;
+        }
         match cursor.current() {
             Unfiltered::Row { clustering, row } => {
                 if let Some(row) = rule.keep_row(layout, row, deletion.max(in_force), scratch) {

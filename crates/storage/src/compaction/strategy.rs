@@ -14,7 +14,10 @@ impl CompactionOptions {
             return None;
         }
         let expired = tombstones::fully_expired(&self.tombstones, candidates, moment);
-        let expired: Vec<u64> = expired.into_iter().map(|candidate| candidate.generation).collect();
+        let expired: Vec<u64> = expired
+            .into_iter()
+            .map(|candidate| candidate.generation)
+            .collect();
         // These look for expired SSTables; the others drop those they come across.
         let seeks_expired = matches!(self.strategy, Strategy::TimeWindow(_) | Strategy::Unified(_));
         let is_free = |candidate: &Candidate| {

@@ -20,7 +20,10 @@ pub(super) fn choose<'a>(
     candidates: &'a [Candidate],
     is_free: impl Fn(&Candidate) -> bool,
 ) -> Vec<&'a Candidate> {
-    let Windows { by_start_s, current_s } = Windows::of(windows, candidates, is_free);
+    let Windows {
+        by_start_s,
+        current_s,
+    } = Windows::of(windows, candidates, is_free);
     for (start_s, mut members) in by_start_s.into_iter().rev() {
         if start_s < current_s {
             if members.len() >= 2 {
@@ -44,7 +47,10 @@ pub(super) fn pending(
     windows: &TimeWindowOptions,
     candidates: &[Candidate],
 ) -> usize {
-    let Windows { by_start_s, current_s } = Windows::of(windows, candidates, |candidate| !candidate.is_busy);
+    let Windows {
+        by_start_s,
+        current_s,
+    } = Windows::of(windows, candidates, |candidate| !candidate.is_busy);
     by_start_s
         .into_iter()
         .map(|(start_s, members)| {

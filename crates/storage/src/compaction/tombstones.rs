@@ -56,7 +56,12 @@ fn free_share(candidate: &Candidate, others: &[&Candidate]) -> f64 {
     let (first, last) = (i128::from(candidate.first.0), i128::from(candidate.last.0));
     let mut covered: Vec<(i128, i128)> = others
         .iter()
-        .map(|other| (i128::from(other.first.0).max(first), i128::from(other.last.0).min(last)))
+        .map(|other| {
+            (
+                i128::from(other.first.0).max(first),
+                i128::from(other.last.0).min(last),
+            )
+        })
         .collect();
     covered.sort_unstable();
     let (mut free, mut from) = (0, first);

@@ -139,7 +139,10 @@ impl UnifiedOptions {
         if self.min_sstable_bytes > 0.0 {
             let count = density / self.min_sstable_bytes;
             // Also where the count is not a number.
-            if count.partial_cmp(&f64::from(base)).is_none_or(|order| order.is_lt()) {
+            if count
+                .partial_cmp(&f64::from(base))
+                .is_none_or(|order| order.is_lt())
+            {
                 // A power of two below the base, so that boundaries stay boundaries as more come.
                 let below = 1 << (count as u32 | 1).ilog2();
                 return u32::min(below, 1 << base.trailing_zeros());
@@ -177,13 +180,19 @@ impl<'a> Level<'a> {
         let mut members: Vec<usize> = everything.into_iter().collect();
         members.sort_by_key(|&index| {
             let member = self.members[index];
-            (std::cmp::Reverse(member.timestamp_max), std::cmp::Reverse(member.generation))
+            (
+                std::cmp::Reverse(member.timestamp_max),
+                std::cmp::Reverse(member.generation),
+            )
         });
         let chosen = match self.overlap_max(options, overlap) {
             Some(overlap_max) => oldest(&members, sections, overlap_max),
             None => members,
         };
-        Some((overlap, chosen.into_iter().map(|index| self.members[index]).collect()))
+        Some((
+            overlap,
+            chosen.into_iter().map(|index| self.members[index]).collect(),
+        ))
     }
 
     /// How many overlapping SSTables to merge at once, where not all of them.

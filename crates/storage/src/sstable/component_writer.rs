@@ -136,6 +136,11 @@ impl DataWriter {
         self.position + self.chunk.len() as u64
     }
 
+    /// Of full chunks.
+    pub fn file_length(&self) -> u64 {
+        self.file.length()
+    }
+
     fn chunk_bytes(&self) -> usize {
         self.compression
             .map_or(UNCOMPRESSED_CHUNK_BYTES, |compression| compression.chunk_bytes) as usize

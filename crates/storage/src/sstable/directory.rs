@@ -75,10 +75,21 @@ pub fn remove_unfinished(disk: &dyn Disk, directory: &Path) -> io::Result<()> {
     }
 }
 
+/// Gives the TOC of a sealed SSTable its name, unless it has it; durable once the folder is synced.
+pub fn publish_sstable(disk: &dyn Disk, directory: &Path, descriptor: Descriptor) -> io::Result<()> {
+    let unfinished = unfinished_toc_path(directory, descriptor);
+    if disk.exists(&unfinished)? {
+        disk.rename(&unfinished, &descriptor.path(directory, Component::Toc))
+    } else {
+        Ok(())
+    }
+}
+
 /// Removes an SSTable. The TOC goes first and for good, so that a crash leaves garbage and not half an SSTable.
 pub fn remove_sstable(disk: &dyn Disk, directory: &Path, descriptor: Descriptor) -> io::Result<()> {
     remove_if_there(disk, &descriptor.path(directory, Component::Toc))?;
     disk.sync_directory(directory)?;
+    remove_if_there(disk, &unfinished_toc_path(directory, descriptor))?;
     for component in Component::ALL {
         remove_if_there(disk, &descriptor.path(directory, component))?;
     }

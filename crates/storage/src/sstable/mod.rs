@@ -50,7 +50,9 @@ pub use component::Component;
 pub use compression::{CompressionParameters, Compressor};
 pub use cursor::SsTableCursor;
 pub use descriptor::{Descriptor, FileName, SsTableId};
-pub use directory::{finished_sstables, foreign_sstables, remove_sstable, remove_unfinished, table_folder};
+pub use directory::{
+    finished_sstables, foreign_sstables, publish_sstable, remove_sstable, remove_unfinished, table_folder,
+};
 pub use encoding_stats::{EncodingStats, EncodingStatsCollector};
 pub use error::{OpenError, WriteError};
 pub use histogram::{EstimatedHistogram, TombstoneHistogram};

@@ -42,12 +42,8 @@ impl<'a> Toc<'a> {
         Ok(())
     }
 
-    /// Returns the size of all components. The names of the others are durable before the TOC has its own.
-    pub fn publish(mut self) -> Result<u64, WriteError> {
-        let io = |file: &Path| {
-            let file = file.to_path_buf();
-            move |source| WriteError::Io { file, source }
-        };
+    /// Returns the size of all components. Their names are durable before the TOC has its own.
+    pub fn seal(mut self) -> Result<u64, WriteError> {
         self.components.push(Component::Toc);
         let text: String = self
             .components
@@ -55,17 +51,15 @@ impl<'a> Toc<'a> {
             .map(|component| format!("{}\n", component.file_suffix()))
             .collect();
         let unfinished = unfinished_toc_path(self.directory, self.descriptor);
-        let mut file = ComponentFile::create(self.disk, unfinished.clone())?;
+        let mut file = ComponentFile::create(self.disk, unfinished)?;
         file.append(text.as_bytes())?;
         let length = file.finish()?;
         self.disk
             .sync_directory(self.directory)
-            .map_err(io(self.directory))?;
-        let toc = self.descriptor.path(self.directory, Component::Toc);
-        self.disk.rename(&unfinished, &toc).map_err(io(&toc))?;
-        self.disk
-            .sync_directory(self.directory)
-            .map_err(io(self.directory))?;
+            .map_err(|source| WriteError::Io {
+                file: self.directory.to_path_buf(),
+                source,
+            })?;
         Ok(self.disk_bytes + length)
     }
 }

@@ -18,7 +18,7 @@ use super::compression::CompressionParameters;
 use super::decode::push_bytes_after_u16;
 use super::deletion_codec::push_deletion_time;
 use super::descriptor::{Descriptor, SsTableId};
-use super::directory::remove_sstable;
+use super::directory::{publish_sstable, remove_sstable};
 use super::encoding_stats::EncodingStats;
 use super::error::{OpenError, WriteError};
 use super::header::{Header, HeaderComponent};
@@ -185,6 +185,11 @@ impl SsTableWriter {
         self.data.position()
     }
 
+    /// Bytes of Data.db on the disk so far, less the chunk being filled.
+    pub fn disk_bytes(&self) -> u64 {
+        self.data.file_length()
+    }
+
     pub fn descriptor(&self) -> Descriptor {
         self.descriptor
     }
@@ -341,6 +346,20 @@ impl SsTableWriter {
 
     /// Makes the SSTable exist. There must be at least one partition.
     pub fn finish(self) -> Result<SsTableInfo, WriteError> {
+        let (disk, directory) = (Arc::clone(&self.disk), self.directory.clone());
+        let info = self.seal()?;
+        publish_sstable(&*disk, &directory, info.descriptor)
+            .and_then(|()| disk.sync_directory(&directory))
+            .map_err(|source| WriteError::Io {
+                file: directory,
+                source,
+            })?;
+        Ok(info)
+    }
+
+    /// Makes all of the SSTable durable except for the name of its TOC: it can be opened, and after a crash it is
+    /// garbage until [`publish_sstable`] has made it exist. There must be at least one partition.
+    pub fn seal(self) -> Result<SsTableInfo, WriteError> {
         assert!(
             !self.partition.is_open && self.partition_count > 0,
             "an SSTable has partitions, all ended"
@@ -387,7 +406,7 @@ impl SsTableWriter {
             Component::Statistics,
             &statistics.encode(descriptor.version, &cardinality_bytes),
         )?;
-        let disk_bytes = toc.publish()?;
+        let disk_bytes = toc.seal()?;
         Ok(SsTableInfo {
             descriptor,
             partition_count: self.partition_count,

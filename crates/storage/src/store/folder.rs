@@ -3,7 +3,7 @@
 use std::io;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
-use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::atomic::{AtomicU16, AtomicU64, Ordering};
 
 use helenus_schema::TableMetadata;
 use helenus_vfs::{Clock, DirectoryLock, Disk};
@@ -31,6 +31,8 @@ pub struct DataFolder {
     root: PathBuf,
     /// Above every number in any table's folder.
     next_sstable_number: AtomicU64,
+    /// How many shards the data is cut into since it was opened.
+    shard_count: AtomicU16,
     _lock: Box<dyn DirectoryLock>,
 }
 
@@ -84,6 +86,7 @@ impl DataFolder {
             clock,
             root,
             next_sstable_number: AtomicU64::new(1),
+            shard_count: AtomicU16::new(1),
             _lock: lock,
         }))
     }
@@ -110,6 +113,15 @@ impl DataFolder {
 
     pub fn table_folder(&self, table: &TableMetadata) -> PathBuf {
         table_folder(&self.data_folder(), table)
+    }
+
+    /// How many shards the data is cut into.
+    pub fn shard_count(&self) -> u16 {
+        self.shard_count.load(Ordering::Relaxed)
+    }
+
+    pub(super) fn set_shard_count(&self, shard_count: u16) {
+        self.shard_count.store(shard_count, Ordering::Relaxed);
     }
 
     /// A number that no SSTable of this node has.

@@ -4,33 +4,33 @@ use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::path::PathBuf;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
-use std::time::Duration;
 
 use helenus_schema::TableId;
 
 use super::DataFolder;
+use super::compact::Compaction;
+use super::output::{JobOutput, discard};
 use crate::clustering::Slice;
-use crate::compaction::{PurgeRule, Removal, RemovalError, RewriteError, Rewritten, rewrite_partition};
+use crate::compaction::{
+    CompactionLimits, CompactorPermit, OutputShape, Pace, PurgeRule, Removal, RemovalError, RewriteError,
+    Stopped,
+};
 use crate::error::ReadError;
 use crate::layout::TableLayout;
 use crate::memtable::{Memtable, MemtableCursor};
-use crate::merge::MergedScanner;
 use crate::read::PartitionRange;
-use crate::row::purge::Purge;
-use crate::source::PartitionScanner;
-use crate::sstable::{
-    self, Descriptor, EncodingStatsCollector, PageCache, SsTable, SsTableWriter, WriteError, WriterOptions,
-};
-
-/// Chunks that a compaction keeps: a few per input are enough, since it reads each once and in order.
-const COMPACTION_CACHE_BYTES: usize = 4 << 20;
-/// A job looks at its stop flag and its allowance after this many partitions.
-const PARTITIONS_PER_CHECK: u64 = 64;
+use crate::sstable::{self, Descriptor, EncodingStatsCollector, SsTable, WriteError, WriterOptions};
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum JobKind {
     Flush,
+    /// What the strategy wanted.
     Compaction,
+    /// One SSTable alone, for its tombstones.
+    TombstoneCompaction,
+    MajorCompaction,
+    /// For what belongs to other shards.
+    Cleanup,
     /// Frees memory.
     Release,
     /// Frees disk space.
@@ -40,15 +40,24 @@ pub enum JobKind {
 /// What a job is about, how far it is, and the means to stop it.
 #[derive(Debug)]
 pub struct JobProgress {
+    /// Tells the jobs of a process apart.
+    pub number: u64,
     pub kind: JobKind,
     pub keyspace: Arc<str>,
     pub table: Arc<str>,
     pub table_id: TableId,
-    /// In bytes: of the memtable for a flush, of the input files for a compaction.
+    /// SSTables that go in.
+    pub sstables: usize,
+    /// In bytes: of the memtable for a flush, of the input's data for a compaction.
     pub bytes_total: u64,
+    /// Microseconds since the Unix epoch.
+    pub started_at_us: i64,
     bytes_done: AtomicU64,
     stop: AtomicBool,
 }
+
+/// The number of the next job.
+static NUMBER: AtomicU64 = AtomicU64::new(1);
 
 /// Work on immutable data that any thread may run; its result goes back to the shard that it came from.
 #[derive(Debug)]
@@ -59,8 +68,10 @@ pub struct BackgroundJob {
     pub(super) table_folder: PathBuf,
     /// The table's truncation count when the job was made.
     pub(super) epoch: u64,
-    /// Bytes of output; 0 is unlimited.
-    pub(super) bytes_per_s_max: u64,
+    /// What a compaction goes by; `None` for what nothing may hold up.
+    pub(super) pace: Option<(Arc<Pace>, Arc<CompactionLimits>)>,
+    /// Of a compaction, given back when it has ended.
+    pub(super) permit: Option<CompactorPermit>,
     pub(super) work: Work,
 }
 
@@ -70,18 +81,31 @@ pub(super) enum Work {
     Compaction(Compaction),
     Release(Option<Arc<Memtable>>),
     Removal {
-        sstables: Vec<Descriptor>,
+        files: ObsoleteFiles,
         is_table_dropped: bool,
     },
 }
 
+/// SSTables that nothing reads any more.
 #[derive(Debug)]
-pub(super) struct Compaction {
-    pub inputs: Vec<Arc<SsTable>>,
-    /// The table's other SSTables: what they may hold limits what is purged.
-    pub others: Vec<Arc<SsTable>>,
-    /// The smallest timestamp in the table's memtables.
-    pub memtable_min_timestamp_us: i64,
+pub(super) enum ObsoleteFiles {
+    /// A crash brings them back.
+    Unlisted(Vec<Descriptor>),
+    /// A crash does not.
+    Listed(Removal),
+}
+
+/// What a job has made.
+#[derive(Debug)]
+pub(super) enum JobOutcome {
+    Nothing,
+    /// `None` if all of it was hidden by its own deletions.
+    Flushed(Option<Arc<SsTable>>),
+    /// The outputs have taken the place of the inputs on the disk.
+    Compacted {
+        outputs: Vec<Arc<SsTable>>,
+        removal: Removal,
+    },
 }
 
 /// To be handed to [`ShardStore::complete`](super::ShardStore::complete).
@@ -92,7 +116,7 @@ pub struct JobResult {
     pub(super) layout: Arc<TableLayout>,
     pub(super) table_folder: PathBuf,
     pub(super) work: Work,
-    pub(super) outcome: Result<Option<Arc<SsTable>>, JobError>,
+    pub(super) outcome: Result<JobOutcome, JobError>,
 }
 
 /// How a job ended; for the log and the metrics.
@@ -106,7 +130,7 @@ pub struct JobReport {
 #[non_exhaustive]
 pub enum JobError {
     #[error(transparent)]
-    Rewrite(#[from] RewriteError),
+    Rewrite(RewriteError),
     #[error(transparent)]
     Open(#[from] sstable::OpenError),
     #[error(transparent)]
@@ -124,6 +148,21 @@ impl From<ReadError> for JobError {
     }
 }
 
+impl From<Stopped> for JobError {
+    fn from(_: Stopped) -> Self {
+        JobError::Stopped
+    }
+}
+
+impl From<RewriteError> for JobError {
+    fn from(error: RewriteError) -> Self {
+        match error {
+            RewriteError::Stopped(stopped) => stopped.into(),
+            error => JobError::Rewrite(error),
+        }
+    }
+}
+
 impl From<WriteError> for JobError {
     fn from(error: WriteError) -> Self {
         JobError::Rewrite(error.into())
@@ -131,18 +170,28 @@ impl From<WriteError> for JobError {
 }
 
 impl JobProgress {
-    pub(super) fn new(kind: JobKind, layout: &TableLayout, bytes_total: u64) -> Arc<Self> {
+    pub(super) fn new(
+        kind: JobKind,
+        layout: &TableLayout,
+        sstables: usize,
+        bytes_total: u64,
+        started_at_us: i64,
+    ) -> Arc<Self> {
         Arc::new(JobProgress {
+            number: NUMBER.fetch_add(1, Ordering::Relaxed),
             kind,
             keyspace: Arc::clone(&layout.metadata.keyspace),
             table: Arc::clone(&layout.metadata.name),
             table_id: layout.metadata.id,
+            sstables,
             bytes_total,
+            started_at_us,
             bytes_done: AtomicU64::new(0),
             stop: AtomicBool::new(false),
         })
     }
 
+    /// Of the merged data; what merges away is counted when the job ends.
     pub fn bytes_done(&self) -> u64 {
         self.bytes_done.load(Ordering::Relaxed).min(self.bytes_total)
     }
@@ -151,11 +200,32 @@ impl JobProgress {
     pub fn stop(&self) {
         self.stop.store(true, Ordering::Relaxed);
     }
+
+    pub(super) fn advance(&self, bytes: u64) {
+        self.bytes_done.fetch_add(bytes, Ordering::Relaxed);
+    }
+
+    pub(super) fn finish(&self) {
+        self.bytes_done.store(self.bytes_total, Ordering::Relaxed);
+    }
+
+    pub(super) fn check(&self) -> Result<(), Stopped> {
+        if self.stop.load(Ordering::Relaxed) {
+            Err(Stopped)
+        } else {
+            Ok(())
+        }
+    }
 }
 
 impl BackgroundJob {
     pub fn progress(&self) -> &Arc<JobProgress> {
         &self.progress
+    }
+
+    /// Whether it may take long, and waits for nothing.
+    pub fn is_compaction(&self) -> bool {
+        matches!(self.work, Work::Compaction(_))
     }
 
     /// Does the work; blocks on the disk.
@@ -172,8 +242,10 @@ impl BackgroundJob {
             layout,
             table_folder,
             work,
+            permit,
             ..
         } = self;
+        drop(permit);
         JobResult {
             progress,
             epoch,
@@ -184,15 +256,17 @@ impl BackgroundJob {
         }
     }
 
-    fn do_work(&self) -> Result<Option<Arc<SsTable>>, JobError> {
+    fn do_work(&self) -> Result<JobOutcome, JobError> {
         match &self.work {
-            Work::Release(_) => Ok(None),
-            Work::Flush(memtable) => self.flush(memtable),
+            Work::Release(_) => Ok(JobOutcome::Nothing),
+            Work::Flush(memtable) => self.flush(memtable).map(JobOutcome::Flushed),
             Work::Compaction(compaction) => self.compact(compaction),
             Work::Removal {
-                sstables,
+                files,
                 is_table_dropped,
-            } => self.remove(sstables, *is_table_dropped).map(|()| None),
+            } => self
+                .remove(files, *is_table_dropped)
+                .map(|()| JobOutcome::Nothing),
         }
     }
 
@@ -208,192 +282,49 @@ impl BackgroundJob {
             ..WriterOptions::of(&self.layout.metadata)
         };
         let slices = [Slice::all()];
-        let mut output = JobOutput::create(self, options)?;
+        let mut output = JobOutput::new(self, OutputShape::WHOLE, options)?;
         for (token, partition) in memtable.partitions(&everything) {
             let mut cursor = MemtableCursor::new(partition, &self.layout.comparator, &slices, false);
-            let writer = &mut output.writer;
-            let scratch = &mut output.scratch;
-            let rule = PurgeRule::KeepAll;
-            if let Err(error) = rewrite_partition(
-                &self.layout,
-                token,
-                partition.key(),
-                &mut cursor,
-                rule,
-                writer,
-                scratch,
-            ) {
-                return output.abandon(error.into());
-            }
-            if let Err(error) = output.check() {
+            if let Err(error) = output.partition(token, partition.key(), &mut cursor, PurgeRule::KeepAll) {
                 return output.abandon(error);
             }
         }
-        output.finish()
+        let flushed = output.finish()?.pop();
+        if let Some(sstable) = &flushed {
+            self.publish(sstable)?;
+        }
+        self.progress.finish();
+        Ok(flushed)
     }
 
-    fn compact(&self, compaction: &Compaction) -> Result<Option<Arc<SsTable>>, JobError> {
-        let cache = PageCache::new(COMPACTION_CACHE_BYTES);
-        let slices = [Slice::all()];
-        let (start, end) = PartitionRange::everything().bounds();
-        let mut stats = EncodingStatsCollector::default();
-        let mut scanners: Vec<Box<dyn PartitionScanner + '_>> = Vec::with_capacity(compaction.inputs.len());
-        for input in &compaction.inputs {
-            stats.merge(input.encoding_stats());
-            scanners.push(Box::new(input.scan(&cache, start, end, &slices, false)));
-        }
-        let options = WriterOptions {
-            partition_count_estimate: compaction
-                .inputs
-                .iter()
-                .map(|input| input.statistics().partition_count())
-                .sum(),
-            encoding_stats: stats.finish(),
-            ..WriterOptions::of(&self.layout.metadata)
-        };
-        let mut output = JobOutput::create(self, options)?;
-        let mut scanner = MergedScanner::new(&self.layout, false, scanners);
-        match self.copy_all(compaction, &mut scanner, &mut output) {
-            Ok(()) => output.finish(),
-            Err(error) => output.abandon(error),
-        }
-    }
-
-    fn copy_all(
-        &self,
-        compaction: &Compaction,
-        scanner: &mut MergedScanner<'_>,
-        output: &mut JobOutput<'_>,
-    ) -> Result<(), JobError> {
-        let now_s = self.folder.clock().wall_s();
-        let gc_before_s = now_s.saturating_sub(self.layout.metadata.params.gc_grace_seconds);
-        let mut key = Vec::new();
-        while scanner.advance()? {
-            let (token, position_key) = scanner.position();
-            key.clear();
-            key.extend_from_slice(position_key);
-            let others = compaction
-                .others
-                .iter()
-                .filter(|other| other.may_contain(token, &key));
-            let max_purgeable_timestamp_us = others
-                .map(|other| other.statistics().timestamp_us_min)
-                .fold(compaction.memtable_min_timestamp_us, i64::min);
-            let rule = PurgeRule::Purge(Purge {
-                now_s,
-                gc_before_s,
-                max_purgeable_timestamp_us,
-            });
-            let mut cursor = scanner.open()?;
-            let JobOutput { writer, scratch, .. } = &mut *output;
-            rewrite_partition(&self.layout, token, &key, &mut *cursor, rule, writer, scratch)?;
-            drop(cursor);
-            output.check()?;
-        }
-        Ok(())
-    }
-
-    fn remove(&self, sstables: &[Descriptor], is_table_dropped: bool) -> Result<(), JobError> {
+    fn publish(&self, sstable: &SsTable) -> Result<(), JobError> {
         let disk = &**self.folder.disk();
-        if !sstables.is_empty() {
-            Removal::commit(disk, &self.table_folder, sstables)?.finish(disk)?;
+        let published = sstable::publish_sstable(disk, &self.table_folder, sstable.descriptor())
+            .and_then(|()| disk.sync_directory(&self.table_folder));
+        published.map_err(|source| {
+            // The memtable is flushed again; if this one shows up after a crash all the same, both say the same.
+            discard(disk, &self.table_folder, &[sstable.descriptor()]);
+            WriteError::Io {
+                file: self.table_folder.clone(),
+                source,
+            }
+            .into()
+        })
+    }
+
+    fn remove(&self, files: &ObsoleteFiles, is_table_dropped: bool) -> Result<(), JobError> {
+        let disk = &**self.folder.disk();
+        match files {
+            ObsoleteFiles::Unlisted(sstables) if sstables.is_empty() => {}
+            ObsoleteFiles::Unlisted(sstables) => {
+                Removal::commit(disk, &self.table_folder, sstables)?.finish(disk)?;
+            }
+            ObsoleteFiles::Listed(removal) => removal.finish(disk)?,
         }
         if is_table_dropped {
             // Fails while other shards have files in it; the last one succeeds.
             let _ = disk.remove_directory(&self.table_folder);
         }
         Ok(())
-    }
-}
-
-/// The SSTable that a job writes.
-struct JobOutput<'a> {
-    job: &'a BackgroundJob,
-    writer: SsTableWriter,
-    scratch: Rewritten,
-    started_ns: u64,
-    partitions_to_check: u64,
-}
-
-impl<'a> JobOutput<'a> {
-    fn create(job: &'a BackgroundJob, options: WriterOptions) -> Result<Self, JobError> {
-        let folder = &job.folder;
-        let id = folder.new_sstable_id();
-        let disk = Arc::clone(folder.disk());
-        // The first SSTable of a table makes its folder.
-        folder
-            .create_table_folder(&job.layout.metadata)
-            .map_err(|source| {
-                JobError::Rewrite(
-                    WriteError::Io {
-                        file: job.table_folder.clone(),
-                        source,
-                    }
-                    .into(),
-                )
-            })?;
-        let writer = SsTableWriter::new(disk, &job.table_folder, id, &job.layout.metadata, options)?;
-        Ok(JobOutput {
-            job,
-            writer,
-            scratch: Rewritten::default(),
-            started_ns: folder.clock().monotonic_ns(),
-            partitions_to_check: PARTITIONS_PER_CHECK,
-        })
-    }
-
-    /// Every now and then: whether to stop, and whether the allowance asks for a pause.
-    fn check(&mut self) -> Result<(), JobError> {
-        self.partitions_to_check -= 1;
-        if self.partitions_to_check > 0 {
-            return Ok(());
-        }
-        self.partitions_to_check = PARTITIONS_PER_CHECK;
-        let progress = &self.job.progress;
-        if progress.stop.load(Ordering::Relaxed) {
-            return Err(JobError::Stopped);
-        }
-        let bytes = self.writer.data_bytes();
-        progress.bytes_done.store(bytes, Ordering::Relaxed);
-        if self.job.bytes_per_s_max > 0 {
-            let due_ns = u128::from(bytes) * 1_000_000_000 / u128::from(self.job.bytes_per_s_max);
-            let spent_ns = self
-                .job
-                .folder
-                .clock()
-                .monotonic_ns()
-                .saturating_sub(self.started_ns);
-            let ahead_ns = due_ns.saturating_sub(u128::from(spent_ns));
-            // At most a second at once, so that a stop is heard.
-            std::thread::sleep(Duration::from_nanos(ahead_ns.min(1_000_000_000) as u64));
-        }
-        Ok(())
-    }
-
-    /// `None` if nothing was left to write.
-    fn finish(self) -> Result<Option<Arc<SsTable>>, JobError> {
-        let JobOutput { job, writer, .. } = self;
-        if writer.partition_count() == 0 {
-            writer.abandon()?;
-            return Ok(None);
-        }
-        let descriptor = writer.descriptor();
-        writer.finish()?;
-        job.progress
-            .bytes_done
-            .store(job.progress.bytes_total, Ordering::Relaxed);
-        let disk = &**job.folder.disk();
-        Ok(Some(SsTable::open(
-            disk,
-            &job.table_folder,
-            descriptor,
-            &job.layout.metadata,
-        )?))
-    }
-
-    /// Removes what was written; what cannot be removed now has no TOC and goes at the next start.
-    fn abandon(self, error: JobError) -> Result<Option<Arc<SsTable>>, JobError> {
-        let _ = self.writer.abandon();
-        Err(error)
     }
 }

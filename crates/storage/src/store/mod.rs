@@ -17,8 +17,17 @@ mod read;
 mod job;
 mod schedule;
 
+mod compact;
+mod compaction_request;
+mod output;
+
 pub use adoption::{Adoption, AdoptionError, SourceFiles, Transfer};
+pub use compaction_request::{
+    CompactError, CompactionKind, CompactionRequest, CompactionTicket, CompactionTotals, PendingCompactions,
+    RunningCompaction, ShardCompactions,
+};
 pub use folder::{DataFolder, FolderError};
 pub use job::{BackgroundJob, JobError, JobKind, JobProgress, JobReport, JobResult};
 pub use open::{OpenError, OpenedShards};
+pub use schedule::COMPACTIONS_PER_SHARD_MAX;
 pub use shard::{ShardStore, StoreOptions};

@@ -85,6 +85,7 @@ impl DataFolder {
         shard_count: u16,
         schema: &Schema,
     ) -> Result<OpenedShards, OpenError> {
+        self.set_shard_count(shard_count);
         let mut stores: Vec<ShardStore> = (0..shard_count)
             .map(|shard| {
                 let disk = Disk {
@@ -258,6 +259,7 @@ impl DataFolder {
         let options = WriterOptions {
             partition_count_estimate: whole.statistics().partition_count(),
             encoding_stats: stats.finish(),
+            level: whole.statistics().level,
             ..WriterOptions::of(table)
         };
         Ok(SsTableWriter::new(

@@ -5,19 +5,26 @@ use std::sync::Arc;
 
 use helenus_schema::TableId;
 
-use super::job::{BackgroundJob, Compaction, JobError, JobKind, JobProgress, JobReport, JobResult, Work};
+use super::compact::Compaction;
+use super::compaction_request::{CompactionKind, CompactionTicket, CompactionTotals, PendingRequest};
+use super::job::{
+    BackgroundJob, JobError, JobKind, JobOutcome, JobProgress, JobReport, JobResult, ObsoleteFiles, Work,
+};
 use super::shard::{Disk, ShardStore};
 use super::table::Table;
 use crate::commitlog::{CommitLog, LogPosition};
-use crate::compaction::{self, Candidate};
+use crate::compaction::{Candidate, Pace, RemovalError, Task};
 use crate::layout::TableLayout;
 use crate::memtable::Memtable;
-use crate::sstable::{Descriptor, SsTable};
+use crate::sstable::SsTable;
 
 /// After a failed job no other is begun for a second, then two, then four..
 const RETRY_DELAY_NS_MIN: u64 = 1_000_000_000;
 /// ..up to a minute: a disk that was full may have room again.
 const RETRY_DELAY_NS_MAX: u64 = 60 * RETRY_DELAY_NS_MIN;
+
+/// One for the large compaction that takes an hour, one for the small ones that come meanwhile.
+pub const COMPACTIONS_PER_SHARD_MAX: usize = 2;
 
 /// Without news, how long until the tables are looked through again: a log grows too long and tombstones come of age
 /// without a word.
@@ -30,7 +37,15 @@ pub(super) struct Schedule {
     removals: Vec<Obsolete>,
     /// Memtables that nothing reads any more. Freeing millions of rows takes longer than a shard may stand still.
     garbage: Vec<(Arc<TableLayout>, Arc<Memtable>)>,
-    is_compacting: bool,
+    /// Compactions under way.
+    compactions: usize,
+    pub pace: Arc<Pace>,
+    pub totals: CompactionTotals,
+    /// Compactions that strategies wanted when they were last asked.
+    pending: usize,
+    last_ticket: u64,
+    /// Requests whose compactions run, each with the number of its job.
+    requests_running: Vec<(CompactionTicket, u64)>,
     /// A sealed memtable waits until the log is durable.
     is_waiting_for_log: bool,
     /// Something has changed since there was no job to be had.
@@ -44,22 +59,16 @@ pub(super) struct Schedule {
 struct Obsolete {
     layout: Arc<TableLayout>,
     folder: PathBuf,
-    sstables: Vec<Descriptor>,
+    files: ObsoleteFiles,
     is_table_dropped: bool,
 }
 
 impl Schedule {
-    /// Whether there is something to remove.
-    pub fn remove(&mut self, layout: &Arc<TableLayout>, folder: PathBuf, sstables: &[Arc<SsTable>]) -> bool {
-        if !sstables.is_empty() {
-            self.push(layout, folder, sstables, false);
-        }
-        !sstables.is_empty()
-    }
-
     /// All that a dropped table leaves.
     pub fn remove_dropped(&mut self, table: Table) {
-        self.push(&table.layout, table.folder, &table.sstables, true);
+        let generations = table.sstables.iter().map(|sstable| sstable.descriptor());
+        let files = ObsoleteFiles::Unlisted(generations.collect());
+        self.remove(&table.layout, table.folder, files, true);
         self.release(
             &table.layout,
             table.sealed.into_iter().chain([Arc::new(table.active)]),
@@ -88,21 +97,37 @@ impl Schedule {
         self.has_news |= self.is_waiting_for_log;
     }
 
-    fn push(
+    fn remove(
         &mut self,
         layout: &Arc<TableLayout>,
         folder: PathBuf,
-        sstables: &[Arc<SsTable>],
+        files: ObsoleteFiles,
         is_table_dropped: bool,
     ) {
         self.has_news = true;
-        let sstables = sstables.iter().map(|sstable| sstable.descriptor()).collect();
         self.removals.push(Obsolete {
             layout: Arc::clone(layout),
             folder,
-            sstables,
+            files,
             is_table_dropped,
         });
+    }
+
+    /// How many compactions strategies wanted when they were last asked.
+    pub fn pending(&self) -> usize {
+        self.pending
+    }
+
+    pub fn new_ticket(&mut self) -> CompactionTicket {
+        self.has_news = true;
+        self.last_ticket += 1;
+        CompactionTicket(self.last_ticket)
+    }
+
+    pub fn is_running(&self, ticket: CompactionTicket) -> bool {
+        self.requests_running
+            .iter()
+            .any(|(running, _)| *running == ticket)
     }
 
     fn is_due(&self, now_ns: u64) -> bool {
@@ -128,8 +153,17 @@ impl Schedule {
 impl ShardStore {
     /// The next piece of background work, if there is any; costs next to nothing while there is none. A memtable is
     /// flushed once the log has made its last write durable. Several jobs may run at the same time; each table has at
-    /// most one flush and each shard at most one compaction among them.
+    /// most one flush and each shard at most [`COMPACTIONS_PER_SHARD_MAX`] compactions among them.
     pub fn next_job(&mut self) -> Option<BackgroundJob> {
+        self.next(true)
+    }
+
+    /// As [`ShardStore::next_job`], without compactions: for a thread that flushes must find free.
+    pub fn next_short_job(&mut self) -> Option<BackgroundJob> {
+        self.next(false)
+    }
+
+    fn next(&mut self, with_compactions: bool) -> Option<BackgroundJob> {
         let now_ns = self.disk.as_ref()?.folder.clock().monotonic_ns();
         if !self.schedule.is_due(now_ns) {
             return None;
@@ -139,8 +173,8 @@ impl ShardStore {
             .next_flush()
             .or_else(|| self.next_release())
             .or_else(|| self.next_removal())
-            .or_else(|| self.next_compaction());
-        if job.is_none() {
+            .or_else(|| with_compactions.then(|| self.next_compaction(now_ns)).flatten());
+        if job.is_none() && with_compactions {
             self.schedule.has_news = false;
             self.schedule.look_again_ns = now_ns + LOOK_AGAIN_NS;
         }
@@ -163,31 +197,18 @@ impl ShardStore {
             outcome,
         } = result;
         let id = progress.table_id;
-        if let Some(table) = self.tables.get_mut(&id) {
-            table.jobs.retain(|job| !Arc::ptr_eq(job, &progress));
-            match work {
-                Work::Flush(_) => table.is_flushing = false,
-                Work::Compaction(_) => table.compacting.clear(),
-                Work::Release(_) | Work::Removal { .. } => {}
-            }
-        }
-        self.schedule.is_compacting &= !matches!(work, Work::Compaction(_));
+        self.job_ended(&progress, &work, &outcome);
         let is_current = self.tables.get(&id).is_some_and(|table| table.epoch == epoch);
         let result = match (work, outcome) {
             (
                 Work::Removal {
-                    sstables,
+                    files,
                     is_table_dropped,
                 },
                 Err(error),
             ) => {
-                let obsolete = Obsolete {
-                    layout,
-                    folder: table_folder,
-                    sstables,
-                    is_table_dropped,
-                };
-                self.schedule.removals.push(obsolete);
+                self.schedule
+                    .remove(&layout, table_folder, files, is_table_dropped);
                 Err(error)
             }
             (_, Err(error)) => Err(error),
@@ -203,29 +224,76 @@ impl ShardStore {
                 }
                 Ok(())
             }
-            (Work::Release(_) | Work::Removal { .. }, Ok(_)) => Ok(()),
-            (_, Ok(sstable)) if !is_current => {
-                // The table was dropped or truncated meanwhile; what went into the job went with that.
-                let has_removal = self.schedule.remove(&layout, table_folder, sstable.as_slice());
-                if let Some(table) = self.tables.get_mut(&id) {
-                    table.removals += usize::from(has_removal);
-                }
-                Ok(())
-            }
-            (Work::Flush(memtable), Ok(sstable)) => {
+            (Work::Flush(memtable), Ok(JobOutcome::Flushed(sstable))) if is_current => {
                 self.flushed(id, &memtable, sstable);
                 Ok(())
             }
-            (Work::Compaction(compaction), Ok(sstable)) => {
-                self.compacted(id, table_folder, &compaction, sstable);
+            (Work::Compaction(compaction), Ok(JobOutcome::Compacted { outputs, removal })) if is_current => {
+                self.compacted(id, &progress, &compaction, outputs);
+                self.remove(id, &layout, table_folder, ObsoleteFiles::Listed(removal));
                 Ok(())
             }
+            // The table was dropped or truncated meanwhile; what went into the job went with that.
+            (_, Ok(JobOutcome::Flushed(sstable))) => {
+                let generations = sstable.iter().map(|sstable| sstable.descriptor());
+                let files = ObsoleteFiles::Unlisted(generations.collect());
+                self.remove(id, &layout, table_folder, files);
+                Ok(())
+            }
+            (_, Ok(JobOutcome::Compacted { outputs, removal })) => {
+                let generations = outputs.iter().map(|output| output.descriptor());
+                let files = ObsoleteFiles::Unlisted(generations.collect());
+                self.remove(id, &layout, table_folder.clone(), files);
+                self.remove(id, &layout, table_folder, ObsoleteFiles::Listed(removal));
+                Ok(())
+            }
+            (_, Ok(JobOutcome::Nothing)) => Ok(()),
         };
         if let Some(disk) = &self.disk {
             let failed = matches!(&result, Err(error) if !matches!(error, JobError::Stopped));
             self.schedule.job_done(failed, disk.folder.clock().monotonic_ns());
         }
         JobReport { progress, result }
+    }
+
+    /// Nobody works on what a job worked on any more.
+    fn job_ended(
+        &mut self,
+        progress: &Arc<JobProgress>,
+        work: &Work,
+        outcome: &Result<JobOutcome, JobError>,
+    ) {
+        if let Some(table) = self.tables.get_mut(&progress.table_id) {
+            table.jobs.retain(|job| !Arc::ptr_eq(job, progress));
+            match work {
+                Work::Flush(_) => table.is_flushing = false,
+                Work::Compaction(compaction) => table.compacting.retain(|generation| {
+                    !compaction
+                        .replaced()
+                        .any(|input| input.descriptor() == *generation)
+                }),
+                Work::Release(_) | Work::Removal { .. } => {}
+            }
+            table.is_undecided |= matches!(outcome, Err(JobError::Removal(RemovalError::Undecided { .. })))
+                && matches!(work, Work::Compaction(_));
+        }
+        if matches!(work, Work::Compaction(_)) {
+            self.schedule.compactions -= 1;
+            self.schedule
+                .requests_running
+                .retain(|(_, number)| *number != progress.number);
+            self.schedule.totals.failed += u64::from(outcome.is_err());
+        }
+    }
+
+    /// Has files removed that nothing reads any more.
+    fn remove(&mut self, id: TableId, layout: &Arc<TableLayout>, folder: PathBuf, files: ObsoleteFiles) {
+        let table = self.tables.get_mut(&id);
+        let is_table_dropped = table.is_none();
+        if let Some(table) = table {
+            table.removals += 1;
+        }
+        self.schedule.remove(layout, folder, files, is_table_dropped);
     }
 
     /// Seals the memtable that keeps the log from being cut when the log has become too long.
@@ -265,19 +333,24 @@ impl ShardStore {
         })?;
         let memtable = Arc::clone(table.sealed.first()?);
         table.is_flushing = true;
-        let progress = JobProgress::new(JobKind::Flush, &table.layout, memtable.bytes() as u64);
-        Self::job(self.disk.as_ref()?, table, progress, 0, Work::Flush(memtable))
+        let disk = self.disk.as_ref()?;
+        let bytes = memtable.bytes() as u64;
+        let progress = JobProgress::new(JobKind::Flush, &table.layout, 0, bytes, disk.now_us());
+        Some(Self::job(disk, table, progress, Work::Flush(memtable)))
     }
 
     fn next_release(&mut self) -> Option<BackgroundJob> {
         let (layout, memtable) = self.schedule.garbage.pop()?;
+        let disk = self.disk.as_ref()?;
+        let bytes = memtable.bytes() as u64;
         Some(BackgroundJob {
-            folder: Arc::clone(&self.disk.as_ref()?.folder),
-            progress: JobProgress::new(JobKind::Release, &layout, memtable.bytes() as u64),
+            folder: Arc::clone(&disk.folder),
+            progress: JobProgress::new(JobKind::Release, &layout, 0, bytes, disk.now_us()),
             layout,
             table_folder: PathBuf::new(),
             epoch: 0,
-            bytes_per_s_max: 0,
+            pace: None,
+            permit: None,
             work: Work::Release(Some(memtable)),
         })
     }
@@ -287,92 +360,121 @@ impl ShardStore {
         let Obsolete {
             layout,
             folder,
-            sstables,
+            files,
             is_table_dropped,
         } = self.schedule.removals.pop()?;
         Some(BackgroundJob {
             folder: Arc::clone(&disk.folder),
-            progress: JobProgress::new(JobKind::Removal, &layout, 0),
+            progress: JobProgress::new(JobKind::Removal, &layout, 0, 0, disk.now_us()),
             layout,
             table_folder: folder,
             epoch: 0,
-            bytes_per_s_max: 0,
+            pace: None,
+            permit: None,
             work: Work::Removal {
-                sstables,
+                files,
                 is_table_dropped,
             },
         })
     }
 
-    fn next_compaction(&mut self) -> Option<BackgroundJob> {
-        if self.schedule.is_compacting {
+    /// What an operator asked for goes first; of what strategies want, the smallest, so that a large compaction holds
+    /// up as few others as can be.
+    fn next_compaction(&mut self, now_ns: u64) -> Option<BackgroundJob> {
+        if self.schedule.compactions >= COMPACTIONS_PER_SHARD_MAX {
             return None;
         }
         let disk = self.disk.as_ref()?;
-        let now_s = disk.folder.clock().wall_s();
-        for table in self.tables.values_mut() {
-            if table.is_held || table.removals > 0 {
+        let ring_parts = disk.folder.shard_count();
+        let moment_of = |table: &Table| table.moment(disk.folder.clock().wall_s(), ring_parts);
+        let mut pending = 0;
+        let mut choice: Option<(TableId, CompactionChoice)> = None;
+        for (&id, table) in &self.tables {
+            if table.is_held || table.is_undecided {
                 continue;
             }
-            let chosen = compaction::choose(&table.compaction, &candidates(table, now_s));
-            if chosen.is_empty() {
+            let moment = moment_of(table);
+            let candidates = table.candidates(&moment);
+            if let Some(request) = table.requested.front() {
+                // Begins when what runs has ended: nothing is left out.
+                if table.compacting.is_empty() {
+                    let task = request.kind.task(table, &candidates);
+                    choice = Some((id, CompactionChoice::requested(*request, task, &candidates)));
+                    break;
+                }
                 continue;
             }
-            let (mut inputs, mut others) = (Vec::new(), Vec::new());
-            for (index, sstable) in table.sstables.iter().enumerate() {
-                let side = if chosen.contains(&index) {
-                    &mut inputs
-                } else {
-                    &mut others
-                };
-                side.push(Arc::clone(sstable));
+            pending += table.compaction.pending(&candidates, &moment);
+            if now_ns < table.compactions_paused_until_ns {
+                continue;
             }
-            let bytes = inputs.iter().map(|input| input.data_bytes()).sum();
-            let progress = JobProgress::new(JobKind::Compaction, &table.layout, bytes);
-            table.compacting = inputs.iter().map(|input| input.descriptor()).collect();
-            self.schedule.is_compacting = true;
-            let memtable_min_timestamp_us = table.memtable_min_timestamp_us();
-            let work = Work::Compaction(Compaction {
-                inputs,
-                others,
-                memtable_min_timestamp_us,
-            });
-            return Self::job(
-                disk,
-                table,
-                progress,
-                self.options.compaction_bytes_per_s_max,
-                work,
-            );
+            if let Some(task) = table.compaction.choose(&candidates, &moment) {
+                let found = CompactionChoice::of_strategy(task, &candidates);
+                if choice.as_ref().is_none_or(|(_, best)| found.bytes < best.bytes) {
+                    choice = Some((id, found));
+                }
+            }
         }
-        None
+        self.schedule.pending = pending;
+        let (id, choice) = choice?;
+        self.begin_compaction(id, choice)
     }
 
-    fn job(
-        disk: &Disk,
-        table: &mut Table,
-        progress: Arc<JobProgress>,
-        bytes_per_s_max: u64,
-        work: Work,
-    ) -> Option<BackgroundJob> {
-        table.jobs.push(Arc::clone(&progress));
+    fn begin_compaction(&mut self, id: TableId, choice: CompactionChoice) -> Option<BackgroundJob> {
+        let disk = self.disk.as_ref()?;
+        let table = self.tables.get_mut(&id)?;
+        let Some(task) = choice.task else {
+            // There is nothing to do for the request.
+            table.requested.pop_front();
+            return None;
+        };
+        let limits = &self.options.compaction;
+        let permit = limits.permit(choice.bytes)?;
+        let compaction = table.compaction_of(&task);
+        let bytes = compaction.inputs.iter().map(|input| input.data_bytes()).sum();
+        let count = task.inputs.len() + task.expired.len();
+        let progress = JobProgress::new(choice.kind, &table.layout, count, bytes, disk.now_us());
+        table
+            .compacting
+            .extend(compaction.replaced().map(|input| input.descriptor()));
+        if let Some(ticket) = choice.ticket {
+            table.requested.pop_front();
+            self.schedule.requests_running.push((ticket, progress.number));
+        }
+        self.schedule.compactions += 1;
+        let pace = (Arc::clone(&self.schedule.pace), Arc::clone(limits));
+        let job = Self::job(disk, table, progress, Work::Compaction(compaction));
         Some(BackgroundJob {
+            pace: Some(pace),
+            permit: Some(permit),
+            ..job
+        })
+    }
+
+    fn job(disk: &Disk, table: &mut Table, progress: Arc<JobProgress>, work: Work) -> BackgroundJob {
+        table.jobs.push(Arc::clone(&progress));
+        BackgroundJob {
             folder: Arc::clone(&disk.folder),
             progress,
             layout: Arc::clone(&table.layout),
             table_folder: table.folder.clone(),
             epoch: table.epoch,
-            bytes_per_s_max,
+            pace: None,
+            permit: None,
             work,
-        })
+        }
     }
 
     /// A memtable has become an SSTable (or nothing, if all of it was hidden by its own deletions).
     fn flushed(&mut self, id: TableId, memtable: &Arc<Memtable>, sstable: Option<Arc<SsTable>>) {
+        let now_s = self.disk.as_ref().map_or(0, |disk| disk.folder.clock().wall_s());
         let Some(table) = self.tables.get_mut(&id) else {
             return;
         };
-        table.add_sstables(sstable);
+        if let Some(sstable) = &sstable {
+            table.note_flush(sstable.disk_bytes());
+        }
+        table.sstables_made(sstable, now_s);
         table.sealed.retain(|other| !Arc::ptr_eq(other, memtable));
         self.memtable_bytes = self.memtable_bytes.saturating_sub(memtable.bytes());
         self.schedule.release(&table.layout, [Arc::clone(memtable)]);
@@ -384,29 +486,67 @@ impl ShardStore {
     fn compacted(
         &mut self,
         id: TableId,
-        folder: PathBuf,
+        progress: &JobProgress,
         compaction: &Compaction,
-        output: Option<Arc<SsTable>>,
+        outputs: Vec<Arc<SsTable>>,
     ) {
-        let Some(table) = self.tables.get_mut(&id) else {
+        let Some((disk, table)) = self.disk.as_ref().zip(self.tables.get_mut(&id)) else {
             return;
         };
+        let clock = disk.folder.clock();
+        let elapsed_us = clock.wall_us().saturating_sub(progress.started_at_us);
+        let totals = &mut self.schedule.totals;
+        let bytes = |sstables: &[Arc<SsTable>]| sstables.iter().map(|one| one.disk_bytes()).sum::<u64>();
+        totals.completed += 1;
+        totals.bytes_read += bytes(&compaction.inputs);
+        totals.bytes_written += bytes(&outputs);
+        totals.busy_us += u64::try_from(elapsed_us).unwrap_or(0);
         let is_input =
-            |sstable: &Arc<SsTable>| compaction.inputs.iter().any(|input| Arc::ptr_eq(input, sstable));
+            |sstable: &Arc<SsTable>| compaction.replaced().any(|input| Arc::ptr_eq(input, sstable));
         table.sstables.retain(|sstable| !is_input(sstable));
-        table.settled.retain(|descriptor| {
-            table
-                .sstables
-                .iter()
-                .any(|sstable| sstable.descriptor() == *descriptor)
-        });
+        table.forget_replaced();
         if compaction.inputs.len() == 1 {
             table
                 .settled
-                .extend(output.iter().map(|output| output.descriptor()));
+                .extend(outputs.iter().map(|output| output.descriptor()));
         }
-        table.add_sstables(output);
-        table.removals += usize::from(self.schedule.remove(&table.layout, folder, &compaction.inputs));
+        table.sstables_made(outputs, clock.wall_s());
+    }
+}
+
+/// A compaction that could begin.
+struct CompactionChoice {
+    kind: JobKind,
+    ticket: Option<CompactionTicket>,
+    task: Option<Task>,
+    /// Of the SSTables to merge.
+    bytes: u64,
+}
+
+impl CompactionChoice {
+    fn requested(request: PendingRequest, task: Option<Task>, candidates: &[Candidate]) -> Self {
+        CompactionChoice {
+            kind: match request.kind {
+                CompactionKind::Major { .. } => JobKind::MajorCompaction,
+                CompactionKind::Cleanup => JobKind::Cleanup,
+            },
+            ticket: Some(request.ticket),
+            bytes: task.as_ref().map_or(0, |task| task.bytes(candidates)),
+            task,
+        }
+    }
+
+    fn of_strategy(task: Task, candidates: &[Candidate]) -> Self {
+        CompactionChoice {
+            kind: if task.inputs.len() == 1 {
+                JobKind::TombstoneCompaction
+            } else {
+                JobKind::Compaction
+            },
+            ticket: None,
+            bytes: task.bytes(candidates),
+            task: Some(task),
+        }
     }
 }
 
@@ -418,21 +558,4 @@ fn is_logged(memtable: &Memtable, durable: Option<LogPosition>) -> bool {
         (Some((_, last)), Some(durable)) => last <= durable,
         _ => true,
     }
-}
-
-/// The SSTables of a table that no compaction works on.
-fn candidates(table: &Table, now_s: u32) -> Vec<Candidate> {
-    let gc_before_s = now_s.saturating_sub(table.layout.metadata.params.gc_grace_seconds);
-    let free = table.sstables.iter().enumerate();
-    free.filter(|(_, sstable)| !table.compacting.contains(&sstable.descriptor()))
-        .map(|(index, sstable)| Candidate {
-            index,
-            bytes: sstable.disk_bytes(),
-            droppable_tombstones: if table.settled.contains(&sstable.descriptor()) {
-                0.0
-            } else {
-                sstable.statistics().droppable_tombstone_ratio(gc_before_s)
-            },
-        })
-        .collect()
 }

@@ -13,7 +13,7 @@ use super::answer::ReadScratch;
 use super::schedule::Schedule;
 use super::table::Table;
 use crate::commitlog::{CommitLog, FlushedPositions, LogBatch, LogError, LogOptions, LogPosition};
-use crate::compaction::Removal;
+use crate::compaction::{CompactionLimits, Removal};
 use crate::error::{TruncateError, WriteError};
 use crate::layout::TableLayout;
 use crate::read_state::STEP_UNITS_MAX;
@@ -31,9 +31,14 @@ pub struct StoreOptions {
     pub log_bytes_max: u64,
     /// Work after which a read lets others have their turn; see [`STEP_UNITS_MAX`].
     pub read_step_units_max: u32,
-    /// Bytes a second that a compaction writes; 0 is unlimited.
-    pub compaction_bytes_per_s_max: u64,
+    /// What compactions of all shards share: the same one in all their options.
+    pub compaction: Arc<CompactionLimits>,
 }
+
+/// Cassandra's `compaction_throughput`.
+const COMPACTION_BYTES_PER_S_MAX: u64 = 64 << 20;
+/// The least that Cassandra's `concurrent_compactors` is by default.
+const CONCURRENT_COMPACTORS: usize = 2;
 
 impl Default for StoreOptions {
     fn default() -> Self {
@@ -44,8 +49,7 @@ impl Default for StoreOptions {
             // Cassandra's commitlog_total_space.
             log_bytes_max: 8 << 30,
             read_step_units_max: STEP_UNITS_MAX,
-            // Cassandra's compaction_throughput.
-            compaction_bytes_per_s_max: 64 << 20,
+            compaction: CompactionLimits::new(COMPACTION_BYTES_PER_S_MAX, CONCURRENT_COMPACTORS),
         }
     }
 }
@@ -79,6 +83,13 @@ pub(super) struct Disk {
     /// `None` until replay is over.
     pub log: Option<CommitLog>,
     pub flushed: FlushedPositions,
+}
+
+impl Disk {
+    /// Microseconds since the Unix epoch.
+    pub fn now_us(&self) -> i64 {
+        self.folder.clock().wall_us()
+    }
 }
 
 impl ShardStore {
@@ -253,7 +264,7 @@ impl ShardStore {
         table.is_held = table.has_files_to_come_or_go();
         if table.is_held {
             table.jobs.iter().for_each(|job| job.stop());
-            if table.jobs.is_empty() && self.schedule.is_failing() {
+            if table.jobs.is_empty() && (self.schedule.is_failing() || table.is_undecided) {
                 return Err(TruncateError::CannotRemove);
             }
             self.schedule.note_news();

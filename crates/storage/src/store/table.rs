@@ -1,9 +1,13 @@
 //! What one shard holds of one table.
 
 use std::cmp::Reverse;
+use std::collections::{HashMap, VecDeque};
 use std::path::PathBuf;
 use std::sync::Arc;
 
+use foldhash::fast::FixedState;
+
+use super::compaction_request::PendingRequest;
 use super::job::JobProgress;
 use crate::commitlog::LogPosition;
 use crate::compaction::CompactionOptions;
@@ -26,12 +30,23 @@ pub(super) struct Table {
     /// Where its SSTables are; empty in memory.
     pub folder: PathBuf,
     pub is_flushing: bool,
-    /// Inputs of the compaction that runs.
+    /// Inputs of the compactions that run.
     pub compacting: Vec<Descriptor>,
+    /// A compaction that an operator asked for, until it has begun.
+    pub requested: VecDeque<PendingRequest>,
+    /// On the clock's monotonic time: an operator has stopped the strategy's compactions until then.
+    pub compactions_paused_until_ns: u64,
+    /// The disk failed in a way that leaves open whether a compaction has happened: see [`RemovalError::Undecided`].
+    ///
+    /// [`RemovalError::Undecided`]: crate::compaction::RemovalError::Undecided
+    pub is_undecided: bool,
+    /// What a flush makes, smoothed; 0 before the first.
+    pub flush_bytes: u64,
+    /// Seconds since the Unix epoch at which SSTables were made, by this process.
+    pub created_at_s: HashMap<Descriptor, u32, FixedState>,
     /// Compacted alone for their tombstones already: what is left of those cannot go yet.
     pub settled: Vec<Descriptor>,
-    /// Removals of SSTables that compactions have replaced, waiting or under way. Until they are done a crash brings
-    /// those SSTables back, so nothing may rely on their being gone: no compaction, no truncation.
+    /// Removals of SSTables that compactions have replaced, waiting or under way.
     pub removals: usize,
     /// Flushes and compactions under way.
     pub jobs: Vec<Arc<JobProgress>>,
@@ -54,6 +69,11 @@ impl Table {
             folder,
             is_flushing: false,
             compacting: Vec::new(),
+            requested: VecDeque::new(),
+            compactions_paused_until_ns: 0,
+            is_undecided: false,
+            flush_bytes: 0,
+            created_at_s: HashMap::default(),
             settled: Vec::new(),
             removals: 0,
             jobs: Vec::new(),
@@ -77,7 +97,7 @@ impl Table {
 
     /// Whether a job is under way whose files a crash would bring back after the table was emptied.
     pub fn has_files_to_come_or_go(&self) -> bool {
-        !self.jobs.is_empty() || self.removals > 0
+        !self.jobs.is_empty() || self.removals > 0 || self.is_undecided
     }
 
     pub fn memory_bytes(&self) -> usize {

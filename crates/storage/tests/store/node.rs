@@ -8,6 +8,7 @@ use helenus_schema::{Schema, TableMetadata};
 use helenus_storage::ShardStore;
 use helenus_storage::clustering::{Side, Slice};
 use helenus_storage::commitlog::{LogOptions, LogPosition, LogWriter};
+use helenus_storage::compaction::CompactionLimits;
 use helenus_storage::error::WriteError;
 use helenus_storage::read::{PartitionRange, ReadCommand};
 use helenus_storage::store::{DataFolder, OpenedShards, StoreOptions};
@@ -61,7 +62,7 @@ impl Node {
             log_bytes_max: 16_384,
             // So small that nearly every read takes several steps.
             read_step_units_max: 3,
-            compaction_bytes_per_s_max: 0,
+            compaction: CompactionLimits::new(0, 2),
         };
         let disk: Arc<dyn Disk> = Arc::clone(&self.disk) as _;
         let clock: Arc<dyn Clock> = Arc::clone(&self.clock) as _;

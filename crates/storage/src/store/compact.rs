@@ -1,0 +1,175 @@
+//! The work of a compaction: merge, purge, and put the outputs in the place of the inputs.
+
+use std::sync::Arc;
+
+use helenus_types::Token;
+
+use super::job::{BackgroundJob, JobError, JobOutcome};
+use super::output::{JobOutput, discard};
+use crate::clustering::Slice;
+use crate::compaction::{OutputShape, PurgeRule, Removal, RemovalError, Split};
+use crate::deletion::NO_TIMESTAMP;
+use crate::merge::MergedScanner;
+use crate::read::PartitionRange;
+use crate::row::purge::Purge;
+use crate::source::PartitionScanner;
+use crate::sstable::{Descriptor, EncodingStatsCollector, PageCache, SsTable, WriterOptions};
+
+/// What a compaction keeps of its inputs: a few pages of each are enough, since it reads them once and in order.
+const COMPACTION_CACHE_BYTES: usize = 4 << 20;
+
+#[derive(Debug)]
+pub(super) struct Compaction {
+    pub inputs: Vec<Arc<SsTable>>,
+    /// Go unread: all they hold has expired.
+    pub expired: Vec<Arc<SsTable>>,
+    /// The table's other SSTables: what they may hold limits what is purged.
+    pub others: Vec<Arc<SsTable>>,
+    /// The smallest timestamp in the table's memtables.
+    pub memtable_min_timestamp_us: i64,
+    pub shape: OutputShape,
+    /// False where tombstones stay whatever their age.
+    pub purges: bool,
+}
+
+impl Compaction {
+    pub fn replaced(&self) -> impl Iterator<Item = &Arc<SsTable>> {
+        self.inputs.iter().chain(&self.expired)
+    }
+
+    /// Partitions of each output, for its bloom filter.
+    fn partition_count_estimate(&self) -> u64 {
+        let partitions = self
+            .inputs
+            .iter()
+            .map(|input| input.statistics().partition_count());
+        let bytes: u64 = self.inputs.iter().map(|input| input.disk_bytes()).sum();
+        let outputs = match self.shape.split {
+            Split::Whole | Split::Halving { .. } => 1,
+            Split::BySize { sstable_bytes } => bytes / sstable_bytes.max(1),
+            Split::ByShard { shards } => {
+                let first = self.inputs.iter().map(|input| input.first_token().0).min();
+                let last = self.inputs.iter().map(|input| input.last_token().0).max();
+                let tokens = i128::from(last.unwrap_or(0)) - i128::from(first.unwrap_or(0));
+                // The part of the ring, rounded down: a filter too large costs less than one too small.
+                (u128::from(shards) * tokens.unsigned_abs() >> 64) as u64
+            }
+        };
+        partitions.sum::<u64>() / outputs.max(1)
+    }
+}
+
+/// Which other SSTables have a say about a partition, asked in token order.
+struct Overlapping<'a> {
+    /// By falling first token: the next to begin is the last.
+    waiting: Vec<&'a Arc<SsTable>>,
+    active: Vec<&'a Arc<SsTable>>,
+}
+
+impl<'a> Overlapping<'a> {
+    fn new(others: &'a [Arc<SsTable>]) -> Self {
+        let mut waiting: Vec<_> = others.iter().collect();
+        waiting.sort_by_key(|other| std::cmp::Reverse(other.first_token()));
+        Overlapping {
+            waiting,
+            active: Vec::new(),
+        }
+    }
+
+    /// The smallest timestamp that any of them may have in the partition.
+    fn timestamp_min(&mut self, token: Token, key: &[u8]) -> i64 {
+        while let Some(next) = self.waiting.pop_if(|next| next.first_token() <= token) {
+            self.active.push(next);
+        }
+        self.active.retain(|other| other.last_token() >= token);
+        let hit = self.active.iter().filter(|other| other.may_contain(token, key));
+        hit.map(|other| other.statistics().timestamp_us_min)
+            .min()
+            .unwrap_or(i64::MAX)
+    }
+}
+
+impl BackgroundJob {
+    pub(super) fn compact(&self, compaction: &Compaction) -> Result<JobOutcome, JobError> {
+        let outputs = if compaction.inputs.is_empty() {
+            Vec::new()
+        } else {
+            self.merge(compaction)?
+        };
+        let disk = &**self.folder.disk();
+        let successors: Vec<Descriptor> = outputs.iter().map(|output| output.descriptor()).collect();
+        let replaced: Vec<Descriptor> = compaction.replaced().map(|input| input.descriptor()).collect();
+        match Removal::replace(disk, &self.table_folder, &replaced, &successors) {
+            Ok(removal) => {
+                self.progress.finish();
+                Ok(JobOutcome::Compacted { outputs, removal })
+            }
+            // Whether they are the table's a restart will tell.
+            Err(error @ RemovalError::Undecided { .. }) => Err(error.into()),
+            Err(error) => {
+                discard(disk, &self.table_folder, &successors);
+                Err(error.into())
+            }
+        }
+    }
+
+    fn merge(&self, compaction: &Compaction) -> Result<Vec<Arc<SsTable>>, JobError> {
+        let cache = PageCache::new(COMPACTION_CACHE_BYTES);
+        let slices = [Slice::all()];
+        let (start, end) = PartitionRange::everything().bounds();
+        let mut stats = EncodingStatsCollector::default();
+        let mut scanners: Vec<Box<dyn PartitionScanner + '_>> = Vec::with_capacity(compaction.inputs.len());
+        for input in &compaction.inputs {
+            stats.merge(input.encoding_stats());
+            scanners.push(Box::new(input.scan(&cache, start, end, &slices, false)));
+        }
+        let options = WriterOptions {
+            partition_count_estimate: compaction.partition_count_estimate(),
+            encoding_stats: stats.finish(),
+            ..WriterOptions::of(&self.layout.metadata)
+        };
+        let mut output = JobOutput::new(self, compaction.shape, options)?;
+        let mut scanner = MergedScanner::new(&self.layout, false, scanners);
+        match self.copy_all(compaction, &mut scanner, &mut output) {
+            Ok(()) => output.finish(),
+            Err(error) => output.abandon(error),
+        }
+    }
+
+    fn copy_all(
+        &self,
+        compaction: &Compaction,
+        scanner: &mut MergedScanner<'_>,
+        output: &mut JobOutput<'_>,
+    ) -> Result<(), JobError> {
+        let now_s = self.folder.clock().wall_s();
+        let gc_before_s = now_s.saturating_sub(self.layout.metadata.params.gc_grace_seconds);
+        let may_purge = compaction.purges
+            && compaction
+                .inputs
+                .iter()
+                .any(|input| input.statistics().local_deletion_s_min < gc_before_s);
+        let mut others = Overlapping::new(&compaction.others);
+        let mut key = Vec::new();
+        while scanner.advance()? {
+            let (token, position_key) = scanner.position();
+            key.clear();
+            key.extend_from_slice(position_key);
+            let max_purgeable_timestamp_us = if may_purge {
+                others
+                    .timestamp_min(token, &key)
+                    .min(compaction.memtable_min_timestamp_us)
+            } else {
+                NO_TIMESTAMP
+            };
+            let rule = PurgeRule::Purge(Purge {
+                now_s,
+                gc_before_s,
+                max_purgeable_timestamp_us,
+            });
+            let mut cursor = scanner.open()?;
+            output.partition(token, &key, &mut *cursor, rule)?;
+        }
+        Ok(())
+    }
+}

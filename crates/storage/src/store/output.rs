@@ -1,0 +1,179 @@
+//! The SSTables that a job writes: one after the other, cut where a strategy wants them cut.
+
+use std::path::Path;
+use std::sync::Arc;
+use std::time::Duration;
+
+use helenus_types::Token;
+use helenus_vfs::{Clock, Disk};
+
+use super::job::{BackgroundJob, JobError, JobProgress};
+use crate::compaction::{
+    CompactionLimits, OutputShape, Pace, PurgeRule, RewriteError, Rewritten, Splitter, Stopped, Watch,
+    rewrite_partition,
+};
+use crate::source::PartitionCursor;
+use crate::sstable::{Descriptor, SsTable, SsTableWriter, WriteError, WriterOptions, remove_sstable};
+
+/// A job looks at its stop flag at least this often, also where it writes nothing.
+const PARTITIONS_PER_LOOK: u32 = 64;
+
+pub(super) struct JobOutput<'a> {
+    job: &'a BackgroundJob,
+    options: WriterOptions,
+    splitter: Splitter,
+    current: Option<SsTableWriter>,
+    sealed: Vec<Descriptor>,
+    scratch: Rewritten,
+    partitions_to_look: u32,
+}
+
+/// Keeps a job's progress, and paces it.
+#[derive(Debug)]
+struct Meter {
+    progress: Arc<JobProgress>,
+    clock: Arc<dyn Clock>,
+    /// `None` for a flush, which nothing may hold up.
+    pace: Option<(Arc<Pace>, Arc<CompactionLimits>)>,
+    resumed_ns: u64,
+}
+
+impl Watch for Meter {
+    fn look(&mut self, bytes: u64) -> Result<(), Stopped> {
+        self.progress.advance(bytes);
+        let Some((pace, limits)) = &self.pace else {
+            return self.progress.check();
+        };
+        let now_ns = self.clock.monotonic_ns();
+        let worked = Duration::from_nanos(now_ns.saturating_sub(self.resumed_ns));
+        let mut wait = pace.rest(worked).max(limits.throughput.spend(bytes, now_ns));
+        while !wait.is_zero() {
+            self.progress.check()?;
+            // In pieces, so that a stop is heard.
+            let slice = wait.min(Duration::from_millis(100));
+            std::thread::sleep(slice);
+            wait -= slice;
+        }
+        self.resumed_ns = self.clock.monotonic_ns();
+        self.progress.check()
+    }
+}
+
+impl<'a> JobOutput<'a> {
+    pub fn new(job: &'a BackgroundJob, shape: OutputShape, options: WriterOptions) -> Result<Self, JobError> {
+        // The first SSTable of a table makes its folder.
+        job.folder
+            .create_table_folder(&job.layout.metadata)
+            .map_err(|source| WriteError::Io {
+                file: job.table_folder.clone(),
+                source,
+            })?;
+        let clock = Arc::clone(job.folder.clock());
+        let meter = Meter {
+            progress: Arc::clone(&job.progress),
+            resumed_ns: clock.monotonic_ns(),
+            clock,
+            pace: job.pace.clone(),
+        };
+        Ok(JobOutput {
+            job,
+            options: WriterOptions {
+                level: shape.level,
+                ..options
+            },
+            splitter: Splitter::new(shape.split),
+            current: None,
+            sealed: Vec::new(),
+            scratch: Rewritten::watched_by(Box::new(meter)),
+            partitions_to_look: PARTITIONS_PER_LOOK,
+        })
+    }
+
+    /// Copies what the rule leaves of a partition.
+    pub fn partition(
+        &mut self,
+        token: Token,
+        key: &[u8],
+        cursor: &mut dyn PartitionCursor,
+        rule: PurgeRule,
+    ) -> Result<(), JobError> {
+        let disk_bytes = self.current.as_ref().map_or(0, SsTableWriter::disk_bytes);
+        if self.splitter.is_next(token, disk_bytes) {
+            self.seal()?;
+        }
+        if self.current.is_none() {
+            self.current = Some(self.begin()?);
+            self.scratch.writer_begins();
+        }
+        // Made above.
+        let Some(writer) = &mut self.current else {
+            return Ok(());
+        };
+        rewrite_partition(
+            &self.job.layout,
+            token,
+            key,
+            cursor,
+            rule,
+            writer,
+            &mut self.scratch,
+        )?;
+        self.partitions_to_look -= 1;
+        if self.partitions_to_look == 0 {
+            self.partitions_to_look = PARTITIONS_PER_LOOK;
+            self.scratch.look_now(writer).map_err(RewriteError::from)?;
+        }
+        Ok(())
+    }
+
+    fn begin(&self) -> Result<SsTableWriter, JobError> {
+        let job = self.job;
+        let id = job.folder.new_sstable_id();
+        let disk = Arc::clone(job.folder.disk());
+        let options = self.options.clone();
+        let table = &job.layout.metadata;
+        Ok(SsTableWriter::new(disk, &job.table_folder, id, table, options)?)
+    }
+
+    fn seal(&mut self) -> Result<(), JobError> {
+        let Some(writer) = self.current.take() else {
+            return Ok(());
+        };
+        if writer.partition_count() == 0 {
+            return Ok(writer.abandon()?);
+        }
+        // Also where sealing fails there are files to remove.
+        self.sealed.push(writer.descriptor());
+        writer.seal()?;
+        Ok(())
+    }
+
+    /// Ends the last SSTable; all of them are whole then, and garbage after a crash until they are published.
+    pub fn finish(mut self) -> Result<Vec<Arc<SsTable>>, JobError> {
+        let opened = self.seal().and_then(|()| {
+            let open = |descriptor: &Descriptor| {
+                let (folder, table) = (&self.job.table_folder, &self.job.layout.metadata);
+                SsTable::open(&**self.job.folder.disk(), folder, *descriptor, table)
+            };
+            let opened: Result<Vec<_>, _> = self.sealed.iter().map(open).collect();
+            Ok(opened?)
+        });
+        opened.or_else(|error| self.abandon(error))
+    }
+
+    /// Removes what was written; what cannot be removed now has no TOC and goes at the next start.
+    pub fn abandon<T>(mut self, error: JobError) -> Result<T, JobError> {
+        if let Some(writer) = self.current.take() {
+            let _ = writer.abandon();
+        }
+        discard(&**self.job.folder.disk(), &self.job.table_folder, &self.sealed);
+        Err(error)
+    }
+}
+
+/// Removes SSTables that were sealed and not published, as far as the disk lets us.
+pub(super) fn discard(disk: &dyn Disk, folder: &Path, sealed: &[Descriptor]) {
+    for &descriptor in sealed {
+        let _ = remove_sstable(disk, folder, descriptor);
+    }
+}
