@@ -12,6 +12,9 @@ pub const DRIVER_NAME: &str = "DRIVER_NAME";
 pub const DRIVER_VERSION: &str = "DRIVER_VERSION";
 pub const THROW_ON_OVERLOAD: &str = "THROW_ON_OVERLOAD";
 
+/// Offered as "true": a connection may register for the event of the same name (CEP-59).
+pub const GRACEFUL_DISCONNECT: &str = "GRACEFUL_DISCONNECT";
+
 /// The version of CQL that Cassandra 5.0 speaks.
 pub const CQL_VERSION_SPOKEN: &str = "3.4.7";
 
@@ -48,7 +51,7 @@ pub struct Sharding {
     pub shard_aware_port: Option<u16>,
 }
 
-/// Writes the body of SUPPORTED: Cassandra's options, and those of ScyllaDB if the server has shards to offer.
+/// Writes the body of SUPPORTED: Cassandra 5.0's options; with `sharding`, also the extensions.
 pub fn write_supported(out: &mut Vec<u8>, sharding: Option<Sharding>) {
     let versions = ProtocolVersion::ALL.map(ProtocolVersion::description);
     let options = response::SupportedWriter::begin(out);
@@ -60,6 +63,7 @@ pub fn write_supported(out: &mut Vec<u8>, sharding: Option<Sharding>) {
     );
     options.option(out, CQL_VERSION, &[CQL_VERSION_SPOKEN]);
     let Some(sharding) = sharding else { return };
+    options.option(out, GRACEFUL_DISCONNECT, &["true"]);
     options.option(out, SCYLLA_SHARD, &[sharding.shard.to_string()]);
     options.option(out, SCYLLA_NR_SHARDS, &[sharding.shards.to_string()]);
     options.option(

@@ -20,8 +20,9 @@ use helenus_protocol::response::{ErrorBody, write_error, write_ready};
 use helenus_protocol::{Direction, Opcode, ProtocolVersion};
 use tokio::io::{AsyncReadExt, AsyncWrite};
 use tokio::net::TcpStream;
+use tokio::time::Instant;
 
-use crate::door::Door;
+use crate::door::{Door, DrainPhase, QUIET_TIME};
 
 pub struct Connection {
     stream: TcpStream,
@@ -35,6 +36,8 @@ pub struct Connection {
     sending: Vec<u8>,
     sent: usize,
     phase: Phase,
+    /// Since when nothing has happened on it, while the door is closing.
+    quiet_since: Option<Instant>,
 }
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -75,6 +78,7 @@ impl Connection {
             sending: Vec::new(),
             sent: 0,
             phase: Phase::Opening,
+            quiet_since: None,
         }
     }
 
@@ -84,9 +88,17 @@ impl Connection {
     }
 
     fn may_read(&self) -> bool {
-        !self.door.is_draining()
-            && self.session.in_flight() < IN_FLIGHT_MAX
-            && self.session.output_bytes() < OUTPUT_BYTES_MAX
+        self.session.in_flight() < IN_FLIGHT_MAX && self.session.output_bytes() < OUTPUT_BYTES_MAX
+    }
+
+    /// While the door is closing: whether nothing has been on its way for long enough to close.
+    fn has_left(&mut self) -> bool {
+        if self.door.drain_phase() == DrainPhase::Open || !self.is_idle() {
+            self.quiet_since = None;
+            return false;
+        }
+        let now = Instant::now();
+        now.duration_since(*self.quiet_since.get_or_insert(now)) >= QUIET_TIME
     }
 
     /// Sends what is ready. Pending if the socket takes no more.
@@ -119,7 +131,9 @@ impl Connection {
             match self.reader.next_envelope(&mut self.received) {
                 Ok(None) => return Ok(()),
                 Ok(Some(envelope)) if self.phase == Phase::Open && is_statement(envelope.header.opcode) => {
-                    if let Err(error) = self.shard.handle(&self.session, &envelope) {
+                    if self.door.drain_phase() == DrainPhase::Refusing {
+                        refuse_to_start(&self.session, envelope.header.stream);
+                    } else if let Err(error) = self.shard.handle(&self.session, &envelope) {
                         let stream = envelope.header.stream;
                         self.refuse_message(stream, &error);
                     }
@@ -185,6 +199,16 @@ impl Connection {
     }
 }
 
+/// Drivers take this error as the word of a node that cannot serve yet or any more: they ask another one, also for
+/// statements that are not idempotent.
+fn refuse_to_start(session: &Session, stream: i16) {
+    let version = session.version();
+    session.respond(stream, EnvelopeFlags::NONE, Opcode::Error, |out| {
+        write_error(out, version, &ErrorBody::IsBootstrapping, "The node is stopping");
+        Ok(())
+    });
+}
+
 /// The connection is of no more use.
 struct Closed;
 
@@ -201,7 +225,7 @@ impl Future for Connection {
                 Poll::Pending if this.session.output_bytes() >= OUTPUT_BYTES_MAX => return Poll::Pending,
                 _ => {}
             }
-            if this.door.is_draining() && this.is_idle() {
+            if this.has_left() {
                 return Poll::Ready(());
             }
             if !this.may_read() {
@@ -211,6 +235,7 @@ impl Future for Connection {
             match read {
                 Poll::Ready(Ok(0) | Err(_)) => return Poll::Ready(()),
                 Poll::Ready(Ok(_)) => {
+                    this.quiet_since = None;
                     if this.handle_received().is_err() {
                         return Poll::Ready(());
                     }

@@ -1,7 +1,9 @@
 //! What the connections of one shard share: who is connected, who wants events, and whether the door is closing.
 
 use std::cell::{Cell, RefCell};
+use std::net::SocketAddr;
 use std::rc::Rc;
+use std::time::Duration;
 
 use hashbrown::HashMap;
 use helenus_engine::ddl::SchemaChange;
@@ -9,8 +11,9 @@ use helenus_node::Session;
 use helenus_protocol::Opcode;
 use helenus_protocol::frame::EnvelopeFlags;
 use helenus_protocol::request::{EventKind, Register};
-use helenus_protocol::response::{Event, write_event};
+use helenus_protocol::response::{Event, StatusChange, write_event};
 use tokio::sync::Notify;
+use tokio::time::{Instant, sleep};
 
 /// The native transport of one shard.
 #[derive(Default)]
@@ -18,7 +21,7 @@ pub struct Door {
     connections: RefCell<HashMap<u64, Connected, foldhash::fast::RandomState>>,
     next_id: Cell<u64>,
     shard_aware_port: Cell<Option<u16>>,
-    draining: Cell<bool>,
+    draining_since: Cell<Option<Instant>>,
     closed: Notify,
 }
 
@@ -63,31 +66,74 @@ impl Door {
 
     /// Tells every connection that asked for it.
     pub fn announce(&self, change: &SchemaChange) {
+        self.tell(
+            EventKind::SchemaChange,
+            &Event::SchemaChange(change.to_protocol()),
+        );
+    }
+
+    fn tell(&self, kind: EventKind, event: &Event<'_>) {
         for connected in self.connections.borrow().values() {
-            if !connected.events.contains(EventKind::SchemaChange) {
+            if !connected.events.contains(kind) {
                 continue;
             }
             let session = &connected.session;
             session.respond(Event::STREAM, EnvelopeFlags::NONE, Opcode::Event, |out| {
-                write_event(out, session.version(), &Event::SchemaChange(change.to_protocol()));
+                write_event(out, session.version(), event);
                 Ok(())
             });
             session.wake();
         }
     }
 
-    pub fn is_draining(&self) -> bool {
-        self.draining.get()
+    /// How the shard's connections are to end, if they are.
+    pub fn drain_phase(&self) -> DrainPhase {
+        match self.draining_since.get() {
+            None => DrainPhase::Open,
+            Some(since) if since.elapsed() < LEAVE_TIME => DrainPhase::Leaving,
+            Some(_) => DrainPhase::Refusing,
+        }
     }
 
-    /// Takes no more requests; returns when every accepted one is answered and its connection closed.
-    pub async fn drain(&self) {
-        self.draining.set(true);
-        for connected in self.connections.borrow().values() {
-            connected.session.wake();
-        }
+    /// Ends every connection as mildly as its client allows, and returns when all are closed.
+    ///
+    /// Clients are told first: those that subscribed, that this connection goes (CEP-59); those that watch the cluster,
+    /// that the node does. For [`LEAVE_TIME`] requests are served as before, so that none that was on its way is lost;
+    /// later ones are refused before any work, with the error on which drivers ask another node whatever the
+    /// statement. A connection that has been quiet for [`QUIET_TIME`] is closed.
+    pub async fn drain(&self, advertised: SocketAddr) {
+        self.draining_since.set(Some(Instant::now()));
+        self.tell(EventKind::GracefulDisconnect, &Event::GracefulDisconnect);
+        let down = Event::StatusChange {
+            status: StatusChange::Down,
+            node: advertised,
+        };
+        self.tell(EventKind::StatusChange, &down);
         while !self.connections.borrow().is_empty() {
-            self.closed.notified().await;
+            for connected in self.connections.borrow().values() {
+                connected.session.wake();
+            }
+            tokio::select! {
+                () = self.closed.notified() => {}
+                () = sleep(QUIET_TIME / 2) => {}
+            }
         }
     }
 }
+
+/// How far the end of the connections has come.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum DrainPhase {
+    Open,
+    /// Clients have been told and are still served.
+    Leaving,
+    /// What still comes is refused.
+    Refusing,
+}
+
+/// How long clients are served after they were told that the node stops: many round trips on any network that a
+/// database is used over, and short enough for an operator who waits.
+pub const LEAVE_TIME: Duration = Duration::from_millis(500);
+
+/// A connection on which nothing happens for so long has nothing on its way: a round trip in a datacenter, 50 times.
+pub const QUIET_TIME: Duration = Duration::from_millis(50);

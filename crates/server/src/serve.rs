@@ -141,11 +141,12 @@ impl Doors {
             self.listen(shard, listeners);
         }
         let doors = self.clone();
+        let advertised = shard.options.advertised_address;
         shard.spawn(async move {
             let mut stop = doors.stop.subscribe();
             // An error would mean that the sender is gone, but `doors` has it.
             let _stopping = stop.wait_for(|&stopping| stopping).await.is_ok();
-            door.drain().await;
+            door.drain(advertised).await;
             doors.drained[index].add_permits(1);
         });
     }

@@ -20,6 +20,11 @@ pub enum BindValues<'a> {
     Named(&'a [(&'a str, Value<'a>)]),
     /// Received values, passed on as they came.
     Received(Values<'a>),
+    /// Positional values that are already written as they travel: each its length as an int, then its bytes.
+    Encoded {
+        count: u16,
+        bytes: &'a [u8],
+    },
 }
 
 impl BindValues<'_> {
@@ -30,6 +35,7 @@ impl BindValues<'_> {
             Self::Positional(values) => values.len(),
             Self::Named(values) => values.len(),
             Self::Received(values) => values.len(),
+            Self::Encoded { count, .. } => usize::from(*count),
         }
     }
 
@@ -38,6 +44,7 @@ impl BindValues<'_> {
             Self::Positional(_) => false,
             Self::Named(_) => true,
             Self::Received(values) => values.has_names(),
+            Self::Encoded { .. } => false,
         }
     }
 
@@ -52,6 +59,7 @@ impl BindValues<'_> {
                 }
             }
             Self::Received(values) => out.extend_from_slice(values.as_bytes()),
+            Self::Encoded { bytes, .. } => out.extend_from_slice(bytes),
         }
     }
 }
@@ -124,7 +132,7 @@ pub fn write_batch(
     out: &mut Vec<u8>,
     version: ProtocolVersion,
     kind: BatchKind,
-    queries: &[(BatchStatement<'_>, &[Value<'_>])],
+    queries: &[(BatchStatement<'_>, BindValues<'_>)],
     parameters: &QueryParameters<'_>,
 ) {
     put_byte(out, kind as u8);
@@ -140,7 +148,7 @@ pub fn write_batch(
                 put_short_bytes(out, id);
             }
         }
-        BindValues::Positional(values).put(out);
+        values.put(out);
     }
     put_parameters(out, version, parameters, BindValues::NONE);
 }

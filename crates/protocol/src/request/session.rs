@@ -105,14 +105,17 @@ pub enum EventKind {
     SchemaChange,
     /// Known to Cassandra's REGISTER since v4, but never sent.
     TraceComplete,
+    /// The server is about to close this connection (CEP-59); only where SUPPORTED offers it.
+    GracefulDisconnect,
 }
 
 impl EventKind {
-    pub const ALL: [EventKind; 4] = [
+    pub const ALL: [EventKind; 5] = [
         Self::TopologyChange,
         Self::StatusChange,
         Self::SchemaChange,
         Self::TraceComplete,
+        Self::GracefulDisconnect,
     ];
 
     pub fn name(self) -> &'static str {
@@ -121,6 +124,7 @@ impl EventKind {
             Self::StatusChange => "STATUS_CHANGE",
             Self::SchemaChange => "SCHEMA_CHANGE",
             Self::TraceComplete => "TRACE_COMPLETE",
+            Self::GracefulDisconnect => "GRACEFUL_DISCONNECT",
         }
     }
 

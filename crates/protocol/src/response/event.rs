@@ -17,6 +17,8 @@ pub enum Event<'a> {
         node: SocketAddr,
     },
     SchemaChange(SchemaChange<'a>),
+    /// The server answers what it has accepted on this connection, takes nothing more, and closes it (CEP-59).
+    GracefulDisconnect,
 }
 
 impl Event<'_> {
@@ -120,6 +122,7 @@ pub fn write_event(out: &mut Vec<u8>, version: ProtocolVersion, event: &Event<'_
             put_string(out, "SCHEMA_CHANGE");
             put_schema_change(out, version, change);
         }
+        Event::GracefulDisconnect => put_string(out, "GRACEFUL_DISCONNECT"),
     }
 }
 

@@ -163,7 +163,7 @@ fn encode_request(request: &Request<'_>, version: ProtocolVersion) -> Vec<u8> {
                 .collect();
             let queries: Vec<_> = queries
                 .iter()
-                .map(|(statement, values)| (*statement, &values[..]))
+                .map(|(statement, values)| (*statement, BindValues::Positional(values)))
                 .collect();
             write_batch(&mut out, version, batch.kind, &queries, &batch.parameters);
         }

@@ -177,7 +177,7 @@ fn batches_round_trip() {
                 .iter()
                 .map(|drawn| drawn.values(&mut random, version))
                 .collect();
-            let queries: Vec<(BatchStatement<'_>, &[Value<'_>])> = drawn
+            let queries: Vec<(BatchStatement<'_>, BindValues<'_>)> = drawn
                 .iter()
                 .zip(&values)
                 .map(|(drawn, values)| {
@@ -186,7 +186,7 @@ fn batches_round_trip() {
                     } else {
                         BatchStatement::Prepared(&drawn.paging_state)
                     };
-                    (statement, &values[..])
+                    (statement, BindValues::Positional(values))
                 })
                 .collect();
             let other = Drawn::new(&mut random);
@@ -201,6 +201,9 @@ fn batches_round_trip() {
             assert_parameters(version, &sent, &batch.parameters);
             for (got, (statement, values)) in batch.queries.iter().zip(&queries) {
                 assert_eq!(got.statement, *statement);
+                let BindValues::Positional(values) = values else {
+                    panic!()
+                };
                 assert_eq!(got.values.iter().collect::<Vec<_>>(), *values);
             }
         }

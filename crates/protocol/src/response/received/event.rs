@@ -23,6 +23,7 @@ pub(super) fn read_event<'a>(reader: &mut WireReader<'a>) -> Result<Event<'a>, D
             })
         }
         "SCHEMA_CHANGE" => read_schema_change(reader).map(Event::SchemaChange),
+        "GRACEFUL_DISCONNECT" => Ok(Event::GracefulDisconnect),
         other => Err(DecodeError::UnknownName {
             value: other.into(),
             kind: "Type",

@@ -1,0 +1,237 @@
+//! How many requests a node is asked at once, and who comes next.
+//!
+//! Each node has a throttle. A caller that finds it full waits in a bounded queue, fair among callers, until a request
+//! ends or the caller's deadline passes; it is never told that a pool is busy. The limit is found by
+//! [`AdaptiveLimit`] unless it is given.
+
+mod adaptive;
+mod queue;
+
+use std::future::Future;
+use std::pin::Pin;
+use std::sync::{Arc, Mutex};
+use std::task::{Context, Poll, Waker};
+use std::time::{Duration, Instant};
+
+pub use adaptive::{AdaptiveLimit, LIMIT_MAX, Sample};
+use queue::{Ticket, WaitQueue};
+
+use crate::lock::lock;
+
+/// What decides how many requests may be under way.
+#[derive(Clone, Copy, Debug, Default, PartialEq)]
+pub enum ThrottleMode {
+    /// Found from the server's answers, and found again when the server changes.
+    #[default]
+    Adaptive,
+    /// So many requests under way, per node.
+    Concurrency(usize),
+    /// So many requests a second, per node, evenly spaced.
+    Rate(f64),
+    /// Everything goes out at once.
+    Off,
+}
+
+/// Callers that may wait for one node. Each costs its future and a queue entry of 32 bytes; a million of them is what
+/// a process with some GiB can hold.
+pub const WAITING_MAX_DEFAULT: usize = 1_000_000;
+
+/// One node's throttle.
+#[derive(Debug)]
+pub struct Throttle {
+    state: Mutex<State>,
+    mode: ThrottleMode,
+    waiting_max: usize,
+}
+
+#[derive(Debug)]
+struct State {
+    limit: usize,
+    in_flight: usize,
+    queue: WaitQueue,
+    adaptive: AdaptiveLimit,
+    /// When the next request may start, in [`ThrottleMode::Rate`].
+    next_start: Option<Instant>,
+}
+
+/// How a request ended, as far as the throttle is concerned.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Ending {
+    Answered,
+    /// The server said that it has too much to do.
+    Refused,
+    /// No answer came in time.
+    TimedOut,
+    /// It never reached the server, or says nothing about its load.
+    Unknown,
+}
+
+/// The queue of a node is full.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct QueueFull {
+    pub waiting_max: usize,
+}
+
+/// What a throttle is doing now.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct ThrottleStatus {
+    /// Requests that may be under way; `usize::MAX` without a limit.
+    pub limit: usize,
+    pub in_flight: usize,
+    pub waiting: usize,
+}
+
+impl Throttle {
+    pub fn new(mode: ThrottleMode, waiting_max: usize) -> Arc<Self> {
+        let now = Instant::now();
+        let adaptive = AdaptiveLimit::new(now);
+        let limit = match mode {
+            ThrottleMode::Adaptive => adaptive.limit(),
+            ThrottleMode::Concurrency(limit) => limit.max(1),
+            ThrottleMode::Rate(_) | ThrottleMode::Off => usize::MAX,
+        };
+        Arc::new(Throttle {
+            state: Mutex::new(State {
+                limit,
+                in_flight: 0,
+                queue: WaitQueue::default(),
+                adaptive,
+                next_start: matches!(mode, ThrottleMode::Rate(_)).then_some(now),
+            }),
+            mode,
+            waiting_max,
+        })
+    }
+
+    pub fn status(&self) -> ThrottleStatus {
+        let state = lock(&self.state);
+        ThrottleStatus {
+            limit: state.limit,
+            in_flight: state.in_flight,
+            waiting: state.queue.len(),
+        }
+    }
+
+    /// Waits for a turn. Dropped before, it leaves the queue. `caller` is who is asking: turns go round among callers.
+    pub fn acquire(self: &Arc<Self>, caller: u64) -> Acquire {
+        Acquire {
+            throttle: self.clone(),
+            caller,
+            ticket: None,
+        }
+    }
+
+    /// In [`ThrottleMode::Rate`]: when the next request is to start. The caller sleeps until then.
+    pub fn next_start(&self) -> Option<Instant> {
+        let ThrottleMode::Rate(per_second) = self.mode else {
+            return None;
+        };
+        let state = &mut *lock(&self.state);
+        let now = Instant::now();
+        // A caller that comes late does not make the others burst: what was not used is gone.
+        let start = state.next_start.map_or(now, |next| next.max(now));
+        state.next_start = Some(start + Duration::from_secs_f64(1.0 / per_second.max(1e-3)));
+        Some(start)
+    }
+
+    fn release(&self, started: Instant, ending: Ending) {
+        let mut wakers = Vec::new();
+        {
+            let state = &mut *lock(&self.state);
+            if self.mode == ThrottleMode::Adaptive {
+                let now = Instant::now();
+                let sample = Sample {
+                    latency: now.saturating_duration_since(started),
+                    ending,
+                    is_limited: state.in_flight >= state.limit,
+                };
+                state.adaptive.record(now, sample);
+                state.limit = state.adaptive.limit();
+            }
+            state.in_flight -= 1;
+            while state.in_flight < state.limit {
+                let Some(waker) = state.queue.grant_next() else {
+                    break;
+                };
+                state.in_flight += 1;
+                wakers.extend(waker);
+            }
+        }
+        wakers.into_iter().for_each(Waker::wake);
+    }
+}
+
+/// The wait for a turn.
+#[derive(Debug)]
+#[must_use = "a turn is taken by awaiting it"]
+pub struct Acquire {
+    throttle: Arc<Throttle>,
+    caller: u64,
+    ticket: Option<Ticket>,
+}
+
+impl Future for Acquire {
+    type Output = Result<Permit, QueueFull>;
+
+    fn poll(self: Pin<&mut Self>, context: &mut Context<'_>) -> Poll<Self::Output> {
+        let this = self.get_mut();
+        let state = &mut *lock(&this.throttle.state);
+        match this.ticket {
+            None if state.in_flight < state.limit && state.queue.is_empty() => {
+                state.in_flight += 1;
+            }
+            None if state.queue.len() >= this.throttle.waiting_max => {
+                return Poll::Ready(Err(QueueFull {
+                    waiting_max: this.throttle.waiting_max,
+                }));
+            }
+            None => {
+                this.ticket = Some(state.queue.push(this.caller, context.waker()));
+                return Poll::Pending;
+            }
+            Some(ticket) => {
+                if !state.queue.poll(ticket, context.waker()) {
+                    return Poll::Pending;
+                }
+                this.ticket = None;
+            }
+        }
+        Poll::Ready(Ok(Permit {
+            throttle: this.throttle.clone(),
+            started: Instant::now(),
+            ending: Ending::Unknown,
+        }))
+    }
+}
+
+impl Drop for Acquire {
+    fn drop(&mut self) {
+        let Some(ticket) = self.ticket else { return };
+        let was_granted = lock(&self.throttle.state).queue.leave(ticket);
+        if was_granted {
+            self.throttle.release(Instant::now(), Ending::Unknown);
+        }
+    }
+}
+
+/// The right to have one request under way; dropping it ends the request.
+#[derive(Debug)]
+#[must_use = "dropping a permit ends its request"]
+pub struct Permit {
+    throttle: Arc<Throttle>,
+    started: Instant,
+    ending: Ending,
+}
+
+impl Permit {
+    /// The request has ended so.
+    pub fn end(mut self, ending: Ending) {
+        self.ending = ending;
+    }
+}
+
+impl Drop for Permit {
+    fn drop(&mut self) {
+        self.throttle.release(self.started, self.ending);
+    }
+}

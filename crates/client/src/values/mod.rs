@@ -1,0 +1,9 @@
+//! Rust values to and from the bytes of CQL values.
+
+mod bind;
+mod column;
+mod row;
+
+pub use bind::{BindError, BindValue, BindValues, BoundValues, Unset};
+pub use column::{ColumnError, FromColumn};
+pub use row::{FromRow, Row, RowError};

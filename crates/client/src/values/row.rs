@@ -1,0 +1,71 @@
+//! Rows, as tuples of Rust values.
+
+use helenus_types::CqlType;
+
+use super::column::{ColumnError, FromColumn};
+
+/// A row cannot be read as what was asked for.
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+#[non_exhaustive]
+pub enum RowError {
+    #[error("rows of {found} columns cannot be read as {wanted}")]
+    ColumnCount { wanted: usize, found: usize },
+    #[error("column {index}: {source}")]
+    Column { index: usize, source: ColumnError },
+    /// The answer has no rows: it is not one of a SELECT.
+    #[error("the statement returned no rows")]
+    NoRows,
+    #[error("there is no row")]
+    Empty,
+}
+
+/// One row: the types of its columns and their serialized values.
+#[derive(Clone, Copy, Debug)]
+pub struct Row<'a> {
+    pub(crate) types: &'a [CqlType],
+    pub(crate) values: &'a [Option<&'a [u8]>],
+}
+
+impl<'a> Row<'a> {
+    pub fn column_count(&self) -> usize {
+        self.values.len()
+    }
+
+    /// The column at `index` as a Rust value.
+    pub fn column<T: FromColumn<'a>>(&self, index: usize) -> Result<T, RowError> {
+        let (Some(data_type), Some(value)) = (self.types.get(index), self.values.get(index)) else {
+            return Err(RowError::ColumnCount {
+                wanted: index + 1,
+                found: self.values.len(),
+            });
+        };
+        T::from_column(data_type, *value).map_err(|source| RowError::Column { index, source })
+    }
+}
+
+/// What a row can be read as. The values must own what they need: the row's bytes are gone with its page.
+pub trait FromRow: Sized {
+    fn from_row(row: Row<'_>) -> Result<Self, RowError>;
+}
+
+macro_rules! row_tuple {
+    ($count:literal; $($name:ident $index:tt),+) => {
+        impl<$($name: for<'a> FromColumn<'a>),+> FromRow for ($($name,)+) {
+            fn from_row(row: Row<'_>) -> Result<Self, RowError> {
+                if row.column_count() != $count {
+                    return Err(RowError::ColumnCount { wanted: $count, found: row.column_count() });
+                }
+                Ok(($(row.column::<$name>($index)?,)+))
+            }
+        }
+    };
+}
+
+row_tuple!(1; A 0);
+row_tuple!(2; A 0, B 1);
+row_tuple!(3; A 0, B 1, C 2);
+row_tuple!(4; A 0, B 1, C 2, D 3);
+row_tuple!(5; A 0, B 1, C 2, D 3, E 4);
+row_tuple!(6; A 0, B 1, C 2, D 3, E 4, F 5);
+row_tuple!(7; A 0, B 1, C 2, D 3, E 4, F 5, G 6);
+row_tuple!(8; A 0, B 1, C 2, D 3, E 4, F 5, G 6, H 7);

@@ -1,0 +1,4 @@
+//! Sessions against a real server in this process.
+
+mod requests;
+mod server;
