@@ -54,6 +54,24 @@ pub trait PartitionScanner {
     fn open(&mut self) -> Result<Box<dyn PartitionCursor + '_>, ReadError>;
 }
 
+impl<C: PartitionCursor + ?Sized> PartitionCursor for &mut C {
+    fn deletion(&self) -> DeletionTime {
+        (**self).deletion()
+    }
+
+    fn static_row(&self) -> RowRef<'_> {
+        (**self).static_row()
+    }
+
+    fn advance(&mut self) -> Result<bool, ReadError> {
+        (**self).advance()
+    }
+
+    fn current(&self) -> Unfiltered<'_> {
+        (**self).current()
+    }
+}
+
 impl<C: PartitionCursor + ?Sized> PartitionCursor for Box<C> {
     fn deletion(&self) -> DeletionTime {
         (**self).deletion()

@@ -18,9 +18,12 @@ pub(super) struct ChunkStream<'a> {
     start: usize,
     /// The file's offset of the window's first byte.
     window_offset: u64,
-    /// Up to where the reader expects to read; missing pages up to there come in one request.
+    /// Up to where the reader expects to read; 0 if it does not know.
     expected_end: u64,
-    readahead: Option<Readahead>,
+    /// The size of the last request, and where it ended: one that continues it is twice as large.
+    request_bytes: u64,
+    request_end: u64,
+    is_scan: bool,
 }
 
 #[derive(Debug)]
@@ -29,16 +32,10 @@ enum Window {
     Joined(Vec<u8>),
 }
 
-/// How far a scan reads ahead. What it reads is not kept in the cache.
-#[derive(Clone, Copy, Debug)]
-struct Readahead {
-    bytes: u64,
-    /// Where the last request ended.
-    end: u64,
-}
-
-/// The first request of a scan, which may end after a row; each request that continues the one before doubles.
-const READAHEAD_BYTES_MIN: u64 = 4 * 1024;
+/// The first request of a scan, which may end after a row.
+const SCAN_BYTES_MIN: u64 = 4 * 1024;
+/// What is known to be needed comes in one request up to here; beyond, a reader may well stop before.
+const EXPECTED_BYTES_MIN: u64 = 16 * 1024;
 /// The largest request. A drive's throughput hardly grows beyond, and every scan may hold as much.
 const REQUEST_BYTES_MAX: u64 = 128 * 1024;
 
@@ -60,18 +57,16 @@ impl<'a> ChunkStream<'a> {
             start: 0,
             window_offset: 0,
             expected_end: 0,
-            readahead: None,
+            request_bytes: 0,
+            request_end: 0,
+            is_scan: false,
         }
     }
 
-    /// For a scan: requests grow as long as they continue each other, and bypass the cache.
+    /// For a scan: requests begin larger, and what they bring is not kept in the cache.
     pub fn sequential(file: &'a ChunkedFile, pages: impl Into<Pages<'a>>) -> Self {
-        let readahead = Some(Readahead {
-            bytes: READAHEAD_BYTES_MIN,
-            end: 0,
-        });
         ChunkStream {
-            readahead,
+            is_scan: true,
             ..Self::new(file, pages)
         }
     }
@@ -89,7 +84,13 @@ impl<'a> ChunkStream<'a> {
         self.position() >= self.file.length()
     }
 
-    /// Says up to where the reader will read if nothing ends it before.
+    /// Whether bytes from a position on are in the window.
+    pub fn holds(&self, position: u64, length: u64) -> bool {
+        let end = self.window_offset + self.window.bytes().len() as u64;
+        self.window_offset <= position && position.saturating_add(length) <= end
+    }
+
+    /// Says up to where the reader will read if nothing ends it before; 0 if that is unknown.
     pub fn expect_until(&mut self, end: u64) {
         self.expected_end = end;
     }
@@ -134,11 +135,9 @@ impl<'a> ChunkStream<'a> {
         let page = end / self.file.page_bytes();
         if let Some(run) = self.pages.find(self.file, page) {
             let skipped = (end - run.offset) as usize;
-            if let Some(readahead) = &mut self.readahead {
-                // A suspended scan goes on with requests of the size that it had come to.
-                readahead.end = run.offset + run.bytes.len() as u64;
-                readahead.bytes = readahead.bytes.max(run.bytes.len() as u64);
-            }
+            // A suspended scan goes on with requests of the size that it had come to.
+            self.request_end = run.offset + run.bytes.len() as u64;
+            self.request_bytes = self.request_bytes.max(run.bytes.len() as u64);
             if self.available().is_empty() {
                 self.window_offset = run.offset;
                 self.start = skipped;
@@ -166,28 +165,31 @@ impl<'a> ChunkStream<'a> {
     fn absent(&mut self, first: u64, needed_end: u64) -> AbsentPages {
         let page_bytes = self.file.page_bytes();
         let offset = first * page_bytes;
-        let mut wanted_end = needed_end.max(self.expected_end);
-        if let Some(readahead) = &mut self.readahead {
-            let continues = readahead.end == offset;
-            readahead.bytes = if continues {
-                (readahead.bytes * 2).min(REQUEST_BYTES_MAX)
-            } else {
-                READAHEAD_BYTES_MIN
-            };
-            // What is expected is no bound: the scan goes on behind it.
-            wanted_end = wanted_end.max(offset + readahead.bytes);
-        }
-        let end = wanted_end
+        let grown = if self.request_end == offset && self.request_bytes > 0 {
+            self.request_bytes * 2
+        } else if self.is_scan {
+            SCAN_BYTES_MIN
+        } else {
+            page_bytes
+        };
+        let end = if needed_end < self.expected_end {
+            self.expected_end.min(offset + grown.max(EXPECTED_BYTES_MIN))
+        } else if self.expected_end == 0 || self.is_scan {
+            offset + grown
+        } else {
+            needed_end
+        };
+        let end = end
+            .max(needed_end)
             .min(offset + REQUEST_BYTES_MAX.max(page_bytes))
             .min(self.file.length());
         let mut last = first.max(end.saturating_sub(1) / page_bytes);
         if let Some(cached) = (first + 1..=last).find(|page| self.pages.contains(self.file, *page)) {
             last = cached - 1;
         }
-        if let Some(readahead) = &mut self.readahead {
-            readahead.end = (last + 1) * page_bytes;
-        }
-        AbsentPages::new(self.file, first, last, self.readahead.is_none())
+        self.request_end = (last + 1) * page_bytes;
+        self.request_bytes = self.request_end - offset;
+        AbsentPages::new(self.file, first, last, !self.is_scan)
     }
 
     fn join(&mut self, added: &[u8]) {

@@ -8,7 +8,7 @@ use std::cmp::Ordering;
 use helenus_types::CqlType;
 
 use super::decode::{ByteReader, DecodeError, push_bytes_after_vint, push_unsigned_vint};
-use crate::clustering::{ClusteringBound, ClusteringComparator, Components, Side, push_component};
+use crate::clustering::{ClusteringComparator, Components, Side, push_component};
 
 /// Components per header word.
 const HEADER_COMPONENTS: usize = 32;
@@ -38,10 +38,10 @@ pub(super) struct Place {
 }
 
 impl Place {
-    pub fn compare_to_bound(&self, comparator: &ClusteringComparator, bound: &ClusteringBound) -> Ordering {
+    pub fn compare_to_bound(&self, comparator: &ClusteringComparator, bound: (&[u8], Side)) -> Ordering {
         match self.side {
-            None => comparator.compare_to_bound(&self.prefix, bound),
-            Some(side) => comparator.compare_bounds((&self.prefix, side), (&bound.prefix, bound.side)),
+            None => comparator.compare_to_place(&self.prefix, bound.0, bound.1),
+            Some(side) => comparator.compare_bounds((&self.prefix, side), bound),
         }
     }
 

@@ -21,12 +21,14 @@ pub enum Component {
     Summary,
     /// CRC32s of what the format itself leaves unchecked: ours, ignored by Cassandra, absent from its files.
     Checksums,
+    /// The rows of large partitions, by block: ours, ignored by Cassandra, absent from its files.
+    Blocks,
     /// Written last, by rename: an SSTable exists if its TOC does.
     Toc,
 }
 
 impl Component {
-    pub const ALL: [Component; 12] = [
+    pub const ALL: [Component; 13] = [
         Component::Data,
         Component::Index,
         Component::Partitions,
@@ -38,6 +40,7 @@ impl Component {
         Component::Crc,
         Component::Summary,
         Component::Checksums,
+        Component::Blocks,
         Component::Toc,
     ];
 
@@ -54,6 +57,7 @@ impl Component {
             Component::Crc => "CRC.db",
             Component::Summary => "Summary.db",
             Component::Checksums => "Checksums.db",
+            Component::Blocks => "Blocks.db",
             Component::Toc => "TOC.txt",
         }
     }

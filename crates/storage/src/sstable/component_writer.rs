@@ -6,10 +6,12 @@ use std::sync::Arc;
 
 use helenus_vfs::{Disk, File};
 
+use super::checksums::PageChecksums;
 use super::component::Component;
 use super::compression::{CompressionInfo, CompressionParameters};
 use super::descriptor::Descriptor;
 use super::error::WriteError;
+use super::page_sums::PageSums;
 
 /// Bytes gathered before a write to the file: one write per several chunks, small next to a memtable.
 const WRITE_BUFFER_BYTES: usize = 256 * 1024;
@@ -98,6 +100,8 @@ pub(super) struct DataWriter {
     position: u64,
     chunk_offsets: Vec<u64>,
     checksums: Vec<u32>,
+    /// Of an uncompressed file.
+    granules: PageSums,
     digest: crc32fast::Hasher,
 }
 
@@ -111,6 +115,8 @@ pub(super) struct FinishedData {
     /// CompressionInfo.db or CRC.db.
     pub chunks_component: Component,
     pub chunks: Vec<u8>,
+    /// Of an uncompressed file.
+    pub granules: Option<PageChecksums>,
 }
 
 impl DataWriter {
@@ -118,6 +124,7 @@ impl DataWriter {
         disk: &dyn Disk,
         path: PathBuf,
         compression: Option<CompressionParameters>,
+        granule_bytes: u32,
     ) -> Result<Self, WriteError> {
         Ok(DataWriter {
             file: ComponentFile::create(disk, path)?,
@@ -127,6 +134,7 @@ impl DataWriter {
             position: 0,
             chunk_offsets: Vec::new(),
             checksums: Vec::new(),
+            granules: PageSums::new(granule_bytes),
             digest: crc32fast::Hasher::new(),
         })
     }
@@ -162,6 +170,7 @@ impl DataWriter {
     fn finish_chunk(&mut self) -> Result<(), WriteError> {
         let Some(compression) = self.compression else {
             self.checksums.push(crc32fast::hash(&self.chunk));
+            self.granules.update(&self.chunk);
             self.digest.update(&self.chunk);
             self.file.append(&self.chunk)?;
             self.position += self.chunk.len() as u64;
@@ -190,6 +199,10 @@ impl DataWriter {
             self.finish_chunk()?;
         }
         let data_length = self.position;
+        let granules = self
+            .compression
+            .is_none()
+            .then(|| self.granules.finish(Component::Data));
         let mut chunks = Vec::new();
         let chunks_component = match self.compression {
             Some(parameters) => {
@@ -214,6 +227,7 @@ impl DataWriter {
             digest,
             chunks_component,
             chunks,
+            granules,
         })
     }
 }
@@ -226,13 +240,11 @@ pub(super) fn encode_checksums(out: &mut Vec<u8>, chunk_bytes: u32, checksums: &
     }
 }
 
-/// A component that is read at random, with a checksum for each of its pages.
+/// An index component, with a checksum for each of its pages.
 #[derive(Debug)]
 pub(super) struct PagedFile {
     file: ComponentFile,
-    checksums: Vec<u32>,
-    page: crc32fast::Hasher,
-    page_length: usize,
+    pages: PageSums,
 }
 
 /// What an index is read in and has one of our checksums for: the page of common file systems and drives.
@@ -240,12 +252,9 @@ pub(super) const INDEX_PAGE_BYTES: u32 = 4096;
 
 impl PagedFile {
     pub fn create(disk: &dyn Disk, path: PathBuf) -> Result<Self, WriteError> {
-        let file = ComponentFile::create(disk, path)?;
         Ok(PagedFile {
-            file,
-            checksums: Vec::new(),
-            page: crc32fast::Hasher::new(),
-            page_length: 0,
+            file: ComponentFile::create(disk, path)?,
+            pages: PageSums::new(INDEX_PAGE_BYTES),
         })
     }
 
@@ -253,31 +262,13 @@ impl PagedFile {
         self.file.length()
     }
 
-    pub fn append(&mut self, mut bytes: &[u8]) -> Result<(), WriteError> {
-        self.file.append(bytes)?;
-        while !bytes.is_empty() {
-            let room = INDEX_PAGE_BYTES as usize - self.page_length;
-            let (now, rest) = bytes.split_at(room.min(bytes.len()));
-            self.page.update(now);
-            self.page_length += now.len();
-            bytes = rest;
-            if self.page_length == INDEX_PAGE_BYTES as usize {
-                self.finish_page();
-            }
-        }
-        Ok(())
-    }
-
-    fn finish_page(&mut self) {
-        self.checksums.push(std::mem::take(&mut self.page).finalize());
-        self.page_length = 0;
+    pub fn append(&mut self, bytes: &[u8]) -> Result<(), WriteError> {
+        self.pages.update(bytes);
+        self.file.append(bytes)
     }
 
     /// Makes the file durable; returns its length and the checksums of its pages.
-    pub fn finish(mut self) -> Result<(u64, Vec<u32>), WriteError> {
-        if self.page_length > 0 {
-            self.finish_page();
-        }
-        Ok((self.file.finish()?, self.checksums))
+    pub fn finish(self, component: Component) -> Result<(u64, PageChecksums), WriteError> {
+        Ok((self.file.finish()?, self.pages.finish(component)))
     }
 }

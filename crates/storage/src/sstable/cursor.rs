@@ -1,19 +1,17 @@
 //! Reading slices of a partition, in either direction.
 //!
-//! Forward, items are decoded one by one as they are asked for. In reverse, the blocks of the index are decoded whole,
-//! last first, and given out backwards; a partition without an index is one block. Blocks are found by their first
-//! places alone, and the first item of a block that was jumped to must be what the index says.
+//! Both directions walk alike: to the bound of a slice that they meet first, over what lies between its bounds, to the
+//! next slice. Forward, items are decoded one by one as they are asked for. In reverse, the blocks of the index are
+//! decoded whole, last first, and given out backwards; a partition without an index is one block. Where a slice ends is
+//! looked up with where it begins, so that no more is read than the blocks between. The first item of a block that was
+//! jumped to must be what the index says.
 
 use std::cmp::Ordering;
 
-use super::chunk_stream::ChunkStream;
-use super::chunked_file::ChunkedFile;
-use super::clustering_codec::Place;
-use super::header::Header;
-use super::index::{IndexBlock, PromotedIndex};
-use super::pages::Pages;
-use super::partition_reader::PartitionReader;
+use super::blocks::{BlockSpan, Blocks};
+use super::partition_reader::{PartitionPlace, PartitionReader};
 use super::row_decoder::Decoded;
+use super::stored_block::StoredBlock;
 use crate::clustering::{ClusteringBound, ClusteringComparator, Side, Slice};
 use crate::deletion::DeletionTime;
 use crate::error::ReadError;
@@ -27,22 +25,35 @@ pub struct SsTableCursor<'a> {
     reader: PartitionReader<'a>,
     blocks: Option<Blocks<'a>>,
     comparator: &'a ClusteringComparator,
-    direction: Direction<'a>,
+    slices: &'a [Slice],
+    direction: Direction,
+    /// How many slices were begun, in the direction of the read.
+    slices_begun: usize,
+    slice: Option<&'a Slice>,
+    /// The range deletion in force between what was passed and what comes.
+    open: DeletionTime,
     current: Current<'a>,
 }
 
 #[derive(Debug)]
-enum Direction<'a> {
-    Forward(Forward<'a>),
-    Reversed(Reversed<'a>),
+enum Direction {
+    Forward,
+    Reversed(Box<Backward>),
 }
 
-/// The blocks of a large partition's rows.
-#[derive(Debug)]
-struct Blocks<'a> {
-    promoted: PromotedIndex,
-    stream: ChunkStream<'a>,
-    header: &'a Header,
+/// What a reversed walk keeps.
+#[derive(Debug, Default)]
+struct Backward {
+    block: StoredBlock,
+    /// Items of the block that are not passed yet; the next one is the last of them.
+    left: usize,
+    /// The block's place in the index; `None` for the only block of a partition, or before the first was read.
+    span: Option<BlockSpan>,
+    is_loaded: bool,
+    /// The start of the block that the slice ends in, once it was looked up: no block before it is needed.
+    floor: Option<u64>,
+    /// How much the last request backwards asked for.
+    prefetched: u64,
 }
 
 #[derive(Clone, Debug)]
@@ -60,46 +71,50 @@ enum Current<'a> {
     Stored { index: usize },
 }
 
-/// What [`SsTableCursor`] is opened with.
-#[derive(Debug)]
-pub(super) struct CursorParts<'a> {
-    pub reader: PartitionReader<'a>,
-    pub promoted: Option<PromotedIndex>,
-    pub index: &'a ChunkedFile,
-    pub pages: Pages<'a>,
-    pub header: &'a Header,
-    pub comparator: &'a ClusteringComparator,
-}
+/// The largest request backwards, as forwards.
+const PREFETCH_BYTES_MAX: u64 = 128 * 1024;
 
 impl<'a> SsTableCursor<'a> {
-    pub(super) fn new(parts: CursorParts<'a>, slices: &'a [Slice], reversed: bool) -> Self {
-        let CursorParts {
-            reader,
-            promoted,
-            index,
-            pages,
-            header,
-            comparator,
-        } = parts;
-        let blocks = promoted
-            .filter(|promoted| promoted.block_count > 1)
-            .map(|promoted| Blocks {
-                promoted,
-                stream: ChunkStream::new(index, pages),
-                header,
-            });
+    /// A cursor that is nowhere yet. `slices` are disjoint and in clustering order, also when `reversed`.
+    pub(super) fn new(
+        reader: PartitionReader<'a>,
+        comparator: &'a ClusteringComparator,
+        slices: &'a [Slice],
+        reversed: bool,
+    ) -> Self {
         let direction = if reversed {
-            Direction::Reversed(Reversed::new(slices))
+            Direction::Reversed(Box::default())
         } else {
-            Direction::Forward(Forward::new(slices))
+            Direction::Forward
         };
         SsTableCursor {
             reader,
-            blocks,
+            blocks: None,
             comparator,
+            slices,
             direction,
+            slices_begun: 0,
+            slice: None,
+            open: DeletionTime::LIVE,
             current: Current::None,
         }
+    }
+
+    /// Goes to a partition, before its first element.
+    pub(super) fn open(
+        &mut self,
+        place: &PartitionPlace<'_>,
+        blocks: Option<Blocks<'a>>,
+    ) -> Result<(), ReadError> {
+        self.blocks = blocks;
+        self.slices_begun = 0;
+        self.slice = None;
+        self.open = DeletionTime::LIVE;
+        self.current = Current::None;
+        if let Direction::Reversed(backward) = &mut self.direction {
+            backward.reset();
+        }
+        self.reader.open(place)
     }
 
     /// Where the partition's first row or marker begins in the uncompressed data.
@@ -110,6 +125,202 @@ impl<'a> SsTableCursor<'a> {
     /// Where the current element begins in the uncompressed data, in a forward read of the whole partition.
     pub fn position(&self) -> u64 {
         self.reader.item_position()
+    }
+
+    fn next(&mut self) -> Result<Current<'a>, ReadError> {
+        loop {
+            let Some(slice) = self.slice else {
+                let Some(slice) = self.next_slice() else {
+                    return Ok(Current::None);
+                };
+                if !self.jump(slice)? {
+                    continue;
+                }
+                self.slice = Some(slice);
+                let (near, _) = self.ends(slice);
+                while self.order_of_next(near)?.is_some_and(Ordering::is_le) {
+                    self.pass()?;
+                }
+                if !self.open.is_live() {
+                    let deletion = self.open;
+                    return Ok(Current::Edge {
+                        bound: near,
+                        deletion,
+                    });
+                }
+                continue;
+            };
+            let (_, far) = self.ends(slice);
+            if self.order_of_next(far)?.is_none_or(Ordering::is_ge) {
+                self.slice = None;
+                if !self.open.is_live() {
+                    let deletion = DeletionTime::LIVE;
+                    return Ok(Current::Edge { bound: far, deletion });
+                }
+                continue;
+            }
+            return self.pass();
+        }
+    }
+
+    fn next_slice(&mut self) -> Option<&'a Slice> {
+        let begun = self.slices_begun;
+        self.slices_begun += 1;
+        match self.direction {
+            Direction::Forward => self.slices.get(begun),
+            Direction::Reversed(_) => self
+                .slices
+                .len()
+                .checked_sub(begun + 1)
+                .and_then(|index| self.slices.get(index)),
+        }
+    }
+
+    /// The bound of a slice that is met first, and the other one.
+    fn ends(&self, slice: &'a Slice) -> (&'a ClusteringBound, &'a ClusteringBound) {
+        match self.direction {
+            Direction::Forward => (&slice.start, &slice.end),
+            Direction::Reversed(_) => (&slice.end, &slice.start),
+        }
+    }
+
+    /// Goes to the block that a slice begins in, if it is ahead; false if the slice is certain to be empty.
+    fn jump(&mut self, slice: &Slice) -> Result<bool, ReadError> {
+        match &mut self.direction {
+            Direction::Forward => self.jump_forward(slice),
+            Direction::Reversed(_) => self.jump_backward(slice),
+        }
+    }
+
+    fn jump_forward(&mut self, slice: &Slice) -> Result<bool, ReadError> {
+        let Some(blocks) = &mut self.blocks else {
+            return Ok(true);
+        };
+        if *slice == Slice::all() {
+            return Ok(true);
+        }
+        let block = blocks.first_of(self.comparator, &slice.start)?;
+        let end = if slice.as_key(self.comparator.component_count()).is_some() {
+            if blocks.lacks(&block, slice)? {
+                return Ok(false);
+            }
+            block.end
+        } else {
+            blocks.end_before(self.comparator, &block, &slice.end)?
+        };
+        self.reader.set_limit(end);
+        if block.start > self.reader.offset() {
+            self.open = block.open_before;
+            enter(&mut self.reader, &block)?;
+        }
+        Ok(true)
+    }
+
+    fn jump_backward(&mut self, slice: &Slice) -> Result<bool, ReadError> {
+        let Direction::Reversed(backward) = &mut self.direction else {
+            return Ok(true);
+        };
+        let Some(blocks) = &mut self.blocks else {
+            if !backward.is_loaded {
+                self.open = backward.load(&mut self.reader, None)?;
+            }
+            return Ok(true);
+        };
+        let block = blocks.last_before(self.comparator, &slice.end)?;
+        let is_key = slice.as_key(self.comparator.component_count()).is_some();
+        if is_key && blocks.lacks(&block, slice)? {
+            return Ok(false);
+        }
+        backward.floor = is_key.then_some(block.start);
+        let is_ahead = backward
+            .span
+            .as_ref()
+            .is_none_or(|current| block.start < current.start);
+        if is_ahead {
+            backward.prefetched = 0;
+            self.open = backward.load(&mut self.reader, Some(block))?;
+        }
+        Ok(true)
+    }
+
+    /// Where what comes next lies relative to a bound, in the direction of the read; `None` where nothing comes.
+    /// `Equal` only for markers.
+    fn order_of_next(&mut self, bound: &ClusteringBound) -> Result<Option<Ordering>, ReadError> {
+        match &mut self.direction {
+            Direction::Forward => {
+                let decoded = self.reader.peek()?;
+                if decoded == Decoded::EndOfPartition {
+                    return Ok(None);
+                }
+                let clustering = &self.reader.item.clustering;
+                Ok(Some(order(self.comparator, decoded, clustering, bound)))
+            }
+            Direction::Reversed(_) => {
+                if !self.refill()? {
+                    return Ok(None);
+                }
+                let Direction::Reversed(backward) = &self.direction else {
+                    return Ok(None);
+                };
+                let (decoded, clustering) = backward.block.peek(backward.left - 1);
+                Ok(Some(order(self.comparator, decoded, clustering, bound).reverse()))
+            }
+        }
+    }
+
+    /// Reads blocks before the current one until there is an item, or no block is needed.
+    fn refill(&mut self) -> Result<bool, ReadError> {
+        let Direction::Reversed(backward) = &mut self.direction else {
+            return Ok(false);
+        };
+        while backward.left == 0 {
+            let (Some(blocks), Some(current)) = (&mut self.blocks, &backward.span) else {
+                return Ok(false);
+            };
+            let floor = match (backward.floor, self.slice) {
+                (Some(floor), _) => floor,
+                (None, Some(slice)) if slice.start == ClusteringBound::bottom() => 0,
+                (None, Some(slice)) => blocks.first_of(self.comparator, &slice.start)?.start,
+                (None, None) => 0,
+            };
+            backward.floor = self.slice.map(|_| floor);
+            if current.start <= floor {
+                return Ok(false);
+            }
+            let Some(block) = blocks.before(current)? else {
+                return Ok(false);
+            };
+            self.open = backward.load(&mut self.reader, Some(block))?;
+        }
+        Ok(true)
+    }
+
+    /// Moves behind what came next.
+    fn pass(&mut self) -> Result<Current<'a>, ReadError> {
+        match &mut self.direction {
+            Direction::Forward => {
+                let marker = match self.reader.peek()? {
+                    Decoded::Marker { side, before, after } => {
+                        if before != self.open {
+                            return Err(wrong_marker(&self.reader, self.open, before));
+                        }
+                        self.open = after;
+                        Some((side, after))
+                    }
+                    Decoded::Row | Decoded::EndOfPartition => None,
+                };
+                self.reader.pass();
+                Ok(Current::Read { marker })
+            }
+            Direction::Reversed(backward) => {
+                backward.left -= 1;
+                let index = backward.left;
+                if let (Decoded::Marker { before, .. }, _) = backward.block.peek(index) {
+                    self.open = before;
+                }
+                Ok(Current::Stored { index })
+            }
+        }
     }
 }
 
@@ -123,18 +334,8 @@ impl PartitionCursor for SsTableCursor<'_> {
     }
 
     fn advance(&mut self) -> Result<bool, ReadError> {
-        let SsTableCursor {
-            reader,
-            blocks,
-            comparator,
-            direction,
-            current,
-        } = self;
-        *current = match direction {
-            Direction::Forward(forward) => forward.next(reader, blocks.as_mut(), comparator)?,
-            Direction::Reversed(reversed) => reversed.next(reader, blocks.as_mut(), comparator)?,
-        };
-        Ok(!matches!(current, Current::None))
+        self.current = self.next()?;
+        Ok(!matches!(self.current, Current::None))
     }
 
     fn current(&self) -> Unfiltered<'_> {
@@ -163,7 +364,7 @@ impl PartitionCursor for SsTableCursor<'_> {
                 },
                 deletion: *deletion,
             },
-            (Current::Stored { index }, Direction::Reversed(reversed)) => reversed.block.item(*index),
+            (Current::Stored { index }, Direction::Reversed(backward)) => backward.block.item(*index),
             // Only called after an advance that returned true.
             (Current::None | Current::Stored { .. }, _) => Unfiltered::Row {
                 clustering: &[],
@@ -173,151 +374,66 @@ impl PartitionCursor for SsTableCursor<'_> {
     }
 }
 
-#[derive(Debug)]
-struct Forward<'a> {
-    slices: std::slice::Iter<'a, Slice>,
-    slice: Option<&'a Slice>,
-    /// The range deletion in force where the reader is.
-    open: DeletionTime,
-}
-
-impl<'a> Forward<'a> {
-    fn new(slices: &'a [Slice]) -> Self {
-        Forward {
-            slices: slices.iter(),
-            slice: None,
-            open: DeletionTime::LIVE,
-        }
+impl Backward {
+    fn reset(&mut self) {
+        self.left = 0;
+        self.span = None;
+        self.is_loaded = false;
+        self.floor = None;
+        self.prefetched = 0;
     }
 
-    fn next(
+    /// Reads a block whole, or all of a partition without an index; returns the range deletion in force at its end. A
+    /// block is bounded by the index's block size and one row, as its writer was.
+    fn load(
         &mut self,
         reader: &mut PartitionReader<'_>,
-        mut blocks: Option<&mut Blocks<'_>>,
-        comparator: &ClusteringComparator,
-    ) -> Result<Current<'a>, ReadError> {
-        loop {
-            let Some(slice) = self.slice else {
-                let Some(slice) = self.slices.next() else {
-                    return Ok(Current::None);
-                };
-                self.slice = Some(slice);
-                if let Some(blocks) = &mut blocks {
-                    self.jump(reader, blocks, comparator, &slice.start)?;
+        span: Option<BlockSpan>,
+    ) -> Result<DeletionTime, ReadError> {
+        let mut open = DeletionTime::LIVE;
+        match &span {
+            None => reader.seek(0),
+            Some(block) => {
+                // What continues backwards asks for twice as much each time, as scans do forwards.
+                let wanted = (2 * self.prefetched).min(PREFETCH_BYTES_MAX);
+                let start = block.end.saturating_sub(wanted).min(block.start);
+                if !reader.holds(block.start, block.end) {
+                    reader.prefetch(start, block.end)?;
+                    self.prefetched = block.end.saturating_sub(start);
                 }
-                self.skip_to(reader, comparator, &slice.start)?;
-                if !self.open.is_live() {
-                    return Ok(Current::Edge {
-                        bound: &slice.start,
-                        deletion: self.open,
-                    });
-                }
-                continue;
-            };
-            let decoded = reader.next()?;
-            let is_past = match decoded {
-                Decoded::EndOfPartition => true,
-                _ => order(comparator, decoded, &reader.item.clustering, &slice.end).is_ge(),
-            };
-            if is_past {
-                reader.put_back(decoded);
-                self.slice = None;
-                if !self.open.is_live() {
-                    return Ok(Current::Edge {
-                        bound: &slice.end,
-                        deletion: DeletionTime::LIVE,
-                    });
-                }
-                continue;
+                open = block.open_before;
+                enter(reader, block)?;
             }
-            let marker = match decoded {
-                Decoded::Marker { side, before, after } => {
-                    self.pass(reader, before, after)?;
-                    Some((side, after))
-                }
-                _ => None,
-            };
-            return Ok(Current::Read { marker });
         }
-    }
-
-    /// To the block that a place lies in, if it is ahead.
-    fn jump(
-        &mut self,
-        reader: &mut PartitionReader<'_>,
-        blocks: &mut Blocks<'_>,
-        comparator: &ClusteringComparator,
-        start: &ClusteringBound,
-    ) -> Result<(), ReadError> {
-        if start.prefix.is_empty() && start.side == Side::Before {
-            return Ok(());
-        }
-        let index = blocks.last_where(|first| first.compare_to_bound(comparator, start).is_le())?;
-        if index == 0 {
-            return Ok(());
-        }
-        let block = blocks.block(index)?;
-        if block.offset <= reader.offset() {
-            return Ok(());
-        }
-        self.open = blocks.block(index - 1)?.open_at_end;
-        enter(reader, &block)
-    }
-
-    fn skip_to(
-        &mut self,
-        reader: &mut PartitionReader<'_>,
-        comparator: &ClusteringComparator,
-        start: &ClusteringBound,
-    ) -> Result<(), ReadError> {
+        self.block.clear();
         loop {
-            let decoded = reader.next()?;
-            let is_before = match decoded {
-                Decoded::EndOfPartition => false,
-                Decoded::Row => order(comparator, decoded, &reader.item.clustering, start).is_lt(),
-                // A marker exactly at the start says what is in force in the slice.
-                Decoded::Marker { .. } => order(comparator, decoded, &reader.item.clustering, start).is_le(),
-            };
-            if !is_before {
-                reader.put_back(decoded);
-                return Ok(());
-            }
+            let decoded = reader.peek()?;
             if let Decoded::Marker { before, after, .. } = decoded {
-                self.pass(reader, before, after)?;
+                if before != open {
+                    return Err(wrong_marker(reader, open, before));
+                }
+                open = after;
+            }
+            if decoded == Decoded::EndOfPartition {
+                break;
+            }
+            self.block.push(decoded, &reader.item);
+            reader.pass();
+            if span.as_ref().is_some_and(|block| reader.offset() >= block.end) {
+                break;
             }
         }
-    }
-
-    fn pass(
-        &mut self,
-        reader: &PartitionReader<'_>,
-        before: DeletionTime,
-        after: DeletionTime,
-    ) -> Result<(), ReadError> {
-        if before != self.open {
-            return Err(wrong_marker(reader, self.open, before));
-        }
-        self.open = after;
-        Ok(())
-    }
-}
-
-impl Blocks<'_> {
-    fn block(&mut self, index: u32) -> Result<IndexBlock, ReadError> {
-        self.promoted
-            .block(&mut self.stream, &self.header.clustering, index)
-    }
-
-    fn last_where(&mut self, holds: impl Fn(&Place) -> bool) -> Result<u32, ReadError> {
-        self.promoted
-            .last_block_where(&mut self.stream, &self.header.clustering, holds)
+        self.left = self.block.len();
+        self.span = span;
+        self.is_loaded = true;
+        Ok(open)
     }
 }
 
 /// Moves to the start of a block, whose first item must be where the index says.
-fn enter(reader: &mut PartitionReader<'_>, block: &IndexBlock) -> Result<(), ReadError> {
-    reader.seek(block.offset);
-    let decoded = reader.next()?;
+fn enter(reader: &mut PartitionReader<'_>, block: &BlockSpan) -> Result<(), ReadError> {
+    reader.seek(block.start);
+    let decoded = reader.peek()?;
     let side = match decoded {
         Decoded::Marker { side, .. } => Some(side),
         Decoded::Row | Decoded::EndOfPartition => None,
@@ -328,12 +444,11 @@ fn enter(reader: &mut PartitionReader<'_>, block: &IndexBlock) -> Result<(), Rea
     if !is_first {
         return Err(ReadError::Corrupt {
             file: reader.path().to_path_buf(),
-            offset: block.offset,
+            offset: block.start,
             wanted: "the row that the index says begins a block",
             found: "another one".to_owned(),
         });
     }
-    reader.put_back(decoded);
     Ok(())
 }
 
@@ -358,233 +473,5 @@ fn order(
             comparator.compare_bounds((clustering, side), (&bound.prefix, bound.side))
         }
         Decoded::Row | Decoded::EndOfPartition => comparator.compare_to_bound(clustering, bound),
-    }
-}
-
-#[derive(Debug)]
-struct Reversed<'a> {
-    slices: std::iter::Rev<std::slice::Iter<'a, Slice>>,
-    slice: Option<&'a Slice>,
-    block: StoredBlock,
-    /// Items of the block that are not passed yet; the next one is the last of them.
-    left: usize,
-    /// The range deletion in force between those and what was passed.
-    open: DeletionTime,
-}
-
-/// A block's items, in forward order.
-#[derive(Debug, Default)]
-struct StoredBlock {
-    /// `None` until a block was read.
-    index: Option<u32>,
-    bytes: Vec<u8>,
-    items: Vec<StoredItem>,
-}
-
-#[derive(Debug)]
-struct StoredItem {
-    decoded: Decoded,
-    /// Of the clustering within the block's bytes; the row follows it.
-    clustering_start: usize,
-    row_start: usize,
-    end: usize,
-}
-
-impl StoredBlock {
-    fn clustering(&self, item: &StoredItem) -> &[u8] {
-        &self.bytes[item.clustering_start..item.row_start]
-    }
-
-    /// As it is met when read backwards: a marker begins what was in force before it.
-    fn item(&self, index: usize) -> Unfiltered<'_> {
-        let item = &self.items[index];
-        let clustering = self.clustering(item);
-        match item.decoded {
-            Decoded::Marker { side, before, .. } => Unfiltered::Marker {
-                bound: BoundRef {
-                    prefix: clustering,
-                    side,
-                },
-                deletion: before,
-            },
-            Decoded::Row | Decoded::EndOfPartition => Unfiltered::Row {
-                clustering,
-                row: RowRef::new(&self.bytes[item.row_start..item.end]),
-            },
-        }
-    }
-
-    fn push(&mut self, decoded: Decoded, clustering: &[u8], row: &[u8]) {
-        let clustering_start = self.bytes.len();
-        self.bytes.extend_from_slice(clustering);
-        let row_start = self.bytes.len();
-        self.bytes.extend_from_slice(row);
-        self.items.push(StoredItem {
-            decoded,
-            clustering_start,
-            row_start,
-            end: self.bytes.len(),
-        });
-    }
-}
-
-impl<'a> Reversed<'a> {
-    fn new(slices: &'a [Slice]) -> Self {
-        Reversed {
-            slices: slices.iter().rev(),
-            slice: None,
-            block: StoredBlock::default(),
-            left: 0,
-            open: DeletionTime::LIVE,
-        }
-    }
-
-    fn next(
-        &mut self,
-        reader: &mut PartitionReader<'_>,
-        mut blocks: Option<&mut Blocks<'_>>,
-        comparator: &ClusteringComparator,
-    ) -> Result<Current<'a>, ReadError> {
-        loop {
-            let Some(slice) = self.slice else {
-                let Some(slice) = self.slices.next() else {
-                    return Ok(Current::None);
-                };
-                self.slice = Some(slice);
-                self.jump(reader, blocks.as_deref_mut(), comparator, &slice.end)?;
-                self.skip_to(reader, blocks.as_deref_mut(), comparator, &slice.end)?;
-                if !self.open.is_live() {
-                    return Ok(Current::Edge {
-                        bound: &slice.end,
-                        deletion: self.open,
-                    });
-                }
-                continue;
-            };
-            let next = self.peek(reader, blocks.as_deref_mut())?;
-            let is_past = next.is_none_or(|(decoded, clustering)| {
-                order(comparator, decoded, clustering, &slice.start).is_le()
-            });
-            if is_past {
-                self.slice = None;
-                if !self.open.is_live() {
-                    return Ok(Current::Edge {
-                        bound: &slice.start,
-                        deletion: DeletionTime::LIVE,
-                    });
-                }
-                continue;
-            }
-            self.pass();
-            return Ok(Current::Stored { index: self.left });
-        }
-    }
-
-    /// To the block that a place lies in, if it is behind.
-    fn jump(
-        &mut self,
-        reader: &mut PartitionReader<'_>,
-        blocks: Option<&mut Blocks<'_>>,
-        comparator: &ClusteringComparator,
-        end: &ClusteringBound,
-    ) -> Result<(), ReadError> {
-        let Some(blocks) = blocks else {
-            return if self.block.index.is_some() {
-                Ok(())
-            } else {
-                self.load(reader, None, 0)
-            };
-        };
-        let index = blocks.last_where(|first| first.compare_to_bound(comparator, end).is_lt())?;
-        if self.block.index.is_none_or(|current| index < current) {
-            self.load(reader, Some(blocks), index)?;
-        }
-        Ok(())
-    }
-
-    fn skip_to(
-        &mut self,
-        reader: &mut PartitionReader<'_>,
-        mut blocks: Option<&mut Blocks<'_>>,
-        comparator: &ClusteringComparator,
-        end: &ClusteringBound,
-    ) -> Result<(), ReadError> {
-        while let Some((decoded, clustering)) = self.peek(reader, blocks.as_deref_mut())? {
-            if order(comparator, decoded, clustering, end).is_lt() {
-                break;
-            }
-            self.pass();
-        }
-        Ok(())
-    }
-
-    /// The next item backwards, of an earlier block if need be.
-    fn peek(
-        &mut self,
-        reader: &mut PartitionReader<'_>,
-        mut blocks: Option<&mut Blocks<'_>>,
-    ) -> Result<Option<(Decoded, &[u8])>, ReadError> {
-        while self.left == 0 {
-            let previous = self.block.index.and_then(|index| index.checked_sub(1));
-            let Some(previous) = previous else { return Ok(None) };
-            self.load(reader, blocks.as_deref_mut(), previous)?;
-        }
-        let item = &self.block.items[self.left - 1];
-        Ok(Some((item.decoded, self.block.clustering(item))))
-    }
-
-    /// Moves behind the item that was peeked at.
-    fn pass(&mut self) {
-        self.left -= 1;
-        if let Decoded::Marker { before, .. } = self.block.items[self.left].decoded {
-            self.open = before;
-        }
-    }
-
-    /// Reads a block whole. It is bounded by the index's block size and one row, as its writer was.
-    fn load(
-        &mut self,
-        reader: &mut PartitionReader<'_>,
-        blocks: Option<&mut Blocks<'_>>,
-        index: u32,
-    ) -> Result<(), ReadError> {
-        let mut open = DeletionTime::LIVE;
-        let mut end = None;
-        match blocks {
-            None => reader.seek(0),
-            Some(blocks) => {
-                let block = blocks.block(index)?;
-                if index > 0 {
-                    open = blocks.block(index - 1)?.open_at_end;
-                }
-                if index + 1 < blocks.promoted.block_count {
-                    end = Some(blocks.block(index + 1)?.offset);
-                }
-                enter(reader, &block)?;
-            }
-        }
-        self.block.bytes.clear();
-        self.block.items.clear();
-        loop {
-            let decoded = reader.next()?;
-            if let Decoded::Marker { before, after, .. } = decoded {
-                if before != open {
-                    return Err(wrong_marker(reader, open, before));
-                }
-                open = after;
-            }
-            if decoded == Decoded::EndOfPartition {
-                break;
-            }
-            self.block
-                .push(decoded, &reader.item.clustering, &reader.item.row);
-            if end.is_some_and(|end| reader.offset() >= end) {
-                break;
-            }
-        }
-        self.block.index = Some(index);
-        self.left = self.block.items.len();
-        self.open = open;
-        Ok(())
     }
 }

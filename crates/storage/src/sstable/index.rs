@@ -14,6 +14,7 @@
 use helenus_types::Token;
 use helenus_types::token::token_of;
 
+use super::blocks::BlockSpan;
 use super::chunk_stream::ChunkStream;
 use super::clustering_codec::{ClusteringCodec, Place};
 use super::decode::{ByteReader, DecodeError, push_bytes_after_u16, push_signed_vint, push_unsigned_vint};
@@ -35,6 +36,8 @@ pub(super) struct IndexEntry {
     pub key: Vec<u8>,
     /// Of the partition in Data.db.
     pub position: u64,
+    /// That of the next partition, where its entry lay at hand.
+    pub end: Option<u64>,
     pub promoted: Option<PromotedIndex>,
 }
 
@@ -42,6 +45,10 @@ pub(super) struct IndexEntry {
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) struct PromotedIndex {
     pub block_count: u32,
+    /// From the partition's start to its first row.
+    pub header_length: u64,
+    /// Of the partition.
+    pub deletion: DeletionTime,
     version: Version,
     /// Of the first block's description.
     blocks_at: u64,
@@ -49,14 +56,15 @@ pub(super) struct PromotedIndex {
     offsets_at: u64,
 }
 
-/// A stretch of a large partition's rows.
+/// A stretch of a large partition's rows, as a promoted index describes it.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub(super) struct IndexBlock {
-    pub first: Place,
-    /// From the partition's start to the block's first row.
-    pub offset: u64,
+struct IndexBlock {
+    first: Place,
+    /// From the partition's start to the block's first row, and behind its last.
+    offset: u64,
+    end: u64,
     /// The range deletion in force after the block's last row.
-    pub open_at_end: DeletionTime,
+    open_at_end: DeletionTime,
 }
 
 /// What the writer knows of a block.
@@ -152,7 +160,7 @@ pub(super) fn read_entry(
         return Ok(None);
     }
     let base = stream.position();
-    let (entry, length) = decode_with(stream, |bytes| {
+    let (mut entry, length) = decode_with(stream, |bytes| {
         let mut reader = ByteReader::new(bytes);
         let key = reader.bytes_after_u16()?;
         let position = reader.unsigned_vint()?;
@@ -169,13 +177,22 @@ pub(super) fn read_entry(
                 token: token_of(key),
                 key: key.to_vec(),
                 position,
+                end: None,
                 promoted,
             },
             length,
         ))
     })?;
     stream.seek(base + length);
+    entry.end = next_position(stream.available()).filter(|end| *end > entry.position);
     Ok(Some(entry))
+}
+
+/// The position that an entry begins with, if it is all there.
+fn next_position(bytes: &[u8]) -> Option<u64> {
+    let mut reader = ByteReader::new(bytes);
+    reader.bytes_after_u16().ok()?;
+    reader.unsigned_vint().ok()
 }
 
 /// Looks for a key's entry from the stream's position to an end; entries of other keys are passed over in place.
@@ -212,8 +229,8 @@ fn read_promoted(
     size: u64,
 ) -> Result<(PromotedIndex, u64), DecodeError> {
     let start = reader.position();
-    reader.unsigned_vint()?;
-    read_deletion_time(reader, version)?;
+    let header_length = reader.unsigned_vint()?;
+    let deletion = read_deletion_time(reader, version)?;
     let count = reader.unsigned_vint()?;
     let head = (reader.position() - start) as u64;
     let rest = size
@@ -234,6 +251,8 @@ fn read_promoted(
     Ok((
         PromotedIndex {
             block_count,
+            header_length,
+            deletion,
             version,
             blocks_at,
             offsets_at,
@@ -242,18 +261,26 @@ fn read_promoted(
     ))
 }
 
-impl PromotedIndex {
-    pub fn block(
-        &self,
-        stream: &mut ChunkStream<'_>,
-        codec: &ClusteringCodec,
-        index: u32,
-    ) -> Result<IndexBlock, ReadError> {
-        let offset_at = self.offsets_at + 4 * u64::from(index);
+/// The promoted index of one partition, with a stream of Index.db to read it by.
+#[derive(Debug)]
+pub(super) struct PromotedBlocks<'a> {
+    pub promoted: PromotedIndex,
+    pub stream: ChunkStream<'a>,
+    pub codec: &'a ClusteringCodec,
+}
+
+impl PromotedBlocks<'_> {
+    fn block(&mut self, index: u32) -> Result<IndexBlock, ReadError> {
+        let PromotedBlocks {
+            promoted,
+            stream,
+            codec,
+        } = self;
+        let offset_at = promoted.offsets_at + 4 * u64::from(index);
         stream.seek(offset_at);
         let offset = decode_with(stream, |bytes| ByteReader::new(bytes).u32())?;
-        let block_at = self.blocks_at + u64::from(offset);
-        if block_at >= self.offsets_at {
+        let block_at = promoted.blocks_at + u64::from(offset);
+        if block_at >= promoted.offsets_at {
             let error = DecodeError::malformed(0, "the offset of a block", offset);
             return Err(error.in_file(stream.path(), offset_at));
         }
@@ -263,32 +290,82 @@ impl PromotedIndex {
             let first = codec.read_place(&mut reader)?;
             codec.read_place(&mut reader)?;
             let offset = reader.unsigned_vint()?;
-            reader.signed_vint()?;
+            let width_at = reader.position();
+            let width = reader.signed_vint()?.saturating_add(BLOCK_WIDTH_BASE);
+            let width = u64::try_from(width)
+                .map_err(|_| DecodeError::malformed(width_at, "the width of a block", width))?;
             let open_at_end = if reader.boolean()? {
-                read_deletion_time(&mut reader, self.version)?
+                read_deletion_time(&mut reader, promoted.version)?
             } else {
                 DeletionTime::LIVE
             };
             Ok(IndexBlock {
                 first,
                 offset,
+                end: offset.saturating_add(width),
                 open_at_end,
             })
         })
     }
 
-    /// The last block for which a test holds, if it holds for those before; the first block else.
-    pub fn last_block_where(
-        &self,
-        stream: &mut ChunkStream<'_>,
-        codec: &ClusteringCodec,
-        holds: impl Fn(&Place) -> bool,
+    fn span(&mut self, index: u32) -> Result<BlockSpan, ReadError> {
+        let block = self.block(index)?;
+        let open_before = match index.checked_sub(1) {
+            Some(previous) => self.block(previous)?.open_at_end,
+            None => DeletionTime::LIVE,
+        };
+        Ok(BlockSpan {
+            id: u64::from(index),
+            start: block.offset,
+            end: block.end,
+            first: block.first,
+            open_before,
+        })
+    }
+
+    pub fn last_where(&mut self, holds: &dyn Fn(&Place) -> bool) -> Result<BlockSpan, ReadError> {
+        let (low, high) = (0, self.promoted.block_count);
+        let index = self.search(low, high, holds)?;
+        self.span(index)
+    }
+
+    pub fn before(&mut self, block: &BlockSpan) -> Result<Option<BlockSpan>, ReadError> {
+        match (block.id as u32).checked_sub(1) {
+            Some(previous) => self.span(previous).map(Some),
+            None => Ok(None),
+        }
+    }
+
+    /// The end of the last block for which a test holds. Blocks near the first are looked at first, in growing steps,
+    /// as they are described nearby.
+    pub fn end_where(&mut self, from: &BlockSpan, holds: &dyn Fn(&Place) -> bool) -> Result<u64, ReadError> {
+        let count = self.promoted.block_count;
+        let (mut low, mut step) = (from.id as u32, 1);
+        let high = loop {
+            let next = low.saturating_add(step);
+            if next >= count {
+                break count;
+            }
+            if !holds(&self.block(next)?.first) {
+                break next;
+            }
+            low = next;
+            step *= 2;
+        };
+        let last = self.search(low, high, holds)?;
+        Ok(self.block(last)?.end)
+    }
+
+    /// The block at `low` passes or is the first, the one at `high` fails or is past the last.
+    fn search(
+        &mut self,
+        mut low: u32,
+        mut high: u32,
+        holds: &dyn Fn(&Place) -> bool,
     ) -> Result<u32, ReadError> {
-        // The block at `low` passes (or is the first), the one at `high` fails (or is past the last).
-        let (mut low, mut high) = (0, self.block_count);
         while high - low > 1 {
             let middle = low + (high - low) / 2;
-            if holds(&self.block(stream, codec, middle)?.first) {
+            if holds(&self.block(middle)?.first) {
                 low = middle;
             } else {
                 high = middle;

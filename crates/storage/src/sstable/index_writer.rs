@@ -5,6 +5,7 @@ use std::path::Path;
 use helenus_types::Token;
 use helenus_vfs::Disk;
 
+use super::checksums::PageChecksums;
 use super::clustering_codec::ClusteringCodec;
 use super::component::Component;
 use super::component_writer::PagedFile;
@@ -31,13 +32,15 @@ pub(super) struct WrittenPartition<'a> {
     /// From there to its first row.
     pub header_length: u64,
     pub deletion: DeletionTime,
+    /// In Data.db, with the mark of its end.
+    pub length: u64,
 }
 
 /// What Checksums.db says about the index.
 #[derive(Debug)]
 pub(super) struct FinishedIndex {
     pub summary_checksum: u32,
-    pub page_checksums: Vec<u32>,
+    pub page_checksums: Vec<PageChecksums>,
 }
 
 impl IndexWriter {
@@ -128,13 +131,13 @@ impl BigIndexWriter {
             self.summary.first_key = first.key.clone();
         }
         self.summary.last_key = self.last_key.into();
-        let (length, page_checksums) = self.file.finish()?;
+        let (length, pages) = self.file.finish(Component::Index)?;
         toc.note(Component::Index, length);
         let summary = self.summary.encode(self.index_interval, self.partition_count);
         toc.write(Component::Summary, &summary)?;
         Ok(FinishedIndex {
             summary_checksum: crc32fast::hash(&summary),
-            page_checksums,
+            page_checksums: vec![pages],
         })
     }
 }

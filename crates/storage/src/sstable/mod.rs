@@ -22,15 +22,19 @@ mod cursor;
 mod partition_reader;
 mod row_decoder;
 mod scanner;
+mod stored_block;
 
 mod writer;
 
+mod block_file_writer;
 mod collector;
 mod component_writer;
 mod index_writer;
 mod row_encoder;
 mod toc;
 
+mod block_file;
+mod blocks;
 mod bloom;
 mod cardinality;
 mod checksums;
@@ -43,6 +47,7 @@ mod header;
 mod histogram;
 mod index;
 mod index_reader;
+mod page_sums;
 mod statistics;
 mod summary;
 

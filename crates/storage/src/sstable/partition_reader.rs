@@ -1,12 +1,10 @@
 //! One partition's rows and markers, one after the other as they lie in Data.db.
 
 use super::chunk_stream::ChunkStream;
-use super::chunked_file::ChunkedFile;
 use super::decode::{ByteReader, DecodeError};
 use super::deletion_codec::read_deletion_time;
 use super::header::Header;
 use super::index::decode_with;
-use super::pages::Pages;
 use super::row_decoder::{Decoded, Item, RowDecoder};
 use crate::deletion::DeletionTime;
 use crate::error::ReadError;
@@ -26,35 +24,79 @@ pub(super) struct PartitionReader<'a> {
     pub item: Item,
     /// Where the item begins, in Data.db.
     item_position: u64,
-    /// Whether the item is still to be given out.
-    is_put_back: Option<Decoded>,
+    /// The item was decoded and not passed yet.
+    peeked: Option<Decoded>,
+    /// Nothing that is wanted lies from this offset on.
+    limit: Option<u64>,
     is_at_end: bool,
 }
 
+/// Where a partition is, and what an index says of its head.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct PartitionPlace<'e> {
+    pub key: &'e [u8],
+    /// In Data.db.
+    pub position: u64,
+    /// Where the next partition begins, if that is known.
+    pub end: Option<u64>,
+    /// Its length and the partition's deletion, if the index has them and a checksum vouches for it.
+    pub head: Option<(u64, DeletionTime)>,
+}
+
+/// What a partition of unknown shape is worth reading in one request: the small ones are read whole.
+const WHOLE_PARTITION_BYTES_MAX: u64 = 16 * 1024;
+/// Bounds what the width of a block may make us read at once.
+const PREFETCH_BYTES_MAX: u64 = 256 * 1024;
+
 impl<'a> PartitionReader<'a> {
-    /// Reads the head of the partition at a position, which must be that of the key.
-    pub fn open(
-        header: &'a Header,
-        data: &'a ChunkedFile,
-        pages: Pages<'a>,
-        position: u64,
-        key: &[u8],
-    ) -> Result<Self, ReadError> {
-        let mut reader = PartitionReader {
+    pub fn new(header: &'a Header, stream: ChunkStream<'a>) -> Self {
+        PartitionReader {
             header,
-            stream: ChunkStream::new(data, pages),
+            stream,
             decoder: RowDecoder::default(),
-            position,
+            position: 0,
             header_length: 0,
             deletion: DeletionTime::LIVE,
             static_row: Vec::new(),
             item: Item::default(),
-            item_position: position,
-            is_put_back: None,
+            item_position: 0,
+            peeked: None,
+            limit: None,
             is_at_end: false,
-        };
-        reader.stream.seek(position);
-        let (length, deletion) = decode_with(&mut reader.stream, |bytes| {
+        }
+    }
+
+    /// Goes to a partition. Its head is read, and checked to be of its key, unless the index has all of it.
+    pub fn open(&mut self, place: &PartitionPlace<'_>) -> Result<(), ReadError> {
+        self.position = place.position;
+        self.peeked = None;
+        self.limit = None;
+        self.is_at_end = false;
+        self.static_row.clear();
+        let whole_end = place.position + WHOLE_PARTITION_BYTES_MAX;
+        let end = place.end.map_or(0, |end| end.min(whole_end));
+        self.stream.expect_until(end);
+        if let Some((header_length, deletion)) = place.head
+            && self.header.statics.columns.is_empty()
+        {
+            self.header_length = header_length;
+            self.deletion = deletion;
+            self.stream.seek(place.position.saturating_add(header_length));
+            return Ok(());
+        }
+        self.stream.seek(place.position);
+        self.read_head(place.key)
+    }
+
+    fn read_head(&mut self, key: &[u8]) -> Result<(), ReadError> {
+        let PartitionReader {
+            header,
+            stream,
+            decoder,
+            static_row,
+            ..
+        } = self;
+        let (length, deletion) = decode_with(stream, |bytes| {
             let mut head = ByteReader::new(bytes);
             let stored = head.bytes_after_u16()?;
             if stored != key {
@@ -64,20 +106,14 @@ impl<'a> PartitionReader<'a> {
             let deletion = read_deletion_time(&mut head, header.version)?;
             Ok((head.position(), deletion))
         })?;
-        reader.deletion = deletion;
-        reader.stream.consume(length);
+        stream.consume(length);
         if !header.statics.columns.is_empty() {
-            let PartitionReader {
-                stream,
-                decoder,
-                static_row,
-                ..
-            } = &mut reader;
             let length = decode_with(stream, |bytes| decoder.decode_static(bytes, header, static_row))?;
-            reader.stream.consume(length);
+            stream.consume(length);
         }
-        reader.header_length = reader.stream.position() - position;
-        Ok(reader)
+        self.deletion = deletion;
+        self.header_length = self.stream.position() - self.position;
+        Ok(())
     }
 
     pub fn deletion(&self) -> DeletionTime {
@@ -92,12 +128,12 @@ impl<'a> PartitionReader<'a> {
         }
     }
 
-    /// Where the next item begins, from the partition's start.
+    /// Behind the item that was decoded last, from the partition's start.
     pub fn offset(&self) -> u64 {
         self.stream.position() - self.position
     }
 
-    /// Where the item that was read last begins, in Data.db.
+    /// Where the item that was decoded last begins, in Data.db.
     pub fn item_position(&self) -> u64 {
         self.item_position
     }
@@ -115,16 +151,47 @@ impl<'a> PartitionReader<'a> {
     pub fn seek(&mut self, offset: u64) {
         self.stream
             .seek(self.position.saturating_add(offset.max(self.header_length)));
-        self.is_put_back = None;
+        self.peeked = None;
         self.is_at_end = false;
     }
 
-    /// Reads the next row or marker into [`Self::item`]; `EndOfPartition` at the end, however often asked.
-    pub fn next(&mut self) -> Result<Decoded, ReadError> {
-        if let Some(decoded) = self.is_put_back.take() {
+    /// From here on, the partition counts as ended at an offset where an item begins; what lies before it is read in
+    /// few requests. `u64::MAX` for its own end.
+    pub fn set_limit(&mut self, limit: u64) {
+        self.limit = Some(limit);
+        let end = if limit == u64::MAX {
+            0
+        } else {
+            self.position.saturating_add(limit)
+        };
+        self.stream.expect_until(end);
+    }
+
+    /// Whether a stretch of the partition is in memory where seeks find it.
+    pub fn holds(&self, start: u64, end: u64) -> bool {
+        let start = start.max(self.header_length);
+        self.stream
+            .holds(self.position.saturating_add(start), end.saturating_sub(start))
+    }
+
+    /// Brings a stretch of the partition into memory in one request, so that seeks within it find it.
+    pub fn prefetch(&mut self, start: u64, end: u64) -> Result<(), ReadError> {
+        let start = start.max(self.header_length);
+        let length = end.saturating_sub(start);
+        if length > PREFETCH_BYTES_MAX {
+            return Ok(());
+        }
+        self.seek(start);
+        // Where the file ends before, decoding finds out what is wrong.
+        self.stream.ensure(length as usize).map(|_| ())
+    }
+
+    /// The next row or marker, whose content is [`Self::item`]; `EndOfPartition` at the end, however often asked.
+    pub fn peek(&mut self) -> Result<Decoded, ReadError> {
+        if let Some(decoded) = self.peeked {
             return Ok(decoded);
         }
-        if self.is_at_end {
+        if self.is_at_end || self.limit.is_some_and(|limit| self.offset() >= limit) {
             return Ok(Decoded::EndOfPartition);
         }
         let PartitionReader {
@@ -139,11 +206,14 @@ impl<'a> PartitionReader<'a> {
         let (decoded, length) = decode_with(stream, |bytes| decoder.decode(bytes, header, item))?;
         self.stream.consume(length);
         self.is_at_end = decoded == Decoded::EndOfPartition;
+        if !self.is_at_end {
+            self.peeked = Some(decoded);
+        }
         Ok(decoded)
     }
 
-    /// The item, as [`Self::next`] just returned it, is returned again.
-    pub fn put_back(&mut self, decoded: Decoded) {
-        self.is_put_back = Some(decoded);
+    /// The next [`Self::peek`] is of what follows. The item stays as it is until then.
+    pub fn pass(&mut self) {
+        self.peeked = None;
     }
 }

@@ -9,7 +9,7 @@ use super::index::IndexEntry;
 use super::index_reader::IndexScan;
 use super::pages::Pages;
 use super::table::SsTable;
-use crate::clustering::{Side, Slice};
+use crate::clustering::Side;
 use crate::error::ReadError;
 use crate::read::PartitionBound;
 use crate::source::{PartitionCursor, PartitionScanner};
@@ -21,6 +21,8 @@ pub struct SsTableScanner<'a> {
     pages: Pages<'a>,
     index: IndexScan<'a>,
     range: ScanRange<'a>,
+    /// Goes from partition to partition, so that what was read ahead of one serves the next.
+    cursor: SsTableCursor<'a>,
     /// Of the partition that the last `advance` moved to; kept past the end to check the order of keys.
     entry: Option<IndexEntry>,
 }
@@ -29,12 +31,15 @@ pub struct SsTableScanner<'a> {
 pub(super) struct ScanRange<'a> {
     pub start: PartitionBound<'a>,
     pub end: PartitionBound<'a>,
-    pub slices: &'a [Slice],
-    pub reversed: bool,
 }
 
 impl<'a> SsTableScanner<'a> {
-    pub(super) fn new(table: &'a SsTable, pages: Pages<'a>, range: ScanRange<'a>) -> Self {
+    pub(super) fn new(
+        table: &'a SsTable,
+        pages: Pages<'a>,
+        cursor: SsTableCursor<'a>,
+        range: ScanRange<'a>,
+    ) -> Self {
         let index = table
             .index
             .scan(pages, |token, key| is_before(token, key, &range.start));
@@ -43,17 +48,18 @@ impl<'a> SsTableScanner<'a> {
             pages,
             index,
             range,
+            cursor,
             entry: None,
         }
     }
 
     /// As [`PartitionScanner::open`], for those who want to know where in the file things are.
-    pub fn open_in_file(&mut self) -> Result<SsTableCursor<'_>, ReadError> {
+    pub fn open_in_file(&mut self) -> Result<&mut SsTableCursor<'a>, ReadError> {
         let Some(entry) = &self.entry else {
             unreachable!("only called after an advance that returned true")
         };
-        let ScanRange { slices, reversed, .. } = self.range;
-        self.table.open_partition(self.pages, entry, slices, reversed)
+        self.table.open_partition(&mut self.cursor, self.pages, entry)?;
+        Ok(&mut self.cursor)
     }
 }
 

@@ -9,22 +9,25 @@ use helenus_types::Token;
 use helenus_types::token::token_of;
 use helenus_vfs::Disk;
 
+use super::block_file::{BlockFile, LargePartition};
+use super::blocks::Blocks;
 use super::bloom::BloomFilter;
 use super::checksums::Checksums;
+use super::chunk_stream::ChunkStream;
 use super::chunked_file::{ChunkedFile, Form};
 use super::component::Component;
 use super::component_writer::INDEX_PAGE_BYTES;
 use super::compression::{CompressionInfo, CompressionInfoError};
-use super::cursor::{CursorParts, SsTableCursor};
+use super::cursor::SsTableCursor;
 use super::decode::{ByteReader, DecodeError};
 use super::descriptor::Descriptor;
 use super::encoding_stats::EncodingStats;
 use super::error::OpenError;
 use super::header::Header;
-use super::index::IndexEntry;
+use super::index::{IndexEntry, PromotedBlocks};
 use super::index_reader::{BigIndex, IndexReader};
 use super::pages::Pages;
-use super::partition_reader::PartitionReader;
+use super::partition_reader::{PartitionPlace, PartitionReader};
 use super::scanner::{ScanRange, SsTableScanner};
 use super::statistics::{SsTableStatistics, StatisticsFile};
 use super::summary::Summary;
@@ -44,6 +47,8 @@ pub struct SsTable {
     filter: Option<BloomFilter>,
     data: ChunkedFile,
     pub(super) index: IndexReader,
+    /// Of large partitions, if we wrote the SSTable.
+    blocks: Option<BlockFile>,
     disk_bytes: u64,
     first_token: Token,
     last_token: Token,
@@ -72,9 +77,9 @@ impl SsTable {
 
         let index_file = files.open(Component::Index)?;
         let index_length = index_file.1;
-        let checksums = match files.read_if_there(Component::Checksums)? {
+        let mut checksums = match files.read_if_there(Component::Checksums)? {
             None => None,
-            Some(bytes) => Some(files.decode(Component::Checksums, Checksums::decode(&bytes, index_length))?),
+            Some(bytes) => Some(files.decode(Component::Checksums, Checksums::decode(&bytes))?),
         };
         let summary_bytes = files.read(Component::Summary)?;
         files.check(
@@ -94,11 +99,12 @@ impl SsTable {
                 Some(files.decode(Component::Filter, BloomFilter::decode(&bytes))?)
             }
         };
-        let data = files.open_data(checksums.as_ref().map(|sums| sums.chunks))?;
-        let index_form = Form::Plain {
+        let data = files.open_data(checksums.as_mut())?;
+        let index_pages = files.pages_of(Component::Index, index_length, checksums.as_mut())?;
+        let index_form = index_pages.unwrap_or(Form::Plain {
             chunk_bytes: INDEX_PAGE_BYTES,
-            checksums: checksums.map(|sums| sums.index_pages),
-        };
+            checksums: None,
+        });
         let index_path = descriptor.path(directory, Component::Index);
         let index_file = ChunkedFile::new(index_path, index_file.0, index_length, index_form);
         let index = IndexReader::Big(BigIndex {
@@ -106,6 +112,13 @@ impl SsTable {
             summary,
             file: index_file,
         });
+        let blocks = if files.is_there(Component::Blocks)? {
+            let (file, length) = files.open(Component::Blocks)?;
+            let path = files.path(Component::Blocks);
+            Some(BlockFile::open(&path, file, length, &header.clustering, table)?)
+        } else {
+            None
+        };
         Ok(Arc::new(SsTable {
             descriptor,
             directory: directory.to_path_buf(),
@@ -117,6 +130,7 @@ impl SsTable {
             last_token: token_of(index.last_key()),
             data,
             index,
+            blocks,
             disk_bytes: files.disk_bytes,
         }))
     }
@@ -188,10 +202,26 @@ impl SsTable {
             return Ok(None);
         }
         let pages = pages.into();
-        match self.index.find(pages, token, key)? {
-            Some(entry) => self.open_partition(pages, &entry, slices, reversed).map(Some),
-            None => Ok(None),
+        let mut cursor = self.cursor(ChunkStream::new(&self.data, pages), slices, reversed);
+        if let Some(large) = self.large_partition(token, key) {
+            self.open_large(&mut cursor, pages, large)?;
+            return Ok(Some(cursor));
         }
+        let Some(entry) = self.index.find(pages, token, key)? else {
+            return Ok(None);
+        };
+        self.open_partition(&mut cursor, pages, &entry)?;
+        Ok(Some(cursor))
+    }
+
+    fn cursor<'a>(
+        &'a self,
+        stream: ChunkStream<'a>,
+        slices: &'a [Slice],
+        reversed: bool,
+    ) -> SsTableCursor<'a> {
+        let reader = PartitionReader::new(&self.header, stream);
+        SsTableCursor::new(reader, &self.comparator, slices, reversed)
     }
 
     /// Whether slices can have rows in the file, or a partition anything else that a read needs. Only where nothing is
@@ -230,35 +260,61 @@ impl SsTable {
         slices: &'a [Slice],
         reversed: bool,
     ) -> SsTableScanner<'a> {
-        SsTableScanner::new(
-            self,
-            pages.into(),
-            ScanRange {
-                start,
-                end,
-                slices,
-                reversed,
-            },
-        )
+        let pages = pages.into();
+        let data = ChunkStream::sequential(&self.data, pages);
+        let cursor = self.cursor(data, slices, reversed);
+        SsTableScanner::new(self, pages, cursor, ScanRange { start, end })
     }
 
+    /// Moves a cursor to a partition.
     pub(super) fn open_partition<'a>(
         &'a self,
+        cursor: &mut SsTableCursor<'a>,
         pages: Pages<'a>,
         entry: &IndexEntry,
-        slices: &'a [Slice],
-        reversed: bool,
-    ) -> Result<SsTableCursor<'a>, ReadError> {
-        let reader = PartitionReader::open(&self.header, &self.data, pages, entry.position, &entry.key)?;
-        let parts = CursorParts {
-            reader,
-            promoted: entry.promoted,
-            index: self.index.blocks_file(),
-            pages,
-            header: &self.header,
-            comparator: &self.comparator,
+    ) -> Result<(), ReadError> {
+        if entry.promoted.is_some()
+            && let Some(large) = self.large_partition(entry.token, &entry.key)
+        {
+            return self.open_large(cursor, pages, large);
+        }
+        let trusted = entry.promoted.filter(|_| self.index.blocks_file().is_checked());
+        let place = PartitionPlace {
+            key: &entry.key,
+            position: entry.position,
+            end: entry.end,
+            head: trusted.map(|promoted| (promoted.header_length, promoted.deletion)),
         };
-        Ok(SsTableCursor::new(parts, slices, reversed))
+        let blocks = entry.promoted.filter(|promoted| promoted.block_count > 1);
+        let blocks = blocks.map(|promoted| {
+            Blocks::Promoted(PromotedBlocks {
+                promoted,
+                stream: ChunkStream::new(self.index.blocks_file(), pages),
+                codec: &self.header.clustering,
+            })
+        });
+        cursor.open(&place, blocks)
+    }
+
+    fn large_partition(&self, token: Token, key: &[u8]) -> Option<&LargePartition> {
+        self.blocks.as_ref()?.find(token, key)
+    }
+
+    fn open_large<'a>(
+        &'a self,
+        cursor: &mut SsTableCursor<'a>,
+        pages: Pages<'a>,
+        large: &'a LargePartition,
+    ) -> Result<(), ReadError> {
+        let place = PartitionPlace {
+            key: &large.key,
+            position: large.position,
+            end: None,
+            head: Some((large.header_length, large.deletion)),
+        };
+        let blocks = self.blocks.as_ref();
+        let blocks = blocks.map(|file| Blocks::Paged(file.blocks(large, &self.header.clustering, pages)));
+        cursor.open(&place, blocks)
     }
 }
 
@@ -302,12 +358,14 @@ impl Components<'_> {
         Ok(bytes)
     }
 
-    fn read_if_there(&mut self, component: Component) -> Result<Option<Vec<u8>>, ReadError> {
-        if self
-            .disk
+    fn is_there(&self, component: Component) -> Result<bool, ReadError> {
+        self.disk
             .exists(&self.path(component))
-            .map_err(self.io(component))?
-        {
+            .map_err(self.io(component))
+    }
+
+    fn read_if_there(&mut self, component: Component) -> Result<Option<Vec<u8>>, ReadError> {
+        if self.is_there(component)? {
             self.read(component).map(Some)
         } else {
             Ok(None)
@@ -331,7 +389,25 @@ impl Components<'_> {
         }
     }
 
-    fn open_data(&mut self, chunks_checksum: Option<u32>) -> Result<ChunkedFile, OpenError> {
+    /// The pages that we wrote checksums of, if we did.
+    fn pages_of(
+        &self,
+        component: Component,
+        length: u64,
+        checksums: Option<&mut Checksums>,
+    ) -> Result<Option<Form>, ReadError> {
+        let Some(checksums) = checksums else {
+            return Ok(None);
+        };
+        let list = self.decode(Component::Checksums, checksums.take(component, length))?;
+        Ok(list.map(|list| Form::Plain {
+            chunk_bytes: list.page_bytes,
+            checksums: Some(list.checksums),
+        }))
+    }
+
+    fn open_data(&mut self, checksums: Option<&mut Checksums>) -> Result<ChunkedFile, OpenError> {
+        let chunks_checksum = checksums.as_ref().map(|sums| sums.chunks);
         let (file, file_length) = self.open(Component::Data)?;
         let path = self.path(Component::Data);
         if let Some(bytes) = self.read_if_there(Component::CompressionInfo)? {
@@ -354,7 +430,10 @@ impl Components<'_> {
         }
         let bytes = self.read(Component::Crc)?;
         self.check(Component::Crc, &bytes, chunks_checksum)?;
-        let form = self.decode(Component::Crc, decode_crc(&bytes, file_length))?;
+        let chunks = self.decode(Component::Crc, decode_crc(&bytes, file_length))?;
+        let form = self
+            .pages_of(Component::Data, file_length, checksums)?
+            .unwrap_or(chunks);
         Ok(ChunkedFile::data(path, file, file_length, form))
     }
 }

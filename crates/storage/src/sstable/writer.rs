@@ -8,6 +8,7 @@ use helenus_types::Token;
 use helenus_vfs::Disk;
 use uuid::Uuid;
 
+use super::block_file_writer::{BlockFileWriter, WrittenItem};
 use super::bloom::BloomFilter;
 use super::checksums::Checksums;
 use super::clustering_codec::KIND_CLUSTERING;
@@ -77,6 +78,7 @@ pub struct SsTableWriter {
     collector: StatisticsCollector,
     data: DataWriter,
     index: IndexWriter,
+    blocks: BlockFileWriter,
     filter: Option<BloomFilter>,
     partition_count: u64,
     last_token: Option<Token>,
@@ -126,6 +128,12 @@ impl WriterOptions {
     }
 }
 
+/// Half of an index block, so that little more than one is read for a row of it; at least what drives read at once,
+/// and at most what keeps the checksums a small part (0.2 %) of the data.
+fn granule_bytes(column_index_bytes: u32) -> u32 {
+    (column_index_bytes / 2).next_power_of_two().clamp(512, 2048)
+}
+
 impl SsTableWriter {
     /// Begins an SSTable in an existing folder; nobody else uses the id.
     pub fn new(
@@ -156,7 +164,10 @@ impl SsTableWriter {
         collector.stats.level = options.level;
         collector.stats.originating_host = options.originating_host;
         let data_path = descriptor.path(directory, Component::Data);
-        let data = DataWriter::create(&*disk, data_path, options.compression)?;
+        let granule_bytes = granule_bytes(options.column_index_bytes);
+        let data = DataWriter::create(&*disk, data_path, options.compression, granule_bytes)?;
+        let blocks_path = descriptor.path(directory, Component::Blocks);
+        let blocks = BlockFileWriter::new(Arc::clone(&disk), blocks_path, options.column_index_bytes, table);
         let index_interval = table.params.min_index_interval.max(1);
         let index = IndexWriter::create(&*disk, directory, descriptor, index_interval)?;
         Ok(SsTableWriter {
@@ -172,6 +183,7 @@ impl SsTableWriter {
             collector,
             data,
             index,
+            blocks,
             filter,
             partition_count: 0,
             last_token: None,
@@ -220,6 +232,7 @@ impl SsTableWriter {
         partition.position = self.data.position();
         partition.open = DeletionTimeOrLive::default();
         partition.block = None;
+        self.blocks.begin_partition();
 
         self.buffer.clear();
         push_bytes_after_u16(&mut self.buffer, key);
@@ -252,7 +265,8 @@ impl SsTableWriter {
         )?;
         let Some(counts) = counts else { return Ok(()) };
         self.collector.row(Some(clustering), row, counts);
-        self.item_written(offset, clustering, KIND_CLUSTERING)
+        let open = self.partition.open.0;
+        self.item_written(offset, clustering, KIND_CLUSTERING, open)
     }
 
     /// From `bound` on, `after` is in force instead of `before`; [`DeletionTime::LIVE`] for none.
@@ -281,7 +295,7 @@ impl SsTableWriter {
         );
         self.collector.marker(bound.prefix, bound.side, before, after);
         self.partition.open = DeletionTimeOrLive(after);
-        self.item_written(offset, bound.prefix, kind)
+        self.item_written(offset, bound.prefix, kind, before)
     }
 
     /// The offset of what is written next, and its distance from what was written last.
@@ -291,9 +305,22 @@ impl SsTableWriter {
         (offset, offset - self.partition.last_item_offset)
     }
 
-    /// Writes the buffer and keeps the index of blocks.
-    fn item_written(&mut self, offset: u64, prefix: &[u8], kind: u8) -> Result<(), WriteError> {
+    /// Writes the buffer and keeps the indexes of blocks.
+    fn item_written(
+        &mut self,
+        offset: u64,
+        prefix: &[u8],
+        kind: u8,
+        open_before: DeletionTime,
+    ) -> Result<(), WriteError> {
         self.data.append(&self.buffer)?;
+        let item = WrittenItem {
+            prefix,
+            kind,
+            offset,
+            open_before,
+        };
+        self.blocks.item(&self.header.clustering, item)?;
         let partition = &mut self.partition;
         partition.last_item_offset = offset;
         let codec = &self.header.clustering;
@@ -335,13 +362,16 @@ impl SsTableWriter {
         self.collector
             .partition_end(key, self.data.position() - partition.position);
         self.partition_count += 1;
-        self.index.push_partition(WrittenPartition {
+        let written = WrittenPartition {
             token: self.last_token.unwrap_or(Token::MINIMUM),
             key,
             position: partition.position,
             header_length: partition.header_length,
             deletion: partition.deletion.0,
-        })
+            length: self.data.position() - partition.position,
+        };
+        self.blocks.end_partition(written)?;
+        self.index.push_partition(written)
     }
 
     /// Makes the SSTable exist. There must be at least one partition.
@@ -376,6 +406,9 @@ impl SsTableWriter {
         let data = self.data.finish()?;
         toc.note(Component::Data, data.file_length);
         let index = self.index.finish(&mut toc)?;
+        if let Some(blocks_length) = self.blocks.finish()? {
+            toc.note(Component::Blocks, blocks_length);
+        }
         toc.write(Component::Digest, data.digest.to_string().as_bytes())?;
         toc.write(data.chunks_component, &data.chunks)?;
         let mut filter_bytes = Vec::new();
@@ -387,7 +420,12 @@ impl SsTableWriter {
             filter: crc32fast::hash(&filter_bytes),
             summary: index.summary_checksum,
             chunks: crc32fast::hash(&data.chunks),
-            index_pages: index.page_checksums,
+            lists: data
+                .granules
+                .iter()
+                .cloned()
+                .chain(index.page_checksums)
+                .collect(),
         };
         toc.write(Component::Checksums, &checksums.encode())?;
 
