@@ -11,6 +11,7 @@ use tokio::net::TcpStream;
 use tokio::sync::mpsc::{UnboundedReceiver, unbounded_channel};
 
 use crate::connection::Connection;
+use crate::control::ControlSocket;
 use crate::door::Door;
 use crate::listener::{Place, Placement, Reception, accept};
 use crate::metrics_page;
@@ -31,6 +32,7 @@ pub struct ServeOptions {
 pub struct Server {
     node: Node,
     doors: Arc<Doors>,
+    control: Option<ControlSocket>,
     drain_timeout: Duration,
     pub address: SocketAddr,
     pub shard_aware_address: Option<SocketAddr>,
@@ -96,10 +98,13 @@ impl Server {
             drained: (0..shard_count).map(|_| tokio::sync::Semaphore::new(0)).collect(),
         });
         let opened = doors.clone();
+        let data_folder = (!options.node.in_memory).then(|| options.node.data_folder.clone());
         let node = Node::start(options.node, Arc::new(move |shard| opened.open(shard)))?;
+        let control = data_folder.and_then(|folder| open_control(&folder, &node));
         Ok(Server {
             node,
             doors,
+            control,
             drain_timeout: options.drain_timeout,
             address,
             shard_aware_address,
@@ -110,6 +115,9 @@ impl Server {
     /// Accepts no more, answers what was accepted, then stops the node with everything flushed.
     pub async fn stop(self) {
         self.doors.stop.send_replace(true);
+        if let Some(control) = self.control {
+            control.close();
+        }
         let all_drained = async {
             for drained in &self.doors.drained {
                 // Never closed, so acquiring cannot fail.
@@ -196,6 +204,17 @@ impl Doors {
                 let _given_back_at_the_end = place;
                 connection.await;
             });
+        }
+    }
+}
+
+/// A node without its operator's door serves all the same.
+fn open_control(data_folder: &std::path::Path, node: &Node) -> Option<ControlSocket> {
+    match ControlSocket::open(data_folder, node.operator()) {
+        Ok(control) => Some(control),
+        Err(error) => {
+            eprintln!("{error}");
+            None
         }
     }
 }

@@ -12,4 +12,11 @@ pub mod stopped_node;
 
 pub mod schema_text;
 
+pub mod target;
+
+pub mod verify;
+
+pub mod import;
 pub mod snapshot;
+
+pub mod control;

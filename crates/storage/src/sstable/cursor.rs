@@ -122,6 +122,11 @@ impl<'a> SsTableCursor<'a> {
         self.reader.rows_position()
     }
 
+    /// Behind what has been read of the partition: behind all of it after the last element.
+    pub fn end_position(&self) -> u64 {
+        self.reader.end_position()
+    }
+
     /// Where the current element begins in the uncompressed data, in a forward read of the whole partition.
     pub fn position(&self) -> u64 {
         self.reader.item_position()

@@ -49,6 +49,7 @@ mod index;
 mod index_reader;
 mod page_sums;
 mod statistics;
+mod stored_metadata;
 mod summary;
 
 pub use component::Component;
@@ -66,6 +67,7 @@ pub use pages::{AbsentPages, Pages, ReadTicket};
 pub use read_cost::ReadCost;
 pub use scanner::SsTableScanner;
 pub use statistics::SsTableStatistics;
+pub use stored_metadata::StoredMetadata;
 pub use table::SsTable;
 pub use version::{IndexForm, SsTableFormat, Version};
 pub use writer::{SsTableInfo, SsTableWriter, WriterOptions};

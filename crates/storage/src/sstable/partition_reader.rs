@@ -138,6 +138,11 @@ impl<'a> PartitionReader<'a> {
         self.item_position
     }
 
+    /// Where the next item begins, in Data.db.
+    pub fn end_position(&self) -> u64 {
+        self.stream.position()
+    }
+
     /// Where the first row or marker begins, in Data.db: behind the static row.
     pub fn rows_position(&self) -> u64 {
         self.position + self.header_length

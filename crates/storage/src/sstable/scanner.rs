@@ -53,6 +53,16 @@ impl<'a> SsTableScanner<'a> {
         }
     }
 
+    /// Where the index says that the partition of the last `advance` begins in the uncompressed data.
+    pub fn data_position(&self) -> Option<u64> {
+        self.entry.as_ref().map(|entry| entry.position)
+    }
+
+    /// Whether the partition's rows have an index of their own.
+    pub fn has_row_index(&self) -> bool {
+        self.entry.as_ref().is_some_and(|entry| entry.promoted.is_some())
+    }
+
     /// As [`PartitionScanner::open`], for those who want to know where in the file things are.
     pub fn open_in_file(&mut self) -> Result<&mut SsTableCursor<'a>, ReadError> {
         let Some(entry) = &self.entry else {

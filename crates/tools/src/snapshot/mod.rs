@@ -10,16 +10,19 @@ mod create;
 mod inventory;
 mod manifest;
 mod remove;
+mod restore;
 
 pub use create::{Created, create, create_table_snapshot};
 pub use inventory::{SnapshotInfo, list, table_folder_name};
 pub use manifest::Manifest;
 pub use remove::remove;
+pub use restore::restore;
 
 use std::io;
 use std::path::{Path, PathBuf};
 
 use crate::host::{ChoiceError, HostError};
+use crate::import::ImportError;
 
 pub const SNAPSHOTS: &str = "snapshots";
 pub const MANIFEST: &str = "manifest.json";
@@ -41,6 +44,14 @@ pub enum SnapshotError {
     },
     #[error("there is no snapshot {name:?} of what was asked for; `helenus snapshot list` shows all")]
     NotFound { name: String },
+    #[error("the snapshot in {} was not finished; `helenus snapshot remove` clears it away", folder.display())]
+    Unfinished { folder: PathBuf },
+    #[error("{keyspace}.{table}: {source}")]
+    Import {
+        keyspace: String,
+        table: String,
+        source: Box<ImportError>,
+    },
     #[error("{keyspace}.{table}: compactions replaced files faster than they could be linked; try again")]
     Unsettled { keyspace: String, table: String },
     #[error("{} is damaged: {reason}", path.display())]

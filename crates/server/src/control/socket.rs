@@ -1,0 +1,134 @@
+//! Listening, and giving each connection a thread.
+
+use std::fs;
+use std::io;
+use std::os::unix::fs::PermissionsExt;
+use std::os::unix::net::{UnixListener, UnixStream};
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
+use std::thread;
+use std::time::Duration;
+
+use helenus_node::Operator;
+use helenus_tools::control::SOCKET;
+
+use super::conversation;
+
+/// Requests at the same time: an operator, a script and a monitor, with room to spare. More are told to come back.
+const CONNECTIONS_MAX: usize = 16;
+
+/// How long accepting pauses when the process has no file descriptor left.
+const OUT_OF_FILES_PAUSE: Duration = Duration::from_millis(50);
+
+#[derive(Debug, thiserror::Error)]
+#[error("no control socket at {}: {source}; snapshots, imports and compactions cannot be asked for", path.display())]
+pub struct ControlError {
+    path: PathBuf,
+    source: io::Error,
+}
+
+/// An open door; closed by [`ControlSocket::close`], not by dropping it.
+pub struct ControlSocket {
+    path: PathBuf,
+    is_closing: Arc<AtomicBool>,
+    thread: thread::JoinHandle<()>,
+}
+
+impl ControlSocket {
+    /// The data folder is locked by this process, so a socket that is there is a dead one's.
+    pub fn open(data_folder: &Path, operator: Operator) -> Result<Self, ControlError> {
+        let path = data_folder.join(SOCKET);
+        let failed = |source| ControlError {
+            path: path.clone(),
+            source,
+        };
+        let listener = listen(&path).map_err(failed)?;
+        let is_closing = Arc::new(AtomicBool::new(false));
+        let closing = Arc::clone(&is_closing);
+        let thread = thread::Builder::new()
+            .name("control".to_owned())
+            .spawn(move || accept(&listener, &operator, &closing))
+            .map_err(failed)?;
+        Ok(ControlSocket {
+            path,
+            is_closing,
+            thread,
+        })
+    }
+
+    /// Takes no more requests; those under way end with the node.
+    pub fn close(self) {
+        self.is_closing.store(true, Ordering::Release);
+        // Wakes the thread; if that fails it ends with the process.
+        if UnixStream::connect(&self.path).is_ok() {
+            // The panic hook has reported and counted it.
+            let _panicked = self.thread.join();
+        }
+        // What is left is replaced at the next start.
+        let _gone = fs::remove_file(&self.path);
+    }
+}
+
+/// The socket gets its name when nobody else may use it any more.
+fn listen(path: &Path) -> io::Result<UnixListener> {
+    let new = path.with_extension("new");
+    for stale in [path, &new] {
+        match fs::remove_file(stale) {
+            Err(error) if error.kind() != io::ErrorKind::NotFound => return Err(error),
+            _ => {}
+        }
+    }
+    let listener = UnixListener::bind(&new)?;
+    fs::set_permissions(&new, fs::Permissions::from_mode(0o600))?;
+    fs::rename(&new, path)?;
+    Ok(listener)
+}
+
+fn accept(listener: &UnixListener, operator: &Operator, is_closing: &AtomicBool) {
+    let connections = Arc::new(AtomicUsize::new(0));
+    loop {
+        let accepted = listener.accept();
+        if is_closing.load(Ordering::Acquire) {
+            return;
+        }
+        let Ok((stream, _peer)) = accepted else {
+            thread::sleep(OUT_OF_FILES_PAUSE);
+            continue;
+        };
+        let place = Place::take(&connections);
+        if place.number > CONNECTIONS_MAX {
+            conversation::refuse(stream);
+            continue;
+        }
+        let operator = operator.clone();
+        // Without a thread the connection is closed, which the asker sees.
+        let _refused = thread::Builder::new()
+            .name("control-request".to_owned())
+            .spawn(move || {
+                let _given_back_at_the_end = place;
+                conversation::hold(stream, &operator);
+            });
+    }
+}
+
+/// A connection's place in the count; given back however the connection ends.
+struct Place {
+    connections: Arc<AtomicUsize>,
+    number: usize,
+}
+
+impl Place {
+    fn take(connections: &Arc<AtomicUsize>) -> Self {
+        Place {
+            number: connections.fetch_add(1, Ordering::AcqRel) + 1,
+            connections: Arc::clone(connections),
+        }
+    }
+}
+
+impl Drop for Place {
+    fn drop(&mut self) {
+        self.connections.fetch_sub(1, Ordering::AcqRel);
+    }
+}

@@ -1,0 +1,80 @@
+//! Carrying out a request on a host.
+
+use helenus_storage::store::Transfer;
+
+use super::answer::{Answer, FlushedTables};
+use super::request::Request;
+use crate::host::{ChoiceError, Host, HostError, Incumbents};
+use crate::import::{ImportError, ImportOptions, import};
+use crate::progress::Progress;
+use crate::snapshot::{self, SnapshotError};
+
+#[derive(Debug, thiserror::Error)]
+#[non_exhaustive]
+pub enum ExecuteError {
+    #[error(transparent)]
+    Snapshot(#[from] SnapshotError),
+    #[error(transparent)]
+    Import(#[from] ImportError),
+    #[error(transparent)]
+    Choice(#[from] ChoiceError),
+    #[error(transparent)]
+    Host(#[from] HostError),
+}
+
+/// Blocks until all is done.
+pub fn execute(host: &dyn Host, request: &Request, progress: &dyn Progress) -> Result<Answer, ExecuteError> {
+    match request {
+        Request::SnapshotCreate { tables, name } => Ok(Answer::SnapshotsCreated(snapshot::create(
+            host, tables, name, progress,
+        )?)),
+        Request::SnapshotList { tables, name } => {
+            let data = host.data_folder()?;
+            let found = snapshot::list(&**data.disk(), &data.data_folder(), tables, name.as_deref())?;
+            Ok(Answer::Snapshots(found))
+        }
+        Request::SnapshotRestore {
+            tables,
+            name,
+            replace,
+        } => {
+            let restored = snapshot::restore(host, tables, name, incumbents(*replace), progress)?;
+            Ok(Answer::SnapshotsRestored(restored))
+        }
+        Request::SnapshotRemove { tables, name } => {
+            Ok(Answer::SnapshotsRemoved(snapshot::remove(host, tables, name)?))
+        }
+        Request::Import {
+            folder,
+            tables,
+            schema_file,
+            skip_bad,
+            copy,
+            replace,
+        } => {
+            let options = ImportOptions {
+                folder: folder.clone(),
+                choice: tables.clone(),
+                schema_file: schema_file.clone(),
+                skip_bad: *skip_bad,
+                transfer: if *copy { Transfer::Copy } else { Transfer::Link },
+                incumbents: incumbents(*replace),
+            };
+            Ok(Answer::Imported(import(host, &options, progress)?))
+        }
+        Request::Flush { tables } => {
+            let schema = host.schema()?;
+            let tables = tables.tables(&schema)?;
+            for table in &tables {
+                host.flush(Some(table.id))?;
+            }
+            Ok(Answer::Flushed(FlushedTables {
+                tables: tables.len() as u64,
+            }))
+        }
+    }
+}
+
+fn incumbents(replace: bool) -> Incumbents {
+    if replace { Incumbents::Go } else { Incumbents::Stay }
+}

@@ -1,0 +1,65 @@
+//! What an operator asks of a node.
+
+use std::path::PathBuf;
+
+use serde::{Deserialize, Serialize};
+
+use crate::host::TableChoice;
+
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(tag = "request", rename_all = "snake_case", deny_unknown_fields)]
+pub enum Request {
+    SnapshotCreate {
+        #[serde(default)]
+        tables: TableChoice,
+        name: String,
+    },
+    SnapshotList {
+        #[serde(default)]
+        tables: TableChoice,
+        #[serde(default)]
+        name: Option<String>,
+    },
+    SnapshotRestore {
+        #[serde(default)]
+        tables: TableChoice,
+        name: String,
+        /// What the tables hold goes; else the snapshot's rows are merged with it.
+        #[serde(default)]
+        replace: bool,
+    },
+    SnapshotRemove {
+        #[serde(default)]
+        tables: TableChoice,
+        name: String,
+    },
+    /// The folder is one that the node can read, by its absolute path.
+    Import {
+        folder: PathBuf,
+        #[serde(default)]
+        tables: TableChoice,
+        #[serde(default)]
+        schema_file: Option<PathBuf>,
+        #[serde(default)]
+        skip_bad: bool,
+        /// Copies instead of hard links.
+        #[serde(default)]
+        copy: bool,
+        #[serde(default)]
+        replace: bool,
+    },
+    Flush {
+        #[serde(default)]
+        tables: TableChoice,
+    },
+}
+
+#[derive(Debug, thiserror::Error)]
+#[error("not a request: {0}")]
+pub struct RequestError(#[from] serde_json::Error);
+
+impl Request {
+    pub fn parse(line: &str) -> Result<Self, RequestError> {
+        Ok(serde_json::from_str(line)?)
+    }
+}

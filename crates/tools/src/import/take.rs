@@ -1,0 +1,282 @@
+//! The import itself.
+
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
+
+use helenus_engine::system::is_local_system_keyspace;
+use helenus_schema::{TableId, TableMetadata};
+use helenus_storage::store::{Adoption, Transfer};
+use helenus_vfs::Disk;
+use serde::{Deserialize, Serialize};
+use uuid::Uuid;
+
+use super::schema::create_inferred;
+use super::{ImportError, SchemaSource, TextSchema, origin_of_folder};
+use crate::host::{Host, Incumbents, TableChoice};
+use crate::progress::Progress;
+use crate::target::Target;
+use crate::verify::{Contents, check_contents};
+
+#[derive(Clone, Debug)]
+pub struct ImportOptions {
+    /// With SSTables, and perhaps a `schema.cql`.
+    pub folder: PathBuf,
+    /// Where the folder's own word is not wanted.
+    pub choice: TableChoice,
+    /// Instead of the folder's `schema.cql`.
+    pub schema_file: Option<PathBuf>,
+    /// Takes the good files where others are bad, instead of none.
+    pub skip_bad: bool,
+    pub transfer: Transfer,
+    pub incumbents: Incumbents,
+}
+
+/// What was brought in.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Imported {
+    pub keyspace: String,
+    pub table: String,
+    pub schema: SchemaSource,
+    /// That were taken from the folder.
+    pub sstables: u64,
+    /// That the table got: more where some were split among the shards.
+    pub sstables_added: u64,
+    pub partitions: u64,
+    pub rows: u64,
+    pub data_bytes: u64,
+    pub refused: Vec<Refused>,
+}
+
+/// An SSTable that was left where it is.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Refused {
+    pub file: String,
+    pub reason: String,
+}
+
+/// Imports a folder. Every SSTable is read from start to end first; nothing changes unless all are good, or bad ones
+/// may be skipped.
+pub fn import(
+    host: &dyn Host,
+    options: &ImportOptions,
+    progress: &dyn Progress,
+) -> Result<Imported, ImportError> {
+    let data = host.data_folder()?;
+    let disk = &**data.disk();
+    let targets = Target::find(disk, &options.folder)?;
+    let (table, schema) = table_for(host, disk, options, &targets)?;
+    // A stopped node's folder may hold what a crash left.
+    host.generations(&table)?;
+    let mut adoption = Adoption::begin(&data, &table)?;
+    let mut import = Import {
+        host,
+        disk,
+        transfer: options.transfer,
+        contents: Contents::default(),
+        taken: 0,
+        refused: Vec::new(),
+    };
+    if let Err(error) = import.stage(&mut adoption, &targets, progress) {
+        adoption.abandon()?;
+        return Err(error);
+    }
+    let Import {
+        contents,
+        taken,
+        refused,
+        ..
+    } = import;
+    let first = refused.first().map(|refused| refused.reason.clone());
+    match first {
+        Some(first) if taken == 0 => {
+            adoption.abandon()?;
+            return Err(ImportError::AllBad { first });
+        }
+        Some(first) if !options.skip_bad => {
+            adoption.abandon()?;
+            let count = refused.len();
+            return Err(ImportError::Bad { count, first });
+        }
+        _ => {}
+    }
+    let sstables_added = host.adopt(&table, adoption, options.incumbents)?;
+    Ok(Imported {
+        keyspace: table.keyspace.to_string(),
+        table: table.name.to_string(),
+        schema,
+        sstables: taken,
+        sstables_added,
+        partitions: contents.partitions,
+        rows: contents.rows,
+        data_bytes: contents.data_bytes,
+        refused,
+    })
+}
+
+struct Import<'a> {
+    host: &'a dyn Host,
+    disk: &'a dyn Disk,
+    transfer: Transfer,
+    contents: Contents,
+    taken: u64,
+    refused: Vec<Refused>,
+}
+
+impl Import<'_> {
+    fn stage(
+        &mut self,
+        adoption: &mut Adoption,
+        targets: &[Target],
+        progress: &dyn Progress,
+    ) -> Result<(), ImportError> {
+        for target in targets {
+            if let Err(reason) = self.stage_one(adoption, target, progress)? {
+                self.refused.push(Refused {
+                    file: target.data_path().display().to_string(),
+                    reason,
+                });
+            }
+        }
+        Ok(())
+    }
+
+    /// The inner error is the file's fault, the outer one is not.
+    fn stage_one(
+        &mut self,
+        adoption: &mut Adoption,
+        target: &Target,
+        progress: &dyn Progress,
+    ) -> Result<Result<(), String>, ImportError> {
+        let label = target.data_path().display().to_string();
+        let stored = match target
+            .metadata(self.disk)
+            .and_then(|found| Ok(found.table("", "")?))
+        {
+            Ok(stored) => stored,
+            Err(error) => return Ok(Err(error.to_string())),
+        };
+        let generation = adoption.take(&target.name.version, &target.files, self.transfer)?;
+        let staging = adoption.staging().display().to_string();
+        let named = |reason: String| {
+            // The operator knows the file by the name that it came with.
+            let staged = format!("{staging}/{}-{generation}-", target.name.version);
+            let own = target
+                .folder
+                .join(format!("{}-{}-", target.name.version, target.name.id));
+            reason.replace(&staged, &own.display().to_string())
+        };
+        // Its own types first, to see all cells; then the table's, to see that they fit.
+        let checked = target
+            .staged(adoption.staging(), generation.0)
+            .open(self.disk, &stored)
+            .map_err(|error| error.to_string())
+            .and_then(|sstable| {
+                let (contents, findings) = check_contents(&sstable, &stored, &label, progress)
+                    .map_err(|finding| finding.to_string())?;
+                match findings.first() {
+                    Some(finding) => Err(finding.to_string()),
+                    None => Ok(contents),
+                }
+            })
+            .and_then(|contents| {
+                let sstable = adoption.open(generation).map_err(|error| error.to_string())?;
+                Ok((contents, sstable))
+            });
+        let (contents, sstable) = match checked {
+            Ok(checked) => checked,
+            Err(reason) => {
+                adoption.refuse(generation)?;
+                return Ok(Err(named(reason)));
+            }
+        };
+        adoption.split(&sstable, self.host.shard_count())?;
+        self.taken += 1;
+        self.contents.partitions += contents.partitions;
+        self.contents.rows += contents.rows;
+        self.contents.data_bytes += contents.data_bytes;
+        Ok(Ok(()))
+    }
+}
+
+/// The table that the files go to; made if the node does not have it.
+fn table_for(
+    host: &dyn Host,
+    disk: &dyn Disk,
+    options: &ImportOptions,
+    targets: &[Target],
+) -> Result<(Arc<TableMetadata>, SchemaSource), ImportError> {
+    let text = TextSchema::find(disk, &options.folder, options.schema_file.as_deref())?;
+    let origin = origin_of_folder(&options.folder);
+    let chosen = &options.choice;
+    let names = match (&chosen.keyspace, &chosen.table, &text) {
+        (Some(keyspace), Some(table), _) => Some((keyspace.clone(), table.clone())),
+        (_, _, Some(text)) => Some((text.keyspace.clone(), text.table.clone())),
+        (keyspace, table, None) => keyspace
+            .clone()
+            .or(origin.keyspace)
+            .zip(table.clone().or(origin.table)),
+    };
+    let (keyspace, table) = names.ok_or_else(|| ImportError::UnknownTable {
+        folder: options.folder.clone(),
+    })?;
+    if is_local_system_keyspace(&keyspace) {
+        return Err(ImportError::SystemTable { keyspace, table });
+    }
+    if let Some(found) = host.schema()?.table(&keyspace, &table) {
+        return Ok((Arc::clone(found), SchemaSource::Node));
+    }
+    let source = match text {
+        Some(text) if (&text.keyspace, &text.table) != (&keyspace, &table) => {
+            return Err(ImportError::OtherTable {
+                path: options.folder.join(crate::schema_text::SCHEMA_FILE),
+                found: format!("{}.{}", text.keyspace, text.table),
+                wanted: format!("{keyspace}.{table}"),
+            });
+        }
+        Some(text) => {
+            text.create(host)?;
+            SchemaSource::Text
+        }
+        None => {
+            let inferred = inferred_table(disk, &keyspace, &table, targets)?;
+            create_inferred(host, &inferred)?;
+            SchemaSource::Statistics
+        }
+    };
+    let schema = host.schema()?;
+    let made = schema.table(&keyspace, &table).cloned();
+    made.map(|made| (made, source))
+        .ok_or_else(|| ImportError::UnknownTable {
+            folder: options.folder.clone(),
+        })
+}
+
+/// From the first file that can be read. The names of key columns are the usual ones of a table that has none.
+fn inferred_table(
+    disk: &dyn Disk,
+    keyspace: &str,
+    table: &str,
+    targets: &[Target],
+) -> Result<TableMetadata, ImportError> {
+    let mut first_error = None;
+    for target in targets {
+        match target
+            .metadata(disk)
+            .and_then(|metadata| Ok(metadata.table(keyspace, table)?))
+        {
+            Ok(inferred) => {
+                return Ok(TableMetadata {
+                    id: TableId(Uuid::new_v4()),
+                    ..inferred
+                });
+            }
+            Err(error) => first_error = first_error.or(Some(error)),
+        }
+    }
+    Err(first_error.map_or_else(
+        || ImportError::UnknownTable {
+            folder: Path::new(table).to_path_buf(),
+        },
+        ImportError::from,
+    ))
+}
