@@ -3,7 +3,6 @@
 //! Everything works on files alone and blocks. A running node lends its files through `helenus_node::Operator`; the
 //! control socket's messages are here too, so that the command line and the server speak the same.
 
-pub mod file_name;
 pub mod progress;
 pub mod times;
 

@@ -6,18 +6,26 @@ use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
 use helenus_schema::TableMetadata;
-use helenus_storage::sstable::{self, Generation, SsTable, StoredMetadata};
-use helenus_vfs::Disk;
-
-use crate::file_name::{FileName, SsTableName, is_finished, sstables_in};
+use helenus_storage::sstable::{self, Component, Descriptor, FileName, SsTable, StoredMetadata};
+use helenus_storage::store::SourceFiles;
+use helenus_vfs::{Disk, EntryKind};
 
 /// One SSTable on the disk.
 #[derive(Clone, Debug)]
 pub struct Target {
     pub folder: PathBuf,
-    pub name: SsTableName,
-    /// Paths by what follows the id in their names.
-    pub files: BTreeMap<String, PathBuf>,
+    pub descriptor: Descriptor,
+    /// Of the known components that are there.
+    pub files: SourceFiles,
+}
+
+/// The SSTables of a folder.
+#[derive(Clone, Debug, Default)]
+pub struct Targets {
+    /// Those with a TOC, in the order of their ids.
+    pub readable: Vec<Target>,
+    /// Data files of versions that are not read, or with ids of unknown form.
+    pub foreign: Vec<PathBuf>,
 }
 
 #[derive(Debug, thiserror::Error)]
@@ -29,126 +37,129 @@ pub enum TargetError {
     NotAnSsTable { path: PathBuf },
     #[error("{} holds no SSTable; an SSTable has a TOC.txt", path.display())]
     Empty { path: PathBuf },
-    #[error("{} is of version {version} in the format {format}, which this program does not read", path.display())]
-    ForeignVersion {
-        path: PathBuf,
-        version: String,
-        format: String,
-    },
+    #[error("{} is of a version that this program does not read", path.display())]
+    Foreign { path: PathBuf },
     #[error("{} is missing", path.display())]
     MissingComponent { path: PathBuf },
-    #[error("{} is numbered by a word; give it a number, such as nb-1-big-Data.db, or import its folder", path.display())]
-    WordId { path: PathBuf },
     #[error(transparent)]
     Open(#[from] sstable::OpenError),
 }
 
-impl Target {
-    /// The SSTable that a file belongs to, or all that a folder holds, by number.
-    pub fn find(disk: &dyn Disk, path: &Path) -> Result<Vec<Target>, TargetError> {
+impl Targets {
+    /// The SSTable that a file belongs to, or all that a folder holds.
+    pub fn find(disk: &dyn Disk, path: &Path) -> Result<Self, TargetError> {
         let failed = |source| TargetError::Io {
             path: path.to_path_buf(),
             source,
         };
-        let name = path.file_name().and_then(|name| name.to_str());
-        if let Some(wanted) = name.and_then(FileName::parse) {
-            let folder = path.parent().filter(|parent| !parent.as_os_str().is_empty());
-            let folder = folder.unwrap_or(Path::new("."));
-            if !disk.exists(path).map_err(failed)? {
-                return Err(failed(io::ErrorKind::NotFound.into()));
+        let name = path
+            .file_name()
+            .and_then(|name| name.to_str())
+            .unwrap_or_default();
+        match FileName::parse(name) {
+            FileName::Component { descriptor, .. } => {
+                if !disk.exists(path).map_err(failed)? {
+                    return Err(failed(io::ErrorKind::NotFound.into()));
+                }
+                let folder = path.parent().filter(|parent| !parent.as_os_str().is_empty());
+                let folder = folder.unwrap_or(Path::new("."));
+                let files = by_sstable(disk, folder).map_err(failed)?.remove(&descriptor);
+                let target = Target {
+                    folder: folder.to_path_buf(),
+                    descriptor,
+                    files: files.unwrap_or_default(),
+                };
+                Ok(Targets {
+                    readable: vec![target],
+                    foreign: Vec::new(),
+                })
             }
-            let wanted = wanted.sstable();
-            let files = sstables_in(disk, folder).map_err(failed)?.remove(&wanted);
-            return Ok(vec![Target {
-                folder: folder.to_path_buf(),
-                name: wanted,
-                files: files.unwrap_or_default(),
-            }]);
+            FileName::Foreign { .. } => Err(TargetError::Foreign {
+                path: path.to_path_buf(),
+            }),
+            FileName::Other => Self::of_folder(disk, path),
         }
-        let found = sstables_in(disk, path).map_err(|source| match source.kind() {
+    }
+
+    fn of_folder(disk: &dyn Disk, path: &Path) -> Result<Self, TargetError> {
+        let failed = |source: io::Error| match source.kind() {
             io::ErrorKind::NotADirectory => TargetError::NotAnSsTable {
                 path: path.to_path_buf(),
             },
-            _ => failed(source),
-        })?;
-        let mut targets: Vec<Target> = found
+            _ => TargetError::Io {
+                path: path.to_path_buf(),
+                source,
+            },
+        };
+        let found = by_sstable(disk, path).map_err(failed)?;
+        let readable: Vec<Target> = found
             .into_iter()
-            .filter(|(name, files)| is_finished(name, files))
-            .map(|(name, files)| Target {
+            .map(|(descriptor, files)| Target {
                 folder: path.to_path_buf(),
-                name,
+                descriptor,
                 files,
             })
+            .filter(|target| target.has(Component::Toc))
             .collect();
-        if targets.is_empty() {
+        let foreign = sstable::foreign_sstables(disk, path).map_err(failed)?;
+        if readable.is_empty() && foreign.is_empty() {
             return Err(TargetError::Empty {
                 path: path.to_path_buf(),
             });
         }
-        targets.sort_by_key(|target| (target.name.id.parse::<u64>().ok(), target.name.clone()));
-        Ok(targets)
+        Ok(Targets { readable, foreign })
     }
 
-    /// The same SSTable under another number in another folder.
+    /// All of them; an error if there are others that cannot be read.
+    pub fn all(self) -> Result<Vec<Target>, TargetError> {
+        match self.foreign.into_iter().next() {
+            Some(path) => Err(TargetError::Foreign { path }),
+            None => Ok(self.readable),
+        }
+    }
+}
+
+impl Target {
+    /// The same SSTable under another name in another folder.
     #[must_use]
-    pub fn staged(&self, folder: &Path, number: u64) -> Target {
-        let name = SsTableName {
-            id: number.to_string(),
-            ..self.name.clone()
-        };
-        let files = self.files.keys().map(|rest| {
-            let file = folder.join(format!("{}-{number}-{rest}", name.version));
-            (rest.clone(), file)
+    pub fn renamed(&self, folder: &Path, descriptor: Descriptor) -> Target {
+        let files = self.files.keys().map(|suffix| {
+            let file = folder.join(descriptor.file_name(suffix));
+            (suffix.clone(), file)
         });
         Target {
             folder: folder.to_path_buf(),
+            descriptor,
             files: files.collect(),
-            name,
         }
     }
 
-    pub fn path(&self, component: &str) -> PathBuf {
-        self.folder.join(self.name.file(component))
+    pub fn path(&self, component: Component) -> PathBuf {
+        self.descriptor.path(&self.folder, component)
     }
 
-    pub fn data_path(&self) -> PathBuf {
-        self.path("Data.db")
+    /// The data file's name, which stands for the SSTable in messages.
+    pub fn label(&self) -> String {
+        self.path(Component::Data).display().to_string()
     }
 
-    pub fn has(&self, component: &str) -> bool {
-        self.files.contains_key(&self.name.rest(component))
+    pub fn has(&self, component: Component) -> bool {
+        self.files.contains_key(component.file_suffix())
     }
 
     pub fn metadata(&self, disk: &dyn Disk) -> Result<StoredMetadata, TargetError> {
-        self.check_readable()?;
-        self.require("Statistics.db")?;
-        Ok(StoredMetadata::read(disk, &self.path("Statistics.db"))?)
+        self.require(Component::Statistics)?;
+        Ok(StoredMetadata::read(disk, &self.folder, self.descriptor)?)
     }
 
     pub fn open(&self, disk: &dyn Disk, table: &TableMetadata) -> Result<Arc<SsTable>, TargetError> {
-        self.check_readable()?;
-        for component in ["Data.db", "Statistics.db"] {
+        for &component in Component::mandatory(self.descriptor.version.index_form()) {
             self.require(component)?;
         }
-        let id = self.name.id.parse().map_err(|_| TargetError::WordId {
-            path: self.data_path(),
-        })?;
-        Ok(SsTable::open(disk, &self.folder, Generation(id), table)?)
+        Ok(SsTable::open(disk, &self.folder, self.descriptor, table)?)
     }
 
-    /// Refuses versions by their names, before a byte of theirs is looked at.
-    pub fn check_readable(&self) -> Result<(), TargetError> {
-        if (self.name.version.as_str(), self.name.format.as_str()) == ("nb", "big") {
-            return Ok(());
-        }
-        Err(TargetError::ForeignVersion {
-            path: self.data_path(),
-            version: self.name.version.clone(),
-            format: self.name.format.clone(),
-        })
-    }
-
-    fn require(&self, component: &str) -> Result<(), TargetError> {
+    fn require(&self, component: Component) -> Result<(), TargetError> {
         if self.has(component) {
             return Ok(());
         }
@@ -156,4 +167,22 @@ impl Target {
             path: self.path(component),
         })
     }
+}
+
+/// The files of each SSTable in a folder. What only Cassandra knows, such as its indexes, is left out, and so are
+/// temporary files.
+pub fn by_sstable(disk: &dyn Disk, folder: &Path) -> io::Result<BTreeMap<Descriptor, SourceFiles>> {
+    let mut found: BTreeMap<Descriptor, SourceFiles> = BTreeMap::new();
+    for entry in disk.list(folder)? {
+        if let FileName::Component { descriptor, suffix } = FileName::parse(&entry.name)
+            && entry.kind == EntryKind::File
+            && Component::by_file_suffix(suffix).is_some()
+        {
+            found
+                .entry(descriptor)
+                .or_default()
+                .insert(suffix.to_owned(), folder.join(&entry.name));
+        }
+    }
+    Ok(found)
 }

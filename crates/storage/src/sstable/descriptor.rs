@@ -53,7 +53,8 @@ impl Descriptor {
         directory.join(self.file_name(component.file_suffix()))
     }
 
-    pub(super) fn file_name(&self, suffix: &str) -> String {
+    /// The name of a component, by its suffix.
+    pub fn file_name(&self, suffix: &str) -> String {
         format!("{self}-{suffix}")
     }
 

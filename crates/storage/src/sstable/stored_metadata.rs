@@ -10,7 +10,9 @@ use helenus_types::CqlType;
 use helenus_vfs::Disk;
 use uuid::Uuid;
 
+use super::component::Component;
 use super::decode::DecodeError;
+use super::descriptor::Descriptor;
 use super::encoding_stats::EncodingStats;
 use super::error::OpenError;
 use super::statistics::{SsTableStatistics, StatisticsFile};
@@ -38,7 +40,8 @@ const KEY_NAME: &str = "PartitionKey";
 const CLUSTERING_NAME: &str = "clustering";
 
 impl StoredMetadata {
-    pub fn read(disk: &dyn Disk, path: &Path) -> Result<Self, OpenError> {
+    pub fn read(disk: &dyn Disk, directory: &Path, descriptor: Descriptor) -> Result<Self, OpenError> {
+        let path = &*descriptor.path(directory, Component::Statistics);
         let read = || {
             let file = disk.open(path)?;
             let length = file.length()?;
@@ -55,7 +58,7 @@ impl StoredMetadata {
                 source,
             })?
             .map_err(|error| error.in_file(path, 0))?;
-        let file = StatisticsFile::decode(&bytes, path)?;
+        let file = StatisticsFile::decode(&bytes, descriptor.version, path)?;
         Ok(StoredMetadata {
             path: path.to_path_buf(),
             bloom_filter_fp_chance: file.bloom_filter_fp_chance,

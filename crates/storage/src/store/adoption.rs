@@ -66,7 +66,7 @@ pub struct Adoption {
     staged: Vec<Descriptor>,
 }
 
-/// The files of one SSTable: paths by what follows the id in their names, `big-Data.db` for one.
+/// The files of one SSTable: paths by their names' suffixes, `Data.db` for one.
 pub type SourceFiles = BTreeMap<String, PathBuf>;
 
 impl Adoption {
@@ -104,8 +104,8 @@ impl Adoption {
         let id = self.data.new_sstable_id();
         let descriptor = Descriptor { id, version };
         let disk = &**self.data.disk();
-        for (rest, source) in files {
-            let target = self.staging.join(format!("{version}-{id}-{rest}"));
+        for (suffix, source) in files {
+            let target = self.staging.join(descriptor.file_name(suffix));
             let linked = match transfer {
                 Transfer::Link => disk.hard_link(source, &target),
                 Transfer::Copy => Err(io::ErrorKind::Unsupported.into()),

@@ -14,7 +14,7 @@ use super::schema::create_inferred;
 use super::{ImportError, SchemaSource, TextSchema, origin_of_folder};
 use crate::host::{Host, Incumbents, TableChoice};
 use crate::progress::Progress;
-use crate::target::Target;
+use crate::target::{Target, TargetError, Targets};
 use crate::verify::{Contents, check_contents};
 
 #[derive(Clone, Debug)]
@@ -63,10 +63,10 @@ pub fn import(
 ) -> Result<Imported, ImportError> {
     let data = host.data_folder()?;
     let disk = &**data.disk();
-    let targets = Target::find(disk, &options.folder)?;
-    let (table, schema) = table_for(host, disk, options, &targets)?;
+    let targets = Targets::find(disk, &options.folder)?;
+    let (table, schema) = table_for(host, disk, options, &targets.readable)?;
     // A stopped node's folder may hold what a crash left.
-    host.generations(&table)?;
+    host.sstables(&table)?;
     let mut adoption = Adoption::begin(&data, &table)?;
     let mut import = Import {
         host,
@@ -126,13 +126,19 @@ impl Import<'_> {
     fn stage(
         &mut self,
         adoption: &mut Adoption,
-        targets: &[Target],
+        targets: &Targets,
         progress: &dyn Progress,
     ) -> Result<(), ImportError> {
-        for target in targets {
+        for path in &targets.foreign {
+            self.refused.push(Refused {
+                file: path.display().to_string(),
+                reason: TargetError::Foreign { path: path.clone() }.to_string(),
+            });
+        }
+        for target in &targets.readable {
             if let Err(reason) = self.stage_one(adoption, target, progress)? {
                 self.refused.push(Refused {
-                    file: target.data_path().display().to_string(),
+                    file: target.label(),
                     reason,
                 });
             }
@@ -147,7 +153,7 @@ impl Import<'_> {
         target: &Target,
         progress: &dyn Progress,
     ) -> Result<Result<(), String>, ImportError> {
-        let label = target.data_path().display().to_string();
+        let label = target.label();
         let stored = match target
             .metadata(self.disk)
             .and_then(|found| Ok(found.table("", "")?))
@@ -155,19 +161,16 @@ impl Import<'_> {
             Ok(stored) => stored,
             Err(error) => return Ok(Err(error.to_string())),
         };
-        let generation = adoption.take(&target.name.version, &target.files, self.transfer)?;
+        let staged = adoption.take(target.descriptor.version, &target.files, self.transfer)?;
         let staging = adoption.staging().display().to_string();
         let named = |reason: String| {
             // The operator knows the file by the name that it came with.
-            let staged = format!("{staging}/{}-{generation}-", target.name.version);
-            let own = target
-                .folder
-                .join(format!("{}-{}-", target.name.version, target.name.id));
-            reason.replace(&staged, &own.display().to_string())
+            let own = target.folder.join(target.descriptor.to_string());
+            reason.replace(&format!("{staging}/{staged}"), &own.display().to_string())
         };
         // Its own types first, to see all cells; then the table's, to see that they fit.
         let checked = target
-            .staged(adoption.staging(), generation.0)
+            .renamed(adoption.staging(), staged)
             .open(self.disk, &stored)
             .map_err(|error| error.to_string())
             .and_then(|sstable| {
@@ -179,13 +182,13 @@ impl Import<'_> {
                 }
             })
             .and_then(|contents| {
-                let sstable = adoption.open(generation).map_err(|error| error.to_string())?;
+                let sstable = adoption.open(staged).map_err(|error| error.to_string())?;
                 Ok((contents, sstable))
             });
         let (contents, sstable) = match checked {
             Ok(checked) => checked,
             Err(reason) => {
-                adoption.refuse(generation)?;
+                adoption.refuse(staged)?;
                 return Ok(Err(named(reason)));
             }
         };

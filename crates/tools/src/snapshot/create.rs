@@ -6,14 +6,15 @@ use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
 use helenus_schema::{Schema, TableMetadata};
+use helenus_storage::sstable::{Component, Descriptor, FileName};
 use helenus_vfs::Disk;
 use serde::{Deserialize, Serialize};
 
 use super::{MANIFEST, Manifest, SNAPSHOTS, SnapshotError, check_name, io_at};
-use crate::file_name::{FileName, sstables_in};
 use crate::host::{Host, TableChoice};
 use crate::progress::{Progress, Unit};
 use crate::schema_text::{SCHEMA_FILE, schema_text};
+use crate::target::by_sstable;
 use crate::times::instant_of_us;
 
 /// A compaction takes seconds, linking milliseconds; being overtaken ten times in a row is not chance.
@@ -93,7 +94,7 @@ pub fn create_table_snapshot(
     let data_files: Vec<String> = links
         .files
         .keys()
-        .filter(|name| FileName::parse(name).is_some_and(|name| name.component() == "Data.db"))
+        .filter(|name| name.ends_with(Component::Data.file_suffix()))
         .cloned()
         .collect();
     let sstables = data_files.len() as u64;
@@ -126,11 +127,7 @@ fn link_live(
 ) -> Result<Links, SnapshotError> {
     let mut links = Links::default();
     for _ in 0..ATTEMPTS_MAX {
-        let live: BTreeSet<String> = host
-            .sstables(table)?
-            .iter()
-            .map(|descriptor| descriptor.id.to_string())
-            .collect();
+        let live: BTreeSet<Descriptor> = host.sstables(table)?.into_iter().collect();
         links.keep(disk, folder, &live).map_err(io_at(folder))?;
         match links.add(disk, table_folder, folder, &live) {
             Ok(true) => return Ok(links),
@@ -147,15 +144,21 @@ fn link_live(
 
 impl Links {
     /// Links what is live and not linked yet. False if one of the live is not whole any more.
-    fn add(&mut self, disk: &dyn Disk, from: &Path, to: &Path, live: &BTreeSet<String>) -> io::Result<bool> {
+    fn add(
+        &mut self,
+        disk: &dyn Disk,
+        from: &Path,
+        to: &Path,
+        live: &BTreeSet<Descriptor>,
+    ) -> io::Result<bool> {
         let mut missing = live.clone();
-        for (name, files) in sstables_in(disk, from)? {
-            if !live.contains(&name.id) || !crate::file_name::is_finished(&name, &files) {
+        for (descriptor, files) in by_sstable(disk, from)? {
+            if !live.contains(&descriptor) || !files.contains_key(Component::Toc.file_suffix()) {
                 continue;
             }
-            missing.remove(&name.id);
-            for (rest, path) in files {
-                let file = format!("{}-{}-{rest}", name.version, name.id);
+            missing.remove(&descriptor);
+            for (suffix, path) in files {
+                let file = descriptor.file_name(&suffix);
                 if !self.files.contains_key(&file) {
                     let length = disk.open(&path)?.length()?;
                     disk.hard_link(&path, &to.join(&file))?;
@@ -167,8 +170,11 @@ impl Links {
     }
 
     /// Removes the links of SSTables that are not live any more.
-    fn keep(&mut self, disk: &dyn Disk, folder: &Path, live: &BTreeSet<String>) -> io::Result<()> {
-        let is_live = |file: &str| FileName::parse(file).is_some_and(|name| live.contains(name.id));
+    fn keep(&mut self, disk: &dyn Disk, folder: &Path, live: &BTreeSet<Descriptor>) -> io::Result<()> {
+        let is_live = |file: &str| match FileName::parse(file) {
+            FileName::Component { descriptor, .. } => live.contains(&descriptor),
+            _ => false,
+        };
         for file in self.files.keys().filter(|file| !is_live(file)) {
             disk.remove(&folder.join(file))?;
         }

@@ -2,6 +2,7 @@
 
 use std::io;
 
+use helenus_storage::sstable::Component;
 use helenus_vfs::Disk;
 
 use super::Finding;
@@ -14,8 +15,8 @@ const TEXT_BYTES_MAX: u64 = 64 << 10;
 
 /// Every component that the TOC lists is there.
 pub fn check_components(disk: &dyn Disk, target: &Target) -> Vec<Finding> {
-    let path = target.path("TOC.txt");
-    let toc = match read_text(disk, target, "TOC.txt") {
+    let path = target.path(Component::Toc);
+    let toc = match read_text(disk, target, Component::Toc) {
         Ok(toc) => toc,
         Err(error) => {
             return vec![Finding::of_file(
@@ -27,7 +28,8 @@ pub fn check_components(disk: &dyn Disk, target: &Target) -> Vec<Finding> {
     };
     toc.lines()
         .map(str::trim)
-        .filter(|component| !component.is_empty() && !target.has(component))
+        .filter_map(Component::by_file_suffix)
+        .filter(|component| !target.has(*component))
         .map(|component| {
             Finding::of_file(
                 target.path(component).display().to_string(),
@@ -40,12 +42,12 @@ pub fn check_components(disk: &dyn Disk, target: &Target) -> Vec<Finding> {
 
 /// The data file matches its digest, where it has one.
 pub fn check_digest(disk: &dyn Disk, target: &Target) -> Option<Finding> {
-    if !target.has("Digest.crc32") || !target.has("Data.db") {
+    if !target.has(Component::Digest) || !target.has(Component::Data) {
         return None;
     }
-    let path = target.path("Digest.crc32").display().to_string();
+    let path = target.path(Component::Digest).display().to_string();
     let compare = || -> io::Result<Option<Finding>> {
-        let text = read_text(disk, target, "Digest.crc32")?;
+        let text = read_text(disk, target, Component::Digest)?;
         let Ok(wanted) = text.trim().parse::<u32>() else {
             return Ok(Some(Finding::of_file(
                 path.clone(),
@@ -56,7 +58,7 @@ pub fn check_digest(disk: &dyn Disk, target: &Target) -> Option<Finding> {
         let found = digest_of(disk, target)?;
         Ok((wanted != found).then(|| {
             Finding::of_file(
-                target.data_path().display().to_string(),
+                target.label(),
                 "data that matches its digest",
                 format!("CRC32 {found} instead of {wanted}"),
             )
@@ -72,7 +74,7 @@ pub fn check_digest(disk: &dyn Disk, target: &Target) -> Option<Finding> {
 }
 
 fn digest_of(disk: &dyn Disk, target: &Target) -> io::Result<u32> {
-    let file = disk.open(&target.data_path())?;
+    let file = disk.open(&target.path(Component::Data))?;
     let mut hasher = crc32fast::Hasher::new();
     let mut buffer = vec![0; READ_BYTES];
     let mut offset = 0;
@@ -86,7 +88,7 @@ fn digest_of(disk: &dyn Disk, target: &Target) -> io::Result<u32> {
     }
 }
 
-fn read_text(disk: &dyn Disk, target: &Target, component: &str) -> io::Result<String> {
+fn read_text(disk: &dyn Disk, target: &Target, component: Component) -> io::Result<String> {
     let file = disk.open(&target.path(component))?;
     let length = file.length()?;
     if length > TEXT_BYTES_MAX {

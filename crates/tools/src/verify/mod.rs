@@ -32,7 +32,7 @@ impl Verification {
 /// Verifies one SSTable against itself; its table's types come from its own header.
 pub fn verify(disk: &dyn Disk, target: &Target, progress: &dyn Progress) -> Verification {
     let mut verification = Verification {
-        file: target.data_path().display().to_string(),
+        file: target.label(),
         contents: Contents::default(),
         findings: Vec::new(),
     };
@@ -68,12 +68,7 @@ fn read(
     progress: &dyn Progress,
 ) -> Result<(Contents, Vec<Finding>), Finding> {
     let sstable = target.open(disk, table).map_err(finding_of)?;
-    check_contents(
-        &sstable,
-        table,
-        &target.data_path().display().to_string(),
-        progress,
-    )
+    check_contents(&sstable, table, &target.label(), progress)
 }
 
 fn finding_of(error: TargetError) -> Finding {
