@@ -7,7 +7,7 @@ use std::rc::Rc;
 use std::sync::{Arc, mpsc};
 use std::time::Duration;
 
-use helenus_node::{CommitlogSync, Node, NodeOptions, Session, Shard, StartError};
+use helenus_node::{CommitlogSync, Node, NodeOptions, Operator, Session, Shard, StartError};
 use helenus_protocol::frame::{EnvelopeFlags, FrameLimits, FrameReader, FrameWriter, ReceiveBuffer};
 use helenus_protocol::request::{
     BindValues, QueryParameters, Value, write_execute, write_prepare, write_query,
@@ -138,6 +138,11 @@ impl TestNode {
     /// After [`TestNode::crash`].
     pub fn start_again(&mut self) -> Result<(), StartError> {
         self.restart()
+    }
+
+    /// For the operator's tools; not to be kept over a restart.
+    pub fn operator(&self) -> Operator {
+        self.node.as_ref().expect("the node is running").operator()
     }
 
     pub fn data_folder(&self) -> &Path {

@@ -6,8 +6,9 @@ use std::path::{Path, PathBuf};
 use helenus_vfs::{Disk, EntryKind};
 use serde::{Deserialize, Serialize};
 
-use super::{Manifest, SNAPSHOTS, SnapshotError, io_at};
+use super::{MANIFEST, Manifest, SNAPSHOTS, SnapshotError, io_at};
 use crate::host::TableChoice;
+use crate::schema_text::SCHEMA_FILE;
 
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct SnapshotInfo {
@@ -19,8 +20,9 @@ pub struct SnapshotInfo {
     /// Absent where the snapshot has no manifest: making it was interrupted.
     pub created_at: Option<String>,
     pub is_complete: bool,
+    /// Of SSTables.
     pub files: u64,
-    /// Of all its files.
+    /// Of all those files.
     pub bytes: u64,
     /// Of those that the table does not have any more: what removing the snapshot frees.
     pub true_bytes: u64,
@@ -93,7 +95,8 @@ fn describe(disk: &dyn Disk, folder: &Path, live: &BTreeSet<String>) -> Result<S
         true_bytes: 0,
         folder: folder.to_path_buf(),
     };
-    for file in file_names(disk, folder)? {
+    let is_data = |file: &String| file != MANIFEST && file != SCHEMA_FILE;
+    for file in file_names(disk, folder)?.into_iter().filter(is_data) {
         let path = folder.join(&file);
         let length = disk
             .open(&path)

@@ -1,0 +1,205 @@
+//! Snapshots and imports on a node that runs: what they keep, and that all of a table comes back or none.
+
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
+
+use helenus_storage::store::Transfer;
+use helenus_test_node::{TestNode, options};
+use helenus_tools::host::{Host, Incumbents, TableChoice};
+use helenus_tools::import::{ImportError, ImportOptions, SchemaSource, import};
+use helenus_tools::progress::Silent;
+use helenus_tools::snapshot::{self, SnapshotError};
+use helenus_vfs::{Disk, MemoryDisk, SystemClock};
+
+const KEYSPACE: &str =
+    "CREATE KEYSPACE k WITH replication = {'class': 'SimpleStrategy', 'replication_factor': 1}";
+
+struct Bench {
+    disk: Arc<MemoryDisk>,
+    node: TestNode,
+}
+
+impl Bench {
+    fn new(shard_count: u16) -> Bench {
+        let disk = Arc::new(MemoryDisk::new());
+        let node = TestNode::start(options(
+            shard_count,
+            Arc::clone(&disk) as Arc<dyn Disk>,
+            Arc::new(SystemClock::new()),
+        ))
+        .unwrap();
+        node.run(KEYSPACE);
+        Bench { disk, node }
+    }
+
+    fn with_table(shard_count: u16) -> Bench {
+        let bench = Bench::new(shard_count);
+        bench
+            .node
+            .run("CREATE TABLE k.t (p int, c int, v text, gone int, PRIMARY KEY (p, c))");
+        bench.insert(0..30);
+        bench
+    }
+
+    fn insert(&self, keys: std::ops::Range<i32>) {
+        for key in keys {
+            self.node
+                .run(&format!("INSERT INTO k.t (p, c, v) VALUES ({key}, 1, 'v{key}')"));
+        }
+    }
+
+    fn count(&self) -> usize {
+        self.node.rows("SELECT p FROM k.t").len()
+    }
+
+    fn create(&self, name: &str) -> Result<Vec<snapshot::Created>, SnapshotError> {
+        snapshot::create(&self.node.operator(), &tables(), name, &Silent)
+    }
+
+    fn restore(&self, name: &str, incumbents: Incumbents) {
+        let restored = snapshot::restore(&self.node.operator(), &tables(), name, incumbents, &Silent).unwrap();
+        assert_eq!(restored.len(), 1);
+    }
+
+    fn list(&self) -> Vec<snapshot::SnapshotInfo> {
+        let data = self.node.operator().data_folder().unwrap();
+        snapshot::list(&*self.disk, &data.data_folder(), &TableChoice::default(), None).unwrap()
+    }
+}
+
+fn tables() -> TableChoice {
+    TableChoice::of(Some("k"), Some("t"))
+}
+
+#[test]
+fn a_snapshot_brings_back_what_a_truncation_took() {
+    for shard_count in [1, 3] {
+        let mut bench = Bench::with_table(shard_count);
+        let created = bench.create("before").unwrap();
+        assert_eq!(created[0].sstables, u64::from(shard_count));
+        assert!(matches!(bench.create("before"), Err(SnapshotError::Exists { .. })));
+        assert_eq!(bench.list()[0].true_bytes, 0, "links cost nothing");
+
+        bench.node.run("TRUNCATE k.t");
+        assert_eq!(bench.count(), 0);
+        let listed = bench.list();
+        assert_eq!(listed[0].true_bytes, listed[0].bytes, "only the snapshot has the files now");
+
+        bench.insert(100..105);
+        bench.restore("before", Incumbents::Stay);
+        assert_eq!(bench.count(), 35, "merged");
+        bench.restore("before", Incumbents::Go);
+        assert_eq!(bench.count(), 30, "replaced");
+        bench.node.restart().unwrap();
+        assert_eq!(bench.count(), 30);
+
+        let removed = snapshot::remove(&bench.node.operator(), &tables(), "before").unwrap();
+        assert_eq!(removed.len(), 1);
+        assert!(bench.list().is_empty());
+        assert_eq!(bench.count(), 30, "the table keeps what it was given");
+    }
+}
+
+#[test]
+fn a_dropped_table_is_made_again_as_it_was() {
+    let mut bench = Bench::with_table(2);
+    bench.node.run("ALTER TABLE k.t DROP gone");
+    bench.create("kept").unwrap();
+    let id = bench.list()[0].table_id.clone();
+    bench.node.run("DROP TABLE k.t");
+    bench.restore("kept", Incumbents::Stay);
+    assert_eq!(bench.count(), 30);
+    let schema = bench.node.operator().schema().unwrap();
+    let table = schema.table("k", "t").unwrap();
+    assert_eq!(table.id.0.simple().to_string(), id);
+    assert_eq!(table.dropped_columns.len(), 1);
+    bench.node.restart().unwrap();
+    assert_eq!(bench.count(), 30);
+}
+
+#[test]
+fn names_that_leave_the_folder_are_refused() {
+    let bench = Bench::with_table(1);
+    for name in ["", ".", "..", "../x", "a/b"] {
+        assert!(
+            matches!(bench.create(name), Err(SnapshotError::BadName { .. })),
+            "{name:?}"
+        );
+    }
+}
+
+/// The files that Cassandra flushed, copied to the disk of the node.
+fn fixture(disk: &MemoryDisk, name: &str, to: &Path) {
+    let from = Path::new(env!("CARGO_MANIFEST_DIR"))
+        .join("../storage/tests/sstable/fixtures")
+        .join(name);
+    disk.create_dir_all(to).unwrap();
+    for entry in std::fs::read_dir(from).unwrap() {
+        let entry = entry.unwrap();
+        let file = disk.create(&to.join(entry.file_name())).unwrap();
+        file.append(&std::fs::read(entry.path()).unwrap()).unwrap();
+    }
+}
+
+fn import_options(folder: PathBuf) -> ImportOptions {
+    ImportOptions {
+        folder,
+        choice: TableChoice::default(),
+        schema_file: None,
+        skip_bad: false,
+        transfer: Transfer::Link,
+        incumbents: Incumbents::Stay,
+    }
+}
+
+#[test]
+fn a_folder_that_cassandra_flushed_is_adopted_by_its_statistics() {
+    for shard_count in [1, 4] {
+        let mut bench = Bench::new(shard_count);
+        let folder = PathBuf::from("/elsewhere/adopted/types");
+        fixture(&bench.disk, "types", &folder);
+        let imported = import(&bench.node.operator(), &import_options(folder.clone()), &Silent).unwrap();
+        assert_eq!((&*imported.keyspace, &*imported.table), ("adopted", "types"));
+        assert_eq!(imported.schema, SchemaSource::Statistics);
+        assert!(imported.refused.is_empty());
+        let rows = || bench_rows(&bench.node);
+        let before = rows();
+        assert!(before > 0);
+        bench.node.restart().unwrap();
+        assert_eq!(bench_rows(&bench.node), before);
+    }
+}
+
+fn bench_rows(node: &TestNode) -> usize {
+    node.rows("SELECT * FROM adopted.types").len()
+}
+
+#[test]
+fn a_bad_file_stops_an_import_unless_it_may_be_skipped() {
+    let bench = Bench::new(2);
+    let folder = PathBuf::from("/elsewhere/adopted/types");
+    fixture(&bench.disk, "types", &folder);
+    for (from, to) in [("nb-1-big-", "nb-2-big-"), ("nb-1-big-", "lb-3-big-")] {
+        for entry in bench.disk.list(&folder).unwrap() {
+            if let Some(component) = entry.name.strip_prefix(from) {
+                bench
+                    .disk
+                    .hard_link(&folder.join(&entry.name), &folder.join(format!("{to}{component}")))
+                    .unwrap();
+            }
+        }
+    }
+    bench.disk.remove(&folder.join("nb-2-big-Index.db")).unwrap();
+    let mut options = import_options(folder);
+    let error = import(&bench.node.operator(), &options, &Silent).unwrap_err();
+    let ImportError::Bad { count: 2, first } = &error else {
+        panic!("{error}")
+    };
+    assert!(first.contains("lb-3-big-Data.db"), "{first}");
+    assert_eq!(bench_rows(&bench.node), 0, "none was taken");
+    options.skip_bad = true;
+    let imported = import(&bench.node.operator(), &options, &Silent).unwrap();
+    assert_eq!((imported.sstables, imported.refused.len()), (1, 2));
+    assert!(imported.refused[1].reason.contains("Index.db is missing"), "{imported:?}");
+    assert!(bench_rows(&bench.node) > 0);
+}
