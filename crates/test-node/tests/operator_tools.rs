@@ -57,7 +57,8 @@ impl Bench {
     }
 
     fn restore(&self, name: &str, incumbents: Incumbents) {
-        let restored = snapshot::restore(&self.node.operator(), &tables(), name, incumbents, &Silent).unwrap();
+        let restored =
+            snapshot::restore(&self.node.operator(), &tables(), name, incumbents, &Silent).unwrap();
         assert_eq!(restored.len(), 1);
     }
 
@@ -77,13 +78,19 @@ fn a_snapshot_brings_back_what_a_truncation_took() {
         let mut bench = Bench::with_table(shard_count);
         let created = bench.create("before").unwrap();
         assert_eq!(created[0].sstables, u64::from(shard_count));
-        assert!(matches!(bench.create("before"), Err(SnapshotError::Exists { .. })));
+        assert!(matches!(
+            bench.create("before"),
+            Err(SnapshotError::Exists { .. })
+        ));
         assert_eq!(bench.list()[0].true_bytes, 0, "links cost nothing");
 
         bench.node.run("TRUNCATE k.t");
         assert_eq!(bench.count(), 0);
         let listed = bench.list();
-        assert_eq!(listed[0].true_bytes, listed[0].bytes, "only the snapshot has the files now");
+        assert_eq!(
+            listed[0].true_bytes, listed[0].bytes,
+            "only the snapshot has the files now"
+        );
 
         bench.insert(100..105);
         bench.restore("before", Incumbents::Stay);
@@ -184,7 +191,10 @@ fn a_bad_file_stops_an_import_unless_it_may_be_skipped() {
             if let Some(component) = entry.name.strip_prefix(from) {
                 bench
                     .disk
-                    .hard_link(&folder.join(&entry.name), &folder.join(format!("{to}{component}")))
+                    .hard_link(
+                        &folder.join(&entry.name),
+                        &folder.join(format!("{to}{component}")),
+                    )
                     .unwrap();
             }
         }
@@ -200,6 +210,9 @@ fn a_bad_file_stops_an_import_unless_it_may_be_skipped() {
     options.skip_bad = true;
     let imported = import(&bench.node.operator(), &options, &Silent).unwrap();
     assert_eq!((imported.sstables, imported.refused.len()), (1, 2));
-    assert!(imported.refused[1].reason.contains("Index.db is missing"), "{imported:?}");
+    assert!(
+        imported.refused[1].reason.contains("Index.db is missing"),
+        "{imported:?}"
+    );
     assert!(bench_rows(&bench.node) > 0);
 }
