@@ -9,6 +9,7 @@ mod roundtrip;
 mod fixtures;
 mod peer;
 
+mod read_counts;
 mod suspended;
 
 mod bit_flips;

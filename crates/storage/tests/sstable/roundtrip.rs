@@ -6,7 +6,7 @@ use helenus_schema::{ColumnKind, TableMetadata};
 use helenus_storage::clustering::{ClusteringBound, ClusteringComparator, Side, Slice};
 use helenus_storage::deletion::{DeletionTime, NEVER_S};
 use helenus_storage::row::{CellRef, Entry, Liveness, RowBuilder};
-use helenus_storage::sstable::{CompressionParameters, Compressor, PageCache, SsTable};
+use helenus_storage::sstable::{Component, CompressionParameters, Compressor, PageCache, SsTable};
 use helenus_types::CqlType;
 use helenus_vfs::{Disk, MemoryDisk, Random, SeededRandom};
 
@@ -214,6 +214,9 @@ impl Generator {
 
     /// Disjoint and in order; mostly at places that the generator uses.
     fn slices(&self, comparator: &ClusteringComparator, outer_max: u64) -> Vec<Slice> {
+        if self.chance(30) {
+            return self.key_slices(comparator, outer_max);
+        }
         let mut bounds: Vec<ClusteringBound> = (0..2 * (1 + self.random.below(3)))
             .map(|_| {
                 let first = (self.random.below(outer_max * 3 + 2) as u32).to_be_bytes();
@@ -245,6 +248,31 @@ impl Generator {
                 end: pair[1].clone(),
             })
             .filter(|slice| slice.start != slice.end)
+            .collect()
+    }
+
+    /// Slices of one key each, of which some exist.
+    fn key_slices(&self, comparator: &ClusteringComparator, outer_max: u64) -> Vec<Slice> {
+        let mut keys: Vec<Vec<u8>> = (0..1 + self.random.below(6))
+            .map(|_| {
+                let first = (self.random.below(outer_max * 3 + 2) as u32).to_be_bytes();
+                let names: [&[u8]; 5] = [b"", b"a", b"b", b"bb", b"c"];
+                key(&[&first, names[self.random.below(5) as usize]])
+            })
+            .collect();
+        keys.sort_by(|a, b| comparator.compare(a, b));
+        keys.dedup();
+        keys.into_iter()
+            .map(|key| Slice {
+                start: ClusteringBound {
+                    prefix: key.clone().into(),
+                    side: Side::Before,
+                },
+                end: ClusteringBound {
+                    prefix: key.into(),
+                    side: Side::After,
+                },
+            })
             .collect()
     }
 }
@@ -323,17 +351,18 @@ fn expected(
     parts.concat()
 }
 
+fn rows_max(seed: u64) -> u64 {
+    if seed.is_multiple_of(4) { 400 } else { 24 }
+}
+
 fn check(seed: u64, descending: bool, block_bytes: u32, compression: Option<CompressionParameters>) {
     let generator = Generator {
         random: SeededRandom::new(seed),
     };
     let table = mixed_table(descending);
-    let comparator = ClusteringComparator::of(&table);
-    let (rows, value_max) = if seed.is_multiple_of(4) {
-        (400, 300)
-    } else {
-        (24, 30)
-    };
+    let is_large = seed.is_multiple_of(4);
+    let rows = rows_max(seed);
+    let value_max = if is_large { 300 } else { 30 };
     let partitions = generator.partitions(&table, 20, rows, value_max);
     let disk: Arc<dyn Disk> = Arc::new(MemoryDisk::new());
     let folder = folder(&table);
@@ -343,11 +372,34 @@ fn check(seed: u64, descending: bool, block_bytes: u32, compression: Option<Comp
     let info = write(&disk, &folder, &table, &partitions, options);
     assert_eq!(info.partition_count, partitions.len() as u64);
 
-    let sstable = SsTable::open(&*disk, &folder, DESCRIPTOR, &table).unwrap();
-    assert_eq!(scan(&sstable).unwrap(), partitions, "seed {seed}");
-    assert_eq!(sstable.statistics().partition_count(), info.partition_count);
+    check_reads(seed, &generator, &*disk, &table, &partitions);
+    let blocks = DESCRIPTOR.path(&folder, Component::Blocks);
+    if disk.exists(&blocks).unwrap() {
+        disk.remove(&blocks).unwrap();
+        check_reads(seed, &generator, &*disk, &table, &partitions);
+        disk.remove(&DESCRIPTOR.path(&folder, Component::Checksums))
+            .unwrap();
+        check_reads(seed, &generator, &*disk, &table, &partitions);
+    } else {
+        assert!(!is_large, "partitions of 64 KiB have their blocks described");
+    }
+}
+
+/// Reads everything, and slices of every partition in both directions.
+fn check_reads(
+    seed: u64,
+    generator: &Generator,
+    disk: &dyn Disk,
+    table: &TableMetadata,
+    partitions: &Partitions,
+) {
+    let comparator = ClusteringComparator::of(table);
+    let rows = rows_max(seed);
+    let sstable = SsTable::open(disk, &folder(table), DESCRIPTOR, table).unwrap();
+    assert_eq!(&scan(&sstable).unwrap(), partitions, "seed {seed}");
+    assert_eq!(sstable.statistics().partition_count(), partitions.len() as u64);
     let cache = PageCache::new(256 << 10);
-    for ((token, partition_key), partition) in &partitions {
+    for ((token, partition_key), partition) in partitions {
         for _ in 0..8 {
             let slices = generator.slices(&comparator, rows / 4);
             for reversed in [false, true] {
