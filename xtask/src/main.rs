@@ -6,6 +6,7 @@
 mod bench;
 mod crash;
 mod differential;
+mod interchange;
 mod native;
 mod node;
 mod peer;
@@ -40,6 +41,8 @@ enum Task {
     Differential(differential::Arguments),
     /// Kill the server under write load and look for acknowledged writes that went missing
     Crash(crash::Arguments),
+    /// Exchange SSTables of random tables with a real Cassandra, both ways
+    Interchange(interchange::Arguments),
     /// Measure Helenus beside Cassandra
     #[command(subcommand)]
     Bench(bench::Command),
@@ -51,6 +54,7 @@ fn main() -> ExitCode {
         Task::Peer(command) => peer::run(&command).map_err(Into::into),
         Task::Differential(arguments) => differential::run(&arguments),
         Task::Crash(arguments) => crash::run(&arguments),
+        Task::Interchange(arguments) => interchange::run(&arguments),
         Task::Bench(command) => bench::run(command),
     };
     match outcome {

@@ -1,7 +1,7 @@
 //! Cassandra's jars: named by `tests/peer/pom.xml`, used from where Maven keeps them.
 
 use std::fs;
-use std::path::Path;
+use std::path::{Path, PathBuf};
 use std::process::Command;
 
 use super::PeerError;
@@ -42,7 +42,20 @@ const OPENS: &[&str] = &[
 
 /// A `java` command with Cassandra's classpath and the flags it needs.
 pub fn java() -> Result<Command, PeerError> {
-    let classpath = runtime::maven_classpath("cassandra", &workspace::path("tests/peer/pom.xml"))?;
+    java_on(runtime::maven_classpath("cassandra", &pom())?)
+}
+
+/// The same with classes of our own.
+pub fn java_with(classes: &Path) -> Result<Command, PeerError> {
+    let jars = runtime::maven_classpath("cassandra", &pom())?;
+    java_on(format!("{}:{jars}", classes.display()))
+}
+
+fn pom() -> PathBuf {
+    workspace::path("tests/peer/pom.xml")
+}
+
+fn java_on(classpath: String) -> Result<Command, PeerError> {
     let mut java = Command::new("java");
     java.arg("-Djdk.attach.allowAttachSelf=true")
         .arg("-Dio.netty.tryReflectionSetAccessible=true");

@@ -2,6 +2,7 @@
 //! compared with.
 
 mod jars;
+mod proof;
 mod server;
 mod tool;
 
@@ -10,6 +11,7 @@ use std::path::PathBuf;
 
 use clap::{Args, Subcommand};
 
+pub use proof::ProofProgram;
 pub use server::{Peer, PeerOptions};
 
 use crate::{process, runtime, workspace};
@@ -86,6 +88,8 @@ pub enum PeerError {
     Died { log_tail: String },
     #[error("Cassandra did not answer CQL within {seconds} s; its log ends with\n{log_tail}")]
     Silent { seconds: u64, log_tail: String },
+    #[error("the proof program ended; its log ends with\n{log_tail}")]
+    ProofEnded { log_tail: String },
     #[error("no free port: {0}")]
     NoPort(io::Error),
     #[error("something already answers on {0}")]

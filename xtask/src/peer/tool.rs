@@ -1,6 +1,7 @@
 //! Cassandra's own offline and operator tools, run on files that it did not write itself.
 
 use std::path::Path;
+use std::process::Command;
 
 use super::{PeerError, jars};
 use crate::process;
@@ -31,12 +32,17 @@ pub fn run(home: &Path, name: &str, arguments: &[String]) -> Result<(), PeerErro
         });
     };
     let folder = home.join("tool");
-    jars::write(
-        &folder.join("logback.xml"),
-        "<configuration><root level=\"OFF\"/></configuration>\n",
-    )?;
+    jars::write(&folder.join("logback.xml"), NO_LOGGING)?;
     jars::write(&folder.join("cassandra.yaml"), CONFIGURATION)?;
     let mut java = jars::java()?;
+    configure(&mut java, &folder);
+    java.arg(format!("org.apache.cassandra.tools.{class}"))
+        .args(arguments);
+    Ok(process::run(&mut java)?)
+}
+
+/// Makes a `java` command use the configuration and the data in `folder`.
+pub fn configure(java: &mut Command, folder: &Path) {
     java.arg("-Xmx1g")
         .arg(format!("-Dcassandra.storagedir={}", folder.display()))
         .arg(format!(
@@ -46,13 +52,12 @@ pub fn run(home: &Path, name: &str, arguments: &[String]) -> Result<(), PeerErro
         .arg(format!(
             "-Dlogback.configurationFile={}",
             folder.join("logback.xml").display()
-        ))
-        .arg(format!("org.apache.cassandra.tools.{class}"))
-        .args(arguments);
-    Ok(process::run(&mut java)?)
+        ));
 }
 
-const CONFIGURATION: &str = "cluster_name: tool
+pub const NO_LOGGING: &str = "<configuration><root level=\"OFF\"/></configuration>\n";
+
+pub const CONFIGURATION: &str = "cluster_name: tool
 partitioner: org.apache.cassandra.dht.Murmur3Partitioner
 commitlog_sync: periodic
 commitlog_sync_period: 10000ms

@@ -4,7 +4,7 @@ use super::{drivers, rust};
 use crate::node::{Node, Target};
 use crate::program::Tally;
 use crate::runtime::Runtime;
-use crate::{TaskError, crash, differential};
+use crate::{TaskError, crash, differential, interchange};
 
 /// What all parts share.
 pub struct Context {
@@ -55,6 +55,12 @@ pub const ALL: &[Part] = &[
         about: "Cassandra's tools read our SSTables",
         runtimes: &[Runtime::Java],
         run: rust::sstable_tools,
+    },
+    Part {
+        name: "interchange",
+        about: "SSTables of random tables go to Cassandra and come from it",
+        runtimes: &[Runtime::Java],
+        run: |_| interchange::short(),
     },
     Part {
         name: "crash",

@@ -154,9 +154,14 @@ impl HeaderComponent {
             .zip(table.clustering())
             .map(|(class, column)| {
                 let stored = CqlType::from_marshal_class(class).ok()?;
+                // Inside a frozen type the class names say nothing of what else is frozen, so user types are compared
+                // as the tuples of their fields, all of whose parts are.
+                let (now, then) = (
+                    column.cql_type.expand_user_types(),
+                    stored.cql_type.expand_user_types(),
+                );
                 let keeps_order = stored.is_reversed == (column.order == ClusteringOrder::Descending)
-                    && (stored.cql_type == column.cql_type
-                        || column.cql_type.is_compatible_with(&stored.cql_type));
+                    && (now == then || now.is_compatible_with(&then));
                 keeps_order.then_some(stored.cql_type)
             });
         stored.collect()

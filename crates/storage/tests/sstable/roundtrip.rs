@@ -7,12 +7,12 @@ use helenus_storage::clustering::{ClusteringBound, ClusteringComparator, Side, S
 use helenus_storage::deletion::{DeletionTime, NEVER_S};
 use helenus_storage::row::{CellRef, Entry, Liveness, RowBuilder};
 use helenus_storage::sstable::{Component, CompressionParameters, Compressor, PageCache, SsTable};
-use helenus_types::CqlType;
+use helenus_types::{CqlType, UserType};
 use helenus_vfs::{Disk, MemoryDisk, Random, SeededRandom};
 
 use crate::support::{
-    Column, DESCRIPTOR, Item, NOW_S, NOW_US, Partition, Partitions, drain, folder, id, insert, key, options,
-    scan, table, write,
+    Column, DESCRIPTOR, Item, NOW_S, NOW_US, Partition, Partitions, drain, folder, id, insert, key, live,
+    options, row, scan, table, write,
 };
 
 /// Columns of every storage kind: fixed and variable length, single- and multi-cell, static and regular.
@@ -587,4 +587,42 @@ fn chunks_in_the_cache_are_not_read_again() {
         cost.read_bytes > 0 && cache.bytes() as u64 > cost.read_bytes,
         "chunks are kept decompressed"
     );
+}
+
+/// "has the clustering key ..., the table has ...", with the same text twice: the class name of a frozen user type does
+/// not say that what is in it is frozen too.
+#[test]
+fn a_frozen_user_type_with_a_frozen_collection_is_a_clustering_key() {
+    let definition = UserType {
+        keyspace: "ks".into(),
+        name: "tags".into(),
+        fields: vec![("names".into(), CqlType::set(CqlType::Text, true))],
+    };
+    let columns = vec![
+        Column("pk", ColumnKind::PartitionKey, CqlType::Int),
+        Column(
+            "c",
+            ColumnKind::Clustering,
+            CqlType::user_defined(Arc::new(definition), true),
+        ),
+    ];
+    let table = table("tagged", columns, &[]);
+    let mut partition = Partition::default();
+    let no_names = [0, 0, 0, 4, 0, 0, 0, 0];
+    partition.row(
+        key(&[&no_names]),
+        row(live(NOW_US), DeletionTime::LIVE, Vec::new()),
+    );
+    let mut partitions = Partitions::new();
+    insert(&mut partitions, &1_i32.to_be_bytes(), partition);
+    let disk: Arc<dyn Disk> = Arc::new(MemoryDisk::new());
+    let info = write(
+        &disk,
+        &folder(&table),
+        &table,
+        &partitions,
+        options(&table, &partitions),
+    );
+    let sstable = SsTable::open(&*disk, &folder(&table), info.descriptor, &table).unwrap();
+    assert_eq!(scan(&sstable).unwrap(), partitions);
 }

@@ -1,0 +1,46 @@
+//! Choices of a seeded generator.
+
+use helenus_vfs::{Random, SeededRandom};
+
+/// The generator behind one case.
+#[derive(Debug)]
+pub struct Chance {
+    random: SeededRandom,
+}
+
+impl Chance {
+    pub fn new(seed: u64) -> Self {
+        Chance {
+            random: SeededRandom::new(seed),
+        }
+    }
+
+    pub fn bits(&self) -> u64 {
+        self.random.next_u64()
+    }
+
+    /// A number below `bound`, which is not 0.
+    pub fn below(&self, bound: u64) -> u64 {
+        self.random.below(bound)
+    }
+
+    /// A number of things, below `bound`.
+    pub fn count(&self, bound: usize) -> usize {
+        self.random.below(bound as u64) as usize
+    }
+
+    pub fn one_in(&self, count: u64) -> bool {
+        self.random.below(count) == 0
+    }
+
+    /// One of the choices, of which there is at least one.
+    pub fn pick<'a, T>(&self, choices: &'a [T]) -> &'a T {
+        &choices[self.count(choices.len())]
+    }
+
+    pub fn bytes(&self, count: usize) -> Vec<u8> {
+        let mut bytes = vec![0; count];
+        self.random.fill(&mut bytes);
+        bytes
+    }
+}

@@ -1,0 +1,134 @@
+//! One partition, as it is written and as a whole forward read returns it.
+
+use std::collections::BTreeMap;
+
+use helenus_schema::ColumnId;
+use helenus_storage::clustering::{Side, push_component};
+use helenus_storage::deletion::{DeletionTime, NEVER_S};
+use helenus_storage::row::{CellRef, Entry, Liveness, RowBuilder, RowRef};
+use helenus_types::Token;
+use helenus_types::token::token_of;
+
+#[derive(Clone, Debug, PartialEq)]
+pub struct Partition {
+    pub deletion: DeletionTime,
+    pub static_row: Vec<u8>,
+    pub items: Vec<Item>,
+}
+
+#[derive(Clone, Debug, PartialEq)]
+pub enum Item {
+    Row {
+        clustering: Vec<u8>,
+        row: Vec<u8>,
+    },
+    /// `deletion` is in force from here on.
+    Marker {
+        prefix: Vec<u8>,
+        side: Side,
+        deletion: DeletionTime,
+    },
+}
+
+/// A table's partitions in the order of its files.
+pub type Partitions = BTreeMap<(Token, Vec<u8>), Partition>;
+
+impl Default for Partition {
+    fn default() -> Self {
+        Partition {
+            deletion: DeletionTime::LIVE,
+            static_row: empty_row(),
+            items: Vec::new(),
+        }
+    }
+}
+
+impl Partition {
+    pub fn row(&mut self, clustering: Vec<u8>, row: Vec<u8>) -> &mut Self {
+        self.items.push(Item::Row { clustering, row });
+        self
+    }
+
+    pub fn marker(&mut self, prefix: Vec<u8>, side: Side, deletion: DeletionTime) -> &mut Self {
+        self.items.push(Item::Marker {
+            prefix,
+            side,
+            deletion,
+        });
+        self
+    }
+
+    /// How many rows a read at `now_s` returns: those with a marker or a cell that lives. What a deletion hides is
+    /// not in the model, since it is not in files either. A partition with live static cells alone is one row.
+    pub fn live_row_count(&self, now_s: u32) -> usize {
+        let rows = self.items.iter().filter_map(|item| match item {
+            Item::Row { row, .. } => Some(row),
+            Item::Marker { .. } => None,
+        });
+        let count = rows.filter(|row| is_live(row, now_s)).count();
+        if count == 0 {
+            usize::from(is_live(&self.static_row, now_s))
+        } else {
+            count
+        }
+    }
+}
+
+pub fn insert(partitions: &mut Partitions, partition_key: &[u8], partition: Partition) {
+    partitions.insert((token_of(partition_key), partition_key.to_vec()), partition);
+}
+
+pub fn empty_row() -> Vec<u8> {
+    RowRef::EMPTY.as_bytes().to_vec()
+}
+
+/// A row of entries that are in the order of their columns and paths.
+pub fn packed_row<'a>(
+    liveness: Liveness,
+    deletion: DeletionTime,
+    entries: impl IntoIterator<Item = Entry<'a>>,
+) -> Vec<u8> {
+    let mut out = Vec::new();
+    let mut builder = RowBuilder::new(&mut out, liveness, deletion);
+    entries.into_iter().for_each(|entry| builder.push(entry));
+    out
+}
+
+/// A clustering key or prefix of one.
+pub fn packed_key<'a>(components: impl IntoIterator<Item = &'a [u8]>) -> Vec<u8> {
+    let mut packed = Vec::new();
+    components
+        .into_iter()
+        .for_each(|component| push_component(&mut packed, component));
+    packed
+}
+
+/// The marker of a row that does not expire.
+pub fn live(timestamp_us: i64) -> Liveness {
+    Liveness {
+        timestamp_us,
+        ttl_s: 0,
+        expires_at_s: NEVER_S,
+    }
+}
+
+/// A cell that does not expire.
+pub fn cell(column: ColumnId, timestamp_us: i64, value: &[u8]) -> CellRef<'_> {
+    CellRef {
+        column,
+        timestamp_us,
+        ttl_s: 0,
+        local_deletion_s: NEVER_S,
+        path: None,
+        value,
+    }
+}
+
+fn is_live(row: &[u8], now_s: u32) -> bool {
+    let (liveness, _, mut entries) = RowRef::new(row).open();
+    liveness.is_live(now_s)
+        || entries.any(|entry| match entry {
+            Entry::Cell(cell) => cell.is_live(now_s),
+            Entry::ComplexDeletion { .. } => false,
+        })
+}

@@ -1,0 +1,75 @@
+//! SSTables to and from a real Cassandra: random tables with random contents, proved by Cassandra's own programs.
+
+mod format;
+mod outcome;
+mod tools;
+
+use std::fs;
+use std::time::Instant;
+
+use clap::Args;
+use helenus_storage::sstable::SsTableFormat;
+
+use crate::TaskError;
+use crate::program::Tally;
+use crate::workspace;
+use outcome::Outcome;
+
+#[derive(Args)]
+pub struct Arguments {
+    /// Random cases per version
+    #[arg(long, default_value_t = 1000)]
+    cases: usize,
+    /// The first case's seed; the others follow
+    #[arg(long, default_value_t = 1)]
+    seed: u64,
+    /// Versions to write and read, by comma
+    #[arg(long, value_delimiter = ',', value_parser = format::parse, default_value = "nb")]
+    formats: Vec<SsTableFormat>,
+    /// Leave the report in `bench/results` as it is
+    #[arg(long)]
+    no_report: bool,
+}
+
+/// The cases per version of the test command: half a minute in all.
+const SHORT_CASES: usize = 60;
+
+pub fn run(arguments: &Arguments) -> Result<(), TaskError> {
+    let start = Instant::now();
+    let outcome = prove(&arguments.formats, arguments.seed, arguments.cases)?;
+    let heading = format!(
+        "`cargo xtask interchange --cases {} --seed {}`: {:.0} s.",
+        arguments.cases,
+        arguments.seed,
+        start.elapsed().as_secs_f64()
+    );
+    let report = outcome.report(&heading);
+    println!("{report}");
+    if !arguments.no_report {
+        let path = workspace::path("bench/results/interchange.md");
+        fs::write(&path, report).map_err(|source| TaskError::File { path, source })?;
+    }
+    match outcome.failed() {
+        0 => Ok(()),
+        count => Err(TaskError::Failures { count }),
+    }
+}
+
+/// The part of the test command.
+pub fn short() -> Result<Tally, TaskError> {
+    let outcome = prove(&[SsTableFormat::Nb], 1, SHORT_CASES)?;
+    Ok(Tally {
+        passed: outcome.passed(),
+        failed: outcome.failed(),
+        ..Tally::default()
+    })
+}
+
+fn prove(formats: &[SsTableFormat], first_seed: u64, cases: usize) -> Result<Outcome, TaskError> {
+    let seeds: Vec<u64> = (first_seed..).take(cases).collect();
+    let mut outcome = Outcome::default();
+    for &format in formats {
+        tools::prove(format, &seeds, &mut outcome)?;
+    }
+    Ok(outcome)
+}
