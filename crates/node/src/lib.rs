@@ -4,6 +4,7 @@
 //! the plan and reads ([`read`]) or writes ([`write`]): here, on the shard that owns the partition ([`forward`]), or on
 //! several; a write is acknowledged by the shard's log ([`shard`]).
 
+mod compaction;
 mod forward;
 mod host_id;
 mod mailbox;
@@ -22,6 +23,7 @@ mod statement;
 mod tracing;
 mod write;
 
+pub use compaction::CompactionStatus;
 pub use mailbox::Mailbox;
 pub use node::{Node, OpenDoors, StartError};
 pub use operator::Operator;

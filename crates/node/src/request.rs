@@ -58,6 +58,7 @@ impl Shard {
     ) -> Result<(), DecodeError> {
         let stream = envelope.header.stream;
         let (request, _payload) = Request::decode(envelope)?;
+        let begun_ns = self.foreground.is_sampled().then(|| self.clock.monotonic_ns());
         let outcome = catch(|| match request {
             Request::Execute(execute) => Some(self.execute(session, stream, &execute)),
             Request::Query(query) => Some(self.query(session, stream, &query)),
@@ -73,6 +74,10 @@ impl Shard {
         if let Err(error) = outcome {
             self.metrics.count_error(error.code());
             session.respond_error(stream, &error);
+        }
+        if let Some(begun_ns) = begun_ns {
+            let took_ns = self.clock.monotonic_ns().saturating_sub(begun_ns);
+            self.foreground.request_took(took_ns);
         }
         Ok(())
     }

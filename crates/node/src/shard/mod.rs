@@ -7,6 +7,7 @@
 
 mod background;
 mod durability;
+mod foreground;
 mod prepared_cache;
 
 use std::cell::{Cell, RefCell};
@@ -30,6 +31,7 @@ use uuid::Uuid;
 
 pub use background::BackgroundThreads;
 pub use durability::{Acknowledgement, LogThread, Unacknowledged};
+pub use foreground::Foreground;
 pub use prepared_cache::PreparedCache;
 
 use crate::forward::PendingForwards;
@@ -39,6 +41,7 @@ use crate::options::{CommitlogSync, NodeOptions};
 use crate::panic_boundary::{catch, catch_async};
 use crate::schema_change::{SchemaKeeper, SchemaListeners};
 use crate::session::Session;
+use foreground::PROBE_INTERVAL;
 
 /// What a shard starts with; its store, log and background thread are its own.
 pub(crate) struct ShardParts {
@@ -64,6 +67,7 @@ pub struct Shard {
     pub schema: RefCell<Arc<Schema>>,
     pub prepared: RefCell<PreparedCache>,
     pub metrics: ShardMetrics,
+    pub(crate) foreground: Foreground,
     pub(crate) forwards: RefCell<PendingForwards>,
     pub(crate) scratch: RefCell<Scratch>,
     /// Where the owner of the schema makes changes durable. The mutex orders changes: each starts from the schema
@@ -76,6 +80,8 @@ pub struct Shard {
     tasks_spawned: Cell<u64>,
     log: RefCell<Option<LogThread>>,
     log_is_busy: Cell<bool>,
+    /// On the clock's monotonic time, when the log thread got the batch it has.
+    log_handed_over_ns: Cell<u64>,
     unacknowledged: RefCell<Unacknowledged>,
     background: RefCell<BackgroundThreads>,
     /// Set where the loop must look at log and background work before it sleeps.
@@ -116,6 +122,7 @@ impl Shard {
             schema: RefCell::new(parts.schema),
             prepared: RefCell::new(PreparedCache::default()),
             metrics: ShardMetrics::default(),
+            foreground: Foreground::default(),
             forwards: RefCell::new(PendingForwards::default()),
             scratch: RefCell::new(Scratch::default()),
             schema_keeper: Mutex::new(parts.schema_keeper),
@@ -125,6 +132,7 @@ impl Shard {
             tasks_spawned: Cell::new(0),
             log: RefCell::new(parts.log),
             log_is_busy: Cell::new(false),
+            log_handed_over_ns: Cell::new(0),
             unacknowledged: RefCell::new(Unacknowledged::default()),
             background: RefCell::new(parts.background),
             turn: Notify::new(),
@@ -139,6 +147,9 @@ impl Shard {
     /// Runs until [`Shard::stop`]; the thread's main task.
     pub(crate) async fn run(self: &Rc<Self>, mut inbox: Inbox) {
         self.spawn(self.clone().turns());
+        if !self.options.in_memory {
+            self.spawn(self.clone().pace_compactions());
+        }
         if matches!(self.options.commitlog_sync, CommitlogSync::Periodic { .. }) && !self.options.in_memory {
             self.spawn(self.clone().write_log_periodically());
         }
@@ -200,8 +211,13 @@ impl Shard {
     ) {
         session.expect_answer();
         let (shard, session) = (self.clone(), session.clone());
+        let begun_ns = self.clock.monotonic_ns();
         self.spawn(async move {
-            if let Err(panicked) = catch_async(task).await {
+            let outcome = catch_async(task).await;
+            shard
+                .foreground
+                .request_took(shard.clock.monotonic_ns().saturating_sub(begun_ns));
+            if let Err(panicked) = outcome {
                 shard.answer_write_later(&session, stream, Err(panicked.error()));
             }
         });
@@ -321,6 +337,24 @@ impl Shard {
         }
     }
 
+    /// Looks how late the loop is, and lets compactions go as fast as requests do not feel.
+    async fn pace_compactions(self: Rc<Self>) {
+        loop {
+            let due_ns = self.clock.monotonic_ns() + PROBE_INTERVAL.as_nanos() as u64;
+            tokio::time::sleep(PROBE_INTERVAL).await;
+            if self
+                .foreground
+                .probe(self.clock.monotonic_ns().saturating_sub(due_ns))
+            {
+                let store = self.store.borrow();
+                let share = self
+                    .foreground
+                    .next_share(store.has_compactions(), store.is_far_behind());
+                store.compaction_pace().set_share(share);
+            }
+        }
+    }
+
     fn offer_background_work(&self) {
         self.background.borrow_mut().offer(&mut self.store.borrow_mut());
     }
@@ -340,12 +374,18 @@ impl Shard {
             return false;
         };
         self.log_is_busy.set(true);
+        self.log_handed_over_ns.set(self.clock.monotonic_ns());
         log.persist(batch, sync);
         true
     }
 
     pub(crate) fn log_persisted(self: &Rc<Self>, batch: LogBatch, result: &Result<LogPosition, LogError>) {
         self.log_is_busy.set(false);
+        let log_ns = self
+            .clock
+            .monotonic_ns()
+            .saturating_sub(self.log_handed_over_ns.get());
+        self.foreground.log_took(log_ns);
         self.store.borrow_mut().log_batch_done(batch, result);
         match result {
             Ok(durable) => loop {

@@ -1,0 +1,62 @@
+//! Compactions of the whole node, for operators: how far they are, asking for one, stopping them.
+
+use std::rc::Rc;
+
+use helenus_schema::TableId;
+use helenus_storage::store::{CompactError, CompactionRequest, ShardCompactions};
+
+use crate::shard::Shard;
+
+/// What every shard is busy with, in the order of the shards.
+pub type CompactionStatus = Vec<ShardCompactions>;
+
+impl Shard {
+    /// Asks all shards; those that have stopped are left out.
+    pub async fn compaction_status(self: &Rc<Self>) -> CompactionStatus {
+        let mut status = Vec::new();
+        for shard in self.shards() {
+            status.extend(self.call(shard, |shard| shard.store.borrow().compactions()).await);
+        }
+        status
+    }
+
+    /// Has every shard compact its part of a table. Returns when all have done so, or have been told to stop.
+    pub async fn compact(self: &Rc<Self>, request: CompactionRequest) -> Result<(), CompactError> {
+        let mut tickets = Vec::new();
+        for shard in self.shards() {
+            let asked = self
+                .call(shard, move |shard| {
+                    let ticket = shard.store.borrow_mut().compact(request);
+                    shard.schedule_turn();
+                    ticket
+                })
+                .await;
+            if let Some(ticket) = asked {
+                tickets.push((shard, ticket?));
+            }
+        }
+        for (shard, ticket) in tickets {
+            self.call_async(shard, move |shard| async move {
+                while shard.store.borrow().is_compacting(ticket) {
+                    shard.job_ended().await;
+                }
+            })
+            .await;
+        }
+        Ok(())
+    }
+
+    /// Stops the compactions of a table, or of all, on every shard; returns how many ran. None begins for a minute.
+    pub async fn stop_compactions(self: &Rc<Self>, table: Option<TableId>) -> usize {
+        let mut stopped = 0;
+        for shard in self.shards() {
+            let count = self
+                .call(shard, move |shard| {
+                    shard.store.borrow_mut().stop_compactions(table)
+                })
+                .await;
+            stopped += count.unwrap_or(0);
+        }
+        stopped
+    }
+}
