@@ -169,6 +169,7 @@ impl Session {
             now_us: 1,
             clients: Vec::new(),
             settings: Vec::new(),
+            sstable_tasks: Vec::new(),
         };
         Session {
             schema: Arc::new(schema),

@@ -2,8 +2,11 @@
 
 use std::rc::Rc;
 
+use helenus_engine::system::SsTableTask;
 use helenus_schema::TableId;
 use helenus_storage::store::{CompactError, CompactionRequest, ShardCompactions};
+use helenus_types::value::timeuuid::TimeuuidGenerator;
+use uuid::Uuid;
 
 use crate::shard::Shard;
 
@@ -18,6 +21,24 @@ impl Shard {
             status.extend(self.call(shard, |shard| shard.store.borrow().compactions()).await);
         }
         status
+    }
+
+    /// As `system_views.sstable_tasks` has them.
+    pub(crate) fn sstable_tasks(&self) -> Vec<SsTableTask> {
+        let jobs = self.store.borrow().node_jobs();
+        jobs.iter()
+            .map(|job| SsTableTask {
+                keyspace: job.keyspace.to_string(),
+                table: job.table.to_string(),
+                // The same each time it is asked.
+                id: Uuid::from_bytes(TimeuuidGenerator::new(job.number).next(job.started_at_us)),
+                kind: job.kind.name(),
+                progress: job.bytes_done(),
+                total: job.bytes_total,
+                sstables: u32::try_from(job.sstables).unwrap_or(u32::MAX),
+                target_directory: job.directory.display().to_string(),
+            })
+            .collect()
     }
 
     /// Has every shard compact its part of a table. Returns when all have done so, or have been told to stop.

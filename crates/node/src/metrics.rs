@@ -6,6 +6,7 @@ use std::sync::atomic::{AtomicU64, Ordering};
 
 use helenus_protocol::ErrorCode;
 use helenus_storage::read::ReadStatistics;
+use helenus_storage::store::ShardCompactions;
 
 /// Panics caught at a request's boundary or in a shard's task, over the life of the process. Each one is a bug.
 pub static PANICS: AtomicU64 = AtomicU64::new(0);
@@ -52,6 +53,7 @@ pub struct MetricsSnapshot {
     pub prepared_statements: u64,
     pub memtable_bytes: u64,
     pub sstables: u64,
+    pub compactions: ShardCompactions,
 }
 
 impl ShardMetrics {
@@ -95,6 +97,7 @@ impl ShardMetrics {
         prepared_statements: u64,
         memtable_bytes: u64,
         sstables: u64,
+        compactions: ShardCompactions,
     ) -> MetricsSnapshot {
         MetricsSnapshot {
             shard,
@@ -110,6 +113,7 @@ impl ShardMetrics {
             prepared_statements,
             memtable_bytes,
             sstables,
+            compactions,
         }
     }
 }
@@ -207,7 +211,69 @@ pub fn render(snapshots: &[MetricsSnapshot]) -> String {
             page.sample(name, &format!("shard=\"{}\"", snapshot.shard), value(snapshot));
         }
     }
+    compactions(&mut page, snapshots);
     page.text
+}
+
+fn compactions(page: &mut Page, snapshots: &[MetricsSnapshot]) {
+    type Value = fn(&ShardCompactions) -> u64;
+    let families: [(&str, &str, &str, Value); 8] = [
+        (
+            "helenus_compaction_running",
+            "gauge",
+            "Flushes and compactions under way.",
+            |c| c.running.len() as u64,
+        ),
+        (
+            "helenus_compaction_pending_tasks",
+            "gauge",
+            "Compactions that strategies want.",
+            |c| c.pending.iter().map(|table| table.tasks as u64).sum(),
+        ),
+        (
+            "helenus_compaction_completed_total",
+            "counter",
+            "Compactions done.",
+            |c| c.totals.completed,
+        ),
+        (
+            "helenus_compaction_failed_total",
+            "counter",
+            "Compactions that failed or were stopped.",
+            |c| c.totals.failed,
+        ),
+        (
+            "helenus_compaction_read_bytes_total",
+            "counter",
+            "Bytes of SSTables that were compacted.",
+            |c| c.totals.bytes_read,
+        ),
+        (
+            "helenus_compaction_written_bytes_total",
+            "counter",
+            "Bytes of SSTables that compactions made.",
+            |c| c.totals.bytes_written,
+        ),
+        (
+            "helenus_compaction_busy_microseconds_total",
+            "counter",
+            "Time that compactions took, rests included.",
+            |c| c.totals.busy_us,
+        ),
+        (
+            "helenus_compaction_pace_permille",
+            "gauge",
+            "The part of their time that compactions may work, as requests allow it.",
+            |c| (c.pace_share * 1000.0) as u64,
+        ),
+    ];
+    for (name, kind, help, value) in families {
+        page.family(name, kind, help);
+        for snapshot in snapshots {
+            let labels = format!("shard=\"{}\"", snapshot.shard);
+            page.sample(name, &labels, value(&snapshot.compactions));
+        }
+    }
 }
 
 struct Page {

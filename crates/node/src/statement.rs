@@ -311,6 +311,7 @@ impl Shard {
             now_us: self.clock.wall_us(),
             clients: Vec::new(),
             settings: Vec::new(),
+            sstable_tasks: self.sstable_tasks(),
         }
     }
 }

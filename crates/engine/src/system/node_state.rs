@@ -37,6 +37,23 @@ pub struct NodeState {
     pub clients: Vec<ClientConnection>,
     /// The configuration in force, for `system_views.settings`.
     pub settings: Vec<(String, String)>,
+    pub sstable_tasks: Vec<SsTableTask>,
+}
+
+/// A flush or a compaction under way, for `system_views.sstable_tasks`.
+#[derive(Clone, Debug)]
+pub struct SsTableTask {
+    pub keyspace: String,
+    pub table: String,
+    /// Of version 1, with the time at which the task began.
+    pub id: Uuid,
+    pub kind: &'static str,
+    /// In bytes.
+    pub progress: u64,
+    pub total: u64,
+    /// That go in.
+    pub sstables: u32,
+    pub target_directory: String,
 }
 
 /// One connection, for `system_views.clients`.

@@ -22,6 +22,7 @@ pub fn system_updates(table: &TableMetadata, schema: &Schema, node: &NodeState, 
         ("system_virtual_schema", "columns") => schema_rows::virtual_columns(&mut rows, schema),
         ("system_views", "clients") => view_rows::clients(&mut rows, node),
         ("system_views", "settings") => view_rows::settings(&mut rows, node),
+        ("system_views", "sstable_tasks") => view_rows::sstable_tasks(&mut rows, node),
         _ => {}
     }
 }
@@ -32,7 +33,7 @@ mod tests {
     use uuid::Uuid;
 
     use super::*;
-    use crate::system::{ClientConnection, add_system_keyspaces, is_made_from_code};
+    use crate::system::{ClientConnection, SsTableTask, add_system_keyspaces, is_made_from_code};
 
     fn node() -> NodeState {
         NodeState {
@@ -61,6 +62,16 @@ mod tests {
                 request_count: 3,
             }],
             settings: vec![("cluster_name".to_owned(), "c".to_owned())],
+            sstable_tasks: vec![SsTableTask {
+                keyspace: "k".to_owned(),
+                table: "t".to_owned(),
+                id: Uuid::from_u128(0x1000_8000_0000_0000_0000),
+                kind: "compaction",
+                progress: 1,
+                total: 4,
+                sstables: 2,
+                target_directory: "/data".to_owned(),
+            }],
         }
     }
 

@@ -39,3 +39,25 @@ pub(super) fn settings(rows: &mut RowWriter<'_>, node: &NodeState) {
         rows.row(&[("name", Value::Text(name)), ("value", Value::Text(value))]);
     }
 }
+
+pub(super) fn sstable_tasks(rows: &mut RowWriter<'_>, node: &NodeState) {
+    for task in &node.sstable_tasks {
+        let ratio = if task.total == 0 {
+            1.0
+        } else {
+            task.progress as f64 / task.total as f64
+        };
+        rows.row(&[
+            ("keyspace_name", Value::Text(&task.keyspace)),
+            ("table_name", Value::Text(&task.table)),
+            ("task_id", Value::Uuid(task.id)),
+            ("completion_ratio", Value::Double(ratio)),
+            ("kind", Value::Text(task.kind)),
+            ("progress", Value::Bigint(task.progress.cast_signed())),
+            ("sstables", Value::Int(task.sstables.cast_signed())),
+            ("target_directory", Value::Text(&task.target_directory)),
+            ("total", Value::Bigint(task.total.cast_signed())),
+            ("unit", Value::Text("bytes")),
+        ]);
+    }
+}

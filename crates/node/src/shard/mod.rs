@@ -442,6 +442,7 @@ impl Shard {
             self.prepared.borrow().len() as u64,
             store.memtable_bytes() as u64,
             store.sstable_count() as u64,
+            store.compactions(),
         )
     }
 

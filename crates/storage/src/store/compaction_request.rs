@@ -204,7 +204,7 @@ impl ShardStore {
                 bytes_total: job.bytes_total,
                 sstables: job.sstables,
                 started_at_us: job.started_at_us,
-                target_directory: table.folder.display().to_string(),
+                target_directory: job.directory.display().to_string(),
             }));
             let Some(disk) = &self.disk else { continue };
             let moment = table.moment(disk.folder.clock().wall_s(), disk.folder.shard_count());

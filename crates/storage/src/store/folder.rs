@@ -2,12 +2,13 @@
 
 use std::io;
 use std::path::{Path, PathBuf};
-use std::sync::Arc;
 use std::sync::atomic::{AtomicU16, AtomicU64, Ordering};
+use std::sync::{Arc, Mutex, PoisonError, Weak};
 
 use helenus_schema::TableMetadata;
 use helenus_vfs::{Clock, DirectoryLock, Disk};
 
+use super::job::JobProgress;
 use crate::sstable::{SsTableId, table_folder};
 
 const VERSION_FILE: &str = "helenus-data-version";
@@ -33,6 +34,8 @@ pub struct DataFolder {
     next_sstable_number: AtomicU64,
     /// How many shards the data is cut into since it was opened.
     shard_count: AtomicU16,
+    /// Flushes and compactions of all shards; those that have ended are dead.
+    jobs: Mutex<Vec<Weak<JobProgress>>>,
     _lock: Box<dyn DirectoryLock>,
 }
 
@@ -87,6 +90,7 @@ impl DataFolder {
             root,
             next_sstable_number: AtomicU64::new(1),
             shard_count: AtomicU16::new(1),
+            jobs: Mutex::default(),
             _lock: lock,
         }))
     }
@@ -113,6 +117,19 @@ impl DataFolder {
 
     pub fn table_folder(&self, table: &TableMetadata) -> PathBuf {
         table_folder(&self.data_folder(), table)
+    }
+
+    /// Notes a flush or a compaction that begins.
+    pub(super) fn note_job(&self, job: &Arc<JobProgress>) {
+        let mut jobs = self.jobs.lock().unwrap_or_else(PoisonError::into_inner);
+        jobs.retain(|job| job.strong_count() > 0);
+        jobs.push(Arc::downgrade(job));
+    }
+
+    /// Flushes and compactions under way on all shards, the oldest first.
+    pub fn jobs(&self) -> Vec<Arc<JobProgress>> {
+        let jobs = self.jobs.lock().unwrap_or_else(PoisonError::into_inner);
+        jobs.iter().filter_map(Weak::upgrade).collect()
     }
 
     /// How many shards the data is cut into.

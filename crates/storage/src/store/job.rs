@@ -1,7 +1,7 @@
 //! Background work as data: flushes, compactions, removals.
 
 use std::panic::{AssertUnwindSafe, catch_unwind};
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 
@@ -46,6 +46,8 @@ pub struct JobProgress {
     pub keyspace: Arc<str>,
     pub table: Arc<str>,
     pub table_id: TableId,
+    /// Where its SSTables go.
+    pub directory: PathBuf,
     /// SSTables that go in.
     pub sstables: usize,
     /// In bytes: of the memtable for a flush, of the input's data for a compaction.
@@ -173,6 +175,7 @@ impl JobProgress {
     pub(super) fn new(
         kind: JobKind,
         layout: &TableLayout,
+        directory: &Path,
         sstables: usize,
         bytes_total: u64,
         started_at_us: i64,
@@ -183,6 +186,7 @@ impl JobProgress {
             keyspace: Arc::clone(&layout.metadata.keyspace),
             table: Arc::clone(&layout.metadata.name),
             table_id: layout.metadata.id,
+            directory: directory.to_path_buf(),
             sstables,
             bytes_total,
             started_at_us,

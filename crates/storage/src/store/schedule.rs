@@ -1,6 +1,6 @@
 //! Which background work a shard has, and taking its results in.
 
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
 use helenus_schema::TableId;
@@ -335,7 +335,14 @@ impl ShardStore {
         table.is_flushing = true;
         let disk = self.disk.as_ref()?;
         let bytes = memtable.bytes() as u64;
-        let progress = JobProgress::new(JobKind::Flush, &table.layout, 0, bytes, disk.now_us());
+        let progress = JobProgress::new(
+            JobKind::Flush,
+            &table.layout,
+            &table.folder,
+            0,
+            bytes,
+            disk.now_us(),
+        );
         Some(Self::job(disk, table, progress, Work::Flush(memtable)))
     }
 
@@ -345,7 +352,7 @@ impl ShardStore {
         let bytes = memtable.bytes() as u64;
         Some(BackgroundJob {
             folder: Arc::clone(&disk.folder),
-            progress: JobProgress::new(JobKind::Release, &layout, 0, bytes, disk.now_us()),
+            progress: JobProgress::new(JobKind::Release, &layout, Path::new(""), 0, bytes, disk.now_us()),
             layout,
             table_folder: PathBuf::new(),
             epoch: 0,
@@ -365,7 +372,7 @@ impl ShardStore {
         } = self.schedule.removals.pop()?;
         Some(BackgroundJob {
             folder: Arc::clone(&disk.folder),
-            progress: JobProgress::new(JobKind::Removal, &layout, 0, 0, disk.now_us()),
+            progress: JobProgress::new(JobKind::Removal, &layout, &folder, 0, 0, disk.now_us()),
             layout,
             table_folder: folder,
             epoch: 0,
@@ -433,7 +440,14 @@ impl ShardStore {
         let compaction = table.compaction_of(&task);
         let bytes = compaction.inputs.iter().map(|input| input.data_bytes()).sum();
         let count = task.inputs.len() + task.expired.len();
-        let progress = JobProgress::new(choice.kind, &table.layout, count, bytes, disk.now_us());
+        let progress = JobProgress::new(
+            choice.kind,
+            &table.layout,
+            &table.folder,
+            count,
+            bytes,
+            disk.now_us(),
+        );
         table
             .compacting
             .extend(compaction.replaced().map(|input| input.descriptor()));
@@ -453,6 +467,7 @@ impl ShardStore {
 
     fn job(disk: &Disk, table: &mut Table, progress: Arc<JobProgress>, work: Work) -> BackgroundJob {
         table.jobs.push(Arc::clone(&progress));
+        disk.folder.note_job(&progress);
         BackgroundJob {
             folder: Arc::clone(&disk.folder),
             progress,

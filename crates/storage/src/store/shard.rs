@@ -10,6 +10,7 @@ use helenus_types::{ShardId, Token, token_of};
 
 use super::DataFolder;
 use super::answer::ReadScratch;
+use super::job::JobProgress;
 use super::schedule::Schedule;
 use super::table::Table;
 use crate::commitlog::{CommitLog, FlushedPositions, LogBatch, LogError, LogOptions, LogPosition};
@@ -203,6 +204,13 @@ impl ShardStore {
             self.seal_largest();
         }
         Ok(position.unwrap_or_default())
+    }
+
+    /// Flushes and compactions under way on all shards of the node, the oldest first.
+    pub fn node_jobs(&self) -> Vec<Arc<JobProgress>> {
+        self.disk
+            .as_ref()
+            .map_or_else(Vec::new, |disk| disk.folder.jobs())
     }
 
     /// Bytes that all memtables hold.
