@@ -7,7 +7,7 @@ use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 use clap::{Args, ValueEnum};
-use helenus_node::{CommitlogSync, NodeOptions};
+use helenus_node::{CommitlogSync, CompactionSettings, NodeOptions};
 use helenus_protocol::frame::FrameLimits;
 use helenus_server::config::{CommitlogSyncName, ConfigError, ConfigFile, DataSize};
 use helenus_server::{ServeError, ServeOptions, Server};
@@ -194,6 +194,7 @@ fn options(arguments: &ServeArguments, config: &ConfigFile) -> ServeOptions {
         column_index_bytes: config.column_index_size.map_or(COLUMN_INDEX_BYTES, |size| {
             u32::try_from(size.0).unwrap_or(u32::MAX)
         }),
+        compaction: compaction_settings(config),
         cluster_name: config
             .cluster_name
             .clone()
@@ -222,6 +223,16 @@ fn options(arguments: &ServeArguments, config: &ConfigFile) -> ServeOptions {
         metrics: Some(metrics),
         frame_limits,
         drain_timeout: DRAIN_TIMEOUT,
+    }
+}
+
+fn compaction_settings(config: &ConfigFile) -> CompactionSettings {
+    let default = CompactionSettings::default();
+    CompactionSettings {
+        bytes_per_s_max: config
+            .compaction_throughput
+            .map_or(default.bytes_per_s_max, |rate| rate.0),
+        concurrent_compactors: config.concurrent_compactors.map(usize::from),
     }
 }
 

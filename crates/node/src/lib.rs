@@ -27,7 +27,7 @@ pub use compaction::CompactionStatus;
 pub use mailbox::Mailbox;
 pub use node::{Node, OpenDoors, StartError};
 pub use operator::Operator;
-pub use options::{CommitlogSync, NodeOptions};
+pub use options::{CommitlogSync, CompactionSettings, NodeOptions};
 pub use schema_change::DATA_CENTER;
 pub use session::Session;
 pub use shard::Shard;

@@ -13,6 +13,7 @@ use helenus_engine::system::add_system_keyspaces;
 use helenus_schema::Schema;
 use helenus_storage::ShardStore;
 use helenus_storage::commitlog::LogWriter;
+use helenus_storage::compaction::CompactionLimits;
 use helenus_storage::store::{DataFolder, FolderError, OpenError, StoreOptions};
 use helenus_types::ShardId;
 use tokio::runtime::{Builder, LocalOptions};
@@ -194,6 +195,10 @@ fn with_system_keyspaces(mut schema: Schema) -> Result<Arc<Schema>, StartError> 
 fn store_options(options: &NodeOptions) -> StoreOptions {
     let shard_bytes = options.memory_bytes / u64::from(options.shard_count.max(1));
     let memtable_bytes = shard_bytes / MEMTABLE_SHARE;
+    let compactors = options
+        .compaction
+        .concurrent_compactors
+        .unwrap_or_else(|| usize::from(options.shard_count).clamp(2, 8));
     let as_usize = |bytes: u64| usize::try_from(bytes).unwrap_or(usize::MAX);
     StoreOptions {
         memtable_bytes_max: as_usize(if options.in_memory {
@@ -202,6 +207,8 @@ fn store_options(options: &NodeOptions) -> StoreOptions {
             memtable_bytes
         }),
         chunk_cache_bytes_max: as_usize(shard_bytes - memtable_bytes),
+        column_index_bytes: options.column_index_bytes,
+        compaction: CompactionLimits::new(options.compaction.bytes_per_s_max, compactors),
         ..StoreOptions::default()
     }
 }

@@ -21,6 +21,7 @@ pub struct NodeOptions {
     pub commitlog_sync: CommitlogSync,
     /// Granularity of the index inside a partition, in bytes: Cassandra's `column_index_size`.
     pub column_index_bytes: u32,
+    pub compaction: CompactionSettings,
     pub cluster_name: String,
     /// Address and port that `system.local` tells drivers.
     pub advertised_address: std::net::SocketAddr,
@@ -36,6 +37,24 @@ pub struct NodeOptions {
     pub started_at_s: u32,
     pub disk: Arc<dyn Disk>,
     pub clock: Arc<dyn Clock>,
+}
+
+/// How fast and how many compactions run, over all shards.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct CompactionSettings {
+    /// Cassandra's `compaction_throughput`; 0 leaves the pace to what requests feel.
+    pub bytes_per_s_max: u64,
+    /// Cassandra's `concurrent_compactors`: by default as many as there are shards, from two to eight.
+    pub concurrent_compactors: Option<usize>,
+}
+
+impl Default for CompactionSettings {
+    fn default() -> Self {
+        CompactionSettings {
+            bytes_per_s_max: 64 << 20,
+            concurrent_compactors: None,
+        }
+    }
 }
 
 /// When a write is acknowledged.

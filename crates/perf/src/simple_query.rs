@@ -11,7 +11,7 @@ use std::rc::Rc;
 use std::sync::{Arc, mpsc};
 use std::time::{Duration, Instant};
 
-use helenus_node::{CommitlogSync, Node, NodeOptions, Session, Shard};
+use helenus_node::{CommitlogSync, CompactionSettings, Node, NodeOptions, Session, Shard};
 use helenus_protocol::frame::{EnvelopeFlags, FrameLimits, FrameReader, FrameWriter, ReceiveBuffer};
 use helenus_protocol::request::{
     BindValues, QueryParameters, Value, write_execute, write_prepare, write_query,
@@ -82,6 +82,7 @@ fn node_options() -> NodeOptions {
             period: Duration::from_secs(10),
         },
         column_index_bytes: 64 * 1024,
+        compaction: CompactionSettings::default(),
         cluster_name: "perf".to_owned(),
         advertised_address: SocketAddr::from(([127, 0, 0, 1], 9042)),
         read_request_timeout: Duration::from_secs(5),

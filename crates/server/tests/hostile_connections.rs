@@ -8,7 +8,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use helenus_node::metrics::PANICS;
-use helenus_node::{CommitlogSync, NodeOptions};
+use helenus_node::{CommitlogSync, CompactionSettings, NodeOptions};
 use helenus_protocol::frame::{EnvelopeFlags, FrameLimits, FrameReader, FrameWriter, ReceiveBuffer};
 use helenus_protocol::request::{BindValues, QueryParameters, write_query, write_startup};
 use helenus_protocol::response::Response;
@@ -47,6 +47,7 @@ fn serve() -> Server {
         memory_bytes: 64 << 20,
         commitlog_sync: CommitlogSync::Group,
         column_index_bytes: 64 * 1024,
+        compaction: CompactionSettings::default(),
         cluster_name: "Test Cluster".to_owned(),
         advertised_address: SocketAddr::from(([127, 0, 0, 1], 9042)),
         read_request_timeout: PATIENCE,

@@ -7,7 +7,9 @@ use std::rc::Rc;
 use std::sync::{Arc, mpsc};
 use std::time::Duration;
 
-use helenus_node::{CommitlogSync, Node, NodeOptions, Operator, Session, Shard, StartError};
+use helenus_node::{
+    CommitlogSync, CompactionSettings, Node, NodeOptions, Operator, Session, Shard, StartError,
+};
 use helenus_protocol::frame::{EnvelopeFlags, FrameLimits, FrameReader, FrameWriter, ReceiveBuffer};
 use helenus_protocol::request::{
     BindValues, QueryParameters, Value, write_execute, write_prepare, write_query,
@@ -88,6 +90,7 @@ pub fn options(shard_count: u16, disk: Arc<dyn Disk>, clock: Arc<dyn Clock>) -> 
         memory_bytes: 256 << 20,
         commitlog_sync: CommitlogSync::Group,
         column_index_bytes: 64 * 1024,
+        compaction: CompactionSettings::default(),
         cluster_name: "Test Cluster".to_owned(),
         advertised_address: SocketAddr::from(([127, 0, 0, 1], 9042)),
         read_request_timeout: Duration::from_secs(5),

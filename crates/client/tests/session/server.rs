@@ -6,7 +6,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use helenus_client::{Session, SessionBuilder};
-use helenus_node::{CommitlogSync, NodeOptions};
+use helenus_node::{CommitlogSync, CompactionSettings, NodeOptions};
 use helenus_protocol::frame::FrameLimits;
 use helenus_server::{ServeOptions, Server};
 use helenus_vfs::{Clock, MemoryDisk, SystemClock};
@@ -23,6 +23,7 @@ pub fn serve(shard_count: u16, listen: SocketAddr) -> Server {
         memory_bytes: 64 << 20,
         commitlog_sync: CommitlogSync::Group,
         column_index_bytes: 64 * 1024,
+        compaction: CompactionSettings::default(),
         cluster_name: "Test Cluster".to_owned(),
         advertised_address: listen,
         read_request_timeout: PATIENCE,

@@ -10,7 +10,7 @@ use std::path::{Path, PathBuf};
 
 use serde::Deserialize;
 
-pub use units::{DataSize, DurationSetting, UnitError};
+pub use units::{DataRate, DataSize, DurationSetting, UnitError};
 
 /// The file's keys. `None` means the default, which is documented in the README.
 #[derive(Clone, Debug, Default, Deserialize)]
@@ -27,6 +27,9 @@ pub struct ConfigFile {
     pub commitlog_sync: Option<CommitlogSyncName>,
     pub commitlog_sync_period: Option<DurationSetting>,
     pub column_index_size: Option<DataSize>,
+    /// Of all compactions together; `0MiB/s` is no bound.
+    pub compaction_throughput: Option<DataRate>,
+    pub concurrent_compactors: Option<u16>,
     pub read_request_timeout: Option<DurationSetting>,
     pub range_request_timeout: Option<DurationSetting>,
     pub write_request_timeout: Option<DurationSetting>,
@@ -103,7 +106,7 @@ mod tests {
     fn names_and_units_are_those_of_cassandra_yaml() {
         let config = parse(
             "native_transport_port: 9142\ncommitlog_sync: periodic\ncommitlog_sync_period: 10000ms\n\
-             column_index_size: 4KiB\nread_request_timeout: 5s\ndata_file_directories:\n  - /tmp/x\n",
+             column_index_size: 4KiB\ncompaction_throughput: 16MiB/s\nread_request_timeout: 5s\ndata_file_directories:\n  - /tmp/x\n",
         )
         .unwrap();
         assert_eq!(config.native_transport_port, Some(9142));
@@ -113,6 +116,7 @@ mod tests {
             Some(10_000)
         );
         assert_eq!(config.column_index_size.map(|size| size.0), Some(4096));
+        assert_eq!(config.compaction_throughput.map(|rate| rate.0), Some(16 << 20));
         assert_eq!(
             config.read_request_timeout.map(|timeout| timeout.0.as_secs()),
             Some(5)
@@ -131,6 +135,7 @@ mod tests {
         for text in [
             "cluster_name: x\nnative_transport_port: often\n",
             "cluster_name: x\ncolumn_index_size: 4 apples\n",
+            "cluster_name: x\ncompaction_throughput: 4MiB\n",
         ] {
             let error = parse(text).unwrap_err();
             assert!(error.contains("line 2"), "{error}");

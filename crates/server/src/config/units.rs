@@ -10,6 +10,10 @@ use serde::{Deserialize, Deserializer, de};
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct DataSize(pub u64);
 
+/// Bytes a second: `64MiB/s`. A bare number is MiB/s, as in Cassandra's older names.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct DataRate(pub u64);
+
 /// A duration: `10s`, `5000ms`, `100us`, `2m`, `1h`, `1d`. A bare number is milliseconds, as in Cassandra's older names.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct DurationSetting(pub Duration);
@@ -18,6 +22,8 @@ pub struct DurationSetting(pub Duration);
 pub enum UnitError {
     #[error("'{0}' is not a size; write a whole number with one of B, KiB, MiB, GiB, for example 512MiB")]
     Size(String),
+    #[error("'{0}' is not a rate; write a whole number with one of B/s, KiB/s, MiB/s, for example 64MiB/s")]
+    Rate(String),
     #[error(
         "'{0}' is not a duration; write a whole number with one of d, h, m, s, ms, us, for example 500ms"
     )]
@@ -38,6 +44,22 @@ impl FromStr for DataSize {
             _ => return Err(error()),
         };
         number.checked_mul(factor).map(DataSize).ok_or_else(error)
+    }
+}
+
+impl FromStr for DataRate {
+    type Err = UnitError;
+
+    fn from_str(text: &str) -> Result<Self, UnitError> {
+        let error = || UnitError::Rate(text.to_owned());
+        let (number, unit) = split(text).ok_or_else(error)?;
+        let factor: u64 = match unit {
+            "B/s" => 1,
+            "KiB/s" => 1 << 10,
+            "" | "MiB/s" => 1 << 20,
+            _ => return Err(error()),
+        };
+        number.checked_mul(factor).map(DataRate).ok_or_else(error)
     }
 }
 
@@ -67,6 +89,14 @@ impl<'de> Deserialize<'de> for DataSize {
     fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
         deserializer
             .deserialize_any(UnitVisitor("a size such as 64KiB"))
+            .and_then(parse)
+    }
+}
+
+impl<'de> Deserialize<'de> for DataRate {
+    fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
+        deserializer
+            .deserialize_any(UnitVisitor("a rate such as 64MiB/s"))
             .and_then(parse)
     }
 }

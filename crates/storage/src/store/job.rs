@@ -70,6 +70,8 @@ pub struct BackgroundJob {
     pub(super) table_folder: PathBuf,
     /// The table's truncation count when the job was made.
     pub(super) epoch: u64,
+    /// Granularity of the index inside a partition of what is written.
+    pub(super) column_index_bytes: u32,
     /// What a compaction goes by; `None` for what nothing may hold up.
     pub(super) pace: Option<(Arc<Pace>, Arc<CompactionLimits>)>,
     /// Of a compaction, given back when it has ended.

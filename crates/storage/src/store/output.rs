@@ -79,6 +79,7 @@ impl<'a> JobOutput<'a> {
             job,
             options: WriterOptions {
                 level: shape.level,
+                column_index_bytes: job.column_index_bytes,
                 ..options
             },
             splitter: Splitter::new(shape.split),

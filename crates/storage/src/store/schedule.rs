@@ -10,7 +10,7 @@ use super::compaction_request::{CompactionKind, CompactionTicket, CompactionTota
 use super::job::{
     BackgroundJob, JobError, JobKind, JobOutcome, JobProgress, JobReport, JobResult, ObsoleteFiles, Work,
 };
-use super::shard::{Disk, ShardStore};
+use super::shard::{Disk, ShardStore, StoreOptions};
 use super::table::Table;
 use crate::commitlog::{CommitLog, LogPosition};
 use crate::compaction::{Candidate, Pace, RemovalError, Task};
@@ -343,7 +343,13 @@ impl ShardStore {
             bytes,
             disk.now_us(),
         );
-        Some(Self::job(disk, table, progress, Work::Flush(memtable)))
+        Some(Self::job(
+            &self.options,
+            disk,
+            table,
+            progress,
+            Work::Flush(memtable),
+        ))
     }
 
     fn next_release(&mut self) -> Option<BackgroundJob> {
@@ -356,6 +362,7 @@ impl ShardStore {
             layout,
             table_folder: PathBuf::new(),
             epoch: 0,
+            column_index_bytes: self.options.column_index_bytes,
             pace: None,
             permit: None,
             work: Work::Release(Some(memtable)),
@@ -376,6 +383,7 @@ impl ShardStore {
             layout,
             table_folder: folder,
             epoch: 0,
+            column_index_bytes: self.options.column_index_bytes,
             pace: None,
             permit: None,
             work: Work::Removal {
@@ -457,7 +465,7 @@ impl ShardStore {
         }
         self.schedule.compactions += 1;
         let pace = (Arc::clone(&self.schedule.pace), Arc::clone(limits));
-        let job = Self::job(disk, table, progress, Work::Compaction(compaction));
+        let job = Self::job(&self.options, disk, table, progress, Work::Compaction(compaction));
         Some(BackgroundJob {
             pace: Some(pace),
             permit: Some(permit),
@@ -465,7 +473,13 @@ impl ShardStore {
         })
     }
 
-    fn job(disk: &Disk, table: &mut Table, progress: Arc<JobProgress>, work: Work) -> BackgroundJob {
+    fn job(
+        options: &StoreOptions,
+        disk: &Disk,
+        table: &mut Table,
+        progress: Arc<JobProgress>,
+        work: Work,
+    ) -> BackgroundJob {
         table.jobs.push(Arc::clone(&progress));
         disk.folder.note_job(&progress);
         BackgroundJob {
@@ -474,6 +488,7 @@ impl ShardStore {
             layout: Arc::clone(&table.layout),
             table_folder: table.folder.clone(),
             epoch: table.epoch,
+            column_index_bytes: options.column_index_bytes,
             pace: None,
             permit: None,
             work,

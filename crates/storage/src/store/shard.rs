@@ -32,10 +32,14 @@ pub struct StoreOptions {
     pub log_bytes_max: u64,
     /// Work after which a read lets others have their turn; see [`STEP_UNITS_MAX`].
     pub read_step_units_max: u32,
+    /// Granularity of the index inside a partition of what is written: Cassandra's `column_index_size`.
+    pub column_index_bytes: u32,
     /// What compactions of all shards share: the same one in all their options.
     pub compaction: Arc<CompactionLimits>,
 }
 
+/// Cassandra's default.
+const COLUMN_INDEX_BYTES: u32 = 64 << 10;
 /// Cassandra's `compaction_throughput`.
 const COMPACTION_BYTES_PER_S_MAX: u64 = 64 << 20;
 /// The least that Cassandra's `concurrent_compactors` is by default.
@@ -50,6 +54,7 @@ impl Default for StoreOptions {
             // Cassandra's commitlog_total_space.
             log_bytes_max: 8 << 30,
             read_step_units_max: STEP_UNITS_MAX,
+            column_index_bytes: COLUMN_INDEX_BYTES,
             compaction: CompactionLimits::new(COMPACTION_BYTES_PER_S_MAX, CONCURRENT_COMPACTORS),
         }
     }

@@ -62,6 +62,7 @@ impl Node {
             log_bytes_max: 16_384,
             // So small that nearly every read takes several steps.
             read_step_units_max: 3,
+            column_index_bytes: 256,
             compaction: CompactionLimits::new(0, 2),
         };
         let disk: Arc<dyn Disk> = Arc::clone(&self.disk) as _;
