@@ -36,6 +36,8 @@ enum Window {
 const SCAN_BYTES_MIN: u64 = 4 * 1024;
 /// What is known to be needed comes in one request up to here; beyond, a reader may well stop before.
 const EXPECTED_BYTES_MIN: u64 = 16 * 1024;
+/// What is read ahead in larger requests is not worth a place in the cache: it would take that of many single rows.
+const KEPT_BYTES_MAX: u64 = 16 * 1024;
 /// The largest request. A drive's throughput hardly grows beyond, and every scan may hold as much.
 const REQUEST_BYTES_MAX: u64 = 128 * 1024;
 
@@ -172,10 +174,11 @@ impl<'a> ChunkStream<'a> {
         } else {
             page_bytes
         };
-        let end = if needed_end < self.expected_end {
-            self.expected_end.min(offset + grown.max(EXPECTED_BYTES_MIN))
-        } else if self.expected_end == 0 || self.is_scan {
+        let end = if self.is_scan || self.expected_end == 0 {
+            // A scan goes on behind what is expected of one partition.
             offset + grown
+        } else if needed_end < self.expected_end {
+            self.expected_end.min(offset + grown.max(EXPECTED_BYTES_MIN))
         } else {
             needed_end
         };
@@ -189,7 +192,8 @@ impl<'a> ChunkStream<'a> {
         }
         self.request_end = (last + 1) * page_bytes;
         self.request_bytes = self.request_end - offset;
-        AbsentPages::new(self.file, first, last, !self.is_scan)
+        let is_kept = !self.is_scan && self.request_bytes <= KEPT_BYTES_MAX.max(page_bytes);
+        AbsentPages::new(self.file, first, last, is_kept)
     }
 
     fn join(&mut self, added: &[u8]) {

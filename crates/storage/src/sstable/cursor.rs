@@ -71,8 +71,8 @@ enum Current<'a> {
     Stored { index: usize },
 }
 
-/// The largest request backwards, as forwards.
-const PREFETCH_BYTES_MAX: u64 = 128 * 1024;
+/// The largest request backwards: with the rest of its first page no more than one forwards.
+const PREFETCH_BYTES_MAX: u64 = 124 * 1024;
 
 impl<'a> SsTableCursor<'a> {
     /// A cursor that is nowhere yet. `slices` are disjoint and in clustering order, also when `reversed`.

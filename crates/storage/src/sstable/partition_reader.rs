@@ -187,6 +187,7 @@ impl<'a> PartitionReader<'a> {
             return Ok(());
         }
         self.seek(start);
+        self.stream.expect_until(self.position.saturating_add(end));
         // Where the file ends before, decoding finds out what is wrong.
         self.stream.ensure(length as usize).map(|_| ())
     }

@@ -10,6 +10,7 @@ mod fixtures;
 mod peer;
 
 mod read_counts;
+mod scan_cost;
 mod suspended;
 
 mod bit_flips;

@@ -1,6 +1,6 @@
 //! How many reads of which size it takes to find rows of one large partition.
 //!
-//! 200,000 rows with index blocks of 1 KiB and of the default size; `HELENUS_READ_ROWS=1000000` for the figures in
+//! 100,000 rows with index blocks of 1 KiB and of the default size; `HELENUS_READ_ROWS=1000000` for the figures in
 //! `docs/decisions/0008-reads.md`, which `--nocapture` prints.
 
 use std::path::PathBuf;
@@ -29,12 +29,12 @@ struct LargePartition {
     name: String,
 }
 
-fn row_count() -> u32 {
+pub fn row_count() -> u32 {
     let asked = std::env::var("HELENUS_READ_ROWS");
-    asked.ok().and_then(|count| count.parse().ok()).unwrap_or(200_000)
+    asked.ok().and_then(|count| count.parse().ok()).unwrap_or(100_000)
 }
 
-fn blob_table() -> TableMetadata {
+pub fn blob_table() -> TableMetadata {
     let columns = vec![
         Column("pk", ColumnKind::PartitionKey, CqlType::Int),
         Column("ck", ColumnKind::Clustering, CqlType::Int),

@@ -1,0 +1,169 @@
+//! What scanning costs: allocations here; `--nocapture` prints the speed too, which means something in a release build.
+
+use std::alloc::{GlobalAlloc, Layout, System};
+use std::cell::Cell;
+use std::sync::Arc;
+use std::time::Instant;
+
+use helenus_storage::clustering::{Side, Slice};
+use helenus_storage::deletion::DeletionTime;
+use helenus_storage::read::PartitionBound;
+use helenus_storage::row::RowRef;
+use helenus_storage::source::{PartitionCursor, PartitionScanner, Unfiltered};
+use helenus_storage::sstable::{PageCache, ReadTicket, SsTable, SsTableId, SsTableWriter, WriterOptions};
+use helenus_types::Token;
+use helenus_types::token::token_of;
+use helenus_vfs::{Disk, MemoryDisk};
+
+use crate::read_counts::{blob_table, row_count};
+use crate::support::{NOW_US, cell, folder, id, key, live, row};
+
+thread_local! {
+    static ALLOCATIONS: Cell<u64> = const { Cell::new(0) };
+}
+
+/// Counts what this thread allocates.
+struct CountingAllocator;
+
+// SAFETY: every call is passed on to the system's allocator unchanged.
+unsafe impl GlobalAlloc for CountingAllocator {
+    unsafe fn alloc(&self, layout: Layout) -> *mut u8 {
+        let _ = ALLOCATIONS.try_with(|count| count.set(count.get() + 1));
+        // SAFETY: the caller keeps `alloc`'s contract, which is the same.
+        unsafe { System.alloc(layout) }
+    }
+
+    unsafe fn dealloc(&self, pointer: *mut u8, layout: Layout) {
+        // SAFETY: as above; `pointer` came from `System`.
+        unsafe { System.dealloc(pointer, layout) }
+    }
+}
+
+#[global_allocator]
+static ALLOCATOR: CountingAllocator = CountingAllocator;
+
+/// `partitions` times `rows` rows with blobs of 100 bytes.
+fn sstable(partitions: u32, rows: u32) -> Arc<SsTable> {
+    let disk: Arc<dyn Disk> = Arc::new(MemoryDisk::new());
+    let table = blob_table();
+    let folder = folder(&table);
+    disk.create_dir_all(&folder).unwrap();
+    let mut options = WriterOptions::of(&table);
+    options.partition_count_estimate = u64::from(partitions);
+    options.encoding_stats.timestamp_us_min = NOW_US;
+    options.compression = None;
+    options.column_index_bytes = 1024;
+    let mut writer =
+        SsTableWriter::new(Arc::clone(&disk), &folder, SsTableId::Number(1), &table, options).unwrap();
+    let mut keys: Vec<[u8; 4]> = (0..partitions).map(u32::to_be_bytes).collect();
+    keys.sort_by_key(|key| token_of(key));
+    let cells = vec![cell(id(&table, "value"), NOW_US, &[7; 100])];
+    let row = row(live(NOW_US), DeletionTime::LIVE, cells);
+    for partition_key in &keys {
+        let token = token_of(partition_key);
+        writer
+            .begin_partition(token, partition_key, DeletionTime::LIVE, RowRef::EMPTY)
+            .unwrap();
+        for number in 0..rows {
+            writer
+                .row(&key(&[&number.to_be_bytes()]), RowRef::new(&row))
+                .unwrap();
+        }
+        writer.end_partition().unwrap();
+    }
+    let descriptor = writer.finish().unwrap().descriptor;
+    SsTable::open(&*disk, &folder, descriptor, &table).unwrap()
+}
+
+/// Scans everything; returns the allocations per row.
+fn scan(sstable: &SsTable, rows: u32, what: &str) -> f64 {
+    let bound = |token, side| PartitionBound {
+        token,
+        key: None,
+        side,
+    };
+    let slices = [Slice::all()];
+    let cache = PageCache::new(1 << 20);
+    let start = bound(Token::MINIMUM, Side::Before);
+    let end = bound(Token::MAXIMUM, Side::After);
+    let allocations = ALLOCATIONS.get();
+    let began = Instant::now();
+    let mut scanner = sstable.scan(&cache, start, end, &slices, false);
+    let (mut found, mut bytes) = (0, 0);
+    while scanner.advance().unwrap() {
+        let mut cursor = scanner.open().unwrap();
+        while cursor.advance().unwrap() {
+            if let Unfiltered::Row { row, .. } = cursor.current() {
+                found += 1;
+                bytes += row.as_bytes().len();
+            }
+        }
+    }
+    let seconds = began.elapsed().as_secs_f64();
+    let per_row = (ALLOCATIONS.get() - allocations) as f64 / f64::from(rows);
+    assert_eq!((found, bytes > found as usize * 100), (rows, true));
+    let cost = cache.cost();
+    assert!(cost.reads < 20 + 2 * cost.read_bytes / (128 << 10), "{cost:?}");
+    assert_eq!(cache.bytes(), 0, "scans leave nothing in the cache");
+    println!(
+        "{what}: {:.0} rows/s, {per_row:.4} allocations a row, {:?}",
+        f64::from(rows) / seconds,
+        cache.cost()
+    );
+    per_row
+}
+
+#[test]
+fn scanning_a_large_partition_hardly_allocates() {
+    let rows = row_count();
+    let sstable = sstable(1, rows);
+    let repeats = std::env::var_os("HELENUS_SCAN_REPEATS").map_or(1, |_| 20);
+    for _ in 0..repeats {
+        let per_row = scan(&sstable, rows, "one partition");
+        assert!(per_row < 0.02, "{per_row}");
+    }
+}
+
+#[test]
+fn scanning_small_partitions_allocates_for_their_keys() {
+    let rows = row_count() / 4;
+    let sstable = sstable(rows, 1);
+    let per_row = scan(&sstable, rows, "small partitions");
+    assert!(per_row < 3.0, "{per_row}");
+}
+
+/// A suspended scan stops as rarely as a blocking one reads.
+#[test]
+fn suspended_reads_of_a_large_partition_read_ahead() {
+    let rows = 20_000;
+    let sstable = sstable(1, rows);
+    let partition_key = 0_u32.to_be_bytes();
+    let slices = [Slice::all()];
+    let cache = PageCache::new(0);
+    let ticket = ReadTicket::new();
+    let mut stops: u64 = 0;
+    let found = loop {
+        ticket.begin_run();
+        let run = || {
+            let pages = cache.suspending(&ticket);
+            let mut cursor = sstable
+                .partition(pages, token_of(&partition_key), &partition_key, &slices, false)?
+                .unwrap();
+            let mut found = 0;
+            while cursor.advance()? {
+                found += 1;
+            }
+            Ok(found)
+        };
+        match run() {
+            Ok(found) => break found,
+            Err(helenus_storage::error::ReadError::Absent(absent)) => {
+                stops += 1;
+                cache.deliver(&ticket, &absent, absent.read().unwrap()).unwrap();
+            }
+            Err(error) => panic!("{error}"),
+        }
+    };
+    assert_eq!(found, rows);
+    assert!(stops <= 12 + sstable.data_bytes() / (128 << 10), "{stops}");
+}
