@@ -2,7 +2,7 @@
 //!
 //! | part | bytes, big-endian |
 //! |---|---|
-//! | count of marked shards | i16 |
+//! | count of marked shards | i16; negative if the local ones are another node's, and count as remote |
 //! | marks | i16 each: index of a local shard, or index - 32768 of a global one |
 //! | shards | counter id 16, clock i64, count i64; ordered by id |
 //!
@@ -35,6 +35,11 @@ pub fn total(context: &[u8]) -> i64 {
     shards(context)
         .iter()
         .fold(0, |total, shard| total.wrapping_add(shard.count))
+}
+
+/// Whether there are shards of before global ones: local and remote ones.
+pub fn has_legacy_shards(context: &[u8]) -> bool {
+    shards(context).iter().any(|shard| shard.kind != Kind::Global)
 }
 
 /// Appends the context that `current` (empty for none) becomes when this node adds `delta`. `clock_floor` keeps the
@@ -109,7 +114,9 @@ fn shards(context: &[u8]) -> Vec<Shard> {
     let Some((mark_count, rest)) = context.split_first_chunk::<MARK_BYTES>() else {
         return Vec::new();
     };
-    let mark_bytes = usize::from(i16::from_be_bytes(*mark_count).unsigned_abs()) * MARK_BYTES;
+    let mark_count = i16::from_be_bytes(*mark_count);
+    let kind_of_local = if mark_count < 0 { Kind::Remote } else { Kind::Local };
+    let mark_bytes = usize::from(mark_count.unsigned_abs()) * MARK_BYTES;
     let Some((marks, body)) = rest.split_at_checked(mark_bytes) else {
         return Vec::new();
     };
@@ -127,7 +134,7 @@ fn shards(context: &[u8]) -> Vec<Shard> {
         let (index, kind) = if mark < 0 {
             (mark ^ i16::MIN, Kind::Global)
         } else {
-            (mark, Kind::Local)
+            (mark, kind_of_local)
         };
         if let Some(shard) = usize::try_from(index)
             .ok()
@@ -194,6 +201,31 @@ mod tests {
         increment(&[], [3; 16], 10, 1, &mut theirs);
         merge(&ours, &theirs, &mut merged);
         assert_eq!(total(&merged), 15);
+    }
+
+    #[test]
+    fn local_shards_of_another_node_count_as_remote() {
+        let local = |mark_count: i16, clock: i64, count: i64| {
+            let mut context = mark_count.to_be_bytes().to_vec();
+            encode(
+                &[Shard {
+                    id: NODE,
+                    kind: Kind::Remote,
+                    clock,
+                    count,
+                }],
+                &mut context,
+            );
+            context[2..4].copy_from_slice(&0_i16.to_be_bytes());
+            context
+        };
+        assert!(has_legacy_shards(&local(1, 1, 5)));
+        let mut merged = Vec::new();
+        merge(&local(1, 1, 5), &local(1, 2, 7), &mut merged);
+        assert_eq!(total(&merged), 12, "local shards add up");
+        merged.clear();
+        merge(&local(-1, 1, 5), &local(-1, 2, 7), &mut merged);
+        assert_eq!(total(&merged), 7, "of remote shards the later one counts");
     }
 
     #[test]

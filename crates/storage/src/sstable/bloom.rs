@@ -4,11 +4,12 @@
 //! |---|---|
 //! | hash count | 4 |
 //! | words | 4: number of 8-byte words |
-//! | bits | bit `i` is bit `i % 8` of byte `i / 8` |
+//! | bits | bit `i` is bit `i % 8` of byte `i / 8`; before version `na` each word's bytes are the other way round |
 
 use helenus_types::token::murmur3_x64_128;
 
 use super::decode::{ByteReader, DecodeError};
+use super::version::Version;
 
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(super) struct BloomFilter {
@@ -65,13 +66,17 @@ impl BloomFilter {
         })
     }
 
-    pub fn encode(&self, out: &mut Vec<u8>) {
+    pub fn encode(&self, version: Version, out: &mut Vec<u8>) {
         out.extend_from_slice(&self.hash_count.to_be_bytes());
         out.extend_from_slice(&((self.bits.len() / 8) as u32).to_be_bytes());
+        let bits_at = out.len();
         out.extend_from_slice(&self.bits);
+        if version.has_big_endian_filter_words() {
+            out[bits_at..].chunks_exact_mut(8).for_each(<[u8]>::reverse);
+        }
     }
 
-    pub fn decode(bytes: &[u8]) -> Result<Self, DecodeError> {
+    pub fn decode(bytes: &[u8], version: Version) -> Result<Self, DecodeError> {
         let mut reader = ByteReader::new(bytes);
         let hash_count = reader.u32()?;
         if hash_count == 0 || hash_count > HASH_COUNT_MAX {
@@ -81,8 +86,11 @@ impl BloomFilter {
         if word_count == 0 {
             return Err(DecodeError::malformed(4, "at least one word", word_count));
         }
-        let bits = reader.bytes(word_count * 8)?.to_vec();
+        let mut bits = reader.bytes(word_count * 8)?.to_vec();
         reader.finish()?;
+        if version.has_big_endian_filter_words() {
+            bits.chunks_exact_mut(8).for_each(<[u8]>::reverse);
+        }
         Ok(BloomFilter { hash_count, bits })
     }
 }
@@ -121,9 +129,26 @@ mod tests {
             .filter(|key| filter.may_contain(&key.to_be_bytes()))
             .count();
         assert!(false_positives < 200, "{false_positives} of 10,000");
-        let mut out = Vec::new();
-        filter.encode(&mut out);
-        assert_eq!(BloomFilter::decode(&out), Ok(filter));
-        assert!(BloomFilter::decode(&out[..out.len() - 1]).is_err());
+        for version in [Version::Me, Version::Nb] {
+            let mut out = Vec::new();
+            filter.encode(version, &mut out);
+            assert_eq!(BloomFilter::decode(&out, version), Ok(filter.clone()));
+            assert!(BloomFilter::decode(&out[..out.len() - 1], version).is_err());
+        }
+    }
+
+    #[test]
+    fn words_turned_round_in_na() {
+        let filter = BloomFilter {
+            hash_count: 1,
+            bits: (1..=8).collect(),
+        };
+        let stored = |version| {
+            let mut out = Vec::new();
+            filter.encode(version, &mut out);
+            out.split_off(8)
+        };
+        assert_eq!(stored(Version::Na), [1, 2, 3, 4, 5, 6, 7, 8]);
+        assert_eq!(stored(Version::Ma), [8, 7, 6, 5, 4, 3, 2, 1]);
     }
 }

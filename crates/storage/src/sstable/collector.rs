@@ -5,9 +5,9 @@ use super::clustering_codec::Place;
 use super::histogram::TombstoneHistogram;
 use super::row_encoder::RowCounts;
 use super::statistics::SsTableStatistics;
-use crate::clustering::{ClusteringComparator, Side};
+use crate::clustering::{ClusteringBound, ClusteringComparator, Side, Slice};
 use crate::deletion::{DeletionTime, NEVER_S};
-use crate::row::{Entry, RowRef};
+use crate::row::{Entry, RowRef, counter};
 
 #[derive(Debug)]
 pub(super) struct StatisticsCollector {
@@ -18,13 +18,16 @@ pub(super) struct StatisticsCollector {
     tombstone_drop_times: TombstoneHistogram,
     clustering_min: Option<Place>,
     clustering_max: Option<Place>,
+    is_counter: bool,
+    first_key: Option<Box<[u8]>>,
+    last_key: Vec<u8>,
     partition_cells: u64,
     pub stats: SsTableStatistics,
     pub cardinality: Cardinality,
 }
 
 impl StatisticsCollector {
-    pub fn new(comparator: ClusteringComparator) -> Self {
+    pub fn new(comparator: ClusteringComparator, is_counter: bool) -> Self {
         StatisticsCollector {
             comparator,
             timestamps: None,
@@ -33,6 +36,9 @@ impl StatisticsCollector {
             tombstone_drop_times: TombstoneHistogram::default(),
             clustering_min: None,
             clustering_max: None,
+            is_counter,
+            first_key: None,
+            last_key: Vec::new(),
             partition_cells: 0,
             stats: SsTableStatistics::empty(),
             cardinality: Cardinality::new(),
@@ -49,7 +55,11 @@ impl StatisticsCollector {
         for entry in entries {
             match entry {
                 Entry::ComplexDeletion { deletion, .. } => self.deletion(deletion),
-                Entry::Cell(cell) => self.written(cell.timestamp_us, cell.ttl_s, cell.local_deletion_s),
+                Entry::Cell(cell) => {
+                    self.written(cell.timestamp_us, cell.ttl_s, cell.local_deletion_s);
+                    self.stats.has_legacy_counter_shards |=
+                        self.is_counter && !cell.is_tombstone() && counter::has_legacy_shards(cell.value);
+                }
             }
         }
         self.stats.rows += 1;
@@ -67,7 +77,12 @@ impl StatisticsCollector {
         self.cover(prefix, Some(side));
     }
 
-    /// Of a partition, a row, a range or a collection.
+    pub fn partition_deletion(&mut self, deletion: DeletionTime) {
+        self.stats.has_partition_deletions |= !deletion.is_live();
+        self.deletion(deletion);
+    }
+
+    /// Of a row, a range or a collection.
     pub fn deletion(&mut self, deletion: DeletionTime) {
         if !deletion.is_live() {
             widen(&mut self.timestamps, deletion.timestamp_us);
@@ -81,6 +96,11 @@ impl StatisticsCollector {
             .partition_cells
             .add(std::mem::take(&mut self.partition_cells));
         self.cardinality.add(key);
+        if self.first_key.is_none() {
+            self.first_key = Some(key.into());
+        }
+        self.last_key.clear();
+        self.last_key.extend_from_slice(key);
     }
 
     pub fn finish(mut self) -> (SsTableStatistics, Cardinality) {
@@ -94,8 +114,11 @@ impl StatisticsCollector {
             (self.stats.ttl_s_min, self.stats.ttl_s_max) = (min, max);
         }
         self.stats.tombstone_drop_times = self.tombstone_drop_times;
-        self.stats.clustering_min = self.clustering_min.map(|place| place.prefix).unwrap_or_default();
-        self.stats.clustering_max = self.clustering_max.map(|place| place.prefix).unwrap_or_default();
+        self.stats.covered = Slice {
+            start: covered_bound(self.clustering_min, Side::Before),
+            end: covered_bound(self.clustering_max, Side::After),
+        };
+        self.stats.key_range = self.first_key.map(|first| (first, self.last_key.into()));
         (self.stats, self.cardinality)
     }
 
@@ -135,6 +158,23 @@ impl StatisticsCollector {
         {
             self.clustering_min = Some(place);
         }
+    }
+}
+
+/// `outward` is the side of a row that the row is within. Where nothing was covered, the slice is empty.
+fn covered_bound(place: Option<Place>, outward: Side) -> ClusteringBound {
+    match place {
+        Some(Place { prefix, side }) => ClusteringBound {
+            prefix,
+            side: side.unwrap_or(outward),
+        },
+        None => ClusteringBound {
+            prefix: Box::default(),
+            side: match outward {
+                Side::Before => Side::After,
+                Side::After => Side::Before,
+            },
+        },
     }
 }
 

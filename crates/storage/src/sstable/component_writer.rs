@@ -12,6 +12,7 @@ use super::compression::{CompressionInfo, CompressionParameters};
 use super::descriptor::Descriptor;
 use super::error::WriteError;
 use super::page_sums::PageSums;
+use super::version::Version;
 
 /// Bytes gathered before a write to the file: one write per several chunks, small next to a memtable.
 const WRITE_BUFFER_BYTES: usize = 256 * 1024;
@@ -91,6 +92,7 @@ impl ComponentFile {
 /// Data.db, compressed or not, with the checksums of its chunks.
 #[derive(Debug)]
 pub(super) struct DataWriter {
+    version: Version,
     file: ComponentFile,
     compression: Option<CompressionParameters>,
     /// The chunk being filled.
@@ -122,13 +124,16 @@ pub(super) struct FinishedData {
 impl DataWriter {
     pub fn create(
         disk: &dyn Disk,
-        path: PathBuf,
+        directory: &Path,
+        descriptor: Descriptor,
         compression: Option<CompressionParameters>,
         granule_bytes: u32,
     ) -> Result<Self, WriteError> {
+        let version = descriptor.version;
         Ok(DataWriter {
-            file: ComponentFile::create(disk, path)?,
-            compression,
+            version,
+            file: ComponentFile::create(disk, descriptor.path(directory, Component::Data))?,
+            compression: compression.map(|compression| compression.for_version(version)),
             chunk: Vec::new(),
             stored: Vec::new(),
             position: 0,
@@ -211,7 +216,7 @@ impl DataWriter {
                     data_length,
                     chunk_offsets: self.chunk_offsets,
                 };
-                info.encode(&mut chunks);
+                info.encode(self.version, &mut chunks);
                 Component::CompressionInfo
             }
             None => {

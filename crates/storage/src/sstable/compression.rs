@@ -1,25 +1,19 @@
-//! How Data.db is compressed: CompressionInfo.db, and the compressors.
+//! How Data.db is compressed: CompressionInfo.db.
 //!
 //! | field | bytes |
 //! |---|---|
 //! | compressor | 2-byte length, class name without package |
 //! | options | 4-byte count, then pairs of strings with 2-byte lengths |
 //! | chunk length | 4: uncompressed bytes per chunk |
-//! | stored length from which a chunk is not compressed | 4 |
+//! | stored length from which a chunk is not compressed | 4, from version `na` on |
 //! | data length | 8: uncompressed bytes in all |
 //! | chunks | 4-byte count, then the 8-byte offset of each in Data.db |
 
 use helenus_schema::TableMetadata;
 
+use super::compressor::Compressor;
 use super::decode::{ByteReader, DecodeError, push_bytes_after_u16};
-
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Compressor {
-    /// A 4-byte little-endian uncompressed length, then an LZ4 block.
-    Lz4,
-    /// A Snappy block, which begins with its uncompressed length.
-    Snappy,
-}
+use super::version::Version;
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct CompressionParameters {
@@ -37,6 +31,8 @@ pub(super) struct CompressionInfo {
     pub chunk_offsets: Vec<u64>,
 }
 
+/// The option of compressors that have levels.
+const LEVEL_OPTION: &str = "compression_level";
 /// Cassandra's default.
 const CHUNK_BYTES_DEFAULT: u32 = 16 * 1024;
 /// Bounds what one chunk of a damaged file can take; Cassandra's tables use 4 KiB to 1 MiB.
@@ -46,7 +42,7 @@ const COMPRESSED_BYTES_UNLIMITED: u32 = i32::MAX as u32;
 
 impl CompressionParameters {
     /// What a table's `compression` option asks for; `None` is no compression. Where it names a compressor that is
-    /// not built in, LZ4 takes its place: every file says itself how it is compressed.
+    /// not known, LZ4 takes its place: every file says itself how it is compressed.
     pub fn of(table: &TableMetadata) -> Option<Self> {
         let options = &table.params.compression;
         let class = options
@@ -58,9 +54,7 @@ impl CompressionParameters {
             .is_some_and(|enabled| enabled.eq_ignore_ascii_case("false"));
         let class = class.filter(|class| !class.is_empty() && !is_disabled)?;
         let simple_name = class.rsplit('.').next().unwrap_or(class);
-        if simple_name == "NoopCompressor" {
-            return None;
-        }
+        let compressor = Compressor::by_class(simple_name).unwrap_or(Compressor::Lz4);
         let chunk_kib: Option<u32> = options.get("chunk_length_in_kb").and_then(|kib| kib.parse().ok());
         let chunk_bytes = chunk_kib
             .and_then(|kib| kib.checked_mul(1024))
@@ -70,7 +64,7 @@ impl CompressionParameters {
             .and_then(|ratio| ratio.parse().ok())
             .unwrap_or(0.0);
         Some(CompressionParameters {
-            compressor: Compressor::by_class(simple_name).unwrap_or(Compressor::Lz4),
+            compressor: compressor.with_level(options.get(LEVEL_OPTION).map(String::as_str)),
             chunk_bytes: if is_chunk_length(chunk_bytes) {
                 chunk_bytes
             } else {
@@ -85,66 +79,22 @@ impl CompressionParameters {
     }
 }
 
-fn is_chunk_length(bytes: u32) -> bool {
-    bytes.is_power_of_two() && bytes <= CHUNK_BYTES_MAX
+impl CompressionParameters {
+    /// What a version can say: before `na` every chunk is compressed, however much it takes.
+    pub(super) fn for_version(self, version: Version) -> Self {
+        CompressionParameters {
+            compressed_bytes_max: if version.has_compressed_bytes_max() {
+                self.compressed_bytes_max
+            } else {
+                COMPRESSED_BYTES_UNLIMITED
+            },
+            ..self
+        }
+    }
 }
 
-impl Compressor {
-    fn class(self) -> &'static str {
-        match self {
-            Compressor::Lz4 => "LZ4Compressor",
-            Compressor::Snappy => "SnappyCompressor",
-        }
-    }
-
-    fn by_class(simple_name: &str) -> Option<Self> {
-        [Compressor::Lz4, Compressor::Snappy]
-            .into_iter()
-            .find(|compressor| compressor.class() == simple_name)
-    }
-
-    /// The most that a chunk can take on disk, its checksum aside.
-    pub(super) fn compressed_length_max(self, length: usize) -> usize {
-        match self {
-            Compressor::Lz4 => 4 + lz4_flex::block::get_maximum_output_size(length),
-            Compressor::Snappy => snap::raw::max_compress_len(length),
-        }
-    }
-
-    /// Replaces `out` by the compressed form of a chunk.
-    pub(super) fn compress(self, chunk: &[u8], out: &mut Vec<u8>) {
-        out.resize(self.compressed_length_max(chunk.len()), 0);
-        let length = match self {
-            Compressor::Lz4 => {
-                let (head, block) = out.split_at_mut(4);
-                head.copy_from_slice(&(chunk.len() as u32).to_le_bytes());
-                lz4_flex::block::compress_into(chunk, block)
-                    .map(|length| length + 4)
-                    .ok()
-            }
-            Compressor::Snappy => snap::raw::Encoder::new().compress(chunk, out).ok(),
-        };
-        // Both fail only when the output is smaller than the maximum that it was just sized to.
-        debug_assert!(length.is_some());
-        out.truncate(length.unwrap_or_default());
-    }
-
-    /// Decompresses a chunk whose uncompressed length is known; false if it is not one.
-    pub(super) fn decompress(self, stored: &[u8], out: &mut [u8]) -> bool {
-        match self {
-            Compressor::Lz4 => {
-                let Some((head, block)) = stored.split_first_chunk::<4>() else {
-                    return false;
-                };
-                u32::from_le_bytes(*head) as usize == out.len()
-                    && lz4_flex::block::decompress_into(block, out).is_ok_and(|length| length == out.len())
-            }
-            Compressor::Snappy => {
-                snap::raw::decompress_len(stored) == Ok(out.len())
-                    && snap::raw::Decoder::new().decompress(stored, out) == Ok(out.len())
-            }
-        }
-    }
+fn is_chunk_length(bytes: u32) -> bool {
+    bytes.is_power_of_two() && bytes <= CHUNK_BYTES_MAX
 }
 
 /// Why a CompressionInfo.db cannot be used.
@@ -161,11 +111,22 @@ impl From<DecodeError> for CompressionInfoError {
 }
 
 impl CompressionInfo {
-    pub fn encode(&self, out: &mut Vec<u8>) {
-        push_bytes_after_u16(out, self.parameters.compressor.class().as_bytes());
-        out.extend_from_slice(&0_u32.to_be_bytes());
+    pub fn encode(&self, version: Version, out: &mut Vec<u8>) {
+        let compressor = self.parameters.compressor;
+        push_bytes_after_u16(out, compressor.class().as_bytes());
+        let level = match compressor {
+            Compressor::Zstd { level } => Some(level.to_string()),
+            _ => None,
+        };
+        out.extend_from_slice(&u32::from(level.is_some()).to_be_bytes());
+        if let Some(level) = level {
+            push_bytes_after_u16(out, LEVEL_OPTION.as_bytes());
+            push_bytes_after_u16(out, level.as_bytes());
+        }
         out.extend_from_slice(&self.parameters.chunk_bytes.to_be_bytes());
-        out.extend_from_slice(&self.parameters.compressed_bytes_max.to_be_bytes());
+        if version.has_compressed_bytes_max() {
+            out.extend_from_slice(&self.parameters.compressed_bytes_max.to_be_bytes());
+        }
         out.extend_from_slice(&self.data_length.to_be_bytes());
         out.extend_from_slice(&(self.chunk_offsets.len() as u32).to_be_bytes());
         for offset in &self.chunk_offsets {
@@ -174,15 +135,19 @@ impl CompressionInfo {
     }
 
     /// `file_length` is that of Data.db, within which all chunks must lie.
-    pub fn decode(bytes: &[u8], file_length: u64) -> Result<Self, CompressionInfoError> {
+    pub fn decode(bytes: &[u8], version: Version, file_length: u64) -> Result<Self, CompressionInfoError> {
         let mut reader = ByteReader::new(bytes);
         let class = reader.text_after_u16()?.to_owned();
         let compressor =
             Compressor::by_class(&class).ok_or(CompressionInfoError::UnsupportedCompressor(class))?;
+        let mut level = None;
         for _ in 0..reader.count_u32(4)? {
-            reader.bytes_after_u16()?;
-            reader.bytes_after_u16()?;
+            let (name, value) = (reader.bytes_after_u16()?, reader.text_after_u16()?);
+            if name == LEVEL_OPTION.as_bytes() {
+                level = Some(value);
+            }
         }
+        let compressor = compressor.with_level(level);
         let chunk_bytes_at = reader.position();
         let chunk_bytes = reader.u32()?;
         if !is_chunk_length(chunk_bytes) {
@@ -190,7 +155,11 @@ impl CompressionInfo {
                 DecodeError::malformed(chunk_bytes_at, "a power of two up to 16 MiB", chunk_bytes).into(),
             );
         }
-        let compressed_bytes_max = reader.u32()?;
+        let compressed_bytes_max = if version.has_compressed_bytes_max() {
+            reader.u32()?
+        } else {
+            COMPRESSED_BYTES_UNLIMITED
+        };
         let data_length = reader.u64()?;
         let count_at = reader.position();
         let count = reader.count_u32(8)?;
@@ -263,18 +232,18 @@ mod tests {
     }
 
     #[test]
-    fn chunks_are_compressed_and_back() {
-        let chunk: Vec<u8> = (0..4096_u32).map(|index| (index / 7) as u8).collect();
-        for compressor in [Compressor::Lz4, Compressor::Snappy] {
-            let mut stored = Vec::new();
-            compressor.compress(&chunk, &mut stored);
-            assert!(stored.len() < chunk.len());
-            let mut back = vec![0; chunk.len()];
-            assert!(compressor.decompress(&stored, &mut back));
-            assert_eq!(back, chunk);
-            assert!(!compressor.decompress(&stored, &mut back[1..]), "another length");
-            assert!(!compressor.decompress(&stored[..stored.len() - 1], &mut back));
-            assert!(!compressor.decompress(&[], &mut back));
+    fn each_version_reads_what_it_wrote() {
+        for version in Version::ALL {
+            let mut written = info(&[0, 100, 200]);
+            written.parameters = CompressionParameters {
+                compressor: Compressor::Zstd { level: 9 },
+                compressed_bytes_max: 4000,
+                ..written.parameters
+            }
+            .for_version(version);
+            let mut out = Vec::new();
+            written.encode(version, &mut out);
+            assert_eq!(CompressionInfo::decode(&out, version, 300), Ok(written));
         }
     }
 
@@ -282,11 +251,11 @@ mod tests {
     fn offsets_must_lie_in_order_within_the_file() {
         let encode = |offsets: &[u64]| {
             let mut out = Vec::new();
-            info(offsets).encode(&mut out);
+            info(offsets).encode(Version::Nb, &mut out);
             out
         };
         assert_eq!(
-            CompressionInfo::decode(&encode(&[0, 100, 200]), 300),
+            CompressionInfo::decode(&encode(&[0, 100, 200]), Version::Nb, 300),
             Ok(info(&[0, 100, 200]))
         );
         for (offsets, file_length) in [
@@ -296,12 +265,12 @@ mod tests {
             (&[0, 100_000, 100_200], 100_300),
         ] {
             assert!(
-                CompressionInfo::decode(&encode(offsets), file_length).is_err(),
+                CompressionInfo::decode(&encode(offsets), Version::Nb, file_length).is_err(),
                 "{offsets:?}"
             );
         }
         assert!(
-            CompressionInfo::decode(&encode(&[0, 100]), 300).is_err(),
+            CompressionInfo::decode(&encode(&[0, 100]), Version::Nb, 300).is_err(),
             "a chunk is missing"
         );
     }

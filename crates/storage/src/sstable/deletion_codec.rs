@@ -33,6 +33,16 @@ pub(super) fn deletion_s_max(version: Version) -> u32 {
     }
 }
 
+/// What "never" counts as where rows store differences: Cassandra 5.0 writes -1 whatever the version, those that wrote
+/// `me` the largest signed number.
+pub(super) fn never_in_rows(version: Version) -> u32 {
+    if version < Version::Nb {
+        NEVER_SIGNED_S
+    } else {
+        NEVER_S
+    }
+}
+
 /// As a 4-byte number.
 pub(super) fn stored_deletion_time(version: Version, local_s: u32) -> u32 {
     if local_s != NEVER_S {

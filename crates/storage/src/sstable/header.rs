@@ -272,6 +272,14 @@ fn cell_order(column: &ColumnMetadata) -> (bool, &[u8]) {
     (column.cql_type.is_multi_cell(), column.name.as_bytes())
 }
 
+/// The types behind the names of a header's clustering columns, whichever way they are ordered.
+pub(super) fn clustering_types(classes: &[String]) -> Option<Vec<CqlType>> {
+    classes
+        .iter()
+        .map(|class| Some(CqlType::from_marshal_class(class).ok()?.cql_type))
+        .collect()
+}
+
 fn clustering_class(column: &ColumnMetadata) -> String {
     let is_reversed = column.order == ClusteringOrder::Descending;
     ParsedClass {

@@ -3,6 +3,8 @@
 use std::collections::BTreeMap;
 
 use super::decode::{ByteReader, DecodeError};
+use super::deletion_codec::deletion_s_max;
+use super::version::Version;
 
 /// Counts values in buckets that grow by a fifth each.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -129,7 +131,7 @@ impl TombstoneHistogram {
         self.bins.range(..local_deletion_s).map(|(_, count)| count).sum()
     }
 
-    pub(super) fn encode(&self, out: &mut Vec<u8>) {
+    pub(super) fn encode(&self, version: Version, out: &mut Vec<u8>) {
         let mut stored = self.clone();
         stored.shrink(TOMBSTONE_BINS_MAX);
         let count = (stored.bins.len() as u32).to_be_bytes();
@@ -137,24 +139,46 @@ impl TombstoneHistogram {
         out.extend_from_slice(&count);
         out.extend_from_slice(&count);
         for (point, count) in &stored.bins {
-            out.extend_from_slice(&f64::from(*point).to_be_bytes());
-            out.extend_from_slice(&count.to_be_bytes());
+            if version.has_unsigned_deletion_time() {
+                out.extend_from_slice(&u64::from(*point).to_be_bytes());
+                out.extend_from_slice(&u32::try_from(*count).unwrap_or(u32::MAX >> 1).to_be_bytes());
+            } else {
+                out.extend_from_slice(&f64::from(*point).to_be_bytes());
+                out.extend_from_slice(&count.to_be_bytes());
+            }
         }
     }
 
-    pub(super) fn decode(reader: &mut ByteReader<'_>) -> Result<Self, DecodeError> {
+    pub(super) fn decode(reader: &mut ByteReader<'_>, version: Version) -> Result<Self, DecodeError> {
         reader.u32()?;
-        let count = reader.count_u32(16)?;
-        let mut bins = BTreeMap::new();
+        let is_unsigned = version.has_unsigned_deletion_time();
+        let count = reader.count_u32(if is_unsigned { 12 } else { 16 })?;
+        let mut bins: BTreeMap<u32, u64> = BTreeMap::new();
         for _ in 0..count {
             let offset = reader.position();
-            let point = reader.f64()?;
-            if !(0.0..=f64::from(u32::MAX)).contains(&point) {
-                return Err(DecodeError::malformed(offset, "a time in seconds", point));
-            }
-            *bins.entry(point as u32).or_default() += reader.u64()?;
+            let (point_s, count) = if is_unsigned {
+                let point = reader.u64()?;
+                let point_s = u32::try_from(point)
+                    .map_err(|_| DecodeError::malformed(offset, "a time in seconds", point))?;
+                (point_s, u64::from(reader.u32()?))
+            } else {
+                (legacy_time(reader.f64()?, offset)?, reader.u64()?)
+            };
+            let bin = bins.entry(point_s).or_default();
+            *bin = bin.saturating_add(count);
         }
         Ok(TombstoneHistogram { bins })
+    }
+}
+
+/// Times that overflowed 32 bits are negative in files of before Cassandra 3.0.16: as late as can be told.
+fn legacy_time(point: f64, offset: usize) -> Result<u32, DecodeError> {
+    if (f64::from(i32::MIN)..0.0).contains(&point) {
+        Ok(deletion_s_max(Version::Nb))
+    } else if (0.0..=f64::from(u32::MAX)).contains(&point) {
+        Ok(point as u32)
+    } else {
+        Err(DecodeError::malformed(offset, "a time in seconds", point))
     }
 }
 
@@ -195,11 +219,15 @@ mod tests {
     fn tombstones_keep_their_count_when_bins_merge() {
         let mut histogram = TombstoneHistogram::default();
         (0..500_000).for_each(|index| histogram.add(1_700_000_000 + 61 * index));
-        let mut out = Vec::new();
-        histogram.encode(&mut out);
-        let read = TombstoneHistogram::decode(&mut ByteReader::new(&out)).unwrap();
-        assert!(read.bins.len() <= TOMBSTONE_BINS_MAX);
-        assert_eq!(read.count_before(u32::MAX), 500_000);
-        assert_eq!(read.count_before(1_700_000_000), 0);
+        for version in [Version::Me, Version::Oa] {
+            let mut out = Vec::new();
+            histogram.encode(version, &mut out);
+            let mut reader = ByteReader::new(&out);
+            let read = TombstoneHistogram::decode(&mut reader, version).unwrap();
+            reader.finish().unwrap();
+            assert!(read.bins.len() <= TOMBSTONE_BINS_MAX);
+            assert_eq!(read.count_before(u32::MAX), 500_000);
+            assert_eq!(read.count_before(1_700_000_000), 0);
+        }
     }
 }

@@ -40,6 +40,7 @@ mod cardinality;
 mod checksums;
 mod clustering_codec;
 mod compression;
+mod compressor;
 mod decode;
 mod deletion_codec;
 mod encoding_stats;
@@ -49,11 +50,13 @@ mod index;
 mod index_reader;
 mod page_sums;
 mod statistics;
+mod statistics_file;
 mod stored_metadata;
 mod summary;
 
 pub use component::Component;
-pub use compression::{CompressionParameters, Compressor};
+pub use compression::CompressionParameters;
+pub use compressor::Compressor;
 pub use cursor::SsTableCursor;
 pub use descriptor::{Descriptor, FileName, SsTableId};
 pub use directory::{

@@ -7,7 +7,7 @@ use super::clustering_codec::{
     KIND_INCLUSIVE_END_EXCLUSIVE_START, KIND_INCLUSIVE_START,
 };
 use super::decode::{push_bytes_after_vint, push_unsigned_vint, unsigned_vint_length};
-use super::deletion_codec::deletion_s_max;
+use super::deletion_codec::{deletion_s_max, never_in_rows};
 use super::encoding_stats::EncodingStats;
 use super::error::WriteError;
 use super::header::{Header, RowColumns, StoredColumn};
@@ -280,6 +280,7 @@ fn push_column_subset(out: &mut Vec<u8>, present: &[usize], column_count: usize)
 struct Deltas {
     stats: EncodingStats,
     local_deletion_s_max: u32,
+    never: u32,
 }
 
 impl Deltas {
@@ -287,6 +288,7 @@ impl Deltas {
         Deltas {
             stats: header.stats,
             local_deletion_s_max: deletion_s_max(header.version),
+            never: never_in_rows(header.version),
         }
     }
 
@@ -299,10 +301,10 @@ impl Deltas {
         );
     }
 
-    /// The difference is a signed 32-bit number, sign-extended. "Never" counts as -1, as in Cassandra 5.0.
+    /// The difference is a signed 32-bit number, sign-extended.
     fn push_local_deletion(self, out: &mut Vec<u8>, local_s: u32) {
         let stored = if local_s == NEVER_S {
-            u32::MAX
+            self.never
         } else {
             local_s.min(self.local_deletion_s_max)
         };

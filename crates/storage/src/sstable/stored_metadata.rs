@@ -15,7 +15,8 @@ use super::decode::DecodeError;
 use super::descriptor::Descriptor;
 use super::encoding_stats::EncodingStats;
 use super::error::OpenError;
-use super::statistics::{SsTableStatistics, StatisticsFile};
+use super::statistics::SsTableStatistics;
+use super::statistics_file::StatisticsFile;
 use crate::error::ReadError;
 
 /// The largest Statistics.db that is read: histograms and types take kilobytes. Bounds what a damaged disk can ask for.

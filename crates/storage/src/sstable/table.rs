@@ -29,10 +29,10 @@ use super::index_reader::{BigIndex, IndexReader};
 use super::pages::Pages;
 use super::partition_reader::{PartitionPlace, PartitionReader};
 use super::scanner::{ScanRange, SsTableScanner};
-use super::statistics::{SsTableStatistics, StatisticsFile};
+use super::statistics::SsTableStatistics;
+use super::statistics_file::StatisticsFile;
 use super::summary::Summary;
-use crate::clustering::{ClusteringComparator, Side, Slice};
-use crate::deletion::NEVER_S;
+use crate::clustering::{ClusteringComparator, Slice};
 use crate::error::ReadError;
 use crate::read::PartitionBound;
 
@@ -96,7 +96,7 @@ impl SsTable {
                     &bytes,
                     checksums.as_ref().map(|sums| sums.filter),
                 )?;
-                Some(files.decode(Component::Filter, BloomFilter::decode(&bytes))?)
+                Some(files.decode(Component::Filter, BloomFilter::decode(&bytes, descriptor.version))?)
             }
         };
         let data = files.open_data(checksums.as_mut())?;
@@ -227,26 +227,25 @@ impl SsTable {
     /// Whether slices can have rows in the file, or a partition anything else that a read needs. Only where nothing is
     /// deleted and nothing static is certain not to be missed.
     fn may_meet(&self, slices: &[Slice]) -> bool {
-        let SsTableStatistics {
-            clustering_min,
-            clustering_max,
-            local_deletion_s_min,
-            ..
-        } = &self.statistics;
-        if !self.header.statics.columns.is_empty() || *local_deletion_s_min != NEVER_S || slices.is_empty() {
+        let statistics = &self.statistics;
+        if !self.header.statics.columns.is_empty() || statistics.has_partition_deletions || slices.is_empty()
+        {
             return true;
         }
+        let covered = &statistics.covered;
         slices.iter().any(|slice| {
-            let (start, end) = (
-                (&*slice.start.prefix, slice.start.side),
-                (&*slice.end.prefix, slice.end.side),
-            );
             self.comparator
-                .compare_bounds(start, (clustering_max, Side::After))
+                .compare_bounds(
+                    (&slice.start.prefix, slice.start.side),
+                    (&covered.end.prefix, covered.end.side),
+                )
                 .is_lt()
                 && self
                     .comparator
-                    .compare_bounds((clustering_min, Side::Before), end)
+                    .compare_bounds(
+                        (&covered.start.prefix, covered.start.side),
+                        (&slice.end.prefix, slice.end.side),
+                    )
                     .is_lt()
         })
     }
@@ -413,13 +412,18 @@ impl Components<'_> {
         if let Some(bytes) = self.read_if_there(Component::CompressionInfo)? {
             self.check(Component::CompressionInfo, &bytes, chunks_checksum)?;
             let info_path = self.path(Component::CompressionInfo);
-            let info = CompressionInfo::decode(&bytes, file_length).map_err(|error| match error {
-                CompressionInfoError::Decode(error) => error.in_file(&info_path, 0).into(),
-                CompressionInfoError::UnsupportedCompressor(compressor) => OpenError::UnsupportedCompressor {
-                    file: info_path.clone(),
-                    compressor,
-                },
-            })?;
+            let info =
+                CompressionInfo::decode(&bytes, self.descriptor.version, file_length).map_err(|error| {
+                    match error {
+                        CompressionInfoError::Decode(error) => error.in_file(&info_path, 0).into(),
+                        CompressionInfoError::UnsupportedCompressor(compressor) => {
+                            OpenError::UnsupportedCompressor {
+                                file: info_path.clone(),
+                                compressor,
+                            }
+                        }
+                    }
+                })?;
             let length = info.data_length;
             return Ok(ChunkedFile::data(
                 path,

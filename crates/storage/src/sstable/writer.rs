@@ -26,7 +26,7 @@ use super::header::{Header, HeaderComponent};
 use super::index::BlockBounds;
 use super::index_writer::{IndexWriter, WrittenPartition};
 use super::row_encoder::{END_OF_PARTITION, RowEncoder};
-use super::statistics::StatisticsFile;
+use super::statistics_file::StatisticsFile;
 use super::toc::Toc;
 use super::version::SsTableFormat;
 use crate::clustering::ClusteringComparator;
@@ -160,12 +160,11 @@ impl SsTableWriter {
         let fp_chance = table.params.bloom_filter_fp_chance;
         let filter =
             (fp_chance < 1.0).then(|| BloomFilter::for_keys(options.partition_count_estimate, fp_chance));
-        let mut collector = StatisticsCollector::new(ClusteringComparator::of(table));
+        let mut collector = StatisticsCollector::new(ClusteringComparator::of(table), table.is_counter());
         collector.stats.level = options.level;
         collector.stats.originating_host = options.originating_host;
-        let data_path = descriptor.path(directory, Component::Data);
         let granule_bytes = granule_bytes(options.column_index_bytes);
-        let data = DataWriter::create(&*disk, data_path, options.compression, granule_bytes)?;
+        let data = DataWriter::create(&*disk, directory, descriptor, options.compression, granule_bytes)?;
         let blocks_path = descriptor.path(directory, Component::Blocks);
         let blocks = BlockFileWriter::new(Arc::clone(&disk), blocks_path, options.column_index_bytes, table);
         let index_interval = table.params.min_index_interval.max(1);
@@ -237,7 +236,7 @@ impl SsTableWriter {
         self.buffer.clear();
         push_bytes_after_u16(&mut self.buffer, key);
         push_deletion_time(&mut self.buffer, self.descriptor.version, deletion);
-        self.collector.deletion(deletion);
+        self.collector.partition_deletion(deletion);
         if self.has_statics {
             let counts = self
                 .encoder
@@ -413,7 +412,7 @@ impl SsTableWriter {
         toc.write(data.chunks_component, &data.chunks)?;
         let mut filter_bytes = Vec::new();
         if let Some(filter) = &self.filter {
-            filter.encode(&mut filter_bytes);
+            filter.encode(descriptor.version, &mut filter_bytes);
             toc.write(Component::Filter, &filter_bytes)?;
         }
         let checksums = Checksums {
