@@ -9,7 +9,7 @@ use std::time::{Duration, Instant};
 use clap::{Args, ValueEnum};
 use helenus_node::{CommitlogSync, CompactionSettings, NodeOptions};
 use helenus_protocol::frame::FrameLimits;
-use helenus_server::config::{CommitlogSyncName, ConfigError, ConfigFile, DataSize};
+use helenus_server::config::{CommitlogSyncName, ConfigError, ConfigFile, DataSize, RowCacheSwitch};
 use helenus_server::{ServeError, ServeOptions, Server};
 use helenus_vfs::{Clock, RealDisk, SystemClock};
 
@@ -33,6 +33,9 @@ pub struct ServeArguments {
     /// Budget of memtables and caches, for example 512MiB or 4GiB [default: a quarter of the machine's memory].
     #[arg(long, value_name = "SIZE")]
     memory: Option<DataSize>,
+    /// Whether rows that were read from files are kept in memory [default: on].
+    #[arg(long, value_name = "on|off")]
+    row_cache: Option<RowCacheArgument>,
     /// When a write is acknowledged [default: group].
     #[arg(long, value_name = "MODE")]
     commitlog_sync: Option<CommitlogSyncArgument>,
@@ -49,6 +52,12 @@ enum CommitlogSyncArgument {
     Batch,
     /// At once; the log is synced every commitlog_sync_period.
     Periodic,
+}
+
+#[derive(Clone, Copy, ValueEnum)]
+enum RowCacheArgument {
+    On,
+    Off,
 }
 
 /// Cassandra's `commitlog_sync_period`.
@@ -190,6 +199,7 @@ fn options(arguments: &ServeArguments, config: &ConfigFile) -> ServeOptions {
             .unwrap_or_else(|| PathBuf::from("./helenus-data")),
         in_memory: arguments.in_memory || config.in_memory.unwrap_or(false),
         memory_bytes: memory.map_or_else(|| memory_of_machine() / 4, |size| size.0),
+        row_cache: row_cache(arguments, config),
         commitlog_sync: commitlog_sync(arguments, config),
         column_index_bytes: config.column_index_size.map_or(COLUMN_INDEX_BYTES, |size| {
             u32::try_from(size.0).unwrap_or(u32::MAX)
@@ -251,6 +261,13 @@ fn commitlog_sync(arguments: &ServeArguments, config: &ConfigFile) -> CommitlogS
                 .commitlog_sync_period
                 .map_or(COMMITLOG_SYNC_PERIOD, |period| period.0),
         },
+    }
+}
+
+fn row_cache(arguments: &ServeArguments, config: &ConfigFile) -> bool {
+    match (arguments.row_cache, config.row_cache) {
+        (Some(RowCacheArgument::On), _) | (None, Some(RowCacheSwitch::On) | None) => true,
+        (Some(RowCacheArgument::Off), _) | (None, Some(RowCacheSwitch::Off)) => false,
     }
 }
 

@@ -146,8 +146,12 @@ struct Opened {
     host_id: Uuid,
 }
 
-/// Of the memory budget, what memtables may take; the rest is for chunks of SSTables.
+/// Of the memory budget, what memtables may take; the rest is for caches.
 const MEMTABLE_SHARE: u64 = 2;
+
+/// Of the caches' bytes, what the row cache may take; the rest is for chunks of SSTables. A row that is read again is
+/// cheapest there, a neighbour of one in its chunk.
+const ROW_CACHE_SHARE: u64 = 2;
 
 impl Opened {
     fn in_memory(options: &NodeOptions) -> Result<Opened, StartError> {
@@ -199,6 +203,12 @@ fn store_options(options: &NodeOptions) -> StoreOptions {
         .compaction
         .concurrent_compactors
         .unwrap_or_else(|| usize::from(options.shard_count).clamp(2, 8));
+    let cache_bytes = shard_bytes - memtable_bytes;
+    let row_cache_bytes = if options.row_cache {
+        cache_bytes / ROW_CACHE_SHARE
+    } else {
+        0
+    };
     let as_usize = |bytes: u64| usize::try_from(bytes).unwrap_or(usize::MAX);
     StoreOptions {
         memtable_bytes_max: as_usize(if options.in_memory {
@@ -206,9 +216,10 @@ fn store_options(options: &NodeOptions) -> StoreOptions {
         } else {
             memtable_bytes
         }),
-        chunk_cache_bytes_max: as_usize(shard_bytes - memtable_bytes),
         column_index_bytes: options.column_index_bytes,
         compaction: CompactionLimits::new(options.compaction.bytes_per_s_max, compactors),
+        chunk_cache_bytes_max: as_usize(cache_bytes - row_cache_bytes),
+        row_cache_bytes_max: as_usize(row_cache_bytes),
         ..StoreOptions::default()
     }
 }

@@ -18,6 +18,8 @@ pub struct NodeOptions {
     pub in_memory: bool,
     /// The budget of memtables and caches of all shards together, in bytes.
     pub memory_bytes: u64,
+    /// Whether rows that were read from SSTables are kept in memory, apart from the files' own pages.
+    pub row_cache: bool,
     pub commitlog_sync: CommitlogSync,
     /// Granularity of the index inside a partition, in bytes: Cassandra's `column_index_size`.
     pub column_index_bytes: u32,

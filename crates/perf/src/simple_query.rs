@@ -78,6 +78,7 @@ fn node_options() -> NodeOptions {
         data_folder: PathBuf::from("/data"),
         in_memory: false,
         memory_bytes: 1 << 30,
+        row_cache: true,
         commitlog_sync: CommitlogSync::Periodic {
             period: Duration::from_secs(10),
         },

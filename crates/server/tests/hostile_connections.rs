@@ -45,6 +45,7 @@ fn serve() -> Server {
         data_folder: PathBuf::from("/helenus-data"),
         in_memory: false,
         memory_bytes: 64 << 20,
+        row_cache: true,
         commitlog_sync: CommitlogSync::Group,
         column_index_bytes: 64 * 1024,
         compaction: CompactionSettings::default(),

@@ -66,6 +66,15 @@ impl ClusteringBound {
     }
 }
 
+impl From<BoundRef<'_>> for ClusteringBound {
+    fn from(bound: BoundRef<'_>) -> Self {
+        ClusteringBound {
+            prefix: bound.prefix.into(),
+            side: bound.side,
+        }
+    }
+}
+
 impl Slice {
     pub fn all() -> Self {
         Slice {

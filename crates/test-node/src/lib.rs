@@ -88,6 +88,7 @@ pub fn options(shard_count: u16, disk: Arc<dyn Disk>, clock: Arc<dyn Clock>) -> 
         data_folder: PathBuf::from("/helenus-data"),
         in_memory: false,
         memory_bytes: 256 << 20,
+        row_cache: true,
         commitlog_sync: CommitlogSync::Group,
         column_index_bytes: 64 * 1024,
         compaction: CompactionSettings::default(),

@@ -356,7 +356,11 @@ impl Shard {
     }
 
     fn offer_background_work(&self) {
-        self.background.borrow_mut().offer(&mut self.store.borrow_mut());
+        let mut store = self.store.borrow_mut();
+        if store.tend_row_cache() {
+            self.schedule_turn();
+        }
+        self.background.borrow_mut().offer(&mut store);
     }
 
     /// Gives the log thread what was appended, unless it is still busy with the last batch.

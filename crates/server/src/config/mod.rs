@@ -38,6 +38,8 @@ pub struct ConfigFile {
     pub shards: Option<u16>,
     /// Ours: the budget of memtables and caches.
     pub memory: Option<DataSize>,
+    /// Ours: whether rows that were read from files are kept in memory.
+    pub row_cache: Option<RowCacheSwitch>,
     /// Ours: no files at all.
     pub in_memory: Option<bool>,
     /// Ours: where `/metrics` is served.
@@ -50,6 +52,16 @@ pub enum CommitlogSyncName {
     Group,
     Batch,
     Periodic,
+}
+
+/// YAML 1.1 reads `on` and `off` as booleans, YAML 1.2 as they stand.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Deserialize)]
+#[serde(rename_all = "lowercase")]
+pub enum RowCacheSwitch {
+    #[serde(alias = "true")]
+    On,
+    #[serde(alias = "false")]
+    Off,
 }
 
 /// The configuration file could not be used.
@@ -106,7 +118,7 @@ mod tests {
     fn names_and_units_are_those_of_cassandra_yaml() {
         let config = parse(
             "native_transport_port: 9142\ncommitlog_sync: periodic\ncommitlog_sync_period: 10000ms\n\
-             column_index_size: 4KiB\ncompaction_throughput: 16MiB/s\nread_request_timeout: 5s\ndata_file_directories:\n  - /tmp/x\n",
+             column_index_size: 4KiB\ncompaction_throughput: 16MiB/s\nread_request_timeout: 5s\nrow_cache: off\ndata_file_directories:\n  - /tmp/x\n",
         )
         .unwrap();
         assert_eq!(config.native_transport_port, Some(9142));
@@ -115,6 +127,7 @@ mod tests {
             config.commitlog_sync_period.map(|period| period.0.as_millis()),
             Some(10_000)
         );
+        assert_eq!(config.row_cache, Some(RowCacheSwitch::Off));
         assert_eq!(config.column_index_size.map(|size| size.0), Some(4096));
         assert_eq!(config.compaction_throughput.map(|rate| rate.0), Some(16 << 20));
         assert_eq!(

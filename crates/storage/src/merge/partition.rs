@@ -44,6 +44,13 @@ struct Source<'a> {
     open: DeletionTime,
 }
 
+impl Source<'_> {
+    /// Whether it stands on a marker that changes nothing.
+    fn shows_progress(&self) -> bool {
+        matches!(self.cursor.current(), Unfiltered::Marker { deletion, .. } if deletion == self.open)
+    }
+}
+
 impl<'a> MergedCursor<'a> {
     pub fn new(
         layout: &'a TableLayout,
@@ -218,6 +225,11 @@ impl PartitionCursor for MergedCursor<'_> {
         self.is_progress = false;
         let mut hidden = 0;
         while self.take_next()? {
+            // A source that is itself a merge shows its own progress.
+            let is_progress = self
+                .taken
+                .iter()
+                .any(|&index| self.sources[index].shows_progress());
             let has_element = match self.first_taken() {
                 Unfiltered::Row { .. } => self.merge_rows(),
                 Unfiltered::Marker { .. } => self.merge_markers(),
@@ -225,8 +237,8 @@ impl PartitionCursor for MergedCursor<'_> {
             if has_element {
                 return Ok(true);
             }
-            hidden += 1;
-            if hidden == HIDDEN_ELEMENTS_MAX && self.shows_progress {
+            hidden += if is_progress { HIDDEN_ELEMENTS_MAX } else { 1 };
+            if hidden >= HIDDEN_ELEMENTS_MAX && self.shows_progress {
                 self.is_progress = true;
                 return Ok(true);
             }

@@ -32,7 +32,7 @@ impl BlockBuilder {
             flags_at: prefix.len(),
             items: Vec::new(),
             offsets: Vec::new(),
-            start: owned(start),
+            start: start.into(),
             written: initial,
             pending: None,
         };
@@ -57,7 +57,7 @@ impl BlockBuilder {
                         prefix: clustering,
                         side: Side::Before,
                     };
-                    self.cut(owned(start));
+                    self.cut(start.into());
                 }
                 self.write(&row);
             }
@@ -70,7 +70,7 @@ impl BlockBuilder {
         if self.pending.as_ref().is_some_and(is_elsewhere) {
             self.write_pending();
         }
-        self.pending = (knowledge != self.written).then(|| (owned(bound), knowledge));
+        self.pending = (knowledge != self.written).then(|| (bound.into(), knowledge));
     }
 
     pub fn finish(mut self) -> Vec<Box<[u8]>> {
@@ -132,12 +132,5 @@ impl BlockBuilder {
         self.flags_at = 0;
         self.items.clear();
         self.offsets.clear();
-    }
-}
-
-fn owned(bound: BoundRef<'_>) -> ClusteringBound {
-    ClusteringBound {
-        prefix: bound.prefix.into(),
-        side: bound.side,
     }
 }

@@ -1,5 +1,7 @@
 //! The cache of one shard: partitions by key, and a bound on their bytes.
 
+use std::cell::Cell;
+
 use helenus_schema::TableId;
 use helenus_types::Token;
 
@@ -27,7 +29,11 @@ pub struct RowCache {
     hand: u32,
     /// Where the clearing of dropped tables has come to; `None` while there is nothing to clear.
     clearing: Option<u32>,
-    counts: RowCacheCounts,
+    /// Counted while the cache is borrowed by a read.
+    hits: Cell<u64>,
+    misses: Cell<u64>,
+    fills: u64,
+    evicted_bytes: u64,
 }
 
 /// What has happened since the cache was made.
@@ -51,7 +57,10 @@ impl RowCache {
             index: PartitionIndex::default(),
             hand: 0,
             clearing: None,
-            counts: RowCacheCounts::default(),
+            hits: Cell::new(0),
+            misses: Cell::new(0),
+            fills: 0,
+            evicted_bytes: 0,
         }
     }
 
@@ -65,15 +74,18 @@ impl RowCache {
     }
 
     pub fn counts(&self) -> RowCacheCounts {
-        self.counts
+        RowCacheCounts {
+            hits: self.hits.get(),
+            misses: self.misses.get(),
+            fills: self.fills,
+            evicted_bytes: self.evicted_bytes,
+        }
     }
 
-    pub fn count_read(&mut self, is_hit: bool) {
-        if is_hit {
-            self.counts.hits += 1;
-        } else {
-            self.counts.misses += 1;
-        }
+    #[inline]
+    pub fn count_read(&self, is_hit: bool) {
+        let count = if is_hit { &self.hits } else { &self.misses };
+        count.set(count.get() + 1);
     }
 
     #[inline]
@@ -93,7 +105,7 @@ impl RowCache {
         if !self.is_enabled() || recorder.is_empty() {
             return;
         }
-        self.counts.fills += 1;
+        self.fills += 1;
         let table = layout.metadata.id;
         let slot = match self.index.find(table, token, key) {
             Some(slot) => slot,
@@ -139,10 +151,10 @@ impl RowCache {
 
     /// Forgets everything.
     pub fn clear(&mut self) {
-        *self = RowCache {
-            counts: self.counts,
-            ..RowCache::new(self.bytes_max)
-        };
+        self.bytes = 0;
+        self.index = PartitionIndex::default();
+        self.hand = 0;
+        self.clearing = None;
     }
 
     /// Looks through up to `slots_max` places for what dropped tables have left; whether there may be more.
@@ -196,6 +208,6 @@ impl RowCache {
                 self.remove(slot);
             }
         }
-        self.counts.evicted_bytes += (before - self.bytes.min(before)) as u64;
+        self.evicted_bytes += (before - self.bytes.min(before)) as u64;
     }
 }

@@ -224,15 +224,18 @@ impl SsTable {
         SsTableCursor::new(reader, &self.comparator, slices, reversed)
     }
 
+    /// Whether it has nothing of a partition but rows and range deletions; true is certain.
+    pub fn has_only_rows(&self) -> bool {
+        self.header.statics.columns.is_empty() && !self.statistics.has_partition_deletions
+    }
+
     /// Whether slices can have rows in the file, or a partition anything else that a read needs. Only where nothing is
     /// deleted and nothing static is certain not to be missed.
     fn may_meet(&self, slices: &[Slice]) -> bool {
-        let statistics = &self.statistics;
-        if !self.header.statics.columns.is_empty() || statistics.has_partition_deletions || slices.is_empty()
-        {
+        if !self.has_only_rows() || slices.is_empty() {
             return true;
         }
-        let covered = &statistics.covered;
+        let covered = &self.statistics.covered;
         slices.iter().any(|slice| {
             self.comparator
                 .compare_bounds(

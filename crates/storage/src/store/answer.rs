@@ -13,6 +13,7 @@ use crate::merge::HIDDEN_ELEMENTS_MAX;
 use crate::read::RowSink;
 use crate::read_state::{BYTES_PER_UNIT, PartitionPlace, ReadPosition, ReadState, side_behind};
 use crate::row::{RowRef, live};
+use crate::row_cache::CachedPartition;
 use crate::source::{PartitionCursor, Unfiltered};
 
 /// Buffers of one shard that reads share, one read at a time.
@@ -49,40 +50,52 @@ impl<S: RowSink> Answer<'_, S> {
     /// One row of a partition in a memtable, which no other source knows.
     #[inline]
     pub fn point(&mut self, token: Token, partition: &Partition, clustering: &[u8]) -> ControlFlow<()> {
-        let deletion = partition.deletion();
+        let row = partition.row(self.layout, clustering);
+        // Equal clusterings may differ in their bytes (1.0 and 1.00), and the row's own are answered.
+        let row = row.map(|(packed, shadow)| (packed.clustering(), packed.row(), shadow));
+        let head = (partition.deletion(), partition.static_row());
+        self.one_row(token, partition.key(), head, row)
+    }
+
+    /// One row of a partition in the cache, which no memtable knows.
+    #[inline]
+    pub fn cached_point(
+        &mut self,
+        partition: &CachedPartition,
+        found: Option<(&[u8], RowRef<'_>)>,
+        range_deletion: DeletionTime,
+    ) -> ControlFlow<()> {
+        let head = (partition.deletion(), partition.static_row());
+        let shadow = head.0.max(range_deletion);
+        let row = found.map(|(clustering, row)| (clustering, row, shadow));
+        self.one_row(partition.token(), partition.key(), head, row)
+    }
+
+    #[inline]
+    fn one_row(
+        &mut self,
+        token: Token,
+        key: &[u8],
+        (deletion, static_row): (DeletionTime, RowRef<'_>),
+        row: Option<(&[u8], RowRef<'_>, DeletionTime)>,
+    ) -> ControlFlow<()> {
         let ReadScratch {
             row: row_scratch,
             static_row: static_scratch,
             ..
         } = &mut *self.scratch;
+        let (shape, now_s) = (&self.layout.shape, self.now_s);
         let tombstones = &mut self.state.statistics.tombstones;
-        let static_row = live::live_view(
-            &self.layout.shape,
-            partition.static_row(),
-            deletion,
-            self.now_s,
-            static_scratch,
-            tombstones,
-        );
-        let row = partition
-            .row(self.layout, clustering)
-            .and_then(|(packed, shadow)| {
-                let live = live::live_view(
-                    &self.layout.shape,
-                    packed.row(),
-                    shadow,
-                    self.now_s,
-                    row_scratch,
-                    tombstones,
-                );
-                // Equal clusterings may differ in their bytes (1.0 and 1.00), and the row's own are answered.
-                live.map(|row| (packed.clustering(), row))
-            });
+        let static_row = live::live_view(shape, static_row, deletion, now_s, static_scratch, tombstones);
+        let row = row.and_then(|(clustering, row, shadow)| {
+            let live = live::live_view(shape, row, shadow, now_s, row_scratch, tombstones);
+            live.map(|row| (clustering, row))
+        });
         if row.is_none() && static_row.is_none() {
             return ControlFlow::Continue(());
         }
         self.sink
-            .partition(token, partition.key(), static_row.unwrap_or(RowRef::EMPTY))?;
+            .partition(token, key, static_row.unwrap_or(RowRef::EMPTY))?;
         if let Some((clustering, row)) = row {
             self.state.statistics.rows_live += 1;
             self.sink.row(clustering, row)?;

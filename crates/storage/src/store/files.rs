@@ -55,6 +55,9 @@ impl ShardStore {
             table.add_sstables(added);
             table.is_held = false;
             self.schedule.note_news();
+            self.row_cache.drop_table(id);
+            // What was flushed may be in a file that is gone; with nothing cached there is nothing to wait for.
+            self.absorb_all(id);
         }
     }
 }

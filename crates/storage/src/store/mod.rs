@@ -12,7 +12,10 @@ mod shard;
 mod table;
 
 mod answer;
+mod partition_read;
 mod read;
+
+mod absorption;
 
 mod job;
 mod schedule;

@@ -6,17 +6,17 @@ use std::sync::Arc;
 use helenus_types::Token;
 
 use super::answer::{Answer, Passed, ReadScratch, Walk};
+use super::partition_read::{BegunCursor, CachedSource, Fills, PartitionRead, Settled};
 use super::shard::ShardStore;
 use super::table::Table;
 use crate::clustering::{Side, Slice};
-use crate::deletion::DeletionTime;
 use crate::error::ReadError;
-use crate::memtable::{Memtable, MemtableCursor};
+use crate::memtable::MemtableCursor;
 use crate::merge::{MergedCursor, MergedScanner};
 use crate::read::{PartitionBound, PartitionRange, ReadCommand, ReadStatistics, RowSink};
 use crate::read_state::{PARTITION_UNITS, PartitionPlace, ReadPosition, ReadProgress, ReadState};
-use crate::row::{RowRef, RowShape};
-use crate::source::{PartitionCursor, PartitionScanner, Unfiltered};
+use crate::row_cache::{CachedPartition, CachedRow, RowCache};
+use crate::source::{PartitionCursor, PartitionScanner};
 use crate::sstable::{PageCache, SsTable};
 
 impl ShardStore {
@@ -46,13 +46,22 @@ impl ShardStore {
         let Some(table) = self.tables.get(&command.table.id) else {
             return Ok(ReadProgress::Done);
         };
+        let fills = Fills::default();
         let read = TableRead {
             table,
             command,
-            cache: &self.cache,
+            pages: &self.cache,
+            rows: &self.row_cache,
+            fills: &fills,
         };
-        let walk = read.run(sink, &mut self.read_scratch, state)?;
-        Ok(match walk {
+        let walk = read.run(sink, &mut self.read_scratch, state);
+        // What was read is right even where the read could not go on.
+        if !fills.is_empty()
+            && let PartitionRange::One { token, key } = command.partitions
+        {
+            fills.apply(table, (token, key), &mut self.row_cache);
+        }
+        Ok(match walk? {
             Walk::Over | Walk::Enough => ReadProgress::Done,
             Walk::Paused => {
                 state.pauses += 1;
@@ -65,7 +74,9 @@ impl ShardStore {
 struct TableRead<'a> {
     table: &'a Table,
     command: &'a ReadCommand<'a>,
-    cache: &'a PageCache,
+    pages: &'a PageCache,
+    rows: &'a RowCache,
+    fills: &'a Fills,
 }
 
 impl<'a> TableRead<'a> {
@@ -84,16 +95,22 @@ impl<'a> TableRead<'a> {
             scratch,
             state,
         };
-        let is_in_memory = self.table.sealed.is_empty() && self.table.sstables.is_empty();
+        let is_in_memory = self.table.is_in_active();
         match self.command.partitions {
             PartitionRange::One { token, key } if is_in_memory => self.read_memtable(token, key, &mut answer),
+            PartitionRange::One { token, key }
+                if let Some(walk) = self.read_cached_row(token, key, &mut answer) =>
+            {
+                Ok(walk)
+            }
             partitions => {
-                let before = self.cache.cost();
+                let before = self.pages.cost();
                 let walk = match partitions {
                     PartitionRange::One { token, key } => self.read_one(token, key, &mut answer),
                     PartitionRange::Many { start, end } => self.read_many(start, end, &mut answer),
                 };
-                state.statistics.cost.add(self.cache.cost().since(before));
+                state.statistics.cost.add(self.pages.cost().since(before));
+                state.statistics.sstables_touched += self.fills.sstables_touched();
                 walk
             }
         }
@@ -138,8 +155,47 @@ impl<'a> TableRead<'a> {
         }
     }
 
-    fn memtables(&self) -> impl Iterator<Item = &'a Memtable> {
-        std::iter::once(&self.table.active).chain(self.table.sealed.iter().map(|memtable| &**memtable))
+    /// Whether the row cache has a part in the read. What a scan passes would displace what others come back to.
+    fn is_cached(&self) -> bool {
+        self.rows.is_enabled() && matches!(self.command.partitions, PartitionRange::One { .. })
+    }
+
+    #[inline]
+    fn cached_partition(&self, token: Token, key: &[u8]) -> Option<&'a CachedPartition> {
+        self.is_cached()
+            .then(|| self.rows.partition(self.command.table.id, token, key))?
+    }
+
+    /// As short as [`TableRead::read_memtable`], for a row that is cached and in no memtable; `None` where it is not.
+    #[inline]
+    fn read_cached_row<S: RowSink>(
+        &self,
+        token: Token,
+        key: &[u8],
+        answer: &mut Answer<'_, S>,
+    ) -> Option<Walk> {
+        // An earlier step may have come as far as the row.
+        let ([slice], None) = (self.command.slices, answer.state.position()) else {
+            return None;
+        };
+        let comparator = &self.table.layout.comparator;
+        let clustering = slice.as_key(comparator.component_count())?;
+        let cached = self.cached_partition(token, key)?;
+        if self
+            .table
+            .memtables()
+            .any(|memtable| memtable.partition(token, key).is_some())
+        {
+            return None;
+        }
+        match cached.row(comparator, clustering) {
+            CachedRow::Unknown => None,
+            CachedRow::Known { found, deletion } => {
+                self.rows.count_read(true);
+                let _ = answer.cached_point(cached, found, deletion);
+                Some(Walk::Over)
+            }
+        }
     }
 
     fn read_one<S: RowSink>(
@@ -161,43 +217,51 @@ impl<'a> TableRead<'a> {
         answer: &mut Answer<'_, S>,
     ) -> Result<Walk, ReadError> {
         let reversed = self.command.reversed;
+        let read = PartitionRead {
+            table: self.table,
+            pages: self.pages,
+            token,
+            key,
+            reversed,
+            fills: self.fills,
+        };
+        let is_point = read.is_point(slices);
         let mut cursors: Vec<Box<dyn PartitionCursor + '_>> = Vec::new();
-        let mut deletion = DeletionTime::LIVE;
         // What is older cannot show in the one row that is asked for.
-        let mut settled_below_us = i64::MIN;
-        let is_point = matches!(slices, [slice] if slice.as_key(self.table.layout.comparator.component_count()).is_some());
-        for memtable in self.memtables() {
+        let mut settled = Settled::NOTHING;
+        for memtable in self.table.memtables() {
             if let Some(cursor) = memtable.cursor(token, key, slices, reversed) {
-                deletion = deletion.max(cursor.deletion());
-                let mut cursor = BegunCursor { cursor, first: None };
-                if is_point {
-                    settled_below_us = settled_below_us.max(cursor.begin(&self.table.layout.shape)?);
-                }
+                let mut cursor = BegunCursor::new(cursor);
+                settled.add(&mut cursor, &self.table.layout.shape, is_point)?;
                 cursors.push(Box::new(cursor));
             }
         }
-        for sstable in &self.table.sstables {
-            // The files after this one are older still.
-            let timestamp_us_max = sstable.statistics().timestamp_us_max;
-            if deletion.hides(timestamp_us_max) || timestamp_us_max < settled_below_us {
-                break;
-            }
-            if let Some(cursor) = sstable.partition(self.cache, token, key, slices, reversed)? {
-                answer.state.statistics.sstables_touched += 1;
-                deletion = deletion.max(cursor.deletion());
-                let mut cursor = BegunCursor { cursor, first: None };
-                if is_point {
-                    settled_below_us = settled_below_us.max(cursor.begin(&self.table.layout.shape)?);
-                }
-                cursors.push(Box::new(cursor));
-            }
+        let cached = self.cached_partition(token, key);
+        match cached {
+            Some(cached) => cursors.push(Box::new(CachedSource::new(read, cached, slices))),
+            None if self.is_cached() => read.open_recorded(slices, settled, &mut cursors)?,
+            None => read.open_sstables(slices, settled, &mut cursors)?,
         }
+        let walk = self.answer_merged(cursors, (token, key), passed, answer);
+        if self.is_cached() {
+            self.rows.count_read(cached.is_some() && self.fills.is_empty());
+        }
+        walk
+    }
+
+    fn answer_merged<S: RowSink>(
+        &self,
+        mut cursors: Vec<Box<dyn PartitionCursor + '_>>,
+        (token, key): (Token, &[u8]),
+        passed: Passed,
+        answer: &mut Answer<'_, S>,
+    ) -> Result<Walk, ReadError> {
         match cursors.pop() {
             None => Ok(Walk::Over),
             Some(mut only) if cursors.is_empty() => answer.partition(token, key, &mut only, passed),
             Some(last) => {
                 cursors.push(last);
-                let merged = MergedCursor::new(&self.table.layout, reversed, cursors)?;
+                let merged = MergedCursor::new(&self.table.layout, self.command.reversed, cursors)?;
                 answer.partition(token, key, &mut merged.showing_progress(), passed)
             }
         }
@@ -231,7 +295,7 @@ impl<'a> TableRead<'a> {
                 },
             };
         }
-        let is_in_memory = self.table.sealed.is_empty() && self.table.sstables.is_empty();
+        let is_in_memory = self.table.is_in_active();
         let range = PartitionRange::Many { start, end };
         let walk = match is_in_memory {
             true => self.scan_memtable(&range, &mut current, answer),
@@ -275,14 +339,14 @@ impl<'a> TableRead<'a> {
     ) -> Result<Walk, ReadError> {
         let ReadCommand { slices, reversed, .. } = *self.command;
         let mut scanners: Vec<Box<dyn PartitionScanner + '_>> = Vec::new();
-        for memtable in self.memtables() {
+        for memtable in self.table.memtables() {
             scanners.push(Box::new(memtable.scanner(range, slices, reversed)));
         }
         let (start, end) = range.bounds();
         let overlapping = |sstable: &&Arc<SsTable>| sstable.may_overlap(start.token, end.token);
         for sstable in self.table.sstables.iter().filter(overlapping) {
             answer.state.statistics.sstables_touched += 1;
-            scanners.push(Box::new(sstable.scan(self.cache, start, end, slices, reversed)));
+            scanners.push(Box::new(sstable.scan(self.pages, start, end, slices, reversed)));
         }
         let mut merged = MergedScanner::new(&self.table.layout, reversed, scanners).showing_progress();
         while merged.advance()? {
@@ -337,45 +401,5 @@ impl CurrentPartition {
             key: self.key.clone(),
             place,
         }));
-    }
-}
-
-/// A cursor whose first element may have been looked at before it is merged.
-struct BegunCursor<C> {
-    cursor: C,
-    /// What the first `advance` said, until it is asked for.
-    first: Option<bool>,
-}
-
-impl<C: PartitionCursor> BegunCursor<C> {
-    /// Moves to the first element; the timestamp below which it lets nothing else show.
-    fn begin(&mut self, shape: &RowShape) -> Result<i64, ReadError> {
-        let has_first = self.cursor.advance()?;
-        self.first = Some(has_first);
-        Ok(match has_first.then(|| self.cursor.current()) {
-            Some(Unfiltered::Row { row, .. }) => shape.settled_below_us(row),
-            _ => i64::MIN,
-        })
-    }
-}
-
-impl<C: PartitionCursor> PartitionCursor for BegunCursor<C> {
-    fn deletion(&self) -> DeletionTime {
-        self.cursor.deletion()
-    }
-
-    fn static_row(&self) -> RowRef<'_> {
-        self.cursor.static_row()
-    }
-
-    fn advance(&mut self) -> Result<bool, ReadError> {
-        match self.first.take() {
-            Some(has_first) => Ok(has_first),
-            None => self.cursor.advance(),
-        }
-    }
-
-    fn current(&self) -> Unfiltered<'_> {
-        self.cursor.current()
     }
 }

@@ -71,7 +71,11 @@ impl Schedule {
         self.remove(&table.layout, table.folder, files, true);
         self.release(
             &table.layout,
-            table.sealed.into_iter().chain([Arc::new(table.active)]),
+            table
+                .sealed
+                .into_iter()
+                .chain(table.absorbing.into_iter().map(|absorption| absorption.memtable))
+                .chain([Arc::new(table.active)]),
         );
     }
 
@@ -165,6 +169,7 @@ impl ShardStore {
 
     fn next(&mut self, with_compactions: bool) -> Option<BackgroundJob> {
         let now_ns = self.disk.as_ref()?.folder.clock().monotonic_ns();
+        self.tend_row_cache();
         if !self.schedule.is_due(now_ns) {
             return None;
         }
@@ -506,8 +511,7 @@ impl ShardStore {
         }
         table.sstables_made(sstable, now_s);
         table.sealed.retain(|other| !Arc::ptr_eq(other, memtable));
-        self.memtable_bytes = self.memtable_bytes.saturating_sub(memtable.bytes());
-        self.schedule.release(&table.layout, [Arc::clone(memtable)]);
+        self.absorb(id, memtable);
         if let Some((_, last)) = memtable.log_positions() {
             self.log_flushed(id, last);
         }

@@ -1,6 +1,6 @@
 //! The store of one shard.
 
-use std::collections::HashMap;
+use std::collections::{HashMap, VecDeque};
 use std::path::PathBuf;
 use std::sync::Arc;
 
@@ -18,6 +18,7 @@ use crate::compaction::{CompactionLimits, Removal};
 use crate::error::{TruncateError, WriteError};
 use crate::layout::TableLayout;
 use crate::read_state::STEP_UNITS_MAX;
+use crate::row_cache::RowCache;
 use crate::sstable::{PageCache, SsTable};
 use crate::update::Update;
 
@@ -27,6 +28,8 @@ pub struct StoreOptions {
     pub memtable_bytes_max: usize,
     /// Decompressed chunks of SSTables that this shard keeps.
     pub chunk_cache_bytes_max: usize,
+    /// Rows that were read from SSTables and are kept apart from them; 0 for none.
+    pub row_cache_bytes_max: usize,
     pub log: LogOptions,
     /// From this length of the log on, the memtable with the oldest write is flushed.
     pub log_bytes_max: u64,
@@ -50,6 +53,7 @@ impl Default for StoreOptions {
         StoreOptions {
             memtable_bytes_max: 512 << 20,
             chunk_cache_bytes_max: 256 << 20,
+            row_cache_bytes_max: 256 << 20,
             log: LogOptions::default(),
             // Cassandra's commitlog_total_space.
             log_bytes_max: 8 << 30,
@@ -72,6 +76,9 @@ pub struct ShardStore {
     /// `None` for a store in memory.
     pub(super) disk: Option<Disk>,
     pub(super) cache: PageCache,
+    pub(super) row_cache: RowCache,
+    /// Tables with flushed memtables that the row cache does not know all of, one entry per memtable.
+    pub(super) absorbing: VecDeque<TableId>,
     pub(super) tables: HashMap<TableId, Table, FixedState>,
     /// The sum over all memtables.
     pub(super) memtable_bytes: usize,
@@ -109,9 +116,11 @@ impl ShardStore {
     pub(super) fn empty(options: StoreOptions, shard: ShardId, disk: Option<Disk>) -> Self {
         ShardStore {
             cache: PageCache::new(options.chunk_cache_bytes_max),
+            row_cache: RowCache::new(options.row_cache_bytes_max),
             options,
             shard,
             disk,
+            absorbing: VecDeque::new(),
             tables: HashMap::default(),
             memtable_bytes: 0,
             active_bytes: 0,
@@ -142,7 +151,11 @@ impl ShardStore {
                     Some(table) if Arc::ptr_eq(&table.layout.metadata, metadata) => {
                         table.is_logged = keyspace.durable_writes;
                     }
-                    Some(table) => table.set_layout(TableLayout::of(metadata), keyspace.durable_writes),
+                    Some(table) => {
+                        // What a row looks like may have changed.
+                        self.row_cache.drop_table(metadata.id);
+                        table.set_layout(TableLayout::of(metadata), keyspace.durable_writes);
+                    }
                     None => {
                         let folder = self
                             .disk
@@ -161,6 +174,7 @@ impl ShardStore {
         for table in gone.iter().filter_map(|id| self.tables.remove(id)) {
             self.memtable_bytes = self.memtable_bytes.saturating_sub(table.memory_bytes());
             self.active_bytes = self.active_bytes.saturating_sub(table.active.bytes());
+            self.row_cache.drop_table(table.layout.metadata.id);
             if self.disk.is_some() {
                 self.schedule.remove_dropped(table);
             }
@@ -172,6 +186,7 @@ impl ShardStore {
 
     pub(super) fn add_sstables(&mut self, id: TableId, sstables: Vec<Arc<SsTable>>) {
         if let Some(table) = self.tables.get_mut(&id) {
+            self.row_cache.drop_table(id);
             table.add_sstables(sstables);
         }
     }
@@ -297,7 +312,13 @@ impl ShardStore {
         self.memtable_bytes = self.memtable_bytes.saturating_sub(table.memory_bytes());
         self.active_bytes = self.active_bytes.saturating_sub(table.active.bytes());
         table.seal();
-        let memtables = std::mem::take(&mut table.sealed);
+        self.row_cache.drop_table(id);
+        let absorbing = std::mem::take(&mut table.absorbing);
+        let absorbing = absorbing.into_iter().map(|absorption| absorption.memtable);
+        let memtables: Vec<_> = std::mem::take(&mut table.sealed)
+            .into_iter()
+            .chain(absorbing)
+            .collect();
         if self.disk.is_some() {
             self.schedule.release(&table.layout, memtables);
         }

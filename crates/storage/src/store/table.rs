@@ -6,6 +6,7 @@ use std::path::PathBuf;
 use std::sync::Arc;
 
 use foldhash::fast::FixedState;
+use helenus_types::Token;
 
 use super::compaction_request::PendingRequest;
 use super::job::JobProgress;
@@ -14,6 +15,14 @@ use crate::compaction::CompactionOptions;
 use crate::layout::TableLayout;
 use crate::memtable::Memtable;
 use crate::sstable::{Descriptor, SsTable};
+
+/// A flushed memtable on its way into the row cache.
+#[derive(Debug)]
+pub(super) struct Absorption {
+    pub memtable: Arc<Memtable>,
+    /// What comes before is done.
+    pub from: Token,
+}
 
 #[derive(Debug)]
 pub(super) struct Table {
@@ -25,6 +34,8 @@ pub(super) struct Table {
     pub active: Memtable,
     /// Being flushed or waiting for it, oldest first.
     pub sealed: Vec<Arc<Memtable>>,
+    /// SSTables by now, which the row cache does not know all of yet; oldest first. Reads go on merging them.
+    pub absorbing: Vec<Absorption>,
     /// Those with the newest writes first, in which order a read looks into them.
     pub sstables: Vec<Arc<SsTable>>,
     /// Where its SSTables are; empty in memory.
@@ -65,6 +76,7 @@ impl Table {
             active: Memtable::new(Arc::clone(&layout)),
             layout,
             sealed: Vec::new(),
+            absorbing: Vec::new(),
             sstables: Vec::new(),
             folder,
             is_flushing: false,
@@ -100,8 +112,20 @@ impl Table {
         !self.jobs.is_empty() || self.removals > 0 || self.is_undecided
     }
 
+    /// All that reads look into.
+    pub fn memtables(&self) -> impl Iterator<Item = &Memtable> {
+        let absorbing = self.absorbing.iter().map(|absorption| &*absorption.memtable);
+        let sealed = self.sealed.iter().map(|memtable| &**memtable);
+        std::iter::once(&self.active).chain(sealed).chain(absorbing)
+    }
+
+    /// Whether there is nothing but the memtable that takes the writes.
+    pub fn is_in_active(&self) -> bool {
+        self.sealed.is_empty() && self.sstables.is_empty() && self.absorbing.is_empty()
+    }
+
     pub fn memory_bytes(&self) -> usize {
-        self.active.bytes() + self.sealed.iter().map(|memtable| memtable.bytes()).sum::<usize>()
+        self.memtables().map(Memtable::bytes).sum()
     }
 
     /// Puts an empty memtable in the place of the active one.
@@ -125,14 +149,9 @@ impl Table {
             .min()
     }
 
-    /// The smallest timestamp of any unflushed write.
+    /// The smallest timestamp of any write that reads take from a memtable.
     pub fn memtable_min_timestamp_us(&self) -> i64 {
-        let memtables = self
-            .sealed
-            .iter()
-            .map(|memtable| &**memtable)
-            .chain([&self.active]);
-        memtables
+        self.memtables()
             .map(Memtable::min_timestamp_us)
             .min()
             .unwrap_or(i64::MAX)

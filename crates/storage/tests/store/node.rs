@@ -31,6 +31,7 @@ pub struct Node {
     model: BTreeMap<Vec<u8>, Vec<NaivePartition>>,
     /// Of each partition the first write that is not acknowledged, and the positions from there on.
     pending: BTreeMap<Vec<u8>, Vec<LogPosition>>,
+    seed: u64,
 }
 
 impl Node {
@@ -46,6 +47,7 @@ impl Node {
             shards: Vec::new(),
             model: BTreeMap::new(),
             pending: BTreeMap::new(),
+            seed,
         };
         node.open(2);
         node
@@ -55,6 +57,8 @@ impl Node {
         let options = StoreOptions {
             memtable_bytes_max: 90_000,
             chunk_cache_bytes_max: 1 << 16,
+            // None at all, one that always evicts, one that keeps everything.
+            row_cache_bytes_max: [0, 3_000, 1 << 20][self.seed as usize % 3],
             log: LogOptions {
                 segment_bytes: 4_096,
                 buffer_bytes_max: 8_192,

@@ -33,7 +33,11 @@ impl Files {
         let clock: Arc<dyn Clock> = Arc::new(ManualClock::starting_at(1_000_000_000));
         let disk: Arc<dyn Disk> = Arc::new(MemoryDisk::new());
         let folder = DataFolder::open(disk, clock, Path::new("/node")).unwrap();
-        let opened = folder.open_shards(&StoreOptions::default(), 1, &schema);
+        let options = StoreOptions {
+            row_cache_bytes_max: 0,
+            ..StoreOptions::default()
+        };
+        let opened = folder.open_shards(&options, 1, &schema);
         let (store, writer) = opened.unwrap().shards.pop().unwrap();
         Files {
             schema,

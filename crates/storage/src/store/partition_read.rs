@@ -1,0 +1,361 @@
+//! One partition's SSTables as a source of a read, with the row cache before them.
+
+use std::cell::{Cell, OnceCell, RefCell};
+
+use helenus_types::Token;
+
+use super::table::Table;
+use crate::clustering::{ClusteringBound, Slice};
+use crate::deletion::DeletionTime;
+use crate::error::ReadError;
+use crate::merge::MergedCursor;
+use crate::row::{RowRef, RowShape};
+use crate::row_cache::{
+    CachedCursor, CachedPartition, GAPS_MAX, Gap, Recorder, RecordingCursor, RowCache, Step,
+};
+use crate::source::{PartitionCursor, Unfiltered};
+use crate::sstable::{PageCache, SsTable};
+
+/// What one step of a read has found in SSTables and not in the row cache. Costs nothing while there is none.
+#[derive(Debug, Default)]
+pub(super) struct Fills {
+    slots: OnceCell<Box<[OnceCell<Fill>; GAPS_MAX]>>,
+    sstables_touched: Cell<u32>,
+}
+
+/// Some slices of a partition.
+#[derive(Debug)]
+struct Fill {
+    slices: Vec<Slice>,
+    deletion: DeletionTime,
+    static_row: Vec<u8>,
+    recorder: RefCell<Recorder>,
+}
+
+/// A partition to be read.
+#[derive(Clone, Copy)]
+pub(super) struct PartitionRead<'a> {
+    pub table: &'a Table,
+    pub pages: &'a PageCache,
+    pub token: Token,
+    pub key: &'a [u8],
+    pub reversed: bool,
+    pub fills: &'a Fills,
+}
+
+/// What hides older files: those whose last write is at or before a deletion, or before everything in a complete row.
+#[derive(Clone, Copy)]
+pub(super) struct Settled {
+    pub deletion: DeletionTime,
+    pub below_us: i64,
+}
+
+/// The content of all SSTables that matter, newest first.
+struct Opened<'a> {
+    cursors: Vec<Box<dyn PartitionCursor + 'a>>,
+    /// Whether that is all there is in SSTables, whatever memtables hide of it.
+    is_whole: bool,
+    /// Whether an index had to be asked.
+    is_consulted: bool,
+}
+
+impl Settled {
+    pub const NOTHING: Settled = Settled {
+        deletion: DeletionTime::LIVE,
+        below_us: i64::MIN,
+    };
+
+    /// Takes in a source. `is_point` where it has no more than the one row that is asked for.
+    pub fn add<C: PartitionCursor>(
+        &mut self,
+        cursor: &mut BegunCursor<C>,
+        shape: &RowShape,
+        is_point: bool,
+    ) -> Result<(), ReadError> {
+        self.deletion = self.deletion.max(cursor.deletion());
+        if is_point {
+            self.below_us = self.below_us.max(cursor.begin(shape)?);
+        }
+        Ok(())
+    }
+
+    fn hides(&self, sstable: &SsTable) -> bool {
+        let timestamp_us_max = sstable.statistics().timestamp_us_max;
+        self.deletion.hides(timestamp_us_max) || timestamp_us_max < self.below_us
+    }
+}
+
+impl<'a> PartitionRead<'a> {
+    pub fn is_point(&self, slices: &[Slice]) -> bool {
+        let component_count = self.table.layout.comparator.component_count();
+        matches!(slices, [slice] if slice.as_key(component_count).is_some())
+    }
+
+    /// Appends a cursor for each SSTable that matters. `settled` tells of the memtables.
+    pub fn open_sstables(
+        &self,
+        slices: &'a [Slice],
+        settled: Settled,
+        cursors: &mut Vec<Box<dyn PartitionCursor + 'a>>,
+    ) -> Result<(), ReadError> {
+        cursors.extend(self.open(slices, settled)?.cursors);
+        Ok(())
+    }
+
+    /// As [`PartitionRead::open_sstables`]; what is read is kept for the row cache.
+    pub fn open_recorded(
+        &self,
+        slices: &'a [Slice],
+        settled: Settled,
+        cursors: &mut Vec<Box<dyn PartitionCursor + 'a>>,
+    ) -> Result<(), ReadError> {
+        let opened = self.open(slices, settled)?;
+        if !opened.is_whole || !opened.is_consulted {
+            cursors.extend(opened.cursors);
+            return Ok(());
+        }
+        let merged = self.merged(opened.cursors)?;
+        if let Some(fill) = self.fills.add(slices.to_vec(), &*merged, self.reversed) {
+            cursors.push(Box::new(RecordingCursor::new(merged, &fill.recorder)));
+        } else {
+            cursors.push(merged);
+        }
+        Ok(())
+    }
+
+    fn open(&self, slices: &'a [Slice], mut settled: Settled) -> Result<Opened<'a>, ReadError> {
+        let is_point = self.is_point(slices);
+        let shape = &self.table.layout.shape;
+        let mut own = Settled::NOTHING;
+        let mut opened = Opened {
+            cursors: Vec::new(),
+            is_whole: true,
+            is_consulted: false,
+        };
+        for (index, sstable) in self.table.sstables.iter().enumerate() {
+            if settled.hides(sstable) {
+                // The files after this one are older still.
+                let mut rest = self.table.sstables.iter().skip(index);
+                opened.is_whole = rest.all(|rest| {
+                    let timestamp_us_max = rest.statistics().timestamp_us_max;
+                    own.deletion.hides(timestamp_us_max)
+                        || !rest.may_contain(self.token, self.key)
+                        || (own.hides(rest) && rest.has_only_rows())
+                });
+                break;
+            }
+            match sstable.partition(self.pages, self.token, self.key, slices, self.reversed)? {
+                None => opened.is_consulted |= sstable.may_contain(self.token, self.key),
+                Some(cursor) => {
+                    opened.is_consulted = true;
+                    self.fills.sstables_touched.update(|count| count + 1);
+                    let mut cursor = BegunCursor::new(cursor);
+                    settled.add(&mut cursor, shape, is_point)?;
+                    own.deletion = own.deletion.max(cursor.deletion());
+                    own.below_us = own.below_us.max(cursor.settled_below_us);
+                    opened.cursors.push(Box::new(cursor));
+                }
+            }
+        }
+        Ok(opened)
+    }
+
+    fn merged(
+        &self,
+        mut cursors: Vec<Box<dyn PartitionCursor + 'a>>,
+    ) -> Result<Box<dyn PartitionCursor + 'a>, ReadError> {
+        match cursors.pop() {
+            Some(only) if cursors.is_empty() => Ok(only),
+            last => {
+                cursors.extend(last);
+                let merged = MergedCursor::new(&self.table.layout, self.reversed, cursors)?;
+                Ok(Box::new(merged.showing_progress()))
+            }
+        }
+    }
+}
+
+impl Fills {
+    /// How many SSTables were looked into.
+    pub fn sstables_touched(&self) -> u32 {
+        self.sstables_touched.get()
+    }
+
+    /// Whether anything was looked for in SSTables to be cached.
+    pub fn is_empty(&self) -> bool {
+        self.slots.get().is_none()
+    }
+
+    /// Brings what was read into the cache.
+    pub fn apply(self, table: &Table, (token, key): (Token, &[u8]), cache: &mut RowCache) {
+        let slots = self.slots.into_inner().into_iter().flat_map(|slots| *slots);
+        for fill in slots.filter_map(OnceCell::into_inner) {
+            let head = (fill.deletion, RowRef::new(&fill.static_row));
+            let recorder = fill.recorder.into_inner();
+            cache.fill(&table.layout, (token, key), head, &fill.slices, &recorder);
+        }
+    }
+
+    /// `None` where there are as many as one step may have.
+    fn add(
+        &self,
+        slices: Vec<Slice>,
+        source: &(impl PartitionCursor + ?Sized),
+        reversed: bool,
+    ) -> Option<&Fill> {
+        self.put(slices, source.deletion(), source.static_row(), reversed)
+    }
+
+    fn put(
+        &self,
+        slices: Vec<Slice>,
+        deletion: DeletionTime,
+        static_row: RowRef<'_>,
+        reversed: bool,
+    ) -> Option<&Fill> {
+        let slots = self
+            .slots
+            .get_or_init(|| Box::new([const { OnceCell::new() }; GAPS_MAX]));
+        let free = slots.iter().find(|slot| slot.get().is_none())?;
+        Some(free.get_or_init(|| Fill {
+            slices,
+            deletion,
+            static_row: static_row.as_bytes().to_vec(),
+            recorder: RefCell::new(Recorder::new(reversed)),
+        }))
+    }
+}
+
+/// What is cached of a partition, and from SSTables what is not.
+pub(super) struct CachedSource<'a> {
+    read: PartitionRead<'a>,
+    partition: &'a CachedPartition,
+    cursor: CachedCursor<'a>,
+    /// The gap being read.
+    gap: Option<RecordingCursor<'a, Box<dyn PartitionCursor + 'a>>>,
+    current: Unfiltered<'a>,
+}
+
+impl<'a> CachedSource<'a> {
+    pub fn new(read: PartitionRead<'a>, partition: &'a CachedPartition, slices: &'a [Slice]) -> Self {
+        let comparator = &read.table.layout.comparator;
+        CachedSource {
+            cursor: CachedCursor::new(partition, comparator, slices, read.reversed),
+            read,
+            partition,
+            gap: None,
+            current: Unfiltered::Row {
+                clustering: &[],
+                row: RowRef::EMPTY,
+            },
+        }
+    }
+
+    fn open_gap(&mut self, gap: Gap<'a>) -> Result<(), ReadError> {
+        let slice = Slice {
+            start: ClusteringBound::from(gap.start),
+            end: ClusteringBound::from(gap.end),
+        };
+        let mut slices = gap.rest.to_vec();
+        slices.insert(if self.read.reversed { slices.len() } else { 0 }, slice);
+        let (deletion, static_row) = (self.partition.deletion(), self.partition.static_row());
+        let fill = self
+            .read
+            .fills
+            .put(slices, deletion, static_row, self.read.reversed);
+        let Some(fill) = fill else {
+            unreachable!("a cursor names at most GAPS_MAX gaps, and each step of a read has one cursor");
+        };
+        let opened = self.read.open(&fill.slices, Settled::NOTHING)?;
+        let merged = self.read.merged(opened.cursors)?;
+        debug_assert!(
+            !merged.deletion().supersedes(deletion),
+            "a deletion that the cache does not know"
+        );
+        self.gap = Some(RecordingCursor::new(merged, &fill.recorder));
+        Ok(())
+    }
+}
+
+impl PartitionCursor for CachedSource<'_> {
+    fn deletion(&self) -> DeletionTime {
+        self.partition.deletion()
+    }
+
+    fn static_row(&self) -> RowRef<'_> {
+        self.partition.static_row()
+    }
+
+    fn advance(&mut self) -> Result<bool, ReadError> {
+        loop {
+            if let Some(gap) = &mut self.gap {
+                if gap.advance()? {
+                    return Ok(true);
+                }
+                self.gap = None;
+            }
+            match self.cursor.step() {
+                Step::End => return Ok(false),
+                Step::Gap(gap) => self.open_gap(gap)?,
+                Step::Element(element) => {
+                    self.current = element;
+                    return Ok(true);
+                }
+            }
+        }
+    }
+
+    fn current(&self) -> Unfiltered<'_> {
+        self.gap.as_ref().map_or(self.current, PartitionCursor::current)
+    }
+}
+
+/// A cursor whose first element may have been looked at before it is merged.
+pub(super) struct BegunCursor<C> {
+    cursor: C,
+    /// What the first `advance` said, until it is asked for.
+    first: Option<bool>,
+    /// The timestamp below which its first row lets nothing else show, where that was looked at.
+    settled_below_us: i64,
+}
+
+impl<C: PartitionCursor> BegunCursor<C> {
+    pub fn new(cursor: C) -> Self {
+        BegunCursor {
+            cursor,
+            first: None,
+            settled_below_us: i64::MIN,
+        }
+    }
+
+    /// Moves to the first element; the timestamp below which it lets nothing else show.
+    fn begin(&mut self, shape: &RowShape) -> Result<i64, ReadError> {
+        let has_first = self.cursor.advance()?;
+        self.first = Some(has_first);
+        if let Some(Unfiltered::Row { row, .. }) = has_first.then(|| self.cursor.current()) {
+            self.settled_below_us = shape.settled_below_us(row);
+        }
+        Ok(self.settled_below_us)
+    }
+}
+
+impl<C: PartitionCursor> PartitionCursor for BegunCursor<C> {
+    fn deletion(&self) -> DeletionTime {
+        self.cursor.deletion()
+    }
+
+    fn static_row(&self) -> RowRef<'_> {
+        self.cursor.static_row()
+    }
+
+    fn advance(&mut self) -> Result<bool, ReadError> {
+        match self.first.take() {
+            Some(has_first) => Ok(has_first),
+            None => self.cursor.advance(),
+        }
+    }
+
+    fn current(&self) -> Unfiltered<'_> {
+        self.cursor.current()
+    }
+}
