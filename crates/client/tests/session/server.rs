@@ -21,6 +21,7 @@ pub fn serve(shard_count: u16, listen: SocketAddr) -> Server {
         data_folder: PathBuf::from("/helenus-data"),
         in_memory: true,
         memory_bytes: 64 << 20,
+        row_cache: true,
         commitlog_sync: CommitlogSync::Group,
         column_index_bytes: 64 * 1024,
         compaction: CompactionSettings::default(),
