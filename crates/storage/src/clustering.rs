@@ -103,6 +103,16 @@ impl ClusteringComparator {
         ClusteringComparator { components }
     }
 
+    #[cfg(test)]
+    pub(crate) fn of_components(components: Vec<(CqlType, ClusteringOrder)>) -> Self {
+        ClusteringComparator { components }
+    }
+
+    /// Types and orders of the clustering columns.
+    pub fn components(&self) -> &[(CqlType, ClusteringOrder)] {
+        &self.components
+    }
+
     pub fn component_count(&self) -> usize {
         self.components.len()
     }

@@ -35,6 +35,7 @@ mod toc;
 
 mod block_file;
 mod blocks;
+mod bti;
 mod bloom;
 mod cardinality;
 mod checksums;

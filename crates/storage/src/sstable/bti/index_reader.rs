@@ -1,0 +1,120 @@
+//! Partitions.db and Rows.db of an open SSTable.
+
+use std::path::Path;
+
+use helenus_types::Token;
+use helenus_types::token::token_of;
+
+use super::super::chunk_stream::ChunkStream;
+use super::super::chunked_file::ChunkedFile;
+use super::super::decode::ByteReader;
+use super::super::index::{IndexEntry, decode_with};
+use super::super::pages::Pages;
+use super::partition_index::{PartitionIndex, PartitionIndexCursor, PartitionPlace};
+use super::row_index::RowIndexEntry;
+use crate::error::ReadError;
+use crate::read::PartitionBound;
+
+#[derive(Debug)]
+pub(in super::super) struct BtiIndex {
+    pub partitions: PartitionIndex,
+    pub rows: ChunkedFile,
+}
+
+/// Partitions in order. Keys are read from where the partitions index points, Rows.db or Data.db.
+#[derive(Debug)]
+pub(in super::super) struct BtiIndexScan<'a> {
+    index: &'a BtiIndex,
+    pages: Pages<'a>,
+    data: ChunkStream<'a>,
+    start: PartitionBound<'a>,
+    /// `None` before the first.
+    partitions: Option<PartitionIndexCursor<'a>>,
+}
+
+impl BtiIndex {
+    /// What the index has for a key. Where it has no blocks for it, whether the partition is that key's shows in Data.db
+    /// only.
+    pub fn find(&self, pages: Pages<'_>, token: Token, key: &[u8]) -> Result<Option<IndexEntry>, ReadError> {
+        let entry = match self.partitions.find(pages, token, key)? {
+            None => return Ok(None),
+            Some(PartitionPlace::Data(position)) => IndexEntry {
+                token,
+                key: key.to_vec(),
+                position,
+                is_candidate: true,
+                blocks: None,
+            },
+            Some(PartitionPlace::Rows(position)) => {
+                let entry = RowIndexEntry::read(&self.rows, pages, position)?;
+                if entry.key != key {
+                    return Ok(None);
+                }
+                entry.into()
+            }
+        };
+        Ok(Some(entry))
+    }
+
+    pub fn scan<'a>(
+        &'a self,
+        pages: Pages<'a>,
+        data: &'a ChunkedFile,
+        start: PartitionBound<'a>,
+    ) -> BtiIndexScan<'a> {
+        BtiIndexScan {
+            index: self,
+            pages,
+            data: ChunkStream::new(data, pages),
+            start,
+            partitions: None,
+        }
+    }
+}
+
+impl From<RowIndexEntry> for IndexEntry {
+    fn from(entry: RowIndexEntry) -> Self {
+        IndexEntry {
+            token: token_of(&entry.key),
+            key: entry.key,
+            position: entry.position,
+            is_candidate: false,
+            blocks: None,
+        }
+    }
+}
+
+impl BtiIndexScan<'_> {
+    /// Whoever asks must check that keys ascend: damaged pages could give partitions without end.
+    pub fn next(&mut self) -> Result<Option<IndexEntry>, ReadError> {
+        let partitions = match &mut self.partitions {
+            Some(partitions) => partitions,
+            none => none.insert(self.index.partitions.from(self.pages, &self.start)?),
+        };
+        match partitions.next()? {
+            None => Ok(None),
+            Some(PartitionPlace::Rows(position)) => {
+                let entry = RowIndexEntry::read(&self.index.rows, self.pages, position)?;
+                Ok(Some(entry.into()))
+            }
+            Some(PartitionPlace::Data(position)) => {
+                self.data.seek(position);
+                let key = decode_with(&mut self.data, |bytes| {
+                    ByteReader::new(bytes).bytes_after_u16().map(<[u8]>::to_vec)
+                })?;
+                Ok(Some(IndexEntry {
+                    token: token_of(&key),
+                    key,
+                    position,
+                    is_candidate: false,
+                    blocks: None,
+                }))
+            }
+        }
+    }
+
+    /// For messages: the file, and no place in it, for keys lie in no order there.
+    pub fn place(&self) -> (&Path, u64) {
+        (self.index.partitions.file().path(), 0)
+    }
+}

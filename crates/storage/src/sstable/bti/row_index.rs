@@ -1,0 +1,551 @@
+//! Rows.db: for each partition of two or more blocks a trie of separators between the blocks, and behind it an entry.
+//!
+//! | field of an entry | bytes |
+//! |---|---|
+//! | partition key | 2-byte length, bytes |
+//! | position | vint: of the partition in Data.db |
+//! | root | signed vint: of the trie, from the byte after the key |
+//! | blocks | vint: their number |
+//! | partition deletion | 1 if there is none, else 12 |
+//!
+//! A separator is greater than all places of the block before it and not greater than any of its own; the first is
+//! empty, and one more stands for the end of the last block. A payload is the block's offset from the partition's
+//! start, signed, in as many bytes as its bits say, and with bit 8 the range deletion in force where the block begins.
+
+use super::super::chunk_stream::ChunkStream;
+use super::super::chunked_file::ChunkedFile;
+use super::super::component_writer::PagedFile;
+use super::super::decode::{
+    ByteReader, DecodeError, push_bytes_after_u16, push_signed_vint, push_unsigned_vint,
+};
+use super::super::deletion_codec::{push_deletion_time, read_deletion_time};
+use super::super::error::WriteError;
+use super::super::index::decode_with;
+use super::super::pages::Pages;
+use super::super::version::Version;
+use super::byte_comparable::{keeps_order, push_clustering};
+use super::sized_integer::{push_sized, read_sized};
+use super::trie_reader::{StoredPayload, TrieCursor, TrieFile};
+use super::trie_writer::{PageSink, Payload, TrieWriter};
+use crate::clustering::{ClusteringBound, ClusteringComparator, Side};
+use crate::deletion::DeletionTime;
+use crate::error::ReadError;
+
+/// The payload bit of a range deletion in force.
+const BIT_OPEN: u8 = 8;
+/// Written to the file at once.
+const FLUSH_BYTES: usize = 64 * 1024;
+
+/// Writes Rows.db as blocks and partitions come, in order.
+#[derive(Debug)]
+pub(in super::super) struct RowIndexWriter {
+    file: PagedFile,
+    sink: PageSink,
+    comparator: ClusteringComparator,
+    trie: TrieWriter,
+    block_count: u32,
+    /// Whether translated places sort as places do, whatever the values.
+    keeps_order: bool,
+    /// Whether they do in the partition at hand. If not, it gets no index, which is always right.
+    is_ordered: bool,
+    /// The last place of all, translated, if they are watched for their order.
+    watched: Vec<u8>,
+    /// The last place of the blocks so far, translated.
+    last_place: Vec<u8>,
+    /// The last separator.
+    separator: Vec<u8>,
+    buffer: Vec<u8>,
+}
+
+/// A place that a row or marker has: a packed clustering, for a marker with its side.
+#[derive(Clone, Copy, Debug)]
+pub(in super::super) struct PlaceRef<'a> {
+    pub prefix: &'a [u8],
+    pub side: Option<Side>,
+}
+
+impl RowIndexWriter {
+    pub fn new(file: PagedFile, comparator: ClusteringComparator) -> Self {
+        RowIndexWriter {
+            file,
+            sink: PageSink::default(),
+            keeps_order: keeps_order(&comparator),
+            is_ordered: true,
+            comparator,
+            trie: TrieWriter::default(),
+            block_count: 0,
+            watched: Vec::new(),
+            last_place: Vec::new(),
+            separator: Vec::new(),
+            buffer: Vec::new(),
+        }
+    }
+
+    /// Told of every row and marker.
+    pub fn place(&mut self, place: PlaceRef<'_>) {
+        if !self.keeps_order && self.is_ordered {
+            self.translate(place);
+            self.is_ordered = self.watched < self.buffer;
+            std::mem::swap(&mut self.watched, &mut self.buffer);
+        }
+    }
+
+    /// Adds a block: its first and last place, its offset, and the range deletion in force where it begins.
+    pub fn add_block(&mut self, first: PlaceRef<'_>, last: PlaceRef<'_>, offset: u64, open: DeletionTime) {
+        self.translate(first);
+        let is_first = self.block_count == 0;
+        self.is_ordered &= is_first || self.last_place < self.buffer;
+        if !self.is_ordered {
+            return;
+        }
+        if !is_first {
+            separate(&mut self.separator, &self.last_place, &self.buffer);
+        }
+        self.trie
+            .add(&mut self.sink, &self.separator, payload_of(offset, open));
+        self.block_count += 1;
+        self.translate(last);
+        std::mem::swap(&mut self.last_place, &mut self.buffer);
+    }
+
+    fn translate(&mut self, place: PlaceRef<'_>) {
+        self.buffer.clear();
+        push_clustering(&mut self.buffer, &self.comparator, place.prefix, place.side);
+    }
+
+    /// Ends a partition. Returns the position of its entry, or `None` if it has less than two blocks and needs none.
+    /// `end_offset` is where the mark of the partition's end lies.
+    pub fn end_partition(
+        &mut self,
+        key: &[u8],
+        position: u64,
+        deletion: DeletionTime,
+        end_offset: u64,
+    ) -> Result<Option<u64>, WriteError> {
+        let block_count = std::mem::take(&mut self.block_count);
+        let is_ordered = std::mem::replace(&mut self.is_ordered, true);
+        let mut entry = None;
+        if block_count > 1 && is_ordered {
+            let end = place_after(&self.last_place, &self.separator);
+            self.trie
+                .add(&mut self.sink, &end, payload_of(end_offset, DeletionTime::LIVE));
+            let root = self.trie.finish(&mut self.sink);
+            entry = Some(self.sink.position());
+            self.buffer.clear();
+            push_bytes_after_u16(&mut self.buffer, key);
+            let base = self.sink.position() + self.buffer.len() as u64;
+            push_unsigned_vint(&mut self.buffer, position);
+            push_signed_vint(&mut self.buffer, root.cast_signed() - base.cast_signed());
+            push_unsigned_vint(&mut self.buffer, u64::from(block_count));
+            push_deletion_time(&mut self.buffer, Version::Da, deletion);
+            self.sink.append(&self.buffer);
+        } else {
+            // What was written of it already stays, and nothing points to it.
+            self.trie = TrieWriter::default();
+        }
+        self.watched.clear();
+        self.last_place.clear();
+        self.separator.clear();
+        if self.sink.pending_bytes() >= FLUSH_BYTES {
+            self.flush()?;
+        }
+        Ok(entry)
+    }
+
+    fn flush(&mut self) -> Result<(), WriteError> {
+        let mut result = Ok(());
+        let file = &mut self.file;
+        self.sink.take(|pending| result = file.append(pending));
+        result
+    }
+
+    /// Makes the file durable; returns its length and the checksums of its pages.
+    pub fn finish(mut self) -> Result<(u64, Vec<u32>), WriteError> {
+        self.flush()?;
+        self.file.finish()
+    }
+}
+
+/// The shared start of two places and one byte that is the least after the first's.
+fn separate(separator: &mut Vec<u8>, before: &[u8], after: &[u8]) {
+    let shared = before
+        .iter()
+        .zip(after)
+        .take_while(|(before, after)| before == after)
+        .count();
+    separator.clear();
+    separator.extend_from_slice(&before[..shared]);
+    // The other place has a greater byte here, so that this one is below 255.
+    separator.push(before.get(shared).map_or(0, |byte| byte + 1));
+}
+
+/// As short as the last separator allows: the last place up to where they differ, one byte incremented.
+fn place_after(last_place: &[u8], separator: &[u8]) -> Vec<u8> {
+    let shared = last_place
+        .iter()
+        .zip(separator)
+        .take_while(|(last, separator)| last == separator)
+        .count();
+    let mut out = last_place[..shared].to_vec();
+    for byte in &last_place[shared..] {
+        out.push(byte.saturating_add(1));
+        if *byte < 0xff {
+            return out;
+        }
+    }
+    out.push(0);
+    out
+}
+
+fn payload_of(offset: u64, open: DeletionTime) -> Payload {
+    let mut bytes = Vec::with_capacity(20);
+    push_sized(&mut bytes, offset.cast_signed());
+    let mut bits = bytes.len() as u8;
+    debug_assert!(bits < BIT_OPEN, "a partition is smaller than 32 PiB");
+    if !open.is_live() {
+        bits |= BIT_OPEN;
+        push_deletion_time(&mut bytes, Version::Da, open);
+    }
+    Payload::new(bits, &[&bytes])
+}
+
+/// A partition's entry in Rows.db.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(in super::super) struct RowIndexEntry {
+    pub key: Vec<u8>,
+    /// Of the partition in Data.db.
+    pub position: u64,
+    pub trie: RowTrie,
+    pub deletion: DeletionTime,
+}
+
+/// The trie of a partition's blocks.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(in super::super) struct RowTrie {
+    root: u64,
+    pub block_count: u32,
+}
+
+impl RowIndexEntry {
+    pub fn read<'a>(file: &'a ChunkedFile, pages: Pages<'a>, position: u64) -> Result<Self, ReadError> {
+        let mut stream = ChunkStream::new(file, pages);
+        stream.seek(position);
+        decode_with(&mut stream, |bytes| {
+            let mut reader = ByteReader::new(bytes);
+            let key = reader.bytes_after_u16()?.to_vec();
+            let base = position + reader.position() as u64;
+            let data_position = reader.unsigned_vint()?;
+            let root_at = reader.position();
+            let distance = reader.signed_vint()?;
+            let root = base.checked_add_signed(distance).filter(|root| *root < position);
+            let root = root.ok_or_else(|| {
+                DecodeError::malformed(root_at, "a root before the partition's entry", distance)
+            })?;
+            let count_at = reader.position();
+            let count = reader.unsigned_vint()?;
+            let block_count = u32::try_from(count)
+                .ok()
+                .filter(|count| *count > 0)
+                .ok_or_else(|| DecodeError::malformed(count_at, "a number of blocks", count))?;
+            let deletion = read_deletion_time(&mut reader, Version::Da)?;
+            Ok(RowIndexEntry {
+                key,
+                position: data_position,
+                trie: RowTrie { root, block_count },
+                deletion,
+            })
+        })
+    }
+}
+
+/// A stretch of a partition's rows.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(in super::super) struct TrieBlock {
+    /// From the partition's start to the block's first row or marker, and to the next block's.
+    pub start: u64,
+    pub end: u64,
+    /// The range deletion in force where it begins.
+    pub open: DeletionTime,
+}
+
+/// The blocks of one partition, found by place. Lookups read the index only.
+#[derive(Debug)]
+pub(in super::super) struct TrieBlocks<'a> {
+    trie: TrieCursor<'a>,
+    comparator: &'a ClusteringComparator,
+    key: Vec<u8>,
+}
+
+impl RowTrie {
+    pub fn blocks<'a>(
+        self,
+        file: &'a ChunkedFile,
+        pages: Pages<'a>,
+        comparator: &'a ClusteringComparator,
+    ) -> Result<TrieBlocks<'a>, ReadError> {
+        let file = TrieFile {
+            file,
+            pages,
+            pinned: &[],
+        };
+        Ok(TrieBlocks {
+            trie: TrieCursor::new(file, self.root)?,
+            comparator,
+            key: Vec::new(),
+        })
+    }
+}
+
+impl TrieBlocks<'_> {
+    /// The block that has what follows a bound first, or the one before it; `None` if the bound is after all blocks.
+    pub fn at(&mut self, bound: &ClusteringBound) -> Result<Option<TrieBlock>, ReadError> {
+        self.key.clear();
+        push_clustering(&mut self.key, self.comparator, &bound.prefix, Some(bound.side));
+        if !self.trie.floor(&self.key)? {
+            self.trie.first()?;
+        }
+        self.block()
+    }
+
+    /// The last block.
+    pub fn last(&mut self) -> Result<TrieBlock, ReadError> {
+        self.trie.last()?;
+        if self.trie.previous()?
+            && let Some(block) = self.block()?
+        {
+            return Ok(block);
+        }
+        Err(self.trie.corrupt("a block before the end of all blocks"))
+    }
+
+    /// The block before another one, if there is one.
+    pub fn before(&mut self, block: &TrieBlock) -> Result<Option<TrieBlock>, ReadError> {
+        // The trie is at that block, unless another one was looked at since; each is at most once passed by.
+        while self.trie.read(read_payload)?.0 < block.start && self.trie.next()? {}
+        while self.trie.read(read_payload)?.0 >= block.start {
+            let passed = self.trie.read(read_payload)?.0;
+            if !self.trie.previous()? {
+                self.trie.first()?;
+                return Ok(None);
+            }
+            if self.trie.read(read_payload)?.0 >= passed {
+                return Err(self.trie.corrupt("blocks of ascending offsets"));
+            }
+        }
+        self.block()
+    }
+
+    /// The current block; leaves the trie at it.
+    fn block(&mut self) -> Result<Option<TrieBlock>, ReadError> {
+        let (start, open) = self.trie.read(read_payload)?;
+        if !self.trie.next()? {
+            // It is the end of the last block.
+            self.trie.last()?;
+            return Ok(None);
+        }
+        let (end, _) = self.trie.read(read_payload)?;
+        if end <= start {
+            return Err(self.trie.corrupt("blocks of ascending offsets"));
+        }
+        self.trie.previous()?;
+        Ok(Some(TrieBlock { start, end, open }))
+    }
+}
+
+fn read_payload(payload: StoredPayload<'_>) -> Result<(u64, DeletionTime), &'static str> {
+    const WANTED: &str = "a block's offset and open deletion within the page";
+    let length = usize::from(payload.bits & !BIT_OPEN);
+    let (offset, rest) = payload.bytes.split_at_checked(length).ok_or(WANTED)?;
+    let offset = u64::try_from(read_sized(offset)).map_err(|_| WANTED)?;
+    let open = if payload.bits & BIT_OPEN == 0 {
+        DeletionTime::LIVE
+    } else {
+        read_deletion_time(&mut ByteReader::new(rest), Version::Da).map_err(|_| WANTED)?
+    };
+    Ok((offset, open))
+}
+
+#[cfg(test)]
+mod tests {
+    use std::path::Path;
+
+    use helenus_schema::ClusteringOrder;
+    use helenus_types::CqlType;
+    use helenus_vfs::{Disk, MemoryDisk};
+
+    use super::super::super::chunked_file::Form;
+    use super::super::super::clustering_codec::Place;
+    use super::super::super::page_cache::PageCache;
+    use super::super::node::PAGE_BYTES;
+    use super::super::testing::Random;
+    use super::*;
+    use crate::clustering::push_component;
+
+    fn comparator() -> ClusteringComparator {
+        ClusteringComparator::of_components(vec![
+            (CqlType::Text, ClusteringOrder::Descending),
+            (CqlType::Bigint, ClusteringOrder::Ascending),
+        ])
+    }
+
+    fn place(random: &mut Random) -> Place {
+        let mut prefix = Vec::new();
+        let is_key = random.below(4) > 0;
+        if is_key || random.below(3) > 0 {
+            push_component(&mut prefix, &random.bytes(6, b"abc"));
+            if is_key || random.below(2) > 0 {
+                push_component(&mut prefix, &random.integer().to_be_bytes());
+            }
+        }
+        let side = if random.below(2) == 0 { Side::Before } else { Side::After };
+        Place {
+            prefix: prefix.into(),
+            side: (!is_key).then_some(side),
+        }
+    }
+
+    fn reference(place: &Place) -> PlaceRef<'_> {
+        PlaceRef {
+            prefix: &place.prefix,
+            side: place.side,
+        }
+    }
+
+    struct Written {
+        /// First and last place of each block.
+        blocks: Vec<(Place, Place)>,
+        expected: Vec<TrieBlock>,
+        file: ChunkedFile,
+        entry: u64,
+    }
+
+    fn write(random: &mut Random, place_count: usize) -> Written {
+        let comparator = comparator();
+        let mut places: Vec<Place> = (0..place_count).map(|_| place(random)).collect();
+        places.sort_by(|left, right| left.compare(&comparator, right));
+        places.dedup_by(|left, right| left.compare(&comparator, right).is_eq());
+        let mut blocks = Vec::new();
+        while !places.is_empty() {
+            let rest = places.split_off(places.len().min(1 + random.below(5)));
+            blocks.push((places[0].clone(), places[places.len() - 1].clone()));
+            places = rest;
+        }
+        let disk = MemoryDisk::new();
+        let path = Path::new("/Rows.db");
+        let file = PagedFile::create(&disk, path.to_path_buf()).unwrap();
+        let mut writer = RowIndexWriter::new(file, comparator);
+        // A small partition before and one of two blocks, so that positions are not zero.
+        let (first, last) = blocks[0].clone();
+        writer.add_block(reference(&first), reference(&last), 20, DeletionTime::LIVE);
+        assert_eq!(writer.end_partition(b"one block", 0, DeletionTime::LIVE, 9).unwrap(), None);
+        let mut offset = 20;
+        let mut expected: Vec<TrieBlock> = Vec::new();
+        for (index, (first, last)) in blocks.iter().enumerate() {
+            let open = match index % 3 {
+                0 => DeletionTime::LIVE,
+                _ => DeletionTime {
+                    timestamp_us: 1 + index as i64,
+                    local_s: 7,
+                },
+            };
+            if let Some(before) = expected.last_mut() {
+                before.end = offset;
+            }
+            expected.push(TrieBlock {
+                start: offset,
+                end: 0,
+                open,
+            });
+            writer.add_block(reference(first), reference(last), offset, open);
+            offset += 1 + random.below(70_000) as u64;
+        }
+        expected.last_mut().unwrap().end = offset;
+        let deletion = DeletionTime {
+            timestamp_us: 5,
+            local_s: 6,
+        };
+        let entry = writer.end_partition(b"key", 1234, deletion, offset).unwrap().unwrap();
+        let (length, checksums) = writer.finish().unwrap();
+        let form = Form::Plain {
+            chunk_bytes: PAGE_BYTES as u32,
+            checksums: Some(checksums),
+        };
+        let file = ChunkedFile::new(path.to_path_buf(), disk.open(path).unwrap(), length, form);
+        Written {
+            blocks,
+            expected,
+            file,
+            entry,
+        }
+    }
+
+    #[test]
+    fn blocks_are_found_by_place_and_in_reverse() {
+        let mut random = Random::new(11);
+        let comparator = comparator();
+        for place_count in [12, 100, 3000, 20_000] {
+            let Written {
+                blocks,
+                expected,
+                file,
+                entry,
+            } = write(&mut random, place_count);
+            let cache = PageCache::new(16 << 20);
+            let entry = RowIndexEntry::read(&file, (&cache).into(), entry).unwrap();
+            assert_eq!((&*entry.key, entry.position, entry.deletion.local_s), (&b"key"[..], 1234, 6));
+            assert_eq!(entry.trie.block_count as usize, blocks.len());
+            let mut found = entry.trie.blocks(&file, (&cache).into(), &comparator).unwrap();
+            for _ in 0..2000 {
+                let Place { prefix, side } = place(&mut random);
+                let bound = ClusteringBound {
+                    prefix,
+                    side: side.unwrap_or(Side::Before),
+                };
+                let after = blocks
+                    .partition_point(|(first, _)| first.compare_to_bound(&comparator, &bound).is_le());
+                let at = after.saturating_sub(1);
+                let is_within = blocks[at].1.compare_to_bound(&comparator, &bound).is_ge();
+                let block = found.at(&bound).unwrap();
+                let could_be = [Some(at), (!is_within && after > 0).then_some(after)];
+                assert!(
+                    could_be.into_iter().flatten().any(|index| expected.get(index).copied() == block),
+                    "{bound:?}: {block:?}"
+                );
+            }
+            let mut block = found.last().unwrap();
+            for expected in expected.iter().rev().skip(1) {
+                block = found.before(&block).unwrap().unwrap();
+                assert_eq!(block, *expected);
+            }
+            assert_eq!(found.before(&block).unwrap(), None);
+            let last = found.last().unwrap();
+            found.at(&ClusteringBound::bottom()).unwrap();
+            assert_eq!(found.before(&last).unwrap(), expected.iter().rev().nth(1).copied());
+        }
+    }
+
+    #[test]
+    fn a_partition_whose_places_and_translations_differ_in_order_has_no_index() {
+        let disk = MemoryDisk::new();
+        let tuple = CqlType::tuple([CqlType::Int, CqlType::Int]);
+        let comparator = ClusteringComparator::of_components(vec![(tuple, ClusteringOrder::Ascending)]);
+        let file = PagedFile::create(&disk, Path::new("/Rows.db").to_path_buf()).unwrap();
+        let mut writer = RowIndexWriter::new(file, comparator.clone());
+        // (null, 1) sorts before ('', null), but both begin with the same byte and the latter ends sooner.
+        let first: &[u8] = &[0xff, 0xff, 0xff, 0xff, 0, 0, 0, 4, 0, 0, 0, 1];
+        let second: &[u8] = &[0, 0, 0, 0];
+        let packed = |tuple: &[u8]| {
+            let mut packed = Vec::new();
+            push_component(&mut packed, tuple);
+            packed
+        };
+        let (first, second) = (packed(first), packed(second));
+        assert!(comparator.compare(&first, &second).is_lt());
+        for (prefix, offset) in [(&first, 10), (&second, 20)] {
+            let place = PlaceRef { prefix, side: None };
+            writer.place(place);
+            writer.add_block(place, place, offset, DeletionTime::LIVE);
+        }
+        assert_eq!(writer.end_partition(b"key", 0, DeletionTime::LIVE, 30).unwrap(), None);
+    }
+}
