@@ -414,7 +414,7 @@ impl PagedBlocks<'_> {
             id: slot.id(),
             start: entry.start,
             end,
-            first: entry.first,
+            first: Some(entry.first),
             open_before: entry.open_before,
         })?;
         if span.end <= span.start {

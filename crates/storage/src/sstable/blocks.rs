@@ -1,6 +1,7 @@
 //! The blocks of a large partition, as whatever index there is finds them.
 
 use super::block_file::PagedBlocks;
+use super::bti::TrieBlocks;
 use super::clustering_codec::Place;
 use super::index::PromotedBlocks;
 use crate::clustering::{ClusteringBound, ClusteringComparator, Components, Side, Slice};
@@ -15,8 +16,8 @@ pub(super) struct BlockSpan {
     pub start: u64,
     /// Where the next block starts; of the last block, where the partition ends.
     pub end: u64,
-    /// The first row or marker.
-    pub first: Place,
+    /// The first row or marker, if the index says which.
+    pub first: Option<Place>,
     /// The range deletion in force before it.
     pub open_before: DeletionTime,
 }
@@ -28,6 +29,8 @@ pub(super) enum Blocks<'a> {
     Promoted(PromotedBlocks<'a>),
     /// Of our Blocks.db.
     Paged(PagedBlocks<'a>),
+    /// Of Rows.db.
+    Trie(TrieBlocks<'a>),
 }
 
 impl Blocks<'_> {
@@ -38,6 +41,9 @@ impl Blocks<'_> {
         start: &ClusteringBound,
     ) -> Result<BlockSpan, ReadError> {
         let is_key = start.side == Side::Before && is_whole(comparator, start);
+        if let Blocks::Trie(blocks) = self {
+            return blocks.first_of(start, is_key);
+        }
         let holds = |first: &Place| {
             if is_key {
                 // The row of that very key may begin the block: what is in force before it, the index says.
@@ -58,6 +64,9 @@ impl Blocks<'_> {
         comparator: &ClusteringComparator,
         end: &ClusteringBound,
     ) -> Result<BlockSpan, ReadError> {
+        if let Blocks::Trie(blocks) = self {
+            return blocks.last_before(end);
+        }
         self.last_where(&|first| {
             first
                 .compare_to_bound(comparator, (&end.prefix, end.side))
@@ -81,6 +90,7 @@ impl Blocks<'_> {
         match self {
             Blocks::Promoted(blocks) => blocks.end_where(from, &holds),
             Blocks::Paged(blocks) => blocks.end_where(from, &holds),
+            Blocks::Trie(blocks) => blocks.end_before(end),
         }
     }
 
@@ -89,13 +99,15 @@ impl Blocks<'_> {
         match self {
             Blocks::Promoted(blocks) => blocks.before(block),
             Blocks::Paged(blocks) => blocks.before(block),
+            Blocks::Trie(blocks) => blocks.before(block),
         }
     }
 
     /// Whether a slice of one key is certain to have nothing: no row, and no range deletion either.
     pub fn lacks(&mut self, block: &BlockSpan, slice: &Slice) -> Result<bool, ReadError> {
         match self {
-            Blocks::Promoted(_) => Ok(false),
+            // Where a slice begins after all blocks, it is given an empty one.
+            Blocks::Promoted(_) | Blocks::Trie(_) => Ok(block.start >= block.end),
             Blocks::Paged(blocks) => blocks.lacks(block, &slice.start.prefix),
         }
     }
@@ -105,6 +117,7 @@ impl Blocks<'_> {
         match self {
             Blocks::Promoted(blocks) => blocks.last_where(holds),
             Blocks::Paged(blocks) => blocks.last_where(holds),
+            Blocks::Trie(blocks) => blocks.last(),
         }
     }
 }

@@ -43,7 +43,12 @@ pub(super) struct PageChecksums {
 }
 
 /// How components are written here.
-const TAGS: [(u8, Component); 2] = [(1, Component::Data), (2, Component::Index)];
+const TAGS: [(u8, Component); 4] = [
+    (1, Component::Data),
+    (2, Component::Index),
+    (3, Component::Partitions),
+    (4, Component::Rows),
+];
 
 impl Checksums {
     pub fn encode(&self) -> Vec<u8> {

@@ -9,6 +9,7 @@
 use std::cmp::Ordering;
 
 use super::blocks::{BlockSpan, Blocks};
+use super::chunk_stream::ChunkStream;
 use super::partition_reader::{PartitionPlace, PartitionReader};
 use super::row_decoder::Decoded;
 use super::stored_block::StoredBlock;
@@ -100,12 +101,12 @@ impl<'a> SsTableCursor<'a> {
         }
     }
 
-    /// Goes to a partition, before its first element.
+    /// Goes to a partition, before its first element; false for a candidate that turns out to be another key's.
     pub(super) fn open(
         &mut self,
         place: &PartitionPlace<'_>,
         blocks: Option<Blocks<'a>>,
-    ) -> Result<(), ReadError> {
+    ) -> Result<bool, ReadError> {
         self.blocks = blocks;
         self.slices_begun = 0;
         self.slice = None;
@@ -115,6 +116,11 @@ impl<'a> SsTableCursor<'a> {
             backward.reset();
         }
         self.reader.open(place)
+    }
+
+    /// Data.db, for whoever looks for partitions to open.
+    pub(super) fn data_mut(&mut self) -> &mut ChunkStream<'a> {
+        self.reader.stream_mut()
     }
 
     /// Where the partition's first row or marker begins in the uncompressed data.
@@ -205,6 +211,9 @@ impl<'a> SsTableCursor<'a> {
             return Ok(true);
         }
         let block = blocks.first_of(self.comparator, &slice.start)?;
+        if block.start >= block.end {
+            return Ok(false);
+        }
         let end = if slice.as_key(self.comparator.component_count()).is_some() {
             if blocks.lacks(&block, slice)? {
                 return Ok(false);
@@ -443,9 +452,11 @@ fn enter(reader: &mut PartitionReader<'_>, block: &BlockSpan) -> Result<(), Read
         Decoded::Marker { side, .. } => Some(side),
         Decoded::Row | Decoded::EndOfPartition => None,
     };
-    let is_first = decoded != Decoded::EndOfPartition
-        && side == block.first.side
-        && reader.item.clustering == *block.first.prefix;
+    let is_wanted = block
+        .first
+        .as_ref()
+        .is_none_or(|first| side == first.side && reader.item.clustering == *first.prefix);
+    let is_first = decoded != Decoded::EndOfPartition && is_wanted;
     if !is_first {
         return Err(ReadError::Corrupt {
             file: reader.path().to_path_buf(),

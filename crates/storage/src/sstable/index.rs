@@ -15,6 +15,7 @@ use helenus_types::Token;
 use helenus_types::token::token_of;
 
 use super::blocks::BlockSpan;
+use super::bti::TrieIndex;
 use super::chunk_stream::ChunkStream;
 use super::clustering_codec::{ClusteringCodec, Place};
 use super::decode::{ByteReader, DecodeError, push_bytes_after_u16, push_signed_vint, push_unsigned_vint};
@@ -38,7 +39,16 @@ pub(super) struct IndexEntry {
     pub position: u64,
     /// That of the next partition, where its entry lay at hand.
     pub end: Option<u64>,
-    pub promoted: Option<PromotedIndex>,
+    /// The index cannot tell the key from others like it: whether the partition is that key's shows in Data.db.
+    pub is_candidate: bool,
+    pub blocks: Option<BlockIndex>,
+}
+
+/// Where the blocks of a large partition are described.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum BlockIndex {
+    Promoted(PromotedIndex),
+    Trie(TrieIndex),
 }
 
 /// Where the blocks of a large partition are described in Index.db.
@@ -178,7 +188,8 @@ pub(super) fn read_entry(
                 key: key.to_vec(),
                 position,
                 end: None,
-                promoted,
+                is_candidate: false,
+                blocks: promoted.map(BlockIndex::Promoted),
             },
             length,
         ))
@@ -318,7 +329,7 @@ impl PromotedBlocks<'_> {
             id: u64::from(index),
             start: block.offset,
             end: block.end,
-            first: block.first,
+            first: Some(block.first),
             open_before,
         })
     }

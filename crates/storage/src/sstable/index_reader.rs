@@ -4,6 +4,7 @@ use std::path::Path;
 
 use helenus_types::Token;
 
+use super::bti::{BtiIndex, BtiIndexScan};
 use super::chunk_stream::ChunkStream;
 use super::chunked_file::ChunkedFile;
 use super::index::{IndexEntry, find_entry, read_entry};
@@ -11,11 +12,13 @@ use super::pages::Pages;
 use super::summary::Summary;
 use super::version::Version;
 use crate::error::ReadError;
+use crate::read::PartitionBound;
 
 /// Where the partitions are, and the blocks of large ones.
 #[derive(Debug)]
 pub(super) enum IndexReader {
     Big(BigIndex),
+    Bti(BtiIndex),
 }
 
 /// Index.db, with every 128th key of it in memory.
@@ -30,6 +33,7 @@ pub(super) struct BigIndex {
 #[derive(Debug)]
 pub(super) enum IndexScan<'a> {
     Big(BigIndexScan<'a>),
+    Bti(Box<BtiIndexScan<'a>>),
 }
 
 #[derive(Debug)]
@@ -42,12 +46,14 @@ impl IndexReader {
     pub fn first_key(&self) -> &[u8] {
         match self {
             IndexReader::Big(big) => &big.summary.first_key,
+            IndexReader::Bti(bti) => bti.partitions.first_key(),
         }
     }
 
     pub fn last_key(&self) -> &[u8] {
         match self {
             IndexReader::Big(big) => &big.summary.last_key,
+            IndexReader::Bti(bti) => bti.partitions.last_key(),
         }
     }
 
@@ -55,17 +61,24 @@ impl IndexReader {
     pub fn blocks_file(&self) -> &ChunkedFile {
         match self {
             IndexReader::Big(big) => &big.file,
+            IndexReader::Bti(bti) => &bti.rows,
         }
     }
 
     pub fn find(&self, pages: Pages<'_>, token: Token, key: &[u8]) -> Result<Option<IndexEntry>, ReadError> {
         match self {
             IndexReader::Big(big) => big.find(pages, token, key),
+            IndexReader::Bti(bti) => bti.find(pages, token, key),
         }
     }
 
-    /// `is_before` tells the keys before the first that is wanted. A few of them may come nevertheless.
-    pub fn scan<'a>(&'a self, pages: Pages<'a>, is_before: impl Fn(Token, &[u8]) -> bool) -> IndexScan<'a> {
+    /// From a start; `is_before` tells the keys before it. A few of them may come nevertheless.
+    pub fn scan<'a>(
+        &'a self,
+        pages: Pages<'a>,
+        start: PartitionBound<'a>,
+        is_before: impl Fn(Token, &[u8]) -> bool,
+    ) -> IndexScan<'a> {
         match self {
             IndexReader::Big(big) => {
                 let mut stream = ChunkStream::sequential(&big.file, pages);
@@ -73,6 +86,7 @@ impl IndexReader {
                 let version = big.version;
                 IndexScan::Big(BigIndexScan { version, stream })
             }
+            IndexReader::Bti(bti) => IndexScan::Bti(Box::new(bti.scan(pages, start))),
         }
     }
 }
@@ -87,8 +101,10 @@ impl BigIndex {
 }
 
 impl IndexScan<'_> {
-    pub fn next(&mut self) -> Result<Option<IndexEntry>, ReadError> {
+    /// `data` is Data.db, for indexes that leave keys to it.
+    pub fn next(&mut self, data: &mut ChunkStream<'_>) -> Result<Option<IndexEntry>, ReadError> {
         match self {
+            IndexScan::Bti(bti) => bti.next(data),
             IndexScan::Big(big) => read_entry(&mut big.stream, big.version),
         }
     }
@@ -97,6 +113,7 @@ impl IndexScan<'_> {
     pub fn place(&self) -> (&Path, u64) {
         match self {
             IndexScan::Big(big) => (big.stream.path(), big.stream.position()),
+            IndexScan::Bti(bti) => bti.place(),
         }
     }
 }

@@ -2,9 +2,11 @@
 
 use std::path::Path;
 
+use helenus_schema::TableMetadata;
 use helenus_types::Token;
 use helenus_vfs::Disk;
 
+use super::bti::BtiIndexWriter;
 use super::checksums::PageChecksums;
 use super::clustering_codec::ClusteringCodec;
 use super::component::Component;
@@ -14,12 +16,15 @@ use super::error::WriteError;
 use super::index::{BlockBounds, PromotedIndexBuilder};
 use super::summary::{Summary, SummaryEntry};
 use super::toc::Toc;
+use super::version::IndexForm;
+use crate::clustering::ClusteringComparator;
 use crate::deletion::DeletionTime;
 
-/// Told of blocks, then of the partition that they belong to; partitions come in the order of tokens and keys.
+/// Told of places, of the blocks that they end, then of the partition that they belong to; partitions come in the order of tokens and keys.
 #[derive(Debug)]
 pub(super) enum IndexWriter {
     Big(Box<BigIndexWriter>),
+    Bti(Box<BtiIndexWriter>),
 }
 
 /// A partition that was written to Data.db.
@@ -48,22 +53,43 @@ impl IndexWriter {
         disk: &dyn Disk,
         directory: &Path,
         descriptor: Descriptor,
-        index_interval: u32,
+        table: &TableMetadata,
     ) -> Result<Self, WriteError> {
-        BigIndexWriter::create(disk, directory, descriptor, index_interval)
-            .map(|big| IndexWriter::Big(Box::new(big)))
+        match descriptor.version.index_form() {
+            IndexForm::Big => {
+                let index_interval = table.params.min_index_interval.max(1);
+                BigIndexWriter::create(disk, directory, descriptor, index_interval)
+                    .map(|big| IndexWriter::Big(Box::new(big)))
+            }
+            IndexForm::Bti => {
+                let comparator = ClusteringComparator::of(table);
+                BtiIndexWriter::create(disk, directory, descriptor, comparator)
+                    .map(|bti| IndexWriter::Bti(Box::new(bti)))
+            }
+        }
+    }
+
+    /// A row or marker was written.
+    #[inline]
+    pub fn push_place(&mut self, prefix: &[u8], kind: u8) {
+        match self {
+            IndexWriter::Big(_) => {}
+            IndexWriter::Bti(bti) => bti.push_place(prefix, kind),
+        }
     }
 
     /// A block of the partition being written ends.
     pub fn push_block(&mut self, codec: &ClusteringCodec, block: &BlockBounds, open_at_end: DeletionTime) {
         match self {
             IndexWriter::Big(big) => big.promoted.push(codec, block, open_at_end),
+            IndexWriter::Bti(bti) => bti.push_block(block, open_at_end),
         }
     }
 
     pub fn push_partition(&mut self, partition: WrittenPartition<'_>) -> Result<(), WriteError> {
         match self {
             IndexWriter::Big(big) => big.push_partition(partition),
+            IndexWriter::Bti(bti) => bti.push_partition(partition),
         }
     }
 
@@ -71,6 +97,7 @@ impl IndexWriter {
     pub fn finish(self, toc: &mut Toc<'_>) -> Result<FinishedIndex, WriteError> {
         match self {
             IndexWriter::Big(big) => big.finish(toc),
+            IndexWriter::Bti(bti) => bti.finish(toc),
         }
     }
 }

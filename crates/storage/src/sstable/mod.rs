@@ -35,8 +35,8 @@ mod toc;
 
 mod block_file;
 mod blocks;
-mod bti;
 mod bloom;
+mod bti;
 mod cardinality;
 mod checksums;
 mod clustering_codec;

@@ -39,6 +39,8 @@ pub(super) struct PartitionPlace<'e> {
     pub position: u64,
     /// Where the next partition begins, if that is known.
     pub end: Option<u64>,
+    /// It may be another key's.
+    pub is_candidate: bool,
     /// Its length and the partition's deletion, if the index has them and a checksum vouches for it.
     pub head: Option<(u64, DeletionTime)>,
 }
@@ -66,8 +68,9 @@ impl<'a> PartitionReader<'a> {
         }
     }
 
-    /// Goes to a partition. Its head is read, and checked to be of its key, unless the index has all of it.
-    pub fn open(&mut self, place: &PartitionPlace<'_>) -> Result<(), ReadError> {
+    /// Goes to a partition. Its head is read, and checked to be of its key, unless the index has all of it. False for a
+    /// candidate that turns out to be another key's.
+    pub fn open(&mut self, place: &PartitionPlace<'_>) -> Result<bool, ReadError> {
         self.position = place.position;
         self.peeked = None;
         self.limit = None;
@@ -82,13 +85,13 @@ impl<'a> PartitionReader<'a> {
             self.header_length = header_length;
             self.deletion = deletion;
             self.stream.seek(place.position.saturating_add(header_length));
-            return Ok(());
+            return Ok(true);
         }
         self.stream.seek(place.position);
-        self.read_head(place.key)
+        self.read_head(place.key, place.is_candidate)
     }
 
-    fn read_head(&mut self, key: &[u8]) -> Result<(), ReadError> {
+    fn read_head(&mut self, key: &[u8], is_candidate: bool) -> Result<bool, ReadError> {
         let PartitionReader {
             header,
             stream,
@@ -96,16 +99,22 @@ impl<'a> PartitionReader<'a> {
             static_row,
             ..
         } = self;
-        let (length, deletion) = decode_with(stream, |bytes| {
+        let head = decode_with(stream, |bytes| {
             let mut head = ByteReader::new(bytes);
             let stored = head.bytes_after_u16()?;
+            if stored != key && is_candidate {
+                return Ok(None);
+            }
             if stored != key {
                 let found = format!("another of {} bytes", stored.len());
                 return Err(DecodeError::malformed(0, "the key that the index names", found));
             }
             let deletion = read_deletion_time(&mut head, header.version)?;
-            Ok((head.position(), deletion))
+            Ok(Some((head.position(), deletion)))
         })?;
+        let Some((length, deletion)) = head else {
+            return Ok(false);
+        };
         stream.consume(length);
         if !header.statics.columns.is_empty() {
             let length = decode_with(stream, |bytes| decoder.decode_static(bytes, header, static_row))?;
@@ -113,7 +122,12 @@ impl<'a> PartitionReader<'a> {
         }
         self.deletion = deletion;
         self.header_length = self.stream.position() - self.position;
-        Ok(())
+        Ok(true)
+    }
+
+    /// Data.db, from anywhere on; [`Self::open`] goes back to a partition.
+    pub fn stream_mut(&mut self) -> &mut ChunkStream<'a> {
+        &mut self.stream
     }
 
     pub fn deletion(&self) -> DeletionTime {

@@ -40,9 +40,9 @@ impl<'a> SsTableScanner<'a> {
         cursor: SsTableCursor<'a>,
         range: ScanRange<'a>,
     ) -> Self {
-        let index = table
-            .index
-            .scan(pages, |token, key| is_before(token, key, &range.start));
+        let index = table.index.scan(pages, range.start, |token, key| {
+            is_before(token, key, &range.start)
+        });
         SsTableScanner {
             table,
             pages,
@@ -77,7 +77,7 @@ impl PartitionScanner for SsTableScanner<'_> {
     fn advance(&mut self) -> Result<bool, ReadError> {
         loop {
             let (_, offset) = self.index.place();
-            let Some(entry) = self.index.next()? else {
+            let Some(entry) = self.index.next(self.cursor.data_mut())? else {
                 return Ok(false);
             };
             if let Some(last) = &self.entry

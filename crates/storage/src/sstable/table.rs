@@ -12,6 +12,7 @@ use helenus_vfs::Disk;
 use super::block_file::{BlockFile, LargePartition};
 use super::blocks::Blocks;
 use super::bloom::BloomFilter;
+use super::bti::BtiIndex;
 use super::checksums::Checksums;
 use super::chunk_stream::ChunkStream;
 use super::chunked_file::{ChunkedFile, Form};
@@ -24,7 +25,7 @@ use super::descriptor::Descriptor;
 use super::encoding_stats::EncodingStats;
 use super::error::OpenError;
 use super::header::Header;
-use super::index::{IndexEntry, PromotedBlocks};
+use super::index::{BlockIndex, IndexEntry, PromotedBlocks};
 use super::index_reader::{BigIndex, IndexReader};
 use super::pages::Pages;
 use super::partition_reader::{PartitionPlace, PartitionReader};
@@ -32,6 +33,7 @@ use super::scanner::{ScanRange, SsTableScanner};
 use super::statistics::SsTableStatistics;
 use super::statistics_file::StatisticsFile;
 use super::summary::Summary;
+use super::version::IndexForm;
 use crate::clustering::{ClusteringComparator, Slice};
 use crate::error::ReadError;
 use crate::read::PartitionBound;
@@ -75,19 +77,11 @@ impl SsTable {
         let file = StatisticsFile::decode(&statistics_bytes, descriptor.version, &statistics_path)?;
         let header = file.header.bind(table, descriptor.version, &statistics_path)?;
 
-        let index_file = files.open(Component::Index)?;
-        let index_length = index_file.1;
         let mut checksums = match files.read_if_there(Component::Checksums)? {
             None => None,
             Some(bytes) => Some(files.decode(Component::Checksums, Checksums::decode(&bytes))?),
         };
-        let summary_bytes = files.read(Component::Summary)?;
-        files.check(
-            Component::Summary,
-            &summary_bytes,
-            checksums.as_ref().map(|sums| sums.summary),
-        )?;
-        let summary = files.decode(Component::Summary, Summary::decode(&summary_bytes, index_length))?;
+        let index = files.open_index(checksums.as_mut())?;
         let filter = match files.read_if_there(Component::Filter)? {
             None => None,
             Some(bytes) => {
@@ -100,18 +94,6 @@ impl SsTable {
             }
         };
         let data = files.open_data(checksums.as_mut())?;
-        let index_pages = files.pages_of(Component::Index, index_length, checksums.as_mut())?;
-        let index_form = index_pages.unwrap_or(Form::Plain {
-            chunk_bytes: INDEX_PAGE_BYTES,
-            checksums: None,
-        });
-        let index_path = descriptor.path(directory, Component::Index);
-        let index_file = ChunkedFile::new(index_path, index_file.0, index_length, index_form);
-        let index = IndexReader::Big(BigIndex {
-            version: descriptor.version,
-            summary,
-            file: index_file,
-        });
         let blocks = if files.is_there(Component::Blocks)? {
             let (file, length) = files.open(Component::Blocks)?;
             let path = files.path(Component::Blocks);
@@ -210,8 +192,8 @@ impl SsTable {
         let Some(entry) = self.index.find(pages, token, key)? else {
             return Ok(None);
         };
-        self.open_partition(&mut cursor, pages, &entry)?;
-        Ok(Some(cursor))
+        let is_there = self.open_partition(&mut cursor, pages, &entry)?;
+        Ok(is_there.then_some(cursor))
     }
 
     fn cursor<'a>(
@@ -268,33 +250,45 @@ impl SsTable {
         SsTableScanner::new(self, pages, cursor, ScanRange { start, end })
     }
 
-    /// Moves a cursor to a partition.
+    /// Moves a cursor to a partition; false for a candidate that turns out to be another key's.
     pub(super) fn open_partition<'a>(
         &'a self,
         cursor: &mut SsTableCursor<'a>,
         pages: Pages<'a>,
         entry: &IndexEntry,
-    ) -> Result<(), ReadError> {
-        if entry.promoted.is_some()
+    ) -> Result<bool, ReadError> {
+        if entry.blocks.is_some()
             && let Some(large) = self.large_partition(entry.token, &entry.key)
         {
             return self.open_large(cursor, pages, large);
         }
-        let trusted = entry.promoted.filter(|_| self.index.blocks_file().is_checked());
+        let file = self.index.blocks_file();
+        let (head, blocks) = match entry.blocks {
+            None => (None, None),
+            Some(BlockIndex::Promoted(promoted)) => {
+                let blocks = PromotedBlocks {
+                    promoted,
+                    stream: ChunkStream::new(file, pages),
+                    codec: &self.header.clustering,
+                };
+                let blocks = (promoted.block_count > 1).then_some(Blocks::Promoted(blocks));
+                (Some((promoted.header_length, promoted.deletion)), blocks)
+            }
+            Some(BlockIndex::Trie(trie)) => {
+                let mut blocks = trie.blocks(file, pages, &self.comparator)?;
+                (
+                    Some((blocks.header_length()?, trie.deletion)),
+                    Some(Blocks::Trie(blocks)),
+                )
+            }
+        };
         let place = PartitionPlace {
             key: &entry.key,
             position: entry.position,
             end: entry.end,
-            head: trusted.map(|promoted| (promoted.header_length, promoted.deletion)),
+            is_candidate: entry.is_candidate,
+            head: head.filter(|_| file.is_checked()),
         };
-        let blocks = entry.promoted.filter(|promoted| promoted.block_count > 1);
-        let blocks = blocks.map(|promoted| {
-            Blocks::Promoted(PromotedBlocks {
-                promoted,
-                stream: ChunkStream::new(self.index.blocks_file(), pages),
-                codec: &self.header.clustering,
-            })
-        });
         cursor.open(&place, blocks)
     }
 
@@ -307,11 +301,12 @@ impl SsTable {
         cursor: &mut SsTableCursor<'a>,
         pages: Pages<'a>,
         large: &'a LargePartition,
-    ) -> Result<(), ReadError> {
+    ) -> Result<bool, ReadError> {
         let place = PartitionPlace {
             key: &large.key,
             position: large.position,
             end: None,
+            is_candidate: false,
             head: Some((large.header_length, large.deletion)),
         };
         let blocks = self.blocks.as_ref();
@@ -406,6 +401,42 @@ impl Components<'_> {
             chunk_bytes: list.page_bytes,
             checksums: Some(list.checksums),
         }))
+    }
+
+    fn open_index(&mut self, mut checksums: Option<&mut Checksums>) -> Result<IndexReader, ReadError> {
+        match self.descriptor.version.index_form() {
+            IndexForm::Big => {
+                let file = self.open_paged(Component::Index, checksums.as_deref_mut())?;
+                let bytes = self.read(Component::Summary)?;
+                self.check(Component::Summary, &bytes, checksums.map(|sums| sums.summary))?;
+                let summary = Summary::decode(&bytes, file.length());
+                Ok(IndexReader::Big(BigIndex {
+                    version: self.descriptor.version,
+                    summary: self.decode(Component::Summary, summary)?,
+                    file,
+                }))
+            }
+            IndexForm::Bti => {
+                let partitions = self.open_paged(Component::Partitions, checksums.as_deref_mut())?;
+                let rows = self.open_paged(Component::Rows, checksums)?;
+                BtiIndex::open(partitions, rows).map(IndexReader::Bti)
+            }
+        }
+    }
+
+    /// A component that is read in pages, checked where we wrote checksums of them.
+    fn open_paged(
+        &mut self,
+        component: Component,
+        checksums: Option<&mut Checksums>,
+    ) -> Result<ChunkedFile, ReadError> {
+        let (file, length) = self.open(component)?;
+        let pages = self.pages_of(component, length, checksums)?;
+        let form = pages.unwrap_or(Form::Plain {
+            chunk_bytes: INDEX_PAGE_BYTES,
+            checksums: None,
+        });
+        Ok(ChunkedFile::new(self.path(component), file, length, form))
     }
 
     fn open_data(&mut self, checksums: Option<&mut Checksums>) -> Result<ChunkedFile, OpenError> {

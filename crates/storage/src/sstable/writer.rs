@@ -167,8 +167,7 @@ impl SsTableWriter {
         let data = DataWriter::create(&*disk, directory, descriptor, options.compression, granule_bytes)?;
         let blocks_path = descriptor.path(directory, Component::Blocks);
         let blocks = BlockFileWriter::new(Arc::clone(&disk), blocks_path, options.column_index_bytes, table);
-        let index_interval = table.params.min_index_interval.max(1);
-        let index = IndexWriter::create(&*disk, directory, descriptor, index_interval)?;
+        let index = IndexWriter::create(&*disk, directory, descriptor, table)?;
         Ok(SsTableWriter {
             disk,
             directory: directory.to_path_buf(),
@@ -320,6 +319,7 @@ impl SsTableWriter {
             open_before,
         };
         self.blocks.item(&self.header.clustering, item)?;
+        self.index.push_place(prefix, kind);
         let partition = &mut self.partition;
         partition.last_item_offset = offset;
         let codec = &self.header.clustering;

@@ -8,9 +8,9 @@ use helenus_types::token::token_of;
 use super::super::chunk_stream::ChunkStream;
 use super::super::chunked_file::ChunkedFile;
 use super::super::decode::ByteReader;
-use super::super::index::{IndexEntry, decode_with};
+use super::super::index::{BlockIndex, IndexEntry, decode_with};
 use super::super::pages::Pages;
-use super::partition_index::{PartitionIndex, PartitionIndexCursor, PartitionPlace};
+use super::partition_index::{PartitionIndex, PartitionIndexCursor, PartitionPlace, check_page_length};
 use super::row_index::RowIndexEntry;
 use crate::error::ReadError;
 use crate::read::PartitionBound;
@@ -21,20 +21,23 @@ pub(in super::super) struct BtiIndex {
     pub rows: ChunkedFile,
 }
 
-/// Partitions in order. Keys are read from where the partitions index points, Rows.db or Data.db.
+/// Partitions in order. Keys are read from where the partitions' index points, Rows.db or Data.db.
 #[derive(Debug)]
 pub(in super::super) struct BtiIndexScan<'a> {
     index: &'a BtiIndex,
     pages: Pages<'a>,
-    data: ChunkStream<'a>,
     start: PartitionBound<'a>,
     /// `None` before the first.
     partitions: Option<PartitionIndexCursor<'a>>,
 }
 
 impl BtiIndex {
-    /// What the index has for a key. Where it has no blocks for it, whether the partition is that key's shows in Data.db
-    /// only.
+    pub fn open(partitions: ChunkedFile, rows: ChunkedFile) -> Result<Self, ReadError> {
+        check_page_length(&rows)?;
+        let partitions = PartitionIndex::open(partitions)?;
+        Ok(BtiIndex { partitions, rows })
+    }
+
     pub fn find(&self, pages: Pages<'_>, token: Token, key: &[u8]) -> Result<Option<IndexEntry>, ReadError> {
         let entry = match self.partitions.find(pages, token, key)? {
             None => return Ok(None),
@@ -42,6 +45,7 @@ impl BtiIndex {
                 token,
                 key: key.to_vec(),
                 position,
+                end: None,
                 is_candidate: true,
                 blocks: None,
             },
@@ -56,16 +60,10 @@ impl BtiIndex {
         Ok(Some(entry))
     }
 
-    pub fn scan<'a>(
-        &'a self,
-        pages: Pages<'a>,
-        data: &'a ChunkedFile,
-        start: PartitionBound<'a>,
-    ) -> BtiIndexScan<'a> {
+    pub fn scan<'a>(&'a self, pages: Pages<'a>, start: PartitionBound<'a>) -> BtiIndexScan<'a> {
         BtiIndexScan {
             index: self,
             pages,
-            data: ChunkStream::new(data, pages),
             start,
             partitions: None,
         }
@@ -78,15 +76,16 @@ impl From<RowIndexEntry> for IndexEntry {
             token: token_of(&entry.key),
             key: entry.key,
             position: entry.position,
+            end: None,
             is_candidate: false,
-            blocks: None,
+            blocks: Some(BlockIndex::Trie(entry.trie)),
         }
     }
 }
 
 impl BtiIndexScan<'_> {
     /// Whoever asks must check that keys ascend: damaged pages could give partitions without end.
-    pub fn next(&mut self) -> Result<Option<IndexEntry>, ReadError> {
+    pub fn next(&mut self, data: &mut ChunkStream<'_>) -> Result<Option<IndexEntry>, ReadError> {
         let partitions = match &mut self.partitions {
             Some(partitions) => partitions,
             none => none.insert(self.index.partitions.from(self.pages, &self.start)?),
@@ -98,14 +97,15 @@ impl BtiIndexScan<'_> {
                 Ok(Some(entry.into()))
             }
             Some(PartitionPlace::Data(position)) => {
-                self.data.seek(position);
-                let key = decode_with(&mut self.data, |bytes| {
+                data.seek(position);
+                let key = decode_with(data, |bytes| {
                     ByteReader::new(bytes).bytes_after_u16().map(<[u8]>::to_vec)
                 })?;
                 Ok(Some(IndexEntry {
                     token: token_of(&key),
                     key,
                     position,
+                    end: None,
                     is_candidate: false,
                     blocks: None,
                 }))

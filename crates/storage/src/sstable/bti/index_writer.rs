@@ -58,11 +58,12 @@ impl BtiIndexWriter {
             token,
             key,
             position,
-            end_offset,
             deletion,
+            length,
             ..
         } = partition;
-        let place = match self.rows.end_partition(key, position, deletion, end_offset)? {
+        // The mark of the end is the last byte.
+        let place = match self.rows.end_partition(key, position, deletion, length - 1)? {
             Some(entry) => PartitionPlace::Rows(entry),
             None => PartitionPlace::Data(position),
         };
@@ -70,14 +71,13 @@ impl BtiIndexWriter {
     }
 
     pub fn finish(self, toc: &mut Toc<'_>) -> Result<FinishedIndex, WriteError> {
-        let (partitions_length, mut page_checksums) = self.partitions.finish()?;
-        let (rows_length, row_checksums) = self.rows.finish()?;
+        let (partitions_length, partition_pages) = self.partitions.finish()?;
+        let (rows_length, row_pages) = self.rows.finish()?;
         toc.note(Component::Partitions, partitions_length);
         toc.note(Component::Rows, rows_length);
-        page_checksums.extend(row_checksums);
         Ok(FinishedIndex {
             summary_checksum: 0,
-            page_checksums,
+            page_checksums: vec![partition_pages, row_pages],
         })
     }
 }

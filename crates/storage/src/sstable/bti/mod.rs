@@ -22,3 +22,4 @@ mod testing;
 
 pub(super) use index_reader::{BtiIndex, BtiIndexScan};
 pub(super) use index_writer::BtiIndexWriter;
+pub(super) use row_index::{TrieBlocks, TrieIndex};

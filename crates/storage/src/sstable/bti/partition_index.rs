@@ -14,8 +14,10 @@ use std::sync::Arc;
 use helenus_types::Token;
 use helenus_types::token::murmur3_x64_128;
 
+use super::super::checksums::PageChecksums;
 use super::super::chunk_stream::ChunkStream;
 use super::super::chunked_file::ChunkedFile;
+use super::super::component::Component;
 use super::super::component_writer::PagedFile;
 use super::super::decode::{ByteReader, DecodeError, push_bytes_after_u16};
 use super::super::error::WriteError;
@@ -139,7 +141,7 @@ impl PartitionIndexWriter {
     }
 
     /// Makes the file durable; returns its length and the checksums of its pages.
-    pub fn finish(mut self) -> Result<(u64, Vec<u32>), WriteError> {
+    pub fn finish(mut self) -> Result<(u64, PageChecksums), WriteError> {
         let last = self.last.take().unwrap_or_default();
         self.push(&last, 0);
         let count = self.trie.count();
@@ -153,7 +155,7 @@ impl PartitionIndexWriter {
         }
         self.sink.append(&tail);
         self.flush()?;
-        self.file.finish()
+        self.file.finish(Component::Partitions)
     }
 }
 
@@ -175,7 +177,6 @@ fn payload_of(key: &[u8], place: PartitionPlace) -> Payload {
 pub(in super::super) struct PartitionIndex {
     file: ChunkedFile,
     root: u64,
-    partition_count: u64,
     first_key: Box<[u8]>,
     last_key: Box<[u8]>,
     pinned: Vec<PinnedPage>,
@@ -183,11 +184,12 @@ pub(in super::super) struct PartitionIndex {
 
 impl PartitionIndex {
     pub fn open(file: ChunkedFile) -> Result<Self, ReadError> {
+        check_page_length(&file)?;
         // Nothing is kept in it; it only counts.
         let cache = PageCache::new(0);
         let pages = Pages::from(&cache);
         let footer_at = file.length().saturating_sub(FOOTER_BYTES);
-        let [keys_at, partition_count, root] = read_at(&file, pages, footer_at, FOOTER_BYTES, |bytes| {
+        let [keys_at, root] = read_at(&file, pages, footer_at, FOOTER_BYTES, |bytes| {
             let mut reader = ByteReader::new(bytes);
             let (keys_at, count, root) = (reader.u64()?, reader.u64()?, reader.u64()?);
             let keys_fit = keys_at < footer_at && footer_at - keys_at <= KEYS_BYTES_MAX;
@@ -206,7 +208,7 @@ impl PartitionIndex {
                     count,
                 ));
             }
-            Ok([keys_at, count, root])
+            Ok([keys_at, root])
         })?;
         let (first_key, last_key) = read_at(&file, pages, keys_at, footer_at - keys_at, |bytes| {
             let mut reader = ByteReader::new(bytes);
@@ -225,15 +227,10 @@ impl PartitionIndex {
         Ok(PartitionIndex {
             file,
             root,
-            partition_count,
             first_key,
             last_key,
             pinned,
         })
-    }
-
-    pub fn partition_count(&self) -> u64 {
-        self.partition_count
     }
 
     pub fn first_key(&self) -> &[u8] {
@@ -246,12 +243,6 @@ impl PartitionIndex {
 
     pub fn file(&self) -> &ChunkedFile {
         &self.file
-    }
-
-    /// What stays in memory while the file is open.
-    pub fn memory_bytes(&self) -> usize {
-        let pinned: usize = self.pinned.iter().map(|page| page.bytes.len()).sum();
-        pinned + self.first_key.len() + self.last_key.len()
     }
 
     /// Where a key's partition is if there is one; it may also be another's, whose key is like it up to where neighbours
@@ -328,6 +319,15 @@ fn read_payload(payload: StoredPayload<'_>) -> Result<(Option<u8>, PartitionPlac
     };
     let stored = bytes.get(..usize::from(length)).ok_or(WANTED)?;
     Ok((hash, PartitionPlace::of_stored(read_sized(stored))))
+}
+
+/// Our own checksums could be of pages of another length, though we write none such.
+pub(super) fn check_page_length(file: &ChunkedFile) -> Result<(), ReadError> {
+    if file.page_bytes() == PAGE_BYTES as u64 {
+        return Ok(());
+    }
+    let error = DecodeError::malformed(0, "checksums of the pages of a trie", file.page_bytes());
+    Err(error.in_file(file.path(), 0))
 }
 
 /// Decodes bytes of a file that the caller knows to be there.

@@ -12,8 +12,11 @@
 //! empty, and one more stands for the end of the last block. A payload is the block's offset from the partition's
 //! start, signed, in as many bytes as its bits say, and with bit 8 the range deletion in force where the block begins.
 
+use super::super::blocks::BlockSpan;
+use super::super::checksums::PageChecksums;
 use super::super::chunk_stream::ChunkStream;
 use super::super::chunked_file::ChunkedFile;
+use super::super::component::Component;
 use super::super::component_writer::PagedFile;
 use super::super::decode::{
     ByteReader, DecodeError, push_bytes_after_u16, push_signed_vint, push_unsigned_vint,
@@ -160,9 +163,9 @@ impl RowIndexWriter {
     }
 
     /// Makes the file durable; returns its length and the checksums of its pages.
-    pub fn finish(mut self) -> Result<(u64, Vec<u32>), WriteError> {
+    pub fn finish(mut self) -> Result<(u64, PageChecksums), WriteError> {
         self.flush()?;
-        self.file.finish()
+        self.file.finish(Component::Rows)
     }
 }
 
@@ -215,15 +218,16 @@ pub(in super::super) struct RowIndexEntry {
     pub key: Vec<u8>,
     /// Of the partition in Data.db.
     pub position: u64,
-    pub trie: RowTrie,
-    pub deletion: DeletionTime,
+    pub trie: TrieIndex,
 }
 
 /// The trie of a partition's blocks.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(in super::super) struct RowTrie {
+pub(in super::super) struct TrieIndex {
     root: u64,
     pub block_count: u32,
+    /// Of the partition.
+    pub deletion: DeletionTime,
 }
 
 impl RowIndexEntry {
@@ -251,21 +255,14 @@ impl RowIndexEntry {
             Ok(RowIndexEntry {
                 key,
                 position: data_position,
-                trie: RowTrie { root, block_count },
-                deletion,
+                trie: TrieIndex {
+                    root,
+                    block_count,
+                    deletion,
+                },
             })
         })
     }
-}
-
-/// A stretch of a partition's rows.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(in super::super) struct TrieBlock {
-    /// From the partition's start to the block's first row or marker, and to the next block's.
-    pub start: u64,
-    pub end: u64,
-    /// The range deletion in force where it begins.
-    pub open: DeletionTime,
 }
 
 /// The blocks of one partition, found by place. Lookups read the index only.
@@ -276,7 +273,7 @@ pub(in super::super) struct TrieBlocks<'a> {
     key: Vec<u8>,
 }
 
-impl RowTrie {
+impl TrieIndex {
     pub fn blocks<'a>(
         self,
         file: &'a ChunkedFile,
@@ -297,18 +294,42 @@ impl RowTrie {
 }
 
 impl TrieBlocks<'_> {
-    /// The block that has what follows a bound first, or the one before it; `None` if the bound is after all blocks.
-    pub fn at(&mut self, bound: &ClusteringBound) -> Result<Option<TrieBlock>, ReadError> {
-        self.key.clear();
-        push_clustering(&mut self.key, self.comparator, &bound.prefix, Some(bound.side));
-        if !self.trie.floor(&self.key)? {
-            self.trie.first()?;
-        }
-        self.block()
+    /// Where the first block starts, which the root says: the length of the partition's head.
+    pub fn header_length(&mut self) -> Result<u64, ReadError> {
+        self.trie.first()?;
+        self.trie.read(read_payload).map(|(start, _)| start)
     }
 
-    /// The last block.
-    pub fn last(&mut self) -> Result<TrieBlock, ReadError> {
+    /// The block that has what follows a bound first, or the one before it. If `is_key`, the bound is that before a
+    /// complete key, and what precedes the key's row is not sought. An empty block if the bound is after all blocks.
+    pub fn first_of(&mut self, start: &ClusteringBound, is_key: bool) -> Result<BlockSpan, ReadError> {
+        self.seek(&start.prefix, (!is_key).then_some(start.side))?;
+        if let Some(block) = self.block()? {
+            return Ok(block);
+        }
+        let (end, _) = self.trie.read(read_payload)?;
+        Ok(span(end, end, DeletionTime::LIVE))
+    }
+
+    /// The block that has the last row or marker before a bound, or the one after it.
+    pub fn last_before(&mut self, end: &ClusteringBound) -> Result<BlockSpan, ReadError> {
+        self.seek(&end.prefix, Some(end.side))?;
+        match self.block()? {
+            Some(block) => Ok(block),
+            None => self.last(),
+        }
+    }
+
+    /// Before which offset everything lies that comes before a bound.
+    pub fn end_before(&mut self, end: &ClusteringBound) -> Result<u64, ReadError> {
+        if *end == ClusteringBound::top() {
+            return Ok(u64::MAX);
+        }
+        self.seek(&end.prefix, Some(end.side))?;
+        Ok(self.block()?.map_or(u64::MAX, |block| block.end))
+    }
+
+    pub fn last(&mut self) -> Result<BlockSpan, ReadError> {
         self.trie.last()?;
         if self.trie.previous()?
             && let Some(block) = self.block()?
@@ -319,36 +340,63 @@ impl TrieBlocks<'_> {
     }
 
     /// The block before another one, if there is one.
-    pub fn before(&mut self, block: &TrieBlock) -> Result<Option<TrieBlock>, ReadError> {
-        // The trie is at that block, unless another one was looked at since; each is at most once passed by.
-        while self.trie.read(read_payload)?.0 < block.start && self.trie.next()? {}
-        while self.trie.read(read_payload)?.0 >= block.start {
-            let passed = self.trie.read(read_payload)?.0;
+    pub fn before(&mut self, block: &BlockSpan) -> Result<Option<BlockSpan>, ReadError> {
+        // The trie is at that block, unless another one was looked at since.
+        let mut start = self.trie.read(read_payload)?.0;
+        while start < block.start && self.trie.next()? {
+            start = self.ascending(start)?;
+        }
+        while start >= block.start {
             if !self.trie.previous()? {
                 self.trie.first()?;
                 return Ok(None);
             }
-            if self.trie.read(read_payload)?.0 >= passed {
+            let before = self.trie.read(read_payload)?.0;
+            if before >= start {
                 return Err(self.trie.corrupt("blocks of ascending offsets"));
             }
+            start = before;
         }
         self.block()
     }
 
-    /// The current block; leaves the trie at it.
-    fn block(&mut self) -> Result<Option<TrieBlock>, ReadError> {
+    fn seek(&mut self, prefix: &[u8], side: Option<Side>) -> Result<(), ReadError> {
+        self.key.clear();
+        push_clustering(&mut self.key, self.comparator, prefix, side);
+        if !self.trie.floor(&self.key)? {
+            self.trie.first()?;
+        }
+        Ok(())
+    }
+
+    /// The current block, with the trie at it; `None` at the end of all blocks.
+    fn block(&mut self) -> Result<Option<BlockSpan>, ReadError> {
         let (start, open) = self.trie.read(read_payload)?;
         if !self.trie.next()? {
-            // It is the end of the last block.
             self.trie.last()?;
             return Ok(None);
         }
-        let (end, _) = self.trie.read(read_payload)?;
-        if end <= start {
-            return Err(self.trie.corrupt("blocks of ascending offsets"));
-        }
+        let end = self.ascending(start)?;
         self.trie.previous()?;
-        Ok(Some(TrieBlock { start, end, open }))
+        Ok(Some(span(start, end, open)))
+    }
+
+    /// The current offset, which must be greater than the one before.
+    fn ascending(&self, before: u64) -> Result<u64, ReadError> {
+        match self.trie.read(read_payload)? {
+            (start, _) if start > before => Ok(start),
+            _ => Err(self.trie.corrupt("blocks of ascending offsets")),
+        }
+    }
+}
+
+fn span(start: u64, end: u64, open_before: DeletionTime) -> BlockSpan {
+    BlockSpan {
+        id: start,
+        start,
+        end,
+        first: None,
+        open_before,
     }
 }
 
@@ -397,7 +445,11 @@ mod tests {
                 push_component(&mut prefix, &random.integer().to_be_bytes());
             }
         }
-        let side = if random.below(2) == 0 { Side::Before } else { Side::After };
+        let side = if random.below(2) == 0 {
+            Side::Before
+        } else {
+            Side::After
+        };
         Place {
             prefix: prefix.into(),
             side: (!is_key).then_some(side),
@@ -414,7 +466,7 @@ mod tests {
     struct Written {
         /// First and last place of each block.
         blocks: Vec<(Place, Place)>,
-        expected: Vec<TrieBlock>,
+        expected: Vec<BlockSpan>,
         file: ChunkedFile,
         entry: u64,
     }
@@ -437,9 +489,14 @@ mod tests {
         // A small partition before and one of two blocks, so that positions are not zero.
         let (first, last) = blocks[0].clone();
         writer.add_block(reference(&first), reference(&last), 20, DeletionTime::LIVE);
-        assert_eq!(writer.end_partition(b"one block", 0, DeletionTime::LIVE, 9).unwrap(), None);
+        assert_eq!(
+            writer
+                .end_partition(b"one block", 0, DeletionTime::LIVE, 9)
+                .unwrap(),
+            None
+        );
         let mut offset = 20;
-        let mut expected: Vec<TrieBlock> = Vec::new();
+        let mut expected: Vec<BlockSpan> = Vec::new();
         for (index, (first, last)) in blocks.iter().enumerate() {
             let open = match index % 3 {
                 0 => DeletionTime::LIVE,
@@ -451,11 +508,7 @@ mod tests {
             if let Some(before) = expected.last_mut() {
                 before.end = offset;
             }
-            expected.push(TrieBlock {
-                start: offset,
-                end: 0,
-                open,
-            });
+            expected.push(span(offset, 0, open));
             writer.add_block(reference(first), reference(last), offset, open);
             offset += 1 + random.below(70_000) as u64;
         }
@@ -464,11 +517,14 @@ mod tests {
             timestamp_us: 5,
             local_s: 6,
         };
-        let entry = writer.end_partition(b"key", 1234, deletion, offset).unwrap().unwrap();
-        let (length, checksums) = writer.finish().unwrap();
+        let entry = writer
+            .end_partition(b"key", 1234, deletion, offset)
+            .unwrap()
+            .unwrap();
+        let (length, pages) = writer.finish().unwrap();
         let form = Form::Plain {
             chunk_bytes: PAGE_BYTES as u32,
-            checksums: Some(checksums),
+            checksums: Some(pages.checksums),
         };
         let file = ChunkedFile::new(path.to_path_buf(), disk.open(path).unwrap(), length, form);
         Written {
@@ -492,24 +548,38 @@ mod tests {
             } = write(&mut random, place_count);
             let cache = PageCache::new(16 << 20);
             let entry = RowIndexEntry::read(&file, (&cache).into(), entry).unwrap();
-            assert_eq!((&*entry.key, entry.position, entry.deletion.local_s), (&b"key"[..], 1234, 6));
+            assert_eq!(
+                (&*entry.key, entry.position, entry.trie.deletion.local_s),
+                (&b"key"[..], 1234, 6)
+            );
             assert_eq!(entry.trie.block_count as usize, blocks.len());
             let mut found = entry.trie.blocks(&file, (&cache).into(), &comparator).unwrap();
+            assert_eq!(found.header_length().unwrap(), expected[0].start);
             for _ in 0..2000 {
                 let Place { prefix, side } = place(&mut random);
                 let bound = ClusteringBound {
                     prefix,
                     side: side.unwrap_or(Side::Before),
                 };
-                let after = blocks
-                    .partition_point(|(first, _)| first.compare_to_bound(&comparator, &bound).is_le());
+                let place = (&*bound.prefix, bound.side);
+                let is_not_after = |first: &Place| first.compare_to_bound(&comparator, place).is_le();
+                let after = blocks.partition_point(|(first, _)| is_not_after(first));
                 let at = after.saturating_sub(1);
-                let is_within = blocks[at].1.compare_to_bound(&comparator, &bound).is_ge();
-                let block = found.at(&bound).unwrap();
-                let could_be = [Some(at), (!is_within && after > 0).then_some(after)];
+                let is_within = blocks[at].1.compare_to_bound(&comparator, place).is_ge();
+                let mut could_be = vec![expected[at].clone()];
+                if !is_within && after > 0 {
+                    could_be.push(match expected.get(after) {
+                        Some(block) => block.clone(),
+                        None => span(expected[at].end, expected[at].end, DeletionTime::LIVE),
+                    });
+                }
+                let block = found.first_of(&bound, false).unwrap();
+                assert!(could_be.contains(&block), "{bound:?}: {block:?} of {could_be:?}");
+                let end = found.end_before(&bound).unwrap();
+                assert!(end >= block.end.min(expected[at].end), "{bound:?}: {end}");
                 assert!(
-                    could_be.into_iter().flatten().any(|index| expected.get(index).copied() == block),
-                    "{bound:?}: {block:?}"
+                    expected.get(after).is_none_or(|next| end <= next.end),
+                    "{bound:?}: {end}"
                 );
             }
             let mut block = found.last().unwrap();
@@ -519,8 +589,11 @@ mod tests {
             }
             assert_eq!(found.before(&block).unwrap(), None);
             let last = found.last().unwrap();
-            found.at(&ClusteringBound::bottom()).unwrap();
-            assert_eq!(found.before(&last).unwrap(), expected.iter().rev().nth(1).copied());
+            found.first_of(&ClusteringBound::bottom(), false).unwrap();
+            assert_eq!(
+                found.before(&last).unwrap().as_ref(),
+                expected.iter().rev().nth(1)
+            );
         }
     }
 
@@ -546,6 +619,9 @@ mod tests {
             writer.place(place);
             writer.add_block(place, place, offset, DeletionTime::LIVE);
         }
-        assert_eq!(writer.end_partition(b"key", 0, DeletionTime::LIVE, 30).unwrap(), None);
+        assert_eq!(
+            writer.end_partition(b"key", 0, DeletionTime::LIVE, 30).unwrap(),
+            None
+        );
     }
 }

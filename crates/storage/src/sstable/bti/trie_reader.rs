@@ -31,8 +31,6 @@ pub(super) struct PinnedPage {
 pub(super) struct StoredPayload<'p> {
     pub bits: u8,
     pub bytes: &'p [u8],
-    /// Of the node.
-    pub position: u64,
 }
 
 /// A node, and the page it lies in.
@@ -290,7 +288,6 @@ impl<'a> Walker<'a> {
         Ok(Some(StoredPayload {
             bits,
             bytes: self.page.get(start..).unwrap_or_default(),
-            position: self.position,
         }))
     }
 
@@ -416,7 +413,9 @@ impl<'a> TrieCursor<'a> {
 
     /// What the trie says at the current key cannot be.
     pub fn corrupt(&self, wanted: &'static str) -> ReadError {
-        self.walker.file.corrupt(self.walker.position, wanted, "something else")
+        self.walker
+            .file
+            .corrupt(self.walker.position, wanted, "something else")
     }
 
     fn enter(&mut self, child: usize) -> Result<(), ReadError> {
@@ -483,7 +482,7 @@ mod tests {
     fn file_of(bytes: &[u8]) -> ChunkedFile {
         let disk = MemoryDisk::new();
         let path = Path::new("/trie.db");
-        let mut writer = disk.create(path).unwrap();
+        let writer = disk.create(path).unwrap();
         writer.append(bytes).unwrap();
         let form = Form::Plain {
             chunk_bytes: PAGE_BYTES as u32,
