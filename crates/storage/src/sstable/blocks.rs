@@ -65,7 +65,8 @@ impl Blocks<'_> {
         end: &ClusteringBound,
     ) -> Result<BlockSpan, ReadError> {
         if let Blocks::Trie(blocks) = self {
-            return blocks.last_before(end);
+            let is_key = end.side == Side::After && is_whole(comparator, end);
+            return blocks.last_before(end, is_key);
         }
         self.last_where(&|first| {
             first

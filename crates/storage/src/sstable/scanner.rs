@@ -60,7 +60,7 @@ impl<'a> SsTableScanner<'a> {
 
     /// Whether the partition's rows have an index of their own.
     pub fn has_row_index(&self) -> bool {
-        self.entry.as_ref().is_some_and(|entry| entry.promoted.is_some())
+        self.entry.as_ref().is_some_and(|entry| entry.blocks.is_some())
     }
 
     /// As [`PartitionScanner::open`], for those who want to know where in the file things are.

@@ -1,19 +1,20 @@
 //! Single bits flipped in every component: each is detected, or changes nothing that is read.
 
-use std::path::{Path, PathBuf};
+use std::path::PathBuf;
 use std::sync::Arc;
 
 use helenus_schema::{ColumnKind, TableMetadata};
-use helenus_storage::clustering::Side;
-use helenus_storage::clustering::Slice;
+use helenus_storage::clustering::{ClusteringBound, Side, Slice};
 use helenus_storage::deletion::DeletionTime;
-use helenus_storage::sstable::{Component, CompressionParameters, Compressor, PageCache, SsTable};
+use helenus_storage::sstable::{
+    Component, CompressionParameters, Compressor, Descriptor, IndexForm, PageCache, SsTable, SsTableFormat,
+};
 use helenus_types::CqlType;
 use helenus_vfs::{Disk, Random, SeededRandom, SimulatedDisk};
 
 use crate::support::{
-    Column, DESCRIPTOR, NOW_S, NOW_US, Partition, Partitions, cell, drain, folder, id, insert, key, live,
-    options, row, scan, table, write,
+    Column, Item, NOW_S, NOW_US, Partition, Partitions, cell, drain, folder, id, insert, key, live, options,
+    row, scan, table, write,
 };
 
 /// Flips per component and form; more only takes longer.
@@ -52,11 +53,11 @@ fn content() -> (TableMetadata, Partitions) {
 /// Whether everything that is read is right, or refused.
 fn is_detected_or_harmless(
     disk: &dyn Disk,
-    folder: &Path,
+    descriptor: Descriptor,
     table: &TableMetadata,
     partitions: &Partitions,
 ) -> Result<(), String> {
-    let Ok(sstable) = SsTable::open(disk, folder, DESCRIPTOR, table) else {
+    let Ok(sstable) = SsTable::open(disk, &folder(table), descriptor, table) else {
         return Ok(());
     };
     if let Ok(scanned) = scan(&sstable)
@@ -75,11 +76,31 @@ fn is_detected_or_harmless(
                 _ => {}
             },
         }
+        for number in (0..partition.items.len() as u32).step_by(5) {
+            let bound = |side| ClusteringBound {
+                prefix: key(&[&number.to_be_bytes()]).into(),
+                side,
+            };
+            let slices = [Slice {
+                start: bound(Side::Before),
+                end: bound(Side::After),
+            }];
+            let wanted = usize::from(number as usize + 2 < partition.items.len());
+            for reversed in [false, true] {
+                let cursor = sstable.partition(&cache, *token, partition_key, &slices, reversed);
+                let Ok(Some(mut cursor)) = cursor else { continue };
+                let Ok(read) = drain(&mut cursor) else { continue };
+                let rows = read.items.iter().filter(|item| matches!(item, Item::Row { .. }));
+                if rows.count() != wanted {
+                    return Err(format!("row {number} of partition {partition_key:?} changed"));
+                }
+            }
+        }
     }
     Ok(())
 }
 
-fn flip_bits(compression: Option<CompressionParameters>, chunks: Component) {
+fn flip_bits(format: SsTableFormat, compression: Option<CompressionParameters>, chunks: Component) {
     let (table, partitions) = content();
     let simulated = Arc::new(SimulatedDisk::new(1));
     let disk: Arc<dyn Disk> = simulated.clone();
@@ -87,28 +108,27 @@ fn flip_bits(compression: Option<CompressionParameters>, chunks: Component) {
     let mut options = options(&table, &partitions);
     options.compression = compression;
     options.column_index_bytes = 128;
-    write(&disk, &folder, &table, &partitions, options);
+    options.format = format;
+    let descriptor = write(&disk, &folder, &table, &partitions, options).descriptor;
     assert_eq!(
-        is_detected_or_harmless(&*disk, &folder, &table, &partitions),
+        is_detected_or_harmless(&*disk, descriptor, &table, &partitions),
         Ok(())
     );
     let random = SeededRandom::new(7);
     let components = [
         Component::Data,
-        Component::Index,
         Component::Filter,
         Component::Statistics,
-        Component::Summary,
         Component::Checksums,
         chunks,
     ];
-    for component in components {
-        let path: PathBuf = DESCRIPTOR.path(&folder, component);
+    for component in components.into_iter().chain(index_components(format)) {
+        let path: PathBuf = descriptor.path(&folder, component);
         let length = disk.open(&path).unwrap().length().unwrap();
         for _ in 0..FLIPS {
             let bit = random.below(length * 8);
             simulated.flip_bit(&path, bit).unwrap();
-            let result = is_detected_or_harmless(&*disk, &folder, &table, &partitions);
+            let result = is_detected_or_harmless(&*disk, descriptor, &table, &partitions);
             assert_eq!(result, Ok(()), "bit {bit} of {component:?}");
             simulated.flip_bit(&path, bit).unwrap();
         }
@@ -123,18 +143,32 @@ fn flipped_bits_of_a_compressed_sstable_are_detected() {
         chunk_bytes: 4096,
         compressed_bytes_max: i32::MAX as u32,
     };
-    flip_bits(Some(parameters), Component::CompressionInfo);
+    flip_bits(SsTableFormat::Nb, Some(parameters), Component::CompressionInfo);
+    flip_bits(SsTableFormat::Da, Some(parameters), Component::CompressionInfo);
 }
 
 #[test]
 fn flipped_bits_of_an_uncompressed_sstable_are_detected() {
-    flip_bits(None, Component::Crc);
+    flip_bits(SsTableFormat::Nb, None, Component::Crc);
+    flip_bits(SsTableFormat::Da, None, Component::Crc);
+}
+
+fn index_components(format: SsTableFormat) -> [Component; 2] {
+    match format.version().index_form() {
+        IndexForm::Big => [Component::Index, Component::Summary],
+        IndexForm::Bti => [Component::Partitions, Component::Rows],
+    }
 }
 
 /// As files of Cassandra come: without checksums of index, filter and summary. Wrong answers cannot all be found then,
 /// but nothing panics or runs away; arithmetic is checked in this build.
 #[test]
 fn damage_that_no_checksum_covers_ends_in_an_answer() {
+    damage_without_checksums(SsTableFormat::Nb);
+    damage_without_checksums(SsTableFormat::Da);
+}
+
+fn damage_without_checksums(format: SsTableFormat) {
     let (table, partitions) = content();
     let simulated = Arc::new(SimulatedDisk::new(1));
     let disk: Arc<dyn Disk> = simulated.clone();
@@ -142,23 +176,19 @@ fn damage_that_no_checksum_covers_ends_in_an_answer() {
     let mut options = options(&table, &partitions);
     options.compression = None;
     options.column_index_bytes = 128;
-    write(&disk, &folder, &table, &partitions, options);
-    disk.remove(&DESCRIPTOR.path(&folder, Component::Checksums))
+    options.format = format;
+    let descriptor = write(&disk, &folder, &table, &partitions, options).descriptor;
+    disk.remove(&descriptor.path(&folder, Component::Checksums))
         .unwrap();
     assert_eq!(
-        is_detected_or_harmless(&*disk, &folder, &table, &partitions),
+        is_detected_or_harmless(&*disk, descriptor, &table, &partitions),
         Ok(())
     );
     let random = SeededRandom::new(9);
     let mut wrong_answers = 0;
-    for component in [
-        Component::Index,
-        Component::Filter,
-        Component::Summary,
-        Component::Crc,
-        Component::Statistics,
-    ] {
-        let path = DESCRIPTOR.path(&folder, component);
+    let components = [Component::Filter, Component::Crc, Component::Statistics];
+    for component in components.into_iter().chain(index_components(format)) {
+        let path = descriptor.path(&folder, component);
         let length = disk.open(&path).unwrap().length().unwrap();
         for _ in 0..4 * FLIPS {
             let bits: Vec<u64> = (0..1 + random.below(8))
@@ -166,7 +196,7 @@ fn damage_that_no_checksum_covers_ends_in_an_answer() {
                 .collect();
             bits.iter()
                 .for_each(|bit| simulated.flip_bit(&path, *bit).unwrap());
-            let result = is_detected_or_harmless(&*disk, &folder, &table, &partitions);
+            let result = is_detected_or_harmless(&*disk, descriptor, &table, &partitions);
             wrong_answers += usize::from(result.is_err());
             bits.iter()
                 .for_each(|bit| simulated.flip_bit(&path, *bit).unwrap());
@@ -176,7 +206,7 @@ fn damage_that_no_checksum_covers_ends_in_an_answer() {
         file.read_exact_at(0, &mut original).unwrap();
         for _ in 0..FLIPS / 4 {
             file.set_length(random.below(length)).unwrap();
-            let _ = is_detected_or_harmless(&*disk, &folder, &table, &partitions);
+            let _ = is_detected_or_harmless(&*disk, descriptor, &table, &partitions);
             file.write_at(0, &original).unwrap();
         }
     }

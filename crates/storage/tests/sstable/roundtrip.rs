@@ -6,7 +6,9 @@ use helenus_schema::{ColumnKind, TableMetadata};
 use helenus_storage::clustering::{ClusteringBound, ClusteringComparator, Side, Slice};
 use helenus_storage::deletion::{DeletionTime, NEVER_S};
 use helenus_storage::row::{CellRef, Entry, Liveness, RowBuilder};
-use helenus_storage::sstable::{Component, CompressionParameters, Compressor, PageCache, SsTable};
+use helenus_storage::sstable::{
+    Component, CompressionParameters, Compressor, Descriptor, PageCache, SsTable, SsTableFormat,
+};
 use helenus_types::{CqlType, UserType};
 use helenus_vfs::{Disk, MemoryDisk, Random, SeededRandom};
 
@@ -356,6 +358,18 @@ fn rows_max(seed: u64) -> u64 {
 }
 
 fn check(seed: u64, descending: bool, block_bytes: u32, compression: Option<CompressionParameters>) {
+    for format in [SsTableFormat::Nb, SsTableFormat::Da] {
+        check_format(format, seed, descending, block_bytes, compression);
+    }
+}
+
+fn check_format(
+    format: SsTableFormat,
+    seed: u64,
+    descending: bool,
+    block_bytes: u32,
+    compression: Option<CompressionParameters>,
+) {
     let generator = Generator {
         random: SeededRandom::new(seed),
     };
@@ -369,17 +383,18 @@ fn check(seed: u64, descending: bool, block_bytes: u32, compression: Option<Comp
     let mut options = options(&table, &partitions);
     options.column_index_bytes = block_bytes;
     options.compression = compression;
+    options.format = format;
     let info = write(&disk, &folder, &table, &partitions, options);
     assert_eq!(info.partition_count, partitions.len() as u64);
 
-    check_reads(seed, &generator, &*disk, &table, &partitions);
-    let blocks = DESCRIPTOR.path(&folder, Component::Blocks);
+    check_reads(seed, &generator, &*disk, info.descriptor, &table, &partitions);
+    let blocks = info.descriptor.path(&folder, Component::Blocks);
     if disk.exists(&blocks).unwrap() {
         disk.remove(&blocks).unwrap();
-        check_reads(seed, &generator, &*disk, &table, &partitions);
-        disk.remove(&DESCRIPTOR.path(&folder, Component::Checksums))
+        check_reads(seed, &generator, &*disk, info.descriptor, &table, &partitions);
+        disk.remove(&info.descriptor.path(&folder, Component::Checksums))
             .unwrap();
-        check_reads(seed, &generator, &*disk, &table, &partitions);
+        check_reads(seed, &generator, &*disk, info.descriptor, &table, &partitions);
     } else {
         assert!(!is_large, "partitions of 64 KiB have their blocks described");
     }
@@ -390,12 +405,13 @@ fn check_reads(
     seed: u64,
     generator: &Generator,
     disk: &dyn Disk,
+    descriptor: Descriptor,
     table: &TableMetadata,
     partitions: &Partitions,
 ) {
     let comparator = ClusteringComparator::of(table);
     let rows = rows_max(seed);
-    let sstable = SsTable::open(disk, &folder(table), DESCRIPTOR, table).unwrap();
+    let sstable = SsTable::open(disk, &folder(table), descriptor, table).unwrap();
     assert_eq!(&scan(&sstable).unwrap(), partitions, "seed {seed}");
     assert_eq!(sstable.statistics().partition_count(), partitions.len() as u64);
     let cache = PageCache::new(256 << 10);

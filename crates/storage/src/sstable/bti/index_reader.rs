@@ -88,7 +88,7 @@ impl BtiIndexScan<'_> {
     pub fn next(&mut self, data: &mut ChunkStream<'_>) -> Result<Option<IndexEntry>, ReadError> {
         let partitions = match &mut self.partitions {
             Some(partitions) => partitions,
-            none => none.insert(self.index.partitions.from(self.pages, &self.start)?),
+            none => none.insert(self.index.partitions.scan(self.pages, &self.start)?),
         };
         match partitions.next()? {
             None => Ok(None),

@@ -264,7 +264,7 @@ impl PartitionIndex {
     }
 
     /// Partitions from the first that may not lie before a bound, one by one; the first may still lie before it.
-    pub fn from<'a>(
+    pub fn scan<'a>(
         &'a self,
         pages: Pages<'a>,
         start: &PartitionBound<'_>,

@@ -311,9 +311,10 @@ impl TrieBlocks<'_> {
         Ok(span(end, end, DeletionTime::LIVE))
     }
 
-    /// The block that has the last row or marker before a bound, or the one after it.
-    pub fn last_before(&mut self, end: &ClusteringBound) -> Result<BlockSpan, ReadError> {
-        self.seek(&end.prefix, Some(end.side))?;
+    /// The block that has the last row or marker before a bound, or the one after it. If `is_key`, the bound is that
+    /// after a complete key, and it is the block that has or would have the key's row.
+    pub fn last_before(&mut self, end: &ClusteringBound, is_key: bool) -> Result<BlockSpan, ReadError> {
+        self.seek(&end.prefix, (!is_key).then_some(end.side))?;
         match self.block()? {
             Some(block) => Ok(block),
             None => self.last(),

@@ -237,7 +237,11 @@ impl<'a> Walker<'a> {
             (Shape::Single, 12) => number(self.at, 2) & 0xfff,
             (_, 12) => {
                 let word = number(start + 3 * index / 2, 2);
-                if index % 2 == 0 { word >> 4 } else { word & 0xfff }
+                if index.is_multiple_of(2) {
+                    word >> 4
+                } else {
+                    word & 0xfff
+                }
             }
             _ => number(start + index * bits / 8, bits / 8),
         }
