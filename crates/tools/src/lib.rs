@@ -13,6 +13,7 @@ pub mod schema_text;
 
 pub mod target;
 
+pub mod dump;
 pub mod verify;
 
 pub mod import;

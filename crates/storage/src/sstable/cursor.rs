@@ -135,7 +135,11 @@ impl<'a> SsTableCursor<'a> {
 
     /// Where the current element begins in the uncompressed data, in a forward read of the whole partition.
     pub fn position(&self) -> u64 {
-        self.reader.item_position()
+        match &self.current {
+            // The marker at the very start was read before the first row.
+            Current::Edge { bound, .. } if bound.side == Side::Before => self.reader.rows_position(),
+            _ => self.reader.item_position(),
+        }
     }
 
     fn next(&mut self) -> Result<Current<'a>, ReadError> {
