@@ -4,6 +4,11 @@ mod allocator;
 mod perf;
 mod serve;
 
+mod operation;
+mod snapshot;
+mod sstable;
+mod terminal;
+
 use std::process::ExitCode;
 
 use clap::{Parser, Subcommand};
@@ -25,6 +30,14 @@ struct CommandLine {
 enum Command {
     /// Serve CQL (what `helenus` alone does too).
     Serve(serve::ServeArguments),
+    /// Look into SSTables, check them, bring them in.
+    #[command(subcommand, name = "sstable")]
+    SsTable(sstable::SsTableCommand),
+    /// Snapshots of tables: hard links, in Cassandra's layout.
+    #[command(subcommand)]
+    Snapshot(snapshot::SnapshotCommand),
+    /// Write what a running node has in memory to SSTables.
+    Flush(snapshot::FlushArguments),
     /// Benchmarks: in process, and over the wire against any CQL server.
     #[command(subcommand)]
     Perf(perf::PerfCommand),
@@ -42,6 +55,9 @@ fn main() -> ExitCode {
     match command_line.command {
         None => serve::run(&command_line.serve),
         Some(Command::Serve(arguments)) => serve::run(&arguments),
+        Some(Command::SsTable(command)) => sstable::run(&command),
+        Some(Command::Snapshot(command)) => snapshot::run(&command),
+        Some(Command::Flush(arguments)) => snapshot::flush(&arguments),
         Some(Command::Perf(command)) => perf::run(&command),
     }
 }

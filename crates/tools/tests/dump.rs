@@ -26,7 +26,9 @@ fn dumped(table: &str, options: &DumpOptions) -> String {
 }
 
 fn golden(name: &str) -> String {
-    let path = Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/golden").join(name);
+    let path = Path::new(env!("CARGO_MANIFEST_DIR"))
+        .join("tests/golden")
+        .join(name);
     std::fs::read_to_string(path).unwrap()
 }
 

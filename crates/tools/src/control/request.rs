@@ -59,6 +59,11 @@ pub enum Request {
 pub struct RequestError(#[from] serde_json::Error);
 
 impl Request {
+    /// Whether only a running node can do it.
+    pub fn needs_node(&self) -> bool {
+        matches!(self, Request::Flush { .. })
+    }
+
     pub fn parse(line: &str) -> Result<Self, RequestError> {
         Ok(serde_json::from_str(line)?)
     }

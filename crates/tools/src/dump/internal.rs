@@ -118,7 +118,10 @@ fn row_text(table: &TableMetadata, clustering: &str, row: RowRef<'_>) -> String 
         last = Some(column.id);
         match entry {
             Entry::ComplexDeletion { deletion, .. } => {
-                push(&mut text, format_args!("del({})={}", column.name, deletion_text(deletion)));
+                push(
+                    &mut text,
+                    format_args!("del({})={}", column.name, deletion_text(deletion)),
+                );
             }
             Entry::Cell(cell) => {
                 if cell.path.is_some() {

@@ -8,7 +8,9 @@ use helenus_types::value::blob::to_hex;
 #[derive(Debug, thiserror::Error)]
 #[non_exhaustive]
 pub enum KeyTextError {
-    #[error("the key {text:?} has {found} parts, the table's has {wanted}; parts are joined by colons, a colon is \\:")]
+    #[error(
+        "the key {text:?} has {found} parts, the table's has {wanted}; parts are joined by colons, a colon is \\:"
+    )]
     Parts {
         text: String,
         wanted: usize,
@@ -66,7 +68,9 @@ pub fn key_of_text(table: &TableMetadata, text: &str) -> Result<Vec<u8>, KeyText
     if write_partition_key(&mut key, values.iter().map(Vec::as_slice)) {
         Ok(key)
     } else {
-        Err(KeyTextError::TooLong { text: text.to_owned() })
+        Err(KeyTextError::TooLong {
+            text: text.to_owned(),
+        })
     }
 }
 

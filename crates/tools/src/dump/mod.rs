@@ -74,7 +74,10 @@ pub fn dump(
     out: &mut dyn Write,
     progress: &dyn Progress,
 ) -> Result<(), DumpError> {
-    let table = target.metadata(disk)?.table("keyspace", "table").map_err(TargetError::from)?;
+    let table = target
+        .metadata(disk)?
+        .table("keyspace", "table")
+        .map_err(TargetError::from)?;
     let sstable = target.open(disk, &table)?;
     progress.begin("dumping", Unit::Bytes, sstable.data_bytes());
     let dump = Dump {

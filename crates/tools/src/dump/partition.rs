@@ -81,7 +81,11 @@ impl PartitionWriter<'_, '_> {
     fn row(&mut self, clustering: Option<&[u8]>, position: u64, row: RowRef<'_>) -> io::Result<()> {
         let (liveness, deletion, entries) = row.open();
         self.json.begin_object()?;
-        let kind = if clustering.is_none() { "static_block" } else { "row" };
+        let kind = if clustering.is_none() {
+            "static_block"
+        } else {
+            "row"
+        };
         self.json.text_field("type", kind)?;
         self.json.raw_field("position", position)?;
         if let Some(clustering) = clustering {
@@ -127,8 +131,7 @@ impl PartitionWriter<'_, '_> {
         self.json.raw_field("ttl", ttl_s)?;
         self.json
             .text_field("expires_at", &self.options.time_of_s(expires_at_s))?;
-        self.json
-            .raw_field("expired", expires_at_s <= self.options.now_s)
+        self.json.raw_field("expired", expires_at_s <= self.options.now_s)
     }
 
     fn marker(
@@ -232,8 +235,10 @@ impl PartitionWriter<'_, '_> {
             self.json.field("deletion_info")?;
             self.json.compact_objects = true;
             self.json.begin_object()?;
-            self.json
-                .text_field("local_delete_time", &self.options.time_of_s(cell.local_deletion_s))?;
+            self.json.text_field(
+                "local_delete_time",
+                &self.options.time_of_s(cell.local_deletion_s),
+            )?;
             self.json.end_object()?;
             self.json.compact_objects = false;
         } else {

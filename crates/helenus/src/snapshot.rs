@@ -1,0 +1,213 @@
+//! `helenus snapshot`, and `helenus flush`.
+
+use std::process::ExitCode;
+
+use clap::{Args, Subcommand};
+use helenus_tools::control::{Answer, Request};
+use helenus_tools::import::Imported;
+use helenus_tools::snapshot::SnapshotInfo;
+
+use crate::operation::{NodeArguments, TableArguments, perform};
+use crate::terminal::{Bar, bytes_text, fail, print_json};
+
+#[derive(Subcommand)]
+#[command(after_help = EXAMPLES)]
+pub enum SnapshotCommand {
+    /// Link the files of tables under a name; nothing is copied. All tables unless some are named.
+    Create {
+        /// The snapshot's name [default: the milliseconds since 1970].
+        #[arg(long)]
+        name: Option<String>,
+        #[command(flatten)]
+        tables: TableArguments,
+        #[command(flatten)]
+        node: NodeArguments,
+    },
+    /// Which snapshots there are, and what they cost.
+    List {
+        #[arg(long)]
+        name: Option<String>,
+        #[command(flatten)]
+        tables: TableArguments,
+        #[command(flatten)]
+        node: NodeArguments,
+    },
+    /// Bring the rows of a snapshot back; into a running node, too. Each table gets all of it or nothing.
+    Restore {
+        #[arg(long)]
+        name: String,
+        /// The tables hold what the snapshot holds, and what they held goes. Without it both are merged: the newest
+        /// write of each cell wins, deletions included.
+        #[arg(long)]
+        replace: bool,
+        #[command(flatten)]
+        tables: TableArguments,
+        #[command(flatten)]
+        node: NodeArguments,
+    },
+    /// Remove snapshots; the tables keep their rows.
+    Remove {
+        #[arg(long)]
+        name: String,
+        #[command(flatten)]
+        tables: TableArguments,
+        #[command(flatten)]
+        node: NodeArguments,
+    },
+}
+
+#[derive(Args)]
+pub struct FlushArguments {
+    #[command(flatten)]
+    tables: TableArguments,
+    #[command(flatten)]
+    node: NodeArguments,
+}
+
+const EXAMPLES: &str = "Examples:
+  helenus snapshot create --name before --keyspace shop     of all tables of a keyspace
+  helenus snapshot list                                     name, table, size, when
+  helenus snapshot restore --name before --table shop.cart  merge the snapshot's rows with the table's
+  helenus snapshot restore --name before --table shop.cart --replace
+                                                            the table as it was
+  helenus snapshot remove --name before";
+
+pub fn run(command: &SnapshotCommand) -> ExitCode {
+    let (node, request) = match command {
+        SnapshotCommand::Create { name, tables, node } => (
+            node,
+            Request::SnapshotCreate {
+                tables: tables.choice(),
+                name: name.clone().unwrap_or_else(now_ms),
+            },
+        ),
+        SnapshotCommand::List { name, tables, node } => (
+            node,
+            Request::SnapshotList {
+                tables: tables.choice(),
+                name: name.clone(),
+            },
+        ),
+        SnapshotCommand::Restore {
+            name,
+            replace,
+            tables,
+            node,
+        } => (
+            node,
+            Request::SnapshotRestore {
+                tables: tables.choice(),
+                name: name.clone(),
+                replace: *replace,
+            },
+        ),
+        SnapshotCommand::Remove { name, tables, node } => (
+            node,
+            Request::SnapshotRemove {
+                tables: tables.choice(),
+                name: name.clone(),
+            },
+        ),
+    };
+    answer("snapshot", node, &request)
+}
+
+pub fn flush(arguments: &FlushArguments) -> ExitCode {
+    let request = Request::Flush {
+        tables: arguments.tables.choice(),
+    };
+    answer("flush", &arguments.node, &request)
+}
+
+/// Performs a request and prints its answer.
+pub fn answer(command: &str, node: &NodeArguments, request: &Request) -> ExitCode {
+    let bar = Bar::new();
+    let performed = perform(&node.data, request, &bar);
+    drop(bar);
+    match performed {
+        Err(error) => fail(command, &error),
+        Ok(answer) if node.json => print_json(&answer),
+        Ok(answer) => {
+            print(&answer);
+            ExitCode::SUCCESS
+        }
+    }
+}
+
+fn print(answer: &Answer) {
+    match answer {
+        Answer::SnapshotsCreated(created) => {
+            for made in created {
+                println!(
+                    "{}.{}: {} SSTables, {} files, {} linked in {}",
+                    made.keyspace,
+                    made.table,
+                    made.sstables,
+                    made.files,
+                    bytes_text(made.bytes),
+                    made.folder.display()
+                );
+            }
+        }
+        Answer::Snapshots(snapshots) => print_list(snapshots),
+        Answer::SnapshotsRestored(restored) => restored.iter().for_each(print_imported),
+        Answer::SnapshotsRemoved(removed) => {
+            for snapshot in removed {
+                println!(
+                    "{}.{}: removed {}, {} freed",
+                    snapshot.keyspace,
+                    snapshot.table,
+                    snapshot.name,
+                    bytes_text(snapshot.true_bytes)
+                );
+            }
+        }
+        Answer::Imported(imported) => print_imported(imported),
+        Answer::Flushed(flushed) => println!("{} tables flushed", flushed.tables),
+    }
+}
+
+fn print_imported(imported: &Imported) {
+    println!(
+        "{}.{}: {} SSTables, {} partitions, {} rows, {} of data",
+        imported.keyspace,
+        imported.table,
+        imported.sstables,
+        imported.partitions,
+        imported.rows,
+        bytes_text(imported.data_bytes)
+    );
+    for refused in &imported.refused {
+        println!("  left out {}: {}", refused.file, refused.reason);
+    }
+}
+
+fn print_list(snapshots: &[SnapshotInfo]) {
+    if snapshots.is_empty() {
+        println!("there are no snapshots");
+        return;
+    }
+    println!(
+        "{:<24} {:<32} {:>12} {:>12}  created",
+        "name", "table", "true size", "on disk"
+    );
+    for snapshot in snapshots {
+        println!(
+            "{:<24} {:<32} {:>12} {:>12}  {}",
+            snapshot.name,
+            format!("{}.{}", snapshot.keyspace, snapshot.table),
+            bytes_text(snapshot.true_bytes),
+            bytes_text(snapshot.bytes),
+            match &snapshot.created_at {
+                Some(at) => at,
+                None if snapshot.is_complete => "",
+                None => "was not finished",
+            }
+        );
+    }
+}
+
+fn now_ms() -> String {
+    let now = std::time::SystemTime::now().duration_since(std::time::UNIX_EPOCH);
+    now.map_or_else(|_| "0".to_owned(), |now| now.as_millis().to_string())
+}
