@@ -2,10 +2,10 @@
 //!
 //! | part | bytes |
 //! |---|---|
-//! | head | flags 1, with `IS_DELETED` timestamp i64 and local time u32, prefix length u32, prefix |
+//! | head | flags 1, with `IS_DELETED` timestamp i64 and local time u32, prefix length, prefix |
 //! | items | one after the other |
-//! | offsets | u32 each, from the first item's start |
-//! | count | u32 |
+//! | offsets | u32 each, of every item but the first, from the first one's start |
+//! | count | of the items, u32 |
 //!
 //! The head says from which bound on the block holds what is known, and what is known there before its first mark.
 //! It ends where the next block begins. These bytes never leave the process, so they are not checked: those that end
@@ -30,6 +30,7 @@ pub(super) struct Block<'a> {
     /// What is known from `start` on.
     initial: Knowledge,
     has_marks: bool,
+    count: usize,
     items: &'a [u8],
     offsets: &'a [u8],
 }
@@ -43,7 +44,8 @@ impl<'a> Block<'a> {
         let (rest, count) = rest.split_last_chunk::<4>().map_or((rest, 0), |(rest, count)| {
             (rest, u32::from_le_bytes(*count) as usize)
         });
-        let (items, offsets) = rest.split_at(rest.len().saturating_sub(count * 4));
+        let offset_bytes = count.saturating_sub(1) * 4;
+        let (items, offsets) = rest.split_at(rest.len().saturating_sub(offset_bytes));
         Block {
             start: BoundRef {
                 prefix,
@@ -51,13 +53,14 @@ impl<'a> Block<'a> {
             },
             initial,
             has_marks: flags & HAS_MARKS != 0,
+            count,
             items,
             offsets,
         }
     }
 
     pub fn item_count(&self) -> usize {
-        self.offsets.len() / 4
+        self.count
     }
 
     pub fn items_bytes(&self) -> usize {
@@ -65,7 +68,10 @@ impl<'a> Block<'a> {
     }
 
     fn offset(&self, index: usize) -> Option<usize> {
-        let (_, rest) = self.offsets.split_at_checked(index * 4)?;
+        let Some(before) = index.checked_sub(1) else {
+            return Some(0);
+        };
+        let (_, rest) = self.offsets.split_at_checked(before * 4)?;
         Some(u32::from_le_bytes(*rest.first_chunk()?) as usize)
     }
 

@@ -1,7 +1,7 @@
 //! Cutting a sequence of items in blocks.
 
 use super::block::{BLOCK_BYTES_TARGET, Block, HAS_MARKS};
-use super::item::{Item, Knowledge, side_flag};
+use super::item::{Item, Knowledge, encode_sized, side_flag};
 use crate::clustering::{ClusteringBound, Side};
 use crate::update::BoundRef;
 
@@ -113,17 +113,16 @@ impl BlockBuilder {
 
     fn begin(&mut self, initial: Knowledge) {
         initial.encode(side_flag(self.start.side), &mut self.head);
-        self.head
-            .extend_from_slice(&(self.start.prefix.len() as u32).to_le_bytes());
-        self.head.extend_from_slice(&self.start.prefix);
+        encode_sized(&self.start.prefix, &mut self.head);
     }
 
     fn close(&mut self) {
-        let bytes = self.head.len() + self.items.len() + self.offsets.len() * 4 + 4;
+        let offsets = self.offsets.get(1..).unwrap_or(&[]);
+        let bytes = self.head.len() + self.items.len() + offsets.len() * 4 + 4;
         let mut block = Vec::with_capacity(bytes);
         block.extend_from_slice(&self.head);
         block.extend_from_slice(&self.items);
-        for offset in &self.offsets {
+        for offset in offsets {
             block.extend_from_slice(&offset.to_le_bytes());
         }
         block.extend_from_slice(&(self.offsets.len() as u32).to_le_bytes());

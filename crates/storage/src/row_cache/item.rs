@@ -2,10 +2,10 @@
 //!
 //! | item | bytes |
 //! |---|---|
-//! | row | flags 1, key length u32, clustering key, packed row to the end |
+//! | row | flags 1, key length, clustering key, packed row to the end |
 //! | mark | flags 1, with `IS_DELETED` timestamp i64 and local time u32, prefix to the end |
 //!
-//! Numbers are little-endian; an item's end is where the next one begins.
+//! Numbers are little-endian; a length is a byte, or 255 and a u32. An item's end is where the next one begins.
 
 use std::cmp::Ordering;
 
@@ -93,8 +93,7 @@ impl<'a> Item<'a> {
                 is_island,
             } => {
                 out.push(if is_island { IS_ISLAND } else { 0 });
-                out.extend_from_slice(&(clustering.len() as u32).to_le_bytes());
-                out.extend_from_slice(clustering);
+                encode_sized(clustering, out);
                 out.extend_from_slice(row.as_bytes());
             }
             Item::Mark { bound, knowledge } => {
@@ -188,11 +187,30 @@ pub(super) fn decode_deletion(bytes: &[u8]) -> (DeletionTime, &[u8]) {
     }
 }
 
+/// The length of longer ones follows in four bytes.
+const LONG: u8 = u8::MAX;
+
+/// Appends bytes behind their length.
+pub(super) fn encode_sized(bytes: &[u8], out: &mut Vec<u8>) {
+    match u8::try_from(bytes.len()) {
+        Ok(length) if length != LONG => out.push(length),
+        _ => {
+            out.push(LONG);
+            out.extend_from_slice(&(bytes.len() as u32).to_le_bytes());
+        }
+    }
+    out.extend_from_slice(bytes);
+}
+
 /// Bytes behind their length, and the rest.
 #[inline]
 pub(super) fn split_sized(bytes: &[u8]) -> (&[u8], &[u8]) {
-    bytes
-        .split_first_chunk::<4>()
-        .and_then(|(length, rest)| rest.split_at_checked(u32::from_le_bytes(*length) as usize))
-        .unwrap_or((&[], &[]))
+    let split = match bytes.split_first() {
+        Some((&LONG, rest)) => rest
+            .split_first_chunk::<4>()
+            .and_then(|(length, rest)| rest.split_at_checked(u32::from_le_bytes(*length) as usize)),
+        Some((&length, rest)) => rest.split_at_checked(usize::from(length)),
+        None => None,
+    };
+    split.unwrap_or((&[], &[]))
 }

@@ -8,7 +8,7 @@ use helenus_types::Token;
 use super::block::Block;
 use super::builder::BlockBuilder;
 use super::item::{
-    IS_DELETED, Item, Knowledge, compare_bounds, decode_deletion, encode_deletion, split_sized,
+    IS_DELETED, Item, Knowledge, compare_bounds, decode_deletion, encode_deletion, encode_sized, split_sized,
 };
 use crate::clustering::{ClusteringComparator, Side};
 use crate::deletion::DeletionTime;
@@ -17,6 +17,9 @@ use crate::update::BoundRef;
 
 /// What the allocator keeps beside each allocation: mimalloc's size classes waste up to an eighth of it.
 const ALLOCATION_OVERHEAD_BYTES: usize = 16;
+
+/// In the flags of the head.
+const HAS_STATIC_ROW: u8 = 0x40;
 
 pub(super) const BOTTOM: BoundRef<'static> = BoundRef {
     prefix: &[],
@@ -32,8 +35,8 @@ pub(super) const BOTTOM: BoundRef<'static> = BoundRef {
 /// |---|---|
 /// | flags | 1 |
 /// | deletion | with `IS_DELETED`: timestamp i64, local time u32 |
-/// | partition key | u32 length, bytes |
-/// | static row | u32 length, packed row |
+/// | partition key | length, bytes |
+/// | static row | with `HAS_STATIC_ROW`: length, packed row |
 /// | first block | the rest |
 #[derive(Debug)]
 pub struct CachedPartition {
@@ -129,7 +132,11 @@ impl CachedPartition {
             decode_deletion(rest)
         };
         let (key, rest) = split_sized(rest);
-        let (static_row, block) = split_sized(rest);
+        let (static_row, block) = if flags & HAS_STATIC_ROW == 0 {
+            (RowRef::EMPTY.as_bytes(), rest)
+        } else {
+            split_sized(rest)
+        };
         Head {
             deletion,
             key,
@@ -396,16 +403,17 @@ fn block_bytes(bytes: &[u8]) -> usize {
 }
 
 fn encode_head(deletion: DeletionTime, key: &[u8], static_row: RowRef<'_>) -> Vec<u8> {
+    let flags = if static_row.is_empty() { 0 } else { HAS_STATIC_ROW };
     let mut head = Vec::new();
     if deletion.is_live() {
-        head.push(0);
+        head.push(flags);
     } else {
-        head.push(IS_DELETED);
+        head.push(flags | IS_DELETED);
         encode_deletion(deletion, &mut head);
     }
-    for part in [key, static_row.as_bytes()] {
-        head.extend_from_slice(&(part.len() as u32).to_le_bytes());
-        head.extend_from_slice(part);
+    encode_sized(key, &mut head);
+    if !static_row.is_empty() {
+        encode_sized(static_row.as_bytes(), &mut head);
     }
     head
 }

@@ -13,5 +13,6 @@ mod folder;
 mod log_faults;
 mod point_read;
 mod row_cache;
+mod row_cache_memory;
 mod settled;
 mod tables;

@@ -19,6 +19,12 @@ use super::table::{NUMBER, TEXT, packed};
 
 thread_local! {
     static ALLOCATIONS: Cell<u64> = const { Cell::new(0) };
+    static LIVE_BYTES: Cell<i64> = const { Cell::new(0) };
+}
+
+/// Bytes that this thread has allocated and not freed; what it frees for others counts too.
+pub fn live_bytes() -> i64 {
+    LIVE_BYTES.get()
 }
 
 /// Counts what this thread allocates.
@@ -28,11 +34,13 @@ struct CountingAllocator;
 unsafe impl GlobalAlloc for CountingAllocator {
     unsafe fn alloc(&self, layout: Layout) -> *mut u8 {
         let _ = ALLOCATIONS.try_with(|count| count.set(count.get() + 1));
+        let _ = LIVE_BYTES.try_with(|bytes| bytes.set(bytes.get() + layout.size() as i64));
         // SAFETY: the caller keeps `alloc`'s contract, which is the same.
         unsafe { System.alloc(layout) }
     }
 
     unsafe fn dealloc(&self, pointer: *mut u8, layout: Layout) {
+        let _ = LIVE_BYTES.try_with(|bytes| bytes.set(bytes.get() - layout.size() as i64));
         // SAFETY: as above; `pointer` came from `System`.
         unsafe { System.dealloc(pointer, layout) }
     }
