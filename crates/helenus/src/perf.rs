@@ -6,7 +6,7 @@ use std::time::Duration;
 
 use clap::Subcommand;
 use helenus_perf::canned;
-use helenus_perf::simple_query::{self, SimpleQueryOptions};
+use helenus_perf::simple_query::{self, RowsIn, SimpleQueryOptions};
 use helenus_perf::wire::{self, WireOptions};
 use serde::Serialize;
 
@@ -16,6 +16,12 @@ pub enum PerfCommand {
     SimpleQuery {
         #[arg(long)]
         write: bool,
+        /// Reads find their rows in SSTables whose pages are in memory, not in the memtable.
+        #[arg(long)]
+        flush: bool,
+        /// Reads find their rows in the row cache, in front of SSTables.
+        #[arg(long)]
+        cached: bool,
         #[arg(long, default_value_t = 2_000_000)]
         operations: u64,
         #[arg(long, default_value_t = 10_000)]
@@ -66,6 +72,8 @@ pub fn run(command: &PerfCommand) -> ExitCode {
         },
         PerfCommand::SimpleQuery {
             write,
+            flush,
+            cached,
             operations,
             partitions,
             concurrency,
@@ -73,6 +81,11 @@ pub fn run(command: &PerfCommand) -> ExitCode {
         } => {
             let options = SimpleQueryOptions {
                 write,
+                rows_in: match (flush, cached) {
+                    (_, true) => RowsIn::RowCache,
+                    (true, false) => RowsIn::SsTables,
+                    (false, false) => RowsIn::Memtable,
+                },
                 operations,
                 partitions,
                 concurrency,

@@ -27,10 +27,21 @@ use crate::workload::{COLUMNS, VALUE_BYTES, create_statements, insert_statement,
 #[derive(Clone, Copy, Debug)]
 pub struct SimpleQueryOptions {
     pub write: bool,
+    pub rows_in: RowsIn,
     pub operations: u64,
     pub partitions: u32,
     /// Requests handed to the shard at once.
     pub concurrency: u16,
+}
+
+/// What answers reads.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum RowsIn {
+    Memtable,
+    /// SSTables whose pages are in memory.
+    SsTables,
+    /// The row cache, in front of SSTables.
+    RowCache,
 }
 
 #[derive(Clone, Copy, Debug, Serialize)]
@@ -56,7 +67,7 @@ pub fn run(
     options: &SimpleQueryOptions,
     counter: &'static dyn AllocationCounter,
 ) -> io::Result<SimpleQueryReport> {
-    let node = Node::start(node_options(), Arc::new(|_| {})).map_err(io::Error::other)?;
+    let node = Node::start(node_options(options), Arc::new(|_| {})).map_err(io::Error::other)?;
     let (sender, receiver) = mpsc::channel();
     let options = *options;
     node.mailbox(ShardId(0)).run(move |shard| {
@@ -72,13 +83,13 @@ pub fn run(
     report
 }
 
-fn node_options() -> NodeOptions {
+fn node_options(options: &SimpleQueryOptions) -> NodeOptions {
     NodeOptions {
         shard_count: 1,
         data_folder: PathBuf::from("/data"),
         in_memory: false,
         memory_bytes: 1 << 30,
-        row_cache: true,
+        row_cache: options.rows_in == RowsIn::RowCache,
         commitlog_sync: CommitlogSync::Periodic {
             period: Duration::from_secs(10),
         },
@@ -126,6 +137,9 @@ async fn measure(
     for key in 0..options.partitions {
         let fill = execute_frame(&insert, true, key)?;
         line.ask(shard, &fill).await?;
+    }
+    if options.rows_in != RowsIn::Memtable && !shard.flush(None).await {
+        return Err(io::Error::other("the rows could not be flushed"));
     }
     let measured = if options.write {
         insert

@@ -32,6 +32,12 @@ pub fn run(arguments: &Arguments) -> Result<(), TaskError> {
     );
     for (name, flags, published) in [
         ("read", &[][..], "32,700 / 58.1 / 14.2"),
+        ("read of a cached row", &["--cached"][..], "-"),
+        (
+            "read of an SSTable in memory",
+            &["--flush"][..],
+            "109,000 (cache miss)",
+        ),
         ("write", &["--write"][..], "49,800 / 56.2 / -"),
     ] {
         eprintln!("{name}: two runs under callgrind");

@@ -467,7 +467,7 @@ impl Shard {
 
     /// Seals and flushes the memtables of a table, or all, unless the log or the disk has failed: then the log still
     /// has what they hold. Whether all of it was flushed.
-    pub(crate) async fn flush(&self, table: Option<TableId>) -> bool {
+    pub async fn flush(&self, table: Option<TableId>) -> bool {
         self.flush_failed.set(false);
         self.store.borrow_mut().flush(table);
         while self.store.borrow().has_sealed_memtables(table) {
