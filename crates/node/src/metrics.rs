@@ -6,6 +6,7 @@ use std::sync::atomic::{AtomicU64, Ordering};
 
 use helenus_protocol::ErrorCode;
 use helenus_storage::read::ReadStatistics;
+use helenus_storage::sstable::ReadCost;
 use helenus_storage::store::ShardCompactions;
 
 /// Panics caught at a request's boundary or in a shard's task, over the life of the process. Each one is a bug.
@@ -33,8 +34,7 @@ pub struct ShardMetrics {
     connections_accepted: Cell<u64>,
     rows_read: Cell<u64>,
     tombstones_read: Cell<u64>,
-    disk_reads: Cell<u64>,
-    disk_read_bytes: Cell<u64>,
+    read_cost: Cell<ReadCost>,
 }
 
 /// A copy of one shard's counters, with what only the shard can tell.
@@ -48,8 +48,7 @@ pub struct MetricsSnapshot {
     pub connections_accepted: u64,
     pub rows_read: u64,
     pub tombstones_read: u64,
-    pub disk_reads: u64,
-    pub disk_read_bytes: u64,
+    pub read_cost: ReadCost,
     pub prepared_statements: u64,
     pub memtable_bytes: u64,
     pub sstables: u64,
@@ -74,8 +73,9 @@ impl ShardMetrics {
     pub fn count_read(&self, statistics: &ReadStatistics) {
         add(&self.rows_read, statistics.rows_live);
         add(&self.tombstones_read, statistics.tombstones);
-        add(&self.disk_reads, statistics.cost.reads);
-        add(&self.disk_read_bytes, statistics.cost.read_bytes);
+        let mut cost = self.read_cost.get();
+        cost.add(statistics.cost);
+        self.read_cost.set(cost);
     }
 
     pub fn connection_opened(&self) {
@@ -108,8 +108,7 @@ impl ShardMetrics {
             connections_accepted: self.connections_accepted.get(),
             rows_read: self.rows_read.get(),
             tombstones_read: self.tombstones_read.get(),
-            disk_reads: self.disk_reads.get(),
-            disk_read_bytes: self.disk_read_bytes.get(),
+            read_cost: self.read_cost.get(),
             prepared_statements,
             memtable_bytes,
             sstables,
@@ -154,7 +153,7 @@ pub fn render(snapshots: &[MetricsSnapshot]) -> String {
         }
     }
     type Value = fn(&MetricsSnapshot) -> u64;
-    let families: [(&str, &str, &str, Value); 10] = [
+    let families: [(&str, &str, &str, Value); 16] = [
         (
             "helenus_forwarded_total",
             "counter",
@@ -186,13 +185,49 @@ pub fn render(snapshots: &[MetricsSnapshot]) -> String {
             "helenus_disk_reads_total",
             "counter",
             "Reads of SSTable files.",
-            |s| s.disk_reads,
+            |s| s.read_cost.reads,
         ),
         (
             "helenus_disk_read_bytes_total",
             "counter",
             "Bytes of those reads.",
-            |s| s.disk_read_bytes,
+            |s| s.read_cost.read_bytes,
+        ),
+        (
+            "helenus_index_page_hits_total",
+            "counter",
+            "Index pages that reads found in memory.",
+            |s| s.read_cost.index_hits,
+        ),
+        (
+            "helenus_index_page_misses_total",
+            "counter",
+            "Index pages that reads did not find in memory.",
+            |s| s.read_cost.index_misses,
+        ),
+        (
+            "helenus_index_page_blocks_total",
+            "counter",
+            "Times that a read waited for index pages.",
+            |s| s.read_cost.index_blocks,
+        ),
+        (
+            "helenus_data_page_hits_total",
+            "counter",
+            "Data pages that reads found in memory.",
+            |s| s.read_cost.cache_hits,
+        ),
+        (
+            "helenus_data_page_misses_total",
+            "counter",
+            "Data pages that reads did not find in memory.",
+            |s| s.read_cost.cache_misses,
+        ),
+        (
+            "helenus_data_page_blocks_total",
+            "counter",
+            "Times that a read waited for data pages.",
+            |s| s.read_cost.cache_blocks,
         ),
         (
             "helenus_prepared_statements",

@@ -43,6 +43,8 @@ pub struct WriterOptions {
     pub compression: Option<CompressionParameters>,
     /// A partition larger than this is indexed in blocks of this size.
     pub column_index_bytes: u32,
+    /// Whether the rows of large partitions are described in Blocks.db, which Cassandra ignores.
+    pub describes_rows: bool,
     /// Of leveled compaction.
     pub level: u32,
     /// The node that writes.
@@ -78,7 +80,7 @@ pub struct SsTableWriter {
     collector: StatisticsCollector,
     data: DataWriter,
     index: IndexWriter,
-    blocks: BlockFileWriter,
+    blocks: Option<BlockFileWriter>,
     filter: Option<BloomFilter>,
     partition_count: u64,
     last_token: Option<Token>,
@@ -122,6 +124,7 @@ impl WriterOptions {
             format: SsTableFormat::DEFAULT,
             compression: CompressionParameters::of(table),
             column_index_bytes: COLUMN_INDEX_BYTES_DEFAULT,
+            describes_rows: true,
             level: 0,
             originating_host: None,
         }
@@ -166,7 +169,9 @@ impl SsTableWriter {
         let granule_bytes = granule_bytes(options.column_index_bytes);
         let data = DataWriter::create(&*disk, directory, descriptor, options.compression, granule_bytes)?;
         let blocks_path = descriptor.path(directory, Component::Blocks);
-        let blocks = BlockFileWriter::new(Arc::clone(&disk), blocks_path, options.column_index_bytes, table);
+        let blocks = options
+            .describes_rows
+            .then(|| BlockFileWriter::new(Arc::clone(&disk), blocks_path, options.column_index_bytes, table));
         let index = IndexWriter::create(&*disk, directory, descriptor, table)?;
         Ok(SsTableWriter {
             disk,
@@ -230,7 +235,9 @@ impl SsTableWriter {
         partition.position = self.data.position();
         partition.open = DeletionTimeOrLive::default();
         partition.block = None;
-        self.blocks.begin_partition();
+        if let Some(blocks) = &mut self.blocks {
+            blocks.begin_partition();
+        }
 
         self.buffer.clear();
         push_bytes_after_u16(&mut self.buffer, key);
@@ -312,13 +319,15 @@ impl SsTableWriter {
         open_before: DeletionTime,
     ) -> Result<(), WriteError> {
         self.data.append(&self.buffer)?;
-        let item = WrittenItem {
-            prefix,
-            kind,
-            offset,
-            open_before,
-        };
-        self.blocks.item(&self.header.clustering, item)?;
+        if let Some(blocks) = &mut self.blocks {
+            let item = WrittenItem {
+                prefix,
+                kind,
+                offset,
+                open_before,
+            };
+            blocks.item(&self.header.clustering, item)?;
+        }
         self.index.push_place(prefix, kind);
         let partition = &mut self.partition;
         partition.last_item_offset = offset;
@@ -369,7 +378,9 @@ impl SsTableWriter {
             deletion: partition.deletion.0,
             length: self.data.position() - partition.position,
         };
-        self.blocks.end_partition(written)?;
+        if let Some(blocks) = &mut self.blocks {
+            blocks.end_partition(written)?;
+        }
         self.index.push_partition(written)
     }
 
@@ -405,7 +416,9 @@ impl SsTableWriter {
         let data = self.data.finish()?;
         toc.note(Component::Data, data.file_length);
         let index = self.index.finish(&mut toc)?;
-        if let Some(blocks_length) = self.blocks.finish()? {
+        if let Some(blocks) = self.blocks
+            && let Some(blocks_length) = blocks.finish()?
+        {
             toc.note(Component::Blocks, blocks_length);
         }
         toc.write(Component::Digest, data.digest.to_string().as_bytes())?;

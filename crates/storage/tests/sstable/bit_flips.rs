@@ -10,6 +10,7 @@ use helenus_storage::sstable::{
     Component, CompressionParameters, Compressor, Descriptor, IndexForm, PageCache, SsTable, SsTableFormat,
 };
 use helenus_types::CqlType;
+use helenus_types::token::token_of;
 use helenus_vfs::{Disk, Random, SeededRandom, SimulatedDisk};
 
 use crate::support::{
@@ -18,7 +19,7 @@ use crate::support::{
 };
 
 /// Flips per component and form; more only takes longer.
-const FLIPS: u64 = 120;
+const FLIPS: u64 = 60;
 
 fn content() -> (TableMetadata, Partitions) {
     let columns = vec![
@@ -47,7 +48,46 @@ fn content() -> (TableMetadata, Partitions) {
         partition.marker(Vec::new(), Side::After, DeletionTime::LIVE);
         insert(&mut partitions, &partition_key.to_be_bytes(), partition);
     }
+    let mut large = Partition::default();
+    for number in 0..LARGE_ROWS {
+        let value = format!("{number:0100}");
+        let cells = vec![cell(v, NOW_US, value.as_bytes())];
+        large.row(
+            key(&[&number.to_be_bytes()]),
+            row(live(NOW_US), DeletionTime::LIVE, cells),
+        );
+    }
+    insert(&mut partitions, &LARGE_KEY, large);
     (table, partitions)
+}
+
+/// So many that their partition has more than one page in Blocks.db.
+const LARGE_ROWS: u32 = 600;
+const LARGE_KEY: [u8; 4] = 1000_u32.to_be_bytes();
+
+/// Single rows of the large partition, and one that is missing, in both directions.
+fn single_rows_are_right(sstable: &SsTable) -> Result<(), String> {
+    for number in (0..LARGE_ROWS).step_by(150).chain([LARGE_ROWS]) {
+        let bound = |side| ClusteringBound {
+            prefix: key(&[&number.to_be_bytes()]).into(),
+            side,
+        };
+        let slices = [Slice {
+            start: bound(Side::Before),
+            end: bound(Side::After),
+        }];
+        for reversed in [false, true] {
+            let cache = PageCache::new(1 << 20);
+            let read = sstable
+                .partition(&cache, token_of(&LARGE_KEY), &LARGE_KEY, &slices, reversed)
+                .and_then(|cursor| cursor.map_or(Ok(0), |mut cursor| Ok(drain(&mut cursor)?.items.len())));
+            let wanted = usize::from(number < LARGE_ROWS);
+            if read.as_ref().is_ok_and(|found| *found != wanted) {
+                return Err(format!("row {number}: {read:?}"));
+            }
+        }
+    }
+    Ok(())
 }
 
 /// Whether everything that is read is right, or refused.
@@ -65,6 +105,7 @@ fn is_detected_or_harmless(
     {
         return Err("a scan read something else".to_owned());
     }
+    single_rows_are_right(&sstable)?;
     let slices = [Slice::all()];
     for ((token, partition_key), partition) in partitions {
         let cache = PageCache::new(1 << 20);
@@ -120,6 +161,7 @@ fn flip_bits(format: SsTableFormat, compression: Option<CompressionParameters>, 
         Component::Filter,
         Component::Statistics,
         Component::Checksums,
+        Component::Blocks,
         chunks,
     ];
     for component in components.into_iter().chain(index_components(format)) {
