@@ -179,7 +179,14 @@ impl SsTableStatistics {
         stats.columns = reader.u64()?;
         stats.rows = reader.u64()?;
         stats.decode_of_later_versions(&mut reader, version)?;
-        reader.finish()?;
+        // Cassandra 5.0 overestimates the covered slice and writes zeros up to the size that it announced.
+        let rest = reader.bytes(reader.remaining())?;
+        if version.has_covered_slice() && rest.iter().all(|byte| *byte == 0) {
+            return Ok(stats);
+        }
+        ByteReader::new(rest)
+            .finish()
+            .map_err(|error| error.within_part(bytes.len() - rest.len()))?;
         Ok(stats)
     }
 

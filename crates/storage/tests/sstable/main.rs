@@ -14,4 +14,5 @@ mod scan_cost;
 mod suspended;
 
 mod bit_flips;
+mod bti;
 mod crash;
