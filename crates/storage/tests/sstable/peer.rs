@@ -12,13 +12,15 @@ use helenus_schema::{ColumnKind, TableMetadata};
 use helenus_storage::clustering::Side;
 use helenus_storage::deletion::DeletionTime;
 use helenus_storage::row::{CellRef, Liveness, RowBuilder};
-use helenus_storage::sstable::{Component, CompressionParameters, Compressor, table_folder};
+use helenus_storage::sstable::{
+    Component, CompressionParameters, Compressor, SsTableFormat, WriterOptions, table_folder,
+};
 use helenus_types::CqlType;
 use helenus_vfs::{Disk, RealDisk};
 
 use crate::support::{
-    Column, DESCRIPTOR, NOW_S, NOW_US, Partition, Partitions, cell, compare_with_golden, id, insert, key,
-    live, options, row, table, write,
+    Column, NOW_S, NOW_US, Partition, Partitions, cell, compare_with_golden, id, insert, key, live, options,
+    row, table, write,
 };
 use crate::typed::{typed_values, types_table};
 
@@ -62,7 +64,7 @@ fn dump(
     test: &str,
     table: &TableMetadata,
     partitions: &Partitions,
-    change: impl FnOnce(&mut helenus_storage::sstable::WriterOptions),
+    change: impl FnOnce(&mut WriterOptions),
     tools: &[&str],
 ) -> Vec<String> {
     let data = Folder(std::env::temp_dir().join(format!("helenus-peer-{test}-{}", std::process::id())));
@@ -71,8 +73,8 @@ fn dump(
     let folder = table_folder(&data.0, table);
     let mut options = options(table, partitions);
     change(&mut options);
-    write(&disk, &folder, table, partitions, options);
-    let file = DESCRIPTOR.path(&folder, Component::Data);
+    let descriptor = write(&disk, &folder, table, partitions, options).descriptor;
+    let file = descriptor.path(&folder, Component::Data);
     tools.iter().map(|name| run(tool, name, &file)).collect()
 }
 
@@ -219,6 +221,28 @@ fn sstabledump_reads_every_type_and_tombstone() {
     let partitions = types_partitions(&table);
     let dumps = dump(&tool, "types", &table, &partitions, |_| {}, &["sstabledump"]);
     compare_with_golden("types.json", &dumps[0]);
+    compare_with_trie_indexed(&tool, "types", &table, &partitions, &dumps[0]);
+}
+
+/// The same in version `da`, but for the places of partitions and rows in the file.
+fn compare_with_trie_indexed(
+    tool: &str,
+    test: &str,
+    table: &TableMetadata,
+    partitions: &Partitions,
+    wanted: &str,
+) {
+    let test = format!("{test}-da");
+    let change = |options: &mut WriterOptions| {
+        options.format = SsTableFormat::Da;
+        options.column_index_bytes = 64;
+    };
+    let dumps = dump(tool, &test, table, partitions, change, &["sstabledump"]);
+    let without_positions = |json: &str| {
+        let lines = json.lines().filter(|line| !line.contains("\"position\" :"));
+        lines.map(|line| format!("{line}\n")).collect::<String>()
+    };
+    assert_eq!(without_positions(&dumps[0]), without_positions(wanted), "{test}");
 }
 
 /// Clustering (a int descending, b text): ranges that open, touch, nest by boundary and close, by all kinds of bounds.
@@ -260,6 +284,7 @@ fn sstabledump_reads_range_tombstones() {
     let (table, partitions) = ranges();
     let dumps = dump(&tool, "ranges", &table, &partitions, |_| {}, &["sstabledump"]);
     compare_with_golden("ranges.json", &dumps[0]);
+    compare_with_trie_indexed(&tool, "ranges", &table, &partitions, &dumps[0]);
 }
 
 /// 300 rows under a range deletion that spans index blocks, in a few forms; every row's number must come back.
@@ -299,13 +324,15 @@ fn sstabledump_reads_wide_partitions_whatever_the_compression() {
         chunk_bytes: 16 << 10,
         compressed_bytes_max: i32::MAX as u32,
     };
-    for (name, compression) in [
-        ("lz4", lz4(4096, i32::MAX as u32)),
-        ("raw", lz4(4096, 2000)),
-        ("snappy", Some(snappy)),
-        ("none", None),
+    for (name, format, compression) in [
+        ("lz4", SsTableFormat::Nb, lz4(4096, i32::MAX as u32)),
+        ("raw", SsTableFormat::Nb, lz4(4096, 2000)),
+        ("snappy", SsTableFormat::Nb, Some(snappy)),
+        ("none", SsTableFormat::Nb, None),
+        ("tries", SsTableFormat::Da, lz4(4096, i32::MAX as u32)),
     ] {
-        let change = |options: &mut helenus_storage::sstable::WriterOptions| {
+        let change = |options: &mut WriterOptions| {
+            options.format = format;
             options.compression = compression;
             options.column_index_bytes = 1024;
         };
