@@ -4,6 +4,7 @@ mod allocator;
 mod perf;
 mod serve;
 
+mod compaction;
 mod operation;
 mod snapshot;
 mod sstable;
@@ -38,6 +39,9 @@ enum Command {
     Snapshot(snapshot::SnapshotCommand),
     /// Write what a running node has in memory to SSTables.
     Flush(snapshot::FlushArguments),
+    /// Compactions of a running node.
+    #[command(subcommand)]
+    Compaction(compaction::CompactionCommand),
     /// Benchmarks: in process, and over the wire against any CQL server.
     #[command(subcommand)]
     Perf(perf::PerfCommand),
@@ -58,6 +62,7 @@ fn main() -> ExitCode {
         Some(Command::SsTable(command)) => sstable::run(&command),
         Some(Command::Snapshot(command)) => snapshot::run(&command),
         Some(Command::Flush(arguments)) => snapshot::flush(&arguments),
+        Some(Command::Compaction(command)) => compaction::run(&command),
         Some(Command::Perf(command)) => perf::run(&command),
     }
 }

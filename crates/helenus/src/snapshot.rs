@@ -7,6 +7,7 @@ use helenus_tools::control::{Answer, Request};
 use helenus_tools::import::Imported;
 use helenus_tools::snapshot::SnapshotInfo;
 
+use crate::compaction::print_status;
 use crate::operation::{NodeArguments, TableArguments, perform};
 use crate::terminal::{Bar, bytes_text, fail, print_json};
 
@@ -164,6 +165,9 @@ fn print(answer: &Answer) {
         }
         Answer::Imported(imported) => print_imported(imported),
         Answer::Flushed(flushed) => println!("{} tables flushed", flushed.tables),
+        Answer::Compactions(status) => print_status(status),
+        Answer::Compacted(compacted) => println!("{} tables compacted", compacted.tables),
+        Answer::CompactionsStopped { count } => println!("{count} compactions stopped"),
     }
 }
 

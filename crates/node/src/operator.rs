@@ -10,7 +10,7 @@ use helenus_cql::parse_statement;
 use helenus_schema::{Schema, TableId, TableMetadata};
 use helenus_storage::error::TruncateError;
 use helenus_storage::sstable::{Descriptor, SsTable};
-use helenus_storage::store::{Adoption, DataFolder};
+use helenus_storage::store::{Adoption, CompactionRequest, DataFolder, ShardCompactions};
 use helenus_tools::host::{Host, HostError, Incumbents};
 use helenus_types::{ShardId, shard_of};
 
@@ -102,6 +102,24 @@ impl Host for Operator {
         }
         let added = adoption.commit(&replaced)?;
         self.exchange(id, &replaced, added)
+    }
+
+    fn compactions(&self) -> Result<Vec<ShardCompactions>, HostError> {
+        self.ask(ShardId(0), |shard| async move { shard.compaction_status().await })
+    }
+
+    fn compact(&self, request: CompactionRequest) -> Result<(), HostError> {
+        Ok(self.ask(
+            ShardId(0),
+            move |shard| async move { shard.compact(request).await },
+        )??)
+    }
+
+    fn stop_compactions(&self, table: Option<TableId>) -> Result<u64, HostError> {
+        let stopped = self.ask(ShardId(0), move |shard| async move {
+            shard.stop_compactions(table).await
+        })?;
+        Ok(stopped as u64)
     }
 }
 

@@ -154,6 +154,7 @@ fn import_options(folder: PathBuf) -> ImportOptions {
         choice: TableChoice::default(),
         schema_file: None,
         skip_bad: false,
+        may_be_empty: false,
         transfer: Transfer::Link,
         incumbents: Incumbents::Stay,
     }

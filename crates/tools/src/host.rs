@@ -6,11 +6,14 @@ use std::sync::Arc;
 use helenus_cql::SyntaxError;
 use helenus_engine::CqlError;
 use helenus_engine::schema_store::SchemaStoreError;
-use helenus_engine::system::is_local_system_keyspace;
+use helenus_engine::system::{is_local_system_keyspace, is_system_keyspace};
 use helenus_schema::{Schema, TableId, TableKind, TableMetadata};
 use helenus_storage::error::TruncateError;
 use helenus_storage::sstable::Descriptor;
-use helenus_storage::store::{Adoption, AdoptionError, DataFolder, FolderError, OpenError};
+use helenus_storage::store::{
+    Adoption, AdoptionError, CompactError, CompactionRequest, DataFolder, FolderError, OpenError,
+    ShardCompactions,
+};
 
 /// What a node, running or not, does for the tools.
 pub trait Host {
@@ -37,6 +40,15 @@ pub trait Host {
         adoption: Adoption,
         incumbents: Incumbents,
     ) -> Result<u64, HostError>;
+
+    /// What every shard is busy with.
+    fn compactions(&self) -> Result<Vec<ShardCompactions>, HostError>;
+
+    /// Compacts a table on all shards; returns when they have.
+    fn compact(&self, request: CompactionRequest) -> Result<(), HostError>;
+
+    /// Stops the compactions of a table, or of all with `None`; returns how many ran.
+    fn stop_compactions(&self, table: Option<TableId>) -> Result<u64, HostError>;
 }
 
 /// Whether what a table held goes when files are brought in.
@@ -68,6 +80,8 @@ pub enum HostError {
     Folder(#[from] FolderError),
     #[error(transparent)]
     Open(#[from] OpenError),
+    #[error(transparent)]
+    Compact(#[from] CompactError),
     #[error(transparent)]
     Held(#[from] TruncateError),
     #[error(transparent)]
@@ -108,11 +122,15 @@ impl TableChoice {
         }
     }
 
-    /// Tables with files: all of the node's, of a keyspace, or one.
+    /// Tables with files: all that users made, those of a keyspace, or one.
     pub fn tables(&self, schema: &Schema) -> Result<Vec<Arc<TableMetadata>>, ChoiceError> {
         let mut tables: Vec<_> = match (&self.keyspace, &self.table) {
             (None, Some(_)) => return Err(ChoiceError::TableWithoutKeyspace),
-            (None, None) => schema.tables().cloned().collect(),
+            (None, None) => schema
+                .tables()
+                .filter(|table| !is_system_keyspace(&table.keyspace))
+                .cloned()
+                .collect(),
             (Some(keyspace), None) => schema
                 .keyspace(keyspace)
                 .ok_or_else(|| ChoiceError::NoKeyspace {

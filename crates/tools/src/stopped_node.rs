@@ -8,7 +8,7 @@ use helenus_engine::ddl::{self, DdlContext};
 use helenus_engine::schema_store::SchemaStore;
 use helenus_schema::{Schema, TableId, TableKind, TableMetadata};
 use helenus_storage::sstable::{Descriptor, finished_sstables};
-use helenus_storage::store::{Adoption, DataFolder, OpenError};
+use helenus_storage::store::{Adoption, CompactionRequest, DataFolder, OpenError, ShardCompactions};
 use helenus_types::value::timeuuid::TimeuuidGenerator;
 use helenus_vfs::{Clock, Disk, Random, SystemRandom};
 use uuid::Uuid;
@@ -38,6 +38,12 @@ impl StoppedNode {
             schema: Mutex::new(schema),
             timeuuids: Mutex::new(TimeuuidGenerator::new(SystemRandom::new().next_u64())),
         })
+    }
+
+    fn needs_node(&self) -> HostError {
+        HostError::NeedsNode {
+            folder: self.folder.root().to_path_buf(),
+        }
     }
 
     fn sstables_of(&self, table: &TableMetadata) -> Result<Vec<Descriptor>, HostError> {
@@ -125,5 +131,17 @@ impl Host for StoppedNode {
             Incumbents::Go => self.sstables_of(table)?,
         };
         Ok(adoption.commit(&replaced)?.len() as u64)
+    }
+
+    fn compactions(&self) -> Result<Vec<ShardCompactions>, HostError> {
+        Err(self.needs_node())
+    }
+
+    fn compact(&self, _request: CompactionRequest) -> Result<(), HostError> {
+        Err(self.needs_node())
+    }
+
+    fn stop_compactions(&self, _table: Option<TableId>) -> Result<u64, HostError> {
+        Err(self.needs_node())
     }
 }

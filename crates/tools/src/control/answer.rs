@@ -1,5 +1,6 @@
 //! What a node answers: progress now and then, and at the end what came of it.
 
+use helenus_storage::store::ShardCompactions;
 use serde::{Deserialize, Serialize};
 
 use crate::import::Imported;
@@ -37,10 +38,76 @@ pub enum Answer {
     SnapshotsRestored(Vec<Imported>),
     SnapshotsRemoved(Vec<SnapshotInfo>),
     Imported(Imported),
-    Flushed(FlushedTables),
+    Flushed(TableCount),
+    Compactions(Compactions),
+    Compacted(TableCount),
+    CompactionsStopped { count: u64 },
+}
+
+/// Of all shards.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Compactions {
+    pub running: Vec<RunningTask>,
+    pub pending: Vec<PendingTasks>,
+    /// Since the start.
+    pub completed: u64,
+    /// Stopped ones too.
+    pub failed: u64,
+    pub bytes_read: u64,
+    pub bytes_written: u64,
 }
 
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
-pub struct FlushedTables {
+pub struct RunningTask {
+    pub shard: u16,
+    pub keyspace: String,
+    pub table: String,
+    pub kind: String,
+    pub bytes_done: u64,
+    pub bytes_total: u64,
+    pub sstables: u64,
+}
+
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct PendingTasks {
+    pub shard: u16,
+    pub keyspace: String,
+    pub table: String,
+    pub tasks: u64,
+    pub requested: u64,
+}
+
+impl Compactions {
+    pub(super) fn of(shards: &[ShardCompactions]) -> Self {
+        let mut all = Compactions::default();
+        for shard in shards {
+            all.running.extend(shard.running.iter().map(|task| RunningTask {
+                shard: shard.shard.0,
+                keyspace: task.keyspace.to_string(),
+                table: task.table.to_string(),
+                kind: task.kind.name().to_owned(),
+                bytes_done: task.bytes_done,
+                bytes_total: task.bytes_total,
+                sstables: task.sstables as u64,
+            }));
+            all.pending.extend(shard.pending.iter().map(|table| PendingTasks {
+                shard: shard.shard.0,
+                keyspace: table.keyspace.to_string(),
+                table: table.table.to_string(),
+                tasks: table.tasks as u64,
+                requested: table.requested as u64,
+            }));
+            all.completed += shard.totals.completed;
+            all.failed += shard.totals.failed;
+            all.bytes_read += shard.totals.bytes_read;
+            all.bytes_written += shard.totals.bytes_written;
+        }
+        all
+    }
+}
+
+/// How many tables were flushed or compacted.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct TableCount {
     pub tables: u64,
 }

@@ -1,12 +1,12 @@
 //! Carrying out a request on a host.
 
-use helenus_storage::store::Transfer;
+use helenus_storage::store::{CompactionKind, CompactionRequest, Transfer};
 
-use super::answer::{Answer, FlushedTables};
+use super::answer::{Answer, Compactions, TableCount};
 use super::request::Request;
-use crate::host::{ChoiceError, Host, HostError, Incumbents};
+use crate::host::{ChoiceError, Host, HostError, Incumbents, TableChoice};
 use crate::import::{ImportError, ImportOptions, import};
-use crate::progress::Progress;
+use crate::progress::{Progress, Unit};
 use crate::snapshot::{self, SnapshotError};
 
 #[derive(Debug, thiserror::Error)]
@@ -57,6 +57,7 @@ pub fn execute(host: &dyn Host, request: &Request, progress: &dyn Progress) -> R
                 choice: tables.clone(),
                 schema_file: schema_file.clone(),
                 skip_bad: *skip_bad,
+                may_be_empty: false,
                 transfer: if *copy { Transfer::Copy } else { Transfer::Link },
                 incumbents: incumbents(*replace),
             };
@@ -68,11 +69,48 @@ pub fn execute(host: &dyn Host, request: &Request, progress: &dyn Progress) -> R
             for table in &tables {
                 host.flush(Some(table.id))?;
             }
-            Ok(Answer::Flushed(FlushedTables {
+            Ok(Answer::Flushed(TableCount {
                 tables: tables.len() as u64,
             }))
         }
+        Request::CompactionStatus {} => Ok(Answer::Compactions(Compactions::of(&host.compactions()?))),
+        Request::CompactionMajor { tables, split_output } => {
+            let split_output = *split_output;
+            compact(host, tables, CompactionKind::Major { split_output }, progress)
+        }
+        Request::CompactionCleanup { tables } => compact(host, tables, CompactionKind::Cleanup, progress),
+        Request::CompactionStop { tables } => {
+            let mut count = 0;
+            if *tables == TableChoice::default() {
+                count = host.stop_compactions(None)?;
+            } else {
+                for table in tables.tables(&*host.schema()?)? {
+                    count += host.stop_compactions(Some(table.id))?;
+                }
+            }
+            Ok(Answer::CompactionsStopped { count })
+        }
     }
+}
+
+fn compact(
+    host: &dyn Host,
+    choice: &TableChoice,
+    kind: CompactionKind,
+    progress: &dyn Progress,
+) -> Result<Answer, ExecuteError> {
+    let tables = choice.tables(&*host.schema()?)?;
+    progress.begin("compacting tables", Unit::Files, tables.len() as u64);
+    for (done, table) in (1..).zip(&tables) {
+        host.compact(CompactionRequest {
+            table: table.id,
+            kind,
+        })?;
+        progress.at(done);
+    }
+    Ok(Answer::Compacted(TableCount {
+        tables: tables.len() as u64,
+    }))
 }
 
 fn incumbents(replace: bool) -> Incumbents {

@@ -52,6 +52,22 @@ pub enum Request {
         #[serde(default)]
         tables: TableChoice,
     },
+    CompactionStatus {},
+    /// Answered when all is compacted.
+    CompactionMajor {
+        #[serde(default)]
+        tables: TableChoice,
+        #[serde(default)]
+        split_output: bool,
+    },
+    CompactionCleanup {
+        #[serde(default)]
+        tables: TableChoice,
+    },
+    CompactionStop {
+        #[serde(default)]
+        tables: TableChoice,
+    },
 }
 
 #[derive(Debug, thiserror::Error)]
@@ -61,7 +77,14 @@ pub struct RequestError(#[from] serde_json::Error);
 impl Request {
     /// Whether only a running node can do it.
     pub fn needs_node(&self) -> bool {
-        matches!(self, Request::Flush { .. })
+        matches!(
+            self,
+            Request::Flush { .. }
+                | Request::CompactionStatus {}
+                | Request::CompactionMajor { .. }
+                | Request::CompactionCleanup { .. }
+                | Request::CompactionStop { .. }
+        )
     }
 
     pub fn parse(line: &str) -> Result<Self, RequestError> {

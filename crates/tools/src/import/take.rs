@@ -27,6 +27,8 @@ pub struct ImportOptions {
     pub schema_file: Option<PathBuf>,
     /// Takes the good files where others are bad, instead of none.
     pub skip_bad: bool,
+    /// A folder without SSTables is a table without rows, as in a snapshot of one.
+    pub may_be_empty: bool,
     pub transfer: Transfer,
     pub incumbents: Incumbents,
 }
@@ -63,7 +65,10 @@ pub fn import(
 ) -> Result<Imported, ImportError> {
     let data = host.data_folder()?;
     let disk = &**data.disk();
-    let targets = Targets::find(disk, &options.folder)?;
+    let targets = match Targets::find(disk, &options.folder) {
+        Err(TargetError::Empty { .. }) if options.may_be_empty => Targets::default(),
+        found => found?,
+    };
     let (table, schema) = table_for(host, disk, options, &targets.readable)?;
     // A stopped node's folder may hold what a crash left.
     host.sstables(&table)?;

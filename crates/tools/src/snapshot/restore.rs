@@ -41,6 +41,7 @@ pub fn restore(
             },
             schema_file: None,
             skip_bad: false,
+            may_be_empty: true,
             transfer: Transfer::Link,
             incumbents,
         };
