@@ -1,12 +1,15 @@
 //! What a statement is executed with, and the stores it runs on.
 
+use std::net::{IpAddr, Ipv4Addr};
+
 use helenus_protocol::Consistency;
 use helenus_protocol::ProtocolVersion;
 use helenus_protocol::response::MetadataForm;
 use helenus_storage::ShardStore;
 use helenus_storage::clustering::Slice;
 use helenus_storage::error::ReadError;
-use helenus_storage::read::{ReadCommand, ReadStatistics, RowSink};
+use helenus_storage::read::{ReadCommand, RowSink};
+use helenus_storage::read_state::{ReadProgress, ReadState};
 
 use crate::CqlError;
 use crate::functions::Clock;
@@ -33,20 +36,60 @@ pub struct QueryOptions<'a> {
 
 /// Rows by partition: a shard's store, or rows generated for a virtual table.
 pub trait RowStore {
-    fn read<S: RowSink>(
+    /// One step of a read, as [`ShardStore::read_step`].
+    fn read_step<S: RowSink>(
         &mut self,
         command: &ReadCommand<'_>,
+        state: &mut ReadState,
         sink: &mut S,
-    ) -> Result<ReadStatistics, ReadError>;
+    ) -> Result<ReadProgress, ReadError>;
+
+    /// What errors of this copy are told to come from.
+    fn address(&self) -> IpAddr {
+        IpAddr::V4(Ipv4Addr::LOCALHOST)
+    }
+
+    /// How many tombstones a read may meet.
+    fn tombstone_limits(&self) -> TombstoneLimits {
+        TombstoneLimits::NONE
+    }
+}
+
+/// How many tombstones one read of a shard may meet; Cassandra's `tombstone_warn_threshold` and
+/// `tombstone_failure_threshold`.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct TombstoneLimits {
+    /// With more than so many the client is warned.
+    pub warn: u64,
+    /// With more than so many a page ends early, and what is not paged fails.
+    pub fail: u64,
+}
+
+impl TombstoneLimits {
+    pub const NONE: TombstoneLimits = TombstoneLimits {
+        warn: u64::MAX,
+        fail: u64::MAX,
+    };
+}
+
+impl Default for TombstoneLimits {
+    fn default() -> Self {
+        TombstoneLimits {
+            warn: 1_000,
+            fail: 100_000,
+        }
+    }
 }
 
 impl RowStore for ShardStore {
-    fn read<S: RowSink>(
+    #[inline]
+    fn read_step<S: RowSink>(
         &mut self,
         command: &ReadCommand<'_>,
+        state: &mut ReadState,
         sink: &mut S,
-    ) -> Result<ReadStatistics, ReadError> {
-        ShardStore::read(self, command, sink)
+    ) -> Result<ReadProgress, ReadError> {
+        ShardStore::read_step(self, command, state, sink)
     }
 }
 
@@ -127,6 +170,6 @@ impl<'a> QueryOptions<'a> {
 }
 
 /// A failed read is the server's fault.
-pub(crate) fn read_failure(error: ReadError) -> CqlError {
+pub fn read_failure(error: ReadError) -> CqlError {
     CqlError::server(format_args!("{error}"))
 }

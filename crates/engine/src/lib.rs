@@ -24,5 +24,5 @@ pub mod execute;
 pub mod prepare;
 
 pub use error::CqlError;
-pub use execute::{QueryOptions, RowStore, Scratch};
+pub use execute::{QueryOptions, RowStore, Scratch, TombstoneLimits};
 pub use prepare::{Plan, Prepared, prepare};

@@ -7,11 +7,11 @@ use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 use clap::{Args, ValueEnum};
-use helenus_node::{CommitlogSync, CompactionSettings, NodeOptions};
+use helenus_node::{CommitlogSync, CompactionSettings, NodeOptions, TombstoneLimits};
 use helenus_protocol::frame::FrameLimits;
 use helenus_server::config::{CommitlogSyncName, ConfigError, ConfigFile, DataSize, RowCacheSwitch};
 use helenus_server::{ServeError, ServeOptions, Server};
-use helenus_vfs::{Clock, RealDisk, SystemClock};
+use helenus_vfs::{Clock, DiskIo, RealDisk, SystemClock};
 
 #[derive(Args, Default)]
 pub struct ServeArguments {
@@ -39,6 +39,9 @@ pub struct ServeArguments {
     /// When a write is acknowledged [default: group].
     #[arg(long, value_name = "MODE")]
     commitlog_sync: Option<CommitlogSyncArgument>,
+    /// How SSTables are read [default: auto].
+    #[arg(long, value_name = "WAY")]
+    disk_io: Option<DiskIoArgument>,
     /// Address and port for /metrics; port 0 picks a free one [default: 127.0.0.1:9180].
     #[arg(long, value_name = "IP:PORT")]
     metrics: Option<SocketAddr>,
@@ -58,6 +61,25 @@ enum CommitlogSyncArgument {
 enum RowCacheArgument {
     On,
     Off,
+}
+
+#[derive(Clone, Copy, ValueEnum)]
+enum DiskIoArgument {
+    /// io_uring where the kernel allows it, else threads.
+    Auto,
+    #[value(name = "io_uring")]
+    IoUring,
+    Threads,
+}
+
+impl From<DiskIoArgument> for DiskIo {
+    fn from(argument: DiskIoArgument) -> Self {
+        match argument {
+            DiskIoArgument::Auto => DiskIo::Auto,
+            DiskIoArgument::IoUring => DiskIo::IoUring,
+            DiskIoArgument::Threads => DiskIo::Threads,
+        }
+    }
 }
 
 /// Cassandra's `commitlog_sync_period`.
@@ -223,6 +245,19 @@ fn options(arguments: &ServeArguments, config: &ConfigFile) -> ServeOptions {
             .write_request_timeout
             .map_or(WRITE_REQUEST_TIMEOUT, |timeout| timeout.0),
         started_at_s: SystemClock::new().wall_s(),
+        disk_io: arguments
+            .disk_io
+            .map(DiskIo::from)
+            .or(config.disk_io.map(DiskIo::from))
+            .unwrap_or_default(),
+        tombstones: TombstoneLimits {
+            warn: config
+                .tombstone_warn_threshold
+                .unwrap_or(TombstoneLimits::default().warn),
+            fail: config
+                .tombstone_failure_threshold
+                .unwrap_or(TombstoneLimits::default().fail),
+        },
         disk: Arc::new(RealDisk::new()),
         clock: Arc::new(SystemClock::new()),
     };

@@ -82,8 +82,24 @@ impl OwnedExecution {
     }
 }
 
-/// A RESULT body, appended to the connection's output as it is.
-pub type ForwardedResult = Result<Vec<u8>, CqlError>;
+/// The answer to a forwarded request, or of a task that executes one.
+pub type ForwardedResult = Result<ForwardedAnswer, CqlError>;
+
+/// A RESULT body, appended to the connection's output as it is, and what the client is told besides.
+#[derive(Debug, Default)]
+pub struct ForwardedAnswer {
+    pub body: Vec<u8>,
+    pub warnings: Vec<String>,
+}
+
+impl From<Vec<u8>> for ForwardedAnswer {
+    fn from(body: Vec<u8>) -> Self {
+        ForwardedAnswer {
+            body,
+            warnings: Vec::new(),
+        }
+    }
+}
 
 /// Whom a forwarded request's answer is for.
 pub struct Waiting {

@@ -5,6 +5,7 @@
 //! several; a write is acknowledged by the shard's log ([`shard`]).
 
 mod compaction;
+mod disk_reads;
 mod forward;
 mod host_id;
 mod mailbox;
@@ -19,11 +20,13 @@ mod request;
 mod schema_change;
 mod session;
 mod shard;
+mod stall;
 mod statement;
 mod tracing;
 mod write;
 
 pub use compaction::CompactionStatus;
+pub use helenus_engine::TombstoneLimits;
 pub use mailbox::Mailbox;
 pub use node::{Node, OpenDoors, StartError};
 pub use operator::Operator;

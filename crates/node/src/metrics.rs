@@ -35,6 +35,7 @@ pub struct ShardMetrics {
     rows_read: Cell<u64>,
     tombstones_read: Cell<u64>,
     read_cost: Cell<ReadCost>,
+    read_suspensions: Cell<u64>,
 }
 
 /// A copy of one shard's counters, with what only the shard can tell.
@@ -49,6 +50,8 @@ pub struct MetricsSnapshot {
     pub rows_read: u64,
     pub tombstones_read: u64,
     pub read_cost: ReadCost,
+    /// How often reads let others go first: for the disk, or because they are long.
+    pub read_suspensions: u64,
     pub prepared_statements: u64,
     pub memtable_bytes: u64,
     pub sstables: u64,
@@ -76,6 +79,10 @@ impl ShardMetrics {
         let mut cost = self.read_cost.get();
         cost.add(statistics.cost);
         self.read_cost.set(cost);
+    }
+
+    pub fn count_suspension(&self) {
+        add(&self.read_suspensions, 1);
     }
 
     pub fn connection_opened(&self) {
@@ -109,6 +116,7 @@ impl ShardMetrics {
             rows_read: self.rows_read.get(),
             tombstones_read: self.tombstones_read.get(),
             read_cost: self.read_cost.get(),
+            read_suspensions: self.read_suspensions.get(),
             prepared_statements,
             memtable_bytes,
             sstables,
@@ -153,7 +161,7 @@ pub fn render(snapshots: &[MetricsSnapshot]) -> String {
         }
     }
     type Value = fn(&MetricsSnapshot) -> u64;
-    let families: [(&str, &str, &str, Value); 16] = [
+    let families: [(&str, &str, &str, Value); 17] = [
         (
             "helenus_forwarded_total",
             "counter",
@@ -228,6 +236,12 @@ pub fn render(snapshots: &[MetricsSnapshot]) -> String {
             "counter",
             "Times that a read waited for data pages.",
             |s| s.read_cost.cache_blocks,
+        ),
+        (
+            "helenus_read_suspensions_total",
+            "counter",
+            "How often reads let others go first: for the disk, or because they are long.",
+            |s| s.read_suspensions,
         ),
         (
             "helenus_prepared_statements",

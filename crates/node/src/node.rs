@@ -19,6 +19,7 @@ use helenus_types::ShardId;
 use tokio::runtime::{Builder, LocalOptions};
 use uuid::Uuid;
 
+use crate::disk_reads::DiskReads;
 use crate::host_id;
 use crate::mailbox::{Inbox, Mailbox, mailbox};
 use crate::metrics::PANICS;
@@ -235,8 +236,19 @@ fn run_shard(parts: ShardParts, inbox: Inbox, open_doors: &OpenDoors, ready: &mp
             return;
         }
     };
+    let mailbox = &parts.mailboxes[usize::from(parts.id.0)];
+    let disk_reads = match DiskReads::start(&parts.options, mailbox) {
+        Ok(disk_reads) => disk_reads,
+        Err(error) => {
+            eprintln!("shard {}: cannot start its disk reads: {error}", parts.id.0);
+            return;
+        }
+    };
+    if parts.id == ShardId(0) {
+        eprintln!("the disk is read through {}", disk_reads.name());
+    }
     runtime.block_on(async {
-        let shard = Shard::new(parts);
+        let shard = Shard::new(parts, disk_reads);
         open_doors(&shard);
         // The starter waits for every shard, so it is still there.
         let _starting = ready.send(());

@@ -4,7 +4,8 @@ use std::path::PathBuf;
 use std::sync::Arc;
 use std::time::Duration;
 
-use helenus_vfs::{Clock, Disk};
+use helenus_engine::TombstoneLimits;
+use helenus_vfs::{Clock, Disk, DiskIo};
 
 /// How a node is laid out and how far it may go. The command line and the configuration file fill it in; tests
 /// build it directly.
@@ -37,6 +38,10 @@ pub struct NodeOptions {
     pub write_request_timeout: Duration,
     /// Seconds since the Unix epoch; drivers tell two runs of a node apart by it.
     pub started_at_s: u32,
+    /// How SSTables are read.
+    pub disk_io: DiskIo,
+    /// Cassandra's `tombstone_warn_threshold` and `tombstone_failure_threshold`.
+    pub tombstones: TombstoneLimits,
     pub disk: Arc<dyn Disk>,
     pub clock: Arc<dyn Clock>,
 }

@@ -1,10 +1,11 @@
 //! Executing SELECTs: one partition of this shard straight into the response, anything else as reads on the shards that
 //! own the rows, put together here.
 
+use std::net::IpAddr;
 use std::rc::Rc;
 use std::sync::Arc;
 
-use helenus_engine::execute::{QueryOptions, RowStore};
+use helenus_engine::execute::{QueryOptions, RowStore, TombstoneLimits};
 use helenus_engine::select::{Direct, SelectExecution, SelectPlan, ShardRead, ShardRows};
 use helenus_engine::system::{NodeState, is_made_from_code, read_system_table};
 use helenus_engine::term::BoundValues;
@@ -13,12 +14,14 @@ use helenus_protocol::Opcode;
 use helenus_protocol::frame::EnvelopeFlags;
 use helenus_schema::Schema;
 use helenus_storage::error::ReadError;
-use helenus_storage::read::{ReadCommand, ReadStatistics, RowSink};
+use helenus_storage::read::{ReadCommand, RowSink};
+use helenus_storage::read_state::{ReadProgress, ReadState};
 use helenus_types::ShardId;
 
-use crate::forward::{ForwardedRead, ForwardedResult, OwnedExecution, Ticket, Waiting};
+use crate::forward::{ForwardedAnswer, ForwardedRead, ForwardedResult, OwnedExecution, Ticket, Waiting};
 use crate::panic_boundary::{catch, catch_async};
 use crate::request::{Statement, inbox_full};
+use crate::session::Session;
 use crate::shard::Shard;
 
 /// A shard's store that counts what it reads.
@@ -34,24 +37,38 @@ struct SystemTables {
 
 impl RowStore for CountingStore<'_> {
     #[inline]
-    fn read<S: RowSink>(
+    fn read_step<S: RowSink>(
         &mut self,
         command: &ReadCommand<'_>,
+        state: &mut ReadState,
         sink: &mut S,
-    ) -> Result<ReadStatistics, ReadError> {
-        let statistics = self.shard.store.borrow_mut().read(command, sink)?;
-        self.shard.metrics.count_read(&statistics);
-        Ok(statistics)
+    ) -> Result<ReadProgress, ReadError> {
+        let progress = self.shard.store.borrow_mut().read_step(command, state, sink)?;
+        match progress {
+            ReadProgress::Done => self.shard.metrics.count_read(&state.statistics),
+            ReadProgress::Yield | ReadProgress::Absent(_) => self.shard.metrics.count_suspension(),
+        }
+        Ok(progress)
+    }
+
+    fn address(&self) -> IpAddr {
+        self.shard.options.advertised_address.ip()
+    }
+
+    fn tombstone_limits(&self) -> TombstoneLimits {
+        self.shard.options.tombstones
     }
 }
 
 impl RowStore for SystemTables {
-    fn read<S: RowSink>(
+    fn read_step<S: RowSink>(
         &mut self,
         command: &ReadCommand<'_>,
+        _state: &mut ReadState,
         sink: &mut S,
-    ) -> Result<ReadStatistics, ReadError> {
-        read_system_table(command, &self.schema, &self.node, sink)
+    ) -> Result<ReadProgress, ReadError> {
+        read_system_table(command, &self.schema, &self.node, sink)?;
+        Ok(ReadProgress::Done)
     }
 }
 
@@ -121,7 +138,7 @@ impl Shard {
         };
         let mut execution = SelectExecution::new(plan, values, options, 1)?;
         while let Some(read) = execution.next_read() {
-            execution.absorb(plan.read_on_shard(&mut tables, values, options, &read)?)?;
+            execution.absorb(plan.read_at_once(&mut tables, values, options, read)?)?;
         }
         let mut body = Vec::new();
         execution.finish(&mut body)?;
@@ -168,7 +185,7 @@ impl Shard {
         let result = catch(|| self.read_directly(&read.execution));
         let mailbox = self.mailbox(read.from);
         match result.unwrap_or_else(|panicked| Err(panicked.error())) {
-            Ok(Some(body)) => mailbox.answered(read.ticket, Ok(body)),
+            Ok(Some(body)) => mailbox.answered(read.ticket, Ok(body.into())),
             Err(error) => mailbox.answered(read.ticket, Err(error)),
             Ok(None) => {
                 let shard = self.clone();
@@ -204,10 +221,7 @@ impl Shard {
             return;
         };
         self.count_failure(&result);
-        session.respond_later(stream, EnvelopeFlags::NONE, Opcode::Result, |out| {
-            out.extend_from_slice(&result?);
-            Ok(())
-        });
+        answer_forwarded(&session, stream, None, result);
     }
 
     /// Any SELECT, on as many shards as it takes.
@@ -227,10 +241,7 @@ impl Shard {
         self.answer_later(statement.session, stream, async move {
             let result = shard.select_in_time(execution).await;
             shard.count_failure(&result);
-            session.respond_later_warning(stream, Opcode::Result, warning.as_slice(), |out| {
-                out.extend_from_slice(&result?);
-                Ok(())
-            });
+            answer_forwarded(&session, stream, warning, result);
         });
     }
 
@@ -256,7 +267,7 @@ impl Shard {
         let owned = Arc::new(owned);
         let prepared: &Prepared = &owned.prepared;
         let Plan::Select(plan) = &prepared.plan else {
-            return Ok(Vec::new());
+            return Ok(ForwardedAnswer::default());
         };
         let (values, options) = (owned.values.bound(), owned.options());
         let mut execution = SelectExecution::new(plan, &values, &options, self.options.shard_count)?;
@@ -266,9 +277,10 @@ impl Shard {
             // A scan is many reads: between two of them the shard serves others.
             tokio::task::yield_now().await;
         }
+        let warnings = execution.take_warnings();
         let mut body = Vec::new();
         execution.finish(&mut body)?;
-        Ok(body)
+        Ok(ForwardedAnswer { body, warnings })
     }
 
     async fn read_on(
@@ -277,14 +289,39 @@ impl Shard {
         owned: &Arc<OwnedExecution>,
     ) -> Result<ShardRows, CqlError> {
         let (owned, shard) = (owned.clone(), read.shard);
-        let answer = self.call(shard, move |shard| {
-            owned.with(|plan, values, options| match plan {
-                Plan::Select(plan) => {
-                    plan.read_on_shard(&mut CountingStore { shard }, values, options, &read)
-                }
-                _ => Ok(ShardRows::default()),
-            })
+        let answer = self.call_while_awaited(shard, move |shard| async move {
+            let result = catch_async(shard.read_here(read, &owned)).await;
+            result.unwrap_or_else(|panicked| Err(panicked.error()))
         });
         answer.await.unwrap_or_else(|| Err(self.no_answer_from(shard)))
     }
+
+    /// A read of rows that this shard owns. Between its steps, and while it waits for the disk, the shard serves others.
+    async fn read_here(&self, read: ShardRead, owned: &OwnedExecution) -> Result<ShardRows, CqlError> {
+        let Plan::Select(plan) = &owned.prepared.plan else {
+            return Ok(ShardRows::default());
+        };
+        let mut reading = plan.read_on_shard(&owned.values.bound(), &owned.options(), read)?;
+        loop {
+            match reading.step(&mut CountingStore { shard: self })? {
+                ReadProgress::Done => return Ok(reading.finish()),
+                ReadProgress::Yield => tokio::task::yield_now().await,
+                ReadProgress::Absent(absent) => self.bring(reading.state(), &absent).await?,
+            }
+        }
+    }
+}
+
+/// Writes an answer that came later, with `warning` before those that it brings itself.
+fn answer_forwarded(session: &Session, stream: i16, warning: Option<&'static str>, result: ForwardedResult) {
+    let (result, own) = match result {
+        Ok(ForwardedAnswer { body, warnings }) => (Ok(body), warnings),
+        Err(error) => (Err(error), Vec::new()),
+    };
+    let own = own.iter().map(String::as_str);
+    let warnings: Vec<&str> = warning.into_iter().chain(own).collect();
+    session.respond_later_warning(stream, Opcode::Result, &warnings, |out| {
+        out.extend_from_slice(&result?);
+        Ok(())
+    });
 }

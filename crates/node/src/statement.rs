@@ -6,6 +6,7 @@ use std::sync::Arc;
 use helenus_cql::ast::{self, DescribeStatement};
 use helenus_engine::ddl::{self, DdlOutcome};
 use helenus_engine::describe::{DescribeAnswer, describe, page_offset, page_state};
+use helenus_engine::modify::ListReading;
 use helenus_engine::system::{self, NodeState};
 use helenus_engine::term::BoundValues;
 use helenus_engine::{CqlError, Plan, Prepared, QueryOptions};
@@ -19,6 +20,7 @@ use helenus_protocol::response::{
 };
 use helenus_schema::{TableId, TableKind};
 use helenus_storage::error::TruncateError;
+use helenus_types::Token;
 
 use crate::forward::OwnedExecution;
 use crate::metrics::RequestKind;
@@ -258,8 +260,9 @@ impl Shard {
             let mut updates = Ok(Vec::new());
             for owner in shard.shards() {
                 let owned = owned.clone();
-                let built =
-                    shard.call_async(owner, move |shard| async move { shard.updates_reading(&owned) });
+                let built = shard.call_while_awaited(owner, move |shard| async move {
+                    shard.updates_reading(&owned).await
+                });
                 let built = built.await.unwrap_or_else(|| Err(shard.no_answer_from(owner)));
                 updates = updates.and_then(|mut updates: UpdatesByShard| {
                     updates.extend(built?);
@@ -275,22 +278,37 @@ impl Shard {
         Ok(())
     }
 
-    /// What the statement writes to partitions of this shard.
-    fn updates_reading(&self, owned: &OwnedExecution) -> Result<UpdatesByShard, CqlError> {
-        let updates = owned.with(|plan, values, options| {
+    /// What the statement writes to partitions of this shard, once all lists that it depends on were read.
+    async fn updates_reading(&self, owned: &OwnedExecution) -> Result<UpdatesByShard, CqlError> {
+        let mut reading = ListReading::default();
+        loop {
+            reading.begin_run();
+            let result = self.run_updates_reading(owned, &mut reading);
+            let Some((absent, state)) = reading.take_absent() else {
+                let updates = result?.into_iter();
+                return Ok(updates
+                    .map(|(token, update)| (self.owner_of(token), update))
+                    .collect());
+            };
+            self.bring(state, &absent).await?;
+        }
+    }
+
+    fn run_updates_reading(
+        &self,
+        owned: &OwnedExecution,
+        reading: &mut ListReading,
+    ) -> Result<Vec<(Token, Vec<u8>)>, CqlError> {
+        owned.with(|plan, values, options| {
             let scratch = &mut *self.scratch.borrow_mut();
             let store = &mut *self.store.borrow_mut();
             let owns = |token| self.owner_of(token) == self.id;
             match plan {
-                Plan::Modify(plan) => plan.updates_reading(store, &owns, values, options, scratch),
-                Plan::Batch(plan) => plan.updates_reading(store, &owns, values, options, scratch),
+                Plan::Modify(plan) => plan.updates_reading(store, reading, &owns, values, options, scratch),
+                Plan::Batch(plan) => plan.updates_reading(store, reading, &owns, values, options, scratch),
                 _ => Ok(Vec::new()),
             }
-        })?;
-        Ok(updates
-            .into_iter()
-            .map(|(token, update)| (self.owner_of(token), update))
-            .collect())
+        })
     }
 
     pub(crate) fn node_state(&self) -> NodeState {

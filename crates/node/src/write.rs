@@ -212,7 +212,7 @@ impl Shard {
         let result = result.map(|()| {
             let mut body = Vec::new();
             write_void(&mut body);
-            body
+            body.into()
         });
         self.mailbox(from).answered(ticket, result);
     }

@@ -102,6 +102,8 @@ fn node_options(options: &SimpleQueryOptions) -> NodeOptions {
         truncate_request_timeout: Duration::from_secs(60),
         write_request_timeout: Duration::from_secs(2),
         started_at_s: 0,
+        disk_io: Default::default(),
+        tombstones: Default::default(),
         disk: Arc::new(MemoryDisk::new()),
         clock: Arc::new(SystemClock::new()),
     }

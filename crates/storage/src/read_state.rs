@@ -8,6 +8,7 @@ use helenus_types::Token;
 
 use crate::clustering::{ClusteringBound, Side};
 use crate::read::ReadStatistics;
+use crate::sstable::{AbsentPages, ReadCost, ReadTicket};
 
 /// Work that one step may do, in units: one for each row, marker or hidden row that is passed, and one more for every
 /// [`BYTES_PER_UNIT`] of a row. A row costs 0.2 to 1 microsecond, so a step stays well below a millisecond, and opening
@@ -20,24 +21,30 @@ pub(crate) const BYTES_PER_UNIT: usize = 512;
 /// Units for opening one partition of a scan in one source: finding its data and reading its head.
 pub(crate) const PARTITION_UNITS: u32 = 4;
 
-/// One read: where it stands, and what it has cost so far. Starts anew with [`Default`].
+/// One read: where it stands, and what it has cost so far.
 #[derive(Debug)]
 pub struct ReadState {
     pub statistics: ReadStatistics,
-    /// Steps that were ended before the read was.
-    pub pauses: u32,
     pub(crate) units_left: u32,
     pub(crate) position: Option<Box<ReadPosition>>,
+    /// Pins the pages that were brought for the read.
+    pub(crate) ticket: ReadTicket,
+    /// Whether a step ends where a page is not in memory, instead of waiting for the disk.
+    pub(crate) suspends: bool,
 }
 
 /// How a step ended.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Debug)]
 #[must_use]
 pub enum ReadProgress {
     /// The sink has all there is, or wants no more.
     Done,
     /// As much was done as one step may; others come first.
     Yield,
+    /// The next step needs these pages: they are to be read and handed to [`ShardStore::deliver`].
+    ///
+    /// [`ShardStore::deliver`]: crate::ShardStore::deliver
+    Absent(Box<AbsentPages>),
 }
 
 /// A place in a read's range; what comes before it in the direction of the read is done with.
@@ -61,33 +68,51 @@ pub enum PartitionPlace {
     End,
 }
 
-impl Default for ReadState {
-    #[inline]
-    fn default() -> Self {
-        Self::with_units(STEP_UNITS_MAX)
-    }
-}
-
 impl ReadState {
-    /// With another bound on steps than the usual one.
+    /// For a read that waits for the disk on the caller's thread.
+    pub fn blocking() -> Self {
+        ReadState {
+            suspends: false,
+            ..Self::suspending()
+        }
+    }
+
+    /// For a read that ends its step where a page is not in memory.
     #[inline]
-    pub fn with_units(units: u32) -> Self {
+    pub fn suspending() -> Self {
         ReadState {
             statistics: ReadStatistics::default(),
-            pauses: 0,
-            units_left: units,
+            units_left: 0,
             position: None,
+            ticket: ReadTicket::default(),
+            suspends: true,
+        }
+    }
+
+    /// For another read that runs into the same pages, or the same one from its start.
+    #[must_use]
+    pub fn begun_again(self) -> Self {
+        ReadState {
+            position: None,
+            ..self
+        }
+    }
+
+    /// For another read on behalf of the same query, which goes on with its costs.
+    #[must_use]
+    pub fn continued(&self) -> Self {
+        ReadState {
+            statistics: ReadStatistics {
+                cost: ReadCost::default(),
+                ..self.statistics
+            },
+            ..ReadState::suspending()
         }
     }
 
     /// Where the next step goes on; none before the first one ended.
     pub fn position(&self) -> Option<&ReadPosition> {
         self.position.as_deref()
-    }
-
-    /// Lets the next step do so much work.
-    pub fn refill(&mut self, units: u32) {
-        self.units_left = units;
     }
 
     /// Whether a place in the partition is where this step began.

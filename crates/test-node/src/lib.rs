@@ -99,6 +99,8 @@ pub fn options(shard_count: u16, disk: Arc<dyn Disk>, clock: Arc<dyn Clock>) -> 
         truncate_request_timeout: Duration::from_secs(60),
         write_request_timeout: Duration::from_secs(2),
         started_at_s: clock.wall_s(),
+        disk_io: Default::default(),
+        tombstones: Default::default(),
         disk,
         clock,
     }

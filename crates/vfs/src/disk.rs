@@ -2,9 +2,12 @@
 
 use std::fmt::Debug;
 use std::io;
+use std::os::fd::BorrowedFd;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
+
+use crate::read_queue::{DiskIo, Notify, ReadQueue};
 
 /// A file system. One instance is shared by all threads of a node.
 ///
@@ -51,6 +54,9 @@ pub trait Disk: Send + Sync + Debug {
 
     /// What this disk was asked to do so far.
     fn usage(&self) -> DiskUsage;
+
+    /// A queue for reads of this disk's files; called on the thread that will own it.
+    fn read_queue(&self, disk_io: DiskIo, notify: Notify) -> io::Result<Box<dyn ReadQueue>>;
 }
 
 /// An open file. Methods take `&self`: reads may come from many threads, writes come from one owner at a time.
@@ -74,6 +80,14 @@ pub trait File: Send + Sync + Debug {
     fn sync_data(&self) -> io::Result<()>;
 
     fn length(&self) -> io::Result<u64>;
+
+    /// The operating system's name for the file, if it is one of its files.
+    fn descriptor(&self) -> Option<BorrowedFd<'_>> {
+        None
+    }
+
+    /// Counts bytes that were read through [`File::descriptor`].
+    fn count_read(&self, _bytes: usize) {}
 
     /// Fills the buffer or fails with `UnexpectedEof`.
     fn read_exact_at(&self, mut offset: u64, mut buffer: &mut [u8]) -> io::Result<()> {

@@ -1,9 +1,10 @@
 //! What a node takes from the machine: disk, clock and randomness, as traits that a test can own.
 //!
-//! Everything here blocks; callers that must not wait run it on a thread of their own. Nothing above this crate
+//! Everything here but a [`read_queue`] blocks; callers that must not wait run it on a thread of their own. Nothing above this crate
 //! touches `std::fs`, `SystemTime` or an entropy source directly, so one seed can drive a whole simulated node.
 
 pub mod disk;
+pub mod read_queue;
 
 pub mod memory_disk;
 pub mod real_disk;
@@ -16,5 +17,6 @@ pub use clock::{Clock, ManualClock, SystemClock};
 pub use disk::{DirectoryEntry, DirectoryLock, Disk, DiskCounters, DiskUsage, EntryKind, File};
 pub use memory_disk::MemoryDisk;
 pub use random::{Random, SeededRandom, SystemRandom};
+pub use read_queue::{CompletedRead, DiskIo, QueuedRead, ReadQueue};
 pub use real_disk::RealDisk;
 pub use simulated_disk::{Fault, FaultKind, Operation, SimulatedDisk};

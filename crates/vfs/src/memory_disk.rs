@@ -8,6 +8,7 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError, RwLock};
 use crate::disk::{
     DirectoryEntry, DirectoryLock, Disk, DiskCounters, DiskUsage, EntryKind, File, name_of, parent_of,
 };
+use crate::read_queue::{DiskIo, ImmediateReads, Notify, ReadQueue};
 
 #[derive(Debug, Default)]
 pub struct MemoryDisk {
@@ -212,6 +213,10 @@ impl Disk for MemoryDisk {
 
     fn usage(&self) -> DiskUsage {
         self.counters.snapshot()
+    }
+
+    fn read_queue(&self, _disk_io: DiskIo, notify: Notify) -> io::Result<Box<dyn ReadQueue>> {
+        Ok(Box::new(ImmediateReads::new(notify)))
     }
 }
 

@@ -4,6 +4,7 @@ use std::ffi::CString;
 use std::fs;
 use std::io::{self, Write};
 use std::mem::MaybeUninit;
+use std::os::fd::{AsFd, BorrowedFd};
 use std::os::unix::ffi::OsStrExt;
 use std::os::unix::fs::FileExt;
 use std::path::Path;
@@ -11,6 +12,7 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 
 use crate::disk::{DirectoryEntry, DirectoryLock, Disk, DiskCounters, DiskUsage, EntryKind, File};
+use crate::read_queue::{DiskIo, Notify, ReadQueue, real_read_queue};
 
 #[derive(Debug, Default)]
 pub struct RealDisk {
@@ -128,6 +130,10 @@ impl Disk for RealDisk {
     fn usage(&self) -> DiskUsage {
         self.counters.snapshot()
     }
+
+    fn read_queue(&self, disk_io: DiskIo, notify: Notify) -> io::Result<Box<dyn ReadQueue>> {
+        real_read_queue(disk_io, notify)
+    }
 }
 
 #[derive(Debug)]
@@ -178,6 +184,14 @@ impl File for RealFile {
 
     fn length(&self) -> io::Result<u64> {
         Ok(self.file.metadata()?.len())
+    }
+
+    fn descriptor(&self) -> Option<BorrowedFd<'_>> {
+        Some(self.file.as_fd())
+    }
+
+    fn count_read(&self, bytes: usize) {
+        self.counters.count_read(bytes);
     }
 }
 

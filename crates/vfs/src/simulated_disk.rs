@@ -15,6 +15,7 @@ use crate::disk::{
 };
 use crate::memory_disk::{FolderLock, overwrite};
 use crate::random::{Random, SeededRandom};
+use crate::read_queue::{DiskIo, Notify, ReadQueue, ShuffledReads};
 
 #[derive(Debug)]
 pub struct SimulatedDisk {
@@ -521,6 +522,11 @@ impl Disk for SimulatedDisk {
 
     fn usage(&self) -> DiskUsage {
         self.shared.counters.snapshot()
+    }
+
+    fn read_queue(&self, _disk_io: DiskIo, notify: Notify) -> io::Result<Box<dyn ReadQueue>> {
+        // A seed of its own: the disk's numbers decide crashes, and must not depend on how many shards there are.
+        Ok(Box::new(ShuffledReads::new(1, notify)))
     }
 }
 

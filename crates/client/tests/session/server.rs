@@ -32,6 +32,8 @@ pub fn serve(shard_count: u16, listen: SocketAddr) -> Server {
         truncate_request_timeout: PATIENCE,
         write_request_timeout: PATIENCE,
         started_at_s: clock.wall_s(),
+        disk_io: Default::default(),
+        tombstones: Default::default(),
         disk: Arc::new(MemoryDisk::new()),
         clock,
     };

@@ -11,6 +11,7 @@ use uuid::Uuid;
 
 use super::attributes::Attributes;
 use super::plan::ModifyPlan;
+use super::prior_lists::ListReading;
 use super::updates::EmitUpdate;
 use crate::CqlError;
 use crate::execute::{QueryOptions, RowStore, Scratch};
@@ -71,6 +72,7 @@ impl BatchPlan {
     pub fn updates_reading<R: RowStore>(
         &self,
         store: &mut R,
+        reading: &mut ListReading,
         owns: &dyn Fn(Token) -> bool,
         values: &BoundValues<'_>,
         options: &QueryOptions<'_>,
@@ -79,7 +81,7 @@ impl BatchPlan {
         let options = self.statement_options(values, options)?;
         let mut updates = Vec::new();
         for statement in &self.statements {
-            updates.extend(statement.updates_reading(store, owns, values, &options, scratch)?);
+            updates.extend(statement.updates_reading(store, reading, owns, values, &options, scratch)?);
         }
         Ok(updates)
     }

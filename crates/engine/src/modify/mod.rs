@@ -15,5 +15,6 @@ pub(crate) use batch::prepare_batch_attributes;
 pub use batch::{BatchPlan, check_batch, unlogged_batch_warning};
 pub use plan::ModifyPlan;
 pub(crate) use prepare::prepare_modification;
+pub use prior_lists::ListReading;
 pub use updates::EmitUpdate;
 pub(crate) use updates::{append_single_clustering, append_single_key};

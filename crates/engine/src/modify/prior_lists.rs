@@ -6,7 +6,9 @@ use std::sync::Arc;
 use helenus_schema::{ColumnId, TableMetadata};
 use helenus_storage::clustering::{ClusteringBound, Side, Slice};
 use helenus_storage::read::{PartitionRange, ReadCommand, RowSink};
+use helenus_storage::read_state::{ReadProgress, ReadState};
 use helenus_storage::row::{Entry, RowRef};
+use helenus_storage::sstable::AbsentPages;
 use helenus_types::Token;
 
 use crate::CqlError;
@@ -38,8 +40,32 @@ impl PriorLists for NoPriorLists {
     }
 }
 
+/// What a statement that reads lists holds between its runs: the lists that were read, and the one that is being read.
+/// Each run starts from the first list and finds those again.
+#[derive(Debug, Default)]
+pub struct ListReading {
+    finished: Vec<ListCells>,
+    /// How many of them this run has asked for.
+    asked: usize,
+    reading: Option<ReadState>,
+    /// What the last run lacked.
+    absent: Option<Box<AbsentPages>>,
+}
+
+impl ListReading {
+    pub fn begin_run(&mut self) {
+        self.asked = 0;
+    }
+
+    /// The pages that the last run ended for, with the read that they are for. If there are any, the run's error is none.
+    pub fn take_absent(&mut self) -> Option<(Box<AbsentPages>, &ReadState)> {
+        self.absent.take().zip(self.reading.as_ref())
+    }
+}
+
 pub struct StoredLists<'s, R> {
     pub store: &'s mut R,
+    pub reading: &'s mut ListReading,
     pub table: &'s Arc<TableMetadata>,
     pub now_s: u32,
 }
@@ -52,6 +78,11 @@ impl<R: RowStore> PriorLists for StoredLists<'_, R> {
         clustering: Option<&[u8]>,
         column: ColumnId,
     ) -> Result<ListCells, CqlError> {
+        let asked = self.reading.asked;
+        self.reading.asked += 1;
+        if let Some(finished) = self.reading.finished.get(asked) {
+            return Ok(finished.clone());
+        }
         let slices: Vec<Slice> = clustering
             .map(|clustering| Slice {
                 start: ClusteringBound {
@@ -76,8 +107,30 @@ impl<R: RowStore> PriorLists for StoredLists<'_, R> {
             column,
             cells: Vec::new(),
         };
-        self.store.read(&command, &mut sink).map_err(read_failure)?;
-        Ok(sink.cells)
+        let mut state = self
+            .reading
+            .reading
+            .take()
+            .unwrap_or_else(ReadState::suspending)
+            .begun_again();
+        loop {
+            match self.store.read_step(&command, &mut state, &mut sink) {
+                Ok(ReadProgress::Done) => {
+                    self.reading.finished.push(sink.cells.clone());
+                    return Ok(sink.cells);
+                }
+                // One row: nothing that a shard should be left for.
+                Ok(ReadProgress::Yield) => {}
+                Ok(ReadProgress::Absent(pages)) => {
+                    self.reading.reading = Some(state);
+                    self.reading.absent = Some(pages);
+                    return Err(CqlError::server(format_args!(
+                        "pages of a list are not in memory"
+                    )));
+                }
+                Err(error) => return Err(read_failure(error)),
+            }
+        }
     }
 }
 

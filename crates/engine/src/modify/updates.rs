@@ -10,7 +10,7 @@ use super::attributes::WriteTime;
 use super::cells::{RowAddress, write_cells};
 use super::operation::Operation;
 use super::plan::ModifyPlan;
-use super::prior_lists::{NoPriorLists, PriorLists, StoredLists};
+use super::prior_lists::{ListReading, NoPriorLists, PriorLists, StoredLists};
 use crate::CqlError;
 use crate::execute::{QueryOptions, RowStore, Scratch};
 use crate::select::StatementKind;
@@ -38,6 +38,7 @@ impl ModifyPlan {
     pub fn updates_reading<R: RowStore>(
         &self,
         store: &mut R,
+        reading: &mut ListReading,
         owns: &dyn Fn(Token) -> bool,
         values: &BoundValues<'_>,
         options: &QueryOptions<'_>,
@@ -46,6 +47,7 @@ impl ModifyPlan {
         let mut updates = Vec::new();
         let mut lists = StoredLists {
             store,
+            reading,
             table: &self.table,
             now_s: options.now_s,
         };

@@ -7,11 +7,12 @@ use helenus_protocol::response::RowsWriter;
 use helenus_schema::ColumnKind;
 use helenus_storage::clustering::{ClusteringBound, Side, Slice};
 use helenus_storage::read::{PartitionRange, ReadCommand, RowSink};
+use helenus_storage::read_state::{ReadProgress, ReadState};
 use helenus_storage::row::RowRef;
 use helenus_types::{Token, token_of};
 
 use super::execution::limit_value;
-use super::paging::{PagingState, Position};
+use super::paging::{PagePlace, PagingState, Position};
 use super::plan::{FetchedColumn, Output, SelectPlan};
 use super::row_view::{Fetched, RowView, SimpleCells};
 use super::slices;
@@ -24,7 +25,8 @@ use crate::term::BoundValues;
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Direct {
     Done,
-    /// Nothing was written; the general way has to be taken.
+    /// Nothing was written; the general way has to be taken: the statement asks for more than the short way can do, or
+    /// the read for more than one step, or its client is to be warned.
     Unsuitable,
 }
 
@@ -86,6 +88,7 @@ impl SelectPlan {
             false => *slices = slices::slices(&self.table, self.slicing(), &context)?,
         }
         let limit = limit_value(self.limit.as_ref(), &context)?;
+        let start = out.len();
         let page = options.page_rows().unwrap_or(u32::MAX);
         let mut sink = DirectSink {
             plan: self,
@@ -113,7 +116,16 @@ impl SelectPlan {
                 reversed: self.is_reversed,
                 now_s: options.now_s,
             };
-            store.read(&command, &mut sink).map_err(read_failure)?;
+            let mut state = ReadState::suspending();
+            let progress = store
+                .read_step(&command, &mut state, &mut sink)
+                .map_err(read_failure)?;
+            let is_at_once = matches!(progress, ReadProgress::Done)
+                && state.statistics.tombstones <= store.tombstone_limits().warn;
+            if !is_at_once {
+                out.truncate(start);
+                return Ok(Direct::Unsuitable);
+            }
         }
         let count = sink.writer.row_count();
         let DirectSink {
@@ -124,7 +136,7 @@ impl SelectPlan {
             .map(|clustering| {
                 let position = Position {
                     key: partition_key.clone(),
-                    clustering: Some(clustering),
+                    place: Some(PagePlace::behind_row(&clustering, self.side_behind())),
                 };
                 let rows_left = if limit == u32::MAX { limit } else { limit - count };
                 PagingState {

@@ -21,8 +21,9 @@ use crate::CqlError;
 use crate::execute::QueryOptions;
 use crate::term::{BoundValues, Evaluated, EvaluationContext, Expression, FetchedRow};
 
-/// Rows asked of a shard at once where all of them are summed up here.
-const AGGREGATED_ROWS_MAX: u32 = 10_000;
+/// Rows asked of a shard at once where all of them are summed up here: well below a millisecond's work, because the
+/// coordinating shard does it in one go.
+const AGGREGATED_ROWS_MAX: u32 = 1_000;
 
 /// A SELECT in execution.
 #[derive(Debug)]
@@ -46,6 +47,7 @@ pub struct SelectExecution<'a> {
     /// The partition key's values of the last grouped row.
     grouped_partition: Vec<u8>,
     paging_state: Option<PagingState>,
+    warnings: Vec<String>,
     is_done: bool,
 }
 
@@ -92,6 +94,7 @@ impl<'a> SelectExecution<'a> {
             groups_in_partition: 0,
             grouped_partition: Vec::new(),
             paging_state: None,
+            warnings: Vec::new(),
             is_done: false,
         };
         if let Some(state) = state {
@@ -124,7 +127,7 @@ impl<'a> SelectExecution<'a> {
             }
         }
         // Past the last row of a partition that was asked for by its key comes the next key.
-        let is_key_done = state.position.clustering.is_none()
+        let is_key_done = state.position.place.is_none()
             && self
                 .reads
                 .front()
@@ -168,13 +171,17 @@ impl<'a> SelectExecution<'a> {
     }
 
     /// Takes the answer to the last read.
-    pub fn absorb(&mut self, rows: ShardRows) -> Result<(), CqlError> {
+    pub fn absorb(&mut self, mut rows: ShardRows) -> Result<(), CqlError> {
+        self.warnings.append(&mut rows.warnings);
         match self.plan.grouping.is_some() || self.plan.has_aggregates() {
             true => self.absorb_groups(&rows)?,
-            false => self.absorb_rows(&rows)?,
+            false => self.absorb_rows(&mut rows)?,
         }
         if self.is_done {
             return Ok(());
+        }
+        if rows.is_cut {
+            self.page_left = 0;
         }
         match rows.stopped_at {
             Some(position) => {
@@ -187,7 +194,7 @@ impl<'a> SelectExecution<'a> {
         let is_key_done = self
             .after
             .as_ref()
-            .is_some_and(|position| position.clustering.is_none())
+            .is_some_and(|position| position.place.is_none())
             && self
                 .reads
                 .front()
@@ -213,7 +220,7 @@ impl<'a> SelectExecution<'a> {
         self.rows_left_in_partition = self.rows_per_partition_max;
     }
 
-    fn absorb_rows(&mut self, rows: &ShardRows) -> Result<(), CqlError> {
+    fn absorb_rows(&mut self, rows: &mut ShardRows) -> Result<(), CqlError> {
         let is_sorted_later = !self.plan.ordering.is_empty();
         match &self.plan.output {
             Output::Expressions { .. } if !is_sorted_later => {
@@ -234,6 +241,7 @@ impl<'a> SelectExecution<'a> {
                     self.output.extend_from_slice(kept);
                 }
             }
+            _ if self.output.is_empty() => self.output = std::mem::take(&mut rows.bytes),
             _ => self.output.extend_from_slice(&rows.bytes),
         }
         self.output_count += rows.count;
@@ -309,9 +317,12 @@ impl<'a> SelectExecution<'a> {
         }
         self.groups_in_partition = self.groups_in_partition.saturating_add(1);
         if let (0, 1.., Some(grouping)) = (self.page_left, self.rows_left, &self.plan.grouping) {
-            let position = group.position(grouping)?;
+            let position = group.position(grouping, self.plan.side_behind())?;
             // A static row alone, as the one row of a partition without clustering, is all there is.
-            let has_one_row = position.clustering.as_ref().is_none_or(Vec::is_empty);
+            let has_one_row = position
+                .place
+                .as_ref()
+                .is_none_or(|place| place.bound.prefix.is_empty());
             let is_partition_done = has_one_row || self.groups_in_partition >= self.rows_per_partition_max;
             if is_partition_done && !has_more_partitions && !self.plan.is_range_scan() {
                 return Ok(());
@@ -323,6 +334,11 @@ impl<'a> SelectExecution<'a> {
             });
         }
         Ok(())
+    }
+
+    /// What the client is to be told with the result.
+    pub fn take_warnings(&mut self) -> Vec<String> {
+        std::mem::take(&mut self.warnings)
     }
 
     /// Appends the body of the RESULT to `out`.

@@ -1,8 +1,8 @@
 //! Aggregates and GROUP BY: rows in, one row for each group out.
 
-use helenus_storage::clustering::push_component;
+use helenus_storage::clustering::{Side, push_component};
 
-use super::paging::Position;
+use super::paging::{PagePlace, Position};
 use super::plan::{Grouping, Output, SelectPlan};
 use super::slices;
 use crate::CqlError;
@@ -89,7 +89,7 @@ impl GroupInProgress {
     }
 
     /// The last row of the group, as a place to go on from.
-    pub fn position(&self, grouping: &Grouping) -> Result<Position, CqlError> {
+    pub fn position(&self, grouping: &Grouping, side: Side) -> Result<Position, CqlError> {
         let row = FetchedRow::new(&self.last_row);
         let components: Vec<&[u8]> = grouping
             .partition_key_slots
@@ -103,16 +103,13 @@ impl GroupInProgress {
             match row.value(*slot) {
                 Some(component) => push_component(&mut clustering, component),
                 None => {
-                    return Ok(Position {
-                        key,
-                        clustering: None,
-                    });
+                    return Ok(Position { key, place: None });
                 }
             }
         }
         Ok(Position {
             key,
-            clustering: Some(clustering),
+            place: Some(PagePlace::behind_row(&clustering, side)),
         })
     }
 }

@@ -13,6 +13,7 @@ mod prepare;
 
 mod paging;
 mod shard_read;
+mod tombstones;
 
 mod direct;
 mod execution;
@@ -23,7 +24,7 @@ pub use execution::SelectExecution;
 pub use plan::SelectPlan;
 pub use relation::single as single_restriction;
 pub use row_view::Fetched;
-pub use shard_read::{ReadPartitions, ShardRead, ShardRows};
+pub use shard_read::{ReadPartitions, ShardRead, ShardReading, ShardRows};
 pub use where_clause::{StatementKind, WhereClause, WhereRules};
 
 pub(crate) use prepare::prepare_select;

@@ -2,27 +2,49 @@
 //!
 //! | part | bytes |
 //! |---|---|
-//! | form | 1: `FORM`, plus `HAS_CLUSTERING` |
+//! | form | 1: `FORM`, plus `HAS_CLUSTERING`, plus `IS_AFTER` and `HAS_ROWS` of a clustering |
 //! | rows left of LIMIT | 4 |
 //! | rows left of PER PARTITION LIMIT in this partition | 4 |
 //! | partition key | u32 length, bytes |
 //! | clustering | u32 length, bytes, with `HAS_CLUSTERING` |
 //! | checksum | 8: half of the Murmur3 hash of what is before it |
 
+use helenus_storage::clustering::{ClusteringBound, Side};
 use helenus_types::token::murmur3_x64_128;
 
 use crate::CqlError;
 
 const FORM: u8 = 0x48;
 const HAS_CLUSTERING: u8 = 0x80;
+const IS_AFTER: u8 = 0x01;
+const HAS_ROWS: u8 = 0x02;
 const CHECKSUM_BYTES: usize = 8;
 
-/// The last row that was returned.
+/// Behind the last row that was returned, or the last deletion that was passed.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Position {
     pub key: Vec<u8>,
     /// None if the partition is done with.
-    pub clustering: Option<Vec<u8>>,
+    pub place: Option<PagePlace>,
+}
+
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct PagePlace {
+    pub bound: ClusteringBound,
+    /// Whether rows of the partition came before; else its static row may still be due.
+    pub has_rows: bool,
+}
+
+impl PagePlace {
+    pub fn behind_row(clustering: &[u8], side: Side) -> Self {
+        PagePlace {
+            bound: ClusteringBound {
+                prefix: clustering.into(),
+                side,
+            },
+            has_rows: true,
+        }
+    }
 }
 
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -35,12 +57,18 @@ pub struct PagingState {
 
 impl PagingState {
     pub fn encode(&self) -> Vec<u8> {
-        let clustering = self.position.clustering.as_deref();
-        let mut out = vec![if clustering.is_some() {
-            FORM | HAS_CLUSTERING
-        } else {
-            FORM
-        }];
+        let place = self.position.place.as_ref();
+        let clustering = place.map(|place| &*place.bound.prefix);
+        let form = place.map_or(FORM, |place| {
+            let is_after = if place.bound.side == Side::After {
+                IS_AFTER
+            } else {
+                0
+            };
+            let has_rows = if place.has_rows { HAS_ROWS } else { 0 };
+            FORM | HAS_CLUSTERING | is_after | has_rows
+        });
+        let mut out = vec![form];
         out.extend_from_slice(&self.rows_left.to_be_bytes());
         out.extend_from_slice(&self.rows_left_in_partition.to_be_bytes());
         for part in std::iter::once(self.position.key.as_slice()).chain(clustering) {
@@ -64,19 +92,30 @@ impl PagingState {
             return None;
         }
         let (form, mut rest) = content.split_first()?;
-        if form & !HAS_CLUSTERING != FORM {
+        if form & !(HAS_CLUSTERING | IS_AFTER | HAS_ROWS) != FORM {
             return None;
         }
         let rows_left = read_u32(&mut rest)?;
         let rows_left_in_partition = read_u32(&mut rest)?;
         let key = read_sized(&mut rest)?;
-        let clustering = if form & HAS_CLUSTERING != 0 {
-            Some(read_sized(&mut rest)?)
+        let place = if form & HAS_CLUSTERING != 0 {
+            let side = if form & IS_AFTER != 0 {
+                Side::After
+            } else {
+                Side::Before
+            };
+            Some(PagePlace {
+                bound: ClusteringBound {
+                    prefix: read_sized(&mut rest)?.into(),
+                    side,
+                },
+                has_rows: form & HAS_ROWS != 0,
+            })
         } else {
             None
         };
         rest.is_empty().then_some(PagingState {
-            position: Position { key, clustering },
+            position: Position { key, place },
             rows_left,
             rows_left_in_partition,
         })
@@ -106,10 +145,12 @@ mod tests {
 
     #[test]
     fn states_round_trip_and_any_other_bytes_are_refused() {
-        for clustering in [None, Some(b"ck".to_vec())] {
+        let mut cut = PagePlace::behind_row(b"", Side::Before);
+        cut.has_rows = false;
+        for place in [None, Some(PagePlace::behind_row(b"ck", Side::After)), Some(cut)] {
             let position = Position {
                 key: b"key".to_vec(),
-                clustering,
+                place,
             };
             let state = PagingState {
                 position,

@@ -2,16 +2,19 @@
 
 use std::ops::ControlFlow;
 
+use helenus_protocol::Consistency;
 use helenus_storage::clustering::{ClusteringBound, ClusteringComparator, Side, Slice};
-use helenus_storage::read::{PartitionBound, PartitionRange, ReadCommand, RowSink};
+use helenus_storage::read::{PartitionBound, PartitionRange, ReadCommand, ReadStatistics, RowSink};
+use helenus_storage::read_state::{PartitionPlace, ReadPosition, ReadProgress, ReadState};
 use helenus_storage::row::RowRef;
 use helenus_types::{ShardId, Token, token_of};
 
 use super::filter::{Filter, bind_filters};
-use super::paging::Position;
+use super::paging::{PagePlace, Position};
 use super::plan::SelectPlan;
 use super::row_view::RowView;
 use super::slices;
+use super::tombstones::{self, too_many_tombstones};
 use crate::CqlError;
 use crate::execute::{QueryOptions, RowStore, read_failure};
 use crate::term::BoundValues;
@@ -59,17 +62,44 @@ pub struct ShardRows {
     /// Where to go on; none if the shard has nothing more.
     pub(super) stopped_at: Option<Position>,
     pub(super) rows_left_in_partition: u32,
+    /// The page ends here although more rows would fit.
+    pub(super) is_cut: bool,
+    /// What the client is to be told.
+    pub(super) warnings: Vec<String>,
+}
+
+/// A [`ShardRead`] under way on its shard: made in steps, between which the shard serves others.
+pub struct ShardReading<'p> {
+    plan: &'p SelectPlan,
+    read: ShardRead,
+    slices: Vec<Slice>,
+    sink: RowsSink<'p>,
+    stage: Stage,
+    state: ReadState,
+    /// Of the stage before this one.
+    earlier: ReadStatistics,
+    now_s: u32,
+    is_paged: bool,
+    consistency: Consistency,
+}
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Stage {
+    /// The partition that the read before this one stopped in.
+    Begun,
+    /// The partitions behind it, or all of them.
+    Rest,
+    Done,
 }
 
 impl SelectPlan {
     /// Reads on the shard that owns the partitions (or a virtual table's rows).
-    pub fn read_on_shard<R: RowStore>(
-        &self,
-        store: &mut R,
+    pub fn read_on_shard<'p>(
+        &'p self,
         values: &BoundValues<'_>,
         options: &QueryOptions<'_>,
-        read: &ShardRead,
-    ) -> Result<ShardRows, CqlError> {
+        read: ShardRead,
+    ) -> Result<ShardReading<'p>, CqlError> {
         let context = options.evaluation(values);
         let filters = bind_filters(self.filtering(), &context)?;
         let (partition_filters, row_filters) = filters.into_iter().partition(Filter::is_of_partition);
@@ -77,7 +107,13 @@ impl SelectPlan {
             true => vec![Slice::all()],
             false => slices::slices(&self.table, self.slicing(), &context)?,
         };
-        let mut sink = RowsSink {
+        let is_empty = slices.is_empty() && !(self.selects_statics && self.returns_static_rows);
+        let stage = match &read.after {
+            _ if is_empty => Stage::Done,
+            Some(Position { place: Some(_), .. }) => Stage::Begun,
+            _ => Stage::Rest,
+        };
+        let sink = RowsSink {
             plan: self,
             partition_filters,
             row_filters,
@@ -89,52 +125,186 @@ impl SelectPlan {
             static_row: Vec::new(),
             is_skipped: false,
             has_rows: false,
-            is_resumed: false,
+            resumed: None,
             rows: ShardRows::default(),
         };
-        if slices.is_empty() && !(self.selects_statics && self.returns_static_rows) {
-            return Ok(sink.rows);
+        Ok(ShardReading {
+            plan: self,
+            read,
+            slices,
+            sink,
+            stage,
+            state: ReadState::suspending(),
+            earlier: ReadStatistics::default(),
+            now_s: options.now_s,
+            is_paged: self.is_cut_into_pages(options),
+            consistency: options.consistency,
+        })
+    }
+
+    /// Runs all steps of a read on a store that needs no disk.
+    pub fn read_at_once<R: RowStore>(
+        &self,
+        store: &mut R,
+        values: &BoundValues<'_>,
+        options: &QueryOptions<'_>,
+        read: ShardRead,
+    ) -> Result<ShardRows, CqlError> {
+        let mut reading = self.read_on_shard(values, options, read)?;
+        loop {
+            match reading.step(store)? {
+                ReadProgress::Done => return Ok(reading.finish()),
+                ReadProgress::Yield => {}
+                ReadProgress::Absent(pages) => {
+                    return Err(CqlError::server(format_args!(
+                        "{} is read without a disk",
+                        pages.path().display()
+                    )));
+                }
+            }
         }
-        let mut run = |partitions: PartitionRange<'_>, slices: &[Slice], sink: &mut RowsSink<'_>| {
-            let command = ReadCommand {
-                table: &self.table,
-                partitions,
-                slices,
-                reversed: self.is_reversed,
-                now_s: options.now_s,
+    }
+
+    /// Whether a page of the result may end before it is full.
+    fn is_cut_into_pages(&self, options: &QueryOptions<'_>) -> bool {
+        let sums_up = self.grouping.is_some() || self.has_aggregates();
+        options.page_rows().is_some() && !sums_up && self.ordering.is_empty()
+    }
+
+    /// Where a read goes on behind a row.
+    pub(super) fn side_behind(&self) -> Side {
+        if self.is_reversed {
+            Side::Before
+        } else {
+            Side::After
+        }
+    }
+}
+
+impl ShardReading<'_> {
+    pub fn step<R: RowStore>(&mut self, store: &mut R) -> Result<ReadProgress, CqlError> {
+        while self.stage != Stage::Done {
+            let progress = match self.stage {
+                Stage::Begun => self.step_in_begun_partition(store)?,
+                _ => self.step_in_rest(store)?,
             };
-            store.read(&command, sink).map(drop).map_err(read_failure)
+            let is_done = matches!(progress, ReadProgress::Done);
+            if self.tombstones() > store.tombstone_limits().fail {
+                if !self.is_paged {
+                    return Err(too_many_tombstones(self.consistency, store.address()));
+                }
+                if !is_done {
+                    self.cut_page();
+                }
+            }
+            if !is_done && self.stage != Stage::Done {
+                return Ok(progress);
+            }
+            if self.stage == Stage::Begun && self.sink.rows.stopped_at.is_none() {
+                self.stage = Stage::Rest;
+                self.earlier = self.statistics();
+                self.state = ReadState::suspending();
+            } else {
+                self.stage = Stage::Done;
+            }
+        }
+        if self.tombstones() > store.tombstone_limits().warn {
+            let warning = tombstones::warning(self.plan, &self.read, &self.statistics(), &self.sink.key);
+            self.sink.rows.warnings.push(warning);
+        }
+        Ok(ReadProgress::Done)
+    }
+
+    fn tombstones(&self) -> u64 {
+        self.earlier.tombstones + self.state.statistics.tombstones
+    }
+
+    /// Of both stages.
+    fn statistics(&self) -> ReadStatistics {
+        ReadStatistics {
+            rows_live: self.earlier.rows_live + self.state.statistics.rows_live,
+            tombstones: self.tombstones(),
+            ..self.state.statistics
+        }
+    }
+
+    /// Ends the page where the read stands.
+    fn cut_page(&mut self) {
+        let Some(ReadPosition { key, place, .. }) = self.state.position() else {
+            return;
         };
-        if let Some(Position {
+        let begun = match (&self.read.after, self.stage) {
+            (
+                Some(Position {
+                    place: Some(place), ..
+                }),
+                Stage::Begun,
+            ) => Some(place.has_rows),
+            _ => None,
+        };
+        let is_announced = matches!(
+            place,
+            PartitionPlace::Within {
+                is_announced: true,
+                ..
+            }
+        );
+        let has_rows = match is_announced {
+            true => self.sink.has_rows,
+            false => begun.unwrap_or(false),
+        };
+        let bound = match place {
+            PartitionPlace::End => None,
+            PartitionPlace::Within { bound, .. } => Some(bound.clone()),
+            PartitionPlace::Start if self.plan.is_reversed => Some(ClusteringBound::top()),
+            PartitionPlace::Start => Some(ClusteringBound::bottom()),
+        };
+        if !is_announced && begun.is_none() {
+            self.sink.rows_left_in_partition = self.read.rows_per_partition_max;
+        }
+        self.sink.rows.stopped_at = Some(Position {
+            key: key.clone(),
+            place: bound.map(|bound| PagePlace { bound, has_rows }),
+        });
+        self.sink.rows.is_cut = true;
+        self.stage = Stage::Done;
+    }
+
+    fn step_in_begun_partition<R: RowStore>(&mut self, store: &mut R) -> Result<ReadProgress, CqlError> {
+        let Some(Position {
             key,
-            clustering: Some(clustering),
-        }) = &read.after
-        {
-            sink.is_resumed = true;
-            let rest = self.slices_after(&slices, clustering);
-            if !rest.is_empty() {
-                run(
-                    PartitionRange::One {
-                        token: token_of(key),
-                        key,
-                    },
-                    &rest,
-                    &mut sink,
-                )?;
-            }
-            sink.is_resumed = false;
+            place: Some(place),
+        }) = &self.read.after
+        else {
+            return Ok(ReadProgress::Done);
+        };
+        let comparator = ClusteringComparator::of(&self.plan.table);
+        let rest = comparator.slices_behind(&self.slices, &place.bound, self.plan.is_reversed);
+        if rest.is_empty() && place.has_rows {
+            return Ok(ReadProgress::Done);
         }
-        if sink.rows.stopped_at.is_some() {
-            return Ok(sink.finish());
-        }
-        match &read.partitions {
-            ReadPartitions::Key { token, key } if read.after.is_none() => {
-                sink.rows_left_in_partition = read.rows_left_in_partition;
-                run(PartitionRange::One { token: *token, key }, &slices, &mut sink)?;
-            }
-            ReadPartitions::Key { .. } => {}
-            ReadPartitions::Range { start, end } => {
-                let start = match &read.after {
+        self.sink.resumed = Some(place.has_rows);
+        let command = ReadCommand {
+            table: &self.plan.table,
+            partitions: PartitionRange::One {
+                token: token_of(key),
+                key,
+            },
+            slices: &rest,
+            reversed: self.plan.is_reversed,
+            now_s: self.now_s,
+        };
+        let progress = store.read_step(&command, &mut self.state, &mut self.sink);
+        self.sink.resumed = None;
+        progress.map_err(read_failure)
+    }
+
+    fn step_in_rest<R: RowStore>(&mut self, store: &mut R) -> Result<ReadProgress, CqlError> {
+        let partitions = match (&self.read.partitions, &self.read.after) {
+            (ReadPartitions::Key { .. }, Some(_)) => return Ok(ReadProgress::Done),
+            (ReadPartitions::Key { token, key }, None) => PartitionRange::One { token: *token, key },
+            (ReadPartitions::Range { start, end }, after) => {
+                let start = match after {
                     Some(position) => PartitionBound {
                         token: token_of(&position.key),
                         key: Some(&position.key),
@@ -151,41 +321,29 @@ impl SelectPlan {
                     key: None,
                     side: end.side,
                 };
-                run(PartitionRange::Many { start, end }, &slices, &mut sink)?;
+                PartitionRange::Many { start, end }
             }
-        }
-        Ok(sink.finish())
+        };
+        let command = ReadCommand {
+            table: &self.plan.table,
+            partitions,
+            slices: &self.slices,
+            reversed: self.plan.is_reversed,
+            now_s: self.now_s,
+        };
+        store
+            .read_step(&command, &mut self.state, &mut self.sink)
+            .map_err(read_failure)
     }
 
-    /// What is left of the slices behind a row.
-    pub(super) fn slices_after(&self, slices: &[Slice], clustering: &[u8]) -> Vec<Slice> {
-        let comparator = ClusteringComparator::of(&self.table);
-        let side = if self.is_reversed {
-            Side::Before
-        } else {
-            Side::After
-        };
-        let row = ClusteringBound {
-            prefix: clustering.into(),
-            side,
-        };
-        let is_before = |left: &ClusteringBound, right: &ClusteringBound| {
-            comparator
-                .compare_bounds((&left.prefix, left.side), (&right.prefix, right.side))
-                .is_lt()
-        };
-        let cut = slices.iter().map(|slice| match self.is_reversed {
-            true if is_before(&row, &slice.end) => Slice {
-                start: slice.start.clone(),
-                end: row.clone(),
-            },
-            false if is_before(&slice.start, &row) => Slice {
-                start: row.clone(),
-                end: slice.end.clone(),
-            },
-            _ => slice.clone(),
-        });
-        cut.filter(|slice| is_before(&slice.start, &slice.end)).collect()
+    /// The read that pages are brought for.
+    pub fn state(&self) -> &ReadState {
+        &self.state
+    }
+
+    pub fn finish(mut self) -> ShardRows {
+        self.sink.rows.rows_left_in_partition = self.sink.rows_left_in_partition;
+        self.sink.rows
     }
 }
 
@@ -203,8 +361,8 @@ struct RowsSink<'p> {
     /// The partition does not pass the filters.
     is_skipped: bool,
     has_rows: bool,
-    /// The partition was begun by an earlier read.
-    is_resumed: bool,
+    /// The partition was begun by an earlier read: whether that has seen rows of it.
+    resumed: Option<bool>,
     rows: ShardRows,
 }
 
@@ -233,17 +391,14 @@ impl RowsSink<'_> {
         }
         let has_one_row = self.plan.is_distinct || self.plan.table.clustering_count == 0;
         let is_done = has_one_row || self.rows_left_in_partition == 0;
-        let clustering = clustering.filter(|_| !is_done).map(<[u8]>::to_vec);
+        let side = self.plan.side_behind();
         self.rows.stopped_at = Some(Position {
             key: self.key.clone(),
-            clustering,
+            place: clustering
+                .filter(|_| !is_done)
+                .map(|clustering| PagePlace::behind_row(clustering, side)),
         });
         ControlFlow::Break(())
-    }
-
-    fn finish(mut self) -> ShardRows {
-        self.rows.rows_left_in_partition = self.rows_left_in_partition;
-        self.rows
     }
 }
 
@@ -253,8 +408,8 @@ impl RowSink for RowsSink<'_> {
         self.key.extend_from_slice(key);
         self.static_row.clear();
         self.static_row.extend_from_slice(static_row.as_bytes());
-        self.has_rows = self.is_resumed;
-        if !self.is_resumed {
+        self.has_rows = self.resumed.unwrap_or(false);
+        if self.resumed.is_none() {
             self.rows_left_in_partition = self.rows_per_partition_max;
         }
         let view = self.view(None, RowRef::EMPTY);

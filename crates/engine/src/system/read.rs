@@ -6,7 +6,7 @@ use std::sync::Arc;
 use helenus_schema::{KeyspaceMetadata, Replication, Schema, TableKind, TableMetadata};
 use helenus_storage::ShardStore;
 use helenus_storage::error::ReadError;
-use helenus_storage::read::{ReadCommand, ReadStatistics, RowSink};
+use helenus_storage::read::{ReadCommand, RowSink};
 use helenus_storage::store::StoreOptions;
 use helenus_storage::update::Update;
 
@@ -21,7 +21,7 @@ pub fn read_system_table<S: RowSink>(
     schema: &Schema,
     node: &NodeState,
     sink: &mut S,
-) -> Result<ReadStatistics, ReadError> {
+) -> Result<(), ReadError> {
     let mut updates = Vec::new();
     system_updates(command.table, schema, node, &mut updates);
     let table = Arc::new(TableMetadata {
@@ -41,13 +41,11 @@ pub fn read_system_table<S: RowSink>(
             debug_assert!(is_taken, "a store without bounds takes every update of its table");
         }
     }
-    store.read(
-        &ReadCommand {
-            table: &table,
-            ..command.clone()
-        },
-        sink,
-    )
+    let command = ReadCommand {
+        table: &table,
+        ..command.clone()
+    };
+    store.read(&command, sink).map(drop)
 }
 
 /// A schema of one table.

@@ -2,6 +2,7 @@
 
 use std::sync::Arc;
 
+use helenus_engine::modify::ListReading;
 use helenus_engine::select::{Direct, SelectExecution};
 use helenus_engine::term::BoundValues;
 use helenus_engine::{CqlError, Plan, Prepared, QueryOptions, Scratch, ddl, prepare};
@@ -92,13 +93,14 @@ impl Shards {
                 if let Some(token) = plan.direct_token(values, options, &mut self.scratch)? {
                     let store = &mut self.stores[usize::from(shard_of(token, count).0)];
                     let done = plan.execute_direct(store, values, options, &mut self.scratch, &mut out)?;
-                    assert_eq!(done, Direct::Done);
-                    return Ok(out);
+                    if done == Direct::Done {
+                        return Ok(out);
+                    }
                 }
                 let mut execution = SelectExecution::new(plan, values, options, count)?;
                 while let Some(read) = execution.next_read() {
                     let store = &mut self.stores[usize::from(read.shard.0)];
-                    execution.absorb(plan.read_on_shard(store, values, options, &read)?)?;
+                    execution.absorb(plan.read_at_once(store, values, options, read)?)?;
                 }
                 execution.finish(&mut out)?;
             }
@@ -106,7 +108,15 @@ impl Shards {
                 for shard in 0..count {
                     let owns = |token| shard_of(token, count) == ShardId(shard);
                     let store = &mut self.stores[usize::from(shard)];
-                    updates.extend(plan.updates_reading(store, &owns, values, options, &mut self.scratch)?);
+                    let reading = &mut ListReading::default();
+                    updates.extend(plan.updates_reading(
+                        store,
+                        reading,
+                        &owns,
+                        values,
+                        options,
+                        &mut self.scratch,
+                    )?);
                 }
             }
             Plan::Modify(plan) => plan.updates(values, options, &mut self.scratch, &mut collect)?,

@@ -34,6 +34,7 @@ pub use durability::{Acknowledgement, LogThread, Unacknowledged};
 pub use foreground::Foreground;
 pub use prepared_cache::PreparedCache;
 
+use crate::disk_reads::DiskReads;
 use crate::forward::PendingForwards;
 use crate::mailbox::{Inbox, Mailbox, Message};
 use crate::metrics::{MetricsSnapshot, ShardMetrics};
@@ -41,6 +42,7 @@ use crate::options::{CommitlogSync, NodeOptions};
 use crate::panic_boundary::{catch, catch_async};
 use crate::schema_change::{SchemaKeeper, SchemaListeners};
 use crate::session::Session;
+use crate::stall::StallDetector;
 use foreground::PROBE_INTERVAL;
 
 /// What a shard starts with; its store, log and background thread are its own.
@@ -68,6 +70,8 @@ pub struct Shard {
     pub prepared: RefCell<PreparedCache>,
     pub metrics: ShardMetrics,
     pub(crate) foreground: Foreground,
+    pub(crate) disk_reads: RefCell<DiskReads>,
+    stalls: Rc<StallDetector>,
     pub(crate) forwards: RefCell<PendingForwards>,
     pub(crate) scratch: RefCell<Scratch>,
     /// Where the owner of the schema makes changes durable. The mutex orders changes: each starts from the schema
@@ -109,7 +113,7 @@ const WRITES_PER_TURN_MAX: u32 = 1_024;
 const FLUSH_POLL_INTERVAL: Duration = Duration::from_millis(20);
 
 impl Shard {
-    pub(crate) fn new(parts: ShardParts) -> Rc<Shard> {
+    pub(crate) fn new(parts: ShardParts, disk_reads: DiskReads) -> Rc<Shard> {
         let clock = parts.options.clock.clone();
         // Random, so that two nodes (or this one before a restart) never make the same timeuuid.
         let timeuuid_seed = RandomState::new().build_hasher().finish();
@@ -123,6 +127,8 @@ impl Shard {
             prepared: RefCell::new(PreparedCache::default()),
             metrics: ShardMetrics::default(),
             foreground: Foreground::default(),
+            disk_reads: RefCell::new(disk_reads),
+            stalls: Rc::new(StallDetector::from_environment()),
             forwards: RefCell::new(PendingForwards::default()),
             scratch: RefCell::new(Scratch::default()),
             schema_keeper: Mutex::new(parts.schema_keeper),
@@ -150,13 +156,14 @@ impl Shard {
         if !self.options.in_memory {
             self.spawn(self.clone().pace_compactions());
         }
+        self.spawn(self.clone().watch_disk_reads());
         if matches!(self.options.commitlog_sync, CommitlogSync::Periodic { .. }) && !self.options.in_memory {
             self.spawn(self.clone().write_log_periodically());
         }
         let mut messages = Vec::with_capacity(MESSAGES_PER_TURN_MAX);
         while !self.stopping.get() && inbox.receive(&mut messages, MESSAGES_PER_TURN_MAX).await {
             for message in messages.drain(..) {
-                match message {
+                self.stalls.watch("a message", || match message {
                     // These two answer the sender themselves where they panic.
                     Message::Read(read) => self.read_forwarded(&read),
                     Message::Write(write) => self.write_forwarded(*write),
@@ -165,7 +172,7 @@ impl Shard {
                         // Dropping the work has told whoever waits for it; see `no_answer_from`.
                         let _reported = catch(|| work(self));
                     }
-                }
+                });
             }
         }
     }
@@ -226,11 +233,35 @@ impl Shard {
     /// Starts a task on this shard.
     pub fn spawn(&self, task: impl Future<Output = ()> + 'static) {
         self.tasks_spawned.set(self.tasks_spawned.get() + 1);
-        tokio::task::spawn_local(task);
+        let stalls = self.stalls.clone();
+        tokio::task::spawn_local(async move { stalls.watch_task("a task", task).await });
     }
 
     pub fn tasks_spawned(&self) -> u64 {
         self.tasks_spawned.get()
+    }
+
+    /// As [`Shard::call_async`], for work that is given up when the caller is no longer there.
+    pub async fn call_while_awaited<T: Send + 'static, F: Future<Output = T> + 'static>(
+        self: &Rc<Self>,
+        shard: ShardId,
+        work: impl FnOnce(Rc<Shard>) -> F + Send + 'static,
+    ) -> Option<T> {
+        if shard == self.id {
+            return Some(work(self.clone()).await);
+        }
+        let (mut sender, receiver) = oneshot::channel();
+        self.mailbox(shard).run(move |shard| {
+            let work = work(shard.clone());
+            shard.spawn(async move {
+                let result = tokio::select! {
+                    result = work => result,
+                    () = sender.closed() => return,
+                };
+                let _gone = sender.send(result);
+            });
+        });
+        receiver.await.ok()
     }
 
     /// Runs `work` on another shard (or on this one) and waits for what it returns. `None` if that shard has stopped.

@@ -8,6 +8,7 @@ mod units;
 use std::net::IpAddr;
 use std::path::{Path, PathBuf};
 
+use helenus_vfs::DiskIo;
 use serde::Deserialize;
 
 pub use units::{DataRate, DataSize, DurationSetting, UnitError};
@@ -34,6 +35,10 @@ pub struct ConfigFile {
     pub range_request_timeout: Option<DurationSetting>,
     pub write_request_timeout: Option<DurationSetting>,
     pub truncate_request_timeout: Option<DurationSetting>,
+    pub tombstone_warn_threshold: Option<u64>,
+    pub tombstone_failure_threshold: Option<u64>,
+    /// Ours: how SSTables are read.
+    pub disk_io: Option<DiskIoName>,
     /// Ours: threads that own data.
     pub shards: Option<u16>,
     /// Ours: the budget of memtables and caches.
@@ -62,6 +67,24 @@ pub enum RowCacheSwitch {
     On,
     #[serde(alias = "false")]
     Off,
+}
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum DiskIoName {
+    Auto,
+    IoUring,
+    Threads,
+}
+
+impl From<DiskIoName> for DiskIo {
+    fn from(name: DiskIoName) -> Self {
+        match name {
+            DiskIoName::Auto => DiskIo::Auto,
+            DiskIoName::IoUring => DiskIo::IoUring,
+            DiskIoName::Threads => DiskIo::Threads,
+        }
+    }
 }
 
 /// The configuration file could not be used.

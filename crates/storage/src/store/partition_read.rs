@@ -14,7 +14,7 @@ use crate::row_cache::{
     CachedCursor, CachedPartition, GAPS_MAX, Gap, Recorder, RecordingCursor, RowCache, Step,
 };
 use crate::source::{PartitionCursor, Unfiltered};
-use crate::sstable::{PageCache, SsTable};
+use crate::sstable::{Pages, SsTable};
 
 /// What one step of a read has found in SSTables and not in the row cache. Costs nothing while there is none.
 #[derive(Debug, Default)]
@@ -36,7 +36,7 @@ struct Fill {
 #[derive(Clone, Copy)]
 pub(super) struct PartitionRead<'a> {
     pub table: &'a Table,
-    pub pages: &'a PageCache,
+    pub pages: Pages<'a>,
     pub token: Token,
     pub key: &'a [u8],
     pub reversed: bool,

@@ -17,7 +17,7 @@ use crate::read::{PartitionBound, PartitionRange, ReadCommand, ReadStatistics, R
 use crate::read_state::{PARTITION_UNITS, PartitionPlace, ReadPosition, ReadProgress, ReadState};
 use crate::row_cache::{CachedPartition, CachedRow, RowCache};
 use crate::source::{PartitionCursor, PartitionScanner};
-use crate::sstable::{PageCache, SsTable};
+use crate::sstable::{AbsentPages, PageCache, Pages, ReadTicket, SsTable};
 
 impl ShardStore {
     /// Hands the rows that the command asks for to the sink, in order, until it has enough.
@@ -26,11 +26,8 @@ impl ShardStore {
         command: &ReadCommand<'_>,
         sink: &mut S,
     ) -> Result<ReadStatistics, ReadError> {
-        let units = self.options.read_step_units_max;
-        let mut state = ReadState::with_units(units);
-        while self.read_step(command, &mut state, sink)? == ReadProgress::Yield {
-            state.refill(units);
-        }
+        let mut state = ReadState::blocking();
+        while !matches!(self.read_step(command, &mut state, sink)?, ReadProgress::Done) {}
         Ok(state.statistics)
     }
 
@@ -46,35 +43,50 @@ impl ShardStore {
         let Some(table) = self.tables.get(&command.table.id) else {
             return Ok(ReadProgress::Done);
         };
+        state.units_left = self.options.read_step_units_max;
+        // The walk changes the state while its cursors borrow the ticket.
+        let ticket = std::mem::take(&mut state.ticket);
         let fills = Fills::default();
         let read = TableRead {
             table,
             command,
-            pages: &self.cache,
+            cache: &self.cache,
+            ticket: &ticket,
+            pages: match state.suspends {
+                true => self.cache.suspending(&ticket),
+                false => Pages::from(&self.cache),
+            },
             rows: &self.row_cache,
             fills: &fills,
         };
         let walk = read.run(sink, &mut self.read_scratch, state);
+        state.ticket = ticket;
         // What was read is right even where the read could not go on.
         if !fills.is_empty()
             && let PartitionRange::One { token, key } = command.partitions
         {
             fills.apply(table, (token, key), &mut self.row_cache);
         }
-        Ok(match walk? {
-            Walk::Over | Walk::Enough => ReadProgress::Done,
-            Walk::Paused => {
-                state.pauses += 1;
-                ReadProgress::Yield
-            }
-        })
+        match walk {
+            Ok(Walk::Over | Walk::Enough) => Ok(ReadProgress::Done),
+            Ok(Walk::Paused) => Ok(ReadProgress::Yield),
+            Err(ReadError::Absent(pages)) => Ok(ReadProgress::Absent(pages)),
+            Err(error) => Err(error),
+        }
+    }
+
+    /// Takes the bytes that a step ended for; the next step finds them whatever the size of the cache.
+    pub fn deliver(&self, state: &ReadState, absent: &AbsentPages, stored: Vec<u8>) -> Result<(), ReadError> {
+        self.cache.deliver(&state.ticket, absent, stored)
     }
 }
 
 struct TableRead<'a> {
     table: &'a Table,
     command: &'a ReadCommand<'a>,
-    pages: &'a PageCache,
+    cache: &'a PageCache,
+    ticket: &'a ReadTicket,
+    pages: Pages<'a>,
     rows: &'a RowCache,
     fills: &'a Fills,
 }
@@ -104,12 +116,16 @@ impl<'a> TableRead<'a> {
                 Ok(walk)
             }
             partitions => {
-                let before = self.pages.cost();
+                self.ticket.begin_run();
+                let before = self.cache.cost();
                 let walk = match partitions {
                     PartitionRange::One { token, key } => self.read_one(token, key, &mut answer),
                     PartitionRange::Many { start, end } => self.read_many(start, end, &mut answer),
                 };
-                state.statistics.cost.add(self.pages.cost().since(before));
+                match state.suspends {
+                    true => state.statistics.cost = self.ticket.cost(),
+                    false => state.statistics.cost.add(self.cache.cost().since(before)),
+                }
                 state.statistics.sstables_touched += self.fills.sstables_touched();
                 walk
             }

@@ -8,6 +8,7 @@ use helenus_schema::TableMetadata;
 use helenus_storage::ShardStore;
 use helenus_storage::clustering::{ClusteringBound, Components, Side, Slice};
 use helenus_storage::read::{PartitionBound, PartitionRange, ReadCommand, RowSink};
+use helenus_storage::read_state::{ReadProgress, ReadState};
 use helenus_storage::row::{Entry, RowRef};
 use helenus_types::{Token, token_of};
 
@@ -98,6 +99,21 @@ pub fn expected(
     answers
 }
 
+/// Reads as a shard does: step by step, with the pages brought that a step lacked.
+fn read_suspended(store: &mut ShardStore, command: &ReadCommand<'_>, collected: &mut Collected) {
+    let mut state = ReadState::suspending();
+    loop {
+        match store.read_step(command, &mut state, collected).unwrap() {
+            ReadProgress::Done => return,
+            ReadProgress::Yield => {}
+            ReadProgress::Absent(absent) => {
+                let stored = absent.read().unwrap();
+                store.deliver(&state, &absent, stored).unwrap();
+            }
+        }
+    }
+}
+
 /// Reads every partition by key, and all in one scan.
 pub fn check(
     store: &mut ShardStore,
@@ -118,7 +134,7 @@ pub fn check(
             now_s,
         };
         let mut collected = Collected::default();
-        store.read(&command, &mut collected).unwrap();
+        read_suspended(store, &command, &mut collected);
         assert!(!collected.is_open);
         collected.partitions
     };
