@@ -103,7 +103,8 @@ pub(super) fn fingerprint(clustering: &[u8]) -> u16 {
     murmur3_x64_128(clustering)[0] as u16
 }
 
-/// Whether no two different values of a table's clustering columns are equal.
+/// Whether no two different values of a table's clustering columns are equal; booleans are, which any byte but 0 makes
+/// true.
 pub(super) fn has_unique_bytes(table: &TableMetadata) -> bool {
     table.clustering().iter().all(|column| {
         matches!(
@@ -111,7 +112,6 @@ pub(super) fn has_unique_bytes(table: &TableMetadata) -> bool {
             CqlType::Ascii
                 | CqlType::Bigint
                 | CqlType::Blob
-                | CqlType::Boolean
                 | CqlType::Date
                 | CqlType::Inet
                 | CqlType::Int

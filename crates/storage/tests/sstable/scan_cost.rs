@@ -5,7 +5,7 @@ use std::cell::Cell;
 use std::sync::Arc;
 use std::time::Instant;
 
-use helenus_storage::clustering::{Side, Slice};
+use helenus_storage::clustering::{ClusteringBound, Side, Slice};
 use helenus_storage::deletion::DeletionTime;
 use helenus_storage::read::PartitionBound;
 use helenus_storage::row::RowRef;
@@ -130,6 +130,38 @@ fn scanning_small_partitions_allocates_for_their_keys() {
     let sstable = sstable(rows, 1);
     let per_row = scan(&sstable, rows, "small partitions");
     assert!(per_row < 3.0, "{per_row}");
+}
+
+#[test]
+fn a_cold_row_allocates_little() {
+    let rows = row_count();
+    let sstable = sstable(1, rows);
+    let cache = PageCache::new(0);
+    let partition_key = 0_u32.to_be_bytes();
+    let token = token_of(&partition_key);
+    let reads = std::env::var_os("HELENUS_SCAN_REPEATS").map_or(100, |_| 2100);
+    let mut allocations = 0;
+    for step in 0..reads {
+        let prefix: Box<[u8]> = key(&[&(step * 7919 % rows).to_be_bytes()]).into();
+        let bound = |side| ClusteringBound {
+            prefix: prefix.clone(),
+            side,
+        };
+        let slices = [Slice {
+            start: bound(Side::Before),
+            end: bound(Side::After),
+        }];
+        let before = ALLOCATIONS.get();
+        let cursor = sstable.partition(&cache, token, &partition_key, &slices, false);
+        let mut cursor = cursor.unwrap().unwrap();
+        assert!(cursor.advance().unwrap() && !cursor.advance().unwrap());
+        drop(cursor);
+        allocations += ALLOCATIONS.get() - before;
+    }
+    let per_read = allocations / u64::from(reads);
+    println!("{per_read} allocations a cold row, {:?}", cache.cost());
+    assert_eq!(cache.cost().reads, 2 * u64::from(reads));
+    assert!(per_read < 40, "{per_read}");
 }
 
 /// A suspended scan stops as rarely as a blocking one reads.
