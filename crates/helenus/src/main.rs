@@ -1,6 +1,7 @@
 //! The command line of Helenus.
 
 mod allocator;
+mod bench;
 mod perf;
 mod serve;
 
@@ -43,6 +44,10 @@ enum Command {
     #[command(subcommand)]
     Compaction(compaction::CompactionCommand),
     /// Benchmarks: in process, and over the wire against any CQL server.
+    /// Load any CQL cluster; compare what came of it.
+    #[command(subcommand)]
+    Bench(bench::BenchCommand),
+    /// What Helenus costs, in process and at its lowest layers.
     #[command(subcommand)]
     Perf(perf::PerfCommand),
 }
@@ -63,6 +68,7 @@ fn main() -> ExitCode {
         Some(Command::Snapshot(command)) => snapshot::run(&command),
         Some(Command::Flush(arguments)) => snapshot::flush(&arguments),
         Some(Command::Compaction(command)) => compaction::run(&command),
+        Some(Command::Bench(command)) => bench::run(&command),
         Some(Command::Perf(command)) => perf::run(&command),
     }
 }

@@ -1,0 +1,352 @@
+//! Threads of a run and their workers.
+
+use std::sync::atomic::{AtomicU8, AtomicU64, AtomicUsize, Ordering};
+use std::sync::{Arc, Mutex, MutexGuard, OnceLock, PoisonError, mpsc};
+use std::time::{Duration, Instant};
+
+use helenus_client::values::BoundValues;
+use helenus_client::{Prepared, Session};
+use tokio::sync::Notify;
+use tokio::task::JoinSet;
+
+use super::options::{Length, Load, RunOptions};
+use super::recorder::Recorder;
+use super::{Joined, Progress, RunError, prepare_all, runtime};
+use crate::workload::{Populate, Random, Workload, WorkloadStatement};
+
+/// What all threads of a run look at.
+pub(super) struct Signals {
+    phase: AtomicU8,
+    started: OnceLock<Instant>,
+    is_started: Notify,
+    /// Executions of each statement, for its sequences.
+    sequences: Vec<AtomicU64>,
+    /// Open loop: the next request's number.
+    next_slot: AtomicU64,
+    /// The number of the first request of the measurement.
+    first_slot: AtomicU64,
+    pub workers_wanted: usize,
+    pub workers_done: AtomicUsize,
+    load: Load,
+    ramp: Duration,
+}
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[repr(u8)]
+pub(super) enum Phase {
+    WarmUp = 0,
+    Measure = 1,
+    Stop = 2,
+}
+
+impl Signals {
+    pub fn new(options: &RunOptions) -> Self {
+        let statements = options.workload.statements.iter();
+        Signals {
+            phase: AtomicU8::new(Phase::WarmUp as u8),
+            started: OnceLock::new(),
+            is_started: Notify::new(),
+            sequences: statements.map(|_| AtomicU64::new(0)).collect(),
+            next_slot: AtomicU64::new(0),
+            first_slot: AtomicU64::new(0),
+            workers_wanted: options.load.workers(),
+            workers_done: AtomicUsize::new(0),
+            load: options.load,
+            ramp: options.ramp,
+        }
+    }
+
+    pub fn start(&self) {
+        let _only_once = self.started.set(Instant::now());
+        self.is_started.notify_waiters();
+    }
+
+    pub fn set_phase(&self, phase: Phase) {
+        if phase == Phase::Measure {
+            self.first_slot.store(self.next_slot.load(Ordering::Relaxed), Ordering::Relaxed);
+        }
+        self.phase.store(phase as u8, Ordering::Release);
+    }
+
+    fn is_stopped(&self) -> bool {
+        self.phase.load(Ordering::Relaxed) == Phase::Stop as u8
+    }
+
+    fn is_measuring(&self) -> bool {
+        self.phase.load(Ordering::Relaxed) == Phase::Measure as u8
+    }
+
+    /// The start of the run, once it is known.
+    async fn started(&self) -> Instant {
+        loop {
+            let notified = self.is_started.notified();
+            if let Some(started) = self.started.get() {
+                return *started;
+            }
+            notified.await;
+        }
+    }
+
+    /// When request number `slot` is to be sent, from the start of the run: evenly at the full rate, and before that
+    /// ever denser, the rate growing in proportion to time.
+    fn intended(&self, slot: u64, per_second: f64) -> Duration {
+        let (slot, ramp_s) = (slot as f64, self.ramp.as_secs_f64());
+        let in_ramp = per_second * ramp_s / 2.0;
+        let at_s = if slot < in_ramp {
+            (2.0 * slot * ramp_s / per_second).sqrt()
+        } else {
+            ramp_s + (slot - in_ramp) / per_second
+        };
+        Duration::from_secs_f64(at_s)
+    }
+
+    /// Open loop: requests of the measurement whose time came and that nobody sent.
+    pub fn unsent(&self, elapsed: Duration, finished: u64) -> u64 {
+        let Load::Open { per_second, workers } = self.load else { return 0 };
+        let due = (per_second * elapsed.as_secs_f64()) as u64;
+        // Those under way at the end are neither sent in vain nor missing.
+        due.saturating_sub(finished + workers as u64)
+    }
+}
+
+/// One thread of a run.
+pub(super) struct Crew {
+    index: usize,
+    options: RunOptions,
+    signals: Arc<Signals>,
+}
+
+/// What the workers of a thread share.
+struct Shared {
+    session: Session,
+    workload: Workload,
+    prepared: Vec<Prepared>,
+    recorder: Arc<Mutex<Recorder>>,
+    signals: Arc<Signals>,
+    requests_max: u64,
+}
+
+/// Requests whose latency and ending a worker knows.
+impl Shared {
+    fn recorder(&self) -> MutexGuard<'_, Recorder> {
+        self.recorder.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+impl Crew {
+    pub fn new(index: usize, options: RunOptions, signals: Arc<Signals>) -> Self {
+        Crew {
+            index,
+            options,
+            signals,
+        }
+    }
+
+    pub fn run(self, ready: &mpsc::Sender<Result<Joined, RunError>>) {
+        let joined = runtime().and_then(|runtime| {
+            let shared = runtime.block_on(self.join())?;
+            Ok((runtime, shared))
+        });
+        match joined {
+            // Nobody listens any more if another thread has failed.
+            Err(error) => drop(ready.send(Err(error))),
+            Ok((runtime, shared)) => {
+                let joined = Joined {
+                    session: shared.session.clone(),
+                    recorder: shared.recorder.clone(),
+                };
+                if ready.send(Ok(joined)).is_ok() {
+                    runtime.block_on(self.work(shared));
+                }
+            }
+        }
+    }
+
+    async fn join(&self) -> Result<Shared, RunError> {
+        let session = self.options.connect().await.map_err(RunError::Connect)?;
+        let prepared = prepare_all(&session, &self.options.workload).await?;
+        Ok(Shared {
+            session,
+            workload: self.options.workload.clone(),
+            prepared,
+            recorder: Arc::new(Mutex::new(Recorder::new())),
+            signals: self.signals.clone(),
+            requests_max: match self.options.length {
+                Length::Time(_) => u64::MAX,
+                Length::RequestsPerWorker(requests) => requests,
+            },
+        })
+    }
+
+    /// Runs this thread's share of the workers until the run stops.
+    async fn work(&self, shared: Shared) {
+        let shared = Arc::new(shared);
+        let threads = self.options.threads.max(1);
+        let all = self.options.load.workers();
+        let started = self.signals.started().await;
+        let mut workers = JoinSet::new();
+        for worker in (self.index..all).step_by(threads) {
+            let random = Random::new(self.options.seed ^ (worker as u64 + 1).wrapping_mul(0x9e37_79b9));
+            match self.options.load {
+                Load::Closed { .. } => {
+                    let start = started + self.options.ramp.mul_f64(worker as f64 / all.max(1) as f64);
+                    workers.spawn(closed_loop(shared.clone(), random, start));
+                }
+                Load::Open { per_second, .. } => {
+                    workers.spawn(open_loop(shared.clone(), random, started, per_second));
+                }
+            }
+        }
+        while !self.signals.is_stopped() {
+            tokio::time::sleep(super::LOOK).await;
+        }
+        workers.abort_all();
+        shared.session.close();
+    }
+}
+
+/// Sends the next request when the last one has ended.
+async fn closed_loop(shared: Arc<Shared>, mut random: Random, start: Instant) {
+    tokio::time::sleep_until(start.into()).await;
+    let mut left = shared.requests_max;
+    while left > 0 && !shared.signals.is_stopped() {
+        left -= 1;
+        let sent = Instant::now();
+        execute(&shared, &mut random, sent).await;
+    }
+    shared.signals.workers_done.fetch_add(1, Ordering::Release);
+}
+
+/// Takes the next request's time, waits for it, and counts from it.
+async fn open_loop(shared: Arc<Shared>, mut random: Random, started: Instant, per_second: f64) {
+    let mut left = shared.requests_max;
+    while left > 0 && !shared.signals.is_stopped() {
+        left -= 1;
+        let slot = shared.signals.next_slot.fetch_add(1, Ordering::Relaxed);
+        let intended = started + shared.signals.intended(slot, per_second);
+        if intended > Instant::now() {
+            tokio::time::sleep_until(intended.into()).await;
+        }
+        if shared.signals.is_measuring() {
+            shared.recorder().sent_late(intended.elapsed());
+        }
+        execute(&shared, &mut random, intended).await;
+    }
+    shared.signals.workers_done.fetch_add(1, Ordering::Release);
+}
+
+/// One request; its latency counts from `from`.
+async fn execute(shared: &Shared, random: &mut Random, from: Instant) {
+    let result = async {
+        let index = shared.workload.pick(random);
+        let (Some(statement), Some(prepared)) =
+            (shared.workload.statements.get(index), shared.prepared.get(index))
+        else {
+            return Ok(());
+        };
+        let sequence = shared.signals.sequences[index].fetch_add(1, Ordering::Relaxed);
+        let values = values_of(statement, prepared, random, sequence)?;
+        shared.session.execute_bound(prepared, &values, None).await.map(drop)
+    }
+    .await;
+    let latency = from.elapsed();
+    match result {
+        Ok(()) => shared.recorder().answered(latency),
+        Err(helenus_client::RequestError::Closed) => {}
+        Err(error) => shared.recorder().failed(&error),
+    }
+}
+
+fn values_of(
+    statement: &WorkloadStatement,
+    prepared: &Prepared,
+    random: &mut Random,
+    sequence: u64,
+) -> Result<BoundValues, helenus_client::RequestError> {
+    let mut values = BoundValues::new();
+    let mut scratch = Vec::new();
+    statement.bind(prepared.marker_types(), random, sequence, &mut scratch, &mut values)?;
+    Ok(values)
+}
+
+pub(super) async fn prepare(session: &Session, statement: &WorkloadStatement) -> Result<Prepared, RunError> {
+    let prepared = session
+        .prepare(&statement.cql)
+        .await
+        .map_err(|source| RunError::Statement {
+            cql: statement.cql.clone(),
+            source,
+        })?;
+    let (markers, values) = (prepared.marker_types().len(), statement.values.len());
+    if markers != values {
+        return Err(RunError::Markers {
+            name: statement.name.clone(),
+            markers,
+            values,
+        });
+    }
+    Ok(if statement.is_idempotent { prepared.idempotent() } else { prepared })
+}
+
+/// Writers of rows before the measurement; the throttle decides how many of them are at work.
+const POPULATING_WORKERS: u64 = 1_000;
+
+/// How many rows a writer takes at once, so that progress can be drawn between.
+const POPULATING_STEP: u64 = 100;
+
+pub(super) async fn populate(
+    session: &Session,
+    populate: &Populate,
+    seed: u64,
+    progress: &mut dyn Progress,
+) -> Result<(), RunError> {
+    let prepared = Arc::new(prepare(session, &populate.statement).await?);
+    let statement = Arc::new(populate.statement.clone());
+    let mut writers: JoinSet<Result<u64, helenus_client::RequestError>> = JoinSet::new();
+    let (mut begun, mut done) = (0, 0);
+    while done < populate.rows {
+        while begun < populate.rows && (writers.len() as u64) < POPULATING_WORKERS {
+            let rows = begun..(begun + POPULATING_STEP).min(populate.rows);
+            begun = rows.end;
+            let (session, statement, prepared) = (session.clone(), statement.clone(), prepared.clone());
+            writers.spawn(async move {
+                let count = rows.end - rows.start;
+                for row in rows {
+                    let mut random = Random::new(seed ^ row);
+                    let values = values_of(&statement, &prepared, &mut random, row)?;
+                    session.execute_bound(&prepared, &values, None).await?;
+                }
+                Ok(count)
+            });
+        }
+        match writers.join_next().await {
+            Some(Ok(Ok(rows))) => done += rows,
+            Some(Ok(Err(source))) => return Err(RunError::Populate { rows: done, source }),
+            Some(Err(_)) => return Err(RunError::Stopped),
+            None => break,
+        }
+        progress.doing("populating", done as f64 / populate.rows.max(1) as f64);
+    }
+    Ok(())
+}
+
+/// Requests that the generator makes to be timed.
+const TIMED_REQUESTS: u32 = 20_000;
+
+/// What choosing and making the values of a request takes, in ns.
+pub(super) fn generator_cost_ns(workload: &Workload, seed: u64) -> f64 {
+    let mut random = Random::new(seed);
+    let types = vec![helenus_types::CqlType::Blob; 64];
+    let mut written = 0;
+    let start = Instant::now();
+    for sequence in 0..TIMED_REQUESTS {
+        let (mut values, mut scratch) = (BoundValues::new(), Vec::new());
+        if let Some(statement) = workload.statements.get(workload.pick(&mut random)) {
+            let bound =
+                statement.bind(&types, &mut random, u64::from(sequence), &mut scratch, &mut values);
+            written += usize::from(bound.is_ok()) * values.as_bytes().len();
+        }
+    }
+    std::hint::black_box(written);
+    start.elapsed().as_nanos() as f64 / f64::from(TIMED_REQUESTS)
+}
