@@ -111,8 +111,16 @@ impl Axis {
 impl Chart {
     pub fn to_svg(&self) -> String {
         let points = || self.lines.iter().flat_map(|line| &line.points);
-        let x = Axis::over(points().map(|point| point.0), self.has_log_x, (LEFT, WIDTH - RIGHT));
-        let y = Axis::over(points().map(|point| point.1), self.has_log_y, (HEIGHT - BOTTOM, TOP));
+        let x = Axis::over(
+            points().map(|point| point.0),
+            self.has_log_x,
+            (LEFT, WIDTH - RIGHT),
+        );
+        let y = Axis::over(
+            points().map(|point| point.1),
+            self.has_log_y,
+            (HEIGHT - BOTTOM, TOP),
+        );
         let mut svg = format!(
             "<svg xmlns=\"http://www.w3.org/2000/svg\" viewBox=\"0 0 {WIDTH} {HEIGHT}\" width=\"{WIDTH}\" \
              height=\"{HEIGHT}\" font-family=\"sans-serif\" font-size=\"11\">\n\
@@ -170,7 +178,11 @@ impl Chart {
         let mut at = LEFT;
         for (index, line) in self.lines.iter().enumerate() {
             let y = HEIGHT - 18.0;
-            let dash = if line.is_dashed { " stroke-dasharray=\"5 4\"" } else { "" };
+            let dash = if line.is_dashed {
+                " stroke-dasharray=\"5 4\""
+            } else {
+                ""
+            };
             let _infallible = writeln!(
                 svg,
                 "<line x1=\"{at:.1}\" y1=\"{y}\" x2=\"{:.1}\" y2=\"{y}\" stroke=\"{}\" stroke-width=\"2\"{dash}/>\
@@ -189,11 +201,17 @@ impl Chart {
 fn write_line(svg: &mut String, line: &Line, colour: &str, x: &Axis, y: &Axis) {
     let mut path = String::new();
     for (at_x, at_y) in &line.points {
-        let (Some(at_x), Some(at_y)) = (x.pixel(*at_x), y.pixel(*at_y)) else { continue };
+        let (Some(at_x), Some(at_y)) = (x.pixel(*at_x), y.pixel(*at_y)) else {
+            continue;
+        };
         let command = if path.is_empty() { 'M' } else { 'L' };
         let _infallible = write!(path, "{command}{at_x:.1} {at_y:.1}");
     }
-    let dash = if line.is_dashed { " stroke-dasharray=\"5 4\"" } else { "" };
+    let dash = if line.is_dashed {
+        " stroke-dasharray=\"5 4\""
+    } else {
+        ""
+    };
     let _infallible = writeln!(
         svg,
         "<path d=\"{path}\" fill=\"none\" stroke=\"{colour}\" stroke-width=\"2\" stroke-linejoin=\"round\"{dash}/>"
@@ -223,7 +241,10 @@ pub fn short_number(number: f64) -> String {
 }
 
 pub fn escaped(text: &str) -> String {
-    text.replace('&', "&amp;").replace('<', "&lt;").replace('>', "&gt;").replace('"', "&quot;")
+    text.replace('&', "&amp;")
+        .replace('<', "&lt;")
+        .replace('>', "&gt;")
+        .replace('"', "&quot;")
 }
 
 #[cfg(test)]

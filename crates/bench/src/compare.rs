@@ -45,7 +45,11 @@ pub fn compare(before: &Report, after: &Report) -> Vec<Difference> {
         before,
         after,
         change: (after - before) / before.abs().max(1e-9),
-        verdict: if before == after { Verdict::Noise } else { Verdict::Unknown },
+        verdict: if before == after {
+            Verdict::Noise
+        } else {
+            Verdict::Unknown
+        },
     };
     vec![
         series("throughput", "ops/s", true, |second| second.ops_per_s),
@@ -135,7 +139,10 @@ fn critical_t(freedom: f64) -> f64 {
 }
 
 pub fn to_text(differences: &[Difference]) -> String {
-    let mut text = format!("{:<12}{:>14}{:>14}{:>10}  verdict\n", "", "before", "after", "change");
+    let mut text = format!(
+        "{:<12}{:>14}{:>14}{:>10}  verdict\n",
+        "", "before", "after", "change"
+    );
     for difference in differences {
         let verdict = match difference.verdict {
             Verdict::Noise => "noise",

@@ -122,7 +122,8 @@ impl Progress for LiveView {
             let (doing, share) = (self.doing.clone(), self.share);
             // A frame that cannot be drawn is no reason to stop a run.
             let _drawn = self.terminal.draw(|frame| {
-                let [top, _] = Layout::vertical([Constraint::Length(3), Constraint::Min(0)]).areas(frame.area());
+                let [top, _] =
+                    Layout::vertical([Constraint::Length(3), Constraint::Min(0)]).areas(frame.area());
                 let gauge = Gauge::default()
                     .block(Block::bordered().title(doing))
                     .gauge_style(Style::default().fg(Color::Blue))
@@ -150,12 +151,9 @@ impl Progress for LiveView {
 
 /// Draws one second of a run.
 pub fn draw(frame: &mut Frame<'_>, second: &Second, measured: &Measurement) {
-    let [head, charts, body] = Layout::vertical([
-        Constraint::Length(3),
-        Constraint::Length(6),
-        Constraint::Min(0),
-    ])
-    .areas(frame.area());
+    let [head, charts, body] =
+        Layout::vertical([Constraint::Length(3), Constraint::Length(6), Constraint::Min(0)])
+            .areas(frame.area());
     let state = if second.at_s < 0.0 {
         format!("warming up, {:.0} s to go", -second.at_s)
     } else {
@@ -172,12 +170,17 @@ pub fn draw(frame: &mut Frame<'_>, second: &Second, measured: &Measurement) {
         measured.refused
     ))
     .style(Style::default().add_modifier(Modifier::BOLD));
-    frame.render_widget(Paragraph::new(summary).block(Block::bordered().title(title)), head);
+    frame.render_widget(
+        Paragraph::new(summary).block(Block::bordered().title(title)),
+        head,
+    );
     let [left, right] = Layout::horizontal([Constraint::Percentage(50); 2]).areas(charts);
     draw_series(frame, left, " throughput ", Color::Blue, measured, |second| {
         (second.ops as f64 / second.length_s.max(1e-9)) as u64
     });
-    draw_series(frame, right, " p99 ", Color::Red, measured, |second| second.latencies.p99);
+    draw_series(frame, right, " p99 ", Color::Red, measured, |second| {
+        second.latencies.p99
+    });
     let [left, right] = Layout::horizontal([Constraint::Percentage(50); 2]).areas(body);
     let latencies = &second.latencies;
     let rows = [
@@ -191,7 +194,10 @@ pub fn draw(frame: &mut Frame<'_>, second: &Second, measured: &Measurement) {
         .into_iter()
         .map(|(name, us)| Line::from(format!("{name:<7}{:>12}", duration(us))))
         .collect();
-    frame.render_widget(Paragraph::new(lines).block(Block::bordered().title(" latency ")), left);
+    frame.render_widget(
+        Paragraph::new(lines).block(Block::bordered().title(" latency ")),
+        left,
+    );
     let errors = &measured.totals.errors_by_kind;
     let lines: Vec<Line<'_>> = if errors.is_empty() {
         vec![Line::from("none")]
@@ -201,7 +207,10 @@ pub fn draw(frame: &mut Frame<'_>, second: &Second, measured: &Measurement) {
             .map(|(kind, count)| Line::from(format!("{count:>9}  {kind}")))
             .collect()
     };
-    frame.render_widget(Paragraph::new(lines).block(Block::bordered().title(" errors ")), right);
+    frame.render_widget(
+        Paragraph::new(lines).block(Block::bordered().title(" errors ")),
+        right,
+    );
 }
 
 fn draw_series(

@@ -36,7 +36,12 @@ const RUN_EXAMPLES: &str = "Examples:
 #[derive(Args)]
 pub struct RunArguments {
     /// Nodes to begin with.
-    #[arg(long, value_name = "HOST:PORT,...", value_delimiter = ',', default_value = "127.0.0.1:9042")]
+    #[arg(
+        long,
+        value_name = "HOST:PORT,...",
+        value_delimiter = ',',
+        default_value = "127.0.0.1:9042"
+    )]
     hosts: Vec<String>,
     /// Do not use other nodes that these name.
     #[arg(long)]
@@ -284,7 +289,10 @@ fn run_compare(arguments: &CompareArguments) -> Result<ExitCode, BenchError> {
     let (before, after) = (load(&arguments.before)?, load(&arguments.after)?);
     let differences = compare::compare(&before, &after);
     if arguments.json {
-        println!("{}", serde_json::to_string_pretty(&differences).unwrap_or_default());
+        println!(
+            "{}",
+            serde_json::to_string_pretty(&differences).unwrap_or_default()
+        );
     } else {
         print!("{}", compare::to_text(&differences));
     }
@@ -304,9 +312,13 @@ fn load(file: &Path) -> Result<Report, BenchError> {
 
 /// `500us`, `10ms`, `30s`, `2m`, `1h`.
 fn parse_duration(text: &str) -> Result<Duration, String> {
-    let digits = text.find(|letter: char| !letter.is_ascii_digit() && letter != '.').unwrap_or(text.len());
+    let digits = text
+        .find(|letter: char| !letter.is_ascii_digit() && letter != '.')
+        .unwrap_or(text.len());
     let (number, unit) = text.split_at(digits);
-    let number: f64 = number.parse().map_err(|_| "give a number and a unit, as 10ms or 30s".to_owned())?;
+    let number: f64 = number
+        .parse()
+        .map_err(|_| "give a number and a unit, as 10ms or 30s".to_owned())?;
     let seconds = match unit {
         "us" => number / 1e6,
         "ms" => number / 1e3,
@@ -326,13 +338,18 @@ fn parse_throttle(text: &str) -> Result<ThrottleMode, String> {
         None => match text {
             "adaptive" => Ok(ThrottleMode::Adaptive),
             "off" | "none" => Ok(ThrottleMode::Off),
-            number => number.parse().map(ThrottleMode::Concurrency).map_err(|_| wanted()),
+            number => number
+                .parse()
+                .map(ThrottleMode::Concurrency)
+                .map_err(|_| wanted()),
         },
     }
 }
 
 fn parse_consistency(text: &str) -> Result<Consistency, String> {
-    let found = Consistency::ALL.into_iter().find(|level| level.name().eq_ignore_ascii_case(text));
+    let found = Consistency::ALL
+        .into_iter()
+        .find(|level| level.name().eq_ignore_ascii_case(text));
     found.ok_or_else(|| {
         let names: Vec<_> = Consistency::ALL.iter().map(|level| level.name()).collect();
         format!("use one of {}", names.join(", "))

@@ -21,7 +21,9 @@ pub fn to_html(report: &Report) -> String {
     for chart in charts(report) {
         html.push_str(&chart.to_svg());
     }
-    let json = serde_json::to_string(report).unwrap_or_default().replace('<', "\\u003c");
+    let json = serde_json::to_string(report)
+        .unwrap_or_default()
+        .replace('<', "\\u003c");
     let _infallible = write!(
         html,
         "<script type=\"application/json\" id=\"report\">{json}</script>\n</body></html>\n"
@@ -32,7 +34,9 @@ pub fn to_html(report: &Report) -> String {
 fn charts(report: &Report) -> Vec<Chart> {
     let over_time = |value: fn(&super::ReportSecond) -> f64| {
         let seconds = report.seconds.iter();
-        seconds.map(|second| (second.at_s, value(second))).collect::<Vec<_>>()
+        seconds
+            .map(|second| (second.at_s, value(second)))
+            .collect::<Vec<_>>()
     };
     let time = |title: &str, y_label: &str, lines| Chart {
         title: title.to_owned(),
@@ -79,7 +83,11 @@ fn charts(report: &Report) -> Vec<Chart> {
             has_log_y: true,
         },
     ];
-    if report.seconds.iter().any(|second| second.throttle_limit.is_some()) {
+    if report
+        .seconds
+        .iter()
+        .any(|second| second.throttle_limit.is_some())
+    {
         charts.push(time(
             "Requests under way",
             "requests",

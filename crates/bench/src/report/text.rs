@@ -10,9 +10,9 @@ pub fn to_text(report: &Report) -> String {
     let mut line = |name: &str, value: String| {
         let _infallible = writeln!(text, "{name:<22}{value}");
     };
-    let rate = report
-        .rate_per_s
-        .map_or(String::new(), |rate| format!(", {} offered/s", short_number(rate)));
+    let rate = report.rate_per_s.map_or(String::new(), |rate| {
+        format!(", {} offered/s", short_number(rate))
+    });
     line(
         "workload",
         format!(
@@ -40,11 +40,18 @@ pub fn to_text(report: &Report) -> String {
     if let Some(late) = &report.sent_late_us {
         line(
             "sent late",
-            format!("p50 {}  p99 {}  (part of the latency)", duration(late.p50), duration(late.p99)),
+            format!(
+                "p50 {}  p99 {}  (part of the latency)",
+                duration(late.p50),
+                duration(late.p99)
+            ),
         );
     }
     if report.unsent > 0 {
-        line("never sent", format!("{}: all workers were waiting", report.unsent));
+        line(
+            "never sent",
+            format!("{}: all workers were waiting", report.unsent),
+        );
     }
     line("errors", report.errors.to_string());
     for (kind, count) in &report.errors_by_kind {

@@ -240,8 +240,11 @@ impl Watcher {
                 }
             }
         }
-        (self.measured.sent_again, self.measured.retried, self.measured.refused) =
-            (sent_again, retried, refused);
+        (
+            self.measured.sent_again,
+            self.measured.retried,
+            self.measured.refused,
+        ) = (sent_again, retried, refused);
         self.measured.totals.add(&interval);
         self.measured.elapsed += Duration::from_secs_f64(length_s);
         self.measured.seconds.push(second.clone());
@@ -251,7 +254,10 @@ impl Watcher {
     /// What was measured so far was warming up.
     fn forget(&mut self) {
         for crew in &self.crews {
-            crew.recorder.lock().unwrap_or_else(PoisonError::into_inner).clear();
+            crew.recorder
+                .lock()
+                .unwrap_or_else(PoisonError::into_inner)
+                .clear();
         }
         self.measured.totals.clear();
         self.measured.seconds.clear();

@@ -63,7 +63,8 @@ impl Signals {
 
     pub fn set_phase(&self, phase: Phase) {
         if phase == Phase::Measure {
-            self.first_slot.store(self.next_slot.load(Ordering::Relaxed), Ordering::Relaxed);
+            self.first_slot
+                .store(self.next_slot.load(Ordering::Relaxed), Ordering::Relaxed);
         }
         self.phase.store(phase as u8, Ordering::Release);
     }
@@ -102,7 +103,9 @@ impl Signals {
 
     /// Open loop: requests of the measurement whose time came and that nobody sent.
     pub fn unsent(&self, elapsed: Duration, finished: u64) -> u64 {
-        let Load::Open { per_second, workers } = self.load else { return 0 };
+        let Load::Open { per_second, workers } = self.load else {
+            return 0;
+        };
         let due = (per_second * elapsed.as_secs_f64()) as u64;
         // Those under way at the end are neither sent in vain nor missing.
         due.saturating_sub(finished + workers as u64)
@@ -246,7 +249,11 @@ async fn execute(shared: &Shared, random: &mut Random, from: Instant) {
         };
         let sequence = shared.signals.sequences[index].fetch_add(1, Ordering::Relaxed);
         let values = values_of(statement, prepared, random, sequence)?;
-        shared.session.execute_bound(prepared, &values, None).await.map(drop)
+        shared
+            .session
+            .execute_bound(prepared, &values, None)
+            .await
+            .map(drop)
     }
     .await;
     let latency = from.elapsed();
@@ -265,7 +272,13 @@ fn values_of(
 ) -> Result<BoundValues, helenus_client::RequestError> {
     let mut values = BoundValues::new();
     let mut scratch = Vec::new();
-    statement.bind(prepared.marker_types(), random, sequence, &mut scratch, &mut values)?;
+    statement.bind(
+        prepared.marker_types(),
+        random,
+        sequence,
+        &mut scratch,
+        &mut values,
+    )?;
     Ok(values)
 }
 
@@ -285,7 +298,11 @@ pub(super) async fn prepare(session: &Session, statement: &WorkloadStatement) ->
             values,
         });
     }
-    Ok(if statement.is_idempotent { prepared.idempotent() } else { prepared })
+    Ok(if statement.is_idempotent {
+        prepared.idempotent()
+    } else {
+        prepared
+    })
 }
 
 /// Writers of rows before the measurement; the throttle decides how many of them are at work.
@@ -342,8 +359,13 @@ pub(super) fn generator_cost_ns(workload: &Workload, seed: u64) -> f64 {
     for sequence in 0..TIMED_REQUESTS {
         let (mut values, mut scratch) = (BoundValues::new(), Vec::new());
         if let Some(statement) = workload.statements.get(workload.pick(&mut random)) {
-            let bound =
-                statement.bind(&types, &mut random, u64::from(sequence), &mut scratch, &mut values);
+            let bound = statement.bind(
+                &types,
+                &mut random,
+                u64::from(sequence),
+                &mut scratch,
+                &mut values,
+            );
             written += usize::from(bound.is_ok()) * values.as_bytes().len();
         }
     }

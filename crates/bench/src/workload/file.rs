@@ -155,7 +155,9 @@ impl Workload {
                 .collect(),
         };
         if workload.statements.iter().all(|statement| statement.weight == 0) {
-            return Err(WorkloadError::NoStatements { file: file.to_owned() });
+            return Err(WorkloadError::NoStatements {
+                file: file.to_owned(),
+            });
         }
         Ok(workload)
     }

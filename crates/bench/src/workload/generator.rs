@@ -138,7 +138,11 @@ fn write_number(number: u64, data_type: &CqlType, out: &mut Vec<u8>) {
 
 /// Of version 4, or of version 1 for a timeuuid.
 fn uuid_of(number: u64, data_type: &CqlType) -> [u8; 16] {
-    let version = if *data_type == CqlType::Timeuuid { 0x1000 } else { 0x4000 };
+    let version = if *data_type == CqlType::Timeuuid {
+        0x1000
+    } else {
+        0x4000
+    };
     let high = (mix(number) & !0xf000) | version;
     let low = (mix(!number) >> 2) | (1 << 63);
     let mut bytes = [0; 16];

@@ -62,7 +62,11 @@ impl WorkloadStatement {
 impl Workload {
     /// The statement that comes next, by weight.
     pub fn pick(&self, random: &mut Random) -> usize {
-        let total: u64 = self.statements.iter().map(|statement| u64::from(statement.weight)).sum();
+        let total: u64 = self
+            .statements
+            .iter()
+            .map(|statement| u64::from(statement.weight))
+            .sum();
         let mut at = random.below(total.max(1));
         for (index, statement) in self.statements.iter().enumerate() {
             match at.checked_sub(u64::from(statement.weight)) {

@@ -33,9 +33,11 @@ impl Preset {
                 standard("mixed", keys, vec![read(zipf.clone(), 9), write(zipf, 1)])
             }
             Preset::LargePartition => large_partition(),
-            Preset::ConcurrentClient => {
-                standard("concurrent-client", 1, vec![read(Generator::Constant { number: 0 }, 1)])
-            }
+            Preset::ConcurrentClient => standard(
+                "concurrent-client",
+                1,
+                vec![read(Generator::Constant { number: 0 }, 1)],
+            ),
         }
     }
 }
@@ -75,7 +77,8 @@ fn write(key: Generator, weight: u32) -> WorkloadStatement {
     values.resize(6, Generator::Blob { bytes: COLUMN_BYTES });
     WorkloadStatement {
         name: "write".to_owned(),
-        cql: "INSERT INTO helenus_bench.standard (key, c0, c1, c2, c3, c4) VALUES (?, ?, ?, ?, ?, ?)".to_owned(),
+        cql: "INSERT INTO helenus_bench.standard (key, c0, c1, c2, c3, c4) VALUES (?, ?, ?, ?, ?, ?)"
+            .to_owned(),
         weight,
         values,
         is_idempotent: true,
