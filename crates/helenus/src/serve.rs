@@ -7,7 +7,7 @@ use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 use clap::{Args, ValueEnum};
-use helenus_node::{CommitlogSync, CompactionSettings, NodeOptions, TombstoneLimits};
+use helenus_node::{CommitlogSync, CompactionSettings, NodeOptions, SsTableFormat, TombstoneLimits};
 use helenus_protocol::frame::FrameLimits;
 use helenus_server::config::{CommitlogSyncName, ConfigError, ConfigFile, DataSize, RowCacheSwitch};
 use helenus_server::{ServeError, ServeOptions, Server};
@@ -226,6 +226,7 @@ fn options(arguments: &ServeArguments, config: &ConfigFile) -> ServeOptions {
         column_index_bytes: config.column_index_size.map_or(COLUMN_INDEX_BYTES, |size| {
             u32::try_from(size.0).unwrap_or(u32::MAX)
         }),
+        sstable_format: config.sstable_format().unwrap_or(SsTableFormat::DEFAULT),
         compaction: compaction_settings(config),
         cluster_name: config
             .cluster_name

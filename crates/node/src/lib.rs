@@ -27,6 +27,7 @@ mod write;
 
 pub use compaction::CompactionStatus;
 pub use helenus_engine::TombstoneLimits;
+pub use helenus_schema::SsTableFormat;
 pub use mailbox::Mailbox;
 pub use node::{Node, OpenDoors, StartError};
 pub use operator::Operator;

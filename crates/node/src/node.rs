@@ -178,6 +178,12 @@ impl Opened {
         let schema_store = SchemaStore::new(options.disk.clone(), folder.root().to_owned());
         let schema = with_system_keyspaces(schema_store.load()?)?;
         let opened = folder.open_shards(&store_options(options), options.shard_count, &schema)?;
+        for refused in folder.refused_sstables() {
+            eprintln!(
+                "{}.{} is served without an SSTable that was refused: {}",
+                refused.keyspace, refused.table, refused.reason
+            );
+        }
         let stores = opened
             .shards
             .into_iter()
@@ -218,6 +224,7 @@ fn store_options(options: &NodeOptions) -> StoreOptions {
             memtable_bytes
         }),
         column_index_bytes: options.column_index_bytes,
+        sstable_format: options.sstable_format,
         compaction: CompactionLimits::new(options.compaction.bytes_per_s_max, compactors),
         chunk_cache_bytes_max: as_usize(cache_bytes - row_cache_bytes),
         row_cache_bytes_max: as_usize(row_cache_bytes),

@@ -5,6 +5,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use helenus_engine::TombstoneLimits;
+use helenus_schema::SsTableFormat;
 use helenus_vfs::{Clock, Disk, DiskIo};
 
 /// How a node is laid out and how far it may go. The command line and the configuration file fill it in; tests
@@ -24,6 +25,8 @@ pub struct NodeOptions {
     pub commitlog_sync: CommitlogSync,
     /// Granularity of the index inside a partition, in bytes: Cassandra's `column_index_size`.
     pub column_index_bytes: u32,
+    /// The version of SSTables that is written for tables that do not name one.
+    pub sstable_format: SsTableFormat,
     pub compaction: CompactionSettings,
     pub cluster_name: String,
     /// Address and port that `system.local` tells drivers.

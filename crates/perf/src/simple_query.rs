@@ -11,7 +11,7 @@ use std::rc::Rc;
 use std::sync::{Arc, mpsc};
 use std::time::{Duration, Instant};
 
-use helenus_node::{CommitlogSync, CompactionSettings, Node, NodeOptions, Session, Shard};
+use helenus_node::{CommitlogSync, CompactionSettings, Node, NodeOptions, Session, Shard, SsTableFormat};
 use helenus_protocol::frame::{EnvelopeFlags, FrameLimits, FrameReader, FrameWriter, ReceiveBuffer};
 use helenus_protocol::request::{
     BindValues, QueryParameters, Value, write_execute, write_prepare, write_query,
@@ -94,6 +94,7 @@ fn node_options(options: &SimpleQueryOptions) -> NodeOptions {
             period: Duration::from_secs(10),
         },
         column_index_bytes: 64 * 1024,
+        sstable_format: SsTableFormat::DEFAULT,
         compaction: CompactionSettings::default(),
         cluster_name: "perf".to_owned(),
         advertised_address: SocketAddr::from(([127, 0, 0, 1], 9042)),

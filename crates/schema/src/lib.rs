@@ -4,9 +4,11 @@
 //! The crate is data and look-ups only: executing DDL, printing it and persisting it belong to the engine.
 
 mod keyspace;
+mod sstable_format;
 mod table;
 
 pub use keyspace::{KeyspaceMetadata, Replication, Schema};
+pub use sstable_format::SsTableFormat;
 pub use table::{
     ClusteringOrder, ColumnId, ColumnKind, ColumnMetadata, DroppedColumn, TableId, TableKind, TableMetadata,
     TableParams,

@@ -6,6 +6,8 @@ use std::sync::Arc;
 use helenus_types::CqlType;
 use uuid::Uuid;
 
+use crate::SsTableFormat;
+
 /// Identifies a table for its whole life, through renames of columns and restarts; a dropped and re-created table
 /// has another one. Part of the data folder's name, as in Cassandra.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
@@ -100,6 +102,8 @@ pub struct TableParams {
     pub min_index_interval: u32,
     pub read_repair: String,
     pub speculative_retry: String,
+    /// Ours: the version that this table's SSTables are written in; the node's if `None`.
+    pub sstable_format: Option<SsTableFormat>,
 }
 
 impl TableMetadata {
@@ -193,6 +197,7 @@ impl Default for TableParams {
             min_index_interval: 128,
             read_repair: "BLOCKING".to_owned(),
             speculative_retry: "99p".to_owned(),
+            sstable_format: None,
         }
     }
 }

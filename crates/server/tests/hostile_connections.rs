@@ -8,7 +8,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use helenus_node::metrics::PANICS;
-use helenus_node::{CommitlogSync, CompactionSettings, NodeOptions};
+use helenus_node::{CommitlogSync, CompactionSettings, NodeOptions, SsTableFormat};
 use helenus_protocol::frame::{EnvelopeFlags, FrameLimits, FrameReader, FrameWriter, ReceiveBuffer};
 use helenus_protocol::request::{BindValues, QueryParameters, write_query, write_startup};
 use helenus_protocol::response::Response;
@@ -48,6 +48,7 @@ fn serve() -> Server {
         row_cache: true,
         commitlog_sync: CommitlogSync::Group,
         column_index_bytes: 64 * 1024,
+        sstable_format: SsTableFormat::DEFAULT,
         compaction: CompactionSettings::default(),
         cluster_name: "Test Cluster".to_owned(),
         advertised_address: SocketAddr::from(([127, 0, 0, 1], 9042)),

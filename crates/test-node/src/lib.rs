@@ -8,7 +8,7 @@ use std::sync::{Arc, mpsc};
 use std::time::Duration;
 
 use helenus_node::{
-    CommitlogSync, CompactionSettings, Node, NodeOptions, Operator, Session, Shard, StartError,
+    CommitlogSync, CompactionSettings, Node, NodeOptions, Operator, Session, Shard, SsTableFormat, StartError,
 };
 use helenus_protocol::frame::{EnvelopeFlags, FrameLimits, FrameReader, FrameWriter, ReceiveBuffer};
 use helenus_protocol::request::{
@@ -91,6 +91,7 @@ pub fn options(shard_count: u16, disk: Arc<dyn Disk>, clock: Arc<dyn Clock>) -> 
         row_cache: true,
         commitlog_sync: CommitlogSync::Group,
         column_index_bytes: 64 * 1024,
+        sstable_format: SsTableFormat::DEFAULT,
         compaction: CompactionSettings::default(),
         cluster_name: "Test Cluster".to_owned(),
         advertised_address: SocketAddr::from(([127, 0, 0, 1], 9042)),

@@ -1,6 +1,6 @@
 //! The versions of SSTables that are exchanged.
 
-use helenus_storage::sstable::SsTableFormat;
+use helenus_storage::sstable::{SsTableFormat, Version};
 use helenus_storage_model::Era;
 
 /// The version of this name.
@@ -14,7 +14,7 @@ pub fn parse(name: &str) -> Result<SsTableFormat, String> {
 
 /// When things may be written and expire.
 pub fn era(format: SsTableFormat) -> Era {
-    if format.version().has_unsigned_deletion_time() {
+    if Version::from(format).has_unsigned_deletion_time() {
         Era::UNSIGNED
     } else {
         Era::SIGNED

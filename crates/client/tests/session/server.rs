@@ -6,7 +6,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use helenus_client::{Session, SessionBuilder};
-use helenus_node::{CommitlogSync, CompactionSettings, NodeOptions};
+use helenus_node::{CommitlogSync, CompactionSettings, NodeOptions, SsTableFormat};
 use helenus_protocol::frame::FrameLimits;
 use helenus_server::{ServeOptions, Server};
 use helenus_vfs::{Clock, MemoryDisk, SystemClock};
@@ -24,6 +24,7 @@ pub fn serve(shard_count: u16, listen: SocketAddr) -> Server {
         row_cache: true,
         commitlog_sync: CommitlogSync::Group,
         column_index_bytes: 64 * 1024,
+        sstable_format: SsTableFormat::DEFAULT,
         compaction: CompactionSettings::default(),
         cluster_name: "Test Cluster".to_owned(),
         advertised_address: listen,

@@ -230,6 +230,9 @@ fn options(text: &mut CqlText, params: &TableParams) {
     option(text, "min_index_interval").push(params.min_index_interval);
     option(text, "read_repair").quoted(&params.read_repair);
     option(text, "speculative_retry").quoted(&params.speculative_retry);
+    if let Some(format) = params.sstable_format {
+        option(text, "sstable_format").quoted(format.name());
+    }
 }
 
 fn option<'t>(text: &'t mut CqlText, name: &str) -> &'t mut CqlText {

@@ -2,7 +2,7 @@
 
 use std::collections::BTreeMap;
 
-use helenus_schema::TableParams;
+use helenus_schema::{SsTableFormat, TableParams};
 use serde::{Deserialize, Serialize};
 
 #[derive(Serialize, Deserialize)]
@@ -28,6 +28,9 @@ pub(super) struct StoredParams {
     min_index_interval: u32,
     read_repair: String,
     speculative_retry: String,
+    /// Only where it is set, so that a release without the option can read what does not use it.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    sstable_format: Option<String>,
 }
 
 impl StoredParams {
@@ -53,12 +56,15 @@ impl StoredParams {
             min_index_interval: params.min_index_interval,
             read_repair: params.read_repair,
             speculative_retry: params.speculative_retry,
+            sstable_format: params.sstable_format.map(|format| format.name().to_owned()),
         }
     }
 
     /// The error says what does not add up.
     pub fn params(self) -> Result<TableParams, String> {
         let fraction = |text: &str| text.parse::<f64>().map_err(|_| format!("{text} is not a number"));
+        let format =
+            |name: &str| SsTableFormat::parse(name).ok_or_else(|| format!("{name} is not an SSTable format"));
         Ok(TableParams {
             bloom_filter_fp_chance: fraction(&self.bloom_filter_fp_chance)?,
             crc_check_chance: fraction(&self.crc_check_chance)?,
@@ -79,6 +85,7 @@ impl StoredParams {
             min_index_interval: self.min_index_interval,
             read_repair: self.read_repair,
             speculative_retry: self.speculative_retry,
+            sstable_format: self.sstable_format.as_deref().map(format).transpose()?,
         })
     }
 }

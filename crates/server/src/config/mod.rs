@@ -8,6 +8,7 @@ mod units;
 use std::net::IpAddr;
 use std::path::{Path, PathBuf};
 
+use helenus_node::SsTableFormat;
 use helenus_vfs::DiskIo;
 use serde::Deserialize;
 
@@ -28,6 +29,9 @@ pub struct ConfigFile {
     pub commitlog_sync: Option<CommitlogSyncName>,
     pub commitlog_sync_period: Option<DurationSetting>,
     pub column_index_size: Option<DataSize>,
+    pub sstable: Option<SsTableSection>,
+    /// Ours: the version of the SSTables that are written; says more than `sstable.selected_format`.
+    pub sstable_format: Option<SsTableVersionName>,
     /// Of all compactions together; `0MiB/s` is no bound.
     pub compaction_throughput: Option<DataRate>,
     pub concurrent_compactors: Option<u16>,
@@ -49,6 +53,29 @@ pub struct ConfigFile {
     pub in_memory: Option<bool>,
     /// Ours: where `/metrics` is served.
     pub metrics_address: Option<std::net::SocketAddr>,
+}
+
+/// Cassandra 5.0's section of that name.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Deserialize)]
+#[serde(deny_unknown_fields, default)]
+pub struct SsTableSection {
+    pub selected_format: Option<SelectedFormat>,
+}
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Deserialize)]
+#[serde(rename_all = "lowercase")]
+pub enum SelectedFormat {
+    Big,
+    Bti,
+}
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Deserialize)]
+#[serde(rename_all = "lowercase")]
+pub enum SsTableVersionName {
+    Me,
+    Nb,
+    Oa,
+    Da,
 }
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Deserialize)]
@@ -95,6 +122,8 @@ pub enum ConfigError {
     /// The text names line and column.
     #[error("{}: {text}", path.display())]
     Malformed { path: PathBuf, text: String },
+    #[error("{}: sstable.selected_format and sstable_format contradict each other: only da is of the bti format", path.display())]
+    SsTableFormats { path: PathBuf },
     #[error("{}: data_file_directories must name exactly one folder, not {count}", path.display())]
     DataFolders { path: PathBuf, count: usize },
 }
@@ -108,6 +137,36 @@ impl ConfigFile {
         Self::parse(path, &text)
     }
 
+    /// The version to write, if the file says; both keys may, if they agree.
+    pub fn sstable_format(&self) -> Option<SsTableFormat> {
+        let named = self.sstable_format.map(|name| match name {
+            SsTableVersionName::Me => SsTableFormat::Me,
+            SsTableVersionName::Nb => SsTableFormat::Nb,
+            SsTableVersionName::Oa => SsTableFormat::Oa,
+            SsTableVersionName::Da => SsTableFormat::Da,
+        });
+        let selected = self.sstable.and_then(|section| section.selected_format);
+        named.or(selected.map(|selected| match selected {
+            SelectedFormat::Big => SsTableFormat::Nb,
+            SelectedFormat::Bti => SsTableFormat::Da,
+        }))
+    }
+
+    fn check_sstable_format(&self, path: &Path) -> Result<(), ConfigError> {
+        let selected = self.sstable.and_then(|section| section.selected_format);
+        let (Some(selected), Some(version)) = (selected, self.sstable_format) else {
+            return Ok(());
+        };
+        let is_trie = version == SsTableVersionName::Da;
+        if (selected == SelectedFormat::Bti) == is_trie {
+            Ok(())
+        } else {
+            Err(ConfigError::SsTableFormats {
+                path: path.to_owned(),
+            })
+        }
+    }
+
     fn parse(path: &Path, text: &str) -> Result<ConfigFile, ConfigError> {
         if text
             .lines()
@@ -119,6 +178,7 @@ impl ConfigFile {
             path: path.to_owned(),
             text: error.to_string(),
         })?;
+        config.check_sstable_format(path)?;
         match &config.data_file_directories {
             Some(folders) if folders.len() != 1 => Err(ConfigError::DataFolders {
                 path: path.to_owned(),

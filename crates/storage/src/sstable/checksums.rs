@@ -7,13 +7,13 @@
 //! | summary | 4: CRC32 of Summary.db, 0 if there is none |
 //! | chunks | 4: CRC32 of CompressionInfo.db or CRC.db |
 //! | lists | 4: their number |
-//! | list: component | 1: 1 Data.db, 2 Index.db, 3 Partitions.db, 4 Rows.db |
+//! | list: component | 1: 1 Data.db, 2 Index.db, 3 Partitions.db, 4 Rows.db, 5 Statistics.db |
 //! | list: page length | 4 |
 //! | list: pages | 4: their number, then a CRC32 for each page |
 //! | checksum | 4: CRC32 of all before |
 //!
 //! Data.db has a list where it is not compressed; its pages are granules, smaller than the chunks of CRC.db, so that a
-//! row is read without its neighbours. Cassandra ignores components that it does not know, and its own SSTables do
+//! row is read without its neighbours. Statistics.db has one where the version has no checksums in it. Cassandra ignores components that it does not know, and its own SSTables do
 //! without.
 
 use super::component::Component;
@@ -43,11 +43,12 @@ pub(super) struct PageChecksums {
 }
 
 /// How components are written here.
-const TAGS: [(u8, Component); 4] = [
+const TAGS: [(u8, Component); 5] = [
     (1, Component::Data),
     (2, Component::Index),
     (3, Component::Partitions),
     (4, Component::Rows),
+    (5, Component::Statistics),
 ];
 
 impl Checksums {

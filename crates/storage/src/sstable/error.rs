@@ -3,6 +3,7 @@
 use std::io;
 use std::path::PathBuf;
 
+use super::version::Version;
 use crate::error::ReadError;
 
 #[derive(Debug, thiserror::Error)]
@@ -10,6 +11,14 @@ use crate::error::ReadError;
 pub enum OpenError {
     #[error(transparent)]
     Read(#[from] ReadError),
+    #[error("{} is missing, and the SSTable cannot be read without it", file.display())]
+    MissingComponent { file: PathBuf },
+    #[error(
+        "{} is of version {version}, which is not read: it can be {}",
+        file.display(),
+        Version::ALL.map(Version::name).join(", ")
+    )]
+    ForeignVersion { file: PathBuf, version: String },
     #[error("{} names a column {column:?} that the table neither has nor had", file.display())]
     UnknownColumn { file: PathBuf, column: String },
     #[error("{} stores column {column:?} as {stored}, which the table's type cannot read", file.display())]

@@ -5,6 +5,7 @@
 //! removed. Nothing in a file is trusted: chunks are checked as they are read, and lengths before they are believed.
 
 mod component;
+mod component_reader;
 mod descriptor;
 mod directory;
 mod error;
@@ -65,6 +66,7 @@ pub use directory::{
 };
 pub use encoding_stats::{EncodingStats, EncodingStatsCollector};
 pub use error::{OpenError, WriteError};
+pub use helenus_schema::SsTableFormat;
 pub use histogram::{EstimatedHistogram, TombstoneHistogram};
 pub use page_cache::PageCache;
 pub use pages::{AbsentPages, Pages, ReadTicket};
@@ -73,5 +75,5 @@ pub use scanner::SsTableScanner;
 pub use statistics::SsTableStatistics;
 pub use stored_metadata::StoredMetadata;
 pub use table::SsTable;
-pub use version::{IndexForm, SsTableFormat, Version};
+pub use version::{IndexForm, Version};
 pub use writer::{SsTableInfo, SsTableWriter, WriterOptions};

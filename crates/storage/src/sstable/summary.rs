@@ -14,7 +14,13 @@
 use helenus_types::Token;
 use helenus_types::token::token_of;
 
+use super::chunk_stream::ChunkStream;
+use super::chunked_file::ChunkedFile;
 use super::decode::{ByteReader, DecodeError};
+use super::index::{IndexEntry, read_entry};
+use super::page_cache::PageCache;
+use super::version::Version;
+use crate::error::ReadError;
 
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub(super) struct Summary {
@@ -31,6 +37,8 @@ pub(super) struct SummaryEntry {
     pub index_offset: u64,
 }
 
+/// An index that is read once from start to end keeps little.
+const REMADE_CACHE_BYTES: usize = 1 << 20;
 /// Keys per entry where the table says nothing; Cassandra's default.
 const SAMPLING_LEVEL_FULL: u32 = 128;
 
@@ -113,6 +121,41 @@ impl Summary {
             first_key,
             last_key,
         })
+    }
+
+    /// Made again from Index.db, which is read whole.
+    pub fn of_index(file: &ChunkedFile, version: Version, index_interval: u32) -> Result<Self, ReadError> {
+        let cache = PageCache::new(REMADE_CACHE_BYTES);
+        let mut stream = ChunkStream::sequential(file, &cache);
+        let mut summary = Summary::default();
+        let mut last: Option<IndexEntry> = None;
+        for number in 0_u64.. {
+            let index_offset = stream.position();
+            let Some(entry) = read_entry(&mut stream, version)? else {
+                break;
+            };
+            let follows = last
+                .as_ref()
+                .is_none_or(|last| (last.token, &last.key) < (entry.token, &entry.key));
+            if !follows {
+                let error = DecodeError::malformed(0, "keys in the order of their tokens", "another order");
+                return Err(error.in_file(file.path(), index_offset));
+            }
+            if number.is_multiple_of(u64::from(index_interval)) {
+                summary.entries.push(SummaryEntry {
+                    token: entry.token,
+                    key: entry.key.as_slice().into(),
+                    index_offset,
+                });
+            }
+            last = Some(entry);
+        }
+        let (Some(first), Some(last)) = (summary.entries.first(), last) else {
+            return Err(DecodeError::malformed(0, "at least one key", "none").in_file(file.path(), 0));
+        };
+        summary.first_key = first.key.clone();
+        summary.last_key = last.key.into();
+        Ok(summary)
     }
 
     /// Where in the index a key could be: from the last entry at or before it to the one after.

@@ -1,6 +1,5 @@
 //! An SSTable, open for reading.
 
-use std::io;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
@@ -12,28 +11,21 @@ use helenus_vfs::Disk;
 use super::block_file::{BlockFile, LargePartition};
 use super::blocks::Blocks;
 use super::bloom::BloomFilter;
-use super::bti::BtiIndex;
-use super::checksums::Checksums;
 use super::chunk_stream::ChunkStream;
-use super::chunked_file::{ChunkedFile, Form};
+use super::chunked_file::ChunkedFile;
 use super::component::Component;
-use super::component_writer::INDEX_PAGE_BYTES;
-use super::compression::{CompressionInfo, CompressionInfoError};
+use super::component_reader::ComponentReader;
 use super::cursor::SsTableCursor;
-use super::decode::{ByteReader, DecodeError};
 use super::descriptor::Descriptor;
 use super::encoding_stats::EncodingStats;
 use super::error::OpenError;
 use super::header::Header;
 use super::index::{BlockIndex, IndexEntry, PromotedBlocks};
-use super::index_reader::{BigIndex, IndexReader};
+use super::index_reader::IndexReader;
 use super::pages::Pages;
 use super::partition_reader::{PartitionPlace, PartitionReader};
 use super::scanner::{ScanRange, SsTableScanner};
 use super::statistics::SsTableStatistics;
-use super::statistics_file::StatisticsFile;
-use super::summary::Summary;
-use super::version::IndexForm;
 use crate::clustering::{ClusteringComparator, Slice};
 use crate::error::ReadError;
 use crate::read::PartitionBound;
@@ -56,9 +48,6 @@ pub struct SsTable {
     last_token: Token,
 }
 
-/// The largest component that is read whole: a bloom filter of 2 GiB. Bounds what a damaged disk can ask for.
-const COMPONENT_BYTES_MAX: u64 = 2 << 30;
-
 impl SsTable {
     pub fn open(
         disk: &dyn Disk,
@@ -66,41 +55,14 @@ impl SsTable {
         descriptor: Descriptor,
         table: &TableMetadata,
     ) -> Result<Arc<SsTable>, OpenError> {
-        let mut files = Components {
-            disk,
-            directory,
-            descriptor,
-            disk_bytes: 0,
-        };
+        let mut components = ComponentReader::new(disk, directory, descriptor)?;
+        let file = components.read_statistics()?;
         let statistics_path = descriptor.path(directory, Component::Statistics);
-        let statistics_bytes = files.read(Component::Statistics)?;
-        let file = StatisticsFile::decode(&statistics_bytes, descriptor.version, &statistics_path)?;
         let header = file.header.bind(table, descriptor.version, &statistics_path)?;
-
-        let mut checksums = match files.read_if_there(Component::Checksums)? {
-            None => None,
-            Some(bytes) => Some(files.decode(Component::Checksums, Checksums::decode(&bytes))?),
-        };
-        let index = files.open_index(checksums.as_mut())?;
-        let filter = match files.read_if_there(Component::Filter)? {
-            None => None,
-            Some(bytes) => {
-                files.check(
-                    Component::Filter,
-                    &bytes,
-                    checksums.as_ref().map(|sums| sums.filter),
-                )?;
-                Some(files.decode(Component::Filter, BloomFilter::decode(&bytes, descriptor.version))?)
-            }
-        };
-        let data = files.open_data(checksums.as_mut())?;
-        let blocks = if files.is_there(Component::Blocks)? {
-            let (file, length) = files.open(Component::Blocks)?;
-            let path = files.path(Component::Blocks);
-            Some(BlockFile::open(&path, file, length, &header.clustering, table)?)
-        } else {
-            None
-        };
+        let index = components.open_index(table.params.min_index_interval.max(1))?;
+        let filter = components.read_filter()?;
+        let data = components.open_data()?;
+        let blocks = components.open_blocks(&header.clustering, table)?;
         Ok(Arc::new(SsTable {
             descriptor,
             directory: directory.to_path_buf(),
@@ -113,7 +75,7 @@ impl SsTable {
             data,
             index,
             blocks,
-            disk_bytes: files.disk_bytes,
+            disk_bytes: components.disk_bytes(),
         }))
     }
 
@@ -313,189 +275,4 @@ impl SsTable {
         let blocks = blocks.map(|file| Blocks::Paged(file.blocks(large, &self.header.clustering, pages)));
         cursor.open(&place, blocks)
     }
-}
-
-/// The components of one SSTable while it is opened.
-struct Components<'a> {
-    disk: &'a dyn Disk,
-    directory: &'a Path,
-    descriptor: Descriptor,
-    disk_bytes: u64,
-}
-
-impl Components<'_> {
-    fn path(&self, component: Component) -> PathBuf {
-        self.descriptor.path(self.directory, component)
-    }
-
-    fn io(&self, component: Component) -> impl Fn(io::Error) -> ReadError + use<> {
-        let file = self.path(component);
-        move |source| ReadError::Io {
-            file: file.clone(),
-            source,
-        }
-    }
-
-    fn open(&mut self, component: Component) -> Result<(Arc<dyn helenus_vfs::File>, u64), ReadError> {
-        let io = self.io(component);
-        let file = self.disk.open(&self.path(component)).map_err(&io)?;
-        let length = file.length().map_err(&io)?;
-        self.disk_bytes += length;
-        Ok((file, length))
-    }
-
-    fn read(&mut self, component: Component) -> Result<Vec<u8>, ReadError> {
-        let (file, length) = self.open(component)?;
-        if length > COMPONENT_BYTES_MAX {
-            let error = DecodeError::malformed(0, "at most 2 GiB", length);
-            return Err(error.in_file(&self.path(component), 0));
-        }
-        let mut bytes = vec![0; length as usize];
-        file.read_exact_at(0, &mut bytes).map_err(self.io(component))?;
-        Ok(bytes)
-    }
-
-    fn is_there(&self, component: Component) -> Result<bool, ReadError> {
-        self.disk
-            .exists(&self.path(component))
-            .map_err(self.io(component))
-    }
-
-    fn read_if_there(&mut self, component: Component) -> Result<Option<Vec<u8>>, ReadError> {
-        if self.is_there(component)? {
-            self.read(component).map(Some)
-        } else {
-            Ok(None)
-        }
-    }
-
-    fn decode<T>(&self, component: Component, result: Result<T, DecodeError>) -> Result<T, ReadError> {
-        result.map_err(|error| error.in_file(&self.path(component), 0))
-    }
-
-    /// Against the checksum that we wrote beside it, if we did.
-    fn check(&self, component: Component, bytes: &[u8], wanted: Option<u32>) -> Result<(), ReadError> {
-        let found = crc32fast::hash(bytes);
-        match wanted {
-            Some(wanted) if wanted != found => {
-                let found = format!("CRC32 {found:08x} instead of {wanted:08x}");
-                let error = DecodeError::malformed(0, "a component that matches its checksum", found);
-                Err(error.in_file(&self.path(component), 0))
-            }
-            _ => Ok(()),
-        }
-    }
-
-    /// The pages that we wrote checksums of, if we did.
-    fn pages_of(
-        &self,
-        component: Component,
-        length: u64,
-        checksums: Option<&mut Checksums>,
-    ) -> Result<Option<Form>, ReadError> {
-        let Some(checksums) = checksums else {
-            return Ok(None);
-        };
-        let list = self.decode(Component::Checksums, checksums.take(component, length))?;
-        Ok(list.map(|list| Form::Plain {
-            chunk_bytes: list.page_bytes,
-            checksums: Some(list.checksums),
-        }))
-    }
-
-    fn open_index(&mut self, mut checksums: Option<&mut Checksums>) -> Result<IndexReader, ReadError> {
-        match self.descriptor.version.index_form() {
-            IndexForm::Big => {
-                let file = self.open_paged(Component::Index, checksums.as_deref_mut())?;
-                let bytes = self.read(Component::Summary)?;
-                self.check(Component::Summary, &bytes, checksums.map(|sums| sums.summary))?;
-                let summary = Summary::decode(&bytes, file.length());
-                Ok(IndexReader::Big(BigIndex {
-                    version: self.descriptor.version,
-                    summary: self.decode(Component::Summary, summary)?,
-                    file,
-                }))
-            }
-            IndexForm::Bti => {
-                let partitions = self.open_paged(Component::Partitions, checksums.as_deref_mut())?;
-                let rows = self.open_paged(Component::Rows, checksums)?;
-                BtiIndex::open(partitions, rows).map(IndexReader::Bti)
-            }
-        }
-    }
-
-    /// A component that is read in pages, checked where we wrote checksums of them.
-    fn open_paged(
-        &mut self,
-        component: Component,
-        checksums: Option<&mut Checksums>,
-    ) -> Result<ChunkedFile, ReadError> {
-        let (file, length) = self.open(component)?;
-        let pages = self.pages_of(component, length, checksums)?;
-        let form = pages.unwrap_or(Form::Plain {
-            chunk_bytes: INDEX_PAGE_BYTES,
-            checksums: None,
-        });
-        Ok(ChunkedFile::new(self.path(component), file, length, form))
-    }
-
-    fn open_data(&mut self, checksums: Option<&mut Checksums>) -> Result<ChunkedFile, OpenError> {
-        let chunks_checksum = checksums.as_ref().map(|sums| sums.chunks);
-        let (file, file_length) = self.open(Component::Data)?;
-        let path = self.path(Component::Data);
-        if let Some(bytes) = self.read_if_there(Component::CompressionInfo)? {
-            self.check(Component::CompressionInfo, &bytes, chunks_checksum)?;
-            let info_path = self.path(Component::CompressionInfo);
-            let info =
-                CompressionInfo::decode(&bytes, self.descriptor.version, file_length).map_err(|error| {
-                    match error {
-                        CompressionInfoError::Decode(error) => error.in_file(&info_path, 0).into(),
-                        CompressionInfoError::UnsupportedCompressor(compressor) => {
-                            OpenError::UnsupportedCompressor {
-                                file: info_path.clone(),
-                                compressor,
-                            }
-                        }
-                    }
-                })?;
-            let length = info.data_length;
-            return Ok(ChunkedFile::data(
-                path,
-                file,
-                length,
-                Form::Compressed { info, file_length },
-            ));
-        }
-        let bytes = self.read(Component::Crc)?;
-        self.check(Component::Crc, &bytes, chunks_checksum)?;
-        let chunks = self.decode(Component::Crc, decode_crc(&bytes, file_length))?;
-        let form = self
-            .pages_of(Component::Data, file_length, checksums)?
-            .unwrap_or(chunks);
-        Ok(ChunkedFile::data(path, file, file_length, form))
-    }
-}
-
-/// CRC.db: the length of a chunk, then a CRC32 for each.
-fn decode_crc(bytes: &[u8], data_length: u64) -> Result<Form, DecodeError> {
-    let mut reader = ByteReader::new(bytes);
-    let chunk_bytes = reader.u32()?;
-    // Cassandra uses 64 KiB; anything that keeps one chunk small will do.
-    if chunk_bytes == 0 || chunk_bytes > 16 << 20 {
-        return Err(DecodeError::malformed(
-            0,
-            "a chunk length up to 16 MiB",
-            chunk_bytes,
-        ));
-    }
-    let count = reader.remaining() / 4;
-    if count as u64 != data_length.div_ceil(u64::from(chunk_bytes)) {
-        return Err(DecodeError::malformed(4, "a checksum for each chunk", count));
-    }
-    let checksums = (0..count).map(|_| reader.u32()).collect::<Result<_, _>>()?;
-    reader.finish()?;
-    Ok(Form::Plain {
-        chunk_bytes,
-        checksums: Some(checksums),
-    })
 }

@@ -5,6 +5,8 @@
 
 use std::fmt;
 
+use helenus_schema::SsTableFormat;
+
 /// Every version that is read.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub enum Version {
@@ -25,19 +27,6 @@ pub enum Version {
     /// 5.0 where it need not be read by 4.x: times up to 2106, covered slice, first and last key in Statistics.db.
     Oa,
     /// 5.0 with tries as indexes; otherwise as `oa`.
-    Da,
-}
-
-/// The versions that can be written: one per generation of Cassandra that has to read the files.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
-pub enum SsTableFormat {
-    /// Read by Cassandra 3.11 and later, and by ScyllaDB.
-    Me,
-    /// Read by Cassandra 4.0 and later.
-    Nb,
-    /// Read by Cassandra 5.0.
-    Oa,
-    /// Read by Cassandra 5.0.
     Da,
 }
 
@@ -178,41 +167,14 @@ impl fmt::Display for Version {
     }
 }
 
-impl SsTableFormat {
-    pub const ALL: [SsTableFormat; 4] = [
-        SsTableFormat::Me,
-        SsTableFormat::Nb,
-        SsTableFormat::Oa,
-        SsTableFormat::Da,
-    ];
-    /// What is written where neither the configuration nor the table says otherwise; Cassandra 5.0's own default.
-    pub const DEFAULT: SsTableFormat = SsTableFormat::Nb;
-
-    pub fn version(self) -> Version {
-        match self {
+impl From<SsTableFormat> for Version {
+    fn from(format: SsTableFormat) -> Self {
+        match format {
             SsTableFormat::Me => Version::Me,
             SsTableFormat::Nb => Version::Nb,
             SsTableFormat::Oa => Version::Oa,
             SsTableFormat::Da => Version::Da,
         }
-    }
-
-    /// As in options and file names.
-    pub fn name(self) -> &'static str {
-        self.version().name()
-    }
-
-    /// In lower or upper case; `None` for what is no version or can only be read.
-    pub fn parse(name: &str) -> Option<Self> {
-        SsTableFormat::ALL
-            .into_iter()
-            .find(|format| format.name().eq_ignore_ascii_case(name))
-    }
-}
-
-impl fmt::Display for SsTableFormat {
-    fn fmt(&self, out: &mut fmt::Formatter<'_>) -> fmt::Result {
-        out.write_str(self.name())
     }
 }
 
@@ -233,8 +195,9 @@ mod tests {
     }
 
     #[test]
-    fn only_formats_that_are_written_can_be_asked_for() {
-        assert_eq!(SsTableFormat::parse("OA"), Some(SsTableFormat::Oa));
-        assert_eq!(SsTableFormat::parse("na"), None);
+    fn formats_are_named_as_their_versions() {
+        for format in SsTableFormat::ALL {
+            assert_eq!(Version::from(format).name(), format.name());
+        }
     }
 }

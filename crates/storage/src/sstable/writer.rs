@@ -3,7 +3,7 @@
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
-use helenus_schema::TableMetadata;
+use helenus_schema::{SsTableFormat, TableMetadata};
 use helenus_types::Token;
 use helenus_vfs::Disk;
 use uuid::Uuid;
@@ -25,10 +25,11 @@ use super::error::{OpenError, WriteError};
 use super::header::{Header, HeaderComponent};
 use super::index::BlockBounds;
 use super::index_writer::{IndexWriter, WrittenPartition};
+use super::page_sums::PageSums;
 use super::row_encoder::{END_OF_PARTITION, RowEncoder};
 use super::statistics_file::StatisticsFile;
 use super::toc::Toc;
-use super::version::SsTableFormat;
+use super::version::Version;
 use crate::clustering::ClusteringComparator;
 use crate::deletion::DeletionTime;
 use crate::row::RowRef;
@@ -113,6 +114,8 @@ impl Default for DeletionTimeOrLive {
     }
 }
 
+/// As common file systems have.
+const STATISTICS_PAGE_BYTES: u32 = 4096;
 /// Cassandra's default.
 const COLUMN_INDEX_BYTES_DEFAULT: u32 = 64 * 1024;
 
@@ -121,7 +124,7 @@ impl WriterOptions {
         WriterOptions {
             partition_count_estimate: 0,
             encoding_stats: EncodingStats::default(),
-            format: SsTableFormat::DEFAULT,
+            format: table.params.sstable_format.unwrap_or(SsTableFormat::DEFAULT),
             compression: CompressionParameters::of(table),
             column_index_bytes: COLUMN_INDEX_BYTES_DEFAULT,
             describes_rows: true,
@@ -146,7 +149,7 @@ impl SsTableWriter {
         table: &TableMetadata,
         options: WriterOptions,
     ) -> Result<Self, WriteError> {
-        let version = options.format.version();
+        let version = Version::from(options.format);
         let descriptor = Descriptor { id, version };
         let header_component = HeaderComponent::of(table, options.encoding_stats);
         let header = header_component
@@ -412,6 +415,7 @@ impl SsTableWriter {
             ..
         } = self;
         let disk = &*disk;
+        let version = descriptor.version;
         let mut toc = Toc::new(disk, &directory, descriptor);
         let data = self.data.finish()?;
         toc.note(Component::Data, data.file_length);
@@ -428,19 +432,6 @@ impl SsTableWriter {
             filter.encode(descriptor.version, &mut filter_bytes);
             toc.write(Component::Filter, &filter_bytes)?;
         }
-        let checksums = Checksums {
-            filter: crc32fast::hash(&filter_bytes),
-            summary: index.summary_checksum,
-            chunks: crc32fast::hash(&data.chunks),
-            lists: data
-                .granules
-                .iter()
-                .cloned()
-                .chain(index.page_checksums)
-                .collect(),
-        };
-        toc.write(Component::Checksums, &checksums.encode())?;
-
         collector.stats.compression_ratio = compression_ratio(&data);
         let (stats, cardinality) = collector.finish();
         let row_count = stats.rows;
@@ -452,10 +443,26 @@ impl SsTableWriter {
             stats,
             header: self.header_component,
         };
-        toc.write(
-            Component::Statistics,
-            &statistics.encode(descriptor.version, &cardinality_bytes),
-        )?;
+        let statistics_bytes = statistics.encode(version, &cardinality_bytes);
+        toc.write(Component::Statistics, &statistics_bytes)?;
+        let statistics_pages = (!version.has_metadata_checksum()).then(|| {
+            let mut sums = PageSums::new(STATISTICS_PAGE_BYTES);
+            sums.update(&statistics_bytes);
+            sums.finish(Component::Statistics)
+        });
+        let checksums = Checksums {
+            filter: crc32fast::hash(&filter_bytes),
+            summary: index.summary_checksum,
+            chunks: crc32fast::hash(&data.chunks),
+            lists: data
+                .granules
+                .iter()
+                .cloned()
+                .chain(index.page_checksums)
+                .chain(statistics_pages)
+                .collect(),
+        };
+        toc.write(Component::Checksums, &checksums.encode())?;
         let disk_bytes = toc.seal()?;
         Ok(SsTableInfo {
             descriptor,

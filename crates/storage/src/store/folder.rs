@@ -9,7 +9,7 @@ use helenus_schema::TableMetadata;
 use helenus_vfs::{Clock, DirectoryLock, Disk};
 
 use super::job::JobProgress;
-use crate::sstable::{SsTableId, table_folder};
+use crate::sstable::{self, SsTableId, table_folder};
 
 const VERSION_FILE: &str = "helenus-data-version";
 const VERSION: u32 = 1;
@@ -32,11 +32,21 @@ pub struct DataFolder {
     root: PathBuf,
     /// Above every number in any table's folder.
     next_sstable_number: AtomicU64,
+    refused: Mutex<Vec<Arc<RefusedSsTable>>>,
     /// How many shards the data is cut into since it was opened.
     shard_count: AtomicU16,
     /// Flushes and compactions of all shards; those that have ended are dead.
     jobs: Mutex<Vec<Weak<JobProgress>>>,
     _lock: Box<dyn DirectoryLock>,
+}
+
+/// An SSTable of a table that does not open.
+#[derive(Debug)]
+pub struct RefusedSsTable {
+    pub keyspace: Arc<str>,
+    pub table: Arc<str>,
+    /// Names the file that is at fault.
+    pub reason: sstable::OpenError,
 }
 
 /// The data folder cannot be used; says what to do about it.
@@ -89,6 +99,7 @@ impl DataFolder {
             clock,
             root,
             next_sstable_number: AtomicU64::new(1),
+            refused: Mutex::default(),
             shard_count: AtomicU16::new(1),
             jobs: Mutex::default(),
             _lock: lock,
@@ -139,6 +150,21 @@ impl DataFolder {
 
     pub(super) fn set_shard_count(&self, shard_count: u16) {
         self.shard_count.store(shard_count, Ordering::Relaxed);
+    }
+
+    /// The SSTables that were found and could not be opened: they are left as they are, and reads do without them.
+    pub fn refused_sstables(&self) -> Vec<Arc<RefusedSsTable>> {
+        self.refused
+            .lock()
+            .unwrap_or_else(PoisonError::into_inner)
+            .clone()
+    }
+
+    pub(super) fn refuse(&self, refused: RefusedSsTable) {
+        self.refused
+            .lock()
+            .unwrap_or_else(PoisonError::into_inner)
+            .push(Arc::new(refused));
     }
 
     /// A number that no SSTable of this node has.

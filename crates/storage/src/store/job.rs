@@ -5,7 +5,7 @@ use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 
-use helenus_schema::TableId;
+use helenus_schema::{SsTableFormat, TableId};
 
 use super::DataFolder;
 use super::compact::Compaction;
@@ -72,6 +72,7 @@ pub struct BackgroundJob {
     pub(super) epoch: u64,
     /// Granularity of the index inside a partition of what is written.
     pub(super) column_index_bytes: u32,
+    pub(super) sstable_format: SsTableFormat,
     /// What a compaction goes by; `None` for what nothing may hold up.
     pub(super) pace: Option<(Arc<Pace>, Arc<CompactionLimits>)>,
     /// Of a compaction, given back when it has ended.
@@ -227,6 +228,12 @@ impl JobProgress {
 impl BackgroundJob {
     pub fn progress(&self) -> &Arc<JobProgress> {
         &self.progress
+    }
+
+    /// The version to write: the table's, or else the node's.
+    pub(super) fn format(&self) -> SsTableFormat {
+        let params = &self.layout.metadata.params;
+        params.sstable_format.unwrap_or(self.sstable_format)
     }
 
     /// Whether it may take long, and waits for nothing.

@@ -29,7 +29,7 @@ pub use compaction_request::{
     CompactError, CompactionKind, CompactionRequest, CompactionTicket, CompactionTotals, PendingCompactions,
     RunningCompaction, ShardCompactions,
 };
-pub use folder::{DataFolder, FolderError};
+pub use folder::{DataFolder, FolderError, RefusedSsTable};
 pub use job::{BackgroundJob, JobError, JobKind, JobProgress, JobReport, JobResult};
 pub use open::{OpenError, OpenedShards};
 pub use schedule::COMPACTIONS_PER_SHARD_MAX;

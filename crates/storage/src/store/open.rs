@@ -7,19 +7,19 @@ use helenus_schema::{Schema, TableKind, TableMetadata};
 use helenus_types::{ShardId, Token, shard_of, token_of};
 
 use super::adoption::{Adoption, AdoptionError};
-use super::folder::DataFolder;
+use super::folder::{DataFolder, RefusedSsTable};
 use super::job::{JobError, JobResult};
 use super::shard::{Disk, ShardStore, StoreOptions};
 use crate::clustering::Slice;
 use crate::commitlog::{CommitLog, FlushedPositions, LogError, LogWriter, ReplayError, replay};
 use crate::compaction::{PurgeRule, Removal, RemovalError, RewriteError, Rewritten, rewrite_partition};
-use crate::error::WriteError;
+use crate::error::{ReadError, WriteError};
 use crate::layout::TableLayout;
 use crate::read::PartitionRange;
 use crate::source::PartitionScanner;
 use crate::sstable::{
     self, EncodingStatsCollector, PageCache, SsTable, SsTableWriter, WriterOptions, finished_sstables,
-    remove_unfinished,
+    foreign_sstables, remove_sstable, remove_unfinished,
 };
 
 /// A file is split reading it once from start to end; nothing is worth keeping.
@@ -158,22 +158,63 @@ impl DataFolder {
     ) -> Result<Vec<Vec<Arc<SsTable>>>, OpenError> {
         let folder = self.table_folder(table);
         let descriptors = self.recover_table(table)?;
+        self.refuse_foreign(table, &folder)?;
         let mut by_shard: Vec<Vec<Arc<SsTable>>> = vec![Vec::new(); usize::from(shard_count)];
         for descriptor in descriptors {
-            let sstable = SsTable::open(&**self.disk(), &folder, descriptor, table)?;
+            let sstable = match SsTable::open(&**self.disk(), &folder, descriptor, table) {
+                Ok(sstable) => sstable,
+                Err(error) => {
+                    self.refuse_damaged(table, error)?;
+                    continue;
+                }
+            };
             let first = shard_of(sstable.first_token(), shard_count);
             let last = shard_of(sstable.last_token(), shard_count);
             if first == last {
                 by_shard[usize::from(first.0)].push(sstable);
                 continue;
             }
+            let parts = match self.split(table, &sstable, shard_count, &folder) {
+                Err(OpenError::Split(RewriteError::Read(error))) => {
+                    self.refuse_damaged(table, error.into())?;
+                    continue;
+                }
+                parts => parts?,
+            };
             *sstables_split += 1;
-            for part in self.split(table, &sstable, shard_count, &folder)? {
+            for part in parts {
                 by_shard[usize::from(shard_of(part.first_token(), shard_count).0)].push(part);
             }
             Removal::commit(&**self.disk(), &folder, &[descriptor])?.finish(&**self.disk())?;
         }
         Ok(by_shard)
+    }
+
+    /// Notes an SSTable that its files are to blame for. That the disk fails is another matter: it may hold more than
+    /// can be seen now, and the node does not start.
+    fn refuse_damaged(&self, table: &TableMetadata, reason: sstable::OpenError) -> Result<(), OpenError> {
+        if let sstable::OpenError::Read(ReadError::Io { .. }) = reason {
+            return Err(reason.into());
+        }
+        self.refuse(RefusedSsTable {
+            keyspace: Arc::clone(&table.keyspace),
+            table: Arc::clone(&table.name),
+            reason,
+        });
+        Ok(())
+    }
+
+    fn refuse_foreign(&self, table: &TableMetadata, folder: &Path) -> Result<(), OpenError> {
+        let foreign = foreign_sstables(&**self.disk(), folder).map_err(|source| OpenError::Io {
+            path: folder.to_path_buf(),
+            source,
+        })?;
+        for file in foreign {
+            let name = file.file_name().unwrap_or_default().to_string_lossy();
+            let version = name.split('-').next().unwrap_or_default().to_owned();
+            self.refuse_damaged(table, sstable::OpenError::ForeignVersion { file, version })?;
+        }
+        Ok(())
     }
 
     /// Finishes what a crash interrupted in a table's folder; those that are there, ascending. Whoever uses
@@ -204,13 +245,31 @@ impl DataFolder {
         shard_count: u16,
         folder: &Path,
     ) -> Result<Vec<Arc<SsTable>>, OpenError> {
+        let mut parts = Vec::new();
+        let split = self.split_into(table, sstable, shard_count, folder, &mut parts);
+        if split.is_err() {
+            for part in &parts {
+                // What cannot be removed now is merged with what is still there.
+                let _ = remove_sstable(&**self.disk(), folder, part.descriptor());
+            }
+        }
+        split.map(|()| parts)
+    }
+
+    fn split_into(
+        &self,
+        table: &Arc<TableMetadata>,
+        sstable: &SsTable,
+        shard_count: u16,
+        folder: &Path,
+        parts: &mut Vec<Arc<SsTable>>,
+    ) -> Result<(), OpenError> {
         let layout = TableLayout::of(table);
         let cache = PageCache::new(SPLIT_CACHE_BYTES);
         let slices = [Slice::all()];
         let (start, end) = PartitionRange::everything().bounds();
         let mut scanner = sstable.scan(&cache, start, end, &slices, false);
         let mut scratch = Rewritten::default();
-        let mut parts = Vec::new();
         let mut open: Option<(ShardId, SsTableWriter)> = None;
         let mut key = Vec::new();
         let mut has_next = scanner.advance().map_err(RewriteError::from)?;
@@ -244,8 +303,7 @@ impl DataFolder {
             .map_err(|source| OpenError::Io {
                 path: folder.to_path_buf(),
                 source,
-            })?;
-        Ok(parts)
+            })
     }
 
     fn part_writer(

@@ -80,6 +80,7 @@ impl<'a> JobOutput<'a> {
             options: WriterOptions {
                 level: shape.level,
                 column_index_bytes: job.column_index_bytes,
+                format: job.format(),
                 ..options
             },
             splitter: Splitter::new(shape.split),

@@ -368,6 +368,7 @@ impl ShardStore {
             table_folder: PathBuf::new(),
             epoch: 0,
             column_index_bytes: self.options.column_index_bytes,
+            sstable_format: self.options.sstable_format,
             pace: None,
             permit: None,
             work: Work::Release(Some(memtable)),
@@ -389,6 +390,7 @@ impl ShardStore {
             table_folder: folder,
             epoch: 0,
             column_index_bytes: self.options.column_index_bytes,
+            sstable_format: self.options.sstable_format,
             pace: None,
             permit: None,
             work: Work::Removal {
@@ -494,6 +496,7 @@ impl ShardStore {
             table_folder: table.folder.clone(),
             epoch: table.epoch,
             column_index_bytes: options.column_index_bytes,
+            sstable_format: options.sstable_format,
             pace: None,
             permit: None,
             work,

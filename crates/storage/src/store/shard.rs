@@ -5,7 +5,7 @@ use std::path::PathBuf;
 use std::sync::Arc;
 
 use foldhash::fast::FixedState;
-use helenus_schema::{Schema, TableId, TableKind};
+use helenus_schema::{Schema, SsTableFormat, TableId, TableKind};
 use helenus_types::{ShardId, Token, token_of};
 
 use super::DataFolder;
@@ -37,6 +37,8 @@ pub struct StoreOptions {
     pub read_step_units_max: u32,
     /// Granularity of the index inside a partition of what is written: Cassandra's `column_index_size`.
     pub column_index_bytes: u32,
+    /// The version of what is written for tables that do not name one.
+    pub sstable_format: SsTableFormat,
     /// What compactions of all shards share: the same one in all their options.
     pub compaction: Arc<CompactionLimits>,
 }
@@ -59,6 +61,7 @@ impl Default for StoreOptions {
             log_bytes_max: 8 << 30,
             read_step_units_max: STEP_UNITS_MAX,
             column_index_bytes: COLUMN_INDEX_BYTES,
+            sstable_format: SsTableFormat::DEFAULT,
             compaction: CompactionLimits::new(COMPACTION_BYTES_PER_S_MAX, CONCURRENT_COMPACTORS),
         }
     }

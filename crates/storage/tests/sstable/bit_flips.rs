@@ -8,6 +8,7 @@ use helenus_storage::clustering::{ClusteringBound, Side, Slice};
 use helenus_storage::deletion::DeletionTime;
 use helenus_storage::sstable::{
     Component, CompressionParameters, Compressor, Descriptor, IndexForm, PageCache, SsTable, SsTableFormat,
+    Version,
 };
 use helenus_types::CqlType;
 use helenus_types::token::token_of;
@@ -196,7 +197,7 @@ fn flipped_bits_of_an_uncompressed_sstable_are_detected() {
 }
 
 fn index_components(format: SsTableFormat) -> [Component; 2] {
-    match format.version().index_form() {
+    match Version::from(format).index_form() {
         IndexForm::Big => [Component::Index, Component::Summary],
         IndexForm::Bti => [Component::Partitions, Component::Rows],
     }

@@ -7,7 +7,7 @@ use helenus_storage::clustering::{ClusteringBound, ClusteringComparator, Side, S
 use helenus_storage::deletion::{DeletionTime, NEVER_S};
 use helenus_storage::row::{CellRef, Entry, Liveness, RowBuilder};
 use helenus_storage::sstable::{
-    Component, CompressionParameters, Compressor, Descriptor, PageCache, SsTable, SsTableFormat,
+    Component, CompressionParameters, Compressor, Descriptor, PageCache, SsTable, SsTableFormat, Version,
 };
 use helenus_types::{CqlType, UserType};
 use helenus_vfs::{Disk, MemoryDisk, Random, SeededRandom};
@@ -387,14 +387,23 @@ fn check_format(
     let info = write(&disk, &folder, &table, &partitions, options);
     assert_eq!(info.partition_count, partitions.len() as u64);
 
-    check_reads(seed, &generator, &*disk, info.descriptor, &table, &partitions);
-    let blocks = info.descriptor.path(&folder, Component::Blocks);
+    let descriptor = info.descriptor;
+    assert_eq!(descriptor.version, Version::from(format));
+    check_reads(seed, &generator, &*disk, descriptor, &table, &partitions);
+    let blocks = descriptor.path(&folder, Component::Blocks);
     if disk.exists(&blocks).unwrap() {
         disk.remove(&blocks).unwrap();
-        check_reads(seed, &generator, &*disk, info.descriptor, &table, &partitions);
-        disk.remove(&info.descriptor.path(&folder, Component::Checksums))
+        check_reads(seed, &generator, &*disk, descriptor, &table, &partitions);
+        disk.remove(&descriptor.path(&folder, Component::Checksums))
             .unwrap();
-        check_reads(seed, &generator, &*disk, info.descriptor, &table, &partitions);
+        check_reads(seed, &generator, &*disk, descriptor, &table, &partitions);
+        for remade in [Component::Summary, Component::Filter] {
+            let path = descriptor.path(&folder, remade);
+            if disk.exists(&path).unwrap() {
+                disk.remove(&path).unwrap();
+            }
+        }
+        check_reads(seed, &generator, &*disk, descriptor, &table, &partitions);
     } else {
         assert!(!is_large, "partitions of 64 KiB have their blocks described");
     }
@@ -449,6 +458,23 @@ fn compressed(
         chunk_bytes,
         compressed_bytes_max,
     })
+}
+
+#[test]
+fn every_version_reads_back_with_every_compressor() {
+    let compressors = [
+        Compressor::Lz4,
+        Compressor::Snappy,
+        Compressor::Deflate,
+        Compressor::Zstd { level: 3 },
+        Compressor::Noop,
+    ];
+    for format in SsTableFormat::ALL {
+        for (compressor, seed) in compressors.into_iter().zip(30..) {
+            check_format(format, seed, true, 1000, compressed(compressor, 4096, 3000));
+        }
+        check_format(format, 36, false, 1000, None);
+    }
 }
 
 #[test]

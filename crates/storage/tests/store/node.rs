@@ -67,6 +67,7 @@ impl Node {
             // So small that nearly every read takes several steps.
             read_step_units_max: 3,
             column_index_bytes: 256,
+            sstable_format: helenus_schema::SsTableFormat::DEFAULT,
             compaction: CompactionLimits::new(0, 2),
         };
         let disk: Arc<dyn Disk> = Arc::clone(&self.disk) as _;

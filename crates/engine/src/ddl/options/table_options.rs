@@ -1,14 +1,14 @@
 //! The options of a table.
 
 use helenus_cql::ast::Property;
-use helenus_schema::TableParams;
+use helenus_schema::{SsTableFormat, TableParams};
 use helenus_types::value::floating::format_double;
 
 use super::{PropertyReader, caching, compaction, compression, retry_policy};
 use crate::error::CqlError;
 
 /// Every name that may follow `WITH` on a table.
-pub(crate) const TABLE_PROPERTIES: [&str; 20] = [
+pub(crate) const TABLE_PROPERTIES: [&str; 21] = [
     "additional_write_policy",
     "allow_auto_snapshot",
     "bloom_filter_fp_chance",
@@ -29,6 +29,7 @@ pub(crate) const TABLE_PROPERTIES: [&str; 20] = [
     "min_index_interval",
     "read_repair",
     "speculative_retry",
+    "sstable_format",
 ];
 
 /// The memtables a node knows by name; Cassandra takes them from its configuration.
@@ -116,6 +117,9 @@ impl TableOptions {
             &mut params.read_repair,
             reader.text("read_repair")?.map(read_repair).transpose()?,
         );
+        if let Some(name) = reader.text("sstable_format")? {
+            params.sstable_format = sstable_format(name)?;
+        }
         // What was valid once fits an i32.
         let or_previous = |value: Option<i32>, previous: u32| value.unwrap_or(previous.cast_signed());
         Ok(TableOptions {
@@ -196,6 +200,20 @@ fn memtable(name: &str) -> Result<String, CqlError> {
     Err(CqlError::config(format_args!(
         "Memtable configuration \"{name}\" not found."
     )))
+}
+
+/// Ours; an empty name takes the option back.
+fn sstable_format(name: &str) -> Result<Option<SsTableFormat>, CqlError> {
+    if name.is_empty() {
+        return Ok(None);
+    }
+    let format = SsTableFormat::parse(name).ok_or_else(|| {
+        CqlError::config(format_args!(
+            "Invalid value {name} for 'sstable_format': it can be {}, or '' for the node's",
+            SsTableFormat::names()
+        ))
+    })?;
+    Ok(Some(format))
 }
 
 fn read_repair(text: &str) -> Result<String, CqlError> {
