@@ -43,7 +43,6 @@ enum Command {
     /// Compactions of a running node.
     #[command(subcommand)]
     Compaction(compaction::CompactionCommand),
-    /// Benchmarks: in process, and over the wire against any CQL server.
     /// Load any CQL cluster; compare what came of it.
     #[command(subcommand)]
     Bench(bench::BenchCommand),
