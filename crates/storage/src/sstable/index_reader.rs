@@ -29,6 +29,9 @@ pub(super) struct BigIndex {
     pub file: ChunkedFile,
 }
 
+/// What 128 entries of small partitions take; a stretch with blocks of a large one is not read whole.
+const SUMMARY_STRETCH_BYTES_MAX: u64 = 8 * 1024;
+
 /// All entries from a place on, in the order of tokens and keys.
 #[derive(Debug)]
 pub(super) enum IndexScan<'a> {
@@ -96,6 +99,10 @@ impl BigIndex {
         let (start, end) = self.summary.index_range(token, key, self.file.length());
         let mut stream = ChunkStream::new(&self.file, pages);
         stream.seek(start);
+        if end - start <= SUMMARY_STRETCH_BYTES_MAX {
+            // Where it lies on two pages, both come in one request.
+            stream.expect_until(end);
+        }
         find_entry(&mut stream, self.version, key, end)
     }
 }

@@ -43,9 +43,16 @@ struct Slot {
 }
 
 const NONE: usize = usize::MAX;
+/// What a page takes beyond its bytes: its counts, its slot, and its place in a map that is half full.
+const PAGE_OVERHEAD_BYTES: usize = 128;
+
+/// Against the cache's size.
+fn weight(page: &[u8]) -> usize {
+    page.len() + PAGE_OVERHEAD_BYTES
+}
 
 impl PageCache {
-    /// Keeps up to `bytes_max` bytes of pages; 0 keeps none and still counts costs.
+    /// Takes up to `bytes_max` bytes of memory; 0 keeps none and still counts costs.
     pub fn new(bytes_max: usize) -> Self {
         let state = State {
             bytes_max,
@@ -81,13 +88,13 @@ impl PageCache {
 
     pub(super) fn insert(&self, key: PageKey, page: &[u8]) {
         let mut state = self.state.borrow_mut();
-        if page.len() > state.bytes_max || state.by_key.contains_key(&key) {
+        if weight(page) > state.bytes_max || state.by_key.contains_key(&key) {
             return;
         }
-        while state.bytes + page.len() > state.bytes_max {
+        while state.bytes + weight(page) > state.bytes_max {
             state.evict_oldest();
         }
-        state.bytes += page.len();
+        state.bytes += weight(page);
         let slot = Slot {
             key,
             page: Arc::from(page),
@@ -125,7 +132,7 @@ impl State {
         let key = self.slots[index].key;
         let page = std::mem::replace(&mut self.slots[index].page, Arc::from([]));
         self.by_key.remove(&key);
-        self.bytes -= page.len();
+        self.bytes -= weight(&page);
         self.free.push(index);
     }
 
@@ -163,18 +170,18 @@ mod tests {
 
     #[test]
     fn the_least_recently_used_goes_first() {
-        let cache = PageCache::new(100);
+        let cache = PageCache::new(100 + 3 * PAGE_OVERHEAD_BYTES);
         (0..3).for_each(|index| cache.insert((1, index), &page(30)));
         assert!(cache.find((1, 0)).is_some());
         cache.insert((2, 0), &page(40));
         let found: Vec<bool> = (0..3).map(|index| cache.find((1, index)).is_some()).collect();
         assert_eq!(found, [true, false, true]);
-        assert_eq!(cache.bytes(), 100);
+        assert_eq!(cache.bytes(), 100 + 3 * PAGE_OVERHEAD_BYTES);
     }
 
     #[test]
     fn what_does_not_fit_is_not_kept() {
-        let cache = PageCache::new(10);
+        let cache = PageCache::new(10 + PAGE_OVERHEAD_BYTES);
         cache.insert((1, 0), &page(11));
         assert!(cache.find((1, 0)).is_none());
         cache.insert((1, 1), &page(10));

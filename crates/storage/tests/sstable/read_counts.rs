@@ -12,7 +12,8 @@ use helenus_storage::deletion::DeletionTime;
 use helenus_storage::row::RowRef;
 use helenus_storage::source::{PartitionCursor, Unfiltered};
 use helenus_storage::sstable::{
-    Component, PageCache, ReadCost, SsTable, SsTableFormat, SsTableId, SsTableWriter, WriterOptions,
+    Component, CompressionParameters, PageCache, ReadCost, SsTable, SsTableFormat, SsTableId, SsTableWriter,
+    WriterOptions,
 };
 use helenus_types::CqlType;
 use helenus_types::token::token_of;
@@ -48,6 +49,7 @@ fn write_partition(
     table: &TableMetadata,
     format: SsTableFormat,
     column_index_bytes: u32,
+    compression: Option<CompressionParameters>,
     rows: u32,
 ) -> (PathBuf, helenus_storage::sstable::Descriptor) {
     let folder = folder(table);
@@ -55,7 +57,7 @@ fn write_partition(
     let mut options = WriterOptions::of(table);
     options.partition_count_estimate = 1;
     options.encoding_stats.timestamp_us_min = NOW_US;
-    options.compression = None;
+    options.compression = compression;
     options.column_index_bytes = column_index_bytes;
     options.format = format;
     let mut writer =
@@ -81,10 +83,19 @@ fn write_partition(
 
 impl LargePartition {
     fn new(format: SsTableFormat, column_index_bytes: u32) -> Self {
+        Self::with_compression(format, column_index_bytes, None)
+    }
+
+    fn with_compression(
+        format: SsTableFormat,
+        column_index_bytes: u32,
+        compression: Option<CompressionParameters>,
+    ) -> Self {
         let disk: Arc<dyn Disk> = Arc::new(MemoryDisk::new());
         let table = blob_table();
         let row_count = row_count();
-        let (folder, descriptor) = write_partition(&disk, &table, format, column_index_bytes, row_count);
+        let (folder, descriptor) =
+            write_partition(&disk, &table, format, column_index_bytes, compression, row_count);
         let sstable = SsTable::open(&*disk, &folder, descriptor, &table).unwrap();
         let blocks = disk.open(&descriptor.path(&folder, Component::Blocks)).unwrap();
         let (blocks, data) = (blocks.length().unwrap(), sstable.data_bytes());
@@ -242,6 +253,20 @@ fn at_the_default_granularity_a_row_is_as_near() {
     }
     let cost = partition.rows(&cold(), "16 rows spread evenly", &partition.spread(16), false);
     assert!(cost.reads <= 32, "{cost:?}");
+}
+
+#[test]
+fn a_compressed_row_takes_two_reads_too() {
+    let parameters = CompressionParameters::of(&blob_table());
+    let partition = LargePartition::with_compression(SsTableFormat::Nb, 64 << 10, parameters);
+    let count = partition.row_count;
+    for number in [0, 1, count / 2, count / 2 + 100, count - 1] {
+        let cost = partition.rows(&cold(), &format!("cold row {number}, LZ4"), &[number], false);
+        // Where its block crosses into the next chunk, both come in one request.
+        assert!(cost.reads <= 2 && cost.cache_misses <= 2, "{number}: {cost:?}");
+    }
+    let (found, cost) = partition.read(&cold(), &[one(count + 1)], false, usize::MAX);
+    assert_eq!((found, cost.cache_blocks), (Vec::new(), 0));
 }
 
 #[test]
