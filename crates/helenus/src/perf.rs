@@ -1,11 +1,13 @@
 //! `helenus perf`: benchmarks for those who work on Helenus; `cargo xtask bench` runs them side by side.
 
 use std::net::SocketAddr;
+use std::path::PathBuf;
 use std::process::ExitCode;
 use std::time::Duration;
 
 use clap::Subcommand;
 use helenus_perf::canned;
+use helenus_perf::compaction::{self, CompactionOptions};
 use helenus_perf::simple_query::{self, RowsIn, SimpleQueryOptions};
 use helenus_perf::wire::{self, WireOptions};
 use serde::Serialize;
@@ -29,6 +31,21 @@ pub enum PerfCommand {
         /// Requests handed over at once.
         #[arg(long, default_value_t = 100)]
         concurrency: u16,
+        #[arg(long)]
+        json: bool,
+    },
+    /// Flushes of overlapping SSTables and a major compaction of them, on this thread.
+    Compaction {
+        /// A new folder for the SSTables, which stay.
+        #[arg(long)]
+        data: PathBuf,
+        #[arg(long, default_value_t = 4)]
+        sstables: u32,
+        /// In each SSTable.
+        #[arg(long, default_value_t = 100_000)]
+        rows: u64,
+        #[arg(long, default_value_t = 1_000)]
+        value_bytes: usize,
         #[arg(long)]
         json: bool,
     },
@@ -63,6 +80,21 @@ pub enum PerfCommand {
 
 pub fn run(command: &PerfCommand) -> ExitCode {
     match *command {
+        PerfCommand::Compaction {
+            ref data,
+            sstables,
+            rows,
+            value_bytes,
+            json,
+        } => {
+            let options = CompactionOptions {
+                folder: data.clone(),
+                sstables,
+                rows,
+                value_bytes,
+            };
+            report(compaction::run(&options), json)
+        }
         PerfCommand::Canned { listen } => match canned::run(listen) {
             Ok(()) => ExitCode::SUCCESS,
             Err(error) => {

@@ -20,6 +20,16 @@ pub fn process_cpu_seconds(pid: u32) -> io::Result<f64> {
     Ok((ticks()? + ticks()?) / TICKS_PER_SECOND)
 }
 
+/// Of the calling thread, in seconds.
+pub fn thread_cpu_seconds() -> io::Result<f64> {
+    let text = std::fs::read_to_string("/proc/thread-self/schedstat")?;
+    let nanoseconds = text.split_ascii_whitespace().next();
+    let nanoseconds: Option<f64> = nanoseconds.and_then(|text| text.parse().ok());
+    nanoseconds
+        .map(|nanoseconds| nanoseconds / 1e9)
+        .ok_or_else(|| io::ErrorKind::InvalidData.into())
+}
+
 /// The resident memory of a process, in bytes.
 pub fn process_resident_bytes(pid: u32) -> io::Result<u64> {
     let text = std::fs::read_to_string(format!("/proc/{pid}/status"))?;

@@ -1,6 +1,7 @@
 //! Benchmarks: in process, counted per operation, and over the wire against any CQL server.
 
 pub mod canned;
+pub mod compaction;
 mod cpu_time;
 pub mod simple_query;
 pub mod wire;

@@ -1,0 +1,294 @@
+//! Flush and compaction alone, on a real disk: overlapping SSTables of a table with a partition key, a clustering key and a blob
+//! are flushed, then merged into one. Both run on the calling thread, so its processor time is theirs.
+
+use std::collections::BTreeMap;
+use std::fmt;
+use std::io;
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
+
+use helenus_schema::{
+    ClusteringOrder, ColumnId, ColumnKind, ColumnMetadata, KeyspaceMetadata, Replication, Schema, TableId,
+    TableKind, TableMetadata, TableParams,
+};
+use helenus_storage::ShardStore;
+use helenus_storage::clustering::push_component;
+use helenus_storage::compaction::CompactionLimits;
+use helenus_storage::deletion::{DeletionTime, NEVER_S};
+use helenus_storage::row::{CellRef, Liveness};
+use helenus_storage::store::{CompactionKind, CompactionRequest, DataFolder, JobKind, StoreOptions};
+use helenus_storage::update::{Update, UpdateBuilder};
+use helenus_types::CqlType;
+use helenus_vfs::{RealDisk, SystemClock};
+use serde::Serialize;
+use uuid::Uuid;
+
+use crate::cpu_time::thread_cpu_seconds;
+
+pub struct CompactionOptions {
+    /// Made for the run; must not exist.
+    pub folder: PathBuf,
+    /// SSTables that are flushed, then merged.
+    pub sstables: u32,
+    /// In each SSTable.
+    pub rows: u64,
+    pub value_bytes: usize,
+}
+
+#[derive(Clone, Debug, Serialize)]
+pub struct CompactionReport {
+    pub rows_written: u64,
+    pub value_bytes: usize,
+    pub flush: Phase,
+    pub compaction: Phase,
+    /// Bytes on the disk before and after the compaction.
+    pub disk_bytes_before: u64,
+    pub disk_bytes_after: u64,
+    /// Everything written to SSTables over what a single flush of it all would have written.
+    pub write_amplification: f64,
+}
+
+/// One kind of work.
+#[derive(Clone, Copy, Debug, Default, Serialize)]
+pub struct Phase {
+    /// Uncompressed bytes of what went in.
+    pub megabytes: f64,
+    pub seconds: f64,
+    pub cpu_seconds: f64,
+    pub megabytes_per_s: f64,
+    pub megabytes_per_cpu_s: f64,
+}
+
+/// Rows of each partition in one SSTable; half of them are in the next SSTable too.
+const PARTITION_ROWS: u64 = 16;
+/// What values are cut from: repeats enough for LZ4 to halve them, as text would.
+const POOL_BYTES: usize = 16 << 10;
+const PIECE_BYTES: usize = 24;
+
+pub fn run(options: &CompactionOptions) -> io::Result<CompactionReport> {
+    if options.folder.exists() {
+        return Err(io::Error::other(format!("{} exists", options.folder.display())));
+    }
+    let schema = schema();
+    let mut store = open(&options.folder, &schema)?;
+    let table = schema.tables().next().map(|table| table.id);
+    let table = table.ok_or_else(|| io::Error::other("no table"))?;
+    let mut flush = Phase::default();
+    for number in 0..options.sstables {
+        fill(&mut store, table, number, options)?;
+        store.flush(Some(table));
+        run_jobs(&mut store, JobKind::Flush, &mut flush)?;
+    }
+    let before = store.compactions().totals;
+    let disk_bytes_before = disk_bytes(&options.folder)?;
+    let request = CompactionRequest {
+        table,
+        kind: CompactionKind::Major { split_output: false },
+    };
+    store.compact(request).map_err(io::Error::other)?;
+    let mut compaction = Phase::default();
+    run_jobs(&mut store, JobKind::MajorCompaction, &mut compaction)?;
+    let written = store.compactions().totals.bytes_written - before.bytes_written;
+    // A memtable's bytes are no measure: what it writes is.
+    flush.megabytes = compaction.megabytes;
+    Ok(CompactionReport {
+        rows_written: options.rows * u64::from(options.sstables),
+        value_bytes: options.value_bytes,
+        flush: flush.finished(),
+        compaction: compaction.finished(),
+        disk_bytes_before,
+        disk_bytes_after: disk_bytes(&options.folder)?,
+        write_amplification: (disk_bytes_before + written) as f64 / disk_bytes_before.max(1) as f64,
+    })
+}
+
+fn open(folder: &Path, schema: &Schema) -> io::Result<ShardStore> {
+    let folder = DataFolder::open(Arc::new(RealDisk::new()), Arc::new(SystemClock::new()), folder)
+        .map_err(io::Error::other)?;
+    let options = StoreOptions {
+        memtable_bytes_max: usize::MAX / 8,
+        compaction: CompactionLimits::new(0, 2),
+        ..StoreOptions::default()
+    };
+    let opened = folder
+        .open_shards(&options, 1, schema)
+        .map_err(io::Error::other)?;
+    let shard = opened.shards.into_iter().next();
+    shard
+        .map(|(store, _)| store)
+        .ok_or_else(|| io::Error::other("no shard"))
+}
+
+/// Writes the rows of one SSTable to the memtable.
+fn fill(store: &mut ShardStore, table: TableId, number: u32, options: &CompactionOptions) -> io::Result<()> {
+    let mut random = Random(u64::from(number) + 1);
+    let pool: Vec<u8> = {
+        let mut pool_random = Random(99);
+        (0..POOL_BYTES / 8)
+            .flat_map(|_| pool_random.next().to_le_bytes())
+            .collect()
+    };
+    let (mut bytes, mut clustering, mut value) = (Vec::new(), Vec::new(), Vec::new());
+    let first_row = u64::from(number) * PARTITION_ROWS / 2;
+    for row in 0..options.rows {
+        let key = (row / PARTITION_ROWS).to_be_bytes();
+        clustering.clear();
+        push_component(&mut clustering, &(first_row + row % PARTITION_ROWS).to_be_bytes());
+        value.clear();
+        while value.len() < options.value_bytes {
+            let at = random.next() as usize % (POOL_BYTES - PIECE_BYTES);
+            let length = PIECE_BYTES.min(options.value_bytes - value.len());
+            value.extend_from_slice(&pool[at..at + length]);
+        }
+        let timestamp_us = 1_700_000_000_000_000 + row as i64;
+        let liveness = Liveness {
+            timestamp_us,
+            ttl_s: 0,
+            expires_at_s: NEVER_S,
+        };
+        bytes.clear();
+        let mut update = UpdateBuilder::new(&mut bytes, table, &key, DeletionTime::LIVE);
+        update.row(&clustering, liveness, DeletionTime::LIVE, |row| {
+            row.cell(CellRef {
+                column: ColumnId(2),
+                timestamp_us,
+                ttl_s: 0,
+                local_deletion_s: NEVER_S,
+                path: None,
+                value: &value,
+            });
+        });
+        let update = Update::decode(&bytes).map_err(io::Error::other)?;
+        store.apply(&update).map_err(io::Error::other)?;
+    }
+    Ok(())
+}
+
+/// Runs what there is to do; counts the kind that is measured.
+fn run_jobs(store: &mut ShardStore, measured: JobKind, phase: &mut Phase) -> io::Result<()> {
+    while let Some(job) = store.next_job() {
+        let progress = Arc::clone(job.progress());
+        let (cpu_before, started) = (thread_cpu_seconds()?, std::time::Instant::now());
+        let result = job.run();
+        if progress.kind == measured {
+            phase.seconds += started.elapsed().as_secs_f64();
+            phase.cpu_seconds += thread_cpu_seconds()? - cpu_before;
+            phase.megabytes += progress.bytes_total as f64 / 1e6;
+        }
+        store.complete(result).result.map_err(io::Error::other)?;
+    }
+    Ok(())
+}
+
+/// Of all SSTables.
+fn disk_bytes(folder: &Path) -> io::Result<u64> {
+    let mut bytes = 0;
+    for entry in std::fs::read_dir(folder)? {
+        let entry = entry?;
+        let metadata = entry.metadata()?;
+        if metadata.is_dir() {
+            bytes += disk_bytes(&entry.path())?;
+        } else if entry.file_name().to_string_lossy().ends_with(".db") {
+            bytes += metadata.len();
+        }
+    }
+    Ok(bytes)
+}
+
+/// xorshift64*: the same data in every run.
+struct Random(u64);
+
+impl Random {
+    fn next(&mut self) -> u64 {
+        self.0 ^= self.0 >> 12;
+        self.0 ^= self.0 << 25;
+        self.0 ^= self.0 >> 27;
+        self.0.wrapping_mul(0x2545_f491_4f6c_dd1d)
+    }
+}
+
+impl Phase {
+    fn finished(self) -> Self {
+        Phase {
+            megabytes_per_s: self.megabytes / self.seconds.max(1e-9),
+            megabytes_per_cpu_s: self.megabytes / self.cpu_seconds.max(1e-9),
+            ..self
+        }
+    }
+}
+
+fn schema() -> Schema {
+    let column = |id, name: &str, kind, position, cql_type| ColumnMetadata {
+        id: ColumnId(id),
+        name: name.into(),
+        kind,
+        position,
+        cql_type,
+        order: ClusteringOrder::Ascending,
+    };
+    let table = Arc::new(TableMetadata {
+        keyspace: "bench".into(),
+        name: "t".into(),
+        id: TableId(Uuid::from_u128(0x1234_5678_0000_1000_8000_0000_0000_0001)),
+        kind: TableKind::Regular,
+        columns: vec![
+            column(0, "pk", ColumnKind::PartitionKey, 0, CqlType::Bigint),
+            column(1, "ck", ColumnKind::Clustering, 0, CqlType::Bigint),
+            column(2, "value", ColumnKind::Regular, 0, CqlType::Blob),
+        ],
+        partition_key_count: 1,
+        clustering_count: 1,
+        static_count: 0,
+        next_column_id: ColumnId(3),
+        dropped_columns: Vec::new(),
+        params: TableParams {
+            // What is measured is asked for.
+            compaction: BTreeMap::from([
+                ("class".to_owned(), "SizeTieredCompactionStrategy".to_owned()),
+                ("enabled".to_owned(), "false".to_owned()),
+            ]),
+            ..TableParams::default()
+        },
+    });
+    let keyspace = KeyspaceMetadata {
+        name: "bench".into(),
+        // Nothing here writes a log.
+        durable_writes: false,
+        replication: Replication {
+            class: "SimpleStrategy".into(),
+            options: BTreeMap::new(),
+        },
+        tables: BTreeMap::from([(Arc::clone(&table.name), table)]),
+        types: BTreeMap::new(),
+        is_virtual: false,
+    };
+    Schema {
+        version: 1,
+        keyspaces: BTreeMap::from([(Arc::clone(&keyspace.name), Arc::new(keyspace))]),
+    }
+}
+
+impl fmt::Display for CompactionReport {
+    fn fmt(&self, out: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let mut phase = |name: &str, phase: &Phase| {
+            writeln!(
+                out,
+                "{name}: {:.0} MB in {:.2} s, {:.2} CPU s: {:.0} MB/s, {:.0} MB per CPU second",
+                phase.megabytes,
+                phase.seconds,
+                phase.cpu_seconds,
+                phase.megabytes_per_s,
+                phase.megabytes_per_cpu_s
+            )
+        };
+        phase("flush", &self.flush)?;
+        phase("compaction", &self.compaction)?;
+        write!(
+            out,
+            "{} MB on the disk before, {} MB after; write amplification {:.2}",
+            self.disk_bytes_before / 1_000_000,
+            self.disk_bytes_after / 1_000_000,
+            self.write_amplification
+        )
+    }
+}
