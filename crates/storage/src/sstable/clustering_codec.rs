@@ -37,6 +37,13 @@ pub(super) struct Place {
     pub side: Option<Side>,
 }
 
+/// A [`Place`], borrowed.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct PlaceRef<'a> {
+    pub prefix: &'a [u8],
+    pub side: Option<Side>,
+}
+
 impl Place {
     pub fn compare_to_bound(&self, comparator: &ClusteringComparator, bound: (&[u8], Side)) -> Ordering {
         match self.side {
@@ -44,18 +51,30 @@ impl Place {
             Some(side) => comparator.compare_bounds((&self.prefix, side), bound),
         }
     }
+}
 
-    pub fn compare(&self, comparator: &ClusteringComparator, other: &Place) -> Ordering {
+#[cfg(test)]
+impl Place {
+    pub fn as_ref(&self) -> PlaceRef<'_> {
+        PlaceRef {
+            prefix: &self.prefix,
+            side: self.side,
+        }
+    }
+}
+
+impl PlaceRef<'_> {
+    pub fn compare(&self, comparator: &ClusteringComparator, other: PlaceRef<'_>) -> Ordering {
         match (self.side, other.side) {
-            (None, None) => comparator.compare(&self.prefix, &other.prefix),
+            (None, None) => comparator.compare(self.prefix, other.prefix),
             (Some(left), Some(right)) => {
-                comparator.compare_bounds((&self.prefix, left), (&other.prefix, right))
+                comparator.compare_bounds((self.prefix, left), (other.prefix, right))
             }
             (None, Some(side)) => comparator
-                .compare_common(&self.prefix, &other.prefix)
+                .compare_common(self.prefix, other.prefix)
                 .then(key_versus(side)),
             (Some(side), None) => comparator
-                .compare_common(&self.prefix, &other.prefix)
+                .compare_common(self.prefix, other.prefix)
                 .then(key_versus(side).reverse()),
         }
     }

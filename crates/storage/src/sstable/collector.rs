@@ -1,7 +1,7 @@
 //! Gathers an SSTable's statistics while it is written.
 
 use super::cardinality::Cardinality;
-use super::clustering_codec::Place;
+use super::clustering_codec::PlaceRef;
 use super::histogram::TombstoneHistogram;
 use super::row_encoder::RowCounts;
 use super::statistics::SsTableStatistics;
@@ -16,14 +16,22 @@ pub(super) struct StatisticsCollector {
     local_deletions: Option<(u32, u32)>,
     ttls: Option<(u32, u32)>,
     tombstone_drop_times: TombstoneHistogram,
-    clustering_min: Option<Place>,
-    clustering_max: Option<Place>,
+    clustering_min: Option<Extreme>,
+    clustering_max: Option<Extreme>,
     is_counter: bool,
     first_key: Option<Box<[u8]>>,
     last_key: Vec<u8>,
     partition_cells: u64,
     pub stats: SsTableStatistics,
     pub cardinality: Cardinality,
+}
+
+/// The first or last place so far; written over in place, since rows mostly come in order and each is the last.
+#[derive(Debug)]
+struct Extreme {
+    prefix: Vec<u8>,
+    /// `None` for a row.
+    side: Option<Side>,
 }
 
 impl StatisticsCollector {
@@ -137,35 +145,50 @@ impl StatisticsCollector {
 
     /// Range deletions count with their bounds: a read outside of what is covered skips the file.
     fn cover(&mut self, prefix: &[u8], side: Option<Side>) {
-        let place = Place {
-            prefix: prefix.into(),
-            side,
-        };
+        let place = PlaceRef { prefix, side };
         let comparator = &self.comparator;
-        if self
-            .clustering_max
-            .as_ref()
-            .is_none_or(|max| place.compare(comparator, max).is_gt())
-        {
-            if self.clustering_min.is_none() {
-                self.clustering_min = Some(place.clone());
-            }
-            self.clustering_max = Some(place);
-        } else if self
-            .clustering_min
-            .as_ref()
-            .is_none_or(|min| place.compare(comparator, min).is_lt())
-        {
-            self.clustering_min = Some(place);
+        let (Some(min), Some(max)) = (&mut self.clustering_min, &mut self.clustering_max) else {
+            self.clustering_min = Some(place.to_extreme());
+            self.clustering_max = Some(place.to_extreme());
+            return;
+        };
+        if place.compare(comparator, max.as_ref()).is_gt() {
+            max.set(place);
+        } else if place.compare(comparator, min.as_ref()).is_lt() {
+            min.set(place);
+        }
+    }
+}
+
+impl Extreme {
+    fn as_ref(&self) -> PlaceRef<'_> {
+        PlaceRef {
+            prefix: &self.prefix,
+            side: self.side,
+        }
+    }
+
+    fn set(&mut self, place: PlaceRef<'_>) {
+        self.prefix.clear();
+        self.prefix.extend_from_slice(place.prefix);
+        self.side = place.side;
+    }
+}
+
+impl PlaceRef<'_> {
+    fn to_extreme(self) -> Extreme {
+        Extreme {
+            prefix: self.prefix.to_vec(),
+            side: self.side,
         }
     }
 }
 
 /// `outward` is the side of a row that the row is within. Where nothing was covered, the slice is empty.
-fn covered_bound(place: Option<Place>, outward: Side) -> ClusteringBound {
+fn covered_bound(place: Option<Extreme>, outward: Side) -> ClusteringBound {
     match place {
-        Some(Place { prefix, side }) => ClusteringBound {
-            prefix,
+        Some(Extreme { prefix, side }) => ClusteringBound {
+            prefix: prefix.into(),
             side: side.unwrap_or(outward),
         },
         None => ClusteringBound {

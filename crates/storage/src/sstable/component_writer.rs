@@ -14,8 +14,8 @@ use super::error::WriteError;
 use super::page_sums::PageSums;
 use super::version::Version;
 
-/// Bytes gathered before a write to the file: one write per several chunks, small next to a memtable.
-const WRITE_BUFFER_BYTES: usize = 256 * 1024;
+/// Bytes gathered before a write to the file: the largest that drives take in one piece, small next to a memtable.
+const WRITE_BUFFER_BYTES: usize = 1 << 20;
 /// What an uncompressed Data.db has one checksum for; Cassandra's choice.
 const UNCOMPRESSED_CHUNK_BYTES: u32 = 64 * 1024;
 

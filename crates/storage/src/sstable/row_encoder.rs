@@ -48,6 +48,15 @@ pub(super) struct RowEncoder {
     body: Vec<u8>,
     /// Index of each column that the row has, in the order of the header.
     present: Vec<usize>,
+    /// Empty between rows; kept for its memory.
+    sorted: Vec<(usize, Entry<'static>)>,
+}
+
+/// An empty vector with the memory of another one, whose elements may live for another time.
+fn recycled<'a>(mut used: Vec<(usize, Entry<'_>)>) -> Vec<(usize, Entry<'a>)> {
+    used.clear();
+    // Collected in place: nothing is moved, and nothing allocated.
+    used.into_iter().map(|_| unreachable!("it was emptied")).collect()
 }
 
 impl RowEncoder {
@@ -67,14 +76,14 @@ impl RowEncoder {
             &header.statics
         };
         let (liveness, deletion, entries) = row.open();
-        let mut sorted: Vec<(usize, Entry<'_>)> = entries
-            .filter_map(|entry| Some((columns.index_of(entry.column())?, entry)))
-            .collect();
+        let mut sorted = recycled(std::mem::take(&mut self.sorted));
+        sorted.extend(entries.filter_map(|entry| Some((columns.index_of(entry.column())?, entry))));
         if !sorted.is_sorted_by_key(|(index, _)| *index) {
             // Stable: the order of cells within a column is theirs already.
             sorted.sort_by_key(|(index, _)| *index);
         }
         if clustering.is_some() && liveness.is_none() && deletion.is_live() && sorted.is_empty() {
+            self.sorted = recycled(sorted);
             return Ok(None);
         }
         self.present.clear();
@@ -120,6 +129,7 @@ impl RowEncoder {
             counts.columns += u64::from(cells > 0);
         }
         push_bytes_after_vint(out, &self.body);
+        self.sorted = recycled(sorted);
         Ok(Some(counts))
     }
 

@@ -475,8 +475,8 @@ mod tests {
     fn write(random: &mut Random, place_count: usize) -> Written {
         let comparator = comparator();
         let mut places: Vec<Place> = (0..place_count).map(|_| place(random)).collect();
-        places.sort_by(|left, right| left.compare(&comparator, right));
-        places.dedup_by(|left, right| left.compare(&comparator, right).is_eq());
+        places.sort_by(|left, right| left.as_ref().compare(&comparator, right.as_ref()));
+        places.dedup_by(|left, right| left.as_ref().compare(&comparator, right.as_ref()).is_eq());
         let mut blocks = Vec::new();
         while !places.is_empty() {
             let rest = places.split_off(places.len().min(1 + random.below(5)));
