@@ -149,9 +149,9 @@ impl DataWriter {
         self.position + self.chunk.len() as u64
     }
 
-    /// Of full chunks.
-    pub fn file_length(&self) -> u64 {
-        self.file.length()
+    /// With the chunk being filled as if it did not compress.
+    pub fn file_length_estimate(&self) -> u64 {
+        self.file.length() + self.chunk.len() as u64
     }
 
     fn chunk_bytes(&self) -> usize {

@@ -203,9 +203,9 @@ impl SsTableWriter {
         self.data.position()
     }
 
-    /// Bytes of Data.db on the disk so far, less the chunk being filled.
+    /// Bytes of Data.db on the disk so far, nearly.
     pub fn disk_bytes(&self) -> u64 {
-        self.data.file_length()
+        self.data.file_length_estimate()
     }
 
     pub fn descriptor(&self) -> Descriptor {

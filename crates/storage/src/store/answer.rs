@@ -129,6 +129,16 @@ impl<S: RowSink> Answer<'_, S> {
         walk
     }
 
+    /// No source has anything of the slices that are left: the files that are there now may know it better than those
+    /// of an earlier step, which found a partition that is still to be ended.
+    pub fn nothing_left(&mut self, passed: &Passed) -> Walk {
+        if passed.is_announced && self.sink.partition_end().is_break() {
+            Walk::Enough
+        } else {
+            Walk::Over
+        }
+    }
+
     fn walk(
         &mut self,
         token: Token,

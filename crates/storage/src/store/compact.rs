@@ -99,6 +99,10 @@ impl BackgroundJob {
         let disk = &**self.folder.disk();
         let successors: Vec<Descriptor> = outputs.iter().map(|output| output.descriptor()).collect();
         let replaced: Vec<Descriptor> = compaction.replaced().map(|input| input.descriptor()).collect();
+        if let Err(stopped) = self.progress.check() {
+            discard(disk, &self.table_folder, &successors);
+            return Err(stopped.into());
+        }
         match Removal::replace(disk, &self.table_folder, &replaced, &successors) {
             Ok(removal) => {
                 self.progress.finish();

@@ -273,7 +273,7 @@ impl<'a> TableRead<'a> {
         answer: &mut Answer<'_, S>,
     ) -> Result<Walk, ReadError> {
         match cursors.pop() {
-            None => Ok(Walk::Over),
+            None => Ok(answer.nothing_left(&passed)),
             Some(mut only) if cursors.is_empty() => answer.partition(token, key, &mut only, passed),
             Some(last) => {
                 cursors.push(last);

@@ -1,9 +1,10 @@
 //! Random writes, flushes, compactions, restarts, crashes and disk errors against a model that keeps every write:
 //! what was acknowledged is never lost, and what was not is there from the start up to some write, or not at all.
 
-use helenus_schema::TableParams;
+use helenus_storage::store::CompactionKind;
 use helenus_vfs::{Fault, FaultKind, Operation, SeededRandom};
 
+use super::compaction::params;
 use super::node::Node;
 use super::table::{plain_schema, schema};
 use super::writes::Writer;
@@ -19,10 +20,7 @@ struct Rules {
 
 fn run(seed: u64, rules: Rules) {
     let gc_grace_seconds = if rules.purges { 0 } else { 864_000 };
-    let params = TableParams {
-        gc_grace_seconds,
-        ..TableParams::default()
-    };
+    let params = params(seed as usize, gc_grace_seconds);
     let mut writer = Writer {
         random: SeededRandom::new(seed),
         key_bound: [3, 8][seed as usize % 2],
@@ -46,7 +44,12 @@ fn run(seed: u64, rules: Rules) {
             70..84 => node.persist(writer.below(64) as usize, writer.below(3) != 0),
             84..90 => node.flush(),
             90..95 => node.run_jobs(1 + writer.below(4) as usize),
-            95..97 => node.check(&writer),
+            95 => node.check(&writer),
+            96 => {
+                let split_output = writer.below(2) == 0;
+                // Refused where too many wait already.
+                let _ = node.request(CompactionKind::Major { split_output });
+            }
             97 => node.restart(1 + writer.below(3) as u16),
             98 if rules.crashes => {
                 node.crash(1 + writer.below(3) as u16);

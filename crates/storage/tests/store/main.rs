@@ -6,6 +6,7 @@ mod node;
 mod table;
 mod writes;
 
+mod compaction;
 mod disk_model;
 mod memory_model;
 

@@ -11,7 +11,9 @@ use helenus_storage::commitlog::{LogOptions, LogPosition, LogWriter};
 use helenus_storage::compaction::CompactionLimits;
 use helenus_storage::error::WriteError;
 use helenus_storage::read::{PartitionRange, ReadCommand};
-use helenus_storage::store::{DataFolder, OpenedShards, StoreOptions};
+use helenus_storage::store::{
+    CompactError, CompactionKind, CompactionRequest, DataFolder, JobError, OpenedShards, StoreOptions,
+};
 use helenus_storage::update::Update;
 use helenus_types::{shard_of, token_of};
 use helenus_vfs::{Clock, Disk, Fault, ManualClock, SimulatedDisk};
@@ -158,6 +160,58 @@ impl Node {
                 let _ = store.complete(job.run()).result;
             }
         }
+    }
+
+    /// Flushes, and leaves compactions to others.
+    pub fn flush_only(&mut self) {
+        self.clock.advance_ns(100_000_000);
+        for (store, _) in &mut self.shards {
+            store.flush(None);
+            while let Some(job) = store.next_short_job() {
+                store.complete(job.run()).result.unwrap();
+            }
+        }
+    }
+
+    /// Asks every shard for a compaction.
+    pub fn request(&mut self, kind: CompactionKind) -> Result<(), CompactError> {
+        let table = self.table.id;
+        self.request_of(CompactionRequest { table, kind })
+    }
+
+    pub fn request_of(&mut self, request: CompactionRequest) -> Result<(), CompactError> {
+        self.shards
+            .iter_mut()
+            .try_for_each(|(store, _)| store.compact(request).map(drop))
+    }
+
+    /// Begins the compactions that were asked for, stops them, and lets them end; returns how many there were.
+    pub fn stop_at_first_compaction(&mut self) -> usize {
+        let mut stopped = 0;
+        for (store, _) in &mut self.shards {
+            let Some(job) = store.next_job() else { continue };
+            assert!(job.is_compaction());
+            stopped += store.stop_compactions(None);
+            let report = store.complete(job.run());
+            assert!(matches!(report.result, Err(JobError::Stopped)));
+        }
+        stopped
+    }
+
+    /// Of each shard.
+    pub fn sstable_counts(&self) -> Vec<usize> {
+        self.shards
+            .iter()
+            .map(|(store, _)| store.sstable_count())
+            .collect()
+    }
+
+    pub fn fail_power(&self, after: u64) {
+        self.disk.fail_power(after);
+    }
+
+    pub fn is_power_off(&self) -> bool {
+        self.disk.is_power_off()
     }
 
     /// Stops in good order, though without a flush.

@@ -1,0 +1,157 @@
+//! Compactions of every strategy: what is read stays the same, and a crash leaves the old SSTables or the new ones.
+
+use std::collections::BTreeMap;
+
+use helenus_schema::TableParams;
+use helenus_storage::store::{CompactError, CompactionKind, CompactionRequest};
+use helenus_vfs::SeededRandom;
+
+use super::node::Node;
+use super::table::schema;
+use super::writes::Writer;
+
+/// Options that make each strategy cut its output of a few kilobytes into several SSTables, where it cuts at all.
+pub const STRATEGIES: [&[(&str, &str)]; 4] = [
+    &[("class", "SizeTieredCompactionStrategy"), ("min_threshold", "3")],
+    &[
+        ("class", "LeveledCompactionStrategy"),
+        ("sstable_size_in_mb", "0.002"),
+        ("fanout_size", "2"),
+    ],
+    &[("class", "TimeWindowCompactionStrategy"), ("min_threshold", "3")],
+    &[
+        ("class", "UnifiedCompactionStrategy"),
+        ("scaling_parameters", "T3"),
+        ("min_sstable_size", "0B"),
+    ],
+];
+
+pub fn params(strategy: usize, gc_grace_seconds: u32) -> TableParams {
+    let options = STRATEGIES[strategy % STRATEGIES.len()].iter();
+    TableParams {
+        gc_grace_seconds,
+        compaction: options
+            .map(|(name, value)| ((*name).to_owned(), (*value).to_owned()))
+            .collect::<BTreeMap<_, _>>(),
+        ..TableParams::default()
+    }
+}
+
+/// A node with four flushed SSTables that nothing has compacted yet.
+fn flushed(strategy: usize) -> (Node, Writer) {
+    let mut writer = Writer {
+        random: SeededRandom::new(7),
+        key_bound: 4,
+        timestamp_from_us: 1,
+        timestamp_spread_us: 1,
+        is_plain: false,
+    };
+    let mut node = Node::start(11, schema(params(strategy, 0)));
+    for _ in 0..4 {
+        for _ in 0..40 {
+            writer.timestamp_from_us += 1;
+            node.write(vec![writer.below(40) as u8; 3], writer.write());
+        }
+        (0..2).for_each(|shard| node.persist(shard, true));
+        node.flush_only();
+        // The log must know of the flush too, or a crash brings it once more.
+        (0..2).for_each(|shard| node.persist(shard, true));
+    }
+    (node, writer)
+}
+
+#[test]
+fn every_strategy_compacts_and_reads_stay_the_same() {
+    for strategy in 0..STRATEGIES.len() {
+        let (mut node, writer) = flushed(strategy);
+        node.check(&writer);
+        let before = node.sstable_counts();
+        node.run_jobs(50);
+        node.check(&writer);
+        let after = node.sstable_counts();
+        assert_ne!(before, after, "strategy {strategy} did nothing");
+        let is_cut = strategy % 2 == 1;
+        let outputs = after.iter().max().copied().unwrap_or_default();
+        assert_eq!(
+            outputs > 1,
+            is_cut,
+            "strategy {strategy}: {before:?} became {after:?}"
+        );
+        node.restart(3);
+        node.check(&writer);
+    }
+}
+
+/// Power fails at each change of the disk that compactions make, up to their end.
+#[test]
+fn a_crash_leaves_the_old_sstables_or_the_new_ones() {
+    for strategy in 0..STRATEGIES.len() {
+        let (mut node, _) = flushed(strategy);
+        let old = node.sstable_counts();
+        node.request(CompactionKind::Major { split_output: false })
+            .unwrap();
+        node.run_jobs(50);
+        let new = node.sstable_counts();
+        let (mut olds, mut news) = (0, 0);
+        for after in 0.. {
+            let (mut node, writer) = flushed(strategy);
+            node.request(CompactionKind::Major { split_output: false })
+                .unwrap();
+            node.fail_power(after);
+            node.run_jobs(50);
+            let is_over = !node.is_power_off();
+            node.crash(2);
+            node.check(&writer);
+            let found = node.sstable_counts();
+            for (shard, count) in found.iter().enumerate() {
+                assert!(
+                    *count == old[shard] || *count == new[shard],
+                    "strategy {strategy}, power off after {after}: shard {shard} has {count} SSTables, not {} or {}",
+                    old[shard],
+                    new[shard]
+                );
+            }
+            olds += usize::from(found == old);
+            news += usize::from(found == new);
+            if is_over {
+                assert_eq!(found, new);
+                break;
+            }
+        }
+        assert!(
+            olds > 10 && news > 10,
+            "strategy {strategy}: {olds} crashes left the old, {news} the new"
+        );
+    }
+}
+
+#[test]
+fn a_stopped_compaction_leaves_nothing_and_is_not_begun_again_at_once() {
+    let (mut node, writer) = flushed(0);
+    let before = node.sstable_counts();
+    node.request(CompactionKind::Major { split_output: false })
+        .unwrap();
+    assert!(node.stop_at_first_compaction() > 0);
+    node.run_jobs(10);
+    assert_eq!(node.sstable_counts(), before);
+    node.check(&writer);
+    node.restart(2);
+    assert_eq!(node.sstable_counts(), before);
+    node.request(CompactionKind::Major { split_output: false })
+        .unwrap();
+    node.run_jobs(10);
+    assert_ne!(node.sstable_counts(), before);
+}
+
+#[test]
+fn a_request_is_bounded_and_needs_a_table() {
+    let (mut node, _) = flushed(0);
+    let table = helenus_schema::TableId(uuid::Uuid::from_u128(77));
+    let kind = CompactionKind::Cleanup;
+    assert_eq!(
+        node.request_of(CompactionRequest { table, kind }),
+        Err(CompactError::UnknownTable { id: table })
+    );
+    let refused = (0..9).filter(|_| node.request(kind).is_err()).count();
+    assert_eq!(refused, 1);
+}
