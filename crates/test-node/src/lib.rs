@@ -189,6 +189,36 @@ impl TestNode {
         })
     }
 
+    /// Sends statements to shard 0 in one go, so that all of them are there before the first is begun; their answers
+    /// with their places in `texts`, in the order in which they came.
+    pub fn execute_together(&self, texts: &[String]) -> Vec<(usize, Answer)> {
+        let node = self.node.as_ref().expect("the node is running");
+        let (sender, receiver) = mpsc::channel();
+        let texts: Vec<String> = texts.to_vec();
+        let count = texts.len();
+        node.mailbox(ShardId(0)).run(move |shard| {
+            for (index, text) in texts.into_iter().enumerate() {
+                let (shard, sender) = (shard.clone(), sender.clone());
+                tokio::task::spawn_local(async move {
+                    let execution = Execution::default();
+                    let (answer, _trace) = converse(&shard, EnvelopeFlags::NONE, Opcode::Query, |out| {
+                        execution
+                            .write(|parameters, values| write_query(out, VERSION, &text, parameters, values));
+                    })
+                    .await;
+                    let _unwanted = sender.send((index, answer));
+                });
+            }
+        });
+        (0..count)
+            .map(|_| {
+                receiver
+                    .recv_timeout(ANSWER_TIMEOUT)
+                    .expect("every statement is answered")
+            })
+            .collect()
+    }
+
     pub fn prepare(&self, text: &str) -> Answer {
         let text = text.to_owned();
         self.request(0, Opcode::Prepare, move |out| {

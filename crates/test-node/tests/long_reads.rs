@@ -1,0 +1,146 @@
+//! Reads that are long: over many tombstones, or of what is not in memory. They let others go first and end in pages.
+
+use std::sync::Arc;
+
+use helenus_node::TombstoneLimits;
+use helenus_protocol::ErrorCode;
+use helenus_test_node::{Answer, Execution, Rows, TestNode, options};
+use helenus_vfs::{SimulatedDisk, SystemClock};
+
+/// Row tombstones of the partition; `HELENUS_LONG_READ_TOMBSTONES=1000000` for the figure of the design.
+const TOMBSTONES: u32 = 6_000;
+
+const LIMITS: TombstoneLimits = TombstoneLimits {
+    warn: 1_000,
+    fail: 2_500,
+};
+
+fn tombstone_count() -> u32 {
+    let count = std::env::var("HELENUS_LONG_READ_TOMBSTONES").ok();
+    count.and_then(|text| text.parse().ok()).unwrap_or(TOMBSTONES)
+}
+
+/// One partition with deleted rows, every tenth by a range, and one row behind them; and one with a row.
+fn node(limits: TombstoneLimits) -> TestNode {
+    let disk = Arc::new(SimulatedDisk::new(1));
+    let mut options = options(1, disk, Arc::new(SystemClock::new()));
+    options.tombstones = limits;
+    options.range_request_timeout = std::time::Duration::from_secs(60);
+    options.read_request_timeout = std::time::Duration::from_secs(60);
+    let node = TestNode::start(options).unwrap();
+    node.run("CREATE KEYSPACE k WITH replication = {'class': 'SimpleStrategy', 'replication_factor': 1}");
+    node.run("CREATE TABLE k.t (p int, c int, v int, PRIMARY KEY (p, c))");
+    let mut batch = Vec::new();
+    for c in 0..tombstone_count() {
+        batch.push(match c % 10 {
+            0 => format!("DELETE FROM k.t WHERE p = 1 AND c >= {c} AND c < {};", c + 1),
+            _ => format!("DELETE FROM k.t WHERE p = 1 AND c = {c};"),
+        });
+        if batch.len() == 50 || c + 1 == tombstone_count() {
+            node.run(&format!("BEGIN UNLOGGED BATCH {} APPLY BATCH", batch.join(" ")));
+            batch.clear();
+        }
+    }
+    node.run("INSERT INTO k.t (p, c, v) VALUES (1, 2000000000, 7)");
+    node.run("INSERT INTO k.t (p, c, v) VALUES (2, 1, 8)");
+    node
+}
+
+fn page(node: &TestNode, text: &str, paging_state: Option<Vec<u8>>) -> Rows {
+    let execution = Execution {
+        page_size: Some(100),
+        paging_state,
+        ..Execution::default()
+    };
+    match node.execute_with(text, &execution) {
+        Answer::Rows(rows) => rows,
+        other => panic!("{text}: {other:?}"),
+    }
+}
+
+#[test]
+fn a_scan_over_tombstones_ends_in_short_pages_and_warns() {
+    let mut node = node(LIMITS);
+    for is_in_memory in [true, false] {
+        if !is_in_memory {
+            node.restart().unwrap();
+        }
+        let statements = [
+            ("SELECT v FROM k.t WHERE p = 1", 1),
+            ("SELECT v FROM k.t WHERE p = 1 ORDER BY c DESC", 1),
+            ("SELECT v FROM k.t", 2),
+            ("SELECT v FROM k.t WHERE v > 0 ALLOW FILTERING", 2),
+        ];
+        for (text, rows_wanted) in statements {
+            let (mut pages, mut rows, mut state) = (0, 0, None);
+            loop {
+                let page = page(&node, text, state);
+                pages += 1;
+                rows += page.rows.len();
+                if page.paging_state.is_some() {
+                    assert!(page.warnings[0].starts_with("Read "), "{:?}", page.warnings);
+                    assert!(page.warnings[0].contains(" tombstone cells for query SELECT * FROM k.t"));
+                    assert!(page.warnings[0].ends_with(" (see tombstone_warn_threshold)"));
+                }
+                state = page.paging_state;
+                if state.is_none() {
+                    break;
+                }
+            }
+            assert_eq!(rows, rows_wanted, "{text}, in memory: {is_in_memory}");
+            // A step may count some hundred more than the budget.
+            let pages_max = u64::from(tombstone_count()) * 11 / 10 / LIMITS.fail + 1;
+            assert!((2..=pages_max + 1).contains(&pages), "{text}: {pages} pages");
+        }
+    }
+}
+
+#[test]
+fn what_is_not_paged_fails_over_too_many_tombstones() {
+    let node = node(LIMITS);
+    for text in ["SELECT v FROM k.t WHERE p = 1", "SELECT count(*) FROM k.t"] {
+        let Answer::Error { code, message } = node.execute(text) else {
+            panic!("{text} was answered");
+        };
+        assert_eq!(code, ErrorCode::ReadFailure);
+        assert!(message.contains("READ_TOO_MANY_TOMBSTONES"), "{message}");
+    }
+    assert_eq!(node.rows("SELECT v FROM k.t WHERE p = 2").len(), 1);
+    assert_eq!(
+        node.rows("SELECT v FROM k.t WHERE p = 1 AND c = 2000000000")
+            .len(),
+        1
+    );
+}
+
+#[test]
+fn others_are_served_while_a_scan_passes_over_tombstones() {
+    let mut node = node(TombstoneLimits::NONE);
+    for is_in_memory in [true, false] {
+        if !is_in_memory {
+            node.restart().unwrap();
+        }
+        let scans = [
+            "SELECT v FROM k.t WHERE p = 1",
+            "SELECT v FROM k.t",
+            "SELECT count(v) FROM k.t",
+        ];
+        for scan in scans {
+            let mut texts = vec![scan.to_owned()];
+            texts.extend((0..20).map(|_| "SELECT v FROM k.t WHERE p = 2 AND c = 1".to_owned()));
+            let answers = node.execute_together(&texts);
+            let order: Vec<usize> = answers.iter().map(|(index, _)| *index).collect();
+            assert_eq!(
+                order.last(),
+                Some(&0),
+                "{scan}, in memory: {is_in_memory}: {order:?}"
+            );
+            for (index, answer) in answers {
+                let Answer::Rows(rows) = answer else {
+                    panic!("{}: {answer:?}", texts[index]);
+                };
+                assert!(!rows.rows.is_empty());
+            }
+        }
+    }
+}
