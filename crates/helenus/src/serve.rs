@@ -7,6 +7,7 @@ use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 use clap::{Args, ValueEnum};
+use helenus_node::guardrails::{Guardrails, Threshold};
 use helenus_node::{CommitlogSync, CompactionSettings, NodeOptions, SsTableFormat, TombstoneLimits};
 use helenus_protocol::frame::FrameLimits;
 use helenus_server::config::{CommitlogSyncName, ConfigError, ConfigFile, DataSize, RowCacheSwitch};
@@ -259,6 +260,7 @@ fn options(arguments: &ServeArguments, config: &ConfigFile) -> ServeOptions {
                 .tombstone_failure_threshold
                 .unwrap_or(TombstoneLimits::default().fail),
         },
+        guardrails: guardrails(config),
         disk: Arc::new(RealDisk::new()),
         clock: Arc::new(SystemClock::new()),
     };
@@ -279,6 +281,33 @@ fn compaction_settings(config: &ConfigFile) -> CompactionSettings {
             .compaction_throughput
             .map_or(default.bytes_per_s_max, |rate| rate.0),
         concurrent_compactors: config.concurrent_compactors.map(usize::from),
+    }
+}
+
+fn guardrails(config: &ConfigFile) -> Guardrails {
+    let defaults = Guardrails::default();
+    let bytes = |size: Option<DataSize>, default| size.map_or(default, |size| size.0);
+    let count =
+        |count: Option<i64>, default| count.map_or(default, |count| u64::try_from(count).unwrap_or(u64::MAX));
+    Guardrails {
+        batch_size: Threshold {
+            warn: bytes(config.batch_size_warn_threshold, defaults.batch_size.warn),
+            fail: bytes(config.batch_size_fail_threshold, defaults.batch_size.fail),
+        },
+        page_size: Threshold {
+            warn: count(config.page_size_warn_threshold, defaults.page_size.warn),
+            fail: count(config.page_size_fail_threshold, defaults.page_size.fail),
+        },
+        partition_keys_in_select: Threshold {
+            warn: count(
+                config.partition_keys_in_select_warn_threshold,
+                defaults.partition_keys_in_select.warn,
+            ),
+            fail: count(
+                config.partition_keys_in_select_fail_threshold,
+                defaults.partition_keys_in_select.fail,
+            ),
+        },
     }
 }
 

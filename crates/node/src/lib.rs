@@ -7,6 +7,7 @@
 mod compaction;
 mod disk_reads;
 mod forward;
+pub mod guardrails;
 mod host_id;
 mod mailbox;
 pub mod metrics;

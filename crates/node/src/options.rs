@@ -8,6 +8,8 @@ use helenus_engine::TombstoneLimits;
 use helenus_schema::SsTableFormat;
 use helenus_vfs::{Clock, Disk, DiskIo};
 
+use crate::guardrails::Guardrails;
+
 /// How a node is laid out and how far it may go. The command line and the configuration file fill it in; tests
 /// build it directly.
 #[derive(Clone)]
@@ -45,6 +47,7 @@ pub struct NodeOptions {
     pub disk_io: DiskIo,
     /// Cassandra's `tombstone_warn_threshold` and `tombstone_failure_threshold`.
     pub tombstones: TombstoneLimits,
+    pub guardrails: Guardrails,
     pub disk: Arc<dyn Disk>,
     pub clock: Arc<dyn Clock>,
 }

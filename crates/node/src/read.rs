@@ -84,7 +84,13 @@ impl Shard {
         if is_made_from_code(&plan.table.keyspace) {
             return self.select_from_system(statement, plan, values, options);
         }
-        let token = plan.direct_token(values, options, &mut self.scratch.borrow_mut())?;
+        let mut token = plan.direct_token(values, options, &mut self.scratch.borrow_mut())?;
+        if options
+            .page_rows()
+            .is_some_and(|rows| u64::from(rows) > self.page_rows_unwarned())
+        {
+            token = None;
+        }
         match token.map(|token| self.owner_of(token)) {
             Some(owner) if owner == self.id => self.select_here(statement, plan, values, options),
             Some(owner) => self.forward_read(statement, owner, values, options),
@@ -93,6 +99,12 @@ impl Shard {
                 Ok(())
             }
         }
+    }
+
+    /// The largest page that no guardrail has anything to say of.
+    fn page_rows_unwarned(&self) -> u64 {
+        let page_size = &self.options.guardrails.page_size;
+        page_size.warn.min(page_size.fail)
     }
 
     /// The hot path: nothing is allocated between the request's bytes and the response's.
@@ -271,13 +283,17 @@ impl Shard {
         };
         let (values, options) = (owned.values.bound(), owned.options());
         let mut execution = SelectExecution::new(plan, &values, &options, self.options.shard_count)?;
+        let (table, guardrails) = (&plan.table.name, &self.options.guardrails);
+        let mut warnings = Vec::new();
+        warnings.extend(guardrails.check_partition_keys(table, execution.partition_keys())?);
+        warnings.extend(guardrails.check_page_size(table, options.page_rows().map_or(0, u64::from))?);
         while let Some(read) = execution.next_read() {
             let rows = self.read_on(read, &owned).await?;
             execution.absorb(rows)?;
             // A scan is many reads: between two of them the shard serves others.
             tokio::task::yield_now().await;
         }
-        let warnings = execution.take_warnings();
+        warnings.extend(execution.take_warnings());
         let mut body = Vec::new();
         execution.finish(&mut body)?;
         Ok(ForwardedAnswer { body, warnings })

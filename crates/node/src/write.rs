@@ -66,7 +66,7 @@ impl Shard {
             };
         }
         elsewhere.append(&mut waiting_for_room);
-        self.write_later(session, stream, elsewhere, position, None);
+        self.write_later(session, stream, elsewhere, position, Vec::new());
         Ok(())
     }
 
@@ -91,8 +91,14 @@ impl Shard {
         if updates.is_empty() {
             self.acknowledge_session(session, stream, None);
         } else {
-            let warning = warning(partition_count(&updates));
-            self.write_later(session, stream, updates, None, warning);
+            let partitions = partition_count(&updates);
+            let mut warnings = Vec::new();
+            if partitions > 1 {
+                let packed = updates.iter().map(|(_, update)| update.as_slice());
+                warnings.extend(self.options.guardrails.check_batch(&self.schema(), packed)?);
+            }
+            warnings.extend(warning(partitions));
+            self.write_later(session, stream, updates, None, warnings);
         }
         Ok(())
     }
@@ -225,7 +231,7 @@ impl Shard {
         stream: i16,
         updates: UpdatesByShard,
         position: Option<LogPosition>,
-        warning: Option<String>,
+        warnings: Vec<String>,
     ) {
         let shard = self.clone();
         let answered = session.clone();
@@ -237,7 +243,8 @@ impl Shard {
                 result = shard.durable(position).await;
             }
             shard.count_failure(&result);
-            answered.respond_later_warning(stream, Opcode::Result, warning.as_deref().as_slice(), |out| {
+            let warnings: Vec<&str> = warnings.iter().map(String::as_str).collect();
+            answered.respond_later_warning(stream, Opcode::Result, &warnings, |out| {
                 result?;
                 write_void(out);
                 Ok(())

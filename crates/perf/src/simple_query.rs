@@ -105,6 +105,7 @@ fn node_options(options: &SimpleQueryOptions) -> NodeOptions {
         started_at_s: 0,
         disk_io: Default::default(),
         tombstones: Default::default(),
+        guardrails: Default::default(),
         disk: Arc::new(MemoryDisk::new()),
         clock: Arc::new(SystemClock::new()),
     }

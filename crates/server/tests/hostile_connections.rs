@@ -59,6 +59,7 @@ fn serve() -> Server {
         started_at_s: clock.wall_s(),
         disk_io: Default::default(),
         tombstones: Default::default(),
+        guardrails: Default::default(),
         disk: Arc::new(MemoryDisk::new()),
         clock,
     };

@@ -102,6 +102,7 @@ pub fn options(shard_count: u16, disk: Arc<dyn Disk>, clock: Arc<dyn Clock>) -> 
         started_at_s: clock.wall_s(),
         disk_io: Default::default(),
         tombstones: Default::default(),
+        guardrails: Default::default(),
         disk,
         clock,
     }

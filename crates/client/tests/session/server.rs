@@ -35,6 +35,7 @@ pub fn serve(shard_count: u16, listen: SocketAddr) -> Server {
         started_at_s: clock.wall_s(),
         disk_io: Default::default(),
         tombstones: Default::default(),
+        guardrails: Default::default(),
         disk: Arc::new(MemoryDisk::new()),
         clock,
     };

@@ -336,6 +336,12 @@ impl<'a> SelectExecution<'a> {
         Ok(())
     }
 
+    /// How many partitions are asked for by their keys, before the first read.
+    pub fn partition_keys(&self) -> u64 {
+        let is_key = |target: &&Target| matches!(target.partitions, ReadPartitions::Key { .. });
+        self.reads.iter().filter(is_key).count() as u64
+    }
+
     /// What the client is to be told with the result.
     pub fn take_warnings(&mut self) -> Vec<String> {
         std::mem::take(&mut self.warnings)

@@ -41,6 +41,13 @@ pub struct ConfigFile {
     pub truncate_request_timeout: Option<DurationSetting>,
     pub tombstone_warn_threshold: Option<u64>,
     pub tombstone_failure_threshold: Option<u64>,
+    pub batch_size_warn_threshold: Option<DataSize>,
+    pub batch_size_fail_threshold: Option<DataSize>,
+    /// In rows; -1 for none, as in all thresholds that count.
+    pub page_size_warn_threshold: Option<i64>,
+    pub page_size_fail_threshold: Option<i64>,
+    pub partition_keys_in_select_warn_threshold: Option<i64>,
+    pub partition_keys_in_select_fail_threshold: Option<i64>,
     /// Ours: how SSTables are read.
     pub disk_io: Option<DiskIoName>,
     /// Ours: threads that own data.

@@ -1,0 +1,147 @@
+//! Limits on what one statement may ask for, by Cassandra's names, defaults and words.
+
+use std::collections::BTreeSet;
+
+use helenus_engine::CqlError;
+use helenus_schema::Schema;
+use helenus_storage::update::Update;
+
+/// From where on a client is warned, and from where on a statement is refused.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Threshold {
+    pub warn: u64,
+    pub fail: u64,
+}
+
+impl Threshold {
+    /// Cassandra writes -1, or no size at all.
+    pub const DISABLED: Threshold = Threshold {
+        warn: u64::MAX,
+        fail: u64::MAX,
+    };
+}
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Guardrails {
+    /// `batch_size_warn_threshold` and `batch_size_fail_threshold`, in bytes of packed updates.
+    pub batch_size: Threshold,
+    /// `page_size_warn_threshold` and `page_size_fail_threshold`, in rows.
+    pub page_size: Threshold,
+    /// `partition_keys_in_select_warn_threshold` and `partition_keys_in_select_fail_threshold`.
+    pub partition_keys_in_select: Threshold,
+}
+
+impl Default for Guardrails {
+    fn default() -> Self {
+        Guardrails {
+            batch_size: Threshold {
+                warn: 5 << 10,
+                fail: 50 << 10,
+            },
+            page_size: Threshold::DISABLED,
+            partition_keys_in_select: Threshold::DISABLED,
+        }
+    }
+}
+
+impl Guardrails {
+    /// The warning that a batch over several partitions deserves, or its refusal.
+    pub fn check_batch<'u>(
+        &self,
+        schema: &Schema,
+        updates: impl Iterator<Item = &'u [u8]> + Clone,
+    ) -> Result<Option<String>, CqlError> {
+        let size: u64 = updates.clone().map(|update| update.len() as u64).sum();
+        let Threshold { warn, fail } = self.batch_size;
+        if size <= warn {
+            return Ok(None);
+        }
+        let names: BTreeSet<String> = updates
+            .filter_map(Update::decode_trusted)
+            .filter_map(|update| schema.table_by_id(update.table))
+            .map(|table| format!("{}.{}", table.keyspace, table.name))
+            .collect();
+        let names = names.into_iter().collect::<Vec<_>>().join(", ");
+        if size > fail {
+            eprintln!(
+                "Batch for [{names}] is of size {size}, exceeding specified threshold of {fail} by {}. \
+                 (see batch_size_fail_threshold)",
+                size - fail
+            );
+            return Err(CqlError::invalid(format_args!("Batch too large")));
+        }
+        Ok(Some(format!(
+            "Batch for [{names}] is of size {size}, exceeding specified threshold of {warn} by {}.",
+            size - warn
+        )))
+    }
+
+    pub fn check_page_size(&self, table: &str, rows: u64) -> Result<Option<String>, CqlError> {
+        let Threshold { warn, fail } = self.page_size;
+        if rows > fail {
+            return Err(violated(
+                "page_size",
+                &format!(
+                    "Aborting query for table {table}, page size {rows} exceeds fail threshold of {fail}."
+                ),
+            ));
+        }
+        Ok((rows > warn).then(|| {
+            format!(
+                "Guardrail page_size violated: Query for table {table} with page size {rows} exceeds warning threshold \
+                 of {warn}."
+            )
+        }))
+    }
+
+    pub fn check_partition_keys(&self, table: &str, keys: u64) -> Result<Option<String>, CqlError> {
+        let Threshold { warn, fail } = self.partition_keys_in_select;
+        if keys > fail {
+            return Err(violated(
+                "partition_keys_in_select",
+                &format!(
+                    "Aborting query with partition keys in IN clause on table {table}, number of partition keys {keys} \
+                     exceeds fail threshold of {fail}."
+                ),
+            ));
+        }
+        Ok((keys > warn).then(|| {
+            format!(
+                "Guardrail partition_keys_in_select violated: Query with partition keys in IN clause on table {table}, \
+                 with number of partition keys {keys} exceeds warning threshold of {warn}."
+            )
+        }))
+    }
+}
+
+/// Cassandra's GuardrailViolatedException is an invalid request.
+fn violated(name: &str, message: &str) -> CqlError {
+    CqlError::invalid(format_args!("Guardrail {name} violated: {message}"))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_words_are_those_of_cassandra() {
+        let threshold = Threshold { warn: 10, fail: 20 };
+        let guardrails = Guardrails {
+            page_size: threshold,
+            partition_keys_in_select: threshold,
+            ..Guardrails::default()
+        };
+        assert_eq!(guardrails.check_page_size("t", 10).unwrap(), None);
+        assert_eq!(
+            guardrails.check_page_size("t", 11).unwrap().unwrap(),
+            "Guardrail page_size violated: Query for table t with page size 11 exceeds warning threshold of 10."
+        );
+        assert_eq!(
+            guardrails.check_page_size("t", 21).unwrap_err().to_string(),
+            "Guardrail page_size violated: Aborting query for table t, page size 21 exceeds fail threshold of 20."
+        );
+        assert_eq!(guardrails.check_partition_keys("t", 10).unwrap(), None);
+        assert!(guardrails.check_partition_keys("t", 11).unwrap().is_some());
+        assert!(guardrails.check_partition_keys("t", 21).is_err());
+    }
+}
