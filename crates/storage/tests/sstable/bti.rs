@@ -221,3 +221,70 @@ fn range_tombstones_across_blocks_of_cassandra() {
         }
     }
 }
+
+/// A clustering column of every type that can be one. Most rows differ in one of them only, so that every type decides
+/// where some blocks are separated.
+fn clustering_types() -> Vec<CqlType> {
+    vec![
+        CqlType::Ascii,
+        CqlType::Bigint,
+        CqlType::Blob,
+        CqlType::Boolean,
+        CqlType::Date,
+        CqlType::Decimal,
+        CqlType::Double,
+        CqlType::Float,
+        CqlType::Inet,
+        CqlType::Int,
+        CqlType::Smallint,
+        CqlType::Text,
+        CqlType::Time,
+        CqlType::Timestamp,
+        CqlType::Timeuuid,
+        CqlType::Tinyint,
+        CqlType::Uuid,
+        CqlType::Varint,
+        CqlType::list(CqlType::Text, true),
+        CqlType::set(CqlType::Bigint, true),
+        CqlType::map(CqlType::Varint, CqlType::Text, true),
+        CqlType::tuple([CqlType::Text, CqlType::Int]),
+        CqlType::vector(CqlType::Int, 2),
+    ]
+}
+
+fn check_clustering_types(name: &str, number: u64, is_descending: bool) {
+    const NAMES: [&str; 23] = [
+        "c0", "c1", "c2", "c3", "c4", "c5", "c6", "c7", "c8", "c9", "c10", "c11", "c12", "c13", "c14", "c15",
+        "c16", "c17", "c18", "c19", "c20", "c21", "c22",
+    ];
+    let mut columns = vec![Column("pk", ColumnKind::PartitionKey, CqlType::Int)];
+    let typed = NAMES.into_iter().zip(clustering_types());
+    columns.extend(typed.map(|(name, cql_type)| Column(name, ColumnKind::Clustering, cql_type)));
+    columns.push(Column("v", ColumnKind::Regular, CqlType::Int));
+    let fixture = fixture(name, number, columns, if is_descending { &NAMES } else { &[] });
+    let partition = fixture.partitions.values().next().unwrap();
+    assert!(partition.items.len() > 1500, "{}", partition.items.len());
+    let comparator = ClusteringComparator::of(&fixture.table);
+    let clusterings: Vec<&Vec<u8>> = partition
+        .items
+        .iter()
+        .filter_map(|item| match item {
+            Item::Row { clustering, .. } => Some(clustering),
+            Item::Marker { .. } => None,
+        })
+        .collect();
+    assert!(clusterings.is_sorted_by(|left, right| comparator.compare(left, right).is_lt()));
+    fixture.check_lookups();
+    fixture.check_slices();
+    fixture.check_written();
+}
+
+#[test]
+fn clusterings_of_every_type_of_cassandra() {
+    check_clustering_types("ascending", 2, false);
+}
+
+#[test]
+fn descending_clusterings_of_every_type_of_cassandra() {
+    check_clustering_types("descending", 3, true);
+}
