@@ -4,7 +4,7 @@ use std::path::Path;
 
 use helenus_types::Token;
 
-use super::bti::{BtiIndex, BtiIndexScan};
+use super::bti::{BtiIndex, BtiIndexScan, PinnedPage};
 use super::chunk_stream::ChunkStream;
 use super::chunked_file::ChunkedFile;
 use super::index::{IndexEntry, find_entry, read_entry};
@@ -65,6 +65,14 @@ impl IndexReader {
         match self {
             IndexReader::Big(big) => &big.file,
             IndexReader::Bti(bti) => &bti.rows,
+        }
+    }
+
+    /// Of [`Self::blocks_file`], what stays in memory.
+    pub fn pinned_pages(&self) -> &[PinnedPage] {
+        match self {
+            IndexReader::Big(_) => &[],
+            IndexReader::Bti(bti) => bti.pinned_pages(),
         }
     }
 

@@ -11,6 +11,7 @@ use helenus_vfs::Disk;
 use super::block_file::{BlockFile, LargePartition};
 use super::blocks::Blocks;
 use super::bloom::BloomFilter;
+use super::bti::TrieFile;
 use super::chunk_stream::ChunkStream;
 use super::chunked_file::ChunkedFile;
 use super::component::Component;
@@ -237,7 +238,12 @@ impl SsTable {
                 (Some((promoted.header_length, promoted.deletion)), blocks)
             }
             Some(BlockIndex::Trie(trie)) => {
-                let mut blocks = trie.blocks(file, pages, &self.comparator)?;
+                let rows = TrieFile {
+                    file,
+                    pages,
+                    pinned: self.index.pinned_pages(),
+                };
+                let mut blocks = trie.blocks(rows, &self.comparator)?;
                 (
                     Some((blocks.header_length()?, trie.deletion)),
                     Some(Blocks::Trie(blocks)),

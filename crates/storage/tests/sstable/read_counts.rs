@@ -91,14 +91,28 @@ impl LargePartition {
         column_index_bytes: u32,
         compression: Option<CompressionParameters>,
     ) -> Self {
+        Self::with_blocks(format, column_index_bytes, compression, true)
+    }
+
+    /// Without Blocks.db, only the index of the format says where rows are.
+    fn with_blocks(
+        format: SsTableFormat,
+        column_index_bytes: u32,
+        compression: Option<CompressionParameters>,
+        has_blocks: bool,
+    ) -> Self {
         let disk: Arc<dyn Disk> = Arc::new(MemoryDisk::new());
         let table = blob_table();
         let row_count = row_count();
         let (folder, descriptor) =
             write_partition(&disk, &table, format, column_index_bytes, compression, row_count);
+        let path = descriptor.path(&folder, Component::Blocks);
+        let blocks = disk.open(&path).unwrap().length().unwrap();
+        if !has_blocks {
+            disk.remove(&path).unwrap();
+        }
         let sstable = SsTable::open(&*disk, &folder, descriptor, &table).unwrap();
-        let blocks = disk.open(&descriptor.path(&folder, Component::Blocks)).unwrap();
-        let (blocks, data) = (blocks.length().unwrap(), sstable.data_bytes());
+        let data = sstable.data_bytes();
         let name = format!("{format:?}, {} KiB blocks", column_index_bytes >> 10);
         println!(
             "{name}: data {data} bytes, Blocks.db {blocks}: {:.1} %, {:.2} bytes a row",
@@ -201,7 +215,7 @@ const KIB: u64 = 1024;
 
 #[test]
 fn a_cold_row_takes_two_reads_and_its_neighbour_one_small_one() {
-    for format in [SsTableFormat::Me, SsTableFormat::Nb, SsTableFormat::Oa] {
+    for format in SsTableFormat::ALL {
         let partition = LargePartition::new(format, 1024);
         let middle = partition.row_count / 2;
         for reversed in [false, true] {
@@ -354,4 +368,51 @@ fn the_first_and_the_last_rows_are_found_without_a_bound() {
         cost.index_blocks == 0 && cost.cache_blocks <= 20 + data / (100 * KIB),
         "{cost:?}"
     );
+}
+
+/// What there is in a file of Cassandra's, but for the checksums of pages.
+#[test]
+fn tries_alone_find_a_row_by_few_reads() {
+    let partition = LargePartition::with_blocks(SsTableFormat::Da, 1024, None, false);
+    let (middle, last) = (partition.row_count / 2, partition.row_count - 1);
+    for reversed in [false, true] {
+        for number in [0, 1, middle - 1, middle, middle + 7, last] {
+            let cost = partition.rows(&cold(), &format!("cold row {number}"), &[number], reversed);
+            assert!(
+                cost.reads <= 3 && cost.read_bytes <= 12 * KIB,
+                "{number}: {cost:?}"
+            );
+        }
+    }
+    let cache = cold();
+    partition.rows(&cache, "cold row", &[middle], false);
+    let mut index_reads = 0;
+    for number in middle + 1..middle + 40 {
+        let cost = partition.rows(&cache, "the next key", &[number], false);
+        index_reads += cost.index_blocks;
+        assert!(
+            cost.cache_blocks <= 1 && cost.read_bytes <= 6 * KIB,
+            "{number}: {cost:?}"
+        );
+    }
+    assert!(index_reads <= 1, "40 rows lie under one page of the trie, or two");
+    for number in [2 * last + 1, 4 * last] {
+        let (found, cost) = partition.read(&cold(), &[one(number)], false, usize::MAX);
+        assert_eq!(found, []);
+        assert_eq!(cost.cache_blocks, 0, "after the last row: {cost:?}");
+    }
+    for count in [1, 32, 256] {
+        let wanted: Vec<u32> = (middle..middle + count).collect();
+        for reversed in [false, true] {
+            let slices = [between(middle, middle + count)];
+            let (mut found, cost) = partition.read(&cold(), &slices, reversed, usize::MAX);
+            if reversed {
+                found.reverse();
+            }
+            assert_eq!(found, wanted);
+            partition.print(&format!("{count} rows, reversed {reversed}"), cost);
+            let row_bytes = u64::from(count) * 125;
+            assert!(cost.read_bytes <= 2 * row_bytes + 20 * KIB, "{count}: {cost:?}");
+        }
+    }
 }

@@ -10,8 +10,10 @@ use super::super::chunked_file::ChunkedFile;
 use super::super::decode::ByteReader;
 use super::super::index::{BlockIndex, IndexEntry, decode_with};
 use super::super::pages::Pages;
+use super::node::PAGE_BYTES;
 use super::partition_index::{PartitionIndex, PartitionIndexCursor, PartitionPlace, check_page_length};
 use super::row_index::RowIndexEntry;
+use super::trie_reader::{PinnedPage, TrieFile};
 use crate::error::ReadError;
 use crate::read::PartitionBound;
 
@@ -19,7 +21,12 @@ use crate::read::PartitionBound;
 pub(in super::super) struct BtiIndex {
     pub partitions: PartitionIndex,
     pub rows: ChunkedFile,
+    /// The end of Rows.db: entry and root of its last partition, which often is the only one or the largest.
+    pinned: Vec<PinnedPage>,
 }
+
+/// A root and the entry behind it may lie in two.
+const PINNED_PAGES: u64 = 2;
 
 /// Partitions in order. Keys are read from where the partitions' index points, Rows.db or Data.db.
 #[derive(Debug)]
@@ -35,7 +42,29 @@ impl BtiIndex {
     pub fn open(partitions: ChunkedFile, rows: ChunkedFile) -> Result<Self, ReadError> {
         check_page_length(&rows)?;
         let partitions = PartitionIndex::open(partitions)?;
-        Ok(BtiIndex { partitions, rows })
+        let page_count = rows.length().div_ceil(PAGE_BYTES as u64);
+        let pages = page_count.saturating_sub(PINNED_PAGES)..page_count;
+        let pinned = pages
+            .map(|index| PinnedPage::read(&rows, index))
+            .collect::<Result<_, _>>()?;
+        Ok(BtiIndex {
+            partitions,
+            rows,
+            pinned,
+        })
+    }
+
+    /// Of Rows.db.
+    pub fn pinned_pages(&self) -> &[PinnedPage] {
+        &self.pinned
+    }
+
+    fn rows<'a>(&'a self, pages: Pages<'a>) -> TrieFile<'a> {
+        TrieFile {
+            file: &self.rows,
+            pages,
+            pinned: &self.pinned,
+        }
     }
 
     pub fn find(&self, pages: Pages<'_>, token: Token, key: &[u8]) -> Result<Option<IndexEntry>, ReadError> {
@@ -50,7 +79,7 @@ impl BtiIndex {
                 blocks: None,
             },
             Some(PartitionPlace::Rows(position)) => {
-                let entry = RowIndexEntry::read(&self.rows, pages, position)?;
+                let entry = RowIndexEntry::read(self.rows(pages), position)?;
                 if entry.key != key {
                     return Ok(None);
                 }
@@ -93,7 +122,7 @@ impl BtiIndexScan<'_> {
         match partitions.next()? {
             None => Ok(None),
             Some(PartitionPlace::Rows(position)) => {
-                let entry = RowIndexEntry::read(&self.index.rows, self.pages, position)?;
+                let entry = RowIndexEntry::read(self.index.rows(self.pages), position)?;
                 Ok(Some(entry.into()))
             }
             Some(PartitionPlace::Data(position)) => {

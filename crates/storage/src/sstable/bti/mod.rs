@@ -23,3 +23,4 @@ mod testing;
 pub(super) use index_reader::{BtiIndex, BtiIndexScan};
 pub(super) use index_writer::BtiIndexWriter;
 pub(super) use row_index::{TrieBlocks, TrieIndex};
+pub(super) use trie_reader::{PinnedPage, TrieFile};

@@ -9,8 +9,6 @@
 //! A payload is a byte of the key's hash and a signed position of 1 to 8 bytes: of the partition's entry in Rows.db, or
 //! inverted that of the partition in Data.db. Bits 8 to 15 are the position's length plus 7.
 
-use std::sync::Arc;
-
 use helenus_types::Token;
 use helenus_types::token::murmur3_x64_128;
 
@@ -217,13 +215,7 @@ impl PartitionIndex {
             reader.finish()?;
             Ok((first, last))
         })?;
-        let page_start = root - root % PAGE_BYTES as u64;
-        let page_length = (file.length() - page_start).min(PAGE_BYTES as u64);
-        let bytes: Arc<[u8]> = read_at(&file, pages, page_start, page_length, |bytes| Ok(bytes.into()))?;
-        let pinned = vec![PinnedPage {
-            index: root / PAGE_BYTES as u64,
-            bytes,
-        }];
+        let pinned = vec![PinnedPage::read(&file, root / PAGE_BYTES as u64)?];
         Ok(PartitionIndex {
             file,
             root,

@@ -15,7 +15,6 @@
 use super::super::blocks::BlockSpan;
 use super::super::checksums::PageChecksums;
 use super::super::chunk_stream::ChunkStream;
-use super::super::chunked_file::ChunkedFile;
 use super::super::component::Component;
 use super::super::component_writer::PagedFile;
 use super::super::decode::{
@@ -24,7 +23,6 @@ use super::super::decode::{
 use super::super::deletion_codec::{push_deletion_time, read_deletion_time};
 use super::super::error::WriteError;
 use super::super::index::decode_with;
-use super::super::pages::Pages;
 use super::super::version::Version;
 use super::byte_comparable::{keeps_order, push_clustering};
 use super::sized_integer::{push_sized, read_sized};
@@ -231,36 +229,50 @@ pub(in super::super) struct TrieIndex {
 }
 
 impl RowIndexEntry {
-    pub fn read<'a>(file: &'a ChunkedFile, pages: Pages<'a>, position: u64) -> Result<Self, ReadError> {
-        let mut stream = ChunkStream::new(file, pages);
+    pub fn read(file: TrieFile<'_>, position: u64) -> Result<Self, ReadError> {
+        // An entry that crosses into a page that is not in memory is read from its start.
+        match file
+            .pinned_from(position)
+            .map(|bytes| Self::decode(bytes, position))
+        {
+            Some(Ok(entry)) => return Ok(entry),
+            Some(Err(DecodeError::Truncated { .. })) | None => {}
+            Some(Err(error)) => return Err(error.in_file(file.file.path(), position)),
+        }
+        let mut stream = ChunkStream::new(file.file, file.pages);
         stream.seek(position);
-        decode_with(&mut stream, |bytes| {
-            let mut reader = ByteReader::new(bytes);
-            let key = reader.bytes_after_u16()?.to_vec();
-            let base = position + reader.position() as u64;
-            let data_position = reader.unsigned_vint()?;
-            let root_at = reader.position();
-            let distance = reader.signed_vint()?;
-            let root = base.checked_add_signed(distance).filter(|root| *root < position);
-            let root = root.ok_or_else(|| {
+        decode_with(&mut stream, |bytes| Self::decode(bytes, position))
+    }
+
+    fn decode(bytes: &[u8], position: u64) -> Result<Self, DecodeError> {
+        let mut reader = ByteReader::new(bytes);
+        let key = reader.bytes_after_u16()?.to_vec();
+        let base = position + reader.position() as u64;
+        let data_position = reader.unsigned_vint()?;
+        let root_at = reader.position();
+        let distance = reader.signed_vint()?;
+        let root = base
+            .checked_add_signed(distance)
+            .filter(|root| *root < position)
+            .ok_or_else(|| {
                 DecodeError::malformed(root_at, "a root before the partition's entry", distance)
             })?;
-            let count_at = reader.position();
-            let count = reader.unsigned_vint()?;
-            let block_count = u32::try_from(count)
-                .ok()
-                .filter(|count| *count > 0)
-                .ok_or_else(|| DecodeError::malformed(count_at, "a number of blocks", count))?;
-            let deletion = read_deletion_time(&mut reader, Version::Da)?;
-            Ok(RowIndexEntry {
-                key,
-                position: data_position,
-                trie: TrieIndex {
-                    root,
-                    block_count,
-                    deletion,
-                },
-            })
+        let count_at = reader.position();
+        let count = reader.unsigned_vint()?;
+        let block_count = u32::try_from(count)
+            .ok()
+            .filter(|count| *count > 0)
+            .ok_or_else(|| DecodeError::malformed(count_at, "a number of blocks", count))?;
+        let deletion = read_deletion_time(&mut reader, Version::Da)?;
+        let trie = TrieIndex {
+            root,
+            block_count,
+            deletion,
+        };
+        Ok(RowIndexEntry {
+            key,
+            position: data_position,
+            trie,
         })
     }
 }
@@ -276,15 +288,9 @@ pub(in super::super) struct TrieBlocks<'a> {
 impl TrieIndex {
     pub fn blocks<'a>(
         self,
-        file: &'a ChunkedFile,
-        pages: Pages<'a>,
+        file: TrieFile<'a>,
         comparator: &'a ClusteringComparator,
     ) -> Result<TrieBlocks<'a>, ReadError> {
-        let file = TrieFile {
-            file,
-            pages,
-            pinned: &[],
-        };
         Ok(TrieBlocks {
             trie: TrieCursor::new(file, self.root)?,
             comparator,
@@ -422,7 +428,7 @@ mod tests {
     use helenus_types::CqlType;
     use helenus_vfs::{Disk, MemoryDisk};
 
-    use super::super::super::chunked_file::Form;
+    use super::super::super::chunked_file::{ChunkedFile, Form};
     use super::super::super::clustering_codec::Place;
     use super::super::super::page_cache::PageCache;
     use super::super::node::PAGE_BYTES;
@@ -548,13 +554,18 @@ mod tests {
                 entry,
             } = write(&mut random, place_count);
             let cache = PageCache::new(16 << 20);
-            let entry = RowIndexEntry::read(&file, (&cache).into(), entry).unwrap();
+            let trie = TrieFile {
+                file: &file,
+                pages: (&cache).into(),
+                pinned: &[],
+            };
+            let entry = RowIndexEntry::read(trie, entry).unwrap();
             assert_eq!(
                 (&*entry.key, entry.position, entry.trie.deletion.local_s),
                 (&b"key"[..], 1234, 6)
             );
             assert_eq!(entry.trie.block_count as usize, blocks.len());
-            let mut found = entry.trie.blocks(&file, (&cache).into(), &comparator).unwrap();
+            let mut found = entry.trie.blocks(trie, &comparator).unwrap();
             assert_eq!(found.header_length().unwrap(), expected[0].start);
             for _ in 0..2000 {
                 let Place { prefix, side } = place(&mut random);

@@ -7,13 +7,14 @@
 use std::sync::Arc;
 
 use super::super::chunked_file::ChunkedFile;
+use super::super::page_cache::PageCache;
 use super::super::pages::{AbsentPages, Pages};
 use super::node::{NodeType, PAGE_BYTES, Shape};
 use crate::error::ReadError;
 
 /// A file of tries, as one read sees it.
 #[derive(Clone, Copy, Debug)]
-pub(super) struct TrieFile<'a> {
+pub(in super::super) struct TrieFile<'a> {
     pub file: &'a ChunkedFile,
     pub pages: Pages<'a>,
     /// Pages that stay in memory while the file is open.
@@ -21,14 +22,24 @@ pub(super) struct TrieFile<'a> {
 }
 
 #[derive(Clone, Debug)]
-pub(super) struct PinnedPage {
+pub(in super::super) struct PinnedPage {
     pub index: u64,
     pub bytes: Arc<[u8]>,
 }
 
+impl PinnedPage {
+    pub fn read(file: &ChunkedFile, index: u64) -> Result<Self, ReadError> {
+        // Nothing is kept in it; it only counts.
+        let cache = PageCache::new(0);
+        let absent = AbsentPages::new(file, index, index, false);
+        let bytes = Pages::from(&cache).fetch(absent)?.into();
+        Ok(PinnedPage { index, bytes })
+    }
+}
+
 /// What a key leads to: the payload bits of its node, never 0, and the page's bytes from the payload on.
 #[derive(Clone, Copy, Debug)]
-pub(super) struct StoredPayload<'p> {
+pub(in super::super) struct StoredPayload<'p> {
     pub bits: u8,
     pub bytes: &'p [u8],
 }
@@ -95,7 +106,13 @@ impl<'a> TrieFile<'a> {
         walker.read_payload(read)
     }
 
-    /// The bytes at a position up to the end of their page, and that page's end.
+    /// The bytes from a position to the end of its page, if that stays in memory.
+    pub fn pinned_from(self, position: u64) -> Option<&'a [u8]> {
+        let (index, at) = (position / PAGE_BYTES as u64, position % PAGE_BYTES as u64);
+        let page = self.pinned.iter().find(|page| page.index == index)?;
+        page.bytes.get(at as usize..)
+    }
+
     fn page(self, index: u64) -> Result<Arc<[u8]>, ReadError> {
         if let Some(pinned) = self.pinned.iter().find(|page| page.index == index) {
             return Ok(Arc::clone(&pinned.bytes));
@@ -478,7 +495,6 @@ mod tests {
     use helenus_vfs::{Disk, MemoryDisk};
 
     use super::super::super::chunked_file::Form;
-    use super::super::super::page_cache::PageCache;
     use super::super::testing::Random;
     use super::super::trie_writer::{PageSink, Payload, TrieWriter};
     use super::*;
