@@ -57,11 +57,13 @@ pub fn configure(java: &mut Command, folder: &Path) {
 
 pub const NO_LOGGING: &str = "<configuration><root level=\"OFF\"/></configuration>\n";
 
+/// In the mode in which all versions are read, those of Cassandra 5.0 too.
 pub const CONFIGURATION: &str = "cluster_name: tool
 partitioner: org.apache.cassandra.dht.Murmur3Partitioner
 commitlog_sync: periodic
 commitlog_sync_period: 10000ms
 endpoint_snitch: SimpleSnitch
+storage_compatibility_mode: NONE
 listen_address: 127.0.71.9
 seed_provider:
   - class_name: org.apache.cassandra.locator.SimpleSeedProvider

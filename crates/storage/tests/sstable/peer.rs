@@ -221,28 +221,30 @@ fn sstabledump_reads_every_type_and_tombstone() {
     let partitions = types_partitions(&table);
     let dumps = dump(&tool, "types", &table, &partitions, |_| {}, &["sstabledump"]);
     compare_with_golden("types.json", &dumps[0]);
-    compare_with_trie_indexed(&tool, "types", &table, &partitions, &dumps[0]);
+    compare_with_other_versions(&tool, "types", &table, &partitions, &dumps[0]);
 }
 
-/// The same in version `da`, but for the places of partitions and rows in the file.
-fn compare_with_trie_indexed(
+/// The same in the other versions, but for the places of partitions and rows in the file.
+fn compare_with_other_versions(
     tool: &str,
     test: &str,
     table: &TableMetadata,
     partitions: &Partitions,
     wanted: &str,
 ) {
-    let test = format!("{test}-da");
-    let change = |options: &mut WriterOptions| {
-        options.format = SsTableFormat::Da;
-        options.column_index_bytes = 64;
-    };
-    let dumps = dump(tool, &test, table, partitions, change, &["sstabledump"]);
     let without_positions = |json: &str| {
         let lines = json.lines().filter(|line| !line.contains("\"position\" :"));
         lines.map(|line| format!("{line}\n")).collect::<String>()
     };
-    assert_eq!(without_positions(&dumps[0]), without_positions(wanted), "{test}");
+    for format in [SsTableFormat::Me, SsTableFormat::Oa, SsTableFormat::Da] {
+        let test = format!("{test}-{format}");
+        let change = |options: &mut WriterOptions| {
+            options.format = format;
+            options.column_index_bytes = 64;
+        };
+        let dumps = dump(tool, &test, table, partitions, change, &["sstabledump"]);
+        assert_eq!(without_positions(&dumps[0]), without_positions(wanted), "{test}");
+    }
 }
 
 /// Clustering (a int descending, b text): ranges that open, touch, nest by boundary and close, by all kinds of bounds.
@@ -284,7 +286,7 @@ fn sstabledump_reads_range_tombstones() {
     let (table, partitions) = ranges();
     let dumps = dump(&tool, "ranges", &table, &partitions, |_| {}, &["sstabledump"]);
     compare_with_golden("ranges.json", &dumps[0]);
-    compare_with_trie_indexed(&tool, "ranges", &table, &partitions, &dumps[0]);
+    compare_with_other_versions(&tool, "ranges", &table, &partitions, &dumps[0]);
 }
 
 /// 300 rows under a range deletion that spans index blocks, in a few forms; every row's number must come back.
@@ -324,11 +326,15 @@ fn sstabledump_reads_wide_partitions_whatever_the_compression() {
         chunk_bytes: 16 << 10,
         compressed_bytes_max: i32::MAX as u32,
     };
+    let with = |compressor| Some(CompressionParameters { compressor, ..snappy });
     for (name, format, compression) in [
         ("lz4", SsTableFormat::Nb, lz4(4096, i32::MAX as u32)),
         ("raw", SsTableFormat::Nb, lz4(4096, 2000)),
         ("snappy", SsTableFormat::Nb, Some(snappy)),
         ("none", SsTableFormat::Nb, None),
+        ("deflate", SsTableFormat::Me, with(Compressor::Deflate)),
+        ("zstd", SsTableFormat::Oa, with(Compressor::Zstd { level: 5 })),
+        ("noop", SsTableFormat::Nb, with(Compressor::Noop)),
         ("tries", SsTableFormat::Da, lz4(4096, i32::MAX as u32)),
     ] {
         let change = |options: &mut WriterOptions| {
