@@ -33,7 +33,9 @@ pub fn run(home: &Path, name: &str, arguments: &[String]) -> Result<(), PeerErro
     };
     let folder = home.join("tool");
     jars::write(&folder.join("logback.xml"), NO_LOGGING)?;
-    jars::write(&folder.join("cassandra.yaml"), CONFIGURATION)?;
+    // In this mode all versions are read, those of Cassandra 5.0 too.
+    let configuration = format!("{CONFIGURATION}storage_compatibility_mode: NONE\n");
+    jars::write(&folder.join("cassandra.yaml"), &configuration)?;
     let mut java = jars::java()?;
     configure(&mut java, &folder);
     java.arg(format!("org.apache.cassandra.tools.{class}"))
@@ -57,13 +59,11 @@ pub fn configure(java: &mut Command, folder: &Path) {
 
 pub const NO_LOGGING: &str = "<configuration><root level=\"OFF\"/></configuration>\n";
 
-/// In the mode in which all versions are read, those of Cassandra 5.0 too.
 pub const CONFIGURATION: &str = "cluster_name: tool
 partitioner: org.apache.cassandra.dht.Murmur3Partitioner
 commitlog_sync: periodic
 commitlog_sync_period: 10000ms
 endpoint_snitch: SimpleSnitch
-storage_compatibility_mode: NONE
 listen_address: 127.0.71.9
 seed_provider:
   - class_name: org.apache.cassandra.locator.SimpleSeedProvider

@@ -12,6 +12,7 @@ use helenus_storage::deletion::{DeletionTime, NEVER_S};
 use helenus_storage::error::{TruncateError, WriteError};
 use helenus_storage::read::{PartitionRange, ReadCommand};
 use helenus_storage::row::Liveness;
+use helenus_storage::sstable::{Component, OpenError, finished_sstables};
 use helenus_storage::store::{DataFolder, JobKind, StoreOptions};
 use helenus_storage::update::Update;
 use helenus_vfs::{Clock, Disk, ManualClock, SimulatedDisk};
@@ -128,6 +129,54 @@ fn open(disk: &Arc<SimulatedDisk>, schema: &Schema) -> (ShardStore, LogWriter) {
         .shards
         .pop()
         .unwrap()
+}
+
+/// One damaged file kept the node from starting, and with it all that was whole.
+#[test]
+fn sstables_that_do_not_open_are_refused_by_name_and_the_rest_is_served() {
+    let mut tables = Tables::start(table::schema(TableParams::default()));
+    for key in 1..=3 {
+        tables.write(key).unwrap();
+        tables.persist();
+        tables.store.flush(None);
+        tables.run_jobs();
+    }
+    assert_eq!(tables.rows(), 3);
+    let id = tables.id();
+    let folder = tables.store.sstables(id)[0].directory().to_path_buf();
+    let Tables {
+        disk,
+        schema,
+        store,
+        writer,
+        ..
+    } = tables;
+    drop((store, writer));
+    let mut found = finished_sstables(&*disk, &folder).unwrap();
+    assert_eq!(found.len(), 3);
+    let lacking = found.remove(0).path(&folder, Component::Statistics);
+    disk.remove(&lacking).unwrap();
+    let foreign = folder.join("zz-9-big-Data.db");
+    disk.create(&foreign).unwrap();
+
+    let clock: Arc<dyn Clock> = Arc::new(ManualClock::starting_at(1_000_000_000));
+    let data = DataFolder::open(Arc::clone(&disk) as Arc<dyn Disk>, clock, Path::new("/node")).unwrap();
+    let opened = data.open_shards(&StoreOptions::default(), 1, &schema).unwrap();
+    let (store, _writer) = &opened.shards[0];
+    let served: Vec<_> = store
+        .sstables(id)
+        .iter()
+        .map(|sstable| sstable.descriptor())
+        .collect();
+    assert!(found.iter().all(|descriptor| served.contains(descriptor)));
+    let refused = data.refused_sstables();
+    let reasons: Vec<_> = refused.iter().map(|refused| &refused.reason).collect();
+    assert!(
+        matches!(&reasons[..], [OpenError::ForeignVersion { file, version }, OpenError::MissingComponent { file: lacked }]
+            if *file == foreign && version == "zz" && *lacked == lacking),
+        "{reasons:?}"
+    );
+    assert!(disk.exists(&foreign).unwrap(), "what is refused stays");
 }
 
 #[test]
