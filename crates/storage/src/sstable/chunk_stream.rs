@@ -183,8 +183,9 @@ impl<'a> ChunkStream<'a> {
             needed_end
         };
         let end = end
-            .max(needed_end)
             .min(offset + REQUEST_BYTES_MAX.max(page_bytes))
+            // What is needed comes at once, however much: for each part of a huge value the read would begin again.
+            .max(needed_end)
             .min(self.file.length());
         let mut last = first.max(end.saturating_sub(1) / page_bytes);
         if let Some(cached) = (first + 1..=last).find(|page| self.pages.contains(self.file, *page)) {

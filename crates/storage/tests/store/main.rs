@@ -12,6 +12,7 @@ mod memory_model;
 
 mod folder;
 mod log_faults;
+mod long_reads;
 mod point_read;
 mod row_cache;
 mod row_cache_memory;
