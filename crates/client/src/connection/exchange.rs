@@ -4,6 +4,7 @@ use std::future::Future;
 use std::pin::Pin;
 use std::sync::Arc;
 use std::task::{Context, Poll};
+use std::time::Duration;
 
 use super::{ABANDONED_STREAMS_MAX, Connection, Lifecycle};
 use crate::error::ConnectError;
@@ -67,24 +68,28 @@ impl Drop for Exchange {
         if self.is_over {
             return;
         }
-        let abandoned = {
+        let (abandoned, silence) = {
             let state = &mut *lock(&self.connection.state);
             state.streams.abandon(self.stream);
-            state.streams.abandoned()
+            (state.streams.abandoned(), state.last_answered.elapsed())
         };
-        if abandoned > ABANDONED_STREAMS_MAX {
-            // A peer that answers nothing any more: its silence is given a second before it is told apart from
-            // callers who give up often, by the owner's heartbeat.
-            let silence = self.connection.last_received().elapsed();
-            if silence > SILENCE_MAX {
-                self.connection.close(ConnectError::Unresponsive {
-                    address: self.connection.peer.address,
-                    abandoned,
-                });
-            }
+        // Callers give up for reasons of their own, too; a connection that answers somebody is alive.
+        let silence_max = if abandoned > ABANDONED_STREAMS_MAX {
+            SILENCE_MAX_OF_MANY
+        } else {
+            SILENCE_MAX
+        };
+        if abandoned > 0 && silence > silence_max {
+            self.connection.close(ConnectError::Unresponsive {
+                address: self.connection.peer.address,
+                abandoned,
+            });
         }
     }
 }
 
-/// How long a connection with many abandoned requests may be silent.
-const SILENCE_MAX: std::time::Duration = std::time::Duration::from_secs(1);
+/// How long a connection with an abandoned request may answer nothing: longer than a server pauses to collect garbage.
+const SILENCE_MAX: Duration = Duration::from_secs(5);
+
+/// The same for one with more than [`ABANDONED_STREAMS_MAX`] of them.
+const SILENCE_MAX_OF_MANY: Duration = Duration::from_secs(1);

@@ -103,7 +103,9 @@ impl IoTask {
         let mut wakers = Vec::with_capacity(self.answers.len());
         {
             let state = &mut *lock(&self.connection.state);
-            state.last_received = Instant::now();
+            if !self.answers.is_empty() {
+                state.last_answered = Instant::now();
+            }
             for (stream, response) in self.answers.drain(..) {
                 match state.streams.answer(stream, response) {
                     Ok(waker) => wakers.extend(waker),

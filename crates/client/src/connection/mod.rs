@@ -103,7 +103,7 @@ struct State {
     /// The I/O task, while it has nothing to send.
     task: Option<Waker>,
     was_busy: bool,
-    last_received: Instant,
+    last_answered: Instant,
 }
 
 impl Connection {
@@ -118,7 +118,7 @@ impl Connection {
                 lifecycle: Lifecycle::Open,
                 task: None,
                 was_busy: false,
-                last_received: Instant::now(),
+                last_answered: Instant::now(),
             }),
             changed,
         }
@@ -173,8 +173,8 @@ impl Connection {
         }
     }
 
-    pub fn last_received(&self) -> Instant {
-        lock(&self.state).last_received
+    pub fn last_answered(&self) -> Instant {
+        lock(&self.state).last_answered
     }
 
     /// Takes no more requests, gives back those that have not been sent, and closes once the others are answered.

@@ -265,7 +265,7 @@ async fn keep_alive(pool: Weak<NodePool>) {
         let connections = pool.connections();
         drop(pool);
         for connection in connections.iter() {
-            if connection.last_received().elapsed() < HEARTBEAT_AFTER {
+            if connection.last_answered().elapsed() < HEARTBEAT_AFTER {
                 continue;
             }
             let Ok(exchange) = connection.exchange(Opcode::Options, |_| {}) else {

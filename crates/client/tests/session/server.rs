@@ -1,43 +1,29 @@
 //! A Helenus in this process, on a port of its own.
 
 use std::net::SocketAddr;
-use std::path::PathBuf;
 use std::sync::Arc;
 use std::time::Duration;
 
 use helenus_client::{Session, SessionBuilder};
-use helenus_node::{CommitlogSync, CompactionSettings, NodeOptions, SsTableFormat};
+use helenus_node::NodeOptions;
 use helenus_protocol::frame::FrameLimits;
 use helenus_server::{ServeOptions, Server};
-use helenus_vfs::{Clock, MemoryDisk, SystemClock};
+use helenus_vfs::{MemoryDisk, SystemClock};
 
 /// Longer than any answer takes on a busy machine.
 pub const PATIENCE: Duration = Duration::from_secs(60);
 
 pub fn serve(shard_count: u16, listen: SocketAddr) -> Server {
-    let clock = Arc::new(SystemClock::new());
+    serve_on(Arc::new(MemoryDisk::new()), shard_count, listen)
+}
+
+/// A server that keeps its data on `disk`, for the next one to find.
+pub fn serve_on(disk: Arc<MemoryDisk>, shard_count: u16, listen: SocketAddr) -> Server {
     let node = NodeOptions {
-        shard_count,
-        data_folder: PathBuf::from("/helenus-data"),
-        in_memory: true,
         memory_bytes: 64 << 20,
-        row_cache: true,
-        commitlog_sync: CommitlogSync::Group,
-        column_index_bytes: 64 * 1024,
-        sstable_format: SsTableFormat::DEFAULT,
-        compaction: CompactionSettings::default(),
-        cluster_name: "Test Cluster".to_owned(),
-        advertised_address: listen,
         read_request_timeout: PATIENCE,
-        range_request_timeout: PATIENCE,
-        truncate_request_timeout: PATIENCE,
         write_request_timeout: PATIENCE,
-        started_at_s: clock.wall_s(),
-        disk_io: Default::default(),
-        tombstones: Default::default(),
-        guardrails: Default::default(),
-        disk: Arc::new(MemoryDisk::new()),
-        clock,
+        ..helenus_test_node::options(shard_count, disk, Arc::new(SystemClock::new()))
     };
     Server::start(ServeOptions {
         node,
