@@ -54,14 +54,20 @@ impl FaultProxy {
         let counter = applied.clone();
         tokio::spawn(async move {
             while let Ok((client, _)) = listener.accept().await {
-                let Ok(server) = TcpStream::connect(server).await else { return };
+                let Ok(server) = TcpStream::connect(server).await else {
+                    return;
+                };
                 let (client_read, client_write) = client.into_split();
                 let (server_read, server_write) = server.into_split();
                 tokio::spawn(forward(client_read, server_write));
                 tokio::spawn(answer(server_read, client_write, rules.clone(), counter.clone()));
             }
         });
-        FaultProxy { address, rule, applied }
+        FaultProxy {
+            address,
+            rule,
+            applied,
+        }
     }
 
     pub fn set(&self, rule: Rule) {
@@ -97,7 +103,11 @@ async fn pass_one(
     let length = u32::from_be_bytes([envelope[5], envelope[6], envelope[7], envelope[8]]) as usize;
     envelope.resize(9 + length, 0);
     from.read_exact(&mut envelope[9..]).await?;
-    let rule = if envelope[4] == RESULT { *rules.borrow() } else { Rule::Pass };
+    let rule = if envelope[4] == RESULT {
+        *rules.borrow()
+    } else {
+        Rule::Pass
+    };
     if rule != Rule::Pass {
         applied.fetch_add(1, Ordering::Relaxed);
     }

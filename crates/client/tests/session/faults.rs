@@ -60,7 +60,11 @@ async fn spoil(rule: Rule) {
             .collect();
         for asked in asked {
             // A request that hangs would hang the test: each ends by its own deadline.
-            match tokio::time::timeout(PATIENCE, asked).await.expect("an end").unwrap() {
+            match tokio::time::timeout(PATIENCE, asked)
+                .await
+                .expect("an end")
+                .unwrap()
+            {
                 Ok(()) => {}
                 Err(error) => {
                     assert!(is_clear(&error), "{rule:?}: {error:?}");
@@ -69,7 +73,10 @@ async fn spoil(rule: Rule) {
             }
         }
     }
-    assert!(failed > 0 && proxy.applied() > 0, "{rule:?} was not seen: {failed} failed");
+    assert!(
+        failed > 0 && proxy.applied() > 0,
+        "{rule:?} was not seen: {failed} failed"
+    );
     proxy.set(Rule::Pass);
     until_served(&session, rule).await;
     let (_, status, _) = session.statistics().nodes[0];

@@ -63,7 +63,10 @@ fn callers_see_no_error_and_nothing_runs_twice() {
         }
         let session = session(&addresses).await;
         // Not idempotent: only what provably did not run may be sent again.
-        let insert = session.prepare("INSERT INTO ledger.marks (id) VALUES (?)").await.unwrap();
+        let insert = session
+            .prepare("INSERT INTO ledger.marks (id) VALUES (?)")
+            .await
+            .unwrap();
         let (next, is_over) = (Arc::new(AtomicI64::new(0)), Arc::new(AtomicBool::new(false)));
         let callers: Vec<_> = (0..CALLERS)
             .map(|_| {
@@ -73,7 +76,10 @@ fn callers_see_no_error_and_nothing_runs_twice() {
                     let mut written = Vec::new();
                     while !is_over.load(Ordering::Relaxed) {
                         let id = next.fetch_add(1, Ordering::Relaxed);
-                        session.execute(&insert, (id,)).await.map_err(|error| (id, error))?;
+                        session
+                            .execute(&insert, (id,))
+                            .await
+                            .map_err(|error| (id, error))?;
                         written.push(id);
                     }
                     Ok::<_, (i64, helenus_client::RequestError)>(written)
