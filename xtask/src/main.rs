@@ -86,6 +86,8 @@ enum TaskError {
     },
     #[error("a benchmark's report cannot be used: {text}")]
     Report { text: String },
+    #[error("the exchange cannot go on: {reason}")]
+    Interchange { reason: String },
     #[error("{count} failed")]
     Failures { count: usize },
     #[error("no part is called {name:?}; `cargo xtask test --list` names them")]

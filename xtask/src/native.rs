@@ -1,4 +1,4 @@
-//! A small native protocol client (v4, literals only), independent of Helenus' own protocol crate.
+//! A small native protocol client (v4), independent of Helenus' own protocol crate.
 //!
 //! It starts and waits for servers, and is the load and the witness of the crash test.
 
@@ -14,9 +14,15 @@ const OPCODE_QUERY: u8 = 0x07;
 const OPCODE_RESULT: u8 = 0x08;
 const RESULT_ROWS: i32 = 2;
 const CONSISTENCY_ONE: u16 = 1;
-/// Every column the tools read is of one of these single-word types (native protocol v4, section 6).
+/// Types whose option goes on after its number (native protocol v4, section 4.2.5.2).
 const TYPE_CUSTOM: u16 = 0x00;
 const TYPE_LIST: u16 = 0x20;
+const TYPE_MAP: u16 = 0x21;
+const TYPE_SET: u16 = 0x22;
+const TYPE_USER: u16 = 0x30;
+const TYPE_TUPLE: u16 = 0x31;
+/// As deep as Helenus lets types nest.
+const TYPE_DEPTH_MAX: usize = 64;
 /// Longest answer the tools expect; a longer length is a broken server, not a reason to allocate.
 const ANSWER_BYTES_MAX: usize = 64 << 20;
 
@@ -61,11 +67,26 @@ impl Connection {
 
     /// Runs one statement and returns its rows, which are none for anything but a SELECT.
     pub fn query(&mut self, statement: &str) -> Result<Vec<Vec<Cell>>, NativeError> {
+        self.query_with(statement, &[])
+    }
+
+    /// The same with a serialized value for each `?`.
+    pub fn query_with(&mut self, statement: &str, values: &[Vec<u8>]) -> Result<Vec<Vec<Cell>>, NativeError> {
+        const HAS_VALUES: u8 = 1;
         let mut body = Vec::with_capacity(statement.len() + 8);
         body.extend((statement.len() as u32).to_be_bytes());
         body.extend(statement.as_bytes());
         put_short(&mut body, CONSISTENCY_ONE);
-        body.push(0);
+        if values.is_empty() {
+            body.push(0);
+        } else {
+            body.push(HAS_VALUES);
+            put_short(&mut body, values.len() as u16);
+        }
+        for value in values {
+            body.extend((value.len() as u32).to_be_bytes());
+            body.extend(value);
+        }
         let (opcode, answer) = self.exchange(OPCODE_QUERY, &body)?;
         if opcode != OPCODE_RESULT {
             return Err(NativeError::Malformed("QUERY was not answered with RESULT"));
@@ -131,12 +152,7 @@ fn rows(cursor: &mut Cursor<'_>) -> Result<Vec<Vec<Cell>>, NativeError> {
             cursor.string()?;
         }
         cursor.string()?;
-        let kind = cursor.short()?;
-        if kind == TYPE_CUSTOM || kind >= TYPE_LIST {
-            return Err(NativeError::Malformed(
-                "a column of a type that the tools never ask for",
-            ));
-        }
+        skip_type(cursor, TYPE_DEPTH_MAX)?;
     }
     let count = cursor.int()?;
     let mut rows = Vec::new();
@@ -148,6 +164,38 @@ fn rows(cursor: &mut Cursor<'_>) -> Result<Vec<Vec<Cell>>, NativeError> {
         rows.push(row);
     }
     Ok(rows)
+}
+
+/// A type's option of a result's metadata (native protocol v4, section 4.2.5.2).
+fn skip_type(cursor: &mut Cursor<'_>, depth: usize) -> Result<(), NativeError> {
+    let Some(depth) = depth.checked_sub(1) else {
+        return Err(NativeError::Malformed("a type that nests deeper than any"));
+    };
+    match cursor.short()? {
+        TYPE_CUSTOM => {
+            cursor.string()?;
+        }
+        TYPE_LIST | TYPE_SET => skip_type(cursor, depth)?,
+        TYPE_MAP => {
+            skip_type(cursor, depth)?;
+            skip_type(cursor, depth)?;
+        }
+        TYPE_USER => {
+            cursor.string()?;
+            cursor.string()?;
+            for _ in 0..cursor.short()? {
+                cursor.string()?;
+                skip_type(cursor, depth)?;
+            }
+        }
+        TYPE_TUPLE => {
+            for _ in 0..cursor.short()? {
+                skip_type(cursor, depth)?;
+            }
+        }
+        _ => {}
+    }
+    Ok(())
 }
 
 /// Reads an answer's body from the front and never past its end.

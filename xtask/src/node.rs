@@ -323,13 +323,13 @@ fn commit_log_setting(options: &[&str]) -> String {
 }
 
 /// A loopback address that other runs on this machine do not use: Cassandra needs fixed ports.
-fn own_loopback_address() -> Ipv4Addr {
+pub fn own_loopback_address() -> Ipv4Addr {
     let [.., high, low] = std::process::id().to_be_bytes();
     Ipv4Addr::new(127, 72, high, low.clamp(1, 254))
 }
 
 /// A port that was free a moment ago, for options that cannot report the port they chose.
-fn free_address() -> Result<SocketAddr, NodeError> {
+pub fn free_address() -> Result<SocketAddr, NodeError> {
     let listener = TcpListener::bind((Ipv4Addr::LOCALHOST, 0)).map_err(NodeError::NoPort)?;
     listener.local_addr().map_err(NodeError::NoPort)
 }

@@ -18,6 +18,7 @@ mod collision;
 mod dump;
 mod json;
 mod statement;
+mod writes;
 
 pub use case::{Case, CaseKind};
 pub use chance::Chance;
@@ -30,3 +31,4 @@ pub use sstable::{drain, encoding_stats, point_read, scan, write};
 pub use statement::schema_statements;
 pub use table::{RandomTable, random_table};
 pub use value::random_value;
+pub use writes::{BoundStatement, RandomWrites};

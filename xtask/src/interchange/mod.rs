@@ -1,6 +1,7 @@
 //! SSTables to and from a real Cassandra: random tables with random contents, proved by Cassandra's own programs.
 
 mod format;
+mod live;
 mod outcome;
 mod tools;
 
@@ -20,6 +21,9 @@ pub struct Arguments {
     /// Random cases per version
     #[arg(long, default_value_t = 1000)]
     cases: usize,
+    /// Of these, how many tables per version go through a running Cassandra, both ways
+    #[arg(long, default_value_t = 60)]
+    live: usize,
     /// The first case's seed; the others follow
     #[arg(long, default_value_t = 1)]
     seed: u64,
@@ -33,10 +37,17 @@ pub struct Arguments {
 
 /// The cases per version of the test command: half a minute in all.
 const SHORT_CASES: usize = 60;
+/// Of these, through a running Cassandra, whose start alone takes as long as all else.
+const SHORT_LIVE: usize = 6;
 
 pub fn run(arguments: &Arguments) -> Result<(), TaskError> {
     let start = Instant::now();
-    let outcome = prove(&arguments.formats, arguments.seed, arguments.cases)?;
+    let outcome = prove(
+        &arguments.formats,
+        arguments.seed,
+        arguments.cases,
+        arguments.live,
+    )?;
     let heading = format!(
         "`cargo xtask interchange --cases {} --seed {}`: {:.0} s.",
         arguments.cases,
@@ -57,7 +68,7 @@ pub fn run(arguments: &Arguments) -> Result<(), TaskError> {
 
 /// The part of the test command.
 pub fn short() -> Result<Tally, TaskError> {
-    let outcome = prove(&[SsTableFormat::Nb], 1, SHORT_CASES)?;
+    let outcome = prove(&[SsTableFormat::Nb], 1, SHORT_CASES, SHORT_LIVE)?;
     Ok(Tally {
         passed: outcome.passed(),
         failed: outcome.failed(),
@@ -65,11 +76,22 @@ pub fn short() -> Result<Tally, TaskError> {
     })
 }
 
-fn prove(formats: &[SsTableFormat], first_seed: u64, cases: usize) -> Result<Outcome, TaskError> {
+fn prove(
+    formats: &[SsTableFormat],
+    first_seed: u64,
+    cases: usize,
+    live: usize,
+) -> Result<Outcome, TaskError> {
     let seeds: Vec<u64> = (first_seed..).take(cases).collect();
     let mut outcome = Outcome::default();
     for &format in formats {
         tools::prove(format, &seeds, &mut outcome)?;
+        if let Some(seeds) = seeds
+            .get(..live.min(seeds.len()))
+            .filter(|seeds| !seeds.is_empty())
+        {
+            live::prove(format, seeds, &mut outcome)?;
+        }
     }
     Ok(outcome)
 }

@@ -13,12 +13,18 @@ use helenus_storage_model::Case;
 pub enum Proof {
     /// Ours, read by Cassandra's offline tools.
     Tools,
+    /// Ours, streamed into a running Cassandra and asked for by CQL there and from Helenus.
+    Loaded,
+    /// Flushed and compacted by Cassandra, read by us.
+    Foreign,
 }
 
 impl Proof {
     fn about(self) -> &'static str {
         match self {
             Proof::Tools => "ours, through sstabledump, sstableverify, sstablescrub and sstablemetadata",
+            Proof::Loaded => "ours, through sstableloader into Cassandra, and served by Helenus",
+            Proof::Foreign => "Cassandra's, flushed and compacted, read and served by Helenus",
         }
     }
 }

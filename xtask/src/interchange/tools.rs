@@ -20,7 +20,7 @@ use crate::workspace;
 const ID: SsTableId = SsTableId::Number(1 << 20);
 /// The program keeps every table it saw; a fresh one after so many.
 const CASES_PER_PROGRAM: usize = 200;
-const CREATE_KEYSPACE: &str =
+pub const CREATE_KEYSPACE: &str =
     "CREATE KEYSPACE interchange WITH replication = {'class': 'SimpleStrategy', 'replication_factor': 1}";
 
 pub fn prove(format: SsTableFormat, seeds: &[u64], outcome: &mut Outcome) -> Result<(), TaskError> {
@@ -152,18 +152,21 @@ fn keep(folder: &Path, format: SsTableFormat, case: &Case) {
     let _ = fs::copy(folder.join("rewritten.json"), kept.join("rewritten.json"));
 }
 
-/// Replaces `to` by the files in `from`.
-fn copy(from: &Path, to: &Path) -> Result<(), TaskError> {
+/// Replaces `to` by the files in `from`, without its folders.
+pub fn copy(from: &Path, to: &Path) -> Result<(), TaskError> {
     remove(to)?;
     fs::create_dir_all(to).map_err(file_error(to))?;
     for entry in fs::read_dir(from).map_err(file_error(from))?.flatten() {
+        if entry.path().is_dir() {
+            continue;
+        }
         let target = to.join(entry.file_name());
         fs::copy(entry.path(), &target).map_err(file_error(&target))?;
     }
     Ok(())
 }
 
-fn remove(folder: &Path) -> Result<(), TaskError> {
+pub fn remove(folder: &Path) -> Result<(), TaskError> {
     match fs::remove_dir_all(folder) {
         Err(error) if error.kind() != std::io::ErrorKind::NotFound => Err(file_error(folder)(error)),
         _ => Ok(()),

@@ -13,6 +13,7 @@ use clap::{Args, Subcommand};
 
 pub use proof::ProofProgram;
 pub use server::{Peer, PeerOptions};
+pub use tool::run as run_tool;
 
 use crate::{process, runtime, workspace};
 
