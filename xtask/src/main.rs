@@ -4,6 +4,7 @@
 //! developer's machine and in CI alike.
 
 mod bench;
+mod bit_flips;
 mod crash;
 mod differential;
 mod interchange;
@@ -43,6 +44,8 @@ enum Task {
     Crash(crash::Arguments),
     /// Exchange SSTables of random tables with a real Cassandra, both ways
     Interchange(interchange::Arguments),
+    /// Flip bits in SSTables of every format and see that they are found
+    BitFlips(bit_flips::Arguments),
     /// Measure Helenus beside Cassandra
     #[command(subcommand)]
     Bench(bench::Command),
@@ -55,6 +58,7 @@ fn main() -> ExitCode {
         Task::Differential(arguments) => differential::run(&arguments),
         Task::Crash(arguments) => crash::run(&arguments),
         Task::Interchange(arguments) => interchange::run(&arguments),
+        Task::BitFlips(arguments) => bit_flips::run(&arguments),
         Task::Bench(command) => bench::run(command),
     };
     match outcome {

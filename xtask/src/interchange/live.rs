@@ -226,7 +226,8 @@ impl Live {
     /// The case's file through `sstableloader`, and imported by Helenus.
     fn prove_loaded(&mut self, case: &Case) -> Result<Result<(), String>, TaskError> {
         let table = &case.table.metadata;
-        let load = self.folder.join("load").join("interchange").join(&*table.name);
+        // The name of the folder is how the loader tells files of a table.
+        let load = table_folder(&self.folder.join("load"), table);
         remove(&load)?;
         let mut options = case.writer_options();
         options.format = self.format;
@@ -235,12 +236,13 @@ impl Live {
         if let Err(error) = written {
             return Ok(Err(error.to_string()));
         }
+        // Before the loader opens the file, and removes a summary that was sampled otherwise than by default.
+        let copied = table_folder(&self.folder.join("copied"), table);
+        copy(&load, &copied)?;
         let address = self.cassandra.address().ip().to_string();
         if let Err(fault) = self.loader.run(&["load", &address, &load.to_string_lossy()])? {
             return Ok(Err(fault));
         }
-        let copied = self.folder.join("copied").join("interchange").join(&*table.name);
-        copy(&load, &copied)?;
         if let Err(fault) = self.import(&copied) {
             return Ok(Err(fault));
         }
