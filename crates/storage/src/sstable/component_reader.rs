@@ -287,7 +287,11 @@ fn decode_crc(bytes: &[u8], data_length: u64) -> Result<Form, DecodeError> {
         let offset = reader.position();
         let checksum = reader.u32()?;
         if checksum != crc32fast::hash(&[]) {
-            return Err(DecodeError::malformed(offset, "the checksum of no bytes", checksum));
+            return Err(DecodeError::malformed(
+                offset,
+                "the checksum of no bytes",
+                checksum,
+            ));
         }
     }
     reader.finish()?;
