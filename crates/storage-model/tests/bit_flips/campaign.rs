@@ -6,7 +6,7 @@ use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
 use helenus_storage::error::ReadError;
-use helenus_storage::sstable::{Component, Descriptor, OpenError, SsTableFormat, SsTableId};
+use helenus_storage::sstable::{Component, Descriptor, OpenError, SsTableFormat, SsTableId, Version};
 use helenus_storage_model::{Case, CaseKind, Chance, Era, write};
 use helenus_vfs::{Disk, SimulatedDisk};
 
@@ -89,7 +89,7 @@ impl Campaign {
         ];
         let kind = kinds[seed as usize % kinds.len()];
         for &format in formats {
-            let era = if format.version().has_unsigned_deletion_time() {
+            let era = if Version::from(format).has_unsigned_deletion_time() {
                 Era::UNSIGNED
             } else {
                 Era::SIGNED
