@@ -6,6 +6,7 @@ mod perf;
 mod serve;
 
 mod compaction;
+mod fast_forward;
 mod operation;
 mod snapshot;
 mod sstable;

@@ -12,8 +12,12 @@ use helenus_perf::simple_query::{self, RowsIn, SimpleQueryOptions};
 use helenus_perf::wire::{self, WireOptions};
 use serde::Serialize;
 
+use crate::fast_forward::{self, FastForwardArguments};
+
 #[derive(Subcommand)]
 pub enum PerfCommand {
+    /// How little is read where a reader leaves much of the data out: ScyllaDB's perf-fast-forward.
+    FastForward(FastForwardArguments),
     /// Prepared point reads (or inserts) in process, from frame bytes to frame bytes.
     SimpleQuery {
         #[arg(long)]
@@ -95,6 +99,7 @@ pub fn run(command: &PerfCommand) -> ExitCode {
             };
             report(compaction::run(&options), json)
         }
+        PerfCommand::FastForward(ref arguments) => fast_forward::run(arguments),
         PerfCommand::Canned { listen } => match canned::run(listen) {
             Ok(()) => ExitCode::SUCCESS,
             Err(error) => {

@@ -3,6 +3,7 @@
 pub mod canned;
 pub mod compaction;
 mod cpu_time;
+pub mod fast_forward;
 pub mod simple_query;
 pub mod wire;
 mod wire_client;

@@ -24,6 +24,8 @@ pub(super) struct ChunkStream<'a> {
     request_bytes: u64,
     request_end: u64,
     is_scan: bool,
+    /// Up to where this stream has fetched pages that it is still to come to.
+    fetched_end: u64,
 }
 
 #[derive(Debug)]
@@ -62,15 +64,15 @@ impl<'a> ChunkStream<'a> {
             request_bytes: 0,
             request_end: 0,
             is_scan: false,
+            fetched_end: 0,
         }
     }
 
     /// For a scan: requests begin larger, and what they bring is not kept in the cache.
     pub fn sequential(file: &'a ChunkedFile, pages: impl Into<Pages<'a>>) -> Self {
-        ChunkStream {
-            is_scan: true,
-            ..Self::new(file, pages)
-        }
+        let mut stream = Self::new(file, pages);
+        stream.is_scan = true;
+        stream
     }
 
     pub fn path(&self) -> &'a Path {
@@ -104,9 +106,23 @@ impl<'a> ChunkStream<'a> {
         if let Some(at) = within {
             self.start = at as usize;
         } else {
+            self.count_dropped();
             self.window = Window::Joined(Vec::new());
             self.window_offset = position;
             self.start = 0;
+        }
+    }
+
+    /// Counts what was fetched and is left behind.
+    fn count_dropped(&mut self) {
+        let page_bytes = self.file.page_bytes();
+        let (first, end) = (
+            self.position().div_ceil(page_bytes),
+            self.fetched_end.div_ceil(page_bytes),
+        );
+        self.fetched_end = 0;
+        if first < end {
+            self.pages.count_dropped(end - first);
         }
     }
 
@@ -153,6 +169,7 @@ impl<'a> ChunkStream<'a> {
         let skipped = (end - page_offset) as usize;
         let absent = self.absent(page, needed_end);
         let bytes = self.pages.fetch(absent)?;
+        self.fetched_end = page_offset + bytes.len() as u64;
         if self.available().is_empty() {
             self.window_offset = page_offset;
             self.start = skipped;
@@ -214,5 +231,11 @@ impl<'a> ChunkStream<'a> {
         }
         self.window_offset += window_start as u64;
         self.start = 0;
+    }
+}
+
+impl Drop for ChunkStream<'_> {
+    fn drop(&mut self) {
+        self.count_dropped();
     }
 }

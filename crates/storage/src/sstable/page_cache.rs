@@ -74,6 +74,20 @@ impl PageCache {
         self.state.borrow().cost
     }
 
+    /// Forgets all pages; the costs stay.
+    pub fn clear(&mut self) {
+        let state = self.state.get_mut();
+        *state = State {
+            bytes: 0,
+            slots: Vec::new(),
+            free: Vec::new(),
+            by_key: HashMap::default(),
+            newest: NONE,
+            oldest: NONE,
+            ..*state
+        };
+    }
+
     pub fn bytes(&self) -> usize {
         self.state.borrow().bytes
     }

@@ -245,6 +245,10 @@ impl Pages<'_> {
         Ok(bytes)
     }
 
+    pub(super) fn count_dropped(&self, pages: u64) {
+        self.count(|cost| cost.dropped += pages);
+    }
+
     fn keep(&self, absent: &AbsentPages, bytes: &[u8]) {
         if !absent.is_kept {
             return;

@@ -16,10 +16,12 @@ pub struct ReadCost {
     pub cache_hits: u64,
     pub cache_misses: u64,
     pub cache_blocks: u64,
+    /// Pages that were fetched ahead and that the read then left out.
+    pub dropped: u64,
 }
 
 impl ReadCost {
-    fn counts(&mut self) -> [&mut u64; 8] {
+    fn counts(&mut self) -> [&mut u64; 9] {
         [
             &mut self.reads,
             &mut self.read_bytes,
@@ -29,6 +31,7 @@ impl ReadCost {
             &mut self.cache_hits,
             &mut self.cache_misses,
             &mut self.cache_blocks,
+            &mut self.dropped,
         ]
     }
 

@@ -13,6 +13,7 @@ use super::shard::ShardStore;
 use super::table::Absorption;
 use crate::memtable::Memtable;
 use crate::row_cache::{AbsorbedTo, RowCacheCounts};
+use crate::sstable::ReadCost;
 
 /// Places of the cache that one step looks through for what dropped tables have left: some microseconds.
 const CLEARED_SLOTS_PER_STEP: u32 = 512;
@@ -38,9 +39,15 @@ impl ShardStore {
         self.row_cache.counts()
     }
 
-    /// Forgets everything that could be read again: for measurements that begin cold.
-    pub fn clear_row_cache(&mut self) {
+    /// Forgets all rows and pages that could be read again: for measurements that begin cold.
+    pub fn clear_caches(&mut self) {
         self.row_cache.clear();
+        self.cache.clear();
+    }
+
+    /// What reads have cost so far.
+    pub fn read_cost(&self) -> ReadCost {
+        self.cache.cost()
     }
 
     /// Begins with a memtable that is an SSTable now.
