@@ -41,6 +41,11 @@ pub enum FastForwardError {
     NotPopulated { folder: PathBuf },
     #[error("{} holds data already; remove it or name another folder", folder.display())]
     AlreadyPopulated { folder: PathBuf },
+    #[error(
+        "{name} is no SSTable version that is written; there are: {}",
+        SsTableFormat::names()
+    )]
+    Format { name: String },
     #[error("{}: {source}", path.display())]
     File { path: PathBuf, source: std::io::Error },
     #[error("{}: {text}", path.display())]

@@ -36,6 +36,11 @@ pub fn populate(
             folder: folder.to_owned(),
         });
     }
+    if population.format().is_none() {
+        return Err(FastForwardError::Format {
+            name: population.sstable_format.clone(),
+        });
+    }
     let mut store = open_empty(folder, population)?;
     let mut rows_before = 0;
     for data_set in DataSet::ALL {
