@@ -3,17 +3,23 @@
 use std::io::{BufWriter, Write};
 use std::path::PathBuf;
 use std::process::ExitCode;
+use std::sync::Arc;
 
-use clap::{Args, Subcommand};
+use clap::{Args, Subcommand, ValueEnum};
+use helenus_storage::sstable::SsTableFormat;
 use helenus_tools::control::Request;
 use helenus_tools::dump::{DumpError, DumpOptions, Shape, dump};
+use helenus_tools::export::{ExportError, Exported, export_csv, export_sstables};
+use helenus_tools::import::TextSchema;
+use helenus_tools::metadata::metadata;
+use helenus_tools::scrub::{Scrubbed, scrub};
 use helenus_tools::target::{Target, TargetError, Targets};
 use helenus_tools::verify::verify;
-use helenus_vfs::{Clock, RealDisk, SystemClock};
+use helenus_vfs::{Clock, Disk, RealDisk, SystemClock};
 
 use crate::operation::{NodeArguments, TableArguments};
 use crate::snapshot::answer;
-use crate::terminal::{Bar, FOUND_DAMAGE, fail, print_json};
+use crate::terminal::{Bar, FOUND_DAMAGE, bytes_text, fail, print_json};
 
 #[derive(Subcommand)]
 #[command(after_help = EXAMPLES)]
@@ -22,6 +28,12 @@ pub enum SsTableCommand {
     Dump(DumpArguments),
     /// Check everything: checksums, order, index, filter, statistics. Exit code 2 if something is wrong.
     Verify(VerifyArguments),
+    /// What an SSTable says of itself: times, histograms, types. As Cassandra's sstablemetadata.
+    Metadata(MetadataArguments),
+    /// Save what is good of damaged SSTables into new ones. No node may run on the folder.
+    Scrub(ScrubArguments),
+    /// The rows in another form: SSTables of another version, or CSV.
+    Export(ExportArguments),
     /// Adopt a folder of SSTables, such as a snapshot of Cassandra's, into a table of a node.
     Import(ImportArguments),
 }
@@ -30,6 +42,10 @@ const EXAMPLES: &str = "Examples:
   helenus sstable dump nb-1-big-Data.db            all of it
   helenus sstable dump -k 42 -t nb-1-big-Data.db   one partition, times as numbers
   helenus sstable verify data/shop/cart-5a1c...    every SSTable of a table
+  helenus sstable metadata nb-1-big-Data.db
+  helenus sstable scrub data/shop/cart-5a1c...     keep what is good; the originals stay in a snapshot
+  helenus sstable export --format me --out /tmp/me data/shop/cart-5a1c...
+  helenus sstable export --format csv data/shop/cart-5a1c... > cart.csv
   helenus sstable import /backup/shop/cart-5a1c395eb41f11e59f22ba0be0483c18/snapshots/monday";
 
 #[derive(Args)]
@@ -54,6 +70,63 @@ pub struct DumpArguments {
     /// The keys alone.
     #[arg(short, long)]
     enumerate_keys: bool,
+}
+
+#[derive(Args)]
+pub struct MetadataArguments {
+    /// Files of SSTables, or folders of them.
+    #[arg(required = true)]
+    paths: Vec<PathBuf>,
+    /// A line of JSON for each SSTable.
+    #[arg(long)]
+    json: bool,
+}
+
+#[derive(Args)]
+pub struct ScrubArguments {
+    /// Files of SSTables, or folders of them.
+    #[arg(required = true)]
+    paths: Vec<PathBuf>,
+    /// Write the new SSTables there and leave the old ones; else they take the place of the old ones, which stay in
+    /// snapshots/pre-scrub-<milliseconds>.
+    #[arg(long, value_name = "DIR")]
+    out: Option<PathBuf>,
+    /// A line of JSON for each SSTable.
+    #[arg(long)]
+    json: bool,
+}
+
+#[derive(Args)]
+pub struct ExportArguments {
+    /// A file of an SSTable, or a folder of them: those are merged for csv, kept apart else.
+    path: PathBuf,
+    #[arg(long)]
+    format: ExportFormat,
+    /// Where to [default for csv: standard output].
+    #[arg(long, value_name = "DIR")]
+    out: Option<PathBuf>,
+    /// For the names of key columns, instead of the folder's schema.cql.
+    #[arg(long, value_name = "FILE.cql")]
+    schema: Option<PathBuf>,
+    /// One line of JSON about what was written.
+    #[arg(long, requires = "out")]
+    json: bool,
+}
+
+#[derive(Clone, Copy, ValueEnum)]
+enum ExportFormat {
+    /// For Cassandra 3.11 and ScyllaDB.
+    Me,
+    /// For Cassandra 4.0 and later.
+    Nb,
+    /// For Cassandra 5.0.
+    Oa,
+    /// For Cassandra 5.0, with tries as indexes.
+    Da,
+    /// The live rows, as cqlsh's COPY has them.
+    Csv,
+    /// Refused: this build has no Parquet writer.
+    Parquet,
 }
 
 #[derive(Args)]
@@ -99,6 +172,12 @@ pub fn run(command: &SsTableCommand) -> ExitCode {
             Err(error) => fail("sstable dump", &error),
         },
         SsTableCommand::Verify(arguments) => run_verify(arguments),
+        SsTableCommand::Metadata(arguments) => run_metadata(arguments),
+        SsTableCommand::Scrub(arguments) => run_scrub(arguments),
+        SsTableCommand::Export(arguments) => match run_export(arguments) {
+            Ok(code) => code,
+            Err(error) => fail("sstable export", &error),
+        },
         SsTableCommand::Import(arguments) => run_import(arguments),
     }
 }
@@ -169,6 +248,169 @@ fn run_verify(arguments: &VerifyArguments) -> ExitCode {
     }
 }
 
+fn run_metadata(arguments: &MetadataArguments) -> ExitCode {
+    let disk = RealDisk::new();
+    let now_s = SystemClock::new().wall_s();
+    let all = || {
+        for target in targets(&disk, &arguments.paths)? {
+            let found = metadata(&disk, &target, now_s)?;
+            if arguments.json {
+                print_json(&found);
+            } else {
+                println!("{found}");
+            }
+        }
+        Ok::<(), TargetError>(())
+    };
+    match all() {
+        Ok(()) => ExitCode::SUCCESS,
+        Err(error) => fail("sstable metadata", &error),
+    }
+}
+
+fn run_scrub(arguments: &ScrubArguments) -> ExitCode {
+    let disk: Arc<dyn Disk> = Arc::new(RealDisk::new());
+    let found = match targets(&*disk, &arguments.paths) {
+        Ok(targets) => targets,
+        Err(error) => return fail("sstable scrub", &error),
+    };
+    let backup = format!("pre-scrub-{}", SystemClock::new().wall_us() / 1000);
+    let mut has_lost = false;
+    for target in found {
+        if arguments.out.is_none() && is_in_use(&target) {
+            return fail(
+                "sstable scrub",
+                &format!(
+                    "a node uses {}; stop it, or name another folder with --out",
+                    target.folder.display()
+                ),
+            );
+        }
+        let bar = Bar::new();
+        let scrubbed = scrub(&disk, &target, arguments.out.as_deref(), &backup, &bar);
+        drop(bar);
+        match scrubbed {
+            Err(error) => {
+                has_lost = true;
+                fail("sstable scrub", &error);
+            }
+            Ok(scrubbed) => {
+                has_lost |= !scrubbed.dropped.is_empty();
+                if arguments.json {
+                    print_json(&scrubbed);
+                } else {
+                    print_scrubbed(&scrubbed);
+                }
+            }
+        }
+    }
+    if has_lost {
+        ExitCode::from(FOUND_DAMAGE)
+    } else {
+        ExitCode::SUCCESS
+    }
+}
+
+fn print_scrubbed(scrubbed: &Scrubbed) {
+    println!(
+        "{}: {} partitions and {} rows saved in {}; the original is in {}",
+        scrubbed.file,
+        scrubbed.partitions,
+        scrubbed.rows,
+        scrubbed.output.as_deref().unwrap_or("no file"),
+        scrubbed.original
+    );
+    for dropped in &scrubbed.dropped {
+        println!(
+            "  dropped from {} to {}, key {}: {}",
+            dropped.from,
+            dropped.to.map_or_else(|| "?".to_owned(), |to| to.to_string()),
+            dropped.key.as_deref().unwrap_or("unknown"),
+            dropped.reason
+        );
+    }
+}
+
+/// Whether a node runs on the data folder that a table's folder is in: `<data folder>/data/<keyspace>/<table>`.
+fn is_in_use(target: &Target) -> bool {
+    let folder = std::path::absolute(&target.folder).unwrap_or_else(|_| target.folder.clone());
+    folder
+        .ancestors()
+        .nth(3)
+        .is_some_and(helenus_tools::control::is_served)
+}
+
+fn run_export(arguments: &ExportArguments) -> Result<ExitCode, ExportError> {
+    let disk: Arc<dyn Disk> = Arc::new(RealDisk::new());
+    let found = targets(&*disk, std::slice::from_ref(&arguments.path))?;
+    let format = match arguments.format {
+        ExportFormat::Me => SsTableFormat::Me,
+        ExportFormat::Nb => SsTableFormat::Nb,
+        ExportFormat::Oa => SsTableFormat::Oa,
+        ExportFormat::Da => SsTableFormat::Da,
+        ExportFormat::Csv => return run_export_csv(arguments, &*disk, &found),
+        ExportFormat::Parquet => {
+            let reason = "Parquet is not written by this release; export csv and convert that";
+            return Ok(fail("sstable export", &reason));
+        }
+    };
+    let Some(out) = &arguments.out else {
+        return Ok(fail(
+            "sstable export",
+            &"SSTables need a folder; name one with --out",
+        ));
+    };
+    let bar = Bar::new();
+    let exported = export_sstables(&disk, &found, format, out, &bar)?;
+    drop(bar);
+    Ok(report_export(arguments, &exported))
+}
+
+fn run_export_csv(
+    arguments: &ExportArguments,
+    disk: &dyn Disk,
+    found: &[Target],
+) -> Result<ExitCode, ExportError> {
+    let Some(first) = found.first() else {
+        return Err(ExportError::Nothing);
+    };
+    let text = TextSchema::find(disk, &first.folder, arguments.schema.as_deref())?;
+    let table = match text {
+        Some(text) => text.table_metadata()?,
+        None => Arc::new(first.metadata(disk)?.table("", "table")?),
+    };
+    let now_s = SystemClock::new().wall_s();
+    let bar = Bar::new();
+    let Some(out) = &arguments.out else {
+        let mut out = BufWriter::new(std::io::stdout().lock());
+        export_csv(disk, found, &table, now_s, &mut out, &bar)?;
+        out.flush()?;
+        return Ok(ExitCode::SUCCESS);
+    };
+    std::fs::create_dir_all(out)?;
+    let path = out.join(format!("{}.csv", table.name));
+    let mut file = BufWriter::new(std::fs::File::create_new(&path)?);
+    let mut exported = export_csv(disk, found, &table, now_s, &mut file, &bar)?;
+    file.flush()?;
+    drop(bar);
+    exported.files.push(path.display().to_string());
+    Ok(report_export(arguments, &exported))
+}
+
+fn report_export(arguments: &ExportArguments, exported: &Exported) -> ExitCode {
+    if arguments.json {
+        return print_json(exported);
+    }
+    println!(
+        "{} partitions, {} rows, {} in {}",
+        exported.partitions,
+        exported.rows,
+        bytes_text(exported.bytes),
+        exported.files.join(", ")
+    );
+    ExitCode::SUCCESS
+}
+
 fn run_import(arguments: &ImportArguments) -> ExitCode {
     // The node may run elsewhere than this command does.
     let absolute = |path: &PathBuf| std::path::absolute(path).unwrap_or_else(|_| path.clone());
@@ -183,7 +425,7 @@ fn run_import(arguments: &ImportArguments) -> ExitCode {
     answer("sstable import", &arguments.node, &request)
 }
 
-fn targets(disk: &RealDisk, paths: &[PathBuf]) -> Result<Vec<Target>, TargetError> {
+fn targets(disk: &dyn Disk, paths: &[PathBuf]) -> Result<Vec<Target>, TargetError> {
     let mut targets = Vec::new();
     for path in paths {
         targets.extend(Targets::find(disk, path)?.all()?);

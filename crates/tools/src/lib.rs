@@ -14,6 +14,9 @@ pub mod schema_text;
 pub mod target;
 
 pub mod dump;
+pub mod export;
+pub mod metadata;
+pub mod scrub;
 pub mod verify;
 
 pub mod import;

@@ -40,6 +40,15 @@ impl EstimatedHistogram {
         self.counts.iter().sum()
     }
 
+    /// The buckets that have something, each as the largest value that it takes.
+    pub fn buckets(&self) -> impl Iterator<Item = (u64, u64)> + '_ {
+        let largest = self.bounds.last().copied().unwrap_or(0);
+        let bounds = self.bounds.iter().copied().chain([largest]);
+        bounds
+            .zip(self.counts.iter().copied())
+            .filter(|(_, count)| *count > 0)
+    }
+
     /// The sum of what was added, as if every value were its bucket's largest.
     pub fn sum_estimate(&self) -> u64 {
         let largest = self.bounds.last().copied().unwrap_or(0);
@@ -124,6 +133,11 @@ impl TombstoneHistogram {
             self.bins = merged.into_iter().map(|(_, last, sum)| (last, sum)).collect();
             distance_s = distance_s.saturating_mul(2);
         }
+    }
+
+    /// Times in seconds, and how many were counted at each.
+    pub fn bins(&self) -> impl Iterator<Item = (u32, u64)> + '_ {
+        self.bins.iter().map(|(&time, &count)| (time, count))
     }
 
     /// How many were deleted or expired before a time.

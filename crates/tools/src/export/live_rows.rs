@@ -1,0 +1,126 @@
+//! The rows that a query would see: all SSTables merged, without what is deleted or has expired.
+
+use std::sync::Arc;
+
+use helenus_schema::{ColumnKind, TableMetadata};
+use helenus_storage::clustering::{Components, Slice};
+use helenus_storage::deletion::DeletionTime;
+use helenus_storage::error::ReadError;
+use helenus_storage::layout::TableLayout;
+use helenus_storage::merge::MergedScanner;
+use helenus_storage::read::PartitionRange;
+use helenus_storage::row::counter::total;
+use helenus_storage::row::live::live_view;
+use helenus_storage::row::{Entry, RowRef};
+use helenus_storage::source::{PartitionScanner, Unfiltered};
+use helenus_storage::sstable::{PageCache, SsTable};
+use helenus_types::CqlType;
+use helenus_types::partition_key::partition_key_components;
+
+/// What a column of a row holds.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Value {
+    Null,
+    Bytes(Vec<u8>),
+    /// The cells of a multi-cell column: path and value.
+    Elements(Vec<(Vec<u8>, Vec<u8>)>),
+}
+
+/// A pass reads every page once, of each file.
+const CACHE_BYTES: usize = 16 << 20;
+
+/// Hands each live row over, its columns in the table's order. A partition with nothing but statics is one row.
+/// Returns how many partitions and rows there were.
+pub fn for_each_row<E: From<ReadError>>(
+    table: &Arc<TableMetadata>,
+    sstables: &[Arc<SsTable>],
+    now_s: u32,
+    mut each: impl FnMut(&[Value]) -> Result<(), E>,
+) -> Result<(u64, u64), E> {
+    let layout = TableLayout::of(table);
+    let cache = PageCache::new(CACHE_BYTES);
+    let slices = [Slice::all()];
+    let (start, end) = PartitionRange::everything().bounds();
+    let scanners = sstables
+        .iter()
+        .map(|sstable| {
+            Box::new(sstable.scan(&cache, start, end, &slices, false)) as Box<dyn PartitionScanner + '_>
+        })
+        .collect();
+    let mut scanner = MergedScanner::new(&layout, false, scanners);
+    let (mut partitions, mut rows) = (0, 0);
+    let (mut scratch, mut tombstones) = (Vec::new(), 0);
+    while scanner.advance()? {
+        let key = scanner.position().1.to_vec();
+        let mut values = vec![Value::Null; table.columns.len()];
+        for (value, part) in values
+            .iter_mut()
+            .zip(partition_key_components(&key, table.partition_key().len()))
+        {
+            *value = Value::Bytes(part.to_vec());
+        }
+        let mut cursor = scanner.open()?;
+        let deletion = cursor.deletion();
+        let statics = live_view(
+            &layout.shape,
+            cursor.static_row(),
+            deletion,
+            now_s,
+            &mut scratch,
+            &mut tombstones,
+        );
+        let has_statics = statics.is_some();
+        if let Some(row) = statics {
+            fill(table, row, &mut values);
+        }
+        let (mut in_force, mut rows_here) = (DeletionTime::LIVE, 0);
+        while cursor.advance()? {
+            match cursor.current() {
+                Unfiltered::Marker { deletion, .. } => in_force = deletion,
+                Unfiltered::Row { clustering, row } => {
+                    let shadow = deletion.max(in_force);
+                    let live = live_view(&layout.shape, row, shadow, now_s, &mut scratch, &mut tombstones);
+                    let Some(row) = live else { continue };
+                    let mut row_values = values.clone();
+                    let first = usize::from(table.partition_key_count);
+                    for (value, part) in row_values.iter_mut().skip(first).zip(Components::new(clustering)) {
+                        *value = Value::Bytes(part.to_vec());
+                    }
+                    fill(table, row, &mut row_values);
+                    rows_here += 1;
+                    each(&row_values)?;
+                }
+            }
+        }
+        if rows_here == 0 && has_statics {
+            rows_here = 1;
+            each(&values)?;
+        }
+        rows += rows_here;
+        partitions += u64::from(rows_here > 0);
+    }
+    Ok((partitions, rows))
+}
+
+fn fill(table: &TableMetadata, row: RowRef<'_>, values: &mut [Value]) {
+    for entry in row.entries() {
+        let Entry::Cell(cell) = entry else { continue };
+        let Some(index) = table.columns.iter().position(|column| column.id == cell.column) else {
+            continue;
+        };
+        let (Some(column), Some(value)) = (table.columns.get(index), values.get_mut(index)) else {
+            continue;
+        };
+        debug_assert!(matches!(column.kind, ColumnKind::Static | ColumnKind::Regular));
+        match (cell.path, &mut *value) {
+            (Some(path), Value::Elements(elements)) => {
+                elements.push((path.to_vec(), cell.value.to_vec()));
+            }
+            (Some(path), _) => *value = Value::Elements(vec![(path.to_vec(), cell.value.to_vec())]),
+            (None, _) if column.cql_type == CqlType::Counter => {
+                *value = Value::Bytes(total(cell.value).to_be_bytes().to_vec());
+            }
+            (None, _) => *value = Value::Bytes(cell.value.to_vec()),
+        }
+    }
+}

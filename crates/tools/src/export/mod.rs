@@ -1,0 +1,51 @@
+//! SSTables in other forms: of another version, or as rows of text.
+
+mod csv;
+mod live_rows;
+mod sstables;
+
+pub use csv::export_csv;
+pub use sstables::export_sstables;
+
+use std::io;
+use std::path::PathBuf;
+
+use helenus_storage::compaction::RewriteError;
+use helenus_storage::error::ReadError;
+use helenus_storage::sstable::{OpenError, WriteError};
+use serde::{Deserialize, Serialize};
+
+use crate::import::ImportError;
+use crate::target::TargetError;
+
+/// What was written.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Exported {
+    pub files: Vec<String>,
+    pub partitions: u64,
+    pub rows: u64,
+    pub bytes: u64,
+}
+
+#[derive(Debug, thiserror::Error)]
+#[non_exhaustive]
+pub enum ExportError {
+    #[error("{}: {source}", path.display())]
+    Io { path: PathBuf, source: io::Error },
+    #[error("cannot write the output: {0}")]
+    Output(#[from] io::Error),
+    #[error("there is nothing to export")]
+    Nothing,
+    #[error(transparent)]
+    Target(#[from] TargetError),
+    #[error(transparent)]
+    Open(#[from] OpenError),
+    #[error(transparent)]
+    Schema(#[from] ImportError),
+    #[error(transparent)]
+    Rewrite(#[from] RewriteError),
+    #[error(transparent)]
+    Read(#[from] ReadError),
+    #[error(transparent)]
+    Write(#[from] WriteError),
+}
