@@ -134,7 +134,10 @@ fn scrub_saves_what_the_damage_did_not_reach() {
         flip(&*disk, &damaged.path(component), 100);
     }
     let scrubbed = scrub(&disk, &damaged, None, "pre-scrub", &Silent).unwrap();
-    assert!(scrubbed.partitions > 0 && !scrubbed.dropped.is_empty(), "{scrubbed:?}");
+    assert!(
+        scrubbed.partitions > 0 && !scrubbed.dropped.is_empty(),
+        "{scrubbed:?}"
+    );
     let saved = target(&*disk, &folder);
     assert_ne!(saved.descriptor, damaged.descriptor);
     let verification = verify(&*disk, &saved, &Silent);
@@ -174,7 +177,8 @@ fn export_to_every_version_keeps_every_row() {
             let (disk, folder) = disk_with(table);
             let from = target(&*disk, &folder);
             let out = PathBuf::from("/exported");
-            let exported = export_sstables(&disk, std::slice::from_ref(&from), format, &out, &Silent).unwrap();
+            let exported =
+                export_sstables(&disk, std::slice::from_ref(&from), format, &out, &Silent).unwrap();
             let to = target(&*disk, &out);
             assert!(exported.rows > 0);
             let verification = verify(&*disk, &to, &Silent);
@@ -225,7 +229,12 @@ fn metadata_says_what_cassandras_tool_says() {
         .filter(|line| !wanted.contains(&line.trim_end()) && !line.starts_with("   "))
         .collect();
     assert!(same >= 20, "{same}: {differing:#?}");
-    let names = ["SSTable: ", "Covered clusterings: ", "Estimated droppable", "Originating host"];
+    let names = [
+        "SSTable: ",
+        "Covered clusterings: ",
+        "Estimated droppable",
+        "Originating host",
+    ];
     for line in differing {
         assert!(names.iter().any(|name| line.starts_with(name)), "{line}");
     }
