@@ -140,13 +140,13 @@ fn read_deletion(reader: &mut ByteReader<'_>) -> Result<DeletionTime, DecodeErro
 }
 
 impl BlockFile {
-    /// Reads the directory at the end of the file.
+    /// Reads the directory at the end of the file. `can_filter` if equal clusterings have equal bytes.
     pub fn open(
         path: &Path,
         file: Arc<dyn File>,
         length: u64,
         codec: &ClusteringCodec,
-        table: &TableMetadata,
+        can_filter: bool,
     ) -> Result<Self, ReadError> {
         let read = |offset: u64, length: usize| {
             let mut bytes = vec![0; length];
@@ -199,7 +199,7 @@ impl BlockFile {
         Ok(BlockFile {
             pages: ChunkedFile::new(path.to_path_buf(), file, directory_at, form),
             partitions,
-            can_filter: has_unique_bytes(table),
+            can_filter,
         })
     }
 

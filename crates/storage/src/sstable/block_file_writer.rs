@@ -3,12 +3,11 @@
 use std::path::PathBuf;
 use std::sync::Arc;
 
-use helenus_schema::TableMetadata;
 use helenus_vfs::Disk;
 
 use super::block_file::{
     DIRECTORY_FOOT_BYTES, FLAG_HAS_FILTER, FLAG_HAS_MARKERS, FLAG_OPEN_BEFORE, PAGE_BYTES, PAGE_HEAD_BYTES,
-    VERSION, fingerprint, has_unique_bytes, push_deletion,
+    VERSION, fingerprint, push_deletion,
 };
 use super::clustering_codec::{ClusteringCodec, KIND_CLUSTERING};
 use super::component_writer::ComponentFile;
@@ -87,14 +86,14 @@ pub(super) struct WrittenItem<'a> {
 }
 
 impl BlockFileWriter {
-    /// Blocks are never larger than the index blocks of the format.
-    pub fn new(disk: Arc<dyn Disk>, path: PathBuf, column_index_bytes: u32, table: &TableMetadata) -> Self {
+    /// Blocks are never larger than the index blocks of the format. `has_filters` if equal clusterings have equal bytes.
+    pub fn new(disk: Arc<dyn Disk>, path: PathBuf, column_index_bytes: u32, has_filters: bool) -> Self {
         BlockFileWriter {
             disk,
             path,
             file: None,
             block_bytes: u64::from(column_index_bytes.min(BLOCK_BYTES_MAX)),
-            has_filters: has_unique_bytes(table),
+            has_filters,
             checksums: Vec::new(),
             partitions: Vec::new(),
             partition_count: 0,
@@ -288,5 +287,181 @@ impl Block {
         self.start = item.offset;
         self.row_count = 0;
         self.fingerprints.clear();
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::path::Path;
+
+    use helenus_types::CqlType;
+    use helenus_types::Token;
+    use helenus_types::token::token_of;
+    use helenus_vfs::MemoryDisk;
+
+    use super::super::block_file::BlockFile;
+    use super::super::page_cache::PageCache;
+    use super::*;
+    use crate::clustering::{ClusteringBound, Side, push_component};
+    use crate::deletion::DeletionTime;
+
+    const ROW_BYTES: u64 = 100;
+
+    fn codec() -> ClusteringCodec {
+        ClusteringCodec::new([CqlType::Text].iter())
+    }
+
+    fn clustering(name: &str) -> Vec<u8> {
+        let mut packed = Vec::new();
+        push_component(&mut packed, name.as_bytes());
+        packed
+    }
+
+    fn deletion(timestamp_us: i64) -> DeletionTime {
+        DeletionTime {
+            timestamp_us,
+            local_s: 7,
+        }
+    }
+
+    /// A partition of rows of 100 bytes after a head of 20; those of `deleted` lie in a range deletion.
+    fn push(writer: &mut BlockFileWriter, key: &[u8], names: &[String], deleted: std::ops::Range<usize>) {
+        writer.begin_partition();
+        for (index, name) in names.iter().enumerate() {
+            let open_before = if deleted.contains(&index) {
+                deletion(5)
+            } else {
+                DeletionTime::LIVE
+            };
+            let item = WrittenItem {
+                prefix: &clustering(name),
+                kind: KIND_CLUSTERING,
+                offset: 20 + ROW_BYTES * index as u64,
+                open_before,
+            };
+            writer.item(&codec(), item).unwrap();
+        }
+        let ended = WrittenPartition {
+            token: Token(0),
+            key,
+            position: 1000,
+            header_length: 20,
+            deletion: deletion(3),
+            length: 21 + ROW_BYTES * names.len() as u64,
+        };
+        writer.end_partition(ended).unwrap();
+    }
+
+    fn written() -> (Arc<dyn Disk>, PathBuf) {
+        let disk: Arc<dyn Disk> = Arc::new(MemoryDisk::new());
+        let path = PathBuf::from("/Blocks.db");
+        let mut writer = BlockFileWriter::new(Arc::clone(&disk), path.clone(), 1024, true);
+        let numbered = |count: usize, width: usize| -> Vec<String> {
+            (0..count).map(|index| format!("{index:0width$}")).collect()
+        };
+        let mut keys = [&b"small"[..], b"large", b"overgrown", b"too late"];
+        keys.sort_by_key(|key| token_of(key));
+        for key in keys {
+            match key {
+                b"small" => push(&mut writer, key, &numbered(600, 5), 0..0),
+                b"large" => push(&mut writer, key, &numbered(2000, 5), 1000..1010),
+                b"overgrown" => push(&mut writer, key, &numbered(2000, 300), 0..0),
+                // Its pages are written before it turns out to be overgrown.
+                _ => {
+                    let mut names = numbered(3000, 5);
+                    names.extend(numbered(2000, 300).iter().map(|name| format!("x{name}")));
+                    push(&mut writer, key, &names, 0..0);
+                }
+            }
+        }
+        writer.finish().unwrap();
+        (disk, path)
+    }
+
+    fn open(disk: &dyn Disk, path: &Path) -> Result<BlockFile, crate::error::ReadError> {
+        let file = disk.open(path).unwrap();
+        let length = file.length().unwrap();
+        BlockFile::open(path, file, length, &codec(), true)
+    }
+
+    #[test]
+    fn only_large_partitions_with_short_places_are_described() {
+        let (disk, path) = written();
+        let file = open(&*disk, &path).unwrap();
+        let is_there = |key: &[u8]| file.find(token_of(key), key).is_some();
+        assert_eq!(
+            [b"small".as_slice(), b"large", b"overgrown", b"too late"].map(is_there),
+            [false, true, false, false]
+        );
+        let large = file.find(token_of(b"large"), b"large").unwrap();
+        assert_eq!((large.position, large.header_length), (1000, 20));
+        assert_eq!(large.deletion, deletion(3));
+    }
+
+    #[test]
+    fn blocks_say_where_rows_are_and_which() {
+        let (disk, path) = written();
+        let file = open(&*disk, &path).unwrap();
+        let large = file.find(token_of(b"large"), b"large").unwrap();
+        let codec = codec();
+        let cache = PageCache::new(1 << 20);
+        let mut blocks = file.blocks(large, &codec, (&cache).into());
+        let mut taken_for_others = 0;
+        for index in 0..2000_u64 {
+            let name = clustering(&format!("{index:05}"));
+            let bound = ClusteringBound {
+                prefix: name.clone().into(),
+                side: Side::After,
+            };
+            let block = blocks
+                .last_where(&|first| *first.prefix <= *bound.prefix)
+                .unwrap();
+            let offset = 20 + ROW_BYTES * index;
+            assert!((block.start..block.end).contains(&offset), "{index}: {block:?}");
+            assert!(block.end - block.start <= 1200 || index >= 1990, "{block:?}");
+            // Blocks begin with each 11th row; that of 1001 in the deletion.
+            let first = index / 11 * 11;
+            assert_eq!(
+                block.open_before.is_live(),
+                !(1000..1010).contains(&first),
+                "{index}"
+            );
+            assert!(!blocks.lacks(&block, &name).unwrap(), "{index}");
+            let absent = clustering(&format!("{index:05}-"));
+            let lacks = blocks.lacks(&block, &absent).unwrap();
+            assert!(
+                !lacks || block.open_before.is_live(),
+                "{index}: the deletion must be read"
+            );
+            taken_for_others += u32::from(!lacks && block.open_before.is_live());
+            let before = blocks.before(&block).unwrap();
+            assert_eq!(before.map_or(20, |before| before.end), block.start);
+        }
+        assert!(
+            taken_for_others <= 3,
+            "2,000 hashes of 16 bits, each among 11: {taken_for_others}"
+        );
+    }
+
+    #[test]
+    fn a_damaged_directory_is_refused() {
+        let (disk, path) = written();
+        let file = disk.open_writable(&path).unwrap();
+        let length = file.length().unwrap();
+        let mut bytes = vec![0; length as usize];
+        file.read_exact_at(0, &mut bytes).unwrap();
+        let mut foot = [0; 8];
+        foot.copy_from_slice(&bytes[bytes.len() - 12..bytes.len() - 4]);
+        let directory_at = length - 12 - u64::from_be_bytes(foot);
+        for offset in directory_at..length {
+            file.write_at(offset, &[bytes[offset as usize] ^ 4]).unwrap();
+            assert!(open(&*disk, &path).is_err(), "byte {offset}");
+            file.write_at(offset, &bytes[offset as usize..=offset as usize])
+                .unwrap();
+        }
+        for length in [0, 5, 12, directory_at, length - 1] {
+            file.set_length(length).unwrap();
+            assert!(open(&*disk, &path).is_err(), "{length} bytes");
+        }
     }
 }

@@ -8,7 +8,7 @@ use std::sync::Arc;
 use helenus_schema::TableMetadata;
 use helenus_vfs::Disk;
 
-use super::block_file::BlockFile;
+use super::block_file::{BlockFile, has_unique_bytes};
 use super::bloom::BloomFilter;
 use super::bti::BtiIndex;
 use super::checksums::{Checksums, PageChecksums};
@@ -128,7 +128,14 @@ impl<'a> ComponentReader<'a> {
             return Ok(None);
         }
         let (file, length) = self.open(Component::Blocks)?;
-        BlockFile::open(&self.path(Component::Blocks), file, length, clustering, table).map(Some)
+        BlockFile::open(
+            &self.path(Component::Blocks),
+            file,
+            length,
+            clustering,
+            has_unique_bytes(table),
+        )
+        .map(Some)
     }
 
     fn path(&self, component: Component) -> PathBuf {

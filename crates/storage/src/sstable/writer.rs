@@ -8,6 +8,7 @@ use helenus_types::Token;
 use helenus_vfs::Disk;
 use uuid::Uuid;
 
+use super::block_file::has_unique_bytes;
 use super::block_file_writer::{BlockFileWriter, WrittenItem};
 use super::bloom::BloomFilter;
 use super::checksums::Checksums;
@@ -172,9 +173,14 @@ impl SsTableWriter {
         let granule_bytes = granule_bytes(options.column_index_bytes);
         let data = DataWriter::create(&*disk, directory, descriptor, options.compression, granule_bytes)?;
         let blocks_path = descriptor.path(directory, Component::Blocks);
-        let blocks = options
-            .describes_rows
-            .then(|| BlockFileWriter::new(Arc::clone(&disk), blocks_path, options.column_index_bytes, table));
+        let blocks = options.describes_rows.then(|| {
+            BlockFileWriter::new(
+                Arc::clone(&disk),
+                blocks_path,
+                options.column_index_bytes,
+                has_unique_bytes(table),
+            )
+        });
         let index = IndexWriter::create(&*disk, directory, descriptor, table)?;
         Ok(SsTableWriter {
             disk,
