@@ -5,7 +5,9 @@ use std::fmt::{self, Write};
 use std::sync::atomic::{AtomicU64, Ordering};
 
 use helenus_protocol::ErrorCode;
+use helenus_storage::ShardStore;
 use helenus_storage::read::ReadStatistics;
+use helenus_storage::row_cache::RowCacheCounts;
 use helenus_storage::sstable::ReadCost;
 use helenus_storage::store::ShardCompactions;
 
@@ -54,6 +56,8 @@ pub struct MetricsSnapshot {
     pub read_suspensions: u64,
     pub prepared_statements: u64,
     pub memtable_bytes: u64,
+    pub row_cache_bytes: u64,
+    pub row_cache: RowCacheCounts,
     pub sstables: u64,
     pub compactions: ShardCompactions,
 }
@@ -98,14 +102,7 @@ impl ShardMetrics {
         self.connections.get()
     }
 
-    pub fn snapshot(
-        &self,
-        shard: u16,
-        prepared_statements: u64,
-        memtable_bytes: u64,
-        sstables: u64,
-        compactions: ShardCompactions,
-    ) -> MetricsSnapshot {
+    pub fn snapshot(&self, shard: u16, prepared_statements: u64, store: &ShardStore) -> MetricsSnapshot {
         MetricsSnapshot {
             shard,
             requests: std::array::from_fn(|index| self.requests[index].get()),
@@ -118,9 +115,11 @@ impl ShardMetrics {
             read_cost: self.read_cost.get(),
             read_suspensions: self.read_suspensions.get(),
             prepared_statements,
-            memtable_bytes,
-            sstables,
-            compactions,
+            memtable_bytes: store.memtable_bytes() as u64,
+            row_cache_bytes: store.row_cache_bytes() as u64,
+            row_cache: store.row_cache_counts(),
+            sstables: store.sstable_count() as u64,
+            compactions: store.compactions(),
         }
     }
 }
@@ -161,7 +160,7 @@ pub fn render(snapshots: &[MetricsSnapshot]) -> String {
         }
     }
     type Value = fn(&MetricsSnapshot) -> u64;
-    let families: [(&str, &str, &str, Value); 17] = [
+    let families: [(&str, &str, &str, Value); 21] = [
         (
             "helenus_forwarded_total",
             "counter",
@@ -252,6 +251,30 @@ pub fn render(snapshots: &[MetricsSnapshot]) -> String {
         ("helenus_memtable_bytes", "gauge", "Memory of memtables.", |s| {
             s.memtable_bytes
         }),
+        (
+            "helenus_row_cache_bytes",
+            "gauge",
+            "Memory of the row cache.",
+            |s| s.row_cache_bytes,
+        ),
+        (
+            "helenus_row_cache_hits_total",
+            "counter",
+            "Reads of one partition that needed no SSTable.",
+            |s| s.row_cache.hits,
+        ),
+        (
+            "helenus_row_cache_misses_total",
+            "counter",
+            "Reads of one partition that needed one.",
+            |s| s.row_cache.misses,
+        ),
+        (
+            "helenus_row_cache_evicted_bytes_total",
+            "counter",
+            "Bytes that the row cache has let go of for others.",
+            |s| s.row_cache.evicted_bytes,
+        ),
         ("helenus_sstables", "gauge", "SSTables open.", |s| s.sstables),
     ];
     for (name, kind, help, value) in families {

@@ -472,13 +472,8 @@ impl Shard {
 
     pub fn metrics_snapshot(&self) -> MetricsSnapshot {
         let store = self.store.borrow();
-        self.metrics.snapshot(
-            self.id.0,
-            self.prepared.borrow().len() as u64,
-            store.memtable_bytes() as u64,
-            store.sstable_count() as u64,
-            store.compactions(),
-        )
+        self.metrics
+            .snapshot(self.id.0, self.prepared.borrow().len() as u64, &store)
     }
 
     /// Ends [`Shard::run`]: at once, or when everything acknowledged is in SSTables.

@@ -14,7 +14,7 @@ use crate::source::{PartitionCursor, Unfiltered};
 use crate::update::BoundRef;
 
 /// What one read adds to the cache at most, per gap. Two pages of a client: a read of more goes through a partition
-/// once, and what it passed is not worth displacing what others come back to.
+/// once, and what it passed is not worth displacing what others come back to. A row that is larger is not cached.
 pub const FILL_BYTES_MAX: usize = 256 << 10;
 
 /// Keeps what a read comes across, in the form the cache stores.
@@ -52,8 +52,12 @@ impl Recorder {
     }
 
     fn record(&mut self, element: Unfiltered<'_>) {
-        if self.is_full || self.items.len() >= FILL_BYTES_MAX {
-            self.is_full = true;
+        let bytes = match element {
+            Unfiltered::Row { row, .. } => row.as_bytes().len(),
+            Unfiltered::Marker { .. } => 0,
+        };
+        self.is_full |= self.items.len() + bytes > FILL_BYTES_MAX;
+        if self.is_full {
             return;
         }
         self.starts.push(self.items.len() as u32);

@@ -259,7 +259,8 @@ impl<'a> TableRead<'a> {
             None => read.open_sstables(slices, settled, &mut cursors)?,
         }
         let walk = self.answer_merged(cursors, (token, key), passed, answer);
-        if self.is_cached() {
+        // A step that ended before the read did is not counted.
+        if self.is_cached() && matches!(walk, Ok(Walk::Over | Walk::Enough)) {
             self.rows.count_read(cached.is_some() && self.fills.is_empty());
         }
         walk
