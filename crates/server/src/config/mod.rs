@@ -227,6 +227,23 @@ mod tests {
     }
 
     #[test]
+    fn the_version_of_sstables_is_named_or_follows_from_the_format() {
+        let format = |text: &str| parse(text).map(|config| config.sstable_format());
+        assert_eq!(format("sstable_format: oa\n"), Ok(Some(SsTableFormat::Oa)));
+        assert_eq!(
+            format("sstable:\n  selected_format: bti\n"),
+            Ok(Some(SsTableFormat::Da))
+        );
+        assert_eq!(
+            format("sstable: {selected_format: big}\nsstable_format: me\n"),
+            Ok(Some(SsTableFormat::Me))
+        );
+        let error = format("sstable: {selected_format: big}\nsstable_format: da\n").unwrap_err();
+        assert!(error.contains("contradict"), "{error}");
+        assert!(format("sstable_format: na\n").is_err());
+    }
+
+    #[test]
     fn an_unknown_key_is_an_error_that_names_the_line() {
         let error = parse("cluster_name: x\nnative_transport_prot: 9042\n").unwrap_err();
         assert!(error.contains("native_transport_prot"), "{error}");

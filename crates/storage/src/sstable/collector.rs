@@ -4,7 +4,7 @@ use super::cardinality::Cardinality;
 use super::clustering_codec::PlaceRef;
 use super::histogram::TombstoneHistogram;
 use super::row_encoder::RowCounts;
-use super::statistics::SsTableStatistics;
+use super::statistics::{KeyRange, SsTableStatistics};
 use crate::clustering::{ClusteringBound, ClusteringComparator, Side, Slice};
 use crate::deletion::{DeletionTime, NEVER_S};
 use crate::row::{Entry, RowRef, counter};
@@ -126,7 +126,10 @@ impl StatisticsCollector {
             start: covered_bound(self.clustering_min, Side::Before),
             end: covered_bound(self.clustering_max, Side::After),
         };
-        self.stats.key_range = self.first_key.map(|first| (first, self.last_key.into()));
+        self.stats.key_range = self.first_key.map(|first| KeyRange {
+            first,
+            last: self.last_key.into(),
+        });
         (self.stats, self.cardinality)
     }
 

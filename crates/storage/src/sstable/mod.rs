@@ -72,7 +72,7 @@ pub use page_cache::PageCache;
 pub use pages::{AbsentPages, Pages, ReadTicket};
 pub use read_cost::ReadCost;
 pub use scanner::SsTableScanner;
-pub use statistics::SsTableStatistics;
+pub use statistics::{KeyRange, SsTableStatistics};
 pub use stored_metadata::StoredMetadata;
 pub use table::SsTable;
 pub use version::{IndexForm, Version};

@@ -49,10 +49,17 @@ pub struct SsTableStatistics {
     pub originating_host: Option<Uuid>,
     /// Whether partitions may have been deleted whole; what older versions do not say counts as yes.
     pub has_partition_deletions: bool,
-    /// The first and the last partition key, where the version has them.
-    pub key_range: Option<(Box<[u8]>, Box<[u8]>)>,
+    /// Where the version has it.
+    pub key_range: Option<KeyRange>,
     /// The share of all tokens that the file's shard owns, where unified compaction wrote it.
     pub token_space_coverage: Option<f64>,
+}
+
+/// The first and the last partition key of an SSTable.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct KeyRange {
+    pub first: Box<[u8]>,
+    pub last: Box<[u8]>,
 }
 
 impl SsTableStatistics {
@@ -141,9 +148,9 @@ impl SsTableStatistics {
             out.push(u8::from(self.has_partition_deletions));
         }
         if version.has_key_range() {
-            let (first, last) = self.key_range.clone().unwrap_or_default();
-            push_bytes_after_vint(out, &first);
-            push_bytes_after_vint(out, &last);
+            let keys = self.key_range.clone().unwrap_or_default();
+            push_bytes_after_vint(out, &keys.first);
+            push_bytes_after_vint(out, &keys.last);
         }
         if version.has_token_space_coverage() {
             let coverage = self.token_space_coverage.unwrap_or(f64::NAN);
@@ -221,7 +228,7 @@ impl SsTableStatistics {
         if version.has_key_range() {
             let first = reader.bytes_after_vint()?.into();
             let last = reader.bytes_after_vint()?.into();
-            self.key_range = Some((first, last));
+            self.key_range = Some(KeyRange { first, last });
         }
         if version.has_token_space_coverage() {
             self.token_space_coverage = Some(reader.f64()?).filter(|coverage| !coverage.is_nan());

@@ -196,6 +196,7 @@ mod tests {
     use crate::clustering::{Side, Slice};
     use crate::sstable::cardinality::Cardinality;
     use crate::sstable::encoding_stats::EncodingStats;
+    use crate::sstable::statistics::KeyRange;
 
     fn file() -> StatisticsFile {
         let mut stats = SsTableStatistics::empty();
@@ -245,7 +246,10 @@ mod tests {
     #[test]
     fn every_version_keeps_what_it_has_fields_for() {
         let mut written = file();
-        written.stats.key_range = Some((Box::from([1]), Box::from([2])));
+        written.stats.key_range = Some(KeyRange {
+            first: Box::from([1]),
+            last: Box::from([2]),
+        });
         written.stats.token_space_coverage = Some(0.25);
         written.stats.covered.end.side = Side::Before;
         written.stats.covered.end.prefix = Box::from([0, 1, 9]);
