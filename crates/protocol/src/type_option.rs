@@ -193,3 +193,47 @@ fn custom_type(class: &str) -> CqlType {
         Err(_) => CqlType::Custom(class.into()),
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// The smoke run of the fuzz target `protocol_type`: random types and random damage to them.
+    #[test]
+    fn what_was_read_is_written_the_same_again() {
+        // SplitMix64, as in `helenus_vfs::SeededRandom`, on which this crate does not depend.
+        let mut state = 1_u64;
+        let mut below = move |bound: u64| {
+            state = state.wrapping_add(0x9e37_79b9_7f4a_7c15);
+            let mut mixed = state;
+            mixed = (mixed ^ (mixed >> 30)).wrapping_mul(0xbf58_476d_1ce4_e5b9);
+            mixed = (mixed ^ (mixed >> 27)).wrapping_mul(0x94d0_49bb_1331_11eb);
+            ((u128::from(mixed ^ (mixed >> 31)) * u128::from(bound)) >> 64) as u64
+        };
+        let mut read = 0;
+        for _ in 0..20_000 {
+            // Ids of compound types are likely, so that they nest.
+            let mut bytes = Vec::new();
+            for _ in 0..1 + below(8) {
+                let id = [0x0d, 0x09, 0x20, 0x21, 0x22, 0x30, 0x31, below(0x40) as u16][below(8) as usize];
+                bytes.extend_from_slice(&id.to_be_bytes());
+                if below(3) == 0 {
+                    bytes.extend_from_slice(&[0, below(4) as u8]);
+                }
+            }
+            let Ok(data_type) = read_type(&mut WireReader::new(&bytes)) else {
+                continue;
+            };
+            read += 1;
+            let mut written = Vec::new();
+            put_type(&mut written, ProtocolVersion::V5, &data_type);
+            let Ok(again) = read_type(&mut WireReader::new(&written)) else {
+                continue;
+            };
+            let mut rewritten = Vec::new();
+            put_type(&mut rewritten, ProtocolVersion::V5, &again);
+            assert_eq!(rewritten, written);
+        }
+        assert!(read > 1000, "{read} types were read");
+    }
+}
