@@ -10,7 +10,7 @@ use clap::{Args, ValueEnum};
 use serde::Deserialize;
 
 use crate::node::{Node, Target};
-use crate::process::{self, ProcessError};
+use crate::process;
 use crate::{TaskError, runtime, workspace};
 
 const REPORT: &str = "bench/results/concurrent-client.md";
@@ -79,7 +79,7 @@ struct Run {
 pub fn run(arguments: &Arguments) -> Result<(), TaskError> {
     let servers = servers(arguments.target);
     if servers.iter().any(|(_, target)| *target == Target::Helenus) {
-        build_helenus()?;
+        super::build_helenus()?;
     }
     let mut runs = Vec::new();
     for client in clients(arguments) {
@@ -116,14 +116,6 @@ fn servers(choice: TargetChoice) -> Vec<(&'static str, Target)> {
         TargetChoice::Cassandra => vec![cassandra],
         TargetChoice::Both => vec![helenus, cassandra],
     }
-}
-
-fn build_helenus() -> Result<(), ProcessError> {
-    process::run(
-        Command::new("cargo")
-            .args(["build", "--release", "--quiet", "--package", "helenus"])
-            .current_dir(workspace::root()),
-    )
 }
 
 /// Runs the client against a server of its own, so that no run profits from what another one warmed up.

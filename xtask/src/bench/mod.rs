@@ -3,6 +3,7 @@
 mod concurrent_client;
 mod insns;
 mod peer;
+mod rolling_restart;
 
 use std::fs;
 
@@ -16,6 +17,8 @@ pub enum Command {
     ConcurrentClient(concurrent_client::Arguments),
     /// The same wire load on both: throughput, latency, server CPU per operation
     Peer(peer::Arguments),
+    /// Two nodes restarted in turns under load: errors seen, requests executed twice
+    RollingRestart(rolling_restart::Arguments),
     /// Instructions and allocations per operation, in process, by callgrind
     Insns(insns::Arguments),
 }
@@ -24,8 +27,18 @@ pub fn run(command: Command) -> Result<(), TaskError> {
     match command {
         Command::ConcurrentClient(arguments) => concurrent_client::run(&arguments),
         Command::Peer(arguments) => peer::run(&arguments),
+        Command::RollingRestart(arguments) => rolling_restart::run(&arguments),
         Command::Insns(arguments) => insns::run(&arguments),
     }
+}
+
+/// The binary that the benchmarks run.
+fn build_helenus() -> Result<(), crate::process::ProcessError> {
+    crate::process::run(
+        std::process::Command::new("cargo")
+            .args(["build", "--release", "--quiet", "--package", "helenus"])
+            .current_dir(workspace::root()),
+    )
 }
 
 /// Writes a report into the project, where it is kept beside the code that it measured.
