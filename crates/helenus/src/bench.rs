@@ -4,13 +4,17 @@ use std::fs;
 use std::io;
 use std::path::{Path, PathBuf};
 use std::process::ExitCode;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
 
 use clap::{Args, Subcommand, ValueEnum};
 use helenus_bench::compare;
 use helenus_bench::live;
 use helenus_bench::report::{Report, to_csv, to_html, to_text};
-use helenus_bench::run::{FindMax, Length, Load, Progress, RunError, RunOptions, find_max, run as run_load};
+use helenus_bench::run::{
+    FindMax, Length, Load, Measurement, Progress, RunError, RunOptions, Second, find_max, run as run_load,
+};
 use helenus_bench::workload::{Preset, Workload, WorkloadError};
 use helenus_client::throttle::ThrottleMode;
 use helenus_protocol::frame::Compression;
@@ -184,17 +188,18 @@ pub fn run(command: &BenchCommand) -> ExitCode {
 fn run_workload(arguments: &RunArguments) -> Result<ExitCode, BenchError> {
     let options = options(arguments)?;
     let report = {
-        let mut progress: Box<dyn Progress> = if arguments.quiet {
+        let shown: Box<dyn Progress> = if arguments.quiet {
             Box::new(live::Quiet)
         } else {
             live::for_this_terminal()
         };
+        let mut progress = UntilSignal::watch(shown);
         if arguments.find_max {
             let wanted = FindMax {
                 p99_max: arguments.p99.unwrap_or_default(),
                 step: arguments.duration.min(FIND_MAX_STEP_MAX),
             };
-            let found = find_max(&options, wanted, &mut *progress)?;
+            let found = find_max(&options, wanted, &mut progress)?;
             drop(progress);
             for (per_second, p99_us, holds) in &found.tried {
                 let verdict = if *holds { "holds" } else { "too much" };
@@ -202,7 +207,7 @@ fn run_workload(arguments: &RunArguments) -> Result<ExitCode, BenchError> {
             }
             Report::of(&found.measurement.ok_or(BenchError::NoRate)?)
         } else {
-            Report::of(&run_load(&options, &mut *progress)?)
+            Report::of(&run_load(&options, &mut progress)?)
         }
     };
     write_reports(arguments, &report)?;
@@ -211,6 +216,56 @@ fn run_workload(arguments: &RunArguments) -> Result<ExitCode, BenchError> {
     } else {
         ExitCode::from(2)
     })
+}
+
+/// Ends a run on SIGINT or SIGTERM; it still reports what it has measured.
+struct UntilSignal {
+    shown: Box<dyn Progress>,
+    is_signalled: Arc<AtomicBool>,
+}
+
+impl UntilSignal {
+    fn watch(shown: Box<dyn Progress>) -> Self {
+        let is_signalled = Arc::new(AtomicBool::new(false));
+        let flag = is_signalled.clone();
+        // Without this thread a signal ends the process as usual.
+        let _watcher = std::thread::Builder::new().name("signals".to_owned()).spawn(move || {
+            let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build();
+            if let Ok(runtime) = runtime {
+                runtime.block_on(signalled());
+                flag.store(true, Ordering::Relaxed);
+            }
+        });
+        UntilSignal { shown, is_signalled }
+    }
+}
+
+async fn signalled() {
+    use tokio::signal::unix::{SignalKind, signal};
+    let (Ok(mut interrupt), Ok(mut terminate)) = (
+        signal(SignalKind::interrupt()),
+        signal(SignalKind::terminate()),
+    ) else {
+        return std::future::pending().await;
+    };
+    tokio::select! {
+        _ = interrupt.recv() => {}
+        _ = terminate.recv() => {}
+    }
+}
+
+impl Progress for UntilSignal {
+    fn doing(&mut self, what: &str, share: f64) {
+        self.shown.doing(what, share);
+    }
+
+    fn second(&mut self, second: &Second, measured: &Measurement) {
+        self.shown.second(second, measured);
+    }
+
+    fn is_stopped(&mut self) -> bool {
+        self.is_signalled.load(Ordering::Relaxed) || self.shown.is_stopped()
+    }
 }
 
 /// A step of --find-max: longer ones tell little more.

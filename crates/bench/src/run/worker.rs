@@ -203,10 +203,16 @@ impl Crew {
         while !self.signals.is_stopped() {
             tokio::time::sleep(super::LOOK).await;
         }
+        // What is under way may end well; what does not end soon is given up.
+        let all_ended = async { while workers.join_next().await.is_some() {} };
+        let _in_time = tokio::time::timeout(LAST_ANSWERS_WAIT, all_ended).await;
         workers.abort_all();
         shared.session.close();
     }
 }
+
+/// How long the end of a run waits for requests under way.
+const LAST_ANSWERS_WAIT: Duration = Duration::from_secs(2);
 
 /// Sends the next request when the last one has ended.
 async fn closed_loop(shared: Arc<Shared>, mut random: Random, start: Instant) {
