@@ -229,23 +229,24 @@ impl UntilSignal {
         let is_signalled = Arc::new(AtomicBool::new(false));
         let flag = is_signalled.clone();
         // Without this thread a signal ends the process as usual.
-        let _watcher = std::thread::Builder::new().name("signals".to_owned()).spawn(move || {
-            let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build();
-            if let Ok(runtime) = runtime {
-                runtime.block_on(signalled());
-                flag.store(true, Ordering::Relaxed);
-            }
-        });
+        let _watcher = std::thread::Builder::new()
+            .name("signals".to_owned())
+            .spawn(move || {
+                let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build();
+                if let Ok(runtime) = runtime {
+                    runtime.block_on(signalled());
+                    flag.store(true, Ordering::Relaxed);
+                }
+            });
         UntilSignal { shown, is_signalled }
     }
 }
 
 async fn signalled() {
     use tokio::signal::unix::{SignalKind, signal};
-    let (Ok(mut interrupt), Ok(mut terminate)) = (
-        signal(SignalKind::interrupt()),
-        signal(SignalKind::terminate()),
-    ) else {
+    let (Ok(mut interrupt), Ok(mut terminate)) =
+        (signal(SignalKind::interrupt()), signal(SignalKind::terminate()))
+    else {
         return std::future::pending().await;
     };
     tokio::select! {

@@ -81,7 +81,10 @@ pub fn run(arguments: &Arguments) -> Result<(), TaskError> {
         thread::sleep(Duration::from_secs(arguments.pause.into()));
     }
     let restarted = load.stop()?;
-    let (first, second) = (ledger(addresses[0], "restarts")?, ledger(addresses[1], "restarts")?);
+    let (first, second) = (
+        ledger(addresses[0], "restarts")?,
+        ledger(addresses[1], "restarts")?,
+    );
     let twice = first.intersection(&second).count();
     let executed = (first.len() + second.len() - twice) as u64;
     for node in nodes {
@@ -117,7 +120,11 @@ fn ledger(address: SocketAddr, table: &str) -> Result<HashSet<i64>, TaskError> {
     let step = i64::MAX / (SLICES / 2);
     for slice in 0..SLICES {
         let from = i64::MIN + slice * step;
-        let to = if slice == SLICES - 1 { i64::MAX } else { from + step };
+        let to = if slice == SLICES - 1 {
+            i64::MAX
+        } else {
+            from + step
+        };
         let rows = connection.query(&format!(
             "SELECT id FROM ledger.{table} WHERE token(id) > {from} AND token(id) <= {to}"
         ))?;
@@ -143,7 +150,10 @@ impl Load {
         rate: u32,
         seconds: u32,
     ) -> Result<Load, TaskError> {
-        let (json, workload) = (folder.join(format!("{table}.json")), folder.join(format!("{table}.yaml")));
+        let (json, workload) = (
+            folder.join(format!("{table}.json")),
+            folder.join(format!("{table}.yaml")),
+        );
         // Not idempotent: whatever may have run is not to be sent again.
         let text = format!(
             "statements:\n  write:\n    cql: INSERT INTO ledger.{table} (id) VALUES (?)\n    \
@@ -157,9 +167,22 @@ impl Load {
         let hosts: Vec<String> = addresses.iter().map(SocketAddr::to_string).collect();
         let mut command = Command::new(workspace::target().join("release/helenus"));
         command
-            .args(["bench", "run", "--quiet", "--no-set-up", "--only-these-hosts", "--warm-up", "0s"])
+            .args([
+                "bench",
+                "run",
+                "--quiet",
+                "--no-set-up",
+                "--only-these-hosts",
+                "--warm-up",
+                "0s",
+            ])
             .args(["--hosts", &hosts.join(","), "--rate", &rate.to_string()])
-            .args(["--concurrency", &WORKERS.to_string(), "--duration", &format!("{seconds}s")])
+            .args([
+                "--concurrency",
+                &WORKERS.to_string(),
+                "--duration",
+                &format!("{seconds}s"),
+            ])
             .arg("--workload")
             .arg(&workload)
             .arg("--json")
