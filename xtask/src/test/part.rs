@@ -1,6 +1,6 @@
 //! The parts of the test command, in the order they run: cheap and telling ones first.
 
-use super::{drivers, rust};
+use super::{drivers, operator, rust};
 use crate::node::{Node, Target};
 use crate::program::Tally;
 use crate::runtime::Runtime;
@@ -61,6 +61,12 @@ pub const ALL: &[Part] = &[
         about: "SSTables of random tables go to Cassandra and come from it",
         runtimes: &[Runtime::Java],
         run: |_| interchange::short(),
+    },
+    Part {
+        name: "operator",
+        about: "the operator's commands on files and on a running node",
+        runtimes: &[],
+        run: operator::run,
     },
     Part {
         name: "crash",

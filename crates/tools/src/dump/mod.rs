@@ -94,6 +94,9 @@ pub fn dump(
     }
 }
 
+/// One partition, or with `None` all of them.
+type ChosenRange = Option<(Token, Vec<u8>)>;
+
 struct Dump<'a> {
     table: &'a TableMetadata,
     sstable: Arc<SsTable>,
@@ -108,8 +111,8 @@ impl Dump<'_> {
             json.begin_array()?;
         }
         self.partitions(|key, scanner| {
-            let mut cursor = scanner.open_in_file()?;
-            partition::write(&mut json, self.table, self.options, key, &mut cursor)?;
+            let cursor = scanner.open_in_file()?;
+            partition::write(&mut json, self.table, self.options, key, cursor)?;
             self.progress.at(cursor.end_position());
             Ok(())
         })?;
@@ -132,8 +135,8 @@ impl Dump<'_> {
 
     fn internal(&self, out: &mut dyn Write) -> Result<(), DumpError> {
         self.partitions(|key, scanner| {
-            let mut cursor = scanner.open_in_file()?;
-            internal::write(out, self.table, key, &mut cursor)?;
+            let cursor = scanner.open_in_file()?;
+            internal::write(out, self.table, key, cursor)?;
             self.progress.at(cursor.end_position());
             Ok(())
         })
@@ -167,7 +170,7 @@ impl Dump<'_> {
         Ok(())
     }
 
-    fn ranges(&self) -> Result<Vec<Option<(Token, Vec<u8>)>>, KeyTextError> {
+    fn ranges(&self) -> Result<Vec<ChosenRange>, KeyTextError> {
         if self.options.keys.is_empty() {
             return Ok(vec![None]);
         }

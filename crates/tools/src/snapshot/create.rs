@@ -1,5 +1,6 @@
 //! Making a snapshot: flush, link, then say that it is there.
 
+use std::collections::btree_map::Entry;
 use std::collections::{BTreeMap, BTreeSet};
 use std::io;
 use std::path::{Path, PathBuf};
@@ -159,10 +160,11 @@ impl Links {
             missing.remove(&descriptor);
             for (suffix, path) in files {
                 let file = descriptor.file_name(&suffix);
-                if !self.files.contains_key(&file) {
+                let link = to.join(&file);
+                if let Entry::Vacant(vacant) = self.files.entry(file) {
                     let length = disk.open(&path)?.length()?;
-                    disk.hard_link(&path, &to.join(&file))?;
-                    self.files.insert(file, length);
+                    disk.hard_link(&path, &link)?;
+                    vacant.insert(length);
                 }
             }
         }
