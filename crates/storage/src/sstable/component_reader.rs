@@ -255,6 +255,16 @@ impl<'a> ComponentReader<'a> {
                 Form::Compressed { info, file_length },
             ));
         }
+        // Compressed data that lost it would be read as rows.
+        let toc = self.read_if_there(Component::Toc)?.unwrap_or_default();
+        let lost = Component::CompressionInfo;
+        if String::from_utf8_lossy(&toc)
+            .lines()
+            .any(|line| line == lost.file_suffix())
+        {
+            let error = DecodeError::malformed(0, "the file that TOC.txt names", "none");
+            return Err(error.in_file(&self.path(lost), 0).into());
+        }
         // Cassandra reads a file without it too, only unchecked.
         let chunks = match self.read_if_there(Component::Crc)? {
             None => Form::Plain {
