@@ -44,9 +44,9 @@ pub(super) fn choose(
             return Some(levels.task(inputs));
         }
     }
-    let from_level_0 = levels.from_level_0();
-    if !from_level_0.is_empty() {
-        return Some(levels.task(from_level_0));
+    let of_level_0 = levels.of_level_0();
+    if !of_level_0.is_empty() {
+        return Some(levels.task(of_level_0));
     }
     if !tiers.is_empty() {
         return Some(Task::merge(tiers, OutputShape::WHOLE));
@@ -135,7 +135,7 @@ impl<'a> Levels<'a> {
     }
 
     /// Level 0 with what it overlaps in level 1.
-    fn from_level_0(&self) -> Vec<&'a Candidate> {
+    fn of_level_0(&self) -> Vec<&'a Candidate> {
         let busy = span(self.levels[0].iter().copied().filter(|member| member.is_busy));
         let mut by_age = self.levels[0].clone();
         by_age.sort_by_key(|member| (member.timestamp_max, member.generation));

@@ -21,7 +21,7 @@ impl CompactionOptions {
         // These look for expired SSTables; the others drop those they come across.
         let seeks_expired = matches!(self.strategy, Strategy::TimeWindow(_) | Strategy::Unified(_));
         let is_free = |candidate: &Candidate| {
-            !candidate.is_busy && !(seeks_expired && expired.contains(&candidate.generation))
+            !(candidate.is_busy || seeks_expired && expired.contains(&candidate.generation))
         };
         let chosen = self.choose_inputs(candidates, moment, is_free);
         if !seeks_expired {

@@ -52,7 +52,7 @@ impl Compaction {
                 let last = self.inputs.iter().map(|input| input.last_token().0).max();
                 let tokens = i128::from(last.unwrap_or(0)) - i128::from(first.unwrap_or(0));
                 // The part of the ring, rounded down: a filter too large costs less than one too small.
-                (u128::from(shards) * tokens.unsigned_abs() >> 64) as u64
+                ((u128::from(shards) * tokens.unsigned_abs()) >> 64) as u64
             }
         };
         partitions.sum::<u64>() / outputs.max(1)
