@@ -4,7 +4,7 @@ use std::path::Path;
 use std::sync::Arc;
 
 use super::chunked_file::ChunkedFile;
-use super::pages::{AbsentPages, Pages};
+use super::pages::{AbsentPages, Pages, ReadTicket};
 use crate::error::ReadError;
 
 /// What is available is a view into one page or one run of pages; only where an item crosses into the next are bytes
@@ -77,6 +77,20 @@ impl<'a> ChunkStream<'a> {
 
     pub fn path(&self) -> &'a Path {
         self.file.path()
+    }
+
+    /// As the page cache tells files apart.
+    pub fn file_id(&self) -> u64 {
+        self.file.id()
+    }
+
+    /// Of a read that goes in steps.
+    pub fn ticket(&self) -> Option<&'a ReadTicket> {
+        self.pages.ticket()
+    }
+
+    pub fn count_decoded(&self, items: u64) {
+        self.pages.count_decoded(items);
     }
 
     /// The file's offset of the first available byte.

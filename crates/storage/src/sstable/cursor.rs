@@ -8,11 +8,12 @@
 
 use std::cmp::Ordering;
 
-use super::blocks::{BlockSpan, Blocks};
+use super::backward::{Backward, enter, wrong_marker};
+use super::blocks::Blocks;
 use super::chunk_stream::ChunkStream;
 use super::partition_reader::{PartitionPlace, PartitionReader};
 use super::row_decoder::Decoded;
-use super::stored_block::StoredBlock;
+use super::stop::{Stop, StopPlace};
 use crate::clustering::{ClusteringBound, ClusteringComparator, Side, Slice};
 use crate::deletion::DeletionTime;
 use crate::error::ReadError;
@@ -42,27 +43,12 @@ enum Direction {
     Reversed(Box<Backward>),
 }
 
-/// What a reversed walk keeps.
-#[derive(Debug, Default)]
-struct Backward {
-    block: StoredBlock,
-    /// Items of the block that are not passed yet; the next one is the last of them.
-    left: usize,
-    /// The block's place in the index; `None` for the only block of a partition, or before the first was read.
-    span: Option<BlockSpan>,
-    is_loaded: bool,
-    /// The start of the block that the slice ends in, once it was looked up: no block before it is needed.
-    floor: Option<u64>,
-    /// How much the last request backwards asked for.
-    prefetched: u64,
-}
-
 #[derive(Clone, Debug)]
 enum Current<'a> {
     /// Before the first, or after the last.
     None,
     /// The item that the reader holds.
-    Read { marker: Option<(Side, DeletionTime)> },
+    Read { marker: Option<ReadMarker> },
     /// A slice's end, where a range deletion begins or ends to be in force.
     Edge {
         bound: &'a ClusteringBound,
@@ -72,8 +58,12 @@ enum Current<'a> {
     Stored { index: usize },
 }
 
-/// The largest request backwards: with the rest of its first page no more than one forwards.
-const PREFETCH_BYTES_MAX: u64 = 124 * 1024;
+#[derive(Clone, Copy, Debug)]
+struct ReadMarker {
+    side: Side,
+    before: DeletionTime,
+    after: DeletionTime,
+}
 
 impl<'a> SsTableCursor<'a> {
     /// A cursor that is nowhere yet. `slices` are disjoint and in clustering order, also when `reversed`.
@@ -201,10 +191,78 @@ impl<'a> SsTableCursor<'a> {
 
     /// Goes to the block that a slice begins in, if it is ahead; false if the slice is certain to be empty.
     fn jump(&mut self, slice: &Slice) -> Result<bool, ReadError> {
+        if self.slices_begun == 1 {
+            self.resume();
+        }
         match &mut self.direction {
             Direction::Forward => self.jump_forward(slice),
             Direction::Reversed(_) => self.jump_backward(slice),
         }
+    }
+
+    /// Goes to where the cursor of an earlier step stopped in the same slice, if there was one.
+    fn resume(&mut self) {
+        let Some(stop) = self.reader.take_stop(self.slices_after()) else {
+            return;
+        };
+        match (stop.at, &mut self.direction) {
+            (StopPlace::Offset(offset), Direction::Forward) => self.reader.seek(offset),
+            (StopPlace::Block(block), Direction::Reversed(backward)) => *backward = block,
+            _ => return,
+        }
+        self.open = stop.open;
+    }
+
+    /// Where a cursor of the same slice could go on with what this one has not handed out, or handed out last.
+    fn stop(&mut self) -> Option<Stop> {
+        let is_point = match self.slices {
+            [slice] => slice.as_key(self.comparator.component_count()).is_some(),
+            _ => false,
+        };
+        if self.slices_begun == 0 || is_point {
+            return None;
+        }
+        let (at, open) = match &mut self.direction {
+            Direction::Forward => {
+                let (offset, is_passed) = self.reader.last_item();
+                let open = match &self.current {
+                    Current::Read { marker: Some(marker) } if is_passed => marker.before,
+                    _ => self.open,
+                };
+                let offset = match &self.current {
+                    Current::Read { .. } => offset,
+                    _ if is_passed => self.reader.offset(),
+                    _ => offset,
+                };
+                (StopPlace::Offset(offset), open)
+            }
+            Direction::Reversed(backward) if backward.is_loaded => {
+                let mut block = std::mem::take(backward);
+                let mut open = self.open;
+                if let Current::Stored { index } = &self.current
+                    && *index == block.left
+                {
+                    block.left += 1;
+                    if let (Decoded::Marker { after, .. }, _) = block.block.peek(*index) {
+                        open = after;
+                    }
+                }
+                (StopPlace::Block(block), open)
+            }
+            Direction::Reversed(_) => return None,
+        };
+        Some(Stop {
+            file: self.reader.file(),
+            partition: self.reader.partition_position(),
+            slices_after: self.slices_after(),
+            open,
+            at,
+        })
+    }
+
+    /// How many slices come after the one that was begun last.
+    fn slices_after(&self) -> usize {
+        self.slices.len().saturating_sub(self.slices_begun)
     }
 
     fn jump_forward(&mut self, slice: &Slice) -> Result<bool, ReadError> {
@@ -323,7 +381,7 @@ impl<'a> SsTableCursor<'a> {
                             return Err(wrong_marker(&self.reader, self.open, before));
                         }
                         self.open = after;
-                        Some((side, after))
+                        Some(ReadMarker { side, before, after })
                     }
                     Decoded::Row | Decoded::EndOfPartition => None,
                 };
@@ -365,7 +423,7 @@ impl PartitionCursor for SsTableCursor<'_> {
             },
             (
                 Current::Read {
-                    marker: Some((side, deletion)),
+                    marker: Some(ReadMarker { side, after, .. }),
                 },
                 _,
             ) => Unfiltered::Marker {
@@ -373,7 +431,7 @@ impl PartitionCursor for SsTableCursor<'_> {
                     prefix: &item.clustering,
                     side: *side,
                 },
-                deletion: *deletion,
+                deletion: *after,
             },
             (Current::Edge { bound, deletion }, _) => Unfiltered::Marker {
                 bound: BoundRef {
@@ -392,92 +450,14 @@ impl PartitionCursor for SsTableCursor<'_> {
     }
 }
 
-impl Backward {
-    fn reset(&mut self) {
-        self.left = 0;
-        self.span = None;
-        self.is_loaded = false;
-        self.floor = None;
-        self.prefetched = 0;
-    }
-
-    /// Reads a block whole, or all of a partition without an index; returns the range deletion in force at its end. A
-    /// block is bounded by the index's block size and one row, as its writer was.
-    fn load(
-        &mut self,
-        reader: &mut PartitionReader<'_>,
-        span: Option<BlockSpan>,
-    ) -> Result<DeletionTime, ReadError> {
-        let mut open = DeletionTime::LIVE;
-        match &span {
-            None => reader.seek(0),
-            Some(block) => {
-                // What continues backwards asks for twice as much each time, as scans do forwards.
-                let wanted = (2 * self.prefetched).min(PREFETCH_BYTES_MAX);
-                let start = block.end.saturating_sub(wanted).min(block.start);
-                if !reader.holds(block.start, block.end) {
-                    reader.prefetch(start, block.end)?;
-                    self.prefetched = block.end.saturating_sub(start);
-                }
-                open = block.open_before;
-                enter(reader, block)?;
-            }
+impl Drop for SsTableCursor<'_> {
+    fn drop(&mut self) {
+        self.reader.count_decoded();
+        if self.reader.is_in_steps()
+            && let Some(stop) = self.stop()
+        {
+            self.reader.note_stop(stop);
         }
-        self.block.clear();
-        loop {
-            let decoded = reader.peek()?;
-            if let Decoded::Marker { before, after, .. } = decoded {
-                if before != open {
-                    return Err(wrong_marker(reader, open, before));
-                }
-                open = after;
-            }
-            if decoded == Decoded::EndOfPartition {
-                break;
-            }
-            self.block.push(decoded, &reader.item);
-            reader.pass();
-            if span.as_ref().is_some_and(|block| reader.offset() >= block.end) {
-                break;
-            }
-        }
-        self.left = self.block.len();
-        self.span = span;
-        self.is_loaded = true;
-        Ok(open)
-    }
-}
-
-/// Moves to the start of a block, whose first item must be where the index says.
-fn enter(reader: &mut PartitionReader<'_>, block: &BlockSpan) -> Result<(), ReadError> {
-    reader.seek(block.start);
-    let decoded = reader.peek()?;
-    let side = match decoded {
-        Decoded::Marker { side, .. } => Some(side),
-        Decoded::Row | Decoded::EndOfPartition => None,
-    };
-    let is_wanted = block
-        .first
-        .as_ref()
-        .is_none_or(|first| side == first.side && reader.item.clustering == *first.prefix);
-    let is_first = decoded != Decoded::EndOfPartition && is_wanted;
-    if !is_first {
-        return Err(ReadError::Corrupt {
-            file: reader.path().to_path_buf(),
-            offset: block.start,
-            wanted: "the row that the index says begins a block",
-            found: "another one".to_owned(),
-        });
-    }
-    Ok(())
-}
-
-fn wrong_marker(reader: &PartitionReader<'_>, open: DeletionTime, before: DeletionTime) -> ReadError {
-    ReadError::Corrupt {
-        file: reader.path().to_path_buf(),
-        offset: reader.offset(),
-        wanted: "a marker that ends the range deletion in force",
-        found: format!("the end of {before:?} within {open:?}"),
     }
 }
 

@@ -9,6 +9,7 @@ use super::chunk_stream::ChunkStream;
 use super::chunked_file::ChunkedFile;
 use super::index::{IndexEntry, find_entry, read_entry};
 use super::pages::Pages;
+use super::stop::IndexStop;
 use super::summary::Summary;
 use super::version::Version;
 use crate::error::ReadError;
@@ -93,7 +94,9 @@ impl IndexReader {
         match self {
             IndexReader::Big(big) => {
                 let mut stream = ChunkStream::sequential(&big.file, pages);
-                stream.seek(big.summary.index_start(is_before));
+                // Not from the summary's key before it, where an earlier step came further.
+                let stopped = pages.ticket().and_then(|ticket| ticket.index_stop(big.file.id()));
+                stream.seek(stopped.unwrap_or_else(|| big.summary.index_start(is_before)));
                 let version = big.version;
                 IndexScan::Big(BigIndexScan { version, stream })
             }
@@ -121,6 +124,16 @@ impl IndexScan<'_> {
         match self {
             IndexScan::Bti(bti) => bti.next(data),
             IndexScan::Big(big) => read_entry(&mut big.stream, big.version),
+        }
+    }
+
+    /// Says where an entry begins that a later step of the read goes on with. Tries find theirs by its key.
+    pub fn note_stop(&self, pages: Pages<'_>, offset: u64) {
+        if let (IndexScan::Big(big), Some(ticket)) = (self, pages.ticket()) {
+            ticket.note_index_stop(IndexStop {
+                file: big.stream.file_id(),
+                offset,
+            });
         }
     }
 

@@ -19,10 +19,12 @@ mod page_cache;
 mod pages;
 mod read_cost;
 
+mod backward;
 mod cursor;
 mod partition_reader;
 mod row_decoder;
 mod scanner;
+mod stop;
 mod stored_block;
 
 mod writer;

@@ -16,6 +16,7 @@ use helenus_vfs::File;
 use super::chunked_file::ChunkedFile;
 use super::page_cache::PageCache;
 use super::read_cost::ReadCost;
+use super::stop::{IndexStop, Stop, Stops};
 use crate::error::ReadError;
 
 /// A cache as one read uses it. Made from a [`PageCache`], it reads missing pages at once and blocks.
@@ -34,6 +35,7 @@ pub struct ReadTicket {
 #[derive(Debug, Default)]
 struct TicketState {
     pins: Vec<Pin>,
+    stops: Stops,
     cost: ReadCost,
 }
 
@@ -113,9 +115,20 @@ impl ReadTicket {
         ReadTicket::default()
     }
 
-    /// Before each run of the read: lets go of what the run before did not use, which bounds the pins by what one run
-    /// reads and one delivery.
+    /// Before a run that goes on behind what the run before has handed out, in the same direction and slices.
+    pub fn resume_run(&self) {
+        self.state.borrow_mut().stops.resume();
+        self.release_unused();
+    }
+
+    /// Before a run from the start.
     pub fn begin_run(&self) {
+        self.state.borrow_mut().stops.forget();
+        self.release_unused();
+    }
+
+    /// Lets go of what the run before did not use, which bounds the pins by what one run reads and one delivery.
+    fn release_unused(&self) {
         let pins = &mut self.state.borrow_mut().pins;
         pins.retain(|pin| pin.is_used);
         pins.iter_mut().for_each(|pin| pin.is_used = false);
@@ -133,6 +146,22 @@ impl ReadTicket {
             .iter()
             .map(|pin| pin.run.bytes.len())
             .sum()
+    }
+
+    pub(super) fn take_stop(&self, file: u64, partition: u64, slices_after: usize) -> Option<Stop> {
+        self.state.borrow_mut().stops.take(file, partition, slices_after)
+    }
+
+    pub(super) fn note_stop(&self, stop: Stop) {
+        self.state.borrow_mut().stops.note(stop);
+    }
+
+    pub(super) fn index_stop(&self, file: u64) -> Option<u64> {
+        self.state.borrow().stops.index(file)
+    }
+
+    pub(super) fn note_index_stop(&self, stop: IndexStop) {
+        self.state.borrow_mut().stops.note_index(stop);
     }
 
     fn find(&self, file: u64, offset: u64) -> Option<PageRun> {
@@ -198,7 +227,11 @@ impl AbsentPages {
     }
 }
 
-impl Pages<'_> {
+impl<'a> Pages<'a> {
+    pub(super) fn ticket(&self) -> Option<&'a ReadTicket> {
+        self.ticket
+    }
+
     /// What memory has of a page and behind it.
     pub(super) fn find(&self, file: &ChunkedFile, page: u64) -> Option<PageRun> {
         let offset = page * file.page_bytes();
@@ -243,6 +276,10 @@ impl Pages<'_> {
             .check_pages(absent.first, absent.last, absent.read()?)?;
         self.keep(&absent, &bytes);
         Ok(bytes)
+    }
+
+    pub(super) fn count_decoded(&self, items: u64) {
+        self.count(|cost| cost.items_decoded += items);
     }
 
     pub(super) fn count_dropped(&self, pages: u64) {

@@ -6,6 +6,7 @@ use super::deletion_codec::read_deletion_time;
 use super::header::Header;
 use super::index::decode_with;
 use super::row_decoder::{Decoded, Item, RowDecoder};
+use super::stop::Stop;
 use crate::deletion::DeletionTime;
 use crate::error::ReadError;
 use crate::row::RowRef;
@@ -29,6 +30,8 @@ pub(super) struct PartitionReader<'a> {
     /// Nothing that is wanted lies from this offset on.
     limit: Option<u64>,
     is_at_end: bool,
+    /// Rows and markers, since they were counted last.
+    decoded: u64,
 }
 
 /// Where a partition is, and what an index says of its head.
@@ -65,6 +68,7 @@ impl<'a> PartitionReader<'a> {
             peeked: None,
             limit: None,
             is_at_end: false,
+            decoded: 0,
         }
     }
 
@@ -162,6 +166,44 @@ impl<'a> PartitionReader<'a> {
         self.position + self.header_length
     }
 
+    /// Where the partition begins, in Data.db.
+    pub fn partition_position(&self) -> u64 {
+        self.position
+    }
+
+    /// Where the item that was decoded last begins, from the partition's start, and whether it was passed. One that
+    /// could not be decoded was not.
+    pub fn last_item(&self) -> (u64, bool) {
+        let offset = self.item_position.saturating_sub(self.position);
+        let is_passed = self.peeked.is_none() && !self.is_at_end && self.stream.position() != self.item_position;
+        (offset, is_passed)
+    }
+
+    /// Data.db, as the page cache tells files apart.
+    pub fn file(&self) -> u64 {
+        self.stream.file_id()
+    }
+
+    /// Whether the read may go on in another step.
+    pub fn is_in_steps(&self) -> bool {
+        self.stream.ticket().is_some()
+    }
+
+    pub fn take_stop(&self, slices_after: usize) -> Option<Stop> {
+        let ticket = self.stream.ticket()?;
+        ticket.take_stop(self.file(), self.position, slices_after)
+    }
+
+    pub fn note_stop(&self, stop: Stop) {
+        if let Some(ticket) = self.stream.ticket() {
+            ticket.note_stop(stop);
+        }
+    }
+
+    pub fn count_decoded(&mut self) {
+        self.stream.count_decoded(std::mem::take(&mut self.decoded));
+    }
+
     pub fn path(&self) -> &std::path::Path {
         self.stream.path()
     }
@@ -225,6 +267,7 @@ impl<'a> PartitionReader<'a> {
         *item_position = stream.position();
         let (decoded, length) = decode_with(stream, |bytes| decoder.decode(bytes, header, item))?;
         self.stream.consume(length);
+        self.decoded += 1;
         self.is_at_end = decoded == Decoded::EndOfPartition;
         if !self.is_at_end {
             self.peeked = Some(decoded);

@@ -18,10 +18,12 @@ pub struct ReadCost {
     pub cache_blocks: u64,
     /// Pages that were fetched ahead and that the read then left out.
     pub dropped: u64,
+    /// Rows and markers of Data.db, the ends of partitions too.
+    pub items_decoded: u64,
 }
 
 impl ReadCost {
-    fn counts(&mut self) -> [&mut u64; 9] {
+    fn counts(&mut self) -> [&mut u64; 10] {
         [
             &mut self.reads,
             &mut self.read_bytes,
@@ -32,6 +34,7 @@ impl ReadCost {
             &mut self.cache_misses,
             &mut self.cache_blocks,
             &mut self.dropped,
+            &mut self.items_decoded,
         ]
     }
 

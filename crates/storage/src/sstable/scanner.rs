@@ -25,6 +25,8 @@ pub struct SsTableScanner<'a> {
     cursor: SsTableCursor<'a>,
     /// Of the partition that the last `advance` moved to; kept past the end to check the order of keys.
     entry: Option<IndexEntry>,
+    /// Where in the index it begins.
+    entry_offset: u64,
 }
 
 #[derive(Clone, Copy, Debug)]
@@ -50,6 +52,7 @@ impl<'a> SsTableScanner<'a> {
             range,
             cursor,
             entry: None,
+            entry_offset: 0,
         }
     }
 
@@ -91,6 +94,7 @@ impl PartitionScanner for SsTableScanner<'_> {
                 });
             }
             let entry = self.entry.insert(entry);
+            self.entry_offset = offset;
             if is_before(entry.token, &entry.key, &self.range.start) {
                 continue;
             }
@@ -106,6 +110,14 @@ impl PartitionScanner for SsTableScanner<'_> {
 
     fn open(&mut self) -> Result<Box<dyn PartitionCursor + '_>, ReadError> {
         Ok(Box::new(self.open_in_file()?))
+    }
+}
+
+impl Drop for SsTableScanner<'_> {
+    fn drop(&mut self) {
+        if self.entry.is_some() {
+            self.index.note_stop(self.pages, self.entry_offset);
+        }
     }
 }
 

@@ -107,6 +107,7 @@ impl<'a> TableRead<'a> {
             scratch,
             state,
         };
+        let state_resumes = answer.state.position.is_some();
         let is_in_memory = self.table.is_in_active();
         match self.command.partitions {
             PartitionRange::One { token, key } if is_in_memory => self.read_memtable(token, key, &mut answer),
@@ -116,7 +117,10 @@ impl<'a> TableRead<'a> {
                 Ok(walk)
             }
             partitions => {
-                self.ticket.begin_run();
+                match state_resumes {
+                    true => self.ticket.resume_run(),
+                    false => self.ticket.begin_run(),
+                }
                 let before = self.cache.cost();
                 let walk = match partitions {
                     PartitionRange::One { token, key } => self.read_one(token, key, &mut answer),
