@@ -107,7 +107,11 @@ pub(super) fn enter(reader: &mut PartitionReader<'_>, block: &BlockSpan) -> Resu
     Ok(())
 }
 
-pub(super) fn wrong_marker(reader: &PartitionReader<'_>, open: DeletionTime, before: DeletionTime) -> ReadError {
+pub(super) fn wrong_marker(
+    reader: &PartitionReader<'_>,
+    open: DeletionTime,
+    before: DeletionTime,
+) -> ReadError {
     ReadError::Corrupt {
         file: reader.path().to_path_buf(),
         offset: reader.offset(),

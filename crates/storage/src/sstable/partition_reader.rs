@@ -175,7 +175,8 @@ impl<'a> PartitionReader<'a> {
     /// could not be decoded was not.
     pub fn last_item(&self) -> (u64, bool) {
         let offset = self.item_position.saturating_sub(self.position);
-        let is_passed = self.peeked.is_none() && !self.is_at_end && self.stream.position() != self.item_position;
+        let is_passed =
+            self.peeked.is_none() && !self.is_at_end && self.stream.position() != self.item_position;
         (offset, is_passed)
     }
 

@@ -181,7 +181,9 @@ fn a_step_over_tombstones_passes_no_more_than_its_units() {
 #[test]
 fn what_is_decoded_in_all_steps_is_little_more_than_what_is_passed() {
     let elements = std::env::var("HELENUS_LONG_READ_TOMBSTONES").ok();
-    let elements = elements.and_then(|text| text.parse().ok()).unwrap_or(STORED_ELEMENTS);
+    let elements = elements
+        .and_then(|text| text.parse().ok())
+        .unwrap_or(STORED_ELEMENTS);
     let one = PartitionRange::One {
         token: token_of(KEY),
         key: KEY,
