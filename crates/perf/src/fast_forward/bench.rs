@@ -130,7 +130,7 @@ impl Bench {
     fn measure(&mut self, plan: &Plan) -> Result<Sample, FastForwardError> {
         let cost = self.store.read_cost();
         let cached = self.store.row_cache_counts();
-        let cpu_seconds = machine::thread_cpu_seconds();
+        let (around, cpu_seconds) = (Instant::now(), machine::thread_cpu_seconds());
         let instructions = self.instructions.as_mut().and_then(InstructionCounter::count);
         self.allocations.start();
         let started = Instant::now();
@@ -138,6 +138,8 @@ impl Bench {
         let seconds = started.elapsed().as_secs_f64();
         let allocations = self.allocations.stop();
         let counted = self.instructions.as_mut().and_then(InstructionCounter::count);
+        let cpu_seconds = machine::thread_cpu_seconds() - cpu_seconds;
+        let around_seconds = around.elapsed().as_secs_f64();
         let cached_after = self.store.row_cache_counts();
         Ok(Sample {
             seconds,
@@ -150,7 +152,7 @@ impl Bench {
             instructions: counted
                 .zip(instructions)
                 .map(|(after, before)| after.saturating_sub(before)),
-            cpu_seconds: machine::thread_cpu_seconds() - cpu_seconds,
+            cpu_share: cpu_seconds / around_seconds.max(f64::MIN_POSITIVE),
         })
     }
 

@@ -15,7 +15,8 @@ pub struct Sample {
     pub allocations: u64,
     /// `None` where the processor does not tell.
     pub instructions: Option<u64>,
-    pub cpu_seconds: f64,
+    /// Processor time by the time that went by while it was taken, which is a little longer than the reading.
+    pub cpu_share: f64,
 }
 
 /// The 22 columns. Counts are those of the reading with the median duration; the statistics of rows a second are over
@@ -91,7 +92,7 @@ impl Columns {
             instructions_per_frag: sample
                 .instructions
                 .map(|count| count as f64 / sample.frags.max(1) as f64),
-            cpu: sample.cpu_seconds / sample.seconds.max(f64::MIN_POSITIVE) * 100.0,
+            cpu: sample.cpu_share * 100.0,
         })
     }
 }
