@@ -74,7 +74,7 @@ impl FastForwardReport {
             return;
         }
         page.push_str(
-            "\n## Beside what ScyllaDB publishes\n\nReads / KiB, cold (its pull request 20522: big format after it, \
+            "\n## Beside what ScyllaDB publishes\n\nReads / KiB, cold (index blocks of 1 KiB; its pull request 20522: big format after it, \
              and the trie index).\n\n| offset, stride, rows | here | big | trie |\n|---|---|---|---|\n",
         );
         lines.iter().for_each(|line| page.push_str(line));
