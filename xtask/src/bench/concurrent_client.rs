@@ -51,22 +51,22 @@ enum TargetChoice {
 
 /// A driver as it is configured for one run.
 #[derive(Clone, Copy)]
-enum Client {
+pub(super) enum Client {
     Gocql,
     Java { throttle: u32 },
 }
 
 /// What a client prints when all its workers have ended; latencies are those of successful reads.
 #[derive(Deserialize)]
-struct Figures {
-    client: String,
-    elapsed_s: f64,
-    ok: u64,
-    errors: BTreeMap<String, u64>,
-    ops_per_s: f64,
-    latency_us_p50: u64,
-    latency_us_p99: u64,
-    latency_us_p999: u64,
+pub(super) struct Figures {
+    pub client: String,
+    pub elapsed_s: f64,
+    pub ok: u64,
+    pub errors: BTreeMap<String, u64>,
+    pub ops_per_s: f64,
+    pub latency_us_p50: u64,
+    pub latency_us_p99: u64,
+    pub latency_us_p999: u64,
 }
 
 /// One client's run on one server.
@@ -131,7 +131,7 @@ fn measure(
         arguments.workers,
         arguments.queries
     );
-    let mut command = client.command(arguments)?;
+    let mut command = client.command(arguments.workers, arguments.queries)?;
     let node = Node::start(target, "concurrent-client", &[])?;
     let address = node.address();
     command
@@ -153,7 +153,7 @@ fn measure(
 }
 
 impl Client {
-    fn label(self) -> String {
+    pub fn label(self) -> String {
         match self {
             Self::Gocql => "gocql".to_owned(),
             Self::Java { throttle: 0 } => "Java driver without throttle".to_owned(),
@@ -162,7 +162,7 @@ impl Client {
     }
 
     /// The client's program, which finds the server in its environment and prints `Figures` last.
-    fn command(self, arguments: &Arguments) -> Result<Command, TaskError> {
+    pub fn command(self, workers: u32, queries: u32) -> Result<Command, TaskError> {
         let mut command = match self {
             Self::Gocql => runtime::go_program("bench-go", &workspace::path("bench/clients/go"))?,
             Self::Java { .. } => {
@@ -171,7 +171,7 @@ impl Client {
                 java
             }
         };
-        command.args([arguments.workers.to_string(), arguments.queries.to_string()]);
+        command.args([workers.to_string(), queries.to_string()]);
         if let Self::Java { throttle } = self {
             command.arg(throttle.to_string());
         }

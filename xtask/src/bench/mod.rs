@@ -1,5 +1,6 @@
 //! `cargo xtask bench`: Helenus beside Cassandra, with the clients that people use.
 
+mod concurrency;
 mod concurrent_client;
 mod insns;
 mod peer;
@@ -13,6 +14,8 @@ use crate::{TaskError, workspace};
 
 #[derive(Subcommand)]
 pub enum Command {
+    /// From 1,000 to 500,000 workers, with drivers and with `helenus bench run`
+    Concurrency(concurrency::Arguments),
     /// Many workers on one client object, each reading one row again and again
     ConcurrentClient(concurrent_client::Arguments),
     /// The same wire load on both: throughput, latency, server CPU per operation
@@ -25,6 +28,7 @@ pub enum Command {
 
 pub fn run(command: Command) -> Result<(), TaskError> {
     match command {
+        Command::Concurrency(arguments) => concurrency::run(&arguments),
         Command::ConcurrentClient(arguments) => concurrent_client::run(&arguments),
         Command::Peer(arguments) => peer::run(&arguments),
         Command::RollingRestart(arguments) => rolling_restart::run(&arguments),
