@@ -95,7 +95,11 @@ pub fn run(arguments: &Arguments) -> Result<(), TaskError> {
     let mut readings = Vec::new();
     for workers in &arguments.workers {
         let unthrottled = Client::Java { throttle: 0 };
-        for reader in [Reader::Driver(Client::Gocql), Reader::Driver(unthrottled), Reader::Bench] {
+        for reader in [
+            Reader::Driver(Client::Gocql),
+            Reader::Driver(unthrottled),
+            Reader::Bench,
+        ] {
             readings.push((*workers, reader));
         }
     }
@@ -168,7 +172,12 @@ fn bench_command(address: SocketAddr, workers: u32, queries: u32, json: &std::pa
     let mut command = Command::new(workspace::target().join("release/helenus"));
     command
         .args(["bench", "run", "--quiet", "--preset", "concurrent-client"])
-        .args(["--hosts", &address.to_string(), "--concurrency", &workers.to_string()])
+        .args([
+            "--hosts",
+            &address.to_string(),
+            "--concurrency",
+            &workers.to_string(),
+        ])
         .args(["--requests", &queries.to_string(), "--timeout", "60s"])
         .arg("--json")
         .arg(json);
@@ -213,7 +222,11 @@ fn driver_outcome(output: &str) -> Result<Outcome, TaskError> {
         elapsed_s: figures.elapsed_s,
         ok: figures.ok,
         errors: figures.errors,
-        latency_us: [figures.latency_us_p50, figures.latency_us_p99, figures.latency_us_p999],
+        latency_us: [
+            figures.latency_us_p50,
+            figures.latency_us_p99,
+            figures.latency_us_p999,
+        ],
         client_cpu_s: 0.0,
         client_bytes_max: 0,
         server_cpu_s: 0.0,
@@ -233,7 +246,11 @@ fn bench_outcome(json: &std::path::Path) -> Result<Outcome, TaskError> {
         elapsed_s: report.elapsed_s,
         ok: report.ops,
         errors: report.errors_by_kind,
-        latency_us: [report.latency_us.p50, report.latency_us.p99, report.latency_us.p999],
+        latency_us: [
+            report.latency_us.p50,
+            report.latency_us.p99,
+            report.latency_us.p999,
+        ],
         client_cpu_s: 0.0,
         client_bytes_max: 0,
         server_cpu_s: 0.0,
