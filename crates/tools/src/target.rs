@@ -153,10 +153,15 @@ impl Target {
     }
 
     pub fn open(&self, disk: &dyn Disk, table: &TableMetadata) -> Result<Arc<SsTable>, TargetError> {
-        for &component in Component::mandatory(self.descriptor.version.index_form()) {
-            self.require(component)?;
-        }
+        self.require_mandatory()?;
         Ok(SsTable::open(disk, &self.folder, self.descriptor, table)?)
+    }
+
+    /// That everything is there without which nothing can be read.
+    pub fn require_mandatory(&self) -> Result<(), TargetError> {
+        Component::mandatory(self.descriptor.version.index_form())
+            .iter()
+            .try_for_each(|&component| self.require(component))
     }
 
     fn require(&self, component: Component) -> Result<(), TargetError> {

@@ -65,6 +65,11 @@ impl<'a> ComponentReader<'a> {
         Ok(components)
     }
 
+    /// Whether there is a Checksums.db.
+    pub fn has_checksums(&self) -> bool {
+        self.checksums.is_some()
+    }
+
     /// Of all components that were opened.
     pub fn disk_bytes(&self) -> u64 {
         self.disk_bytes
@@ -90,7 +95,12 @@ impl<'a> ComponentReader<'a> {
                     Some(bytes) => {
                         let wanted = self.checksums.as_ref().map(|sums| sums.summary);
                         self.check(Component::Summary, &bytes, wanted)?;
-                        self.decode(Component::Summary, Summary::decode(&bytes, file.length()))?
+                        let summary =
+                            self.decode(Component::Summary, Summary::decode(&bytes, file.length()))?;
+                        if !file.is_checked() {
+                            summary.check_end(&file, version)?;
+                        }
+                        summary
                     }
                     None => Summary::of_index(&file, version, index_interval)?,
                 };
@@ -158,7 +168,7 @@ impl<'a> ComponentReader<'a> {
         Ok((file, length))
     }
 
-    fn read(&mut self, component: Component) -> Result<Vec<u8>, ReadError> {
+    pub fn read(&mut self, component: Component) -> Result<Vec<u8>, ReadError> {
         let (file, length) = self.open(component)?;
         if length > COMPONENT_BYTES_MAX {
             let error = DecodeError::malformed(0, "at most 2 GiB", length);
@@ -175,7 +185,7 @@ impl<'a> ComponentReader<'a> {
             .map_err(self.io(component))
     }
 
-    fn read_if_there(&mut self, component: Component) -> Result<Option<Vec<u8>>, ReadError> {
+    pub fn read_if_there(&mut self, component: Component) -> Result<Option<Vec<u8>>, ReadError> {
         if self.is_there(component)? {
             self.read(component).map(Some)
         } else {
@@ -218,7 +228,7 @@ impl<'a> ComponentReader<'a> {
     }
 
     /// A component that is read in pages, checked where we wrote checksums of them.
-    fn open_paged(&mut self, component: Component) -> Result<ChunkedFile, ReadError> {
+    pub fn open_paged(&mut self, component: Component) -> Result<ChunkedFile, ReadError> {
         let (file, length) = self.open(component)?;
         let pages = self.pages_of(component, length)?;
         let form = pages.unwrap_or(Form::Plain {

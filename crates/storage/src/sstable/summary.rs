@@ -158,6 +158,23 @@ impl Summary {
         Ok(summary)
     }
 
+    /// That the index reaches to the last key. One without checksums that was cut where an entry ends looks whole
+    /// otherwise.
+    pub fn check_end(&self, file: &ChunkedFile, version: Version) -> Result<(), ReadError> {
+        let cache = PageCache::new(REMADE_CACHE_BYTES);
+        let mut stream = ChunkStream::new(file, &cache);
+        stream.seek(self.entries.last().map_or(0, |entry| entry.index_offset));
+        let mut last_key = Vec::new();
+        while let Some(entry) = read_entry(&mut stream, version)? {
+            last_key = entry.key;
+        }
+        if *last_key == *self.last_key {
+            return Ok(());
+        }
+        let error = DecodeError::malformed(0, "the last key that Summary.db names", "another at its end");
+        Err(error.in_file(file.path(), file.length()))
+    }
+
     /// Where in the index a key could be: from the last entry at or before it to the one after.
     pub fn index_range(&self, token: Token, key: &[u8], index_length: u64) -> (u64, u64) {
         let after = self

@@ -116,7 +116,7 @@ impl Default for DeletionTimeOrLive {
 }
 
 /// As common file systems have.
-const STATISTICS_PAGE_BYTES: u32 = 4096;
+pub(super) const STATISTICS_PAGE_BYTES: u32 = 4096;
 /// Cassandra's default.
 const COLUMN_INDEX_BYTES_DEFAULT: u32 = 64 * 1024;
 
@@ -135,10 +135,15 @@ impl WriterOptions {
     }
 }
 
+/// The largest granule of uncompressed data that has a checksum.
+pub(super) const GRANULE_BYTES_MAX: u32 = 2048;
+
 /// Half of an index block, so that little more than one is read for a row of it; at least what drives read at once,
 /// and at most what keeps the checksums a small part (0.2 %) of the data.
 fn granule_bytes(column_index_bytes: u32) -> u32 {
-    (column_index_bytes / 2).next_power_of_two().clamp(512, 2048)
+    (column_index_bytes / 2)
+        .next_power_of_two()
+        .clamp(512, GRANULE_BYTES_MAX)
 }
 
 impl SsTableWriter {

@@ -21,7 +21,7 @@ use helenus_vfs::{Disk, EntryKind};
 use super::folder::DataFolder;
 use super::open::OpenError;
 use crate::compaction::{RemovalError, decode_sstables, encode_sstables};
-use crate::sstable::{self, Descriptor, SsTable, Version, remove_sstable};
+use crate::sstable::{self, Descriptor, SealError, SsTable, Version, remove_sstable};
 
 const FOLDER_PREFIX: &str = "adopting-";
 const RECORD_PREFIX: &str = "adoption-";
@@ -111,7 +111,11 @@ impl Adoption {
                 Transfer::Copy => Err(io::ErrorKind::Unsupported.into()),
             };
             match linked {
-                Ok(()) => {}
+                // Whoever made the file may have left it to the page cache.
+                Ok(()) => {
+                    let sync = || disk.open(&target)?.sync_data();
+                    sync().map_err(io_at(source))?;
+                }
                 Err(error) if error.kind() == io::ErrorKind::NotFound => return Err(io_at(source)(error)),
                 Err(_) => copy(disk, source, &target).map_err(io_at(source))?,
             }
@@ -127,6 +131,11 @@ impl Adoption {
             descriptor,
             &self.table,
         )?)
+    }
+
+    /// Gives one that others wrote checksums of ours; whether it had none.
+    pub fn seal(&self, descriptor: Descriptor) -> Result<bool, SealError> {
+        sstable::seal_sstable(&**self.data.disk(), &self.staging, descriptor)
     }
 
     /// Puts one back that turned out not to be wanted.

@@ -174,10 +174,16 @@ impl Import<'_> {
             reason.replace(&format!("{staging}/{staged}"), &own.display().to_string())
         };
         // Its own types first, to see all cells; then the table's, to see that they fit.
-        let checked = target
-            .renamed(adoption.staging(), staged)
-            .open(self.disk, &stored)
+        let renamed = target.renamed(adoption.staging(), staged);
+        let checked = renamed
+            .require_mandatory()
             .map_err(|error| error.to_string())
+            .and_then(|()| adoption.seal(staged).map_err(|error| error.to_string()))
+            .and_then(|_| {
+                renamed
+                    .open(self.disk, &stored)
+                    .map_err(|error| error.to_string())
+            })
             .and_then(|sstable| {
                 let (contents, findings) = check_contents(&sstable, &stored, &label, progress)
                     .map_err(|finding| finding.to_string())?;

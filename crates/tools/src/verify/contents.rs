@@ -86,6 +86,10 @@ impl Check {
                     "one that rules it out".to_owned(),
                 );
             }
+            if sstable.partition(&cache, token, &last_key, &[], false)?.is_none() {
+                let found = "none of this key".to_owned();
+                self.find(at, "an index that leads to every key", found);
+            }
             let position = scanner.data_position().unwrap_or(at);
             if !is_end(at, position) {
                 let found = format!("one at {position}");

@@ -1,0 +1,212 @@
+//! What an import makes of files that Cassandra 5.0.5 flushed: they come with our checksums, so that bits that turn later
+//! are found wherever the format itself would not notice.
+
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
+
+use helenus_schema::TableMetadata;
+use helenus_storage::clustering::Slice;
+use helenus_storage::error::ReadError;
+use helenus_storage::read::PartitionRange;
+use helenus_storage::source::{PartitionCursor, PartitionScanner, Unfiltered};
+use helenus_storage::sstable::{Component, Descriptor, PageCache, SsTable, finished_sstables};
+use helenus_storage::store::Transfer;
+use helenus_tools::host::{Host, Incumbents, TableChoice};
+use helenus_tools::import::{ImportError, ImportOptions, Imported, import};
+use helenus_tools::progress::Silent;
+use helenus_tools::stopped_node::StoppedNode;
+use helenus_tools::target::Targets;
+use helenus_types::Token;
+use helenus_vfs::{Disk, MemoryDisk, SystemClock};
+
+const DATA: &str = "/node";
+
+fn load(disk: &dyn Disk, table: &str) -> PathBuf {
+    let folder = PathBuf::from("/files").join(table);
+    disk.create_dir_all(&folder).unwrap();
+    let from = Path::new(env!("CARGO_MANIFEST_DIR"))
+        .join("../storage/tests/sstable/fixtures")
+        .join(table);
+    for entry in std::fs::read_dir(from).unwrap() {
+        let entry = entry.unwrap();
+        let file = disk.create(&folder.join(entry.file_name())).unwrap();
+        file.append(&std::fs::read(entry.path()).unwrap()).unwrap();
+    }
+    folder
+}
+
+fn import_into(host: &dyn Host, folder: PathBuf, table: &str) -> Result<Imported, ImportError> {
+    let options = ImportOptions {
+        folder,
+        choice: TableChoice::of(Some("k"), Some(&table.replace('-', "_"))),
+        schema_file: None,
+        skip_bad: false,
+        may_be_empty: false,
+        transfer: Transfer::Copy,
+        incumbents: Incumbents::Stay,
+    };
+    import(host, &options, &Silent)
+}
+
+/// An SSTable that was adopted from a fixture.
+struct Adopted {
+    disk: Arc<dyn Disk>,
+    table: Arc<TableMetadata>,
+    folder: PathBuf,
+    descriptor: Descriptor,
+}
+
+impl Adopted {
+    fn of(fixture: &str) -> Adopted {
+        let disk: Arc<dyn Disk> = Arc::new(MemoryDisk::new());
+        let files = load(&*disk, fixture);
+        let node =
+            StoppedNode::open(Arc::clone(&disk), Arc::new(SystemClock::new()), Path::new(DATA)).unwrap();
+        import_into(&node, files, fixture).unwrap();
+        let table = node.schema().unwrap();
+        let table = Arc::clone(table.table("k", &fixture.replace('-', "_")).unwrap());
+        let folder = node.data_folder().unwrap().table_folder(&table);
+        let descriptor = finished_sstables(&*disk, &folder).unwrap()[0];
+        Adopted {
+            disk,
+            table,
+            folder,
+            descriptor,
+        }
+    }
+
+    fn open(&self) -> Result<Arc<SsTable>, String> {
+        SsTable::open(&*self.disk, &self.folder, self.descriptor, &self.table)
+            .map_err(|error| error.to_string())
+    }
+
+    /// By a scan of everything, then each of the known keys by itself.
+    fn read(&self, keys: &[(Token, Vec<u8>)]) -> Result<Vec<String>, String> {
+        let sstable = self.open()?;
+        read_all(&sstable, keys).map_err(|error| error.to_string())
+    }
+}
+
+fn keys_of(sstable: &SsTable) -> Vec<(Token, Vec<u8>)> {
+    let cache = PageCache::new(1 << 20);
+    let slices = [Slice::all()];
+    let (start, end) = PartitionRange::everything().bounds();
+    let mut scanner = sstable.scan(&cache, start, end, &slices, false);
+    let mut keys = Vec::new();
+    while scanner.advance().unwrap() {
+        let (token, key) = scanner.position();
+        keys.push((token, key.to_vec()));
+    }
+    keys
+}
+
+fn read_all(sstable: &SsTable, keys: &[(Token, Vec<u8>)]) -> Result<Vec<String>, ReadError> {
+    let cache = PageCache::new(1 << 20);
+    let slices = [Slice::all()];
+    let (start, end) = PartitionRange::everything().bounds();
+    let mut lines = Vec::new();
+    let mut scanner = sstable.scan(&cache, start, end, &slices, false);
+    while scanner.advance()? {
+        lines.push(format!("{:?}", scanner.position()));
+        read_rows(&mut *scanner.open()?, &mut lines)?;
+    }
+    for reversed in [false, true] {
+        for (token, key) in keys {
+            match sstable.partition(&cache, *token, key, &slices, reversed)? {
+                Some(mut cursor) => read_rows(&mut cursor, &mut lines)?,
+                None => lines.push("nothing".to_owned()),
+            }
+        }
+    }
+    Ok(lines)
+}
+
+fn read_rows(cursor: &mut dyn PartitionCursor, lines: &mut Vec<String>) -> Result<(), ReadError> {
+    lines.push(format!(
+        "{:?} {:?}",
+        cursor.deletion(),
+        cursor.static_row().as_bytes()
+    ));
+    while cursor.advance()? {
+        lines.push(match cursor.current() {
+            Unfiltered::Row { clustering, row } => format!("{clustering:?} {:?}", row.as_bytes()),
+            Unfiltered::Marker { bound, deletion } => format!("{bound:?} {deletion:?}"),
+        });
+    }
+    Ok(())
+}
+
+fn flip(disk: &dyn Disk, path: &Path, bit: u64) {
+    let file = disk.open_writable(path).unwrap();
+    let mut byte = [0];
+    file.read_exact_at(bit / 8, &mut byte).unwrap();
+    file.write_at(bit / 8, &[byte[0] ^ (1 << (bit % 8))]).unwrap();
+}
+
+/// Flips of one component; the step is prime, so that all bits of a byte have their turn.
+const FLIPS_MAX: u64 = 40;
+
+#[test]
+fn a_bit_that_turns_after_an_import_never_shows_in_a_row() {
+    for fixture in ["types", "counts", "ranges", "da-keys", "da-ranges"] {
+        let adopted = Adopted::of(fixture);
+        let keys = keys_of(&adopted.open().unwrap());
+        let wanted = adopted.read(&keys).unwrap();
+        let mut found_in = Vec::new();
+        for component in Component::ALL {
+            let path = adopted.descriptor.path(&adopted.folder, component);
+            let Ok(file) = adopted.disk.open(&path) else {
+                continue;
+            };
+            let bits = file.length().unwrap() * 8;
+            let step = (bits / FLIPS_MAX).max(7) | 1;
+            let mut found = 0;
+            for bit in (0..bits).step_by(step as usize) {
+                flip(&*adopted.disk, &path, bit);
+                match adopted.read(&keys) {
+                    Err(_) => found += 1,
+                    Ok(lines) => assert!(
+                        lines == wanted,
+                        "{fixture}: bit {bit} of {} changed what is read",
+                        component.file_suffix()
+                    ),
+                }
+                flip(&*adopted.disk, &path, bit);
+            }
+            if found > 0 {
+                found_in.push(component);
+            }
+        }
+        let index = match fixture.starts_with("da-") {
+            true => Component::Partitions,
+            false => Component::Index,
+        };
+        for component in [Component::Data, index, Component::Filter, Component::Checksums] {
+            assert!(
+                found_in.contains(&component),
+                "{fixture}: no flip of {} was found",
+                component.file_suffix()
+            );
+        }
+    }
+}
+
+/// Index.db without its last entries looked like that of a smaller SSTable.
+#[test]
+fn an_index_that_was_cut_anywhere_is_refused_by_name() {
+    for fixture in ["types", "counts", "ranges"] {
+        let disk: Arc<dyn Disk> = Arc::new(MemoryDisk::new());
+        let files = load(&*disk, fixture);
+        let target = Targets::find(&*disk, &files).unwrap().all().unwrap().remove(0);
+        let table = target.metadata(&*disk).unwrap().table("", "").unwrap();
+        target.open(&*disk, &table).unwrap();
+        let index = target.path(Component::Index);
+        let whole = disk.open(&index).unwrap().length().unwrap();
+        for length in (0..whole).rev() {
+            disk.open_writable(&index).unwrap().set_length(length).unwrap();
+            let error = target.open(&*disk, &table).unwrap_err().to_string();
+            let is_named = error.contains("nb-1-big-Index.db") || error.contains("nb-1-big-Summary.db");
+            assert!(is_named, "{fixture} at {length}: {error}");
+        }
+    }
+}
