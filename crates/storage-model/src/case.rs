@@ -8,7 +8,7 @@ use helenus_types::Token;
 use crate::chance::Chance;
 use crate::collision::key_with_token;
 use crate::content::{Contents, Era};
-use crate::partition::{Item, Partitions, insert};
+use crate::partition::{Item, Partitions, insert, is_empty_without};
 use crate::table::{RandomTable, TableWish, wished_table};
 
 /// What a case is about, beyond chance.
@@ -155,6 +155,21 @@ impl Case {
         items.any(|item| matches!(item, Item::Marker { .. }))
     }
 
+    /// Partitions of which the column that was dropped since leaves nothing.
+    pub fn emptied_count(&self) -> usize {
+        let Some(gone) = self.table_now.metadata.dropped_columns.first() else {
+            return 0;
+        };
+        let partitions = self.partitions.values().filter(|partition| {
+            let rows_are_empty = partition.items.iter().all(|item| match item {
+                Item::Row { row, .. } => is_empty_without(row, gone.id),
+                Item::Marker { .. } => false,
+            });
+            partition.deletion.is_live() && is_empty_without(&partition.static_row, gone.id) && rows_are_empty
+        });
+        partitions.count()
+    }
+
     /// Rows and markers.
     pub fn item_count(&self) -> usize {
         self.partitions
@@ -212,6 +227,14 @@ mod tests {
 
     use super::*;
     use crate::sstable::{point_read, scan, write};
+
+    /// Symptom: sstablescrub "dropped 0 bad and 3 empty partitions" of a table whose dropped column was all they held.
+    #[test]
+    fn partitions_of_a_dropped_column_alone_are_known() {
+        let emptied = |seed| Case::of_kind(seed, CaseKind::Dropped, "t", Era::SIGNED).emptied_count();
+        assert_eq!(emptied(1298), 3);
+        assert_eq!(Case::of_kind(1298, CaseKind::Small, "t", Era::SIGNED).emptied_count(), 0);
+    }
 
     /// Written and read by ourselves: what the other proofs begin with.
     #[test]

@@ -15,11 +15,13 @@ mod value;
 
 mod collision;
 
+mod answer;
 mod dump;
 mod json;
 mod statement;
 mod writes;
 
+pub use answer::{AnswerRow, answer};
 pub use case::{Case, CaseKind};
 pub use chance::Chance;
 pub use collision::key_with_token;

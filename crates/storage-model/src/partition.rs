@@ -82,6 +82,12 @@ pub fn empty_row() -> Vec<u8> {
     RowRef::EMPTY.as_bytes().to_vec()
 }
 
+/// Whether nothing of the row is left without the column.
+pub(crate) fn is_empty_without(row: &[u8], gone: ColumnId) -> bool {
+    let (liveness, deletion, mut entries) = RowRef::new(row).open();
+    liveness.is_none() && deletion.is_live() && entries.all(|entry| entry.column() == gone)
+}
+
 /// A row of entries that are in the order of their columns and paths.
 pub fn packed_row<'a>(
     liveness: Liveness,
@@ -124,7 +130,7 @@ pub fn cell(column: ColumnId, timestamp_us: i64, value: &[u8]) -> CellRef<'_> {
     }
 }
 
-fn is_live(row: &[u8], now_s: u32) -> bool {
+pub(crate) fn is_live(row: &[u8], now_s: u32) -> bool {
     let (liveness, _, mut entries) = RowRef::new(row).open();
     liveness.is_live(now_s)
         || entries.any(|entry| match entry {

@@ -52,10 +52,11 @@ import org.apache.cassandra.utils.streamhist.TombstoneHistogram;
  *
  *   schema STATEMENT            a CREATE or ALTER statement, for the tables to come
  *   dump DATA_FILE JSON_FILE    sstabledump -t
- *   check KEYSPACE TABLE scrub|rewrite JSON_FILE
+ *   check KEYSPACE TABLE scrub|rewrite JSON_FILE EMPTIED
  *                               verify the one SSTable of a table in the data folder, have it written again, dump the
  *                               result and compare the metadata of both. sstablescrub of 5.0.5 fails on every marker
- *                               of a range tombstone, so files with such can only be rewritten plainly
+ *                               of a range tombstone, so files with such can only be rewritten plainly.
+ *                               EMPTIED partitions hold nothing but a column that was dropped, and are dropped by scrub
  *   load ADDRESS FOLDER         sstableloader
  */
 public final class SstableProof
@@ -105,7 +106,7 @@ public final class SstableProof
                 dump(Descriptor.fromFileWithComponent(new File(words[1]), false).left, words[2]);
                 return "ok";
             case "check":
-                return check(words[1], words[2], words[3].equals("scrub"), words[4]);
+                return check(words[1], words[2], words[3].equals("scrub"), words[4], Integer.parseInt(words[5]));
             case "load":
                 BulkLoader.main(new String[]{ "--no-progress", "-d", words[1], words[2] });
                 return "ok";
@@ -127,14 +128,14 @@ public final class SstableProof
                 opened.initCf(Schema.instance.getTableMetadataRef(table.id), false);
     }
 
-    private static String check(String keyspace, String table, boolean scrubs, String json) throws Exception
+    private static String check(String keyspace, String table, boolean scrubs, String json, int emptied) throws Exception
     {
         ColumnFamilyStore store = Keyspace.openWithoutSSTables(keyspace).getColumnFamilyStore(table);
         List<String> faults = new ArrayList<>();
         Version version = onlySstable(store).getKey().version;
         Map<String, String> before = verify(store, faults);
         if (scrubs)
-            scrub(store, faults);
+            scrub(store, emptied, faults);
         else
             rewrite(store);
         if (!faults.isEmpty())
@@ -201,7 +202,7 @@ public final class SstableProof
         return metadata;
     }
 
-    private static void scrub(ColumnFamilyStore store, List<String> faults)
+    private static void scrub(ColumnFamilyStore store, int emptied, List<String> faults)
     {
         Map.Entry<Descriptor, Set<Component>> found = onlySstable(store);
         SSTableReader sstable = SSTableReader.openNoValidation(found.getKey(), found.getValue(), store);
@@ -213,9 +214,9 @@ public final class SstableProof
             try (IScrubber scrubber = sstable.descriptor.getFormat().getScrubber(store, transaction, listener, options))
             {
                 IScrubber.ScrubResult result = scrubber.scrubWithResult();
-                if (result.badPartitions > 0 || result.emptyPartitions > 0)
+                if (result.badPartitions > 0 || result.emptyPartitions != emptied)
                     faults.add("scrub dropped " + result.badPartitions + " bad and " + result.emptyPartitions
-                               + " empty partitions");
+                               + " empty partitions, of " + emptied + " that are empty");
             }
         }
         LifecycleTransaction.waitForDeletions();

@@ -90,6 +90,7 @@ fn check(
         &table.name,
         if has_markers { "rewrite" } else { "scrub" },
         &rewritten.to_string_lossy(),
+        &case.emptied_count().to_string(),
     ];
     let fault = program.run(&words)?;
     let wanted = dump(table, &case.partitions, now_s());
