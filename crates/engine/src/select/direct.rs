@@ -14,7 +14,7 @@ use helenus_types::{Token, token_of};
 use super::execution::limit_value;
 use super::paging::{PagePlace, PagingState, Position};
 use super::plan::{FetchedColumn, Output, SelectPlan};
-use super::row_view::{Fetched, RowView, SimpleCells};
+use super::row_view::{Fetched, RowView, SimpleCells, is_stored_as_returned};
 use super::slices;
 use crate::CqlError;
 use crate::execute::{QueryOptions, RowStore, Scratch, read_failure};
@@ -199,7 +199,7 @@ impl DirectSink<'_> {
         for FetchedColumn { fetched, column } in &self.plan.fetched {
             match fetched {
                 Fetched::Value(id)
-                    if column.kind == ColumnKind::Regular && !column.cql_type.is_multi_cell() =>
+                    if column.kind == ColumnKind::Regular && is_stored_as_returned(&column.cql_type) =>
                 {
                     self.writer.value(self.out, cells.value(*id));
                 }

@@ -4,7 +4,7 @@ use std::borrow::Cow;
 
 use helenus_schema::{ColumnId, ColumnKind, ColumnMetadata};
 use helenus_storage::clustering::Components;
-use helenus_storage::row::{CellRef, Entries, Entry, RowRef};
+use helenus_storage::row::{CellRef, Entries, Entry, RowRef, counter};
 use helenus_types::CqlType;
 use helenus_types::partition_key::partition_key_components;
 use helenus_types::value::collection::SIZE_BYTES;
@@ -142,6 +142,12 @@ impl<'a> SimpleCells<'a> {
     }
 }
 
+/// Whether a column's value is the value of its one cell: not put together from several, nor from a counter's shards.
+#[inline]
+pub fn is_stored_as_returned(cql_type: &CqlType) -> bool {
+    !cql_type.is_multi_cell() && *cql_type != CqlType::Counter
+}
+
 /// The cells of one column, in path order.
 fn column_cells<'a>(row: RowRef<'a>, column: &ColumnMetadata) -> impl Iterator<Item = CellRef<'a>> + use<'a> {
     let id = column.id;
@@ -157,11 +163,12 @@ fn column_cells<'a>(row: RowRef<'a>, column: &ColumnMetadata) -> impl Iterator<I
 fn cell_value<'a>(row: RowRef<'a>, column: &ColumnMetadata) -> Option<Cow<'a, [u8]>> {
     let mut cells = column_cells(row, column).peekable();
     cells.peek()?;
-    if !column.cql_type.is_multi_cell() {
+    if is_stored_as_returned(&column.cql_type) {
         return cells.next().map(|cell| Cow::Borrowed(cell.value));
     }
     let mut out = Vec::new();
     match &column.cql_type {
+        CqlType::Counter => out.extend(counter::total(cells.next()?.value).to_be_bytes()),
         CqlType::List { .. } => write_collection(&mut out, 1, cells.map(|cell| cell.value)),
         CqlType::Set { .. } => write_collection(&mut out, 1, cells.filter_map(|cell| cell.path)),
         CqlType::Map { .. } => {
@@ -187,4 +194,43 @@ fn cell_value<'a>(row: RowRef<'a>, column: &ColumnMetadata) -> Option<Cow<'a, [u
 fn field_index(cell: &CellRef<'_>) -> Option<usize> {
     let position: [u8; 2] = cell.path?.try_into().ok()?;
     usize::try_from(i16::from_be_bytes(position)).ok()
+}
+
+#[cfg(test)]
+mod tests {
+    use helenus_schema::ClusteringOrder;
+    use helenus_storage::deletion::{DeletionTime, NEVER_S};
+    use helenus_storage::row::{Liveness, RowBuilder};
+
+    use super::*;
+
+    /// Symptom: SELECT of an imported counter table returned the cell as it is stored, shards and all, not a bigint.
+    #[test]
+    fn a_counter_is_the_total_of_its_shards() {
+        let mut once = Vec::new();
+        counter::increment(&[], [1; 16], 40, 0, &mut once);
+        let mut twice = Vec::new();
+        counter::increment(&once, [2; 16], 2, 0, &mut twice);
+        let mut row = Vec::new();
+        let mut builder = RowBuilder::new(&mut row, Liveness::NONE, DeletionTime::LIVE);
+        builder.push(Entry::Cell(CellRef {
+            column: ColumnId(0),
+            timestamp_us: 1,
+            ttl_s: 0,
+            local_deletion_s: NEVER_S,
+            path: None,
+            value: &twice,
+        }));
+        let column = ColumnMetadata {
+            id: ColumnId(0),
+            name: "hits".into(),
+            kind: ColumnKind::Regular,
+            position: 0,
+            cql_type: CqlType::Counter,
+            order: ClusteringOrder::Ascending,
+        };
+        let value = cell_value(RowRef::new(&row), &column).unwrap();
+        assert_eq!(value.as_ref(), 42_i64.to_be_bytes());
+        assert!(!is_stored_as_returned(&column.cql_type));
+    }
 }
