@@ -77,14 +77,24 @@ fn value(cql_type: &CqlType, cells: &[CellRef<'_>]) -> Vec<u8> {
     let path = |cell: &CellRef<'_>| cell.path.unwrap_or_default().to_vec();
     let mut out = Vec::new();
     match cql_type {
-        CqlType::Counter => out.extend(cells.iter().map(|cell| counter::total(cell.value)).sum::<i64>().to_be_bytes()),
+        CqlType::Counter => out.extend(
+            cells
+                .iter()
+                .map(|cell| counter::total(cell.value))
+                .sum::<i64>()
+                .to_be_bytes(),
+        ),
         CqlType::List { frozen: false, .. } => {
             put_count(&mut out, cells.len());
-            cells.iter().for_each(|cell| put_value(&mut out, Some(cell.value)));
+            cells
+                .iter()
+                .for_each(|cell| put_value(&mut out, Some(cell.value)));
         }
         CqlType::Set { frozen: false, .. } => {
             put_count(&mut out, cells.len());
-            cells.iter().for_each(|cell| put_value(&mut out, Some(&path(cell))));
+            cells
+                .iter()
+                .for_each(|cell| put_value(&mut out, Some(&path(cell))));
         }
         CqlType::Map { frozen: false, .. } => {
             put_count(&mut out, cells.len());

@@ -233,7 +233,10 @@ mod tests {
     fn partitions_of_a_dropped_column_alone_are_known() {
         let emptied = |seed| Case::of_kind(seed, CaseKind::Dropped, "t", Era::SIGNED).emptied_count();
         assert_eq!(emptied(1298), 3);
-        assert_eq!(Case::of_kind(1298, CaseKind::Small, "t", Era::SIGNED).emptied_count(), 0);
+        assert_eq!(
+            Case::of_kind(1298, CaseKind::Small, "t", Era::SIGNED).emptied_count(),
+            0
+        );
     }
 
     /// Written and read by ourselves: what the other proofs begin with.

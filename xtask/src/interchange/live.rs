@@ -13,8 +13,8 @@ use helenus_storage::sstable::{
 };
 use helenus_storage::store::Transfer;
 use helenus_storage_model::{
-    BoundStatement, Case, CaseKind, Chance, Era, RandomWrites, answer, dump, key_with_token, scan, schema_statements,
-    write,
+    BoundStatement, Case, CaseKind, Chance, Era, RandomWrites, answer, dump, key_with_token, scan,
+    schema_statements, write,
 };
 use helenus_test_node::{Answer, Execution, TestNode};
 use helenus_tools::host::{Incumbents, TableChoice};
@@ -286,7 +286,11 @@ impl Live {
                 wanted.len()
             )));
         }
-        if let Some(at) = rows.iter().zip(&wanted).position(|(found, wanted)| found != wanted) {
+        if let Some(at) = rows
+            .iter()
+            .zip(&wanted)
+            .position(|(found, wanted)| found != wanted)
+        {
             return Ok(Err(format!(
                 "row {at} that was streamed to Cassandra: wanted {:02x?}, found {:02x?}",
                 wanted.get(at),
