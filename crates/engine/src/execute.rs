@@ -30,6 +30,8 @@ pub struct QueryOptions<'a> {
     pub now_s: u32,
     /// The server's clock when the request arrived, in microseconds since 1970.
     pub server_timestamp_us: i64,
+    /// When nobody waits for the answer any more, on the node's monotonic clock.
+    pub deadline_ns: u64,
     /// How much of the metadata the client wants with the rows.
     pub metadata_form: MetadataForm<'a>,
 }

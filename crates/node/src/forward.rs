@@ -8,11 +8,17 @@ use helenus_engine::{CqlError, Plan, Prepared, QueryOptions};
 use helenus_protocol::response::MetadataForm;
 use helenus_types::ShardId;
 
+use crate::patience::Patience;
 use crate::session::Session;
 
 /// Finds the request that an answer belongs to; given out by the shard that forwarded it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Ticket(u32);
+pub struct Ticket {
+    slot: u32,
+    /// How often the slot was given out before, so that the answer to a request that was given up is not taken for
+    /// that of its successor. Wraps after 4 billion uses of one slot.
+    use_number: u32,
+}
 
 /// A read of one partition.
 pub struct ForwardedRead {
@@ -26,6 +32,7 @@ pub struct ForwardedWrite {
     pub from: ShardId,
     pub ticket: Ticket,
     pub update: Vec<u8>,
+    pub patience: Patience,
 }
 
 /// A statement with its values and options, free of the message it came in.
@@ -58,6 +65,7 @@ impl OwnedExecution {
                 timestamp_us: options.timestamp_us,
                 now_s: options.now_s,
                 server_timestamp_us: options.server_timestamp_us,
+                deadline_ns: options.deadline_ns,
                 metadata_form,
             },
             paging_state: options.paging_state.map(<[u8]>::to_vec),
@@ -105,29 +113,76 @@ impl From<Vec<u8>> for ForwardedAnswer {
 pub struct Waiting {
     pub session: Rc<Session>,
     pub stream: i16,
+    pub patience: Patience,
 }
 
 /// The forwarded requests of a shard that have no answer yet. As many as requests are in flight, of which a
 /// connection has at most 32,768.
-#[derive(Default)]
 pub struct PendingForwards {
-    slots: Vec<Option<Waiting>>,
+    slots: Vec<Slot>,
     free: Vec<u32>,
+    /// No request that waits must be answered before.
+    earliest_deadline_ns: u64,
+}
+
+#[derive(Default)]
+struct Slot {
+    use_number: u32,
+    waiting: Option<Waiting>,
+}
+
+impl Default for PendingForwards {
+    fn default() -> Self {
+        PendingForwards {
+            slots: Vec::new(),
+            free: Vec::new(),
+            earliest_deadline_ns: u64::MAX,
+        }
+    }
 }
 
 impl PendingForwards {
     pub fn insert(&mut self, waiting: Waiting) -> Ticket {
-        if let Some(slot) = self.free.pop() {
-            self.slots[slot as usize] = Some(waiting);
-            return Ticket(slot);
+        self.earliest_deadline_ns = self.earliest_deadline_ns.min(waiting.patience.deadline_ns);
+        let slot = self.free.pop().unwrap_or_else(|| {
+            self.slots.push(Slot::default());
+            self.slots.len() as u32 - 1
+        });
+        let place = &mut self.slots[slot as usize];
+        place.use_number = place.use_number.wrapping_add(1);
+        place.waiting = Some(waiting);
+        Ticket {
+            slot,
+            use_number: place.use_number,
         }
-        self.slots.push(Some(waiting));
-        Ticket(self.slots.len() as u32 - 1)
     }
 
     pub fn remove(&mut self, ticket: Ticket) -> Option<Waiting> {
-        let waiting = self.slots.get_mut(ticket.0 as usize)?.take()?;
-        self.free.push(ticket.0);
+        let slot = self.slots.get_mut(ticket.slot as usize)?;
+        if slot.use_number != ticket.use_number {
+            return None;
+        }
+        let waiting = slot.waiting.take()?;
+        self.free.push(ticket.slot);
         Some(waiting)
+    }
+
+    /// Takes out those whose time was over at `now_ns`.
+    pub fn take_late(&mut self, now_ns: u64) -> Vec<Waiting> {
+        if now_ns <= self.earliest_deadline_ns {
+            return Vec::new();
+        }
+        self.earliest_deadline_ns = u64::MAX;
+        let is_late = |waiting: &mut Waiting| waiting.patience.is_over(now_ns);
+        let mut late = Vec::new();
+        for (index, slot) in (0..).zip(&mut self.slots) {
+            if let Some(waiting) = slot.waiting.take_if(is_late) {
+                self.free.push(index);
+                late.push(waiting);
+            } else if let Some(waiting) = &slot.waiting {
+                self.earliest_deadline_ns = self.earliest_deadline_ns.min(waiting.patience.deadline_ns);
+            }
+        }
+        late
     }
 }

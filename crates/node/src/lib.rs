@@ -15,6 +15,7 @@ mod node;
 mod operator;
 mod options;
 mod panic_boundary;
+mod patience;
 mod priority;
 mod read;
 mod request;

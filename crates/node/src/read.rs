@@ -20,6 +20,7 @@ use helenus_types::ShardId;
 
 use crate::forward::{ForwardedAnswer, ForwardedRead, ForwardedResult, OwnedExecution, Ticket, Waiting};
 use crate::panic_boundary::{catch, catch_async};
+use crate::patience::{Patience, not_begun_in_time};
 use crate::request::{Statement, inbox_full};
 use crate::session::Session;
 use crate::shard::Shard;
@@ -173,6 +174,7 @@ impl Shard {
         let waiting = Waiting {
             session: statement.session.clone(),
             stream: statement.stream,
+            patience: Patience::of_read(options),
         };
         let ticket = self.forwards.borrow_mut().insert(waiting);
         let execution = OwnedExecution::new(statement.prepared, values, options);
@@ -194,8 +196,11 @@ impl Shard {
     }
 
     pub(crate) fn read_forwarded(self: &Rc<Self>, read: &ForwardedRead) {
-        let result = catch(|| self.read_directly(&read.execution));
         let mailbox = self.mailbox(read.from);
+        if Patience::of_read(&read.execution.options()).is_over(self.last_looked_ns()) {
+            return mailbox.answered(read.ticket, Err(not_begun_in_time()));
+        }
+        let result = catch(|| self.read_directly(&read.execution));
         match result.unwrap_or_else(|panicked| Err(panicked.error())) {
             Ok(Some(body)) => mailbox.answered(read.ticket, Ok(body.into())),
             Err(error) => mailbox.answered(read.ticket, Err(error)),
@@ -229,7 +234,7 @@ impl Shard {
     }
 
     pub(crate) fn forward_answered(&self, ticket: Ticket, result: ForwardedResult) {
-        let Some(Waiting { session, stream }) = self.forwards.borrow_mut().remove(ticket) else {
+        let Some(Waiting { session, stream, .. }) = self.forwards.borrow_mut().remove(ticket) else {
             return;
         };
         self.count_failure(&result);
@@ -257,22 +262,13 @@ impl Shard {
         });
     }
 
-    /// As [`Shard::select_everywhere`], given up when the configured time is over.
+    /// As [`Shard::select_everywhere`], given up when the request's time is over.
     async fn select_in_time(self: &Rc<Self>, owned: OwnedExecution) -> ForwardedResult {
-        let timeout = match &owned.prepared.plan {
-            Plan::Select(plan) if plan.is_range_scan() => self.options.range_request_timeout,
-            _ => self.options.read_request_timeout,
-        };
-        let consistency = owned.options().consistency;
-        let timed_out = CqlError::ReadTimeout {
-            consistency,
-            received: 0,
-            block_for: 1,
-            data_present: false,
-        };
-        tokio::time::timeout(timeout, self.select_everywhere(owned))
+        let patience = Patience::of_read(&owned.options());
+        let left = patience.left(self.clock.monotonic_ns());
+        tokio::time::timeout(left, self.select_everywhere(owned))
             .await
-            .unwrap_or(Err(timed_out))
+            .unwrap_or_else(|_| Err(patience.timed_out()))
     }
 
     async fn select_everywhere(self: &Rc<Self>, owned: OwnedExecution) -> ForwardedResult {

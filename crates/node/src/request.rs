@@ -40,11 +40,15 @@ pub(crate) struct Statement<'a> {
 impl Shard {
     /// Takes one QUERY, PREPARE, EXECUTE or BATCH. Its answer is in the session's output when this returns, or comes
     /// there later and wakes the connection. An error means that the message could not be decoded; it has no answer yet.
+    ///
+    /// The bytes of the message came at `received_ns` on the shard's clock; from then on its time runs.
     pub fn handle(
         self: &Rc<Self>,
         session: &Rc<Session>,
         envelope: &Envelope<'_>,
+        received_ns: u64,
     ) -> Result<(), DecodeError> {
+        session.set_received_ns(received_ns);
         if envelope.header.flags.contains(EnvelopeFlags::TRACING) {
             return self.handle_traced(session, envelope);
         }
@@ -139,6 +143,16 @@ impl Shard {
             metadata_form,
             ..self.options_of(session.version(), parameters)
         };
+        let timeout = match &prepared.timeout {
+            None => self.timeout_of(&prepared.plan),
+            Some(timeout) => timeout
+                .evaluate(&values, &options)?
+                .unwrap_or_else(|| self.timeout_of(&prepared.plan)),
+        };
+        let options = QueryOptions {
+            deadline_ns: self.deadline_of(session, timeout)?,
+            ..options
+        };
         match &prepared.plan {
             Plan::Select(plan) => {
                 self.metrics.count_request(RequestKind::Read);
@@ -185,6 +199,7 @@ impl Shard {
                 .now_in_seconds
                 .unwrap_or((server_timestamp_us / 1_000_000) as u32),
             server_timestamp_us,
+            deadline_ns: u64::MAX,
             metadata_form: if parameters.skip_metadata {
                 MetadataForm::Skipped
             } else {
@@ -260,7 +275,10 @@ impl Shard {
             BatchKind::Counter => ast::BatchKind::Counter,
         };
         check_batch(kind, false, false, plans())?;
-        let options = self.options_of(session.version(), &batch.parameters);
+        let options = QueryOptions {
+            deadline_ns: self.deadline_of(session, self.options.write_request_timeout)?,
+            ..self.options_of(session.version(), &batch.parameters)
+        };
         let mut bound = Vec::with_capacity(members.len());
         for member in &members {
             bound.push(BoundValues::resolve(
@@ -276,7 +294,7 @@ impl Shard {
             )));
         }
         let warning = |partitions| unlogged_batch_warning(kind, partitions, plans());
-        self.modify_all(session, stream, warning, |scratch, emit| {
+        self.modify_all(session, stream, &options, warning, |scratch, emit| {
             plans()
                 .zip(&bound)
                 .try_for_each(|(plan, values)| plan.updates(values, &options, scratch, emit))

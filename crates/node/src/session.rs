@@ -26,6 +26,9 @@ pub struct Session {
     connection: RefCell<Option<Waker>>,
     is_warned_of_use_keyspace: Cell<bool>,
     peer: Cell<IpAddr>,
+    /// When the bytes of the request that is being handled came, on the shard's clock. Read before the request is
+    /// suspended for the first time.
+    received_ns: Cell<u64>,
 }
 
 struct Output {
@@ -76,7 +79,16 @@ impl Session {
             connection: RefCell::new(None),
             is_warned_of_use_keyspace: Cell::new(false),
             peer: Cell::new(IpAddr::V4(Ipv4Addr::UNSPECIFIED)),
+            received_ns: Cell::new(0),
         }
+    }
+
+    pub(crate) fn received_ns(&self) -> u64 {
+        self.received_ns.get()
+    }
+
+    pub(crate) fn set_received_ns(&self, received_ns: u64) {
+        self.received_ns.set(received_ns);
     }
 
     /// Where the client connects from; unknown for a session without a socket.

@@ -2,6 +2,7 @@
 
 use std::rc::Rc;
 use std::sync::Arc;
+use std::time::Duration;
 
 use helenus_cql::ast::{self, DescribeStatement};
 use helenus_engine::ddl::{self, DdlOutcome};
@@ -24,6 +25,7 @@ use helenus_types::Token;
 
 use crate::forward::OwnedExecution;
 use crate::metrics::RequestKind;
+use crate::patience::{Patience, not_begun_in_time};
 use crate::request::Statement;
 use crate::schema_change::{DATA_CENTER, SchemaStatement};
 use crate::session::Session;
@@ -100,7 +102,7 @@ impl Shard {
                 if table.kind == TableKind::Virtual {
                     return Err(CqlError::invalid(format_args!("Cannot truncate virtual tables")));
                 }
-                self.truncate(session, stream, table.id);
+                self.truncate(session, stream, table.id, options.deadline_ns);
                 Ok(())
             }
             Plan::Other(other) => match &**other {
@@ -144,15 +146,13 @@ impl Shard {
         Ok(())
     }
 
-    fn truncate(self: &Rc<Self>, session: &Rc<Session>, stream: i16, table: TableId) {
+    fn truncate(self: &Rc<Self>, session: &Rc<Session>, stream: i16, table: TableId, deadline_ns: u64) {
         let shard = self.clone();
         let answered = session.clone();
         self.answer_later(session, stream, async move {
             let timed_out = CqlError::truncate(format_args!("Truncate timed out"));
-            let truncated = tokio::time::timeout(
-                shard.options.truncate_request_timeout,
-                shard.truncate_everywhere(table),
-            );
+            let left = Duration::from_nanos(deadline_ns.saturating_sub(shard.clock.monotonic_ns()));
+            let truncated = tokio::time::timeout(left, shard.truncate_everywhere(table));
             let result = truncated.await.unwrap_or(Err(timed_out));
             shard.answer_write_later(&answered, stream, result);
         });
@@ -181,7 +181,8 @@ impl Shard {
             }
         };
         match truncated {
-            Ok(position) => self.durable(position).await,
+            // The statement's own time ends the wait.
+            Ok(position) => self.durable(position, Patience::ENDLESS).await,
             Err(error) => Err(CqlError::truncate(format_args!("{error}"))),
         }
     }
@@ -254,6 +255,10 @@ impl Shard {
     ) -> Result<(), CqlError> {
         let owned = Arc::new(OwnedExecution::new(statement.prepared, values, options));
         let (answered, stream) = (statement.session.clone(), statement.stream);
+        let patience = match &statement.prepared.plan {
+            Plan::Batch(_) => Patience::of_batch(options),
+            _ => Patience::of_write(options),
+        };
         let shard = self.clone();
         self.answer_later(statement.session, stream, async move {
             // Nothing is written before every owner has read: what fails on one must not be done by half.
@@ -270,7 +275,8 @@ impl Shard {
                 });
             }
             let result = match updates {
-                Ok(updates) => shard.write_everywhere(updates).await,
+                Ok(_) if patience.is_over(shard.clock.monotonic_ns()) => Err(not_begun_in_time()),
+                Ok(updates) => shard.write_everywhere(updates, patience).await,
                 Err(error) => Err(error),
             };
             shard.answer_write_later(&answered, stream, result);

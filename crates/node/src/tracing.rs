@@ -8,13 +8,14 @@ use std::rc::Rc;
 use std::task::Poll;
 
 use helenus_engine::term::BoundValues;
-use helenus_engine::{CqlError, Plan};
+use helenus_engine::{CqlError, Plan, QueryOptions};
 use helenus_protocol::frame::Envelope;
 use helenus_protocol::request::{QueryParameters, Request, Value};
 use helenus_protocol::wire::DecodeError;
 use helenus_protocol::{Consistency, ProtocolVersion};
 use helenus_types::value::write_collection;
 
+use crate::patience::Patience;
 use crate::session::Session;
 use crate::shard::Shard;
 
@@ -54,6 +55,7 @@ impl Shard {
         if let Some(keyspace) = session.keyspace() {
             traced.set_keyspace(keyspace);
         }
+        traced.set_received_ns(session.received_ns());
         self.handle_untraced(&traced, envelope)?;
         let stream = envelope.header.stream;
         let shard = self.clone();
@@ -132,7 +134,10 @@ impl Shard {
         };
         let values = BoundValues::positional(values.iter().map(|value| Value::Bytes(value)));
         let parameters = QueryParameters::new(Consistency::One);
-        let options = self.options_of(ProtocolVersion::CURRENT, &parameters);
+        let options = QueryOptions {
+            deadline_ns: self.deadline_after(self.options.write_request_timeout),
+            ..self.options_of(ProtocolVersion::CURRENT, &parameters)
+        };
         let mut updates = Vec::new();
         plan.updates(
             &values,
@@ -143,7 +148,7 @@ impl Shard {
                 Ok(())
             },
         )?;
-        self.write_everywhere(updates).await
+        self.write_everywhere(updates, Patience::of_write(&options)).await
     }
 }
 

@@ -18,6 +18,7 @@ use tokio::sync::oneshot;
 
 use crate::forward::{ForwardedWrite, Ticket, Waiting};
 use crate::panic_boundary::{catch, catch_async};
+use crate::patience::{Patience, not_begun_in_time};
 use crate::session::Session;
 use crate::shard::{Acknowledgement, Shard};
 
@@ -51,8 +52,9 @@ impl Shard {
             }
             Ok(())
         })?;
+        let patience = Patience::of_write(options);
         if elsewhere.is_empty() && waiting_for_room.is_empty() {
-            self.acknowledge_session(session, stream, position);
+            self.acknowledge_session(session, stream, position, patience);
             return Ok(());
         }
         if let [(owner, _)] = elsewhere.as_slice()
@@ -61,12 +63,12 @@ impl Shard {
         {
             let owner = *owner;
             return match elsewhere.pop() {
-                Some((_, update)) => self.forward_write(session, stream, owner, update),
+                Some((_, update)) => self.forward_write(session, stream, owner, update, patience),
                 None => Ok(()),
             };
         }
         elsewhere.append(&mut waiting_for_room);
-        self.write_later(session, stream, elsewhere, position, Vec::new());
+        self.write_later(session, stream, elsewhere, position, Vec::new(), patience);
         Ok(())
     }
 
@@ -76,6 +78,7 @@ impl Shard {
         self: &Rc<Self>,
         session: &Rc<Session>,
         stream: i16,
+        options: &QueryOptions<'_>,
         warning: impl FnOnce(usize) -> Option<String>,
         build: impl FnOnce(
             &mut Scratch,
@@ -89,7 +92,7 @@ impl Shard {
             Ok(())
         })?;
         if updates.is_empty() {
-            self.acknowledge_session(session, stream, None);
+            self.acknowledge_session(session, stream, None, Patience::of_batch(options));
         } else {
             let partitions = partition_count(&updates);
             let mut warnings = Vec::new();
@@ -98,7 +101,8 @@ impl Shard {
                 warnings.extend(self.options.guardrails.check_batch(&self.schema(), packed)?);
             }
             warnings.extend(warning(partitions));
-            self.write_later(session, stream, updates, None, warnings);
+            let patience = Patience::of_batch(options);
+            self.write_later(session, stream, updates, None, warnings, patience);
         }
         Ok(())
     }
@@ -113,7 +117,7 @@ impl Shard {
         options: &QueryOptions<'_>,
     ) -> Result<(), CqlError> {
         let warning = |partitions| unlogged_batch_warning(plan.kind, partitions, &plan.statements);
-        self.modify_all(session, stream, warning, |scratch, emit| {
+        self.modify_all(session, stream, options, warning, |scratch, emit| {
             plan.updates(values, options, scratch, emit)
         })
     }
@@ -128,12 +132,19 @@ impl Shard {
         Ok(position)
     }
 
-    fn acknowledge_session(&self, session: &Rc<Session>, stream: i16, position: Option<LogPosition>) {
+    fn acknowledge_session(
+        &self,
+        session: &Rc<Session>,
+        stream: i16,
+        position: Option<LogPosition>,
+        patience: Patience,
+    ) {
         match position {
             Some(position) if !self.acknowledges_at_once() => {
                 session.expect_answer();
                 self.acknowledge_at(
                     position,
+                    patience,
                     Acknowledgement::Session {
                         session: session.clone(),
                         stream,
@@ -167,15 +178,18 @@ impl Shard {
         stream: i16,
         owner: ShardId,
         update: Vec<u8>,
+        patience: Patience,
     ) -> Result<(), CqlError> {
         let ticket = self.forwards.borrow_mut().insert(Waiting {
             session: session.clone(),
             stream,
+            patience,
         });
         let write = ForwardedWrite {
             from: self.id,
             ticket,
             update,
+            patience,
         };
         if self.mailbox(owner).write(write).is_err() {
             self.forwards.borrow_mut().remove(ticket);
@@ -187,7 +201,15 @@ impl Shard {
     }
 
     pub(crate) fn write_forwarded(self: &Rc<Self>, write: ForwardedWrite) {
-        let ForwardedWrite { from, ticket, update } = write;
+        let ForwardedWrite {
+            from,
+            ticket,
+            update,
+            patience,
+        } = write;
+        if patience.is_over(self.last_looked_ns()) {
+            return self.answer_forwarded_write(from, ticket, Err(not_begun_in_time()));
+        }
         let applied = catch(|| {
             token_of_update(&update)
                 .ok_or(WriteError::Malformed)
@@ -199,13 +221,13 @@ impl Shard {
         };
         match applied {
             Ok(position) if !self.acknowledges_at_once() => {
-                self.acknowledge_at(position, Acknowledgement::Forwarded { from, ticket });
+                self.acknowledge_at(position, patience, Acknowledgement::Forwarded { from, ticket });
             }
             Ok(_) => self.answer_forwarded_write(from, ticket, Ok(())),
             Err(WriteError::MemtablesFull { .. }) => {
                 let shard = self.clone();
                 self.spawn(async move {
-                    let result = catch_async(shard.apply_durably(vec![update])).await;
+                    let result = catch_async(shard.apply_durably(vec![update], patience)).await;
                     let result = result.unwrap_or_else(|panicked| Err(panicked.error()));
                     shard.answer_forwarded_write(from, ticket, result);
                 });
@@ -232,15 +254,16 @@ impl Shard {
         updates: UpdatesByShard,
         position: Option<LogPosition>,
         warnings: Vec<String>,
+        patience: Patience,
     ) {
         let shard = self.clone();
         let answered = session.clone();
         self.answer_later(session, stream, async move {
-            let mut result = shard.write_everywhere(updates).await;
+            let mut result = shard.write_everywhere(updates, patience).await;
             if let Some(position) = position
                 && result.is_ok()
             {
-                result = shard.durable(position).await;
+                result = shard.durable(position, patience).await;
             }
             shard.count_failure(&result);
             let warnings: Vec<&str> = warnings.iter().map(String::as_str).collect();
@@ -253,7 +276,11 @@ impl Shard {
     }
 
     /// What goes to one partition is written entirely or not at all. All shards work at the same time; the first error is the answer once all of them are done.
-    pub(crate) async fn write_everywhere(self: &Rc<Self>, updates: UpdatesByShard) -> Result<(), CqlError> {
+    pub(crate) async fn write_everywhere(
+        self: &Rc<Self>,
+        updates: UpdatesByShard,
+        patience: Patience,
+    ) -> Result<(), CqlError> {
         let mut by_shard: Vec<Vec<Vec<u8>>> = vec![Vec::new(); usize::from(self.options.shard_count)];
         for (owner, update) in updates {
             by_shard[usize::from(owner.0)].push(update);
@@ -269,7 +296,7 @@ impl Shard {
                 let shard = owner.clone();
                 owner.spawn(async move {
                     // The caller may have gone with its node.
-                    let _gone = sender.send(shard.apply_durably(updates).await);
+                    let _gone = sender.send(shard.apply_durably(updates, patience).await);
                 });
             });
             results.push((owner, receiver));
@@ -283,7 +310,14 @@ impl Shard {
     }
 
     /// Applies updates that this shard owns, waiting for memory where there is none, and for the log.
-    async fn apply_durably(self: &Rc<Self>, updates: Vec<Vec<u8>>) -> Result<(), CqlError> {
+    async fn apply_durably(
+        self: &Rc<Self>,
+        updates: Vec<Vec<u8>>,
+        patience: Patience,
+    ) -> Result<(), CqlError> {
+        if patience.is_over(self.clock.monotonic_ns()) {
+            return Err(not_begun_in_time());
+        }
         let mut position = None;
         for update in &updates {
             let token = token_of_update(update).ok_or_else(|| write_failure(&WriteError::Malformed))?;
@@ -294,8 +328,11 @@ impl Shard {
                         break;
                     }
                     Err(error @ WriteError::MemtablesFull { .. }) => {
-                        if !self.wait_for_room().await {
-                            return Err(CqlError::overloaded(format_args!("{error}")));
+                        if !self.wait_for_room(patience).await {
+                            return Err(match position {
+                                None => CqlError::overloaded(format_args!("{error}")),
+                                Some(_) => patience.timed_out(),
+                            });
                         }
                     }
                     Err(error) => return Err(write_failure(&error)),
@@ -303,17 +340,17 @@ impl Shard {
             }
         }
         match position {
-            Some(position) => self.durable(position).await,
+            Some(position) => self.durable(position, patience).await,
             None => Ok(()),
         }
     }
 
-    pub(crate) async fn durable(&self, position: LogPosition) -> Result<(), CqlError> {
+    pub(crate) async fn durable(&self, position: LogPosition, patience: Patience) -> Result<(), CqlError> {
         if self.acknowledges_at_once() {
             return Ok(());
         }
         let (sender, receiver) = oneshot::channel();
-        self.acknowledge_at(position, Acknowledgement::Task(sender));
+        self.acknowledge_at(position, patience, Acknowledgement::Task(sender));
         receiver
             .await
             .unwrap_or_else(|_| Err(crate::request::node_is_stopping()))

@@ -215,12 +215,13 @@ impl Line {
 
     fn hand_over(&mut self, shard: &Rc<Shard>, frames: &[u8]) -> io::Result<()> {
         self.received.feed(frames);
+        let received_ns = shard.look_at_clock();
         while let Some(envelope) = self
             .reader
             .next_envelope(&mut self.received)
             .map_err(io::Error::other)?
         {
-            shard.handle(&self.session, &envelope).map_err(io::Error::other)?;
+            shard.handle(&self.session, &envelope, received_ns).map_err(io::Error::other)?;
         }
         Ok(())
     }

@@ -38,6 +38,8 @@ pub struct Connection {
     phase: Phase,
     /// Since when nothing has happened on it, while the door is closing.
     quiet_since: Option<Instant>,
+    /// When this turn of the connection began, on the shard's clock: what it reads came before.
+    received_ns: u64,
 }
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -79,6 +81,7 @@ impl Connection {
             sent: 0,
             phase: Phase::Opening,
             quiet_since: None,
+            received_ns: 0,
         }
     }
 
@@ -133,7 +136,7 @@ impl Connection {
                 Ok(Some(envelope)) if self.phase == Phase::Open && is_statement(envelope.header.opcode) => {
                     if self.door.drain_phase() == DrainPhase::Refusing {
                         refuse_to_start(&self.session, envelope.header.stream);
-                    } else if let Err(error) = self.shard.handle(&self.session, &envelope) {
+                    } else if let Err(error) = self.shard.handle(&self.session, &envelope, self.received_ns) {
                         let stream = envelope.header.stream;
                         self.refuse_message(stream, &error);
                     }
@@ -218,6 +221,7 @@ impl Future for Connection {
     fn poll(self: Pin<&mut Self>, context: &mut Context<'_>) -> Poll<()> {
         let this = self.get_mut();
         this.session.set_waker(context.waker());
+        this.received_ns = this.shard.look_at_clock();
         for _ in 0..READS_PER_TURN_MAX {
             match this.poll_send(context) {
                 Poll::Ready(Err(_)) => return Poll::Ready(()),

@@ -74,6 +74,8 @@ pub struct Execution {
     pub keyspace: Option<String>,
     /// The shard whose connection it comes in on.
     pub shard: u16,
+    /// How long its bytes have been there when the shard begins with it.
+    pub waited: Duration,
 }
 
 const VERSION: ProtocolVersion = ProtocolVersion::V5;
@@ -185,7 +187,7 @@ impl TestNode {
     pub fn submit(&self, text: &str, execution: &Execution) -> Pending {
         let text = text.to_owned();
         let owned = execution.clone();
-        self.request(execution.shard, Opcode::Query, move |out| {
+        self.request(execution, Opcode::Query, move |out| {
             owned.write(|parameters, values| write_query(out, VERSION, &text, parameters, values));
         })
     }
@@ -202,7 +204,7 @@ impl TestNode {
                 let (shard, sender) = (shard.clone(), sender.clone());
                 tokio::task::spawn_local(async move {
                     let execution = Execution::default();
-                    let (answer, _trace) = converse(&shard, EnvelopeFlags::NONE, Opcode::Query, |out| {
+                    let (answer, _trace) = converse(&shard, Duration::ZERO, EnvelopeFlags::NONE, Opcode::Query, |out| {
                         execution
                             .write(|parameters, values| write_query(out, VERSION, &text, parameters, values));
                     })
@@ -222,7 +224,7 @@ impl TestNode {
 
     pub fn prepare(&self, text: &str) -> Answer {
         let text = text.to_owned();
-        self.request(0, Opcode::Prepare, move |out| {
+        self.request(&Execution::default(), Opcode::Prepare, move |out| {
             write_prepare(out, VERSION, &text, None)
         })
         .answer()
@@ -231,7 +233,7 @@ impl TestNode {
     pub fn execute_prepared(&self, id: &[u8], execution: &Execution) -> Answer {
         let id = id.to_vec();
         let owned = execution.clone();
-        self.request(execution.shard, Opcode::Execute, move |out| {
+        self.request(execution, Opcode::Execute, move |out| {
             owned.write(|parameters, values| write_execute(out, VERSION, &id, &[0; 16], parameters, values));
         })
         .answer()
@@ -241,7 +243,7 @@ impl TestNode {
     pub fn execute_traced(&self, text: &str) -> (Answer, Option<[u8; 16]>) {
         let text = text.to_owned();
         let execution = Execution::default();
-        self.send(0, EnvelopeFlags::TRACING, Opcode::Query, move |out| {
+        self.send(&Execution::default(), EnvelopeFlags::TRACING, Opcode::Query, move |out| {
             execution.write(|parameters, values| write_query(out, VERSION, &text, parameters, values));
         })
         .traced_answer()
@@ -249,26 +251,27 @@ impl TestNode {
 
     fn request(
         &self,
-        shard: u16,
+        execution: &Execution,
         opcode: Opcode,
         body: impl FnOnce(&mut Vec<u8>) + Send + 'static,
     ) -> Pending {
-        self.send(shard, EnvelopeFlags::NONE, opcode, body)
+        self.send(execution, EnvelopeFlags::NONE, opcode, body)
     }
 
     fn send(
         &self,
-        shard: u16,
+        execution: &Execution,
         flags: EnvelopeFlags,
         opcode: Opcode,
         body: impl FnOnce(&mut Vec<u8>) + Send + 'static,
     ) -> Pending {
         let node = self.node.as_ref().expect("the node is running");
         let (sender, receiver) = mpsc::channel();
-        node.mailbox(ShardId(shard)).run(move |shard| {
+        let waited = execution.waited;
+        node.mailbox(ShardId(execution.shard)).run(move |shard| {
             let shard = shard.clone();
             tokio::task::spawn_local(async move {
-                let answer = converse(&shard, flags, opcode, body).await;
+                let answer = converse(&shard, waited, flags, opcode, body).await;
                 // A test that has crashed the node may not want the answer any more.
                 let _unwanted = sender.send(answer);
             });
@@ -333,6 +336,7 @@ impl Column {
 /// Sends one message as a connection would, and waits for its answer.
 async fn converse(
     shard: &Rc<Shard>,
+    waited: Duration,
     flags: EnvelopeFlags,
     opcode: Opcode,
     body: impl FnOnce(&mut Vec<u8>),
@@ -352,7 +356,8 @@ async fn converse(
         .next_envelope(&mut received)
         .expect("a valid frame")
         .expect("a whole frame");
-    if let Err(error) = shard.handle(&session, &envelope) {
+    let received_ns = shard.look_at_clock().saturating_sub(waited.as_nanos() as u64);
+    if let Err(error) = shard.handle(&session, &envelope, received_ns) {
         let message = error.to_string();
         return (
             Answer::Error {

@@ -187,7 +187,8 @@ pub(crate) fn prepare_batch_attributes(
     Attributes::prepare(&Typing::terms(scope), using)
 }
 
-fn no_table() -> TableMetadata {
+/// Stands for the table of what belongs to none.
+pub(crate) fn no_table() -> TableMetadata {
     TableMetadata {
         keyspace: "[batch]".into(),
         name: "[batch]".into(),

@@ -3,7 +3,9 @@
 mod metadata;
 mod plan;
 mod statement;
+mod timeout;
 
 pub use metadata::ResultMetadata;
 pub use plan::{Plan, Prepared};
 pub use statement::prepare;
+pub use timeout::StatementTimeout;

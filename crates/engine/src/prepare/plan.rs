@@ -9,6 +9,7 @@ use helenus_schema::TableMetadata;
 use md5::{Digest, Md5};
 
 use super::metadata::{ResultMetadata, protocol_specs};
+use super::timeout::StatementTimeout;
 use crate::error::PreparedId;
 use crate::modify::{BatchPlan, ModifyPlan};
 use crate::select::SelectPlan;
@@ -28,6 +29,8 @@ pub struct Prepared {
     pub schema_version: u64,
     pub query: Arc<str>,
     pub keyspace: Option<Arc<str>>,
+    /// `USING TIMEOUT`.
+    pub timeout: Option<StatementTimeout>,
 }
 
 #[derive(Debug)]

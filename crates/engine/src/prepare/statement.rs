@@ -7,8 +7,9 @@ use helenus_cql::ast::{Batch, Modification, QualifiedName, Statement};
 use helenus_schema::{Schema, TableMetadata};
 
 use super::plan::{Plan, Prepared, prepared_id};
+use super::timeout::{StatementTimeout, timeout_of};
 use crate::CqlError;
-use crate::modify::{BatchPlan, check_batch, prepare_batch_attributes, prepare_modification};
+use crate::modify::{BatchPlan, check_batch, no_table, prepare_batch_attributes, prepare_modification};
 use crate::select::prepare_select;
 use crate::term::{BindMarkers, StatementScope, Typing};
 
@@ -43,6 +44,7 @@ fn prepare_statement(
         routed_table = Some(Arc::clone(table));
         prepare_modification(&Typing::terms(scope), &modification)
     };
+    let timeout = timeout_of(&statement).cloned();
     let plan = match statement {
         Statement::Select(select) => {
             let table = table(schema, session_keyspace, &select.table)?;
@@ -76,6 +78,17 @@ fn prepare_statement(
         }
         other => Plan::Other(Box::new(other)),
     };
+    let timeout = timeout
+        .map(|term| {
+            let table = routed_table.clone().unwrap_or_else(|| Arc::new(no_table()));
+            let scope = StatementScope {
+                schema,
+                table: &table,
+                markers: &markers,
+            };
+            StatementTimeout::prepare(&Typing::terms(scope), &term)
+        })
+        .transpose()?;
     let markers = markers.into_inner();
     let keyspace = session_keyspace.filter(|_| !is_qualified);
     Ok(Prepared {
@@ -89,6 +102,7 @@ fn prepare_statement(
         schema_version: schema.version,
         query: query.into(),
         keyspace: keyspace.map(Arc::from),
+        timeout,
     })
 }
 

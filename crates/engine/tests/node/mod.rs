@@ -36,6 +36,7 @@ pub fn options(page_size: Option<i32>) -> QueryOptions<'static> {
         timestamp_us: None,
         now_s: NOW_S,
         server_timestamp_us: i64::from(NOW_S) * 1_000_000,
+        deadline_ns: u64::MAX,
         metadata_form: MetadataForm::Full,
     }
 }

@@ -16,6 +16,7 @@ use tokio::sync::oneshot;
 use crate::forward::Ticket;
 use crate::mailbox::Mailbox;
 use crate::panic_boundary::catch;
+use crate::patience::Patience;
 use crate::session::Session;
 
 /// The log thread of one shard, seen from the shard.
@@ -31,9 +32,16 @@ struct LogWork {
 
 /// Writes that wait until the log is durable up to their position, oldest first. Bounded by the requests in flight,
 /// of which a connection has at most 32,768.
-#[derive(Default)]
 pub struct Unacknowledged {
-    waiting: VecDeque<(LogPosition, Acknowledgement)>,
+    waiting: VecDeque<LoggedWrite>,
+    /// No write that waits must be answered before.
+    earliest_deadline_ns: u64,
+}
+
+struct LoggedWrite {
+    position: LogPosition,
+    patience: Patience,
+    acknowledgement: Acknowledgement,
 }
 
 /// Whom to tell that a write is durable, or that it will never be.
@@ -83,21 +91,52 @@ impl LogThread {
     }
 }
 
+impl Default for Unacknowledged {
+    fn default() -> Self {
+        Unacknowledged {
+            waiting: VecDeque::new(),
+            earliest_deadline_ns: u64::MAX,
+        }
+    }
+}
+
 impl Unacknowledged {
-    pub fn push(&mut self, position: LogPosition, acknowledgement: Acknowledgement) {
-        self.waiting.push_back((position, acknowledgement));
+    pub fn push(&mut self, position: LogPosition, patience: Patience, acknowledgement: Acknowledgement) {
+        self.earliest_deadline_ns = self.earliest_deadline_ns.min(patience.deadline_ns);
+        self.waiting.push_back(LoggedWrite {
+            position,
+            patience,
+            acknowledgement,
+        });
     }
 
     pub fn pop_durable(&mut self, durable: LogPosition) -> Option<Acknowledgement> {
-        if self.waiting.front()?.0 > durable {
+        if self.waiting.front()?.position > durable {
             return None;
         }
-        self.waiting
-            .pop_front()
-            .map(|(_, acknowledgement)| acknowledgement)
+        self.waiting.pop_front().map(|write| write.acknowledgement)
     }
 
     pub fn drain(&mut self) -> impl Iterator<Item = Acknowledgement> + '_ {
-        self.waiting.drain(..).map(|(_, acknowledgement)| acknowledgement)
+        self.waiting.drain(..).map(|write| write.acknowledgement)
+    }
+
+    /// Takes out those whose time was over at `now_ns`.
+    pub fn take_late(&mut self, now_ns: u64) -> Vec<(Acknowledgement, Patience)> {
+        if now_ns <= self.earliest_deadline_ns {
+            return Vec::new();
+        }
+        let mut late = Vec::new();
+        let mut earliest_ns = u64::MAX;
+        for write in std::mem::take(&mut self.waiting) {
+            if write.patience.is_over(now_ns) {
+                late.push((write.acknowledgement, write.patience));
+            } else {
+                earliest_ns = earliest_ns.min(write.patience.deadline_ns);
+                self.waiting.push_back(write);
+            }
+        }
+        self.earliest_deadline_ns = earliest_ns;
+        late
     }
 }

@@ -40,6 +40,7 @@ use crate::mailbox::{Inbox, Mailbox, Message};
 use crate::metrics::{MetricsSnapshot, ShardMetrics};
 use crate::options::{CommitlogSync, NodeOptions};
 use crate::panic_boundary::{catch, catch_async};
+use crate::patience::Patience;
 use crate::schema_change::{SchemaKeeper, SchemaListeners};
 use crate::session::Session;
 use crate::stall::StallDetector;
@@ -96,6 +97,8 @@ pub struct Shard {
     flush_failed: Cell<bool>,
     writes_since_turn: Cell<u32>,
     last_timestamp_us: Cell<i64>,
+    /// See [`Shard::look_at_clock`].
+    pub(crate) looked_ns: Cell<u64>,
 }
 
 /// Messages taken from the inbox between two looks at the sockets: enough to amortise the look, few enough that a
@@ -147,6 +150,7 @@ impl Shard {
             flush_failed: Cell::new(false),
             writes_since_turn: Cell::new(0),
             last_timestamp_us: Cell::new(0),
+            looked_ns: Cell::new(0),
         })
     }
 
@@ -157,11 +161,13 @@ impl Shard {
             self.spawn(self.clone().pace_compactions());
         }
         self.spawn(self.clone().watch_disk_reads());
+        self.spawn(self.clone().give_up_late_requests());
         if matches!(self.options.commitlog_sync, CommitlogSync::Periodic { .. }) && !self.options.in_memory {
             self.spawn(self.clone().write_log_periodically());
         }
         let mut messages = Vec::with_capacity(MESSAGES_PER_TURN_MAX);
         while !self.stopping.get() && inbox.receive(&mut messages, MESSAGES_PER_TURN_MAX).await {
+            self.look_at_clock();
             for message in messages.drain(..) {
                 self.stalls.watch("a message", || match message {
                     // These two answer the sender themselves where they panic.
@@ -316,8 +322,15 @@ impl Shard {
         }
     }
 
-    pub fn acknowledge_at(&self, position: LogPosition, acknowledgement: Acknowledgement) {
-        self.unacknowledged.borrow_mut().push(position, acknowledgement);
+    pub(crate) fn acknowledge_at(
+        &self,
+        position: LogPosition,
+        patience: Patience,
+        acknowledgement: Acknowledgement,
+    ) {
+        self.unacknowledged
+            .borrow_mut()
+            .push(position, patience, acknowledgement);
         self.schedule_turn();
     }
 
@@ -326,10 +339,16 @@ impl Shard {
         self.turn.notify_one();
     }
 
-    /// Waits until a flush has given memory back. False after `write_request_timeout`.
-    pub async fn wait_for_room(&self) -> bool {
+    /// Writes that the log has not made durable in their time. It still may.
+    pub(crate) fn take_late_writes(&self, now_ns: u64) -> Vec<(Acknowledgement, Patience)> {
+        self.unacknowledged.borrow_mut().take_late(now_ns)
+    }
+
+    /// Waits until a flush has given memory back. False if the write's time is over.
+    pub(crate) async fn wait_for_room(&self, patience: Patience) -> bool {
         self.schedule_turn();
-        tokio::time::timeout(self.options.write_request_timeout, self.room.notified())
+        let left = patience.left(self.clock.monotonic_ns());
+        tokio::time::timeout(left, self.room.notified())
             .await
             .is_ok()
     }
@@ -444,7 +463,7 @@ impl Shard {
         self.schedule_turn();
     }
 
-    fn acknowledge(self: &Rc<Self>, acknowledgement: Acknowledgement, result: Result<(), CqlError>) {
+    pub(crate) fn acknowledge(self: &Rc<Self>, acknowledgement: Acknowledgement, result: Result<(), CqlError>) {
         match acknowledgement {
             Acknowledgement::Session { session, stream } => self.answer_write_later(&session, stream, result),
             Acknowledgement::Forwarded { from, ticket } => self.answer_forwarded_write(from, ticket, result),

@@ -1,0 +1,149 @@
+//! How long an accepted request is worth working on, and what its client is told once it is not.
+//!
+//! A request's time runs from the moment its bytes were read. It is looked at wherever the request would wait: before
+//! it is begun, in another shard's mailbox, for memory, for the log. What was not begun is refused as overload, because
+//! nothing of it was done; what was begun is answered as Cassandra answers a replica that is silent.
+
+use std::rc::Rc;
+use std::time::Duration;
+
+use helenus_engine::{CqlError, Plan, QueryOptions};
+use helenus_protocol::{Consistency, WriteType};
+
+use crate::session::Session;
+use crate::shard::Shard;
+
+/// One request's deadline, with what its timeout error must say.
+#[derive(Clone, Copy, Debug)]
+pub struct Patience {
+    /// On the node's monotonic clock, which all shards share.
+    pub deadline_ns: u64,
+    consistency: Consistency,
+    /// `None` for a read.
+    write_type: Option<WriteType>,
+}
+
+/// How often a shard looks for requests whose time was over while they waited: half of the shortest timeouts in use, so
+/// that a client that waits 10 ms is answered within 15.
+pub const LATE_LOOK_INTERVAL: Duration = Duration::from_millis(5);
+
+impl Patience {
+    /// For what ends in another way.
+    pub const ENDLESS: Patience = Patience {
+        deadline_ns: u64::MAX,
+        consistency: Consistency::One,
+        write_type: Some(WriteType::Simple),
+    };
+
+    pub fn of_read(options: &QueryOptions<'_>) -> Self {
+        Patience {
+            deadline_ns: options.deadline_ns,
+            consistency: options.consistency,
+            write_type: None,
+        }
+    }
+
+    pub fn of_write(options: &QueryOptions<'_>) -> Self {
+        Patience {
+            write_type: Some(WriteType::Simple),
+            ..Self::of_read(options)
+        }
+    }
+
+    pub fn of_batch(options: &QueryOptions<'_>) -> Self {
+        Patience {
+            write_type: Some(WriteType::UnloggedBatch),
+            ..Self::of_read(options)
+        }
+    }
+
+    #[inline]
+    pub fn is_over(&self, now_ns: u64) -> bool {
+        now_ns > self.deadline_ns
+    }
+
+    pub fn left(&self, now_ns: u64) -> Duration {
+        Duration::from_nanos(self.deadline_ns.saturating_sub(now_ns))
+    }
+
+    /// For a request that was begun: nobody knows how far it came.
+    pub fn timed_out(&self) -> CqlError {
+        match self.write_type {
+            None => CqlError::ReadTimeout {
+                consistency: self.consistency,
+                received: 0,
+                block_for: 1,
+                data_present: false,
+            },
+            Some(write_type) => CqlError::WriteTimeout {
+                consistency: self.consistency,
+                received: 0,
+                block_for: 1,
+                write_type,
+            },
+        }
+    }
+}
+
+/// For a request of which nothing was done; Cassandra's words.
+pub fn not_begun_in_time() -> CqlError {
+    CqlError::overloaded(format_args!("Query timed out before it could start"))
+}
+
+impl Shard {
+    /// Looks at the clock once for everything that happens until the next look.
+    pub fn look_at_clock(&self) -> u64 {
+        let now_ns = self.clock.monotonic_ns();
+        self.looked_ns.set(now_ns);
+        now_ns
+    }
+
+    /// What the clock said when it was last looked at: at most one turn of a connection ago.
+    #[inline]
+    pub(crate) fn last_looked_ns(&self) -> u64 {
+        self.looked_ns.get()
+    }
+
+    pub(crate) fn deadline_after(&self, timeout: Duration) -> u64 {
+        self.clock.monotonic_ns().saturating_add(timeout.as_nanos() as u64)
+    }
+
+    /// The configured time for a statement. Schema changes and the like take theirs.
+    pub(crate) fn timeout_of(&self, plan: &Plan) -> Duration {
+        match plan {
+            Plan::Select(plan) if plan.is_range_scan() => self.options.range_request_timeout,
+            Plan::Select(_) => self.options.read_request_timeout,
+            Plan::Modify(_) | Plan::Batch(_) => self.options.write_request_timeout,
+            Plan::Truncate(_) => self.options.truncate_request_timeout,
+            Plan::Use(_) | Plan::Other(_) => Duration::from_nanos(u64::MAX),
+        }
+    }
+
+    /// When the request that the session handles must be answered; an error if that was before it could be begun.
+    #[inline]
+    pub(crate) fn deadline_of(&self, session: &Rc<Session>, timeout: Duration) -> Result<u64, CqlError> {
+        let timeout_ns = u64::try_from(timeout.as_nanos()).unwrap_or(u64::MAX);
+        let deadline_ns = session.received_ns().saturating_add(timeout_ns);
+        if self.last_looked_ns() > deadline_ns {
+            return Err(not_begun_in_time());
+        }
+        Ok(deadline_ns)
+    }
+
+    /// Answers requests whose time was over while they waited for another shard or the log.
+    pub(crate) async fn give_up_late_requests(self: Rc<Self>) {
+        loop {
+            tokio::time::sleep(LATE_LOOK_INTERVAL).await;
+            let now_ns = self.clock.monotonic_ns();
+            let forwards = self.forwards.borrow_mut().take_late(now_ns);
+            for waiting in forwards {
+                let error = waiting.patience.timed_out();
+                self.answer_write_later(&waiting.session, waiting.stream, Err(error));
+            }
+            let writes = self.take_late_writes(now_ns);
+            for (acknowledgement, patience) in writes {
+                self.acknowledge(acknowledgement, Err(patience.timed_out()));
+            }
+        }
+    }
+}
