@@ -10,7 +10,9 @@ use clap::{Args, ValueEnum};
 use helenus_node::guardrails::{Guardrails, Threshold};
 use helenus_node::{CommitlogSync, CompactionSettings, NodeOptions, SsTableFormat, TombstoneLimits};
 use helenus_protocol::frame::FrameLimits;
-use helenus_server::config::{CommitlogSyncName, ConfigError, ConfigFile, DataSize, RowCacheSwitch};
+use helenus_server::config::{
+    AdmissionSwitch, CommitlogSyncName, ConfigError, ConfigFile, DataSize, RowCacheSwitch,
+};
 use helenus_server::{ServeError, ServeOptions, Server};
 use helenus_vfs::{Clock, DiskIo, RealDisk, SystemClock};
 
@@ -37,6 +39,9 @@ pub struct ServeArguments {
     /// Whether rows that were read from files are kept in memory [default: on].
     #[arg(long, value_name = "on|off")]
     row_cache: Option<RowCacheArgument>,
+    /// Whether requests that have waited too long are refused early, so that others are in time [default: on].
+    #[arg(long, value_name = "SWITCH")]
+    admission: Option<AdmissionArgument>,
     /// When a write is acknowledged [default: group].
     #[arg(long, value_name = "MODE")]
     commitlog_sync: Option<CommitlogSyncArgument>,
@@ -60,6 +65,12 @@ enum CommitlogSyncArgument {
 
 #[derive(Clone, Copy, ValueEnum)]
 enum RowCacheArgument {
+    On,
+    Off,
+}
+
+#[derive(Clone, Copy, PartialEq, Eq, ValueEnum)]
+enum AdmissionArgument {
     On,
     Off,
 }
@@ -223,6 +234,7 @@ fn options(arguments: &ServeArguments, config: &ConfigFile) -> ServeOptions {
         in_memory: arguments.in_memory || config.in_memory.unwrap_or(false),
         memory_bytes: memory.map_or_else(|| memory_of_machine() / 4, |size| size.0),
         row_cache: row_cache(arguments, config),
+        admission: admission(arguments, config),
         commitlog_sync: commitlog_sync(arguments, config),
         column_index_bytes: config.column_index_size.map_or(COLUMN_INDEX_BYTES, |size| {
             u32::try_from(size.0).unwrap_or(u32::MAX)
@@ -333,6 +345,13 @@ fn row_cache(arguments: &ServeArguments, config: &ConfigFile) -> bool {
     match (arguments.row_cache, config.row_cache) {
         (Some(RowCacheArgument::On), _) | (None, Some(RowCacheSwitch::On) | None) => true,
         (Some(RowCacheArgument::Off), _) | (None, Some(RowCacheSwitch::Off)) => false,
+    }
+}
+
+fn admission(arguments: &ServeArguments, config: &ConfigFile) -> bool {
+    match arguments.admission {
+        Some(argument) => argument == AdmissionArgument::On,
+        None => config.admission != Some(AdmissionSwitch::Off),
     }
 }
 

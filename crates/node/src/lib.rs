@@ -4,6 +4,7 @@
 //! the plan and reads ([`read`]) or writes ([`write`]): here, on the shard that owns the partition ([`forward`]), or on
 //! several; a write is acknowledged by the shard's log ([`shard`]).
 
+pub mod admission;
 mod compaction;
 mod disk_reads;
 mod forward;
@@ -18,6 +19,7 @@ mod panic_boundary;
 mod patience;
 mod priority;
 mod read;
+mod refusal;
 mod request;
 mod schema_change;
 mod session;
@@ -34,6 +36,7 @@ pub use mailbox::Mailbox;
 pub use node::{Node, OpenDoors, StartError};
 pub use operator::Operator;
 pub use options::{CommitlogSync, CompactionSettings, NodeOptions};
+pub use refusal::overloaded_template;
 pub use schema_change::DATA_CENTER;
 pub use session::Session;
 pub use shard::Shard;

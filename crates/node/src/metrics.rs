@@ -11,6 +11,8 @@ use helenus_storage::row_cache::RowCacheCounts;
 use helenus_storage::sstable::ReadCost;
 use helenus_storage::store::ShardCompactions;
 
+use crate::admission::Admission;
+
 /// Panics caught at a request's boundary or in a shard's task, over the life of the process. Each one is a bug.
 pub static PANICS: AtomicU64 = AtomicU64::new(0);
 
@@ -55,6 +57,10 @@ pub struct MetricsSnapshot {
     /// How often reads let others go first: for the disk, or because they are long.
     pub read_suspensions: u64,
     pub prepared_statements: u64,
+    /// Requests answered as overload before anything of them was looked at.
+    pub refused: u64,
+    pub queue_delay_us: u64,
+    pub request_bytes: u64,
     pub memtable_bytes: u64,
     pub row_cache_bytes: u64,
     pub row_cache: RowCacheCounts,
@@ -68,8 +74,12 @@ impl ShardMetrics {
     }
 
     pub fn count_error(&self, code: ErrorCode) {
+        self.count_errors(code, 1);
+    }
+
+    pub fn count_errors(&self, code: ErrorCode, count: u64) {
         if let Some(index) = ErrorCode::ALL.iter().position(|&known| known == code) {
-            add(&self.errors[index], 1);
+            add(&self.errors[index], count);
         }
     }
 
@@ -102,7 +112,13 @@ impl ShardMetrics {
         self.connections.get()
     }
 
-    pub fn snapshot(&self, shard: u16, prepared_statements: u64, store: &ShardStore) -> MetricsSnapshot {
+    pub fn snapshot(
+        &self,
+        shard: u16,
+        prepared_statements: u64,
+        admission: &Admission,
+        store: &ShardStore,
+    ) -> MetricsSnapshot {
         MetricsSnapshot {
             shard,
             requests: std::array::from_fn(|index| self.requests[index].get()),
@@ -115,6 +131,9 @@ impl ShardMetrics {
             read_cost: self.read_cost.get(),
             read_suspensions: self.read_suspensions.get(),
             prepared_statements,
+            refused: admission.refused(),
+            queue_delay_us: admission.queue_delay_us(),
+            request_bytes: admission.charged_bytes() as u64,
             memtable_bytes: store.memtable_bytes() as u64,
             row_cache_bytes: store.row_cache_bytes() as u64,
             row_cache: store.row_cache_counts(),
@@ -160,7 +179,7 @@ pub fn render(snapshots: &[MetricsSnapshot]) -> String {
         }
     }
     type Value = fn(&MetricsSnapshot) -> u64;
-    let families: [(&str, &str, &str, Value); 21] = [
+    let families: [(&str, &str, &str, Value); 24] = [
         (
             "helenus_forwarded_total",
             "counter",
@@ -247,6 +266,24 @@ pub fn render(snapshots: &[MetricsSnapshot]) -> String {
             "gauge",
             "Prepared statements held.",
             |s| s.prepared_statements,
+        ),
+        (
+            "helenus_cql_requests_refused_total",
+            "counter",
+            "Requests refused unread because they had waited too long or memory was short.",
+            |s| s.refused,
+        ),
+        (
+            "helenus_queue_delay_microseconds",
+            "gauge",
+            "The longest that a request may have waited before its shard saw it, of the last 20 ms with any.",
+            |s| s.queue_delay_us,
+        ),
+        (
+            "helenus_request_bytes",
+            "gauge",
+            "Memory of requests and answers on their way.",
+            |s| s.request_bytes,
         ),
         ("helenus_memtable_bytes", "gauge", "Memory of memtables.", |s| {
             s.memtable_bytes

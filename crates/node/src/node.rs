@@ -4,7 +4,7 @@ use std::io;
 use std::panic;
 use std::path::PathBuf;
 use std::rc::Rc;
-use std::sync::atomic::Ordering;
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, mpsc};
 use std::thread;
 
@@ -147,6 +147,10 @@ struct Opened {
     host_id: Uuid,
 }
 
+/// Of a shard's memory, the part that requests, queues and answers may take: 64 MiB of 1 GiB, four of the largest
+/// requests.
+pub(crate) const REQUEST_SHARE: u64 = 16;
+
 /// Of the memory budget, what memtables may take; the rest is for caches.
 const MEMTABLE_SHARE: u64 = 2;
 
@@ -210,7 +214,7 @@ fn store_options(options: &NodeOptions) -> StoreOptions {
         .compaction
         .concurrent_compactors
         .unwrap_or_else(|| usize::from(options.shard_count).clamp(2, 8));
-    let cache_bytes = shard_bytes - memtable_bytes;
+    let cache_bytes = shard_bytes - memtable_bytes - shard_bytes / REQUEST_SHARE;
     let row_cache_bytes = if options.row_cache {
         cache_bytes / ROW_CACHE_SHARE
     } else {
@@ -233,8 +237,11 @@ fn store_options(options: &NodeOptions) -> StoreOptions {
 }
 
 fn run_shard(parts: ShardParts, inbox: Inbox, open_doors: &OpenDoors, ready: &mpsc::Sender<()>) {
+    let has_slept = Arc::new(AtomicBool::new(true));
+    let woken = has_slept.clone();
     let runtime = match Builder::new_current_thread()
         .enable_all()
+        .on_thread_unpark(move || woken.store(true, Ordering::Relaxed))
         .build_local(LocalOptions::default())
     {
         Ok(runtime) => runtime,
@@ -255,7 +262,7 @@ fn run_shard(parts: ShardParts, inbox: Inbox, open_doors: &OpenDoors, ready: &mp
         eprintln!("the disk is read through {}", disk_reads.name());
     }
     runtime.block_on(async {
-        let shard = Shard::new(parts, disk_reads);
+        let shard = Shard::new(parts, disk_reads, has_slept);
         open_doors(&shard);
         // The starter waits for every shard, so it is still there.
         let _starting = ready.send(());

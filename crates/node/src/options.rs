@@ -24,6 +24,8 @@ pub struct NodeOptions {
     pub memory_bytes: u64,
     /// Whether rows that were read from SSTables are kept in memory, apart from the files' own pages.
     pub row_cache: bool,
+    /// Whether requests that have waited too long are refused before their time is over, so that others are in time.
+    pub admission: bool,
     pub commitlog_sync: CommitlogSync,
     /// Granularity of the index inside a partition, in bytes: Cassandra's `column_index_size`.
     pub column_index_bytes: u32,

@@ -10,6 +10,7 @@ use std::time::Duration;
 use helenus_engine::{CqlError, Plan, QueryOptions};
 use helenus_protocol::{Consistency, WriteType};
 
+use crate::refusal::TIMED_OUT_WAITING;
 use crate::session::Session;
 use crate::shard::Shard;
 
@@ -85,9 +86,9 @@ impl Patience {
     }
 }
 
-/// For a request of which nothing was done; Cassandra's words.
+/// For a request of which nothing was done.
 pub fn not_begun_in_time() -> CqlError {
-    CqlError::overloaded(format_args!("Query timed out before it could start"))
+    CqlError::Overloaded(TIMED_OUT_WAITING.into())
 }
 
 impl Shard {
@@ -105,7 +106,9 @@ impl Shard {
     }
 
     pub(crate) fn deadline_after(&self, timeout: Duration) -> u64 {
-        self.clock.monotonic_ns().saturating_add(timeout.as_nanos() as u64)
+        self.clock
+            .monotonic_ns()
+            .saturating_add(timeout.as_nanos() as u64)
     }
 
     /// The configured time for a statement. Schema changes and the like take theirs.
@@ -135,6 +138,7 @@ impl Shard {
         loop {
             tokio::time::sleep(LATE_LOOK_INTERVAL).await;
             let now_ns = self.clock.monotonic_ns();
+            self.admission.tend_shifts(now_ns);
             let forwards = self.forwards.borrow_mut().take_late(now_ns);
             for waiting in forwards {
                 let error = waiting.patience.timed_out();

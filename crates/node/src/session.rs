@@ -29,6 +29,7 @@ pub struct Session {
     /// When the bytes of the request that is being handled came, on the shard's clock. Read before the request is
     /// suspended for the first time.
     received_ns: Cell<u64>,
+    throws_on_overload: Cell<bool>,
 }
 
 struct Output {
@@ -80,7 +81,25 @@ impl Session {
             is_warned_of_use_keyspace: Cell::new(false),
             peer: Cell::new(IpAddr::V4(Ipv4Addr::UNSPECIFIED)),
             received_ns: Cell::new(0),
+            throws_on_overload: Cell::new(false),
         }
+    }
+
+    /// Whether the client wants an error rather than a slower connection when the shard has too much to do.
+    pub fn throws_on_overload(&self) -> bool {
+        self.throws_on_overload.get()
+    }
+
+    pub fn set_throws_on_overload(&self, throws: bool) {
+        self.throws_on_overload.set(throws);
+    }
+
+    /// Answers without looking at the request: `envelope` is a template of this connection's version.
+    #[inline]
+    pub fn respond_template(&self, stream: i16, envelope: &[u8]) {
+        let Output { writer, bytes } = &mut *self.output.borrow_mut();
+        // A template is far below the 2 GiB that cannot be sent.
+        let _fits = writer.append_template(bytes, envelope, stream);
     }
 
     pub(crate) fn received_ns(&self) -> u64 {

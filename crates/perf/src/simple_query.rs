@@ -90,6 +90,7 @@ fn node_options(options: &SimpleQueryOptions) -> NodeOptions {
         in_memory: false,
         memory_bytes: 1 << 30,
         row_cache: options.rows_in == RowsIn::RowCache,
+        admission: true,
         commitlog_sync: CommitlogSync::Periodic {
             period: Duration::from_secs(10),
         },
@@ -221,7 +222,9 @@ impl Line {
             .next_envelope(&mut self.received)
             .map_err(io::Error::other)?
         {
-            shard.handle(&self.session, &envelope, received_ns).map_err(io::Error::other)?;
+            shard
+                .handle(&self.session, &envelope, received_ns)
+                .map_err(io::Error::other)?;
         }
         Ok(())
     }

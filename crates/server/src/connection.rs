@@ -1,7 +1,9 @@
 //! One CQL connection: bytes in, whole messages to the shard, answers out.
 //!
-//! A single future owns the socket. Each time it runs it reads what is there, hands every whole message to the
-//! shard, and sends every answer that is ready in one write; answers that come later wake it through the session.
+//! A single future owns the socket. Each time it runs it reads what is there, hands whole messages to the shard, and
+//! sends every answer that is ready in one write; answers that come later wake it through the session. A turn ends when
+//! its time is over: what is left is handled in the next, before more is read. Statements that have waited longer than
+//! the shard's admission allows are refused by their headers.
 
 use std::future::Future;
 use std::io;
@@ -10,18 +12,20 @@ use std::rc::Rc;
 use std::task::{Context, Poll};
 
 use helenus_engine::CqlError;
-use helenus_node::{Session, Shard};
+use helenus_node::{Session, Shard, overloaded_template};
 use helenus_protocol::extensions::{Sharding, write_supported};
 use helenus_protocol::frame::{
     Envelope, EnvelopeFlags, FrameError, FrameLimits, FrameReader, ReceiveBuffer, Recovery,
 };
 use helenus_protocol::request::{Request, Startup};
 use helenus_protocol::response::{ErrorBody, write_error, write_ready};
-use helenus_protocol::{Direction, Opcode, ProtocolVersion};
+use helenus_protocol::{Direction, ErrorCode, Opcode, ProtocolVersion};
 use tokio::io::{AsyncReadExt, AsyncWrite};
 use tokio::net::TcpStream;
 use tokio::time::Instant;
 
+use crate::arrivals::Arrivals;
+use crate::control_lane::{CONTROL_PER_TURN_MAX, is_control};
 use crate::door::{Door, DrainPhase, QUIET_TIME};
 
 pub struct Connection {
@@ -38,8 +42,17 @@ pub struct Connection {
     phase: Phase,
     /// Since when nothing has happened on it, while the door is closing.
     quiet_since: Option<Instant>,
-    /// When this turn of the connection began, on the shard's clock: what it reads came before.
-    received_ns: u64,
+    /// When the socket was last seen empty, on the shard's clock.
+    empty_ns: u64,
+    /// Of what is in `received`.
+    arrivals: Arrivals,
+    /// Whole messages may be left in `received` from the last turn.
+    has_leftover: bool,
+    /// The peer sends no more; what it sent is still handled.
+    has_ended: bool,
+    was_refused: bool,
+    /// Memory that the shard's admission has been told of.
+    charged_bytes: usize,
 }
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -58,8 +71,29 @@ const OUTPUT_BYTES_MAX: usize = 1 << 20;
 /// Requests of one connection that may be under way: the number of its streams.
 const IN_FLIGHT_MAX: u32 = 32_768;
 
-/// Reads of one run of the future: afterwards the other connections of the shard get their turn.
-const READS_PER_TURN_MAX: usize = 8;
+/// What a turn reads before it handles it: the largest v5 segment and the socket's buffer behind it. A larger message
+/// grows the buffer over several turns.
+const READ_BYTES_PER_TURN_MAX: usize = 256 * 1024;
+
+/// Work between two looks at the clock within a turn, in refusals: some 25 us.
+const WORK_PER_LOOK: u32 = 128;
+
+/// A statement that is executed costs at least as much as so many refusals.
+const WORK_OF_STATEMENT: u32 = 16;
+
+/// What one turn of a connection has done so far.
+struct Turn {
+    began_ns: u64,
+    now_ns: u64,
+    ends_ns: u64,
+    wait_ns_max: u64,
+    is_out_of_memory: bool,
+    admitted: u64,
+    refused: u64,
+    delay_ns_max: u64,
+    control: u32,
+    work_since_look: u32,
+}
 
 impl Connection {
     pub fn new(stream: TcpStream, shard: Rc<Shard>, door: Rc<Door>, limits: FrameLimits) -> Self {
@@ -81,13 +115,27 @@ impl Connection {
             sent: 0,
             phase: Phase::Opening,
             quiet_since: None,
-            received_ns: 0,
+            empty_ns: 0,
+            arrivals: Arrivals::default(),
+            has_leftover: false,
+            has_ended: false,
+            was_refused: false,
+            charged_bytes: 0,
         }
     }
 
     /// Whether everything accepted has been answered and sent.
     fn is_idle(&self) -> bool {
         self.session.in_flight() == 0 && self.sent == self.sending.len() && !self.session.has_output()
+    }
+
+    /// A message that is larger than a turn's worth is read on until it is whole.
+    fn read_bytes_max(&self) -> usize {
+        let begun = self.received.unread().len();
+        begun
+            + READ_BYTES_PER_TURN_MAX
+                .saturating_sub(begun)
+                .max(READ_BYTES_PER_TURN_MAX / 4)
     }
 
     fn may_read(&self) -> bool {
@@ -125,18 +173,54 @@ impl Connection {
         }
     }
 
-    fn handle_received(&mut self) -> Result<(), Closed> {
+    /// Reads until the socket is empty or a turn's worth is there; whether the socket may have more.
+    fn receive(&mut self, context: &mut Context<'_>, now_ns: u64) -> bool {
+        let earliest_ns = self.shard.admission.earliest_arrival(self.empty_ns);
+        let mut is_empty = false;
+        let mut has_read = false;
+        let bytes_max = self.read_bytes_max();
+        while !is_empty && self.received.unread().len() < bytes_max {
+            match pin!(self.stream.read_buf(self.received.tail())).poll(context) {
+                Poll::Ready(Ok(0) | Err(_)) => {
+                    self.has_ended = true;
+                    is_empty = true;
+                }
+                Poll::Ready(Ok(_)) => has_read = true,
+                Poll::Pending => is_empty = true,
+            }
+        }
+        if has_read {
+            self.quiet_since = None;
+            self.arrivals = Arrivals::new(earliest_ns, now_ns, self.received.unread().len());
+        }
+        if is_empty {
+            // Without a read nothing is known but that the kernel had no news when it was last asked.
+            self.empty_ns = if has_read { now_ns } else { earliest_ns };
+        }
+        !is_empty
+    }
+
+    /// Handles what was received until the turn is over; whether whole messages may be left.
+    fn handle_received(&mut self, turn: &mut Turn) -> Result<bool, Closed> {
         loop {
             if self.phase == Phase::Refusing {
                 self.received.discard_all();
-                return Ok(());
+                return Ok(false);
             }
+            if turn.is_over(&self.shard) || !self.may_read() {
+                return Ok(true);
+            }
+            let unread = self.received.unread().len();
             match self.reader.next_envelope(&mut self.received) {
-                Ok(None) => return Ok(()),
+                Ok(None) => return Ok(false),
                 Ok(Some(envelope)) if self.phase == Phase::Open && is_statement(envelope.header.opcode) => {
+                    let received_ns = self.arrivals.arrival_ns(unread);
                     if self.door.drain_phase() == DrainPhase::Refusing {
                         refuse_to_start(&self.session, envelope.header.stream);
-                    } else if let Err(error) = self.shard.handle(&self.session, &envelope, self.received_ns) {
+                    } else if turn.refuses(received_ns, &envelope) {
+                        let template = overloaded_template(self.session.version());
+                        self.session.respond_template(envelope.header.stream, template);
+                    } else if let Err(error) = self.shard.handle(&self.session, &envelope, received_ns) {
                         let stream = envelope.header.stream;
                         self.refuse_message(stream, &error);
                     }
@@ -164,12 +248,42 @@ impl Connection {
         }
     }
 
+    fn begin_turn(&self, now_ns: u64) -> Turn {
+        let admission = &self.shard.admission;
+        Turn {
+            began_ns: now_ns,
+            now_ns,
+            ends_ns: now_ns.saturating_add(admission.turn_ns()),
+            wait_ns_max: admission.wait_ns_max(self.session.throws_on_overload()),
+            is_out_of_memory: admission.is_out_of_memory(),
+            admitted: 0,
+            refused: 0,
+            delay_ns_max: 0,
+            control: 0,
+            work_since_look: 0,
+        }
+    }
+
+    fn end_turn(&mut self, turn: &Turn) {
+        let admission = &self.shard.admission;
+        if turn.refused > 0 {
+            self.shard
+                .metrics
+                .count_errors(ErrorCode::Overloaded, turn.refused);
+        }
+        self.was_refused = turn.refused > 0;
+        admission.turn_ended(turn.began_ns, turn.admitted, turn.refused, turn.delay_ns_max);
+        let held = self.received.capacity() + self.sending.capacity() + self.session.output_bytes();
+        if held != self.charged_bytes {
+            admission.charge(self.charged_bytes, held);
+            self.charged_bytes = held;
+        }
+    }
+
     fn refuse_message(&mut self, stream: i16, error: &impl std::fmt::Display) {
         self.session
             .respond_error(stream, &CqlError::protocol(format_args!("{error}")));
-        self.shard
-            .metrics
-            .count_error(helenus_protocol::ErrorCode::ProtocolError);
+        self.shard.metrics.count_error(ErrorCode::ProtocolError);
         if self.reader.message_failed() != Recovery::Continue {
             self.phase = Phase::Refusing;
         }
@@ -186,7 +300,7 @@ impl Connection {
             self.session.set_version(ProtocolVersion::CURRENT);
         }
         let body = match error.code() {
-            helenus_protocol::ErrorCode::Invalid => ErrorBody::Invalid,
+            ErrorCode::Invalid => ErrorBody::Invalid,
             _ => ErrorBody::ProtocolError,
         };
         let version = self.session.version();
@@ -221,42 +335,81 @@ impl Future for Connection {
     fn poll(self: Pin<&mut Self>, context: &mut Context<'_>) -> Poll<()> {
         let this = self.get_mut();
         this.session.set_waker(context.waker());
-        this.received_ns = this.shard.look_at_clock();
-        for _ in 0..READS_PER_TURN_MAX {
-            match this.poll_send(context) {
-                Poll::Ready(Err(_)) => return Poll::Ready(()),
-                // A client that does not take its answers is not asked for more.
-                Poll::Pending if this.session.output_bytes() >= OUTPUT_BYTES_MAX => return Poll::Pending,
-                _ => {}
-            }
-            if this.has_left() {
-                return Poll::Ready(());
-            }
-            if !this.may_read() {
+        match this.poll_send(context) {
+            Poll::Ready(Err(_)) => return Poll::Ready(()),
+            // A client that does not take its answers is not asked for more.
+            Poll::Pending if this.session.output_bytes() >= OUTPUT_BYTES_MAX => return Poll::Pending,
+            _ => {}
+        }
+        if this.has_left() {
+            return Poll::Ready(());
+        }
+        if !this.may_read() {
+            return Poll::Pending;
+        }
+        let now_ns = this.shard.look_at_clock();
+        let admission = &this.shard.admission;
+        admission.turn_begins(now_ns);
+        let mut has_more = false;
+        if !this.has_leftover && !this.has_ended {
+            if admission.must_wait(this.id, this.was_refused, context.waker()) {
                 return Poll::Pending;
             }
-            let read = pin!(this.stream.read_buf(this.received.tail())).poll(context);
-            match read {
-                Poll::Ready(Ok(0) | Err(_)) => return Poll::Ready(()),
-                Poll::Ready(Ok(_)) => {
-                    this.quiet_since = None;
-                    if this.handle_received().is_err() {
-                        return Poll::Ready(());
-                    }
-                }
-                Poll::Pending => return Poll::Pending,
-            }
+            has_more = this.receive(context, now_ns);
         }
-        context.waker().wake_by_ref();
-        match this.poll_send(context) {
-            Poll::Ready(Err(_)) => Poll::Ready(()),
-            _ => Poll::Pending,
+        let mut turn = this.begin_turn(now_ns);
+        match this.handle_received(&mut turn) {
+            Ok(has_leftover) => this.has_leftover = has_leftover,
+            Err(Closed) => return Poll::Ready(()),
         }
+        this.end_turn(&turn);
+        let sent = this.poll_send(context);
+        if matches!(sent, Poll::Ready(Err(_))) || (this.has_ended && !this.has_leftover) {
+            return Poll::Ready(());
+        }
+        if this.may_read() && (this.has_leftover || has_more) {
+            context.waker().wake_by_ref();
+        }
+        Poll::Pending
+    }
+}
+
+impl Turn {
+    /// Looks at the clock every few statements.
+    #[inline]
+    fn is_over(&mut self, shard: &Shard) -> bool {
+        if self.work_since_look >= WORK_PER_LOOK {
+            self.work_since_look = 0;
+            self.now_ns = shard.look_at_clock();
+        }
+        self.now_ns > self.ends_ns
+    }
+
+    /// Whether a statement that came at `received_ns` has waited too long, or there is no memory for it.
+    #[inline]
+    fn refuses(&mut self, received_ns: u64, envelope: &Envelope<'_>) -> bool {
+        let delay_ns = self.now_ns.saturating_sub(received_ns);
+        self.delay_ns_max = self.delay_ns_max.max(delay_ns);
+        if delay_ns <= self.wait_ns_max && !self.is_out_of_memory {
+            self.admitted += 1;
+            self.work_since_look += WORK_OF_STATEMENT;
+            return false;
+        }
+        if self.control < CONTROL_PER_TURN_MAX && is_control(envelope) {
+            self.control += 1;
+            self.work_since_look += WORK_OF_STATEMENT;
+            return false;
+        }
+        self.refused += 1;
+        self.work_since_look += 1;
+        true
     }
 }
 
 impl Drop for Connection {
     fn drop(&mut self) {
+        self.shard.admission.charge(self.charged_bytes, 0);
+        self.shard.admission.connection_closed(self.id);
         self.door.connection_closed(self.id);
         self.shard.metrics.connection_closed();
     }
@@ -333,6 +486,7 @@ impl Control<'_> {
             .map_err(|error| CqlError::protocol(format_args!("{error}")))?;
         self.answer(stream, Opcode::Ready, write_ready);
         self.session.startup_answered(version, compression);
+        self.session.set_throws_on_overload(startup.throws_on_overload());
         Ok(Outcome::Started(version, compression))
     }
 

@@ -2,9 +2,11 @@
 //!
 //! A door accepts bytes and hands whole messages to the shard it lives on; it knows nothing of CQL.
 
+mod arrivals;
 pub mod config;
 mod connection;
 mod control;
+mod control_lane;
 mod door;
 mod listener;
 mod metrics_page;

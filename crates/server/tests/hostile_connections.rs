@@ -46,6 +46,7 @@ fn serve() -> Server {
         in_memory: false,
         memory_bytes: 64 << 20,
         row_cache: true,
+        admission: true,
         commitlog_sync: CommitlogSync::Group,
         column_index_bytes: 64 * 1024,
         sstable_format: SsTableFormat::DEFAULT,

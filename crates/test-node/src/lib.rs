@@ -91,6 +91,7 @@ pub fn options(shard_count: u16, disk: Arc<dyn Disk>, clock: Arc<dyn Clock>) -> 
         in_memory: false,
         memory_bytes: 256 << 20,
         row_cache: true,
+        admission: true,
         commitlog_sync: CommitlogSync::Group,
         column_index_bytes: 64 * 1024,
         sstable_format: SsTableFormat::DEFAULT,
@@ -204,10 +205,17 @@ impl TestNode {
                 let (shard, sender) = (shard.clone(), sender.clone());
                 tokio::task::spawn_local(async move {
                     let execution = Execution::default();
-                    let (answer, _trace) = converse(&shard, Duration::ZERO, EnvelopeFlags::NONE, Opcode::Query, |out| {
-                        execution
-                            .write(|parameters, values| write_query(out, VERSION, &text, parameters, values));
-                    })
+                    let (answer, _trace) = converse(
+                        &shard,
+                        Duration::ZERO,
+                        EnvelopeFlags::NONE,
+                        Opcode::Query,
+                        |out| {
+                            execution.write(|parameters, values| {
+                                write_query(out, VERSION, &text, parameters, values)
+                            });
+                        },
+                    )
                     .await;
                     let _unwanted = sender.send((index, answer));
                 });
@@ -243,9 +251,14 @@ impl TestNode {
     pub fn execute_traced(&self, text: &str) -> (Answer, Option<[u8; 16]>) {
         let text = text.to_owned();
         let execution = Execution::default();
-        self.send(&Execution::default(), EnvelopeFlags::TRACING, Opcode::Query, move |out| {
-            execution.write(|parameters, values| write_query(out, VERSION, &text, parameters, values));
-        })
+        self.send(
+            &Execution::default(),
+            EnvelopeFlags::TRACING,
+            Opcode::Query,
+            move |out| {
+                execution.write(|parameters, values| write_query(out, VERSION, &text, parameters, values));
+            },
+        )
         .traced_answer()
     }
 

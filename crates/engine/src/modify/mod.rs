@@ -11,8 +11,8 @@ mod updates;
 
 mod batch;
 
-pub(crate) use batch::{no_table, prepare_batch_attributes};
 pub use batch::{BatchPlan, check_batch, unlogged_batch_warning};
+pub(crate) use batch::{no_table, prepare_batch_attributes};
 pub use plan::ModifyPlan;
 pub(crate) use prepare::prepare_modification;
 pub use prior_lists::ListReading;

@@ -39,8 +39,8 @@ impl StatementTimeout {
 }
 
 fn from_bytes(bytes: &[u8]) -> Result<Duration, CqlError> {
-    let duration = duration::Duration::from_bytes(bytes)
-        .map_err(|error| invalid!("Invalid timeout value: {error}"))?;
+    let duration =
+        duration::Duration::from_bytes(bytes).map_err(|error| invalid!("Invalid timeout value: {error}"))?;
     if duration.months != 0 || duration.days != 0 {
         return Err(invalid!("Timeout values cannot contain days or months"));
     }

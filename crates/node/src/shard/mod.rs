@@ -15,6 +15,7 @@ use std::collections::hash_map::RandomState;
 use std::hash::{BuildHasher, Hasher};
 use std::rc::Rc;
 use std::sync::Arc;
+use std::sync::atomic::AtomicBool;
 use std::time::Duration;
 
 use helenus_engine::CqlError;
@@ -34,6 +35,7 @@ pub use durability::{Acknowledgement, LogThread, Unacknowledged};
 pub use foreground::Foreground;
 pub use prepared_cache::PreparedCache;
 
+use crate::admission::Admission;
 use crate::disk_reads::DiskReads;
 use crate::forward::PendingForwards;
 use crate::mailbox::{Inbox, Mailbox, Message};
@@ -70,6 +72,7 @@ pub struct Shard {
     pub schema: RefCell<Arc<Schema>>,
     pub prepared: RefCell<PreparedCache>,
     pub metrics: ShardMetrics,
+    pub admission: Admission,
     pub(crate) foreground: Foreground,
     pub(crate) disk_reads: RefCell<DiskReads>,
     stalls: Rc<StallDetector>,
@@ -116,7 +119,8 @@ const WRITES_PER_TURN_MAX: u32 = 1_024;
 const FLUSH_POLL_INTERVAL: Duration = Duration::from_millis(20);
 
 impl Shard {
-    pub(crate) fn new(parts: ShardParts, disk_reads: DiskReads) -> Rc<Shard> {
+    pub(crate) fn new(parts: ShardParts, disk_reads: DiskReads, has_slept: Arc<AtomicBool>) -> Rc<Shard> {
+        let admission = Admission::new(&parts.options, has_slept);
         let clock = parts.options.clock.clone();
         // Random, so that two nodes (or this one before a restart) never make the same timeuuid.
         let timeuuid_seed = RandomState::new().build_hasher().finish();
@@ -129,6 +133,7 @@ impl Shard {
             schema: RefCell::new(parts.schema),
             prepared: RefCell::new(PreparedCache::default()),
             metrics: ShardMetrics::default(),
+            admission,
             foreground: Foreground::default(),
             disk_reads: RefCell::new(disk_reads),
             stalls: Rc::new(StallDetector::from_environment()),
@@ -162,6 +167,7 @@ impl Shard {
         }
         self.spawn(self.clone().watch_disk_reads());
         self.spawn(self.clone().give_up_late_requests());
+        self.spawn(self.clone().mark_rounds());
         if matches!(self.options.commitlog_sync, CommitlogSync::Periodic { .. }) && !self.options.in_memory {
             self.spawn(self.clone().write_log_periodically());
         }
@@ -348,9 +354,7 @@ impl Shard {
     pub(crate) async fn wait_for_room(&self, patience: Patience) -> bool {
         self.schedule_turn();
         let left = patience.left(self.clock.monotonic_ns());
-        tokio::time::timeout(left, self.room.notified())
-            .await
-            .is_ok()
+        tokio::time::timeout(left, self.room.notified()).await.is_ok()
     }
 
     /// Waits until a background job has ended, or the log has accepted more.
@@ -463,7 +467,11 @@ impl Shard {
         self.schedule_turn();
     }
 
-    pub(crate) fn acknowledge(self: &Rc<Self>, acknowledgement: Acknowledgement, result: Result<(), CqlError>) {
+    pub(crate) fn acknowledge(
+        self: &Rc<Self>,
+        acknowledgement: Acknowledgement,
+        result: Result<(), CqlError>,
+    ) {
         match acknowledgement {
             Acknowledgement::Session { session, stream } => self.answer_write_later(&session, stream, result),
             Acknowledgement::Forwarded { from, ticket } => self.answer_forwarded_write(from, ticket, result),
@@ -491,8 +499,12 @@ impl Shard {
 
     pub fn metrics_snapshot(&self) -> MetricsSnapshot {
         let store = self.store.borrow();
-        self.metrics
-            .snapshot(self.id.0, self.prepared.borrow().len() as u64, &store)
+        self.metrics.snapshot(
+            self.id.0,
+            self.prepared.borrow().len() as u64,
+            &self.admission,
+            &store,
+        )
     }
 
     /// Ends [`Shard::run`]: at once, or when everything acknowledged is in SSTables.

@@ -45,6 +45,11 @@ impl ReceiveBuffer {
         self.tail().extend_from_slice(bytes);
     }
 
+    /// The memory that the buffer holds.
+    pub fn capacity(&self) -> usize {
+        self.bytes.capacity()
+    }
+
     #[inline]
     pub fn unread(&self) -> &[u8] {
         &self.bytes[self.read..]

@@ -56,6 +56,8 @@ pub struct ConfigFile {
     pub memory: Option<DataSize>,
     /// Ours: whether rows that were read from files are kept in memory.
     pub row_cache: Option<RowCacheSwitch>,
+    /// Ours: whether requests that have waited too long are refused early.
+    pub admission: Option<AdmissionSwitch>,
     /// Ours: no files at all.
     pub in_memory: Option<bool>,
     /// Ours: where `/metrics` is served.
@@ -97,6 +99,16 @@ pub enum CommitlogSyncName {
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Deserialize)]
 #[serde(rename_all = "lowercase")]
 pub enum RowCacheSwitch {
+    #[serde(alias = "true")]
+    On,
+    #[serde(alias = "false")]
+    Off,
+}
+
+/// As [`RowCacheSwitch`].
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Deserialize)]
+#[serde(rename_all = "lowercase")]
+pub enum AdmissionSwitch {
     #[serde(alias = "true")]
     On,
     #[serde(alias = "false")]

@@ -1,0 +1,58 @@
+//! When the bytes of a connection came, as far as that can be known without the kernel's help.
+
+/// What was read in one turn: it came between two moments.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Arrivals {
+    earliest_ns: u64,
+    latest_ns: u64,
+    bytes: usize,
+}
+
+/// Below this the whole of a turn's bytes counts as having come at its earliest moment: a fiftieth of the shortest
+/// wait that matters.
+const EVEN_NS_MIN: u64 = 100_000;
+
+impl Arrivals {
+    /// `bytes` in all, of which some may be left from before.
+    pub fn new(earliest_ns: u64, latest_ns: u64, bytes: usize) -> Self {
+        Arrivals {
+            earliest_ns: earliest_ns.min(latest_ns),
+            latest_ns,
+            bytes,
+        }
+    }
+
+    /// When a message came behind which `unread` bytes are left: bytes are taken to have come evenly.
+    #[inline]
+    pub fn arrival_ns(&self, unread: usize) -> u64 {
+        let span_ns = self.latest_ns - self.earliest_ns;
+        if span_ns < EVEN_NS_MIN {
+            return self.earliest_ns;
+        }
+        let bytes = self.bytes.max(1) as u64;
+        let passed = bytes.saturating_sub(unread as u64);
+        // Spans are seconds and turns are below a MiB: the product fits.
+        self.earliest_ns + span_ns.saturating_mul(passed) / bytes
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn what_is_read_last_came_last() {
+        let arrivals = Arrivals::new(1_000_000, 11_000_000, 1_000);
+        assert_eq!(arrivals.arrival_ns(1_000), 1_000_000);
+        assert_eq!(arrivals.arrival_ns(500), 6_000_000);
+        assert_eq!(arrivals.arrival_ns(0), 11_000_000);
+    }
+
+    #[test]
+    fn a_short_span_counts_from_its_beginning() {
+        let arrivals = Arrivals::new(1_000, 2_000, 10);
+        assert_eq!(arrivals.arrival_ns(0), 1_000);
+        // A clock that was read in between must not make it negative.
+        assert_eq!(Arrivals::new(3_000, 2_000, 10).arrival_ns(0), 2_000);
+    }
+}
