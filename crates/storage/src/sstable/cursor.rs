@@ -285,6 +285,9 @@ impl<'a> SsTableCursor<'a> {
             blocks.end_before(self.comparator, &block, &slice.end)?
         };
         self.reader.set_limit(end);
+        if self.slices_begun < self.slices.len() {
+            self.reader.read_on();
+        }
         if block.start > self.reader.offset() {
             self.open = block.open_before;
             enter(&mut self.reader, &block)?;

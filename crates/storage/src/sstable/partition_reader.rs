@@ -229,6 +229,11 @@ impl<'a> PartitionReader<'a> {
         self.stream.expect_until(end);
     }
 
+    /// Rows behind the limit will be asked for as well.
+    pub fn read_on(&mut self) {
+        self.stream.read_on();
+    }
+
     /// Whether a stretch of the partition is in memory where seeks find it.
     pub fn holds(&self, start: u64, end: u64) -> bool {
         let start = start.max(self.header_length);

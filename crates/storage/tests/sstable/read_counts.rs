@@ -344,6 +344,27 @@ fn slices_read_what_lies_between_their_bounds() {
     }
 }
 
+/// Each block of alternate rows took a request of its own: 100,031 for a partition that a scan reads in 855.
+#[test]
+fn slices_close_together_are_read_as_a_scan_reads() {
+    for column_index_bytes in [1024, 64 << 10] {
+        let partition = LargePartition::new(SsTableFormat::Nb, column_index_bytes);
+        let data = partition.sstable.data_bytes();
+        for stride in [2, 9, 65, 200] {
+            let numbers: Vec<u32> = (0..partition.row_count).step_by(stride).collect();
+            let cost = partition.rows(&cold(), &format!("every {stride}th row"), &numbers, false);
+            assert!(cost.cache_blocks <= 20 + data / (100 * KIB), "{stride}: {cost:?}");
+            assert!(cost.index_blocks <= 20, "{stride}: {cost:?}");
+            assert!(cost.read_bytes <= data * 11 / 10, "{stride}: {cost:?}");
+        }
+        let numbers: Vec<u32> = (0..partition.row_count).step_by(500).collect();
+        let cost = partition.rows(&cold(), "every 500th row", &numbers, false);
+        let each = cost.cache_blocks.div_ceil(numbers.len() as u64);
+        assert!(each <= 1, "{cost:?}");
+        assert!(cost.read_bytes <= data / 4, "{cost:?}");
+    }
+}
+
 #[test]
 fn the_first_and_the_last_rows_are_found_without_a_bound() {
     let partition = LargePartition::new(SsTableFormat::Nb, 1024);
