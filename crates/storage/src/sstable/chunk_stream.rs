@@ -28,6 +28,8 @@ pub(super) struct ChunkStream<'a> {
     reads_on: bool,
     /// Up to where this stream has fetched pages that it is still to come to.
     fetched_end: u64,
+    /// What the last request brought, as it is in the file; kept for its memory.
+    stored: Vec<u8>,
 }
 
 #[derive(Debug)]
@@ -71,6 +73,7 @@ impl<'a> ChunkStream<'a> {
             is_scan: false,
             reads_on: false,
             fetched_end: 0,
+            stored: Vec::new(),
         }
     }
 
@@ -195,15 +198,46 @@ impl<'a> ChunkStream<'a> {
         let page_offset = page * self.file.page_bytes();
         let skipped = (end - page_offset) as usize;
         let absent = self.absent(page, needed_end);
-        let bytes = self.pages.fetch(absent)?;
-        self.fetched_end = page_offset + bytes.len() as u64;
         if self.available().is_empty() {
-            self.window_offset = page_offset;
+            self.begin_window(page_offset);
+            if let Err(error) = self.fetch_behind(absent) {
+                self.window_offset = end;
+                return Err(error);
+            }
             self.start = skipped;
-            self.window = Window::Joined(bytes);
+        } else if skipped == 0 {
+            self.join(&[]);
+            self.fetch_behind(absent)?;
         } else {
+            let bytes = self.pages.fetch(absent)?;
+            self.fetched_end = page_offset + bytes.len() as u64;
             self.join(bytes.get(skipped..).unwrap_or_default());
         }
+        Ok(())
+    }
+
+    /// An empty window, with the memory of the one before.
+    fn begin_window(&mut self, offset: u64) {
+        match &mut self.window {
+            Window::Joined(bytes) => bytes.clear(),
+            shared => *shared = Window::Joined(Vec::new()),
+        }
+        self.window_offset = offset;
+        self.start = 0;
+    }
+
+    /// Fetches what follows a joined window.
+    fn fetch_behind(&mut self, absent: AbsentPages) -> Result<(), ReadError> {
+        let Window::Joined(bytes) = &mut self.window else {
+            unreachable!("both callers have just joined it")
+        };
+        let held = bytes.len();
+        if let Err(error) = self.pages.fetch_into(absent, &mut self.stored, bytes) {
+            // What could not be checked is not handed out.
+            bytes.truncate(held);
+            return Err(error);
+        }
+        self.fetched_end = self.window_offset + bytes.len() as u64;
         Ok(())
     }
 

@@ -120,10 +120,16 @@ impl ChunkedFile {
         }
     }
 
-    /// Checks pages as they are stored and returns their uncompressed bytes.
-    pub fn check_pages(&self, first: u64, last: u64, stored: Vec<u8>) -> Result<Vec<u8>, ReadError> {
+    /// Checks pages as they are stored and appends their uncompressed bytes to `out`. What becomes of `stored` is left open.
+    pub fn check_pages_into(
+        &self,
+        first: u64,
+        last: u64,
+        stored: &mut Vec<u8>,
+        out: &mut Vec<u8>,
+    ) -> Result<(), ReadError> {
         let checksums = match &self.inner.form {
-            Form::Compressed { .. } => return self.decompress_pages(first, last, &stored),
+            Form::Compressed { .. } => return self.decompress_pages(first, last, stored, out),
             Form::Plain { checksums, .. } => checksums,
         };
         if let Some(checksums) = checksums {
@@ -132,22 +138,35 @@ impl ChunkedFile {
                 self.check(page * self.page_bytes(), wanted.unwrap_or_default(), bytes)?;
             }
         }
-        Ok(stored)
+        if out.is_empty() {
+            std::mem::swap(stored, out);
+        } else {
+            out.extend_from_slice(stored);
+        }
+        Ok(())
     }
 
-    fn decompress_pages(&self, first: u64, last: u64, stored: &[u8]) -> Result<Vec<u8>, ReadError> {
+    fn decompress_pages(
+        &self,
+        first: u64,
+        last: u64,
+        stored: &[u8],
+        out: &mut Vec<u8>,
+    ) -> Result<(), ReadError> {
         let page_bytes = self.page_bytes();
         let start = first * page_bytes;
         let end = ((last + 1) * page_bytes).min(self.inner.length);
-        let mut out = vec![0; end.saturating_sub(start) as usize];
+        let held = out.len();
+        out.resize(held + end.saturating_sub(start) as usize, 0);
         let (base, _) = self.stored_range(first, last);
-        for (page, out) in (first..).zip(out.chunks_mut(page_bytes as usize)) {
+        let pages = out.get_mut(held..).unwrap_or_default();
+        for (page, out) in (first..).zip(pages.chunks_mut(page_bytes as usize)) {
             let (offset, length) = self.stored_range(page, page);
             let within = (offset - base) as usize;
             let stored = stored.get(within..within + length).unwrap_or_default();
             self.decompress(offset, stored, out)?;
         }
-        Ok(out)
+        Ok(())
     }
 
     fn decompress(&self, offset: u64, stored: &[u8], out: &mut [u8]) -> Result<(), ReadError> {

@@ -18,6 +18,10 @@ pub(super) struct StatisticsCollector {
     tombstone_drop_times: TombstoneHistogram,
     clustering_min: Option<Extreme>,
     clustering_max: Option<Extreme>,
+    /// The last place of the partition being written, if it has any: they come in order, so that only the first and the
+    /// last of each partition need to be compared.
+    last_place: Extreme,
+    has_places: bool,
     is_counter: bool,
     first_key: Option<Box<[u8]>>,
     last_key: Vec<u8>,
@@ -26,8 +30,8 @@ pub(super) struct StatisticsCollector {
     pub cardinality: Cardinality,
 }
 
-/// The first or last place so far; written over in place, since rows mostly come in order and each is the last.
-#[derive(Debug)]
+/// The first or last place so far; written over in place.
+#[derive(Debug, Default)]
 struct Extreme {
     prefix: Vec<u8>,
     /// `None` for a row.
@@ -44,6 +48,8 @@ impl StatisticsCollector {
             tombstone_drop_times: TombstoneHistogram::default(),
             clustering_min: None,
             clustering_max: None,
+            last_place: Extreme::default(),
+            has_places: false,
             is_counter,
             first_key: None,
             last_key: Vec::new(),
@@ -103,6 +109,11 @@ impl StatisticsCollector {
         self.stats
             .partition_cells
             .add(std::mem::take(&mut self.partition_cells));
+        if std::mem::take(&mut self.has_places) {
+            let last = std::mem::take(&mut self.last_place);
+            self.widen_covered(last.as_ref());
+            self.last_place = last;
+        }
         self.cardinality.add(key);
         if self.first_key.is_none() {
             self.first_key = Some(key.into());
@@ -147,8 +158,17 @@ impl StatisticsCollector {
     }
 
     /// Range deletions count with their bounds: a read outside of what is covered skips the file.
+    #[inline]
     fn cover(&mut self, prefix: &[u8], side: Option<Side>) {
         let place = PlaceRef { prefix, side };
+        if !self.has_places {
+            self.has_places = true;
+            self.widen_covered(place);
+        }
+        self.last_place.set(place);
+    }
+
+    fn widen_covered(&mut self, place: PlaceRef<'_>) {
         let comparator = &self.comparator;
         let (Some(min), Some(max)) = (&mut self.clustering_min, &mut self.clustering_max) else {
             self.clustering_min = Some(place.to_extreme());

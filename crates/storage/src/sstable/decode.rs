@@ -178,15 +178,18 @@ impl<'a> ByteReader<'a> {
             return Ok(u64::from(first));
         }
         let extra = first.leading_ones() as usize;
-        let mut value = if extra >= 8 {
+        let top = if extra >= 8 {
             0
         } else {
-            u64::from(first) & (0xff >> extra)
+            u64::from(first & (0xff >> extra)) << (8 * extra)
         };
-        for &byte in self.bytes(extra)? {
-            value = (value << 8) | u64::from(byte);
+        let following = self.bytes.get(self.position..).and_then(<[u8]>::first_chunk::<8>);
+        if let Some(following) = following {
+            self.position += extra;
+            return Ok(top | u64::from_be_bytes(*following) >> (64 - 8 * extra));
         }
-        Ok(value)
+        let rest = self.bytes(extra)?.iter();
+        Ok(rest.fold(0, |value, byte| (value << 8) | u64::from(*byte)) | top)
     }
 
     /// A zigzag-coded signed integer.
@@ -238,19 +241,29 @@ impl<'a> ByteReader<'a> {
     }
 }
 
+#[inline]
 pub(super) fn push_unsigned_vint(out: &mut Vec<u8>, value: u64) {
-    let bits = 64 - (value | 1).leading_zeros() as usize;
-    // Seven bits in each byte, except that nine bytes hold all 64.
-    let extra = if bits > 56 { 8 } else { (bits - 1) / 7 };
-    if extra == 8 {
+    if value < 0x80 {
+        out.push(value as u8);
+    } else {
+        push_long_unsigned_vint(out, value);
+    }
+}
+
+fn push_long_unsigned_vint(out: &mut Vec<u8>, value: u64) {
+    let length = unsigned_vint_length(value);
+    if length == 9 {
         out.push(0xff);
         out.extend_from_slice(&value.to_be_bytes());
         return;
     }
-    let bytes = value.to_be_bytes();
-    let start = out.len();
-    out.extend_from_slice(&bytes[7 - extra..]);
-    out[start] |= !(0xff_u8 >> extra);
+    // Seven bits in each byte, and as many ones at the top of the first as there are more.
+    let length_bits = u64::from(!(0xff_u8 >> (length - 1))) << 56;
+    let bytes = (value << (64 - 8 * length) | length_bits).to_be_bytes();
+    // A copy of fixed size is a single store.
+    let end = out.len() + length;
+    out.extend_from_slice(&bytes);
+    out.truncate(end);
 }
 
 pub(super) fn push_signed_vint(out: &mut Vec<u8>, value: i64) {

@@ -95,7 +95,10 @@ impl PageCache {
         if stored.len() != absent.length {
             return Err(absent.file.ends_early(absent.offset));
         }
-        let bytes = absent.file.check_pages(absent.first, absent.last, stored)?;
+        let mut bytes = Vec::new();
+        absent
+            .file
+            .check_pages_into(absent.first, absent.last, &mut { stored }, &mut bytes)?;
         let run = PageRun {
             offset: absent.first * absent.file.page_bytes(),
             bytes: bytes.into(),
@@ -208,11 +211,16 @@ impl AbsentPages {
 
     /// Reads the stored bytes, blocking.
     pub fn read(&self) -> Result<Vec<u8>, ReadError> {
-        let mut stored = vec![0; self.length];
-        self.file()
-            .read_exact_at(self.offset, &mut stored)
-            .map_err(|source| self.failed(source))?;
+        let mut stored = Vec::new();
+        self.read_into(&mut stored)?;
         Ok(stored)
+    }
+
+    fn read_into(&self, stored: &mut Vec<u8>) -> Result<(), ReadError> {
+        stored.resize(self.length, 0);
+        self.file()
+            .read_exact_at(self.offset, stored)
+            .map_err(|source| self.failed(source))
     }
 
     /// The error of a read that could not get the bytes.
@@ -257,6 +265,18 @@ impl<'a> Pages<'a> {
 
     /// Brings pages that memory lacks: their uncompressed bytes, or the end of a read that does not wait for them.
     pub(super) fn fetch(&self, absent: AbsentPages) -> Result<Vec<u8>, ReadError> {
+        let mut out = Vec::new();
+        self.fetch_into(absent, &mut Vec::new(), &mut out)?;
+        Ok(out)
+    }
+
+    /// As [`Self::fetch`], behind what `out` holds; `stored` is room for the bytes as they are in the file.
+    pub(super) fn fetch_into(
+        &self,
+        absent: AbsentPages,
+        stored: &mut Vec<u8>,
+        out: &mut Vec<u8>,
+    ) -> Result<(), ReadError> {
         let (is_index, count) = (absent.file.is_index(), absent.last - absent.first + 1);
         self.count(|cost| {
             if is_index {
@@ -271,11 +291,13 @@ impl<'a> Pages<'a> {
             return Err(ReadError::Absent(Box::new(absent)));
         }
         self.count_read(&absent);
-        let bytes = absent
+        absent.read_into(stored)?;
+        let start = out.len();
+        absent
             .file
-            .check_pages(absent.first, absent.last, absent.read()?)?;
-        self.keep(&absent, &bytes);
-        Ok(bytes)
+            .check_pages_into(absent.first, absent.last, stored, out)?;
+        self.keep(&absent, out.get(start..).unwrap_or_default());
+        Ok(())
     }
 
     pub(super) fn count_decoded(&self, items: u64) {

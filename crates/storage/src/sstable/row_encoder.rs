@@ -13,7 +13,7 @@ use super::error::WriteError;
 use super::header::{Header, RowColumns, StoredColumn};
 use crate::clustering::Side;
 use crate::deletion::{DeletionTime, NEVER_S};
-use crate::row::{CellRef, Entry, Liveness, RowRef};
+use crate::row::{CellRef, Entries, Entry, Liveness, RowRef};
 use crate::update::BoundRef;
 
 pub(super) const END_OF_PARTITION: u8 = 0x01;
@@ -76,6 +76,9 @@ impl RowEncoder {
             &header.statics
         };
         let (liveness, deletion, entries) = row.open();
+        if clustering.is_some() && self.is_plain(columns, entries.clone()) {
+            return self.plain_row(out, header, clustering.unwrap_or_default(), row, previous_length);
+        }
         let mut sorted = recycled(std::mem::take(&mut self.sorted));
         sorted.extend(entries.filter_map(|entry| Some((columns.index_of(entry.column())?, entry))));
         if !sorted.is_sorted_by_key(|(index, _)| *index) {
@@ -95,9 +98,7 @@ impl RowEncoder {
             .any(|(_, entry)| matches!(entry, Entry::ComplexDeletion { .. }));
         let flag = |set: bool, flag: u8| if set { flag } else { 0 };
         let has_all_columns = self.present.len() == columns.columns.len();
-        let flags = flag(!liveness.is_none(), HAS_TIMESTAMP)
-            | flag(!liveness.is_none() && liveness.ttl_s != 0, HAS_TTL)
-            | flag(!deletion.is_live(), HAS_DELETION)
+        let flags = row_flags(liveness, deletion)
             | flag(has_complex_deletion, HAS_COMPLEX_DELETION)
             | flag(has_all_columns, HAS_ALL_COLUMNS)
             | flag(clustering.is_none(), HAS_EXTENDED_FLAGS);
@@ -106,6 +107,84 @@ impl RowEncoder {
             None => out.push(IS_STATIC),
             Some(clustering) => header.clustering.write_values(out, clustering),
         }
+        self.begin_body(header, liveness, deletion, previous_length);
+        let deltas = Deltas::of(header);
+        if !has_all_columns {
+            push_column_subset(&mut self.body, &self.present, columns.columns.len());
+        }
+        let mut counts = RowCounts::default();
+        for column_entries in sorted.chunk_by(|(left, _), (right, _)| left == right) {
+            let cells = self.column(columns, column_entries, has_complex_deletion, liveness, deltas)?;
+            counts.cells += cells;
+            counts.columns += u64::from(cells > 0);
+        }
+        push_bytes_after_vint(out, &self.body);
+        self.sorted = recycled(sorted);
+        Ok(Some(counts))
+    }
+
+    /// Whether a row has nothing but single cells, in the order of the header, as most rows do. Fills `present` then.
+    #[inline]
+    fn is_plain(&mut self, columns: &RowColumns, entries: Entries<'_>) -> bool {
+        self.present.clear();
+        for entry in entries {
+            let Entry::Cell(cell) = entry else { return false };
+            let Some(index) = columns.index_of(cell.column) else {
+                return false;
+            };
+            let follows = self.present.last().is_none_or(|last| *last < index);
+            if cell.path.is_some() || !follows || columns.columns[index].is_multi_cell {
+                return false;
+            }
+            self.present.push(index);
+        }
+        true
+    }
+
+    /// [`Self::row`] where [`Self::is_plain`].
+    fn plain_row(
+        &mut self,
+        out: &mut Vec<u8>,
+        header: &Header,
+        clustering: &[u8],
+        row: RowRef<'_>,
+        previous_length: u64,
+    ) -> Result<Option<RowCounts>, WriteError> {
+        let columns = &header.regulars;
+        let (liveness, deletion, entries) = row.open();
+        if liveness.is_none() && deletion.is_live() && self.present.is_empty() {
+            return Ok(None);
+        }
+        let has_all_columns = self.present.len() == columns.columns.len();
+        out.push(row_flags(liveness, deletion) | if has_all_columns { HAS_ALL_COLUMNS } else { 0 });
+        header.clustering.write_values(out, clustering);
+        self.begin_body(header, liveness, deletion, previous_length);
+        if !has_all_columns {
+            push_column_subset(&mut self.body, &self.present, columns.columns.len());
+        }
+        for (at, entry) in entries.enumerate() {
+            if let Entry::Cell(cell) = entry {
+                let column = &columns.columns[self.present[at]];
+                self.cell(column, &cell, liveness, Deltas::of(header))?;
+            }
+        }
+        push_bytes_after_vint(out, &self.body);
+        let cells = self.present.len() as u64;
+        Ok(Some(RowCounts {
+            columns: cells,
+            cells,
+        }))
+    }
+
+    /// What a row's body has before its columns.
+    #[inline]
+    fn begin_body(
+        &mut self,
+        header: &Header,
+        liveness: Liveness,
+        deletion: DeletionTime,
+        previous_length: u64,
+    ) {
         self.body.clear();
         push_unsigned_vint(&mut self.body, previous_length);
         let deltas = Deltas::of(header);
@@ -119,18 +198,6 @@ impl RowEncoder {
         if !deletion.is_live() {
             deltas.push_deletion(&mut self.body, deletion);
         }
-        if !has_all_columns {
-            push_column_subset(&mut self.body, &self.present, columns.columns.len());
-        }
-        let mut counts = RowCounts::default();
-        for column_entries in sorted.chunk_by(|(left, _), (right, _)| left == right) {
-            let cells = self.column(columns, column_entries, has_complex_deletion, liveness, deltas)?;
-            counts.cells += cells;
-            counts.columns += u64::from(cells > 0);
-        }
-        push_bytes_after_vint(out, &self.body);
-        self.sorted = recycled(sorted);
-        Ok(Some(counts))
     }
 
     /// Appends the entries of one column, of which there is at least one. Returns the number of cells.
@@ -165,6 +232,7 @@ impl RowEncoder {
         Ok(cells)
     }
 
+    #[inline]
     fn cell(
         &mut self,
         column: &StoredColumn,
@@ -249,6 +317,14 @@ impl RowEncoder {
         out.extend_from_slice(&self.body);
         kind
     }
+}
+
+#[inline]
+fn row_flags(liveness: Liveness, deletion: DeletionTime) -> u8 {
+    let flag = |set: bool, flag: u8| if set { flag } else { 0 };
+    flag(!liveness.is_none(), HAS_TIMESTAMP)
+        | flag(!liveness.is_none() && liveness.ttl_s != 0, HAS_TTL)
+        | flag(!deletion.is_live(), HAS_DELETION)
 }
 
 fn marker_kind(side: Side, before: DeletionTime, after: DeletionTime) -> u8 {
