@@ -326,7 +326,7 @@ pub fn render(snapshots: &[MetricsSnapshot]) -> String {
 
 fn compactions(page: &mut Page, snapshots: &[MetricsSnapshot]) {
     type Value = fn(&ShardCompactions) -> u64;
-    let families: [(&str, &str, &str, Value); 8] = [
+    let families: [(&str, &str, &str, Value); 9] = [
         (
             "helenus_compaction_running",
             "gauge",
@@ -350,6 +350,12 @@ fn compactions(page: &mut Page, snapshots: &[MetricsSnapshot]) {
             "counter",
             "Compactions that failed or were stopped.",
             |c| c.totals.failed,
+        ),
+        (
+            "helenus_compaction_suspect_sstables",
+            "gauge",
+            "SSTables in which compactions found damage, and which they leave out.",
+            |c| c.suspects as u64,
         ),
         (
             "helenus_compaction_read_bytes_total",

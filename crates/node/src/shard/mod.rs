@@ -490,6 +490,13 @@ impl Shard {
                 "shard {}: {:?} of {}.{}: {error}",
                 self.id.0, progress.kind, progress.keyspace, progress.table
             );
+            if let Some(suspect) = report.suspect {
+                eprintln!(
+                    "shard {}: {suspect} of {}.{} is damaged and left out of compactions; `helenus sstable scrub` \
+                     saves what is good of it",
+                    self.id.0, progress.keyspace, progress.table
+                );
+            }
             self.flush_failed
                 .set(self.flush_failed.get() || progress.kind == JobKind::Flush);
         }

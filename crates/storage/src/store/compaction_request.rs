@@ -6,11 +6,12 @@ use helenus_schema::TableId;
 use helenus_types::ShardId;
 
 use super::compact::Compaction;
-use super::job::JobKind;
+use super::job::{JobError, JobKind};
 use super::shard::ShardStore;
 use super::table::Table;
-use crate::compaction::{Candidate, Moment, Pace, Task};
-use crate::sstable::SsTable;
+use crate::compaction::{Candidate, Moment, Pace, RewriteError, Task};
+use crate::error::ReadError;
+use crate::sstable::{Descriptor, SsTable};
 
 /// A compaction of one table, on this shard.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -60,6 +61,8 @@ pub struct ShardCompactions {
     /// Tables for which there is something to do besides.
     pub pending: Vec<PendingCompactions>,
     pub totals: CompactionTotals,
+    /// SSTables in which compactions found damage, and which they leave out.
+    pub suspects: usize,
     /// The part of their time that compactions may work just now, as requests allow it.
     pub pace_share: f64,
 }
@@ -225,6 +228,7 @@ impl ShardStore {
             running,
             pending,
             totals: self.schedule.totals,
+            suspects: self.tables.values().map(|table| table.suspects.len()).sum(),
             pace_share: self.schedule.pace.share(),
         }
     }
@@ -247,19 +251,48 @@ impl ShardStore {
 
 impl Table {
     pub(super) fn moment(&self, now_s: u32, ring_parts: u16) -> Moment {
+        let gc_before_s = if self.holds_unknown() {
+            0
+        } else {
+            now_s.saturating_sub(self.layout.metadata.params.gc_grace_seconds)
+        };
         Moment {
             now_s,
-            gc_before_s: now_s.saturating_sub(self.layout.metadata.params.gc_grace_seconds),
+            gc_before_s,
             memtable_timestamp_min: self.memtable_min_timestamp_us(),
             flush_bytes: self.flush_bytes,
             ring_parts,
         }
     }
 
+    /// Whether strategies do not see all that tombstones may hide: then none counts as droppable.
+    fn holds_unknown(&self) -> bool {
+        self.has_refused || !self.suspects.is_empty()
+    }
+
+    /// If a compaction failed for damage in one of its inputs, that one is left alone from now on, so that the others
+    /// are compacted. Returns it.
+    pub(super) fn suspect_of(&mut self, compaction: &Compaction, error: &JobError) -> Option<Descriptor> {
+        let JobError::Rewrite(RewriteError::Read(ReadError::Corrupt { file, .. })) = error else {
+            return None;
+        };
+        let name = file.file_name()?.to_str()?;
+        let suspect = compaction
+            .replaced()
+            .map(|input| input.descriptor())
+            .find(|descriptor| {
+                name.strip_prefix(&descriptor.to_string())
+                    .is_some_and(|component| component.starts_with('-'))
+            })?;
+        self.suspects.push(suspect);
+        Some(suspect)
+    }
+
     /// The SSTables as strategies see them, the oldest first; they are named by their place among them.
     pub(super) fn candidates(&self, moment: &Moment) -> Vec<Candidate> {
         let by_age = self.sstables_by_age().into_iter().enumerate();
         by_age
+            .filter(|(_, sstable)| !self.suspects.contains(&sstable.descriptor()))
             .map(|(place, sstable)| {
                 let statistics = sstable.statistics();
                 let generation = sstable.descriptor();
@@ -294,7 +327,8 @@ impl Table {
             others: Vec::new(),
             memtable_min_timestamp_us: self.memtable_min_timestamp_us(),
             shape: task.output,
-            purges: !self.compaction.tombstones.only_purge_repaired,
+            // Suspects are among the others, whose timestamps limit what goes.
+            purges: !self.compaction.tombstones.only_purge_repaired && !self.has_refused,
         };
         for (place, sstable) in self.sstables_by_age().into_iter().enumerate() {
             let place = place as u64;
@@ -329,6 +363,7 @@ impl Table {
         let sstables = &self.sstables;
         let is_there = |generation| sstables.iter().any(|sstable| sstable.descriptor() == generation);
         self.settled.retain(|generation| is_there(*generation));
+        self.suspects.retain(|generation| is_there(*generation));
         self.created_at_s.retain(|generation, _| is_there(*generation));
     }
 

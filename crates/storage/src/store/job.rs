@@ -129,6 +129,8 @@ pub struct JobResult {
 pub struct JobReport {
     pub progress: Arc<JobProgress>,
     pub result: Result<(), JobError>,
+    /// The input that it failed for; compactions leave it out until a restart.
+    pub suspect: Option<Descriptor>,
 }
 
 #[derive(Debug, thiserror::Error)]

@@ -3,7 +3,7 @@
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
-use helenus_schema::{Schema, TableKind, TableMetadata};
+use helenus_schema::{Schema, TableId, TableKind, TableMetadata};
 use helenus_types::{ShardId, Token, shard_of, token_of};
 
 use super::adoption::{Adoption, AdoptionError};
@@ -107,6 +107,11 @@ impl DataFolder {
             {
                 stores[shard].add_sstables(table.id, found);
             }
+            if self.has_refused(table) {
+                stores
+                    .iter_mut()
+                    .for_each(|store| store.hold_tombstones(table.id));
+            }
         }
         let replayed = replay(&**self.disk(), &self.log_folder(), schema, |update| {
             let token = token_of(update.partition_key);
@@ -202,6 +207,12 @@ impl DataFolder {
             reason,
         });
         Ok(())
+    }
+
+    fn has_refused(&self, table: &TableMetadata) -> bool {
+        self.refused_sstables()
+            .iter()
+            .any(|refused| refused.keyspace == table.keyspace && refused.table == table.name)
     }
 
     fn refuse_foreign(&self, table: &TableMetadata, folder: &Path) -> Result<(), OpenError> {
@@ -349,6 +360,13 @@ impl DataFolder {
 }
 
 impl ShardStore {
+    /// Tombstones of a table stay: there are SSTables of it that nobody could look into.
+    fn hold_tombstones(&mut self, id: TableId) {
+        if let Some(table) = self.tables.get_mut(&id) {
+            table.has_refused = true;
+        }
+    }
+
     /// Takes a write from the log of the last run; flushes at once when memory is full.
     fn replay(&mut self, token: Token, update: &crate::update::Update<'_>) -> Result<(), ReplayedWriteError> {
         if self.is_flushing() {

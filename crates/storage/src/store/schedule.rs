@@ -16,7 +16,7 @@ use crate::commitlog::{CommitLog, LogPosition};
 use crate::compaction::{Candidate, Pace, RemovalError, Task};
 use crate::layout::TableLayout;
 use crate::memtable::Memtable;
-use crate::sstable::SsTable;
+use crate::sstable::{Descriptor, SsTable};
 
 /// After a failed job no other is begun for a second, then two, then four..
 const RETRY_DELAY_NS_MIN: u64 = 1_000_000_000;
@@ -202,7 +202,7 @@ impl ShardStore {
             outcome,
         } = result;
         let id = progress.table_id;
-        self.job_ended(&progress, &work, &outcome);
+        let suspect = self.job_ended(&progress, &work, &outcome);
         let is_current = self.tables.get(&id).is_some_and(|table| table.epoch == epoch);
         let result = match (work, outcome) {
             (
@@ -258,16 +258,21 @@ impl ShardStore {
             let failed = matches!(&result, Err(error) if !matches!(error, JobError::Stopped));
             self.schedule.job_done(failed, disk.folder.clock().monotonic_ns());
         }
-        JobReport { progress, result }
+        JobReport {
+            progress,
+            result,
+            suspect,
+        }
     }
 
-    /// Nobody works on what a job worked on any more.
+    /// Nobody works on what a job worked on any more. Returns the input that it failed for.
     fn job_ended(
         &mut self,
         progress: &Arc<JobProgress>,
         work: &Work,
         outcome: &Result<JobOutcome, JobError>,
-    ) {
+    ) -> Option<Descriptor> {
+        let mut suspect = None;
         if let Some(table) = self.tables.get_mut(&progress.table_id) {
             table.jobs.retain(|job| !Arc::ptr_eq(job, progress));
             match work {
@@ -279,6 +284,9 @@ impl ShardStore {
                 }),
                 Work::Release(_) | Work::Removal { .. } => {}
             }
+            if let (Work::Compaction(compaction), Err(error)) = (work, outcome) {
+                suspect = table.suspect_of(compaction, error);
+            }
             table.is_undecided |= matches!(outcome, Err(JobError::Removal(RemovalError::Undecided { .. })))
                 && matches!(work, Work::Compaction(_));
         }
@@ -289,6 +297,7 @@ impl ShardStore {
                 .retain(|(_, number)| *number != progress.number);
             self.schedule.totals.failed += u64::from(outcome.is_err());
         }
+        suspect
     }
 
     /// Has files removed that nothing reads any more.

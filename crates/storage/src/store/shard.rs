@@ -326,6 +326,7 @@ impl ShardStore {
             self.schedule.release(&table.layout, memtables);
         }
         table.sstables.clear();
+        table.forget_replaced();
         table.epoch += 1;
         let Some(log) = self.disk.as_mut().and_then(|disk| disk.log.as_mut()) else {
             return Ok(LogPosition::default());

@@ -51,6 +51,11 @@ pub(super) struct Table {
     ///
     /// [`RemovalError::Undecided`]: crate::compaction::RemovalError::Undecided
     pub is_undecided: bool,
+    /// Compactions found damage in them: they are read as far as they can be, and left out of compactions.
+    pub suspects: Vec<Descriptor>,
+    /// There are SSTables that did not open. They may hold what tombstones of the others hide, and a later salvage must not
+    /// bring it back.
+    pub has_refused: bool,
     /// What a flush makes, smoothed; 0 before the first.
     pub flush_bytes: u64,
     /// Seconds since the Unix epoch at which SSTables were made, by this process.
@@ -84,6 +89,8 @@ impl Table {
             requested: VecDeque::new(),
             compactions_paused_until_ns: 0,
             is_undecided: false,
+            suspects: Vec::new(),
+            has_refused: false,
             flush_bytes: 0,
             created_at_s: HashMap::default(),
             settled: Vec::new(),

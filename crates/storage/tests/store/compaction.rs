@@ -38,7 +38,7 @@ pub fn params(strategy: usize, gc_grace_seconds: u32) -> TableParams {
 }
 
 /// A node with four flushed SSTables that nothing has compacted yet.
-fn flushed(strategy: usize) -> (Node, Writer) {
+pub fn flushed(strategy: usize) -> (Node, Writer) {
     let mut writer = Writer {
         random: SeededRandom::new(7),
         key_bound: 4,

@@ -7,6 +7,7 @@ mod table;
 mod writes;
 
 mod compaction;
+mod damaged;
 mod disk_model;
 mod memory_model;
 

@@ -11,8 +11,10 @@ use helenus_storage::commitlog::{LogOptions, LogPosition, LogWriter};
 use helenus_storage::compaction::CompactionLimits;
 use helenus_storage::error::WriteError;
 use helenus_storage::read::{PartitionRange, ReadCommand};
+use helenus_storage::sstable::{Component, Descriptor};
 use helenus_storage::store::{
-    CompactError, CompactionKind, CompactionRequest, DataFolder, JobError, OpenedShards, StoreOptions,
+    CompactError, CompactionKind, CompactionRequest, DataFolder, JobError, JobReport, OpenedShards,
+    ShardCompactions, StoreOptions,
 };
 use helenus_storage::update::Update;
 use helenus_types::{shard_of, token_of};
@@ -196,6 +198,37 @@ impl Node {
             assert!(matches!(report.result, Err(JobError::Stopped)));
         }
         stopped
+    }
+
+    /// Flips a bit in the middle of the rows of the oldest SSTable of the first shard.
+    pub fn damage_oldest(&self) -> Descriptor {
+        let sstables = self.shards[0].0.sstables(self.table.id);
+        let oldest = sstables
+            .iter()
+            .min_by_key(|sstable| sstable.descriptor())
+            .unwrap();
+        let data = oldest.descriptor().path(oldest.directory(), Component::Data);
+        let length = self.disk.open(&data).unwrap().length().unwrap();
+        self.disk.flip_bit(&data, length / 2 * 8).unwrap();
+        oldest.descriptor()
+    }
+
+    /// Runs what is due for some seconds; the reports of what failed on the first shard.
+    pub fn run_first_shard(&mut self, seconds: u32) -> Vec<JobReport> {
+        let mut failed = Vec::new();
+        for _ in 0..seconds {
+            self.clock.advance_s(1);
+            let (store, _) = &mut self.shards[0];
+            while let Some(job) = store.next_job() {
+                let report = store.complete(job.run());
+                failed.extend(report.result.is_err().then_some(report));
+            }
+        }
+        failed
+    }
+
+    pub fn compactions_of_first_shard(&self) -> ShardCompactions {
+        self.shards[0].0.compactions()
     }
 
     /// Of each shard.
