@@ -23,6 +23,7 @@ use helenus_vfs::{RealDisk, SystemClock};
 use serde::Serialize;
 use uuid::Uuid;
 
+use crate::compaction_rows::each_row;
 use crate::cpu_time::thread_cpu_seconds;
 
 pub struct CompactionOptions {
@@ -58,12 +59,6 @@ pub struct Phase {
     pub megabytes_per_s: f64,
     pub megabytes_per_cpu_s: f64,
 }
-
-/// Rows of each partition in one SSTable; half of them are in the next SSTable too.
-const PARTITION_ROWS: u64 = 16;
-/// What values are cut from: repeats enough for LZ4 to halve them, as text would.
-const POOL_BYTES: usize = 16 << 10;
-const PIECE_BYTES: usize = 24;
 
 pub fn run(options: &CompactionOptions) -> io::Result<CompactionReport> {
     if options.folder.exists() {
@@ -121,47 +116,31 @@ fn open(folder: &Path, schema: &Schema) -> io::Result<ShardStore> {
 
 /// Writes the rows of one SSTable to the memtable.
 fn fill(store: &mut ShardStore, table: TableId, number: u32, options: &CompactionOptions) -> io::Result<()> {
-    let mut random = Random(u64::from(number) + 1);
-    let pool: Vec<u8> = {
-        let mut pool_random = Random(99);
-        (0..POOL_BYTES / 8)
-            .flat_map(|_| pool_random.next().to_le_bytes())
-            .collect()
-    };
-    let (mut bytes, mut clustering, mut value) = (Vec::new(), Vec::new(), Vec::new());
-    let first_row = u64::from(number) * PARTITION_ROWS / 2;
-    for row in 0..options.rows {
-        let key = (row / PARTITION_ROWS).to_be_bytes();
+    let (mut bytes, mut clustering) = (Vec::new(), Vec::new());
+    each_row(number, options.rows, options.value_bytes, |row| {
         clustering.clear();
-        push_component(&mut clustering, &(first_row + row % PARTITION_ROWS).to_be_bytes());
-        value.clear();
-        while value.len() < options.value_bytes {
-            let at = random.next() as usize % (POOL_BYTES - PIECE_BYTES);
-            let length = PIECE_BYTES.min(options.value_bytes - value.len());
-            value.extend_from_slice(&pool[at..at + length]);
-        }
-        let timestamp_us = 1_700_000_000_000_000 + row as i64;
+        push_component(&mut clustering, &row.clustering.to_be_bytes());
         let liveness = Liveness {
-            timestamp_us,
+            timestamp_us: row.timestamp_us,
             ttl_s: 0,
             expires_at_s: NEVER_S,
         };
         bytes.clear();
+        let key = row.key.to_be_bytes();
         let mut update = UpdateBuilder::new(&mut bytes, table, &key, DeletionTime::LIVE);
-        update.row(&clustering, liveness, DeletionTime::LIVE, |row| {
-            row.cell(CellRef {
+        update.row(&clustering, liveness, DeletionTime::LIVE, |builder| {
+            builder.cell(CellRef {
                 column: ColumnId(2),
-                timestamp_us,
+                timestamp_us: row.timestamp_us,
                 ttl_s: 0,
                 local_deletion_s: NEVER_S,
                 path: None,
-                value: &value,
+                value: row.value,
             });
         });
         let update = Update::decode(&bytes).map_err(io::Error::other)?;
-        store.apply(&update).map_err(io::Error::other)?;
-    }
-    Ok(())
+        store.apply(&update).map(drop).map_err(io::Error::other)
+    })
 }
 
 /// Runs what there is to do; counts the kind that is measured.
@@ -193,18 +172,6 @@ fn disk_bytes(folder: &Path) -> io::Result<u64> {
         }
     }
     Ok(bytes)
-}
-
-/// xorshift64*: the same data in every run.
-struct Random(u64);
-
-impl Random {
-    fn next(&mut self) -> u64 {
-        self.0 ^= self.0 >> 12;
-        self.0 ^= self.0 << 25;
-        self.0 ^= self.0 >> 27;
-        self.0.wrapping_mul(0x2545_f491_4f6c_dd1d)
-    }
 }
 
 impl Phase {

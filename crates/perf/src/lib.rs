@@ -2,6 +2,7 @@
 
 pub mod canned;
 pub mod compaction;
+pub mod compaction_rows;
 mod cpu_time;
 pub mod fast_forward;
 pub mod simple_query;

@@ -1,5 +1,6 @@
 //! `cargo xtask bench`: Helenus beside Cassandra, with the clients that people use.
 
+mod compaction;
 mod concurrency;
 mod concurrent_client;
 mod insns;
@@ -16,6 +17,8 @@ use crate::{TaskError, workspace};
 pub enum Command {
     /// From 1,000 to 500,000 workers, with drivers and with `helenus bench run`
     Concurrency(concurrency::Arguments),
+    /// Flush and major compaction of the same rows on both, by processor time
+    Compaction(compaction::Arguments),
     /// Many workers on one client object, each reading one row again and again
     ConcurrentClient(concurrent_client::Arguments),
     /// The same wire load on both: throughput, latency, server CPU per operation
@@ -29,6 +32,7 @@ pub enum Command {
 pub fn run(command: Command) -> Result<(), TaskError> {
     match command {
         Command::Concurrency(arguments) => concurrency::run(&arguments),
+        Command::Compaction(arguments) => compaction::run(&arguments),
         Command::ConcurrentClient(arguments) => concurrent_client::run(&arguments),
         Command::Peer(arguments) => peer::run(&arguments),
         Command::RollingRestart(arguments) => rolling_restart::run(&arguments),
