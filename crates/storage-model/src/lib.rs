@@ -14,6 +14,7 @@ mod table;
 mod value;
 
 mod collision;
+mod large;
 
 mod answer;
 mod dump;
@@ -28,6 +29,7 @@ pub use collision::key_with_token;
 pub use content::Era;
 pub use dump::{dump, without_layout};
 pub use json::json_value;
+pub use large::{LargePartition, LargeRead};
 pub use partition::{Item, Partition, Partitions, cell, empty_row, insert, live, packed_key, packed_row};
 pub use sstable::{drain, encoding_stats, point_read, scan, write};
 pub use statement::schema_statements;

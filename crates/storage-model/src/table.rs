@@ -183,7 +183,6 @@ fn shuffle_ids(chance: &Chance, columns: &mut [ColumnMetadata]) {
 }
 
 fn metadata(chance: &Chance, name: &str, columns: Vec<ColumnMetadata>) -> TableMetadata {
-    let next_column_id = ColumnId(columns.len() as u16);
     let mut id = [0; 16];
     id.copy_from_slice(&chance.bytes(16));
     let params = TableParams {
@@ -193,16 +192,26 @@ fn metadata(chance: &Chance, name: &str, columns: Vec<ColumnMetadata>) -> TableM
         min_index_interval: *chance.pick(&[128, 128, 16, 1]),
         ..TableParams::default()
     };
+    metadata_of(name, TableId(Uuid::from_bytes(id)), columns, params)
+}
+
+/// A table of the proofs' keyspace; the columns' ids are 0 and up.
+pub(crate) fn metadata_of(
+    name: &str,
+    id: TableId,
+    columns: Vec<ColumnMetadata>,
+    params: TableParams,
+) -> TableMetadata {
     let mut table = TableMetadata {
         keyspace: KEYSPACE.into(),
         name: name.into(),
-        id: TableId(Uuid::from_bytes(id)),
+        id,
         kind: TableKind::Regular,
         columns: Vec::new(),
         partition_key_count: 0,
         clustering_count: 0,
         static_count: 0,
-        next_column_id,
+        next_column_id: ColumnId(columns.len() as u16),
         dropped_columns: Vec::new(),
         params,
     };

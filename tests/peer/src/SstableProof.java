@@ -57,6 +57,7 @@ import org.apache.cassandra.utils.streamhist.TombstoneHistogram;
  *                               result and compare the metadata of both. sstablescrub of 5.0.5 fails on every marker
  *                               of a range tombstone, so files with such can only be rewritten plainly.
  *                               EMPTIED partitions hold nothing but a column that was dropped, and are dropped by scrub
+ *   verify KEYSPACE TABLE       sstableverify -f -e
  *   load ADDRESS FOLDER         sstableloader
  */
 public final class SstableProof
@@ -107,6 +108,10 @@ public final class SstableProof
                 return "ok";
             case "check":
                 return check(words[1], words[2], words[3].equals("scrub"), words[4], Integer.parseInt(words[5]));
+            case "verify":
+                List<String> faults = new ArrayList<>();
+                verify(Keyspace.openWithoutSSTables(words[1]).getColumnFamilyStore(words[2]), faults);
+                return faults.isEmpty() ? "ok" : "FAIL " + String.join("; ", faults);
             case "load":
                 BulkLoader.main(new String[]{ "--no-progress", "-d", words[1], words[2] });
                 return "ok";

@@ -1,6 +1,7 @@
 //! SSTables to and from a real Cassandra: random tables with random contents, proved by Cassandra's own programs.
 
 mod format;
+mod large;
 mod live;
 mod outcome;
 mod tools;
@@ -30,6 +31,9 @@ pub struct Arguments {
     /// Versions to write and read, by comma
     #[arg(long, value_delimiter = ',', value_parser = format::parse, default_value = "me,nb,oa,da")]
     formats: Vec<SsTableFormat>,
+    /// Only one partition beyond 2 GiB, written in `nb` and `da`; prints its table
+    #[arg(long)]
+    large: bool,
     /// Leave the report in `bench/results` as it is
     #[arg(long)]
     no_report: bool,
@@ -41,6 +45,10 @@ const SHORT_CASES: usize = 15;
 const SHORT_LIVE: usize = 4;
 
 pub fn run(arguments: &Arguments) -> Result<(), TaskError> {
+    if arguments.large {
+        println!("{}", large::prove()?);
+        return Ok(());
+    }
     let start = Instant::now();
     let outcome = prove(
         &arguments.formats,
@@ -49,8 +57,9 @@ pub fn run(arguments: &Arguments) -> Result<(), TaskError> {
         arguments.live,
     )?;
     let heading = format!(
-        "`cargo xtask interchange --cases {} --seed {}`: {:.0} s.",
+        "`cargo xtask interchange --cases {} --live {} --seed {}`: {:.0} s.",
         arguments.cases,
+        arguments.live,
         arguments.seed,
         start.elapsed().as_secs_f64()
     );
