@@ -127,16 +127,16 @@ fn read_by_us(
     let places_s = start.elapsed().as_secs_f64();
     let start = Instant::now();
     for reversed in [false, true] {
-        let read = LARGE
-            .read_all(&sstable, reversed)
-            .map_err(|error| told(&error))?;
+        let read = LARGE.read_all(&sstable, reversed).map_err(|error| told(&error))?;
         let wanted = LargeRead {
             rows: LARGE.rows,
             value_bytes: LARGE.value_bytes(),
             wrong: 0,
         };
         if read != wanted {
-            return Err(failure(format!("all, reversed {reversed}: {read:?} of {wanted:?}")));
+            return Err(failure(format!(
+                "all, reversed {reversed}: {read:?} of {wanted:?}"
+            )));
         }
     }
     let scans_s = start.elapsed().as_secs_f64();
