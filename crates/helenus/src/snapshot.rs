@@ -165,6 +165,12 @@ fn print(answer: &Answer) {
         }
         Answer::Imported(imported) => print_imported(imported),
         Answer::Flushed(flushed) => println!("{} tables flushed", flushed.tables),
+        Answer::RefusedSsTables(refused) if refused.is_empty() => println!("none"),
+        Answer::RefusedSsTables(refused) => {
+            for sstable in refused {
+                println!("{}.{}: {}", sstable.keyspace, sstable.table, sstable.reason);
+            }
+        }
         Answer::Compactions(status) => print_status(status),
         Answer::Compacted(compacted) => println!("{} tables compacted", compacted.tables),
         Answer::CompactionsStopped { count } => println!("{count} compactions stopped"),

@@ -6,9 +6,12 @@ use std::process::ExitCode;
 use std::sync::Arc;
 
 use clap::{Args, Subcommand, ValueEnum};
+use helenus_schema::TableMetadata;
 use helenus_storage::sstable::SsTableFormat;
 use helenus_tools::control::Request;
 use helenus_tools::dump::{DumpError, DumpOptions, Shape, dump};
+#[cfg(feature = "parquet")]
+use helenus_tools::export::export_parquet;
 use helenus_tools::export::{ExportError, Exported, export_csv, export_sstables};
 use helenus_tools::import::TextSchema;
 use helenus_tools::metadata::metadata;
@@ -36,6 +39,11 @@ pub enum SsTableCommand {
     Export(ExportArguments),
     /// Adopt a folder of SSTables, such as a snapshot of Cassandra's, into a table of a node.
     Import(ImportArguments),
+    /// Those that a running node refused when it started: their tables are served without them.
+    Refused {
+        #[command(flatten)]
+        node: NodeArguments,
+    },
 }
 
 const EXAMPLES: &str = "Examples:
@@ -98,7 +106,7 @@ pub struct ScrubArguments {
 
 #[derive(Args)]
 pub struct ExportArguments {
-    /// A file of an SSTable, or a folder of them: those are merged for csv, kept apart else.
+    /// A file of an SSTable, or a folder of them: those are merged for csv and parquet, kept apart else.
     path: PathBuf,
     #[arg(long)]
     format: ExportFormat,
@@ -125,7 +133,8 @@ enum ExportFormat {
     Da,
     /// The live rows, as cqlsh's COPY has them.
     Csv,
-    /// Refused: this build has no Parquet writer.
+    /// The live rows, in Parquet's types: numbers, times, dates, uuids and blobs as such; varint, decimal, inet and
+    /// duration as text; collections, tuples, user types and vectors as JSON.
     Parquet,
 }
 
@@ -179,6 +188,7 @@ pub fn run(command: &SsTableCommand) -> ExitCode {
             Err(error) => fail("sstable export", &error),
         },
         SsTableCommand::Import(arguments) => run_import(arguments),
+        SsTableCommand::Refused { node } => answer("sstable refused", node, &Request::RefusedSsTables {}),
     }
 }
 
@@ -349,10 +359,7 @@ fn run_export(arguments: &ExportArguments) -> Result<ExitCode, ExportError> {
         ExportFormat::Oa => SsTableFormat::Oa,
         ExportFormat::Da => SsTableFormat::Da,
         ExportFormat::Csv => return run_export_csv(arguments, &*disk, &found),
-        ExportFormat::Parquet => {
-            let reason = "Parquet is not written by this release; export csv and convert that";
-            return Ok(fail("sstable export", &reason));
-        }
+        ExportFormat::Parquet => return run_export_parquet(arguments, &*disk, &found),
     };
     let Some(out) = &arguments.out else {
         return Ok(fail(
@@ -366,19 +373,55 @@ fn run_export(arguments: &ExportArguments) -> Result<ExitCode, ExportError> {
     Ok(report_export(arguments, &exported))
 }
 
+/// The rows' table: by a schema.cql, else by what the first file says.
+fn table_of(
+    arguments: &ExportArguments,
+    disk: &dyn Disk,
+    found: &[Target],
+) -> Result<Arc<TableMetadata>, ExportError> {
+    let first = found.first().ok_or(ExportError::Nothing)?;
+    match TextSchema::find(disk, &first.folder, arguments.schema.as_deref())? {
+        Some(text) => Ok(text.table_metadata()?),
+        None => Ok(Arc::new(first.metadata(disk)?.table("", "table")?)),
+    }
+}
+
+#[cfg(feature = "parquet")]
+fn run_export_parquet(
+    arguments: &ExportArguments,
+    disk: &dyn Disk,
+    found: &[Target],
+) -> Result<ExitCode, ExportError> {
+    let table = table_of(arguments, disk, found)?;
+    let Some(out) = &arguments.out else {
+        return Ok(fail(
+            "sstable export",
+            &"Parquet needs a folder; name one with --out",
+        ));
+    };
+    let now_s = SystemClock::new().wall_s();
+    std::fs::create_dir_all(out)?;
+    let path = out.join(format!("{}.parquet", table.name));
+    let mut file = BufWriter::new(std::fs::File::create_new(&path)?);
+    let bar = Bar::new();
+    let mut exported = export_parquet(disk, found, &table, now_s, &mut file, &bar)?;
+    file.flush()?;
+    drop(bar);
+    exported.files.push(path.display().to_string());
+    Ok(report_export(arguments, &exported))
+}
+
+#[cfg(not(feature = "parquet"))]
+fn run_export_parquet(_: &ExportArguments, _: &dyn Disk, _: &[Target]) -> Result<ExitCode, ExportError> {
+    Err(ExportError::NoParquet)
+}
+
 fn run_export_csv(
     arguments: &ExportArguments,
     disk: &dyn Disk,
     found: &[Target],
 ) -> Result<ExitCode, ExportError> {
-    let Some(first) = found.first() else {
-        return Err(ExportError::Nothing);
-    };
-    let text = TextSchema::find(disk, &first.folder, arguments.schema.as_deref())?;
-    let table = match text {
-        Some(text) => text.table_metadata()?,
-        None => Arc::new(first.metadata(disk)?.table("", "table")?),
-    };
+    let table = table_of(arguments, disk, found)?;
     let now_s = SystemClock::new().wall_s();
     let bar = Bar::new();
     let Some(out) = &arguments.out else {

@@ -3,12 +3,15 @@
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
+use helenus_storage::sstable::Component;
 use helenus_storage::store::Transfer;
 use helenus_test_node::{TestNode, options};
+use helenus_tools::control::{Answer, Request, execute};
 use helenus_tools::host::{Host, Incumbents, TableChoice};
 use helenus_tools::import::{ImportError, ImportOptions, SchemaSource, import};
 use helenus_tools::progress::Silent;
 use helenus_tools::snapshot::{self, SnapshotError};
+use helenus_tools::stopped_node::StoppedNode;
 use helenus_vfs::{Disk, MemoryDisk, SystemClock};
 
 const KEYSPACE: &str =
@@ -216,4 +219,58 @@ fn a_bad_file_stops_an_import_unless_it_may_be_skipped() {
         "{imported:?}"
     );
     assert!(bench_rows(&bench.node) > 0);
+}
+
+#[test]
+fn a_table_is_served_without_a_file_that_is_refused() {
+    let mut bench = Bench::with_table(1);
+    bench.node.operator().flush(None).unwrap();
+    bench.insert(100..110);
+    bench.node.operator().flush(None).unwrap();
+    let host = bench.node.operator();
+    let schema = host.schema().unwrap();
+    let table = schema.table("k", "t").unwrap();
+    let newest = *host.sstables(table).unwrap().iter().max().unwrap();
+    let folder = host.data_folder().unwrap().table_folder(table);
+    let statistics = newest.path(&folder, Component::Statistics);
+    drop(host);
+    bench.node.crash();
+    let file = bench.disk.open_writable(&statistics).unwrap();
+    file.set_length(5).unwrap();
+    bench.node.start_again().unwrap();
+
+    assert_eq!(bench.count(), 30, "the other file's rows");
+    bench.insert(200..203);
+    assert_eq!(bench.count(), 33);
+    let answer = execute(&bench.node.operator(), &Request::RefusedSsTables {}, &Silent).unwrap();
+    let Answer::RefusedSsTables(refused) = answer else {
+        panic!("{answer:?}");
+    };
+    assert_eq!(refused.len(), 1);
+    let name = statistics.display().to_string();
+    assert!(refused[0].reason.contains(&name), "{refused:?}");
+    assert!(bench.disk.exists(&statistics).unwrap(), "what is refused stays");
+}
+
+/// Writes of the log came back into a table that had been replaced while no node ran.
+#[test]
+fn a_stopped_nodes_table_is_not_replaced_under_its_log() {
+    let mut bench = Bench::with_table(1);
+    bench.create("before").unwrap();
+    bench.insert(100..105);
+    let folder = bench.node.data_folder().to_path_buf();
+    bench.node.crash();
+    let stopped = StoppedNode::open(
+        Arc::clone(&bench.disk) as Arc<dyn Disk>,
+        Arc::new(SystemClock::new()),
+        &folder,
+    )
+    .unwrap();
+    let error = snapshot::restore(&stopped, &tables(), "before", Incumbents::Go, &Silent).unwrap_err();
+    assert!(error.to_string().contains("commit log"), "{error}");
+    drop(stopped);
+    bench.node.start_again().unwrap();
+    assert_eq!(bench.count(), 35, "nothing was changed");
+    bench.restore("before", Incumbents::Go);
+    assert_eq!(bench.count(), 30);
 }

@@ -70,6 +70,18 @@ pub enum HostError {
     NotFlushed { shard: u16 },
     #[error("no node runs on {}; start one, or leave this to its next start", folder.display())]
     NeedsNode { folder: PathBuf },
+    #[error(
+        "the commit log in {} still holds writes to {keyspace}.{table}, which the next start would add to what is \
+         restored; start the node and stop it again, or restore while it runs",
+        folder.display()
+    )]
+    LogHolds {
+        folder: PathBuf,
+        keyspace: String,
+        table: String,
+    },
+    #[error("{}: the commit log cannot be read: {reason}", folder.display())]
+    Log { folder: PathBuf, reason: String },
     #[error("{statement}: {source}")]
     Syntax { statement: String, source: SyntaxError },
     #[error("{statement}: {source}")]

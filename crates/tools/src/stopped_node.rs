@@ -7,6 +7,7 @@ use helenus_cql::parse_statement;
 use helenus_engine::ddl::{self, DdlContext};
 use helenus_engine::schema_store::SchemaStore;
 use helenus_schema::{Schema, TableId, TableKind, TableMetadata};
+use helenus_storage::commitlog::{ReplayError, replay};
 use helenus_storage::sstable::{Descriptor, finished_sstables};
 use helenus_storage::store::{Adoption, CompactionRequest, DataFolder, OpenError, ShardCompactions};
 use helenus_types::value::timeuuid::TimeuuidGenerator;
@@ -43,6 +44,34 @@ impl StoppedNode {
     fn needs_node(&self) -> HostError {
         HostError::NeedsNode {
             folder: self.folder.root().to_path_buf(),
+        }
+    }
+
+    /// That a crash left no writes to a table in the log. They were written before, and would come back.
+    fn check_log(&self, table: &TableMetadata) -> Result<(), HostError> {
+        let folder = self.folder.log_folder();
+        let held = || HostError::LogHolds {
+            folder: folder.clone(),
+            keyspace: table.keyspace.to_string(),
+            table: table.name.to_string(),
+        };
+        let read = replay(
+            &**self.folder.disk(),
+            &folder,
+            &*self.schema()?,
+            |update| match update.table == table.id {
+                true => Err(held()),
+                false => Ok(()),
+            },
+        );
+        match read {
+            // The next start discards the segments, not this.
+            Ok(_) => Ok(()),
+            Err(ReplayError::Apply(error)) => Err(error),
+            Err(error) => Err(HostError::Log {
+                folder: folder.clone(),
+                reason: error.to_string(),
+            }),
         }
     }
 
@@ -128,7 +157,10 @@ impl Host for StoppedNode {
     ) -> Result<u64, HostError> {
         let replaced = match incumbents {
             Incumbents::Stay => Vec::new(),
-            Incumbents::Go => self.sstables_of(table)?,
+            Incumbents::Go => {
+                self.check_log(table)?;
+                self.sstables_of(table)?
+            }
         };
         Ok(adoption.commit(&replaced)?.len() as u64)
     }

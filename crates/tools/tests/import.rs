@@ -17,7 +17,7 @@ use helenus_tools::progress::Silent;
 use helenus_tools::stopped_node::StoppedNode;
 use helenus_tools::target::Targets;
 use helenus_types::Token;
-use helenus_vfs::{Disk, MemoryDisk, SystemClock};
+use helenus_vfs::{Disk, MemoryDisk, SimulatedDisk, SystemClock};
 
 const DATA: &str = "/node";
 
@@ -209,4 +209,83 @@ fn an_index_that_was_cut_anywhere_is_refused_by_name() {
             assert!(is_named, "{fixture} at {length}: {error}");
         }
     }
+}
+
+/// Rows of all SSTables that a table has after the start that follows.
+fn rows_after_start(disk: &Arc<dyn Disk>) -> Option<u64> {
+    let node = StoppedNode::open(Arc::clone(disk), Arc::new(SystemClock::new()), Path::new(DATA)).unwrap();
+    let schema = node.schema().unwrap();
+    let table = Arc::clone(schema.table("k", "counts")?);
+    let descriptors = node.sstables(&table).unwrap();
+    let folder = node.data_folder().unwrap().table_folder(&table);
+    let rows = descriptors.iter().map(|&descriptor| {
+        let sstable = SsTable::open(&**disk, &folder, descriptor, &table).unwrap();
+        let keys = keys_of(&sstable);
+        read_all(&sstable, &keys).unwrap();
+        sstable.statistics().rows
+    });
+    Some(rows.sum())
+}
+
+/// The folder as it would be where a first import brought a file, on a disk that has stored everything.
+fn disk_with_incumbent(seed: u64) -> (Arc<SimulatedDisk>, PathBuf) {
+    let disk = Arc::new(SimulatedDisk::new(seed));
+    let as_disk: Arc<dyn Disk> = Arc::clone(&disk) as Arc<dyn Disk>;
+    let files = load(&*disk, "counts");
+    for entry in disk.list(&files).unwrap() {
+        disk.open(&files.join(&entry.name)).unwrap().sync_data().unwrap();
+    }
+    for folder in [Path::new("/files/counts"), Path::new("/files"), Path::new("/")] {
+        disk.sync_directory(folder).unwrap();
+    }
+    let node = StoppedNode::open(as_disk, Arc::new(SystemClock::new()), Path::new(DATA)).unwrap();
+    for _ in 0..2 {
+        import_into(&node, files.clone(), "counts").unwrap();
+    }
+    (disk, files)
+}
+
+/// The power fails at each change of the disk during an import that replaces two files by one: a start finds the old
+/// ones or the new one, whole, never both and never neither.
+#[test]
+fn a_crash_leaves_what_was_there_or_what_was_imported() {
+    let mut outcomes = [0_u32; 2];
+    for change in 0.. {
+        let (disk, files) = disk_with_incumbent(change);
+        let as_disk: Arc<dyn Disk> = Arc::clone(&disk) as Arc<dyn Disk>;
+        let rows_once = rows_after_start(&as_disk).unwrap() / 2;
+        let node = StoppedNode::open(
+            Arc::clone(&as_disk),
+            Arc::new(SystemClock::new()),
+            Path::new(DATA),
+        )
+        .unwrap();
+        disk.fail_power(change);
+        let options = ImportOptions {
+            folder: files,
+            choice: TableChoice::of(Some("k"), Some("counts")),
+            schema_file: None,
+            skip_bad: false,
+            may_be_empty: false,
+            transfer: Transfer::Link,
+            incumbents: Incumbents::Go,
+        };
+        let result = import(&node, &options, &Silent);
+        drop(node);
+        let is_over = !disk.is_power_off();
+        disk.crash();
+        let rows = rows_after_start(&as_disk).unwrap();
+        if result.is_ok() {
+            assert_eq!(rows, rows_once, "change {change}: what was answered stays");
+        }
+        match rows {
+            rows if rows == 2 * rows_once => outcomes[0] += 1,
+            rows if rows == rows_once => outcomes[1] += 1,
+            other => panic!("change {change}: {other} rows"),
+        }
+        if is_over {
+            break;
+        }
+    }
+    assert!(outcomes.iter().all(|count| *count > 3), "{outcomes:?}");
 }

@@ -39,9 +39,19 @@ pub enum Answer {
     SnapshotsRemoved(Vec<SnapshotInfo>),
     Imported(Imported),
     Flushed(TableCount),
+    RefusedSsTables(Vec<RefusedSsTable>),
     Compactions(Compactions),
     Compacted(TableCount),
     CompactionsStopped { count: u64 },
+}
+
+/// An SSTable without which its table is served.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct RefusedSsTable {
+    pub keyspace: String,
+    pub table: String,
+    /// Names the file that is at fault.
+    pub reason: String,
 }
 
 /// Of all shards.

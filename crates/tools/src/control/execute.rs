@@ -2,7 +2,7 @@
 
 use helenus_storage::store::{CompactionKind, CompactionRequest, Transfer};
 
-use super::answer::{Answer, Compactions, TableCount};
+use super::answer::{Answer, Compactions, RefusedSsTable, TableCount};
 use super::request::Request;
 use crate::host::{ChoiceError, Host, HostError, Incumbents, TableChoice};
 use crate::import::{ImportError, ImportOptions, import};
@@ -72,6 +72,15 @@ pub fn execute(host: &dyn Host, request: &Request, progress: &dyn Progress) -> R
             Ok(Answer::Flushed(TableCount {
                 tables: tables.len() as u64,
             }))
+        }
+        Request::RefusedSsTables {} => {
+            let refused = host.data_folder()?.refused_sstables();
+            let described = refused.iter().map(|refused| RefusedSsTable {
+                keyspace: refused.keyspace.to_string(),
+                table: refused.table.to_string(),
+                reason: refused.reason.to_string(),
+            });
+            Ok(Answer::RefusedSsTables(described.collect()))
         }
         Request::CompactionStatus {} => Ok(Answer::Compactions(Compactions::of(&host.compactions()?))),
         Request::CompactionMajor { tables, split_output } => {

@@ -6,7 +6,7 @@ mod client;
 mod execute;
 mod request;
 
-pub use answer::{Answer, Compactions, PendingTasks, Reply, RunningTask, TableCount};
+pub use answer::{Answer, Compactions, PendingTasks, RefusedSsTable, Reply, RunningTask, TableCount};
 pub use client::{ClientError, ask, is_served};
 pub use execute::{ExecuteError, execute};
 pub use request::{Request, RequestError};

@@ -52,6 +52,8 @@ pub enum Request {
         #[serde(default)]
         tables: TableChoice,
     },
+    /// The SSTables that did not open when the node started.
+    RefusedSsTables {},
     CompactionStatus {},
     /// Answered when all is compacted.
     CompactionMajor {
@@ -80,6 +82,7 @@ impl Request {
         matches!(
             self,
             Request::Flush { .. }
+                | Request::RefusedSsTables {}
                 | Request::CompactionStatus {}
                 | Request::CompactionMajor { .. }
                 | Request::CompactionCleanup { .. }

@@ -2,8 +2,12 @@
 
 mod csv;
 mod live_rows;
+#[cfg(feature = "parquet")]
+mod parquet;
 mod sstables;
 
+#[cfg(feature = "parquet")]
+pub use self::parquet::export_parquet;
 pub use csv::export_csv;
 pub use sstables::export_sstables;
 
@@ -36,6 +40,13 @@ pub enum ExportError {
     Output(#[from] io::Error),
     #[error("there is nothing to export")]
     Nothing,
+    #[cfg(feature = "parquet")]
+    #[error("cannot write the output: {0}")]
+    Parquet(#[from] ::parquet::errors::ParquetError),
+    #[error(
+        "this build writes no Parquet; build it with `cargo build --release --features parquet`, or export csv"
+    )]
+    NoParquet,
     #[error(transparent)]
     Target(#[from] TargetError),
     #[error(transparent)]
