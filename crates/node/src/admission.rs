@@ -15,6 +15,7 @@ use std::time::Duration;
 
 use tokio::sync::Notify;
 
+use crate::node::REQUEST_SHARE;
 use crate::options::NodeOptions;
 use crate::shard::Shard;
 
@@ -90,12 +91,22 @@ impl Admission {
     pub(crate) fn new(options: &NodeOptions, has_slept: Arc<AtomicBool>) -> Self {
         let shortest = options.read_request_timeout.min(options.write_request_timeout);
         let shard_bytes = options.memory_bytes / u64::from(options.shard_count.max(1));
+        let request_bytes_max = usize::try_from(shard_bytes / REQUEST_SHARE).unwrap_or(usize::MAX);
+        // Half of a request's time is for the work.
+        let patience_ns = nanoseconds(shortest / 2);
+        Self::with_limits(options.admission, patience_ns, request_bytes_max, has_slept)
+    }
+
+    fn with_limits(
+        is_on: bool,
+        patience_ns: u64,
+        request_bytes_max: usize,
+        has_slept: Arc<AtomicBool>,
+    ) -> Self {
         Admission {
-            is_on: options.admission,
-            // Half of a request's time is for the work.
-            patience_ns: nanoseconds(shortest / 2),
-            request_bytes_max: usize::try_from(shard_bytes / crate::node::REQUEST_SHARE)
-                .unwrap_or(usize::MAX),
+            is_on,
+            patience_ns,
+            request_bytes_max,
             charged_bytes: Cell::new(0),
             has_slept,
             awake_since_ns: Cell::new(0),
@@ -293,4 +304,101 @@ impl Shard {
 
 fn nanoseconds(duration: Duration) -> u64 {
     u64::try_from(duration.as_nanos()).unwrap_or(u64::MAX)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const MS: u64 = 1_000_000;
+
+    fn admission() -> (Admission, Arc<AtomicBool>) {
+        let has_slept = Arc::new(AtomicBool::new(true));
+        (
+            Admission::with_limits(true, 1_000 * MS, 1 << 20, has_slept.clone()),
+            has_slept,
+        )
+    }
+
+    #[test]
+    fn what_is_read_after_a_sleep_came_after_it() {
+        let (admission, has_slept) = admission();
+        admission.turn_begins(100 * MS);
+        assert_eq!(admission.earliest_arrival(20 * MS), 100 * MS);
+        admission.turn_begins(110 * MS);
+        assert_eq!(admission.earliest_arrival(20 * MS), 100 * MS);
+        assert_eq!(admission.earliest_arrival(105 * MS), 105 * MS);
+        has_slept.store(true, Ordering::Relaxed);
+        admission.turn_begins(120 * MS);
+        assert_eq!(admission.earliest_arrival(105 * MS), 120 * MS);
+    }
+
+    #[test]
+    fn a_shard_that_does_not_sleep_knows_the_round_before_the_last() {
+        let (admission, _) = admission();
+        admission.turn_begins(100 * MS);
+        for round_ms in [110, 120, 130] {
+            (0..10).for_each(|_| admission.turn_begins(round_ms * MS));
+            admission.round_began(round_ms * MS);
+        }
+        assert_eq!(admission.earliest_arrival(0), 120 * MS);
+        // Ten connections share a round.
+        assert_eq!(admission.turn_ns(), ROUND_NS / 10);
+    }
+
+    #[test]
+    fn only_clients_that_ask_for_it_are_refused_early() {
+        let (admission, _) = admission();
+        assert_eq!(admission.wait_ns_max(true), 5 * MS);
+        assert_eq!(admission.wait_ns_max(false), 1_000 * MS);
+        let off = Admission::with_limits(false, MS, 1, Arc::default());
+        assert_eq!(off.wait_ns_max(true), u64::MAX);
+    }
+
+    #[test]
+    fn where_most_is_refused_connections_take_turns_and_none_is_left_out() {
+        let (admission, _) = admission();
+        let connections = 0..16_u64;
+        let mut now_ns = 0;
+        let mut read = [0; 16];
+        for _ in 0..100 {
+            now_ns += SHIFT_NS;
+            for connection in connections.clone() {
+                if !admission.must_wait(connection, true, Waker::noop()) {
+                    read[connection as usize] += 1;
+                    admission.turn_ended(now_ns, 10, 90, 8 * MS);
+                }
+            }
+            admission.tend_shifts(now_ns);
+        }
+        // Each is read in one shift of eight, after the first shifts in which the share shrinks.
+        assert!(read.iter().all(|shifts| (10..=25).contains(shifts)), "{read:?}");
+        // A connection that is not refused anything is not among them.
+        assert!(!admission.must_wait(99, false, Waker::noop()));
+    }
+
+    #[test]
+    fn when_nothing_is_refused_all_are_read_again() {
+        let (admission, _) = admission();
+        for window in 0..10 {
+            assert!(!admission.must_wait(0, true, Waker::noop()));
+            admission.must_wait(1, true, Waker::noop());
+            admission.turn_ended(window * WINDOW_NS, 0, 10, 0);
+        }
+        let waits = |connection| admission.must_wait(connection, false, Waker::noop());
+        assert_ne!(waits(0), waits(1));
+        for window in 10..30 {
+            admission.turn_ended(window * WINDOW_NS, 10, 0, 0);
+        }
+        assert!(!waits(0) && !waits(1));
+    }
+
+    #[test]
+    fn without_memory_nothing_is_begun_until_some_is_given_back() {
+        let (admission, _) = admission();
+        admission.charge(0, 2 << 20);
+        assert!(admission.is_out_of_memory());
+        admission.charge(2 << 20, 16_384);
+        assert!(!admission.is_out_of_memory());
+    }
 }

@@ -497,3 +497,66 @@ impl Control<'_> {
         });
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use helenus_protocol::frame::EnvelopeHeader;
+
+    use super::*;
+
+    const MS: u64 = 1_000_000;
+
+    fn turn_at(now_ns: u64) -> Turn {
+        Turn {
+            began_ns: now_ns,
+            now_ns,
+            ends_ns: now_ns + MS,
+            wait_ns_max: 5 * MS,
+            is_out_of_memory: false,
+            admitted: 0,
+            refused: 0,
+            delay_ns_max: 0,
+            control: 0,
+            work_since_look: 0,
+        }
+    }
+
+    fn envelope(opcode: Opcode, body: &[u8]) -> Envelope<'_> {
+        let header = EnvelopeHeader {
+            version: ProtocolVersion::V5,
+            flags: EnvelopeFlags::NONE,
+            stream: 1,
+            opcode,
+            body_bytes: body.len() as u32,
+        };
+        Envelope { header, body }
+    }
+
+    #[test]
+    fn what_waited_longer_than_the_bound_is_refused_by_its_header() {
+        let mut turn = turn_at(100 * MS);
+        let execute = envelope(Opcode::Execute, &[]);
+        assert!(!turn.refuses(95 * MS, &execute));
+        assert!(turn.refuses(94 * MS, &execute));
+        assert_eq!((turn.admitted, turn.refused, turn.delay_ns_max), (1, 1, 6 * MS));
+    }
+
+    #[test]
+    fn a_drivers_own_statements_pass_in_a_flood_but_are_no_way_around_admission() {
+        let mut turn = turn_at(100 * MS);
+        let prepare = envelope(Opcode::Prepare, &[]);
+        for _ in 0..1_000 {
+            turn.refuses(0, &envelope(Opcode::Execute, &[]));
+        }
+        assert_eq!((turn.admitted, turn.refused), (0, 1_000));
+        let passed = (0..1_000).filter(|_| !turn.refuses(0, &prepare)).count();
+        assert_eq!(passed, CONTROL_PER_TURN_MAX as usize);
+    }
+
+    #[test]
+    fn without_memory_even_what_came_just_now_is_refused() {
+        let mut turn = turn_at(100 * MS);
+        turn.is_out_of_memory = true;
+        assert!(turn.refuses(100 * MS, &envelope(Opcode::Execute, &[])));
+    }
+}

@@ -1,0 +1,71 @@
+//! What a refusal costs: nothing from the heap, whatever the version; and what it says.
+
+use std::alloc::{GlobalAlloc, Layout, System};
+use std::cell::Cell;
+
+use helenus_node::{Session, overloaded_template};
+use helenus_protocol::frame::{FrameLimits, FrameReader, ReceiveBuffer};
+use helenus_protocol::response::Response;
+use helenus_protocol::{Direction, ErrorCode, ProtocolVersion};
+
+struct CountingAllocator;
+
+thread_local! {
+    static ALLOCATIONS: Cell<u64> = const { Cell::new(0) };
+}
+
+// SAFETY: every call goes to the system's allocator unchanged; counting touches no memory of its own.
+unsafe impl GlobalAlloc for CountingAllocator {
+    unsafe fn alloc(&self, layout: Layout) -> *mut u8 {
+        let _ = ALLOCATIONS.try_with(|count| count.set(count.get() + 1));
+        // SAFETY: as the caller promised.
+        unsafe { System.alloc(layout) }
+    }
+
+    unsafe fn dealloc(&self, pointer: *mut u8, layout: Layout) {
+        // SAFETY: as the caller promised.
+        unsafe { System.dealloc(pointer, layout) }
+    }
+}
+
+#[global_allocator]
+static ALLOCATOR: CountingAllocator = CountingAllocator;
+
+/// Refuses streams 0 to 99 and takes the output.
+fn refuse_hundred(session: &Session, output: &mut Vec<u8>) {
+    output.clear();
+    for stream in 0..100 {
+        session.respond_template(stream, overloaded_template(session.version()));
+    }
+    session.take_output(output);
+}
+
+#[test]
+fn a_refusal_allocates_nothing_and_names_its_stream() {
+    for version in [ProtocolVersion::V3, ProtocolVersion::V4, ProtocolVersion::V5] {
+        let session = Session::new(version);
+        session.startup_answered(version, None);
+        let mut output = Vec::new();
+        // Twice: the session and its taker exchange two buffers.
+        refuse_hundred(&session, &mut output);
+        refuse_hundred(&session, &mut output);
+        let before = ALLOCATIONS.get();
+        refuse_hundred(&session, &mut output);
+        assert_eq!(ALLOCATIONS.get() - before, 0, "{version:?}");
+
+        let mut received = ReceiveBuffer::new();
+        received.feed(&output);
+        let mut reader = FrameReader::new(Direction::Response, FrameLimits::default());
+        reader.startup_answered(version, None);
+        for stream in 0..100 {
+            let envelope = reader.next_envelope(&mut received).unwrap().unwrap();
+            assert_eq!(envelope.header.stream, stream);
+            let (response, _prelude) = Response::decode(&envelope).unwrap();
+            let Response::Error(error) = response else {
+                panic!("{version:?}: {response:?}")
+            };
+            assert_eq!(error.body.code(), ErrorCode::Overloaded);
+        }
+        assert!(reader.next_envelope(&mut received).unwrap().is_none());
+    }
+}
