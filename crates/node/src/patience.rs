@@ -133,6 +133,17 @@ impl Shard {
         Ok(deadline_ns)
     }
 
+    /// Gives `work` up where its shards have not said themselves in time that it is late.
+    pub(crate) async fn in_time(
+        &self,
+        patience: Patience,
+        work: impl Future<Output = Result<(), CqlError>>,
+    ) -> Result<(), CqlError> {
+        let left = patience.left(self.clock.monotonic_ns()) + 2 * LATE_LOOK_INTERVAL;
+        let done = tokio::time::timeout(left, work).await;
+        done.unwrap_or_else(|_| Err(patience.timed_out()))
+    }
+
     /// Answers requests whose time was over while they waited for another shard or the log.
     pub(crate) async fn give_up_late_requests(self: Rc<Self>) {
         loop {

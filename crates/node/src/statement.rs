@@ -261,24 +261,27 @@ impl Shard {
         };
         let shard = self.clone();
         self.answer_later(statement.session, stream, async move {
-            // Nothing is written before every owner has read: what fails on one must not be done by half.
-            let mut updates = Ok(Vec::new());
-            for owner in shard.shards() {
-                let owned = owned.clone();
-                let built = shard.call_while_awaited(owner, move |shard| async move {
-                    shard.updates_reading(&owned).await
-                });
-                let built = built.await.unwrap_or_else(|| Err(shard.no_answer_from(owner)));
-                updates = updates.and_then(|mut updates: UpdatesByShard| {
-                    updates.extend(built?);
-                    Ok(updates)
-                });
-            }
-            let result = match updates {
-                Ok(_) if patience.is_over(shard.clock.monotonic_ns()) => Err(not_begun_in_time()),
-                Ok(updates) => shard.write_everywhere(updates, patience).await,
-                Err(error) => Err(error),
+            let written = async {
+                // Nothing is written before every owner has read: what fails on one must not be done by half.
+                let mut updates = Ok(Vec::new());
+                for owner in shard.shards() {
+                    let owned = owned.clone();
+                    let built = shard.call_while_awaited(owner, move |shard| async move {
+                        shard.updates_reading(&owned).await
+                    });
+                    let built = built.await.unwrap_or_else(|| Err(shard.no_answer_from(owner)));
+                    updates = updates.and_then(|mut updates: UpdatesByShard| {
+                        updates.extend(built?);
+                        Ok(updates)
+                    });
+                }
+                match updates {
+                    Ok(_) if patience.is_over(shard.clock.monotonic_ns()) => Err(not_begun_in_time()),
+                    Ok(updates) => shard.write_everywhere(updates, patience).await,
+                    Err(error) => Err(error),
+                }
             };
+            let result = shard.in_time(patience, written).await;
             shard.answer_write_later(&answered, stream, result);
         });
         Ok(())

@@ -259,12 +259,14 @@ impl Shard {
         let shard = self.clone();
         let answered = session.clone();
         self.answer_later(session, stream, async move {
-            let mut result = shard.write_everywhere(updates, patience).await;
-            if let Some(position) = position
-                && result.is_ok()
-            {
-                result = shard.durable(position, patience).await;
-            }
+            let written = async {
+                shard.write_everywhere(updates, patience).await?;
+                match position {
+                    Some(position) => shard.durable(position, patience).await,
+                    None => Ok(()),
+                }
+            };
+            let result = shard.in_time(patience, written).await;
             shard.count_failure(&result);
             let warnings: Vec<&str> = warnings.iter().map(String::as_str).collect();
             answered.respond_later_warning(stream, Opcode::Result, &warnings, |out| {

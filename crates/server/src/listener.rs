@@ -9,6 +9,7 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::time::Duration;
 
+use socket2::SockRef;
 use tokio::net::TcpListener;
 use tokio::sync::mpsc::UnboundedSender;
 
@@ -82,6 +83,11 @@ impl Drop for Place {
     }
 }
 
+/// What the kernel may hold of a connection that is not read, in bytes; it doubles it for its own needs. Left alone it
+/// grows to megabytes, tens of thousands of requests that grow old unseen; so it is what one turn of a connection reads,
+/// and TCP holds the client back beyond it.
+const RECEIVE_BUFFER_BYTES: usize = 128 * 1024;
+
 /// How long accepting pauses when the process has no file descriptor left: until then one may have been closed.
 const OUT_OF_FILES_PAUSE: Duration = Duration::from_millis(10);
 
@@ -98,8 +104,10 @@ pub async fn accept(
         match listener.accept().await {
             Ok((stream, peer)) => {
                 has_complained = false;
-                // Either fails only if the peer has left already.
-                if stream.set_nodelay(true).is_ok()
+                let buffer_is_set = SockRef::from(&stream).set_recv_buffer_size(RECEIVE_BUFFER_BYTES);
+                // Any of them fails only if the peer has left already.
+                if buffer_is_set.is_ok()
+                    && stream.set_nodelay(true).is_ok()
                     && let Ok(socket) = stream.into_std()
                 {
                     reception.place(socket, peer, placement);
