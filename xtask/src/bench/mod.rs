@@ -6,6 +6,7 @@ mod concurrent_client;
 mod insns;
 mod peer;
 mod rolling_restart;
+mod throttle;
 
 use std::fs;
 
@@ -25,6 +26,8 @@ pub enum Command {
     Peer(peer::Arguments),
     /// Two nodes restarted in turns under load: errors seen, requests executed twice
     RollingRestart(rolling_restart::Arguments),
+    /// The limit that the client finds beside limits chosen by hand
+    Throttle(throttle::Arguments),
     /// Instructions and allocations per operation, in process, by callgrind
     Insns(insns::Arguments),
 }
@@ -36,6 +39,7 @@ pub fn run(command: Command) -> Result<(), TaskError> {
         Command::ConcurrentClient(arguments) => concurrent_client::run(&arguments),
         Command::Peer(arguments) => peer::run(&arguments),
         Command::RollingRestart(arguments) => rolling_restart::run(&arguments),
+        Command::Throttle(arguments) => throttle::run(&arguments),
         Command::Insns(arguments) => insns::run(&arguments),
     }
 }

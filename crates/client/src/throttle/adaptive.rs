@@ -1,49 +1,50 @@
 //! The limit that nobody has to find.
 //!
 //! More requests under way bring more throughput until the server is busy; from then on they only wait in its queues.
-//! The limit climbs to that knee and stays: time is cut into windows, the limit swings a little around its base from
-//! one window to the next, and the throughputs of two neighbouring windows tell the *elasticity* there, the relative
-//! gain in throughput for a relative gain in concurrency: 1 far below the knee, 0 above it. Above
-//! [`ELASTICITY_WANTED`] the base grows, below it shrinks. Latency needs no look of its own: with throughput and
-//! concurrency given, Little's law gives it.
+//! The limit climbs to that knee and stays. What decides is the *elasticity*: the relative gain in throughput for a
+//! relative gain in concurrency, 1 far below the knee, 0 above it, and for servers that work in batches a long slope
+//! between. A slope of a few percent disappears in the noise of a busy machine, so the limit is not moved by one
+//! look: it is compared with a [`Candidate`], a good deal larger or smaller, in pairs of short windows that alternate,
+//! until the pairs agree or there are enough of them. Then it holds still for a while, and tries the other direction.
+//!
+//! Latency needs no look of its own while queues are short: with throughput and concurrency given, Little's law gives
+//! it. Long queues ask for more gain ([`wanted_elasticity`]), which also ends the race of sessions that share a
+//! server, each of which gains from a larger limit what the others lose.
 //!
 //! A refusal or a timeout is plainer: the server has said that it is too much, and the limit falls at once.
+
+mod candidate;
+#[cfg(test)]
+mod simulator;
+mod window;
 
 use std::time::{Duration, Instant};
 
 use super::Ending;
+use candidate::{Candidate, Verdict};
+use window::{Window, WindowRate};
 
 /// The most a node is ever asked at once: the streams of two connections.
 pub const LIMIT_MAX: usize = 65_536;
 
 /// Where the search begins: enough for a LAN round trip, too little to harm.
-const LIMIT_START: f64 = 16.0;
+const LIMIT_START: usize = 16;
 
-const LIMIT_MIN: f64 = 1.0;
+/// How far a candidate is from the limit: the first steps, and while they go on in one direction.
+const STEP_MAX: f64 = 2.0;
 
-/// A tenth more concurrency is to bring this share of a tenth more throughput.
-const ELASTICITY_WANTED: f64 = 0.08;
+/// The same after a candidate was no better.
+const STEP_MIN: f64 = std::f64::consts::SQRT_2;
 
-/// How far the limit swings around its base: wide enough to tell a gain from noise.
-const SWING: f64 = 0.2;
+/// How long the limit stays before the next candidate. A comparison of [`candidate::PAIRS_MAX`] pairs takes half a
+/// second, so a server that has changed is found out within two.
+const HOLD: Duration = Duration::from_millis(400);
 
-/// The most the base moves after a pair of windows.
-const STEP_MAX: f64 = 0.25;
+/// After refusals: a server that refuses is not pressed again soon.
+const HOLD_REFUSED: Duration = Duration::from_secs(1);
 
-/// How much of the new elasticity goes into the running one.
-const NEW_SHARE: f64 = 0.35;
-
-const WINDOW_MIN: Duration = Duration::from_millis(50);
-const WINDOW_MAX: Duration = Duration::from_millis(500);
-
-/// A window must see each request under way answered this many times, or it shows the window before.
-const ROUNDS_MIN: f64 = 3.0;
-
-/// A doubling that brings less than this is the last one of the start.
-const START_GAIN_MIN: f64 = 1.15;
-
-/// Of a window's requests: more refusals than this are the server's word.
-const REFUSED_SHARE_MAX: f64 = 0.01;
+/// Throughput that differs so much from that of the windows before is another server's: no need to hold.
+const SHIFT: f64 = 0.25;
 
 /// What the limit keeps of itself after refusals.
 const REFUSED_KEEP: f64 = 0.75;
@@ -59,248 +60,224 @@ pub struct Sample {
 
 #[derive(Clone, Debug)]
 pub struct AdaptiveLimit {
-    base: f64,
-    limit: f64,
-    phase: Phase,
+    limit: usize,
     window: Window,
-    elasticity: f64,
+    phase: Phase,
+    direction: Direction,
+    step: f64,
 }
 
-#[derive(Clone, Copy, Debug, PartialEq)]
-enum Phase {
-    /// Doubling; the throughput and the limit of the window before.
-    Start { throughput: f64 },
-    /// The limit stands above its base.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Direction {
     Up,
-    /// The limit stands below its base; the throughput of the window above.
-    Down { throughput_up: f64 },
+    Down,
 }
 
-#[derive(Clone, Copy, Debug)]
-struct Window {
-    start: Instant,
-    answered: u64,
-    refused: u64,
-    limited: u64,
-    latency_sum: Duration,
-}
-
-impl Window {
-    fn at(start: Instant) -> Self {
-        Window {
-            start,
-            answered: 0,
-            refused: 0,
-            limited: 0,
-            latency_sum: Duration::ZERO,
-        }
-    }
-
-    fn count(&self) -> u64 {
-        self.answered + self.refused
-    }
-
-    /// Half of the requests ended with the limit reached.
-    fn is_limited(&self) -> bool {
-        2 * self.limited >= self.count()
-    }
+#[derive(Clone, Debug)]
+enum Phase {
+    Compare(Candidate),
+    /// Nothing is tried; the throughput that is usual meanwhile.
+    Hold {
+        until: Instant,
+        usual: Option<f64>,
+    },
 }
 
 impl AdaptiveLimit {
     pub fn new(now: Instant) -> Self {
         AdaptiveLimit {
-            base: LIMIT_START,
             limit: LIMIT_START,
-            phase: Phase::Start { throughput: 0.0 },
-            window: Window::at(now),
-            elasticity: 0.0,
+            window: Window::start(now, 0),
+            phase: Phase::Compare(Candidate::new(LIMIT_START, scaled(LIMIT_START, STEP_MAX))),
+            direction: Direction::Up,
+            step: STEP_MAX,
         }
     }
 
     /// Requests that may be under way.
     pub fn limit(&self) -> usize {
-        (self.limit.round() as usize).clamp(1, LIMIT_MAX)
+        match &self.phase {
+            Phase::Compare(candidate) => candidate.limit_now(),
+            Phase::Hold { .. } => self.limit,
+        }
     }
 
     /// Takes account of a request that has ended at `now`.
     pub fn record(&mut self, now: Instant, sample: Sample) {
-        let window = &mut self.window;
-        match sample.ending {
-            Ending::Answered => window.answered += 1,
-            Ending::Refused | Ending::TimedOut => window.refused += 1,
-            Ending::Unknown => return,
+        if sample.ending == Ending::Unknown {
+            return;
         }
-        window.limited += u64::from(sample.is_limited);
-        window.latency_sum += sample.latency;
-        let length = now.saturating_duration_since(window.start);
-        let is_full = window.count() as f64 >= ROUNDS_MIN * self.limit && length >= WINDOW_MIN;
-        if is_full || length >= WINDOW_MAX {
-            let ended = std::mem::replace(window, Window::at(now));
-            self.window_ended(&ended, length);
+        self.window.record(now, sample);
+        let before = self.limit();
+        if !self.window.is_over(now, before) {
+            return;
+        }
+        let rate = self.window.rate(now);
+        self.window_ended(now, rate);
+        let after = self.limit();
+        // What is under way now was begun with the old limit and says nothing about the new one.
+        let begun_before = if after == before { 0 } else { before.max(after) };
+        self.window = Window::start(now, begun_before);
+    }
+
+    fn window_ended(&mut self, now: Instant, rate: WindowRate) {
+        if rate.is_refused {
+            self.refused(now);
+            return;
+        }
+        match &mut self.phase {
+            Phase::Compare(candidate) => {
+                // Callers that ask for less than the limit say nothing about it. A candidate above it may well be
+                // more than they ask for: what it brings counts all the same.
+                if !rate.is_limited && candidate.limit_now() <= self.limit {
+                    self.hold(now, HOLD);
+                    return;
+                }
+                match candidate.window_ended(rate) {
+                    Verdict::Undecided => {}
+                    Verdict::Better => {
+                        self.limit = candidate.limit;
+                        self.step = (self.step * STEP_MIN).min(STEP_MAX);
+                        self.compare(now);
+                    }
+                    Verdict::NoBetter => {
+                        self.step = STEP_MIN;
+                        self.direction = match self.direction {
+                            Direction::Up => Direction::Down,
+                            Direction::Down => Direction::Up,
+                        };
+                        self.hold(now, HOLD);
+                    }
+                }
+            }
+            Phase::Hold { until, usual } => {
+                let throughput = rate.throughput;
+                let is_shift = usual.is_some_and(|usual| (throughput / usual).ln().abs() > SHIFT);
+                let mean = usual.map_or(throughput, |usual| usual + (throughput - usual) / 4.0);
+                *usual = Some(mean);
+                if rate.is_limited && (now >= *until || is_shift) {
+                    self.compare(now);
+                }
+            }
         }
     }
 
-    fn window_ended(&mut self, window: &Window, length: Duration) {
-        if window.refused as f64 > REFUSED_SHARE_MAX * window.count() as f64 {
-            self.base = (self.limit * REFUSED_KEEP).max(LIMIT_MIN);
-            self.elasticity = 0.0;
-            self.swing_up();
-            return;
+    /// A candidate that is refused is only dropped; the limit itself falls.
+    fn refused(&mut self, now: Instant) {
+        let is_candidates =
+            matches!(&self.phase, Phase::Compare(candidate) if candidate.limit_now() > self.limit);
+        if !is_candidates {
+            self.limit = scaled(self.limit, REFUSED_KEEP);
         }
-        // Callers that ask for less than the limit say nothing about it.
-        if !window.is_limited() {
-            self.phase = match self.phase {
-                Phase::Start { .. } => self.phase,
-                _ => Phase::Up,
+        self.step = STEP_MIN;
+        self.direction = Direction::Up;
+        self.hold(now, HOLD_REFUSED);
+    }
+
+    fn hold(&mut self, now: Instant, length: Duration) {
+        self.phase = Phase::Hold {
+            until: now + length,
+            usual: None,
+        };
+    }
+
+    /// Begins the next comparison, in the other direction where there is no room in this one.
+    fn compare(&mut self, now: Instant) {
+        let mut wanted = self.candidate();
+        if wanted == self.limit {
+            self.direction = match self.direction {
+                Direction::Up => Direction::Down,
+                Direction::Down => Direction::Up,
             };
-            return;
+            wanted = self.candidate();
         }
-        let throughput = window.answered as f64 / length.as_secs_f64().max(1e-6);
-        match self.phase {
-            Phase::Start { throughput: before } if throughput >= before * START_GAIN_MIN => {
-                self.phase = Phase::Start { throughput };
-                self.base = self.limit;
-                self.limit = (2.0 * self.limit).min(LIMIT_MAX as f64);
-            }
-            Phase::Start { .. } => self.swing_up(),
-            Phase::Up => {
-                self.phase = Phase::Down {
-                    throughput_up: throughput,
-                };
-                self.limit = (self.base * (1.0 - SWING)).max(LIMIT_MIN);
-            }
-            Phase::Down { throughput_up } => self.pair_ended(throughput_up, throughput),
-        }
+        self.phase = Phase::Compare(Candidate::new(self.limit, wanted));
+        self.window = Window::start(now, 0);
     }
 
-    fn pair_ended(&mut self, throughput_up: f64, throughput_down: f64) {
-        let swing = ((1.0 + SWING) / (1.0 - SWING)).ln();
-        let gain = (throughput_up.max(1e-6) / throughput_down.max(1e-6)).ln();
-        let elasticity = (gain / swing).clamp(-1.0, 1.5);
-        self.elasticity += NEW_SHARE * (elasticity - self.elasticity);
-        let excess = (self.elasticity - ELASTICITY_WANTED) / (4.0 * ELASTICITY_WANTED);
-        self.base *= 1.0 + STEP_MAX * excess.clamp(-1.0, 1.0);
-        self.base = self.base.clamp(LIMIT_MIN, LIMIT_MAX as f64);
-        self.swing_up();
+    fn candidate(&self) -> usize {
+        match self.direction {
+            Direction::Up => scaled(self.limit, self.step),
+            Direction::Down => scaled(self.limit, 1.0 / self.step),
+        }
     }
+}
 
-    fn swing_up(&mut self) {
-        self.phase = Phase::Up;
-        // At a limit of a few requests a fifth is less than one.
-        self.limit = (self.base * (1.0 + SWING))
-            .max(self.base + 1.0)
-            .min(LIMIT_MAX as f64);
-    }
+/// At least one more or less, within what a limit may be.
+fn scaled(limit: usize, factor: f64) -> usize {
+    let exact = (limit as f64 * factor).round() as usize;
+    let moved = if factor > 1.0 {
+        exact.max(limit + 1)
+    } else {
+        exact.min(limit.saturating_sub(1))
+    };
+    moved.clamp(1, LIMIT_MAX)
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
 
-    /// A server that works on `parallel` requests at once, `service` each; more wait their turn.
-    #[derive(Clone, Copy)]
-    struct Server {
-        parallel: f64,
-        service: Duration,
-    }
-
-    impl Server {
-        fn latency(self, concurrency: f64) -> Duration {
-            self.service.mul_f64((concurrency / self.parallel).max(1.0))
-        }
-    }
-
-    /// Runs callers without end against the server for a while.
-    fn run(limit: &mut AdaptiveLimit, now: &mut Instant, server: Server, time: Duration) {
-        let end = *now + time;
-        let mut noise = 0x9E37_79B9_u64;
-        while *now < end {
-            noise = noise.wrapping_mul(6_364_136_223_846_793_005).wrapping_add(1);
-            let jitter = 0.9 + 0.2 * ((noise >> 33) as f64 / (1_u64 << 31) as f64);
-            let concurrency = limit.limit() as f64;
-            let latency = server.latency(concurrency).mul_f64(jitter);
-            *now += latency.div_f64(concurrency);
-            let sample = Sample {
-                latency,
-                ending: Ending::Answered,
-                is_limited: true,
-            };
+    fn record_many(limit: &mut AdaptiveLimit, now: &mut Instant, count: usize, sample: Sample) {
+        for _ in 0..count {
+            *now += Duration::from_micros(500);
             limit.record(*now, sample);
         }
     }
 
-    #[test]
-    fn the_limit_settles_at_the_servers_parallelism() {
-        for (parallel, service_us) in [(8.0, 400), (64.0, 1_000), (600.0, 2_000)] {
-            let mut now = Instant::now();
-            let mut limit = AdaptiveLimit::new(now);
-            let server = Server {
-                parallel,
-                service: Duration::from_micros(service_us),
-            };
-            run(&mut limit, &mut now, server, Duration::from_secs(4));
-            let found = limit.base / parallel;
-            assert!((0.85..1.6).contains(&found), "{found} of {parallel}");
-        }
-    }
-
-    #[test]
-    fn it_is_found_again_when_the_server_changes() {
-        let mut now = Instant::now();
-        let mut limit = AdaptiveLimit::new(now);
-        let service = Duration::from_millis(1);
-        for parallel in [64.0, 256.0, 32.0] {
-            run(
-                &mut limit,
-                &mut now,
-                Server { parallel, service },
-                Duration::from_secs(4),
-            );
-            let found = limit.base / parallel;
-            assert!((0.8..2.0).contains(&found), "{found} of {parallel}");
-        }
-    }
+    const ANSWERED: Sample = Sample {
+        latency: Duration::from_millis(1),
+        ending: Ending::Answered,
+        is_limited: true,
+    };
 
     #[test]
     fn refusals_lower_it_at_once() {
         let mut now = Instant::now();
         let mut limit = AdaptiveLimit::new(now);
-        run(
-            &mut limit,
-            &mut now,
-            Server {
-                parallel: 100.0,
-                service: Duration::from_millis(1),
-            },
-            Duration::from_secs(2),
-        );
-        let before = limit.limit();
-        for _ in 0..4 * before {
-            now += Duration::from_micros(500);
-            let sample = Sample {
-                latency: Duration::from_millis(1),
-                ending: Ending::Refused,
-                is_limited: true,
+        limit.limit = 1000;
+        limit.hold(now, HOLD);
+        let refused = Sample {
+            ending: Ending::Refused,
+            ..ANSWERED
+        };
+        record_many(&mut limit, &mut now, 3000, refused);
+        assert!(limit.limit() <= 750, "{}", limit.limit());
+    }
+
+    #[test]
+    fn a_refused_candidate_leaves_the_limit_as_it_is() {
+        let mut now = Instant::now();
+        let mut limit = AdaptiveLimit::new(now);
+        limit.limit = 100;
+        limit.compare(now);
+        for _ in 0..4000 {
+            let ending = if limit.limit() > 100 {
+                Ending::Refused
+            } else {
+                Ending::Answered
             };
-            limit.record(now, sample);
+            record_many(&mut limit, &mut now, 1, Sample { ending, ..ANSWERED });
+            assert!(limit.limit >= 70, "{}", limit.limit);
         }
-        assert!(limit.limit() < before * 9 / 10, "{before} to {}", limit.limit());
     }
 
     #[test]
     fn callers_that_ask_for_little_leave_it_alone() {
         let mut now = Instant::now();
         let mut limit = AdaptiveLimit::new(now);
-        let before = limit.limit();
-        for _ in 0..10_000 {
-            now += Duration::from_millis(1);
-            let sample = Sample {
-                latency: Duration::from_millis(1),
-                ending: Ending::Answered,
-                is_limited: false,
-            };
-            limit.record(now, sample);
-        }
-        assert_eq!(limit.limit(), before);
+        let idle = Sample {
+            is_limited: false,
+            ..ANSWERED
+        };
+        record_many(&mut limit, &mut now, 10_000, idle);
+        assert_eq!(limit.limit(), LIMIT_START);
+    }
+
+    #[test]
+    fn a_candidate_is_another_number() {
+        assert_eq!((scaled(1, STEP_MIN), scaled(1, 1.0 / STEP_MIN)), (2, 1));
+        assert_eq!((scaled(2, STEP_MIN), scaled(2, 1.0 / STEP_MIN)), (3, 1));
+        assert_eq!(scaled(LIMIT_MAX, STEP_MAX), LIMIT_MAX);
     }
 }

@@ -1,0 +1,199 @@
+//! A limit that is compared with the present one.
+
+use std::time::Duration;
+
+use super::window::WindowRate;
+
+/// Beyond these pairs of windows the mean decides: what they cannot tell apart differs by a few percent.
+pub(super) const PAIRS_MAX: u32 = 12;
+
+/// The distance from the bound, in standard errors, that decides earlier.
+const SURE: f64 = 2.5;
+
+/// The noise that is expected of a pair before it is seen, and the pairs that this expectation counts for.
+const NOISE_EXPECTED: f64 = 0.08;
+const NOISE_EXPECTED_PAIRS: f64 = 2.0;
+
+/// With short queues: a tenth more concurrency is to bring this share of a tenth more throughput. A server whose
+/// throughput follows `limit / (limit + half)` is then driven to 98.5% of its best.
+const ELASTICITY_WANTED: f64 = 0.015;
+
+/// What queues of [`LONG_QUEUE`] add to it.
+const ELASTICITY_OF_LONG_QUEUE: f64 = 0.3;
+
+/// The mean queueing time by which DAGOR (SoCC 2018) tells overload.
+const LONG_QUEUE: Duration = Duration::from_millis(20);
+
+/// The elasticity from which on more requests under way are better: `queued` is how long a request waits in the
+/// server's queues.
+pub(super) fn wanted_elasticity(queued: Duration) -> f64 {
+    let length = queued.as_secs_f64() / LONG_QUEUE.as_secs_f64();
+    ELASTICITY_WANTED + ELASTICITY_OF_LONG_QUEUE * length * length
+}
+
+#[derive(Clone, Debug)]
+pub(super) struct Candidate {
+    pub limit: usize,
+    present: usize,
+    is_at_candidate: bool,
+    /// The first window of the pair that is being measured.
+    first: Option<WindowRate>,
+    pairs: Pairs,
+}
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Verdict {
+    Undecided,
+    Better,
+    NoBetter,
+}
+
+/// The candidate's throughput over the present one's, in logarithms, pair by pair.
+#[derive(Clone, Debug, Default)]
+struct Pairs {
+    count: u32,
+    gain_sum: f64,
+    gain_square_sum: f64,
+    queued_sum: Duration,
+}
+
+impl Candidate {
+    pub fn new(present: usize, limit: usize) -> Self {
+        Candidate {
+            limit,
+            present,
+            is_at_candidate: false,
+            first: None,
+            pairs: Pairs::default(),
+        }
+    }
+
+    /// The limit of the window under way.
+    pub fn limit_now(&self) -> usize {
+        if self.is_at_candidate {
+            self.limit
+        } else {
+            self.present
+        }
+    }
+
+    pub fn window_ended(&mut self, rate: WindowRate) -> Verdict {
+        let Some(first) = self.first.take() else {
+            self.first = Some(rate);
+            self.is_at_candidate = !self.is_at_candidate;
+            return Verdict::Undecided;
+        };
+        // The next pair begins with the limit that this one ends with, so that a drift of the server's cancels out.
+        let (present, candidate) = if self.is_at_candidate {
+            (first, rate)
+        } else {
+            (rate, first)
+        };
+        self.pairs.add(&present, &candidate);
+        self.pairs.verdict((self.limit as f64 / self.present as f64).ln())
+    }
+}
+
+impl Pairs {
+    fn add(&mut self, present: &WindowRate, candidate: &WindowRate) {
+        let gain = (candidate.throughput.max(1e-6) / present.throughput.max(1e-6)).ln();
+        // A window of few answers is worth little, however alike the answers are.
+        let answers = 1.0 / present.answered.max(1) as f64 + 1.0 / candidate.answered.max(1) as f64;
+        self.count += 1;
+        self.gain_sum += gain;
+        self.gain_square_sum += gain * gain + answers;
+        // Twice the difference between two limits, one of them about half of the other, is what has no queue yet.
+        self.queued_sum += 2 * candidate.latency.abs_diff(present.latency);
+    }
+
+    fn verdict(&self, step: f64) -> Verdict {
+        let count = f64::from(self.count);
+        let mean = self.gain_sum / count;
+        let queued = self.queued_sum / self.count;
+        let excess = mean - wanted_elasticity(queued) * step;
+        let spread = (self.gain_square_sum - count * mean * mean).max(0.0);
+        let expected = NOISE_EXPECTED_PAIRS * NOISE_EXPECTED * NOISE_EXPECTED;
+        let variance = (spread + expected) / (count - 1.0 + NOISE_EXPECTED_PAIRS);
+        let error = (variance / count).sqrt();
+        if excess.abs() < SURE * error && self.count < PAIRS_MAX {
+            Verdict::Undecided
+        } else if excess > 0.0 {
+            Verdict::Better
+        } else {
+            Verdict::NoBetter
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn rate(throughput: f64, latency_us: u64) -> WindowRate {
+        WindowRate {
+            throughput,
+            latency: Duration::from_micros(latency_us),
+            answered: 10_000,
+            is_refused: false,
+            is_limited: true,
+        }
+    }
+
+    /// Windows of these throughputs until the verdict; how many it took.
+    fn compare(candidate: &mut Candidate, throughput: impl Fn(usize, u32) -> f64) -> (Verdict, u32) {
+        for window in 0.. {
+            let limit = candidate.limit_now();
+            let throughput = throughput(limit, window);
+            let latency = limit as f64 / throughput * 1e6;
+            match candidate.window_ended(rate(throughput, latency as u64)) {
+                Verdict::Undecided => assert!(window < 2 * PAIRS_MAX),
+                verdict => return (verdict, window + 1),
+            }
+        }
+        unreachable!("a comparison ends")
+    }
+
+    #[test]
+    fn what_is_plain_is_decided_by_the_first_pair() {
+        let proportional = |limit, _| limit as f64 * 1000.0;
+        assert_eq!(
+            compare(&mut Candidate::new(16, 32), proportional),
+            (Verdict::Better, 2)
+        );
+        assert_eq!(
+            compare(&mut Candidate::new(32, 16), proportional),
+            (Verdict::NoBetter, 2)
+        );
+    }
+
+    #[test]
+    fn more_requests_for_the_same_throughput_are_no_better_and_fewer_are() {
+        let flat = |_, _| 100_000.0;
+        assert_eq!(compare(&mut Candidate::new(100, 200), flat).0, Verdict::NoBetter);
+        assert_eq!(compare(&mut Candidate::new(200, 100), flat).0, Verdict::Better);
+    }
+
+    #[test]
+    fn a_drift_of_the_server_is_no_gain() {
+        // A percent faster with each window, which is more than the bound for these limits.
+        let drifting = |_, window| 100_000.0 * 1.01_f64.powi(window as i32);
+        assert_eq!(
+            compare(&mut Candidate::new(100, 141), drifting).0,
+            Verdict::NoBetter
+        );
+    }
+
+    #[test]
+    fn long_queues_ask_for_more_gain() {
+        // Elasticity of a half, as where two sessions share a busy server.
+        let root = |scale: f64| move |limit: usize, _: u32| scale * (limit as f64).sqrt();
+        assert_eq!(
+            compare(&mut Candidate::new(100, 200), root(10_000.0)).0,
+            Verdict::Better
+        );
+        assert_eq!(
+            compare(&mut Candidate::new(100, 200), root(200.0)).0,
+            Verdict::NoBetter
+        );
+    }
+}

@@ -1,0 +1,226 @@
+//! `cargo xtask bench throttle`: the limit that the client finds beside limits that were chosen by hand, in turns on
+//! one server, so that what else the machine does meets all of them.
+
+use std::collections::BTreeMap;
+use std::fmt::Write as _;
+use std::net::SocketAddr;
+use std::process::Command;
+
+use serde::Deserialize;
+
+use crate::node::{Node, Target};
+use crate::{TaskError, process, workspace};
+
+const REPORT: &str = "bench/results/concurrency/throttle.md";
+
+#[derive(clap::Args)]
+pub struct Arguments {
+    /// Workers with one read at a time each
+    #[arg(long, default_value_t = 4096)]
+    workers: u32,
+    /// Times that every limit is measured
+    #[arg(long, default_value_t = 5)]
+    rounds: usize,
+    /// Seconds of each measurement, after two to warm up
+    #[arg(long, default_value_t = 3)]
+    seconds: u32,
+    /// Limits chosen by hand
+    #[arg(long, value_delimiter = ',', default_value = "16,64,256,600,1024,2048")]
+    limits: Vec<usize>,
+    /// Threads of the client, each with a session and a limit of its own
+    #[arg(long, default_value_t = 1)]
+    threads: u32,
+    /// Leave Cassandra out, and write no report
+    #[arg(long)]
+    without_cassandra: bool,
+}
+
+/// What `helenus bench run --json` says that matters here.
+#[derive(Clone, Deserialize)]
+struct Figures {
+    ops_per_s: f64,
+    errors: u64,
+    latency_us: Latencies,
+}
+
+#[derive(Clone, Deserialize)]
+struct Latencies {
+    p50: u64,
+    p99: u64,
+}
+
+/// Every run on one server; `None` is the limit that the client finds.
+type Runs = BTreeMap<Option<usize>, Vec<Figures>>;
+
+pub fn run(arguments: &Arguments) -> Result<(), TaskError> {
+    super::build_helenus()?;
+    let mut servers = vec![("Helenus", Target::Helenus)];
+    if !arguments.without_cassandra {
+        servers.push(("Cassandra 5.0", Target::Cassandra));
+    }
+    let mut report = head(arguments);
+    for (name, target) in servers {
+        let node = Node::start(&target, "bench-throttle", &[])?;
+        let runs = measure(name, node.address(), arguments)?;
+        node.check_panics()?;
+        node.stop()?;
+        render(&mut report, name, &runs);
+    }
+    println!("{report}");
+    if !arguments.without_cassandra {
+        super::write_report(REPORT, &report)?;
+    }
+    Ok(())
+}
+
+fn measure(name: &str, address: SocketAddr, arguments: &Arguments) -> Result<Runs, TaskError> {
+    let mut runs = Runs::new();
+    // Writes the rows, and lets a virtual machine compile what is hot.
+    load(address, arguments, None, true)?;
+    for round in 0..arguments.rounds {
+        // The first and the last of a round would get what the machine does then; so they move.
+        let mut order: Vec<Option<usize>> = arguments.limits.iter().copied().map(Some).collect();
+        order.insert(order.len() / 2, None);
+        order.push(None);
+        let length = order.len();
+        order.rotate_left(3 * round % length);
+        for limit in order {
+            let figures = load(address, arguments, limit, false)?;
+            println!(
+                "{name}, {}: {:.0} reads/s, p99 {} us",
+                label(limit),
+                figures.ops_per_s,
+                figures.latency_us.p99
+            );
+            runs.entry(limit).or_default().push(figures);
+        }
+    }
+    Ok(runs)
+}
+
+fn load(
+    address: SocketAddr,
+    arguments: &Arguments,
+    limit: Option<usize>,
+    is_first: bool,
+) -> Result<Figures, TaskError> {
+    let seconds = if is_first { 15 } else { arguments.seconds };
+    let mut command = Command::new(workspace::target().join("release/helenus"));
+    command
+        .args([
+            "bench",
+            "run",
+            "--quiet",
+            "--json",
+            "-",
+            "--preset",
+            "concurrent-client",
+        ])
+        .args(["--hosts", &address.to_string(), "--warm-up", "2s"])
+        .args(["--concurrency", &arguments.workers.to_string()])
+        .args(["--threads", &arguments.threads.to_string()])
+        .args(["--duration", &format!("{seconds}s"), "--throttle", &label(limit)]);
+    if !is_first {
+        command.arg("--no-set-up");
+    }
+    let output = process::run_quietly(&mut command)?;
+    serde_json::from_str(&output).map_err(|error| TaskError::Report {
+        text: format!("{error} in {output:?}"),
+    })
+}
+
+fn label(limit: Option<usize>) -> String {
+    limit.map_or("adaptive".to_owned(), |limit| limit.to_string())
+}
+
+fn head(arguments: &Arguments) -> String {
+    let cores = std::thread::available_parallelism().map_or(0, |cores| cores.get());
+    let Arguments { workers, rounds, .. } = arguments;
+    let limits: Vec<String> = arguments.limits.iter().map(usize::to_string).collect();
+    format!(
+        "# The limit that the client finds, beside limits chosen by hand\n\n\
+         `cargo xtask bench throttle --workers {workers} --rounds {rounds} --seconds {} --threads {} --limits {}`\n\n\
+         {workers} workers, each with one read of one row at a time; {} thread(s) of `helenus bench run` and the \
+         server share {cores} cores.\nThe limits take turns on one server, {rounds} rounds of {} s each after 2 s of \
+         warm-up, `adaptive` twice as often; medians.\nLatency is the caller's, its wait for a turn included. Hold as \
+         ratios only.\n",
+        arguments.seconds,
+        arguments.threads,
+        limits.join(","),
+        arguments.threads,
+        arguments.seconds,
+    )
+}
+
+fn median<T: Copy + PartialOrd>(runs: &[Figures], value: impl Fn(&Figures) -> T) -> Option<T> {
+    let mut values: Vec<T> = runs.iter().map(value).collect();
+    values.sort_by(|one, other| one.partial_cmp(other).unwrap_or(std::cmp::Ordering::Equal));
+    values.get(values.len() / 2).copied()
+}
+
+fn render(report: &mut String, server: &str, runs: &Runs) {
+    let _infallible = write!(
+        report,
+        "\n## {server}\n\n| limit | reads/s | p50 ms | p99 ms | errors |\n|---|---|---|---|---|\n"
+    );
+    let mut best: Option<(usize, f64, u64)> = None;
+    let mut found = None;
+    for (limit, runs) in runs {
+        let (Some(throughput), Some(p50), Some(p99)) = (
+            median(runs, |run| run.ops_per_s),
+            median(runs, |run| run.latency_us.p50),
+            median(runs, |run| run.latency_us.p99),
+        ) else {
+            continue;
+        };
+        let errors: u64 = runs.iter().map(|run| run.errors).sum();
+        let _infallible = writeln!(
+            report,
+            "| {} | {throughput:.0} | {:.2} | {:.2} | {errors} |",
+            label(*limit),
+            p50 as f64 / 1e3,
+            p99 as f64 / 1e3
+        );
+        match limit {
+            None => found = Some((throughput, p99)),
+            Some(limit) if best.is_none_or(|(_, best, _)| throughput > best) => {
+                best = Some((*limit, throughput, p99));
+            }
+            Some(_) => {}
+        }
+    }
+    if let (Some((throughput, p99)), Some((limit, best, best_p99))) = (found, best) {
+        let _infallible = writeln!(
+            report,
+            "\nAdaptive brings {:.1}% of the best fixed limit's throughput ({limit}), with {:.2} of its p99.",
+            100.0 * throughput / best,
+            p99 as f64 / best_p99.max(1) as f64
+        );
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_best_fixed_limit_is_what_adaptive_is_measured_by() {
+        let figures = |ops_per_s, p99| Figures {
+            ops_per_s,
+            errors: 0,
+            latency_us: Latencies { p50: 1000, p99 },
+        };
+        let runs = Runs::from([
+            (None, vec![figures(95.0, 9), figures(96.0, 8), figures(10.0, 99)]),
+            (Some(16), vec![figures(50.0, 20)]),
+            (Some(600), vec![figures(100.0, 10)]),
+        ]);
+        let mut report = String::new();
+        render(&mut report, "Helenus", &runs);
+        let last = report.lines().last().unwrap();
+        assert_eq!(
+            last,
+            "Adaptive brings 95.0% of the best fixed limit's throughput (600), with 0.90 of its p99."
+        );
+    }
+}
