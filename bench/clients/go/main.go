@@ -1,6 +1,7 @@
 // One gocql session shared by many goroutines, each reading the same row again and again.
 //
-// The session is configured as the driver comes: only the host is set. Prints one line of JSON.
+// The session is configured as the driver comes: only the host is set, and its connections where CLIENT_CONNECTIONS
+// says how many. Prints one line of JSON.
 package main
 
 import (
@@ -13,6 +14,7 @@ import (
 	"slices"
 	"strconv"
 	"sync"
+	"syscall"
 	"time"
 
 	gocql "github.com/apache/cassandra-gocql-driver/v2"
@@ -37,6 +39,8 @@ type report struct {
 	LatencyUsP50  int64          `json:"latency_us_p50"`
 	LatencyUsP99  int64          `json:"latency_us_p99"`
 	LatencyUsP999 int64          `json:"latency_us_p999"`
+	// Of the process, while it measured.
+	CPUUsPerOp float64 `json:"cpu_us_per_op"`
 }
 
 // worker owns what it measures; nothing is shared until all have ended.
@@ -93,7 +97,11 @@ func prepareData(address string) error {
 }
 
 func measure(address string, workers, queries int) (report, error) {
-	session, err := gocql.NewCluster(address).CreateSession()
+	cluster := gocql.NewCluster(address)
+	if connections := os.Getenv("CLIENT_CONNECTIONS"); connections != "" {
+		cluster.NumConns = number(connections)
+	}
+	session, err := cluster.CreateSession()
 	if err != nil {
 		return report{}, err
 	}
@@ -104,6 +112,7 @@ func measure(address string, workers, queries int) (report, error) {
 	}
 	var running sync.WaitGroup
 	running.Add(workers)
+	startCPU := processCPU()
 	start := time.Now()
 	for i := range all {
 		go func() {
@@ -112,7 +121,19 @@ func measure(address string, workers, queries int) (report, error) {
 		}()
 	}
 	running.Wait()
-	return summarise(all, workers, queries, time.Since(start)), nil
+	elapsed, cpu := time.Since(start), processCPU()-startCPU
+	measured := summarise(all, workers, queries, elapsed)
+	measured.CPUUsPerOp = float64(cpu.Microseconds()) / float64(max(measured.OK, 1))
+	return measured, nil
+}
+
+// processCPU is what the process has used so far, in the kernel too.
+func processCPU() time.Duration {
+	var usage syscall.Rusage
+	if err := syscall.Getrusage(syscall.RUSAGE_SELF, &usage); err != nil {
+		return 0
+	}
+	return time.Duration(usage.Utime.Nano() + usage.Stime.Nano())
 }
 
 func summarise(all []worker, workers, queries int, elapsed time.Duration) report {

@@ -1,4 +1,4 @@
-//! Buffers of answers, used again.
+//! Buffers of answers and of bound values, used again.
 //!
 //! A body below [`POOLED_BYTES_MIN`] costs less to allocate than to look up; larger ones come from and return to the
 //! pool of their session when the last reader of the answer is done with them.
@@ -29,7 +29,14 @@ struct Idle {
     /// By size class: capacities of at least `POOLED_BYTES_MIN << class`.
     classes: [Vec<Vec<u8>>; CLASSES],
     bytes: usize,
+    /// Of values that were bound for one execution; of any capacity.
+    scratch: Vec<Vec<u8>>,
 }
+
+/// Scratch buffers that are kept, and the largest of them: a few more than a thread's callers bind before the first
+/// of them is answered, and 4 MiB in all.
+const SCRATCH_BUFFERS_MAX: usize = 64;
+const SCRATCH_BYTES_MAX: usize = 64 << 10;
 
 /// 1 KiB, 2 KiB, ... 1 MiB.
 const CLASSES: usize = 11;
@@ -61,6 +68,22 @@ impl BufferPool {
         PooledBytes {
             bytes: buffer,
             home: Some(self.clone()),
+        }
+    }
+
+    /// An empty buffer for the values of one execution; its owner gives it back.
+    pub(crate) fn scratch(&self) -> Vec<u8> {
+        lock(&self.idle).scratch.pop().unwrap_or_default()
+    }
+
+    pub(crate) fn give_back(&self, mut buffer: Vec<u8>) {
+        if !self.is_on || buffer.capacity() > SCRATCH_BYTES_MAX {
+            return;
+        }
+        buffer.clear();
+        let scratch = &mut lock(&self.idle).scratch;
+        if scratch.len() < SCRATCH_BUFFERS_MAX {
+            scratch.push(buffer);
         }
     }
 

@@ -157,6 +157,10 @@ impl PreparedStatement {
         if self.partition_key.is_empty() {
             return None;
         }
+        // A key of one column is its value as it is.
+        if let [index] = self.partition_key[..] {
+            return values.value(index).filter(|key| !key.is_empty()).map(token_of);
+        }
         let mut key = Vec::new();
         let components: Option<Vec<&[u8]>> = self
             .partition_key
@@ -168,7 +172,16 @@ impl PreparedStatement {
     }
 
     pub fn bind(&self, values: &(impl BindValues + ?Sized)) -> Result<BoundValues, BindError> {
-        let mut bound = BoundValues::new();
+        self.bind_within(Vec::new(), values)
+    }
+
+    /// As [`PreparedStatement::bind`], in a buffer that has been used before.
+    pub fn bind_within(
+        &self,
+        buffer: Vec<u8>,
+        values: &(impl BindValues + ?Sized),
+    ) -> Result<BoundValues, BindError> {
+        let mut bound = BoundValues::within(buffer);
         values.bind(&self.marker_types, &mut bound)?;
         let (wanted, found) = (self.marker_types.len(), usize::from(bound.count()));
         if wanted != found {

@@ -1,5 +1,6 @@
 //! `cargo xtask bench`: Helenus beside Cassandra, with the clients that people use.
 
+mod client_cost;
 mod compaction;
 mod concurrency;
 mod concurrent_client;
@@ -16,6 +17,8 @@ use crate::{TaskError, workspace};
 
 #[derive(Subcommand)]
 pub enum Command {
+    /// What a request costs the client, ours and other drivers
+    ClientCost(client_cost::Arguments),
     /// From 1,000 to 500,000 workers, with drivers and with `helenus bench run`
     Concurrency(concurrency::Arguments),
     /// Flush and major compaction of the same rows on both, by processor time
@@ -34,6 +37,7 @@ pub enum Command {
 
 pub fn run(command: Command) -> Result<(), TaskError> {
     match command {
+        Command::ClientCost(arguments) => client_cost::run(&arguments),
         Command::Concurrency(arguments) => concurrency::run(&arguments),
         Command::Compaction(arguments) => compaction::run(&arguments),
         Command::ConcurrentClient(arguments) => concurrent_client::run(&arguments),

@@ -1,6 +1,7 @@
 //! `cargo xtask test`: everything that a change must pass.
 
 mod drivers;
+mod load;
 mod operator;
 mod part;
 mod rust;

@@ -1,6 +1,6 @@
 //! The parts of the test command, in the order they run: cheap and telling ones first.
 
-use super::{drivers, operator, rust};
+use super::{drivers, load, operator, rust};
 use crate::node::{Node, Target};
 use crate::program::Tally;
 use crate::runtime::Runtime;
@@ -67,6 +67,12 @@ pub const ALL: &[Part] = &[
         about: "the operator's commands on files and on a running node",
         runtimes: &[],
         run: operator::run,
+    },
+    Part {
+        name: "load",
+        about: "`helenus bench` loads a node and says so in JSON",
+        runtimes: &[],
+        run: load::run,
     },
     Part {
         name: "crash",

@@ -5,6 +5,8 @@ import com.datastax.oss.driver.api.core.config.DriverConfigLoader;
 import com.datastax.oss.driver.api.core.cql.AsyncResultSet;
 import com.datastax.oss.driver.api.core.cql.PreparedStatement;
 import com.datastax.oss.driver.api.core.session.Session;
+import com.sun.management.OperatingSystemMXBean;
+import java.lang.management.ManagementFactory;
 import java.net.InetSocketAddress;
 import java.util.Arrays;
 import java.util.Locale;
@@ -21,8 +23,8 @@ import java.util.stream.Collectors;
  * One driver session shared by many logical workers, each reading the same row again and again by
  * asynchronous executions, the next one when the last one is answered.
  *
- * <p>The driver is configured as it comes, but for the throttle on requests in flight. Prints one line
- * of JSON.
+ * <p>The driver is configured as it comes, but for the throttle on requests in flight, and its connections where
+ * CLIENT_CONNECTIONS says how many. Prints one line of JSON.
  */
 public final class ConcurrentClient {
   private static final String KEY = "the only row";
@@ -95,6 +97,10 @@ public final class ConcurrentClient {
           // A worker has one read at a time, so the queue never holds more than one for each.
           .withInt(DefaultDriverOption.REQUEST_THROTTLER_MAX_QUEUE_SIZE, workers);
     }
+    String connections = System.getenv("CLIENT_CONNECTIONS");
+    if (connections != null) {
+      config.withInt(DefaultDriverOption.CONNECTION_POOL_LOCAL_SIZE, Integer.parseInt(connections));
+    }
     return CqlSession.builder()
         .addContactPoint(contact)
         .withLocalDatacenter(datacenter)
@@ -103,12 +109,15 @@ public final class ConcurrentClient {
   }
 
   private String measure(int throttle) throws InterruptedException {
+    var process = (OperatingSystemMXBean) ManagementFactory.getOperatingSystemMXBean();
+    long startCpu = process.getProcessCpuTime();
     long start = System.nanoTime();
     for (int worker = 0; worker < workers; worker++) {
       read(worker * queries, (worker + 1) * queries);
     }
     running.await();
-    return report(throttle, (System.nanoTime() - start) / 1e9);
+    double elapsedSeconds = (System.nanoTime() - start) / 1e9;
+    return report(throttle, elapsedSeconds, (process.getProcessCpuTime() - startCpu) / 1e3);
   }
 
   /** Reads from query {@code next} on; answers that are there at once are taken in a loop, not by recursion. */
@@ -153,7 +162,7 @@ public final class ConcurrentClient {
     return name;
   }
 
-  private String report(int throttle, double elapsedSeconds) {
+  private String report(int throttle, double elapsedSeconds, double cpuMicroseconds) {
     int[] answered = Arrays.stream(latencies).filter(latency -> latency != FAILED).sorted().toArray();
     String kinds =
         new TreeMap<>(errors)
@@ -164,11 +173,12 @@ public final class ConcurrentClient {
         Locale.ROOT,
         "{\"client\": \"Java driver %s\", \"throttle\": %d, \"workers\": %d, \"queries\": %d, \"elapsed_s\": %.3f, "
             + "\"ok\": %d, \"errors\": {%s}, \"ops_per_s\": %.1f, "
-            + "\"latency_us_p50\": %d, \"latency_us_p99\": %d, \"latency_us_p999\": %d}",
+            + "\"latency_us_p50\": %d, \"latency_us_p99\": %d, \"latency_us_p999\": %d, \"cpu_us_per_op\": %.3f}",
         Session.OSS_DRIVER_COORDINATES.getVersion(),
         throttle, workers, queries, elapsedSeconds,
         answered.length, kinds, answered.length / elapsedSeconds,
-        quantile(answered, 0.5), quantile(answered, 0.99), quantile(answered, 0.999));
+        quantile(answered, 0.5), quantile(answered, 0.99), quantile(answered, 0.999),
+        cpuMicroseconds / Math.max(answered.length, 1));
   }
 
   private static int quantile(int[] sorted, double share) {

@@ -6,7 +6,7 @@ use super::{Report, to_text};
 use crate::chart::{Chart, Line, escaped};
 
 const STYLE: &str = "body{font:15px/1.5 system-ui,sans-serif;max-width:800px;margin:2em auto;padding:0 1em;color:#222}\
-    pre{background:#f5f5f5;padding:1em;overflow-x:auto}svg{max-width:100%;height:auto;margin:.6em 0}";
+    pre{background:#f5f5f5;padding:1em;white-space:pre-wrap}svg{max-width:100%;height:auto;margin:.6em 0}";
 
 pub fn to_html(report: &Report) -> String {
     let title = format!("{}: {:.0} ops/s", report.workload, report.ops_per_s);

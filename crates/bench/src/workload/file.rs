@@ -3,7 +3,7 @@
 //! ```yaml
 //! name: orders
 //! schema:
-//!   - CREATE KEYSPACE IF NOT EXISTS shop WITH replication = {'class': 'SimpleStrategy', 'replication_factor': 1}
+//!   - "CREATE KEYSPACE IF NOT EXISTS shop WITH replication = {'class': 'SimpleStrategy', 'replication_factor': 1}"
 //!   - CREATE TABLE IF NOT EXISTS shop.orders (id bigint PRIMARY KEY, item text)
 //! populate:
 //!   rows: 100000
@@ -42,7 +42,14 @@ pub enum WorkloadError {
     },
     #[error("{}: a workload needs at least one statement with a weight above 0", file.display())]
     NoStatements { file: PathBuf },
+    #[error("{}: zipf's exponent is between 0 and 1, not {exponent}", file.display())]
+    Exponent { file: PathBuf, exponent: f64 },
+    #[error("{}: values of {bytes} bytes are beyond {VALUE_BYTES_MAX}", file.display())]
+    TooLong { file: PathBuf, bytes: usize },
 }
+
+/// The largest generated value: servers take frames of 16 MiB by default.
+const VALUE_BYTES_MAX: usize = 16 << 20;
 
 #[derive(Deserialize)]
 #[serde(deny_unknown_fields)]
@@ -113,6 +120,44 @@ enum GeneratorEntry {
     },
 }
 
+impl GeneratorEntry {
+    /// Refuses what would fill the memory or draw nonsense.
+    fn check(&self, file: &Path) -> Result<(), WorkloadError> {
+        let file = || file.to_owned();
+        match self {
+            GeneratorEntry::Zipf { exponent, .. } if !(*exponent > 0.0 && *exponent < 1.0) => {
+                Err(WorkloadError::Exponent {
+                    file: file(),
+                    exponent: *exponent,
+                })
+            }
+            GeneratorEntry::Text { bytes } | GeneratorEntry::Blob { bytes } if *bytes > VALUE_BYTES_MAX => {
+                Err(WorkloadError::TooLong {
+                    file: file(),
+                    bytes: *bytes,
+                })
+            }
+            GeneratorEntry::Collection { count, element } => {
+                let bytes = count.saturating_mul(element.bytes_about());
+                if bytes > VALUE_BYTES_MAX {
+                    return Err(WorkloadError::TooLong { file: file(), bytes });
+                }
+                element.check(&file())
+            }
+            _ => Ok(()),
+        }
+    }
+
+    /// The size of a value, near enough to refuse an enormous one.
+    fn bytes_about(&self) -> usize {
+        match self {
+            GeneratorEntry::Text { bytes } | GeneratorEntry::Blob { bytes } => *bytes,
+            GeneratorEntry::Collection { count, element } => count.saturating_mul(element.bytes_about()),
+            _ => 8,
+        }
+    }
+}
+
 fn one() -> u32 {
     1
 }
@@ -136,10 +181,19 @@ impl Workload {
             file: file.to_owned(),
             source,
         })?;
-        let parsed: WorkloadFile = serde_saphyr::from_str(&text).map_err(|source| WorkloadError::Yaml {
+        Workload::parse(&text, file)
+    }
+
+    fn parse(text: &str, file: &Path) -> Result<Workload, WorkloadError> {
+        let parsed: WorkloadFile = serde_saphyr::from_str(text).map_err(|source| WorkloadError::Yaml {
             file: file.to_owned(),
             source: Box::new(source),
         })?;
+        let statements = parsed.statements.values();
+        let populate = parsed.populate.iter().map(|entry| &entry.statement);
+        for entry in statements.chain(populate).flat_map(|entry| &entry.values) {
+            entry.check(file)?;
+        }
         let stem = file.file_stem().map(|stem| stem.to_string_lossy().into_owned());
         let workload = Workload {
             name: parsed.name.or(stem).unwrap_or_default(),
@@ -187,5 +241,110 @@ fn generator(entry: GeneratorEntry) -> Generator {
             element: Box::new(generator(*element)),
         },
         GeneratorEntry::TimeSeries { step_ms, of } => Generator::TimeSeries { step_ms, of },
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn parse(text: &str) -> Result<Workload, WorkloadError> {
+        Workload::parse(text, Path::new("loads/orders.yaml"))
+    }
+
+    /// The file that this module's description shows.
+    fn shown() -> String {
+        let lines = include_str!("file.rs").lines();
+        lines
+            .skip_while(|line| *line != "//! ```yaml")
+            .skip(1)
+            .take_while(|line| *line != "//! ```")
+            .map(|line| {
+                format!(
+                    "{}\n",
+                    line.trim_start_matches("//!").strip_prefix(' ').unwrap_or("")
+                )
+            })
+            .collect()
+    }
+
+    #[test]
+    fn the_file_that_the_description_shows_is_read() {
+        let workload = parse(&shown()).unwrap();
+        assert_eq!((workload.name.as_str(), workload.schema.len()), ("orders", 2));
+        let populate = workload.populate.unwrap();
+        assert_eq!((populate.rows, populate.statement.values.len()), (100_000, 2));
+        let statements: Vec<_> = workload
+            .statements
+            .iter()
+            .map(|statement| (statement.name.as_str(), statement.weight, statement.values.len()))
+            .collect();
+        assert_eq!(statements, [("read", 9, 1), ("write", 1, 2)]);
+        assert!(
+            matches!(&workload.statements[0].values[0], Generator::Zipf(zipf) if zipf.exponent() == 0.99)
+        );
+        assert!(
+            workload
+                .statements
+                .iter()
+                .all(|statement| statement.is_idempotent)
+        );
+    }
+
+    #[test]
+    fn every_generator_has_its_entry() {
+        let entries = [
+            "sequence: {}",
+            "sequence: {of: 5}",
+            "uniform: {of: 5}",
+            "zipf: {of: 5, exponent: 0.8}",
+            "hotspot: {of: 10, hot: 2, share: 0.8}",
+            "constant: {number: 7}",
+            "text: {bytes: 3}",
+            "blob: {bytes: 3}",
+            "collection: {count: 2, element: {text: {bytes: 3}}}",
+            "time_series: {step_ms: 10, of: 5}",
+        ];
+        for entry in entries {
+            let workload = parse(&format!("statements: {{one: {{cql: X, values: [{{{entry}}}]}}}}"));
+            let workload = workload.unwrap_or_else(|error| panic!("{entry}: {error}"));
+            assert_eq!(workload.statements[0].values.len(), 1, "{entry}");
+        }
+    }
+
+    #[test]
+    fn a_workload_without_a_name_is_called_by_its_file() {
+        assert_eq!(parse("statements: {one: {cql: X}}").unwrap().name, "orders");
+    }
+
+    #[test]
+    fn what_is_misspelled_or_missing_is_named_with_its_file() {
+        let cases = [
+            ("statement: {one: {cql: X}}", "statement"),
+            ("statements: {one: {cql: X, wieght: 2}}", "wieght"),
+            ("statements: {one: {cql: X, values: [{zip: {of: 2}}]}}", "zip"),
+            ("statements: {one: {weight: 2}}", "cql"),
+            ("statements: {one: {cql: X, weight: 0}}", "weight above 0"),
+            (
+                "statements: {one: {cql: X, values: [{zipf: {of: 2, exponent: 1}}]}}",
+                "exponent",
+            ),
+            (
+                "statements: {one: {cql: X, values: [{blob: {bytes: 99999999999}}]}}",
+                "99999999999",
+            ),
+            (
+                "statements: {one: {cql: X, values: [{collection: {count: 99999999, element: {uniform: {of: 2}}}}]}}",
+                "beyond",
+            ),
+            ("statements: {}", "at least one statement"),
+        ];
+        for (text, wanted) in cases {
+            let error = parse(text).unwrap_err().to_string();
+            assert!(
+                error.contains(wanted) && error.starts_with("loads/orders.yaml"),
+                "{error}"
+            );
+        }
     }
 }

@@ -156,7 +156,8 @@ impl Attempts<'_> {
                     shape: None,
                 })))
             }
-            Ok(Ok(response)) => self.refused(&pool, permit, &response, was_sent_before).await,
+            // In a box: every caller that waits carries the room of this future, and errors are rare.
+            Ok(Ok(response)) => Box::pin(self.refused(&pool, permit, &response, was_sent_before)).await,
             Ok(Err(lost)) => {
                 drop(permit);
                 self.lost(lost, &pool, was_sent_before)

@@ -168,8 +168,11 @@ impl Session {
         statement: &Prepared,
         values: impl BindValues,
     ) -> Result<Answer, RequestError> {
-        let bound = statement.shared.bind(&values)?;
-        self.execute_bound(statement, &bound, None).await
+        let buffers = &self.shared.options.connection.buffers;
+        let bound = statement.shared.bind_within(buffers.scratch(), &values)?;
+        let answer = self.execute_bound(statement, &bound, None).await;
+        buffers.give_back(bound.into_buffer());
+        answer
     }
 
     /// As [`Session::execute`], with values bound before and from a page on.

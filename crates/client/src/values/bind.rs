@@ -57,6 +57,18 @@ impl BoundValues {
         Self::default()
     }
 
+    /// No values yet, in a buffer that has been used before.
+    pub(crate) fn within(buffer: Vec<u8>) -> Self {
+        BoundValues {
+            count: 0,
+            bytes: buffer,
+        }
+    }
+
+    pub(crate) fn into_buffer(self) -> Vec<u8> {
+        self.bytes
+    }
+
     pub fn count(&self) -> u16 {
         self.count
     }
