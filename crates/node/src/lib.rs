@@ -25,6 +25,7 @@ mod schema_change;
 mod session;
 mod shard;
 mod stall;
+mod thread_time;
 mod statement;
 mod tracing;
 mod write;

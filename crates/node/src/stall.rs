@@ -1,9 +1,14 @@
 //! How long the shard's thread is held by one piece of work: others wait for it.
+//!
+//! Measured in the thread's own processor time, so that a machine whose cores do other things too does not count as a
+//! stall. A thread that sleeps in a system call goes unnoticed; no piece of work of a shard makes one that waits.
 
 use std::cell::Cell;
 use std::pin::pin;
 use std::task::Poll;
-use std::time::{Duration, Instant};
+use std::time::Duration;
+
+use crate::thread_time::thread_time;
 
 /// The environment variable that turns the detector on: milliseconds from which on a stall is reported.
 const THRESHOLD_VARIABLE: &str = "HELENUS_STALL_MS";
@@ -33,9 +38,9 @@ impl StallDetector {
         let Some(threshold) = self.threshold else {
             return work();
         };
-        let begun = Instant::now();
+        let begun = thread_time();
         let result = work();
-        let took = begun.elapsed();
+        let took = thread_time().saturating_sub(begun);
         self.longest.set(self.longest.get().max(took));
         if took >= threshold {
             self.stalls.set(self.stalls.get() + 1);
