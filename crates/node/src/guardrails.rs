@@ -4,22 +4,10 @@ use std::collections::BTreeSet;
 
 use helenus_engine::CqlError;
 use helenus_schema::Schema;
+pub use helenus_storage::guardrails::{Exceeded, PartitionGuardrails, Threshold};
 use helenus_storage::update::Update;
 
-/// From where on a client is warned, and from where on a statement is refused.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Threshold {
-    pub warn: u64,
-    pub fail: u64,
-}
-
-impl Threshold {
-    /// Cassandra writes -1, or no size at all.
-    pub const DISABLED: Threshold = Threshold {
-        warn: u64::MAX,
-        fail: u64::MAX,
-    };
-}
+pub use crate::value_guardrails::ValueGuardrails;
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Guardrails {
@@ -29,6 +17,18 @@ pub struct Guardrails {
     pub page_size: Threshold,
     /// `partition_keys_in_select_warn_threshold` and `partition_keys_in_select_fail_threshold`.
     pub partition_keys_in_select: Threshold,
+    /// `keyspaces_warn_threshold` and `keyspaces_fail_threshold`, without those of the system.
+    pub keyspaces: Threshold,
+    /// `tables_warn_threshold` and `tables_fail_threshold`, in all keyspaces but those of the system.
+    pub tables: Threshold,
+    /// `columns_per_table_warn_threshold` and `columns_per_table_fail_threshold`.
+    pub columns_per_table: Threshold,
+    /// `fields_per_udt_warn_threshold` and `fields_per_udt_fail_threshold`.
+    pub fields_per_udt: Threshold,
+    /// On the values that a statement writes.
+    pub values: ValueGuardrails,
+    /// On what SSTables get to hold.
+    pub partition: PartitionGuardrails,
 }
 
 impl Default for Guardrails {
@@ -40,6 +40,12 @@ impl Default for Guardrails {
             },
             page_size: Threshold::DISABLED,
             partition_keys_in_select: Threshold::DISABLED,
+            keyspaces: Threshold::DISABLED,
+            tables: Threshold::DISABLED,
+            columns_per_table: Threshold::DISABLED,
+            fields_per_udt: Threshold::DISABLED,
+            values: ValueGuardrails::default(),
+            partition: PartitionGuardrails::default(),
         }
     }
 }
@@ -115,7 +121,7 @@ impl Guardrails {
 }
 
 /// Cassandra's GuardrailViolatedException is an invalid request.
-fn violated(name: &str, message: &str) -> CqlError {
+pub(crate) fn violated(name: &str, message: &str) -> CqlError {
     CqlError::invalid(format_args!("Guardrail {name} violated: {message}"))
 }
 

@@ -22,12 +22,14 @@ mod read;
 mod refusal;
 mod request;
 mod schema_change;
+mod schema_guardrails;
 mod session;
 mod shard;
 mod stall;
-mod thread_time;
 mod statement;
+mod thread_time;
 mod tracing;
+mod value_guardrails;
 mod write;
 
 pub use compaction::CompactionStatus;

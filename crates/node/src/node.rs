@@ -229,6 +229,7 @@ fn store_options(options: &NodeOptions) -> StoreOptions {
         }),
         column_index_bytes: options.column_index_bytes,
         sstable_format: options.sstable_format,
+        partition_guardrails: options.guardrails.partition,
         compaction: CompactionLimits::new(options.compaction.bytes_per_s_max, compactors),
         chunk_cache_bytes_max: as_usize(cache_bytes - row_cache_bytes),
         row_cache_bytes_max: as_usize(row_cache_bytes),

@@ -118,10 +118,14 @@ impl Shard {
             new_table_id: TableId(self.new_timeuuid()),
             data_center: DATA_CENTER,
         };
-        let outcome = ddl::apply(&self.schema(), &statement.statement, &context)?;
+        let mut outcome = ddl::apply(&self.schema(), &statement.statement, &context)?;
         let Some(transition) = &outcome.transition else {
             return Ok(outcome);
         };
+        let guardrails = &self.options.guardrails;
+        outcome
+            .warnings
+            .extend(guardrails.check_schema(&self.schema(), transition)?);
         if let Some(keeper) = &mut *keeper {
             match keeper.store(&self.schema(), &transition.schema) {
                 Ok(()) => {}

@@ -38,8 +38,14 @@ impl Shard {
         let mut elsewhere = UpdatesByShard::new();
         let mut waiting_for_room = UpdatesByShard::new();
         let mut position = None;
+        let mut warnings = Vec::new();
+        let guardrails = &self.options.guardrails.values;
+        let checks_values = guardrails.is_enabled();
         let scratch = &mut *self.scratch.borrow_mut();
         plan.updates(values, options, scratch, &mut |token, update| {
+            if checks_values {
+                warnings.extend(guardrails.check(&self.schema(), update)?);
+            }
             let owner = self.owner_of(token);
             if owner != self.id {
                 elsewhere.push((owner, update.to_vec()));
@@ -53,13 +59,14 @@ impl Shard {
             Ok(())
         })?;
         let patience = Patience::of_write(options);
-        if elsewhere.is_empty() && waiting_for_room.is_empty() {
+        if elsewhere.is_empty() && waiting_for_room.is_empty() && warnings.is_empty() {
             self.acknowledge_session(session, stream, position, patience);
             return Ok(());
         }
         if let [(owner, _)] = elsewhere.as_slice()
             && waiting_for_room.is_empty()
             && position.is_none()
+            && warnings.is_empty()
         {
             let owner = *owner;
             return match elsewhere.pop() {
@@ -68,7 +75,7 @@ impl Shard {
             };
         }
         elsewhere.append(&mut waiting_for_room);
-        self.write_later(session, stream, elsewhere, position, Vec::new(), patience);
+        self.write_later(session, stream, elsewhere, position, warnings, patience);
         Ok(())
     }
 
@@ -86,8 +93,13 @@ impl Shard {
         ) -> Result<(), CqlError>,
     ) -> Result<(), CqlError> {
         let mut updates = UpdatesByShard::new();
+        let mut warnings = Vec::new();
+        let guardrails = &self.options.guardrails.values;
         let scratch = &mut *self.scratch.borrow_mut();
         build(scratch, &mut |token, update| {
+            if guardrails.is_enabled() {
+                warnings.extend(guardrails.check(&self.schema(), update)?);
+            }
             updates.push((self.owner_of(token), update.to_vec()));
             Ok(())
         })?;
@@ -95,7 +107,6 @@ impl Shard {
             self.acknowledge_session(session, stream, None, Patience::of_batch(options));
         } else {
             let partitions = partition_count(&updates);
-            let mut warnings = Vec::new();
             if partitions > 1 {
                 let packed = updates.iter().map(|(_, update)| update.as_slice());
                 warnings.extend(self.options.guardrails.check_batch(&self.schema(), packed)?);

@@ -24,6 +24,7 @@ pub mod sstable;
 pub mod row_cache;
 
 pub mod compaction;
+pub mod guardrails;
 
 pub mod store;
 

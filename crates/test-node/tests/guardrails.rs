@@ -84,3 +84,75 @@ fn selects_are_warned_of_before_they_are_refused() {
         assert!(message.contains("fail threshold"), "{message}");
     }
 }
+
+#[test]
+fn the_schema_is_warned_of_before_it_is_refused() {
+    let mut options = options(2, Arc::new(MemoryDisk::new()), Arc::new(SystemClock::new()));
+    options.guardrails.keyspaces = Threshold { warn: 1, fail: 2 };
+    options.guardrails.tables = Threshold { warn: 1, fail: 2 };
+    options.guardrails.columns_per_table = Threshold { warn: 2, fail: 3 };
+    options.guardrails.fields_per_udt = Threshold { warn: 1, fail: 2 };
+    let node = TestNode::start(options).unwrap();
+    let replication = "WITH replication = {'class': 'SimpleStrategy', 'replication_factor': 1}";
+    let refused = |text: &str, wanted: &str| match node.execute(text) {
+        Answer::Error { code, message } => assert_eq!((code, message.as_str()), (ErrorCode::Invalid, wanted)),
+        other => panic!("{text}: {other:?}"),
+    };
+    node.run(&format!("CREATE KEYSPACE a {replication}"));
+    node.run(&format!("CREATE KEYSPACE b {replication}"));
+    refused(
+        &format!("CREATE KEYSPACE c {replication}"),
+        "Guardrail keyspaces violated: Cannot have more than 2 keyspaces, aborting the creation of keyspace c",
+    );
+    node.run("CREATE TABLE a.t (p int PRIMARY KEY, v int)");
+    refused(
+        "CREATE TABLE a.w (p int PRIMARY KEY, v int, w int, x int)",
+        "Guardrail columns_per_table violated: Tables cannot have more than 3 columns, but 4 provided for table w",
+    );
+    node.run("ALTER TABLE a.t ADD w int");
+    refused(
+        "ALTER TABLE a.t ADD x int",
+        "Guardrail columns_per_table violated: Tables cannot have more than 3 columns, but 4 provided for table t",
+    );
+    node.run("ALTER TABLE a.t DROP w");
+    node.run("CREATE TABLE b.t (p int PRIMARY KEY)");
+    refused(
+        "CREATE TABLE b.w (p int PRIMARY KEY)",
+        "Guardrail tables violated: Cannot have more than 2 tables, aborting the creation of table w",
+    );
+    node.run("CREATE TYPE a.u (x int, y int)");
+    refused(
+        "ALTER TYPE a.u ADD z int",
+        "Guardrail fields_per_udt violated: User types cannot have more than 2 columns, but 3 provided for user type u.",
+    );
+}
+
+#[test]
+fn values_have_a_largest_size_and_collections_a_largest_count() {
+    let mut options = options(1, Arc::new(MemoryDisk::new()), Arc::new(SystemClock::new()));
+    options.guardrails.values.column_value_size = Threshold { warn: 3, fail: 5 };
+    options.guardrails.values.items_per_collection = Threshold { warn: 2, fail: 3 };
+    options.guardrails.values.collection_size = Threshold { warn: 90, fail: 99 };
+    let node = TestNode::start(options).unwrap();
+    node.run("CREATE KEYSPACE k WITH replication = {'class': 'SimpleStrategy', 'replication_factor': 1}");
+    node.run("CREATE TABLE k.t (p int PRIMARY KEY, v text, s set<int>, f frozen<list<int>>)");
+    node.run("INSERT INTO k.t (p, v, s) VALUES (1, '12345', {1, 2, 3})");
+    let cases = [
+        (
+            "INSERT INTO k.t (p, v) VALUES (1, '123456')",
+            "Guardrail column_value_size violated: Value of column 'v' has size 6, this exceeds the failure threshold of 5.",
+        ),
+        (
+            "UPDATE k.t SET s = s + {4, 5, 6, 7} WHERE p = 1",
+            "Guardrail items_per_collection violated: Detected collection s with 4 items, this exceeds the failure \
+             threshold of 3.",
+        ),
+    ];
+    for (text, wanted) in cases {
+        let Answer::Error { code, message } = node.execute(text) else {
+            panic!("{text} was taken");
+        };
+        assert_eq!((code, message.as_str()), (ErrorCode::Invalid, wanted));
+    }
+    assert_eq!(node.rows("SELECT s FROM k.t WHERE p = 1").len(), 1);
+}

@@ -7,6 +7,7 @@ use super::row_encoder::RowCounts;
 use super::statistics::{KeyRange, SsTableStatistics};
 use crate::clustering::{ClusteringBound, ClusteringComparator, Side, Slice};
 use crate::deletion::{DeletionTime, NEVER_S};
+use crate::guardrails::PartitionExtent;
 use crate::row::{Entry, RowRef, counter};
 
 #[derive(Debug)]
@@ -26,6 +27,9 @@ pub(super) struct StatisticsCollector {
     first_key: Option<Box<[u8]>>,
     last_key: Vec<u8>,
     partition_cells: u64,
+    partition_tombstones: u64,
+    /// Of the partition that ended last.
+    pub last_extent: PartitionExtent,
     pub stats: SsTableStatistics,
     pub cardinality: Cardinality,
 }
@@ -54,6 +58,8 @@ impl StatisticsCollector {
             first_key: None,
             last_key: Vec::new(),
             partition_cells: 0,
+            partition_tombstones: 0,
+            last_extent: PartitionExtent::default(),
             stats: SsTableStatistics::empty(),
             cardinality: Cardinality::new(),
         }
@@ -106,6 +112,10 @@ impl StatisticsCollector {
 
     pub fn partition_end(&mut self, key: &[u8], bytes: u64) {
         self.stats.partition_bytes.add(bytes);
+        self.last_extent = PartitionExtent {
+            bytes,
+            tombstones: std::mem::take(&mut self.partition_tombstones),
+        };
         self.stats
             .partition_cells
             .add(std::mem::take(&mut self.partition_cells));
@@ -153,6 +163,7 @@ impl StatisticsCollector {
     fn local_deletion(&mut self, local_deletion_s: u32) {
         widen(&mut self.local_deletions, local_deletion_s);
         if local_deletion_s != NEVER_S {
+            self.partition_tombstones += 1;
             self.tombstone_drop_times.add(local_deletion_s);
         }
     }

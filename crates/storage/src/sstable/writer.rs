@@ -33,6 +33,7 @@ use super::toc::Toc;
 use super::version::Version;
 use crate::clustering::ClusteringComparator;
 use crate::deletion::DeletionTime;
+use crate::guardrails::PartitionExtent;
 use crate::row::RowRef;
 use crate::update::BoundRef;
 
@@ -221,6 +222,11 @@ impl SsTableWriter {
 
     pub fn descriptor(&self) -> Descriptor {
         self.descriptor
+    }
+
+    /// Of the partition that was ended last.
+    pub fn last_extent(&self) -> PartitionExtent {
+        self.collector.last_extent
     }
 
     pub fn partition_count(&self) -> u64 {

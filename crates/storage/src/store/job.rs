@@ -16,6 +16,7 @@ use crate::compaction::{
     Stopped,
 };
 use crate::error::ReadError;
+use crate::guardrails::PartitionGuardrails;
 use crate::layout::TableLayout;
 use crate::memtable::{Memtable, MemtableCursor};
 use crate::read::PartitionRange;
@@ -73,6 +74,7 @@ pub struct BackgroundJob {
     /// Granularity of the index inside a partition of what is written.
     pub(super) column_index_bytes: u32,
     pub(super) sstable_format: SsTableFormat,
+    pub(super) partition_guardrails: PartitionGuardrails,
     /// What a compaction goes by; `None` for what nothing may hold up.
     pub(super) pace: Option<(Arc<Pace>, Arc<CompactionLimits>)>,
     /// Of a compaction, given back when it has ended.

@@ -13,7 +13,9 @@ use crate::compaction::{
     rewrite_partition,
 };
 use crate::source::PartitionCursor;
-use crate::sstable::{Descriptor, SsTable, SsTableWriter, WriteError, WriterOptions, remove_sstable};
+use crate::sstable::{
+    Component, Descriptor, SsTable, SsTableWriter, WriteError, WriterOptions, remove_sstable,
+};
 
 /// A job looks at its stop flag at least this often, also where it writes nothing.
 const PARTITIONS_PER_LOOK: u32 = 64;
@@ -111,6 +113,7 @@ impl<'a> JobOutput<'a> {
         let Some(writer) = &mut self.current else {
             return Ok(());
         };
+        let partitions = writer.partition_count();
         rewrite_partition(
             &self.job.layout,
             token,
@@ -120,6 +123,14 @@ impl<'a> JobOutput<'a> {
             writer,
             &mut self.scratch,
         )?;
+        if writer.partition_count() > partitions {
+            let path = writer.descriptor().path(&self.job.table_folder, Component::Data);
+            let table = &self.job.layout.metadata;
+            let guardrails = &self.job.partition_guardrails;
+            for line in guardrails.check(table, key, &path, writer.last_extent()) {
+                eprintln!("{line}");
+            }
+        }
         self.partitions_to_look -= 1;
         if self.partitions_to_look == 0 {
             self.partitions_to_look = PARTITIONS_PER_LOOK;

@@ -378,6 +378,7 @@ impl ShardStore {
             epoch: 0,
             column_index_bytes: self.options.column_index_bytes,
             sstable_format: self.options.sstable_format,
+            partition_guardrails: self.options.partition_guardrails,
             pace: None,
             permit: None,
             work: Work::Release(Some(memtable)),
@@ -400,6 +401,7 @@ impl ShardStore {
             epoch: 0,
             column_index_bytes: self.options.column_index_bytes,
             sstable_format: self.options.sstable_format,
+            partition_guardrails: self.options.partition_guardrails,
             pace: None,
             permit: None,
             work: Work::Removal {
@@ -506,6 +508,7 @@ impl ShardStore {
             epoch: table.epoch,
             column_index_bytes: options.column_index_bytes,
             sstable_format: options.sstable_format,
+            partition_guardrails: options.partition_guardrails,
             pace: None,
             permit: None,
             work,

@@ -16,6 +16,7 @@ use super::table::Table;
 use crate::commitlog::{CommitLog, FlushedPositions, LogBatch, LogError, LogOptions, LogPosition};
 use crate::compaction::{CompactionLimits, Removal};
 use crate::error::{TruncateError, WriteError};
+use crate::guardrails::PartitionGuardrails;
 use crate::layout::TableLayout;
 use crate::read_state::STEP_UNITS_MAX;
 use crate::row_cache::RowCache;
@@ -39,6 +40,7 @@ pub struct StoreOptions {
     pub column_index_bytes: u32,
     /// The version of what is written for tables that do not name one.
     pub sstable_format: SsTableFormat,
+    pub partition_guardrails: PartitionGuardrails,
     /// What compactions of all shards share: the same one in all their options.
     pub compaction: Arc<CompactionLimits>,
 }
@@ -62,6 +64,7 @@ impl Default for StoreOptions {
             read_step_units_max: STEP_UNITS_MAX,
             column_index_bytes: COLUMN_INDEX_BYTES,
             sstable_format: SsTableFormat::DEFAULT,
+            partition_guardrails: PartitionGuardrails::default(),
             compaction: CompactionLimits::new(COMPACTION_BYTES_PER_S_MAX, CONCURRENT_COMPACTORS),
         }
     }

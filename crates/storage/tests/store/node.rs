@@ -72,6 +72,7 @@ impl Node {
             read_step_units_max: 3,
             column_index_bytes: 256,
             sstable_format: helenus_schema::SsTableFormat::DEFAULT,
+            partition_guardrails: Default::default(),
             compaction: CompactionLimits::new(0, 2),
         };
         let disk: Arc<dyn Disk> = Arc::clone(&self.disk) as _;
