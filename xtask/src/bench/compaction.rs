@@ -24,8 +24,8 @@ pub struct Arguments {
     /// Overlapping SSTables to merge
     #[arg(long, default_value_t = 4)]
     sstables: u32,
-    /// Merges by Cassandra of the same SSTables, of which the one with the least processor time counts
-    #[arg(long, default_value_t = 3)]
+    /// How often Cassandra does it all; the last time counts, when its compiler has warmed up
+    #[arg(long, default_value_t = 2)]
     rounds: u32,
     /// Measure target/release/helenus as it is there
     #[arg(long)]
@@ -36,6 +36,7 @@ pub struct Arguments {
 const VALUE_BYTES: [u64; 2] = [1_000, 90];
 const REPORT: &str = "bench/results/compaction.md";
 const REQUEST_WAIT: Duration = Duration::from_secs(120);
+const REMOVAL_WAIT: Duration = Duration::from_secs(10);
 /// Names of threads as Linux keeps them, 15 bytes.
 const FLUSH_THREADS: &[&str] = &["MemtableFlushWr", "PerDiskMemtable"];
 const COMPACTION_THREADS: &[&str] = &["CompactionExecu"];
@@ -65,7 +66,11 @@ pub fn run(arguments: &Arguments) -> Result<(), TaskError> {
     for value_bytes in VALUE_BYTES {
         let rows = arguments.megabytes * 1_000_000 / value_bytes / PARTITION_ROWS * PARTITION_ROWS;
         let mut table = helenus(arguments, value_bytes, rows)?;
-        cassandra.measure(arguments, &mut table)?;
+        let mut lines = Vec::new();
+        for round in 0..arguments.rounds.max(1) {
+            lines = cassandra.measure(arguments, &mut table, round)?;
+        }
+        table.lines.extend(lines);
         let text = table.render();
         println!("{text}");
         report.push_str(&text);
@@ -149,8 +154,13 @@ impl Cassandra {
         Ok(Cassandra { peer, home, jmx_port })
     }
 
-    fn measure(&self, arguments: &Arguments, table: &mut Table) -> Result<(), TaskError> {
-        let keyspace = format!("bench{}", table.value_bytes);
+    fn measure(
+        &self,
+        arguments: &Arguments,
+        table: &mut Table,
+        round: u32,
+    ) -> Result<Vec<Measured>, TaskError> {
+        let keyspace = format!("bench{}_{round}", table.value_bytes);
         let mut connection = self.connection()?;
         connection.query(&format!(
             "CREATE KEYSPACE {keyspace} WITH replication = {{'class': 'SimpleStrategy', 'replication_factor': 1}}"
@@ -166,42 +176,18 @@ impl Cassandra {
             flush.add(&self.timed(FLUSH_THREADS, || self.nodetool(&["flush", &keyspace]))?);
         }
         let folder = self.table_folder(&keyspace)?;
-        let flushed = self.home.join("flushed");
-        remove_folder(&flushed)?;
-        let before = copy_files(&folder, &flushed)?;
-        let mut compaction: Option<CpuSeconds> = None;
-        for round in 0..arguments.rounds.max(1) {
-            if round > 0 {
-                connection.query(&format!("TRUNCATE {keyspace}.t"))?;
-                self.nodetool(&[
-                    "import",
-                    "--copy-data",
-                    &keyspace,
-                    "t",
-                    &flushed.display().to_string(),
-                ])?;
-            }
-            let found = self.timed(COMPACTION_THREADS, || self.nodetool(&["compact", &keyspace]))?;
-            if compaction
-                .as_ref()
-                .is_none_or(|best| found.process < best.process)
-            {
-                compaction = Some(found);
-            }
-        }
-        let compaction = compaction.unwrap_or_default();
-        remove_folder(&flushed)?;
-        let after = copy_files(&folder, &flushed)?;
-        for (what, seconds) in [
+        let before = disk_bytes(&folder)?;
+        let compaction = self.timed(COMPACTION_THREADS, || self.nodetool(&["compact", &keyspace]))?;
+        // It removes what it has replaced a moment later.
+        std::thread::sleep(REMOVAL_WAIT);
+        let after = disk_bytes(&folder)?;
+        let lines = [
             ("flush threads alone", flush.threads),
             ("process while it flushes", flush.process),
             ("compaction threads alone", compaction.threads),
             ("process while it compacts", compaction.process),
-        ] {
-            table
-                .lines
-                .push(Measured::new(format!("Cassandra, {what}"), seconds));
-        }
+        ];
+        table.space.truncate(1);
         table.space.push(format!(
             "Cassandra {:.0} MB before and {:.0} MB after, write amplification {:.2}",
             before as f64 / 1e6,
@@ -209,7 +195,8 @@ impl Cassandra {
             (before + after) as f64 / before.max(1) as f64
         ));
         connection.query(&format!("DROP KEYSPACE {keyspace}"))?;
-        Ok(())
+        let named = |(what, seconds)| Measured::new(format!("Cassandra, {what}"), seconds);
+        Ok(lines.map(named).into())
     }
 
     /// One batch for each partition, as its rows are generated together.
@@ -352,27 +339,24 @@ fn head(arguments: &Arguments) -> String {
          ck bigint, value blob, PRIMARY KEY (pk, ck))`, LZ4 in chunks of 16 KiB, partitions of {PARTITION_ROWS} rows of which half are in the\n\
          next SSTable too; values compress by about a fifth. Helenus: `helenus perf compaction`, flush and major compaction on\n\
          one thread, whose processor time is read. Cassandra 5.0: the same rows over CQL, `nodetool flush` for each SSTable,\n\
-         then `nodetool compact` of the same SSTables, the best round; the time of its flush or compaction threads alone, and of\n\
+         then `nodetool compact`, in the last round; the time of its flush or compaction threads alone, and of\n\
          the whole process meanwhile, compiler and garbage collector included. Hold as ratios only.\n\n",
         arguments.megabytes, arguments.sstables, arguments.rounds
     )
 }
 
-/// Copies a folder's files, not its folders; returns how many bytes.
-fn copy_files(from: &Path, to: &Path) -> Result<u64, TaskError> {
-    let copy = || {
-        fs::create_dir_all(to)?;
+/// Of a folder's files, not of its folders.
+fn disk_bytes(folder: &Path) -> Result<u64, TaskError> {
+    let sum = || {
         let mut bytes = 0;
-        for entry in fs::read_dir(from)? {
-            let entry = entry?;
-            if entry.file_type()?.is_file() {
-                bytes += fs::copy(entry.path(), to.join(entry.file_name()))?;
-            }
+        for entry in fs::read_dir(folder)? {
+            let metadata = entry?.metadata()?;
+            bytes += if metadata.is_file() { metadata.len() } else { 0 };
         }
         Ok(bytes)
     };
-    copy().map_err(|source| TaskError::File {
-        path: from.to_path_buf(),
+    sum().map_err(|source| TaskError::File {
+        path: folder.to_path_buf(),
         source,
     })
 }
