@@ -154,7 +154,7 @@ fn group(name: &str) -> Result<Group, String> {
     })
 }
 
-fn data_set(name: &str) -> Result<DataSet, String> {
+pub fn data_set(name: &str) -> Result<DataSet, String> {
     DataSet::parse(name).ok_or_else(|| {
         format!(
             "no such data set; there are: {}",

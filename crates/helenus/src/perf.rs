@@ -5,9 +5,11 @@ use std::path::PathBuf;
 use std::process::ExitCode;
 use std::time::Duration;
 
-use clap::Subcommand;
+use clap::{Subcommand, ValueEnum};
 use helenus_perf::canned;
 use helenus_perf::compaction::{self, CompactionOptions};
+use helenus_perf::fast_forward::DataSet;
+use helenus_perf::reads::{self, ReadKind, ReadsOptions};
 use helenus_perf::simple_query::{self, RowsIn, SimpleQueryOptions};
 use helenus_perf::wire::{self, WireOptions};
 use serde::Serialize;
@@ -28,6 +30,9 @@ pub enum PerfCommand {
         /// Reads find their rows in the row cache, in front of SSTables.
         #[arg(long)]
         cached: bool,
+        /// Reads find their rows in SSTables of which nothing is in memory as each batch of requests begins.
+        #[arg(long, conflicts_with = "cached")]
+        cold: bool,
         #[arg(long, default_value_t = 2_000_000)]
         operations: u64,
         #[arg(long, default_value_t = 10_000)]
@@ -35,6 +40,20 @@ pub enum PerfCommand {
         /// Requests handed over at once.
         #[arg(long, default_value_t = 100)]
         concurrency: u16,
+        #[arg(long)]
+        json: bool,
+    },
+    /// One kind of read over the data of fast-forward, again and again.
+    Reads {
+        /// Where `fast-forward --populate` has put it.
+        #[arg(long, value_name = "DIR")]
+        data_directory: PathBuf,
+        #[arg(long, value_name = "DATASET", value_parser = fast_forward::data_set, default_value = "large-part-ds1")]
+        data_set: DataSet,
+        #[arg(long, value_enum)]
+        kind: ReadKindName,
+        #[arg(long, default_value_t = 1)]
+        operations: u64,
         #[arg(long)]
         json: bool,
     },
@@ -82,6 +101,29 @@ pub enum PerfCommand {
     },
 }
 
+#[derive(Clone, Copy, ValueEnum)]
+pub enum ReadKindName {
+    /// Everything.
+    Scan,
+    /// A row at random; pages stay in memory.
+    Row,
+    /// A row at random with no page in memory.
+    ColdRow,
+    /// A row that is not there, with no page in memory.
+    MissingRow,
+}
+
+impl From<ReadKindName> for ReadKind {
+    fn from(name: ReadKindName) -> Self {
+        match name {
+            ReadKindName::Scan => ReadKind::Scan,
+            ReadKindName::Row => ReadKind::Row,
+            ReadKindName::ColdRow => ReadKind::ColdRow,
+            ReadKindName::MissingRow => ReadKind::MissingRow,
+        }
+    }
+}
+
 pub fn run(command: &PerfCommand) -> ExitCode {
     match *command {
         PerfCommand::Compaction {
@@ -99,6 +141,21 @@ pub fn run(command: &PerfCommand) -> ExitCode {
             };
             report(compaction::run(&options), json)
         }
+        PerfCommand::Reads {
+            ref data_directory,
+            data_set,
+            kind,
+            operations,
+            json,
+        } => {
+            let options = ReadsOptions {
+                data_folder: data_directory.clone(),
+                data_set,
+                kind: kind.into(),
+                operations,
+            };
+            report(reads::run(&options, &crate::allocator::COUNTER), json)
+        }
         PerfCommand::FastForward(ref arguments) => fast_forward::run(arguments),
         PerfCommand::Canned { listen } => match canned::run(listen) {
             Ok(()) => ExitCode::SUCCESS,
@@ -111,6 +168,7 @@ pub fn run(command: &PerfCommand) -> ExitCode {
             write,
             flush,
             cached,
+            cold,
             operations,
             partitions,
             concurrency,
@@ -118,10 +176,11 @@ pub fn run(command: &PerfCommand) -> ExitCode {
         } => {
             let options = SimpleQueryOptions {
                 write,
-                rows_in: match (flush, cached) {
-                    (_, true) => RowsIn::RowCache,
-                    (true, false) => RowsIn::SsTables,
-                    (false, false) => RowsIn::Memtable,
+                rows_in: match (flush, cached, cold) {
+                    (_, _, true) => RowsIn::ColdSsTables,
+                    (_, true, false) => RowsIn::RowCache,
+                    (true, false, false) => RowsIn::SsTables,
+                    (false, false, false) => RowsIn::Memtable,
                 },
                 operations,
                 partitions,

@@ -65,6 +65,7 @@ pub struct MetricsSnapshot {
     pub row_cache_bytes: u64,
     pub row_cache: RowCacheCounts,
     pub sstables: u64,
+    pub sstable_memory_bytes: u64,
     pub compactions: ShardCompactions,
 }
 
@@ -138,6 +139,7 @@ impl ShardMetrics {
             row_cache_bytes: store.row_cache_bytes() as u64,
             row_cache: store.row_cache_counts(),
             sstables: store.sstable_count() as u64,
+            sstable_memory_bytes: store.sstable_memory_bytes(),
             compactions: store.compactions(),
         }
     }
@@ -179,7 +181,7 @@ pub fn render(snapshots: &[MetricsSnapshot]) -> String {
         }
     }
     type Value = fn(&MetricsSnapshot) -> u64;
-    let families: [(&str, &str, &str, Value); 24] = [
+    let families: [(&str, &str, &str, Value); 25] = [
         (
             "helenus_forwarded_total",
             "counter",
@@ -313,6 +315,12 @@ pub fn render(snapshots: &[MetricsSnapshot]) -> String {
             |s| s.row_cache.evicted_bytes,
         ),
         ("helenus_sstables", "gauge", "SSTables open.", |s| s.sstables),
+        (
+            "helenus_sstable_memory_bytes",
+            "gauge",
+            "Memory of open SSTables: filters, samples and pinned pages of indexes, checksums.",
+            |s| s.sstable_memory_bytes,
+        ),
     ];
     for (name, kind, help, value) in families {
         page.family(name, kind, help);

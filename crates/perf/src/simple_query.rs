@@ -42,6 +42,8 @@ pub enum RowsIn {
     SsTables,
     /// The row cache, in front of SSTables.
     RowCache,
+    /// SSTables, and no page of them is in memory as a batch of requests begins.
+    ColdSsTables,
 }
 
 #[derive(Clone, Copy, Debug, Serialize)]
@@ -118,6 +120,8 @@ struct Line {
     reader: FrameReader,
     received: ReceiveBuffer,
     output: Vec<u8>,
+    /// Whether each batch begins with empty caches.
+    is_cold: bool,
 }
 
 async fn measure(
@@ -130,6 +134,7 @@ async fn measure(
         reader: FrameReader::new(Direction::Request, FrameLimits::default()),
         received: ReceiveBuffer::new(),
         output: Vec::new(),
+        is_cold: false,
     };
     for statement in create_statements() {
         let parameters = QueryParameters::new(Consistency::One);
@@ -168,6 +173,7 @@ async fn measure(
         line.round(shard, batch).await?;
         errors += error_count(&line.output)?;
     }
+    line.is_cold = options.rows_in == RowsIn::ColdSsTables;
 
     let tasks_before = shard.tasks_spawned();
     counter.start();
@@ -205,6 +211,9 @@ impl Line {
 
     /// Hands one batch over and takes all its answers.
     async fn round(&mut self, shard: &Rc<Shard>, batch: &[u8]) -> io::Result<()> {
+        if self.is_cold {
+            shard.clear_caches();
+        }
         self.hand_over(shard, batch)?;
         while self.session.in_flight() > 0 {
             tokio::task::yield_now().await;

@@ -21,6 +21,7 @@ mod table;
 mod run;
 
 pub use data_set::DataSet;
+pub(crate) use data_set::{LARGE_PARTITION_KEY, clustering_of, missing_clustering_of, schema};
 pub use groups::Group;
 pub use options::{FastForwardError, FastForwardOptions, Population};
 pub use report::{CaseReport, FastForwardReport, GroupReport};

@@ -139,7 +139,20 @@ fn read_deletion(reader: &mut ByteReader<'_>) -> Result<DeletionTime, DecodeErro
     })
 }
 
+impl LargePartition {
+    fn memory_bytes(&self) -> usize {
+        let fences = self.fences.iter().map(|fence| fence.first.prefix.len());
+        size_of::<Self>() + self.key.len() + size_of_val(self.fences.as_slice()) + fences.sum::<usize>()
+    }
+}
+
 impl BlockFile {
+    /// Of the directory and of what checks the pages.
+    pub fn memory_bytes(&self) -> usize {
+        let partitions = self.partitions.iter().map(LargePartition::memory_bytes);
+        self.pages.memory_bytes() + partitions.sum::<usize>()
+    }
+
     /// Reads the directory at the end of the file. `can_filter` if equal clusterings have equal bytes.
     pub fn open(
         path: &Path,

@@ -40,6 +40,10 @@ impl BloomFilter {
         }
     }
 
+    pub fn memory_bytes(&self) -> usize {
+        self.bits.len()
+    }
+
     pub fn add(&mut self, key: &[u8]) {
         for bit in self.bit_indexes(key) {
             self.bits[(bit >> 3) as usize] |= 1 << (bit & 7);

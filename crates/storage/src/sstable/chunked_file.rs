@@ -83,6 +83,14 @@ impl ChunkedFile {
         self.inner.length
     }
 
+    /// What stays in memory while the file is open: where its chunks are, or their checksums.
+    pub fn memory_bytes(&self) -> usize {
+        match &self.inner.form {
+            Form::Compressed { info, .. } => size_of_val(info.chunk_offsets.as_slice()),
+            Form::Plain { checksums, .. } => checksums.as_deref().map_or(0, size_of_val::<[u32]>),
+        }
+    }
+
     pub fn is_index(&self) -> bool {
         self.inner.is_index
     }

@@ -61,6 +61,14 @@ impl IndexReader {
         }
     }
 
+    /// What stays in memory while the SSTable is open.
+    pub fn memory_bytes(&self) -> usize {
+        match self {
+            IndexReader::Big(big) => big.summary.memory_bytes() + big.file.memory_bytes(),
+            IndexReader::Bti(bti) => bti.memory_bytes(),
+        }
+    }
+
     /// The file that the blocks of large partitions are described in.
     pub fn blocks_file(&self) -> &ChunkedFile {
         match self {

@@ -43,6 +43,11 @@ const REMADE_CACHE_BYTES: usize = 1 << 20;
 const SAMPLING_LEVEL_FULL: u32 = 128;
 
 impl Summary {
+    pub fn memory_bytes(&self) -> usize {
+        let keys: usize = self.entries.iter().map(|entry| entry.key.len()).sum();
+        size_of_val(self.entries.as_slice()) + keys
+    }
+
     pub fn encode(&self, index_interval: u32, key_count: u64) -> Vec<u8> {
         let mut offsets = Vec::with_capacity(self.entries.len() * 4);
         let mut entries = Vec::new();

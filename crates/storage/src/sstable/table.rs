@@ -45,6 +45,7 @@ pub struct SsTable {
     /// Of large partitions, if we wrote the SSTable.
     blocks: Option<BlockFile>,
     disk_bytes: u64,
+    memory_bytes: u64,
     first_token: Token,
     last_token: Token,
 }
@@ -64,6 +65,10 @@ impl SsTable {
         let filter = components.read_filter()?;
         let data = components.open_data()?;
         let blocks = components.open_blocks(&header.clustering, table)?;
+        let memory_bytes = filter.as_ref().map_or(0, BloomFilter::memory_bytes)
+            + index.memory_bytes()
+            + data.memory_bytes()
+            + blocks.as_ref().map_or(0, BlockFile::memory_bytes);
         Ok(Arc::new(SsTable {
             descriptor,
             directory: directory.to_path_buf(),
@@ -77,6 +82,7 @@ impl SsTable {
             index,
             blocks,
             disk_bytes: components.disk_bytes(),
+            memory_bytes: memory_bytes as u64,
         }))
     }
 
@@ -105,6 +111,11 @@ impl SsTable {
     /// Of all components.
     pub fn disk_bytes(&self) -> u64 {
         self.disk_bytes
+    }
+
+    /// What stays in memory while it is open, whatever is read: filter, index samples or pinned pages, checksums.
+    pub fn memory_bytes(&self) -> u64 {
+        self.memory_bytes
     }
 
     pub fn first_token(&self) -> Token {

@@ -257,6 +257,12 @@ impl ShardStore {
         self.tables.values().map(|table| table.sstables.len()).sum()
     }
 
+    /// What open SSTables keep in memory whatever is read: filters, samples and pinned pages of indexes, checksums.
+    pub fn sstable_memory_bytes(&self) -> u64 {
+        let tables = self.tables.values().flat_map(|table| &table.sstables);
+        tables.map(|sstable| sstable.memory_bytes()).sum()
+    }
+
     /// Seals a table's memtable, or all with `None`; [`ShardStore::next_job`] has the flushes then.
     pub fn flush(&mut self, id: Option<TableId>) {
         if self.disk.is_none() {

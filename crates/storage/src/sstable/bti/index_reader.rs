@@ -54,6 +54,11 @@ impl BtiIndex {
         })
     }
 
+    pub fn memory_bytes(&self) -> usize {
+        let pinned = self.pinned.iter().map(|page| page.bytes.len());
+        self.partitions.memory_bytes() + self.rows.memory_bytes() + pinned.sum::<usize>()
+    }
+
     /// Of Rows.db.
     pub fn pinned_pages(&self) -> &[PinnedPage] {
         &self.pinned

@@ -181,6 +181,12 @@ pub(in super::super) struct PartitionIndex {
 }
 
 impl PartitionIndex {
+    /// Of pages that stay and of what checks the others.
+    pub fn memory_bytes(&self) -> usize {
+        let pinned = self.pinned.iter().map(|page| page.bytes.len());
+        self.file.memory_bytes() + pinned.sum::<usize>()
+    }
+
     pub fn open(file: ChunkedFile) -> Result<Self, ReadError> {
         check_page_length(&file)?;
         // Nothing is kept in it; it only counts.
