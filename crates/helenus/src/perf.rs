@@ -111,6 +111,10 @@ pub enum ReadKindName {
     ColdRow,
     /// A row that is not there, with no page in memory.
     MissingRow,
+    /// The row behind one that was just read with no page in memory.
+    NextRow,
+    /// Sixteen rows, evenly spread, with no page in memory.
+    SpreadRows,
 }
 
 impl From<ReadKindName> for ReadKind {
@@ -120,6 +124,8 @@ impl From<ReadKindName> for ReadKind {
             ReadKindName::Row => ReadKind::Row,
             ReadKindName::ColdRow => ReadKind::ColdRow,
             ReadKindName::MissingRow => ReadKind::MissingRow,
+            ReadKindName::NextRow => ReadKind::NextRow,
+            ReadKindName::SpreadRows => ReadKind::SpreadRows,
         }
     }
 }

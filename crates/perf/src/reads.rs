@@ -16,6 +16,7 @@ use helenus_storage::ShardStore;
 use helenus_storage::clustering::{ClusteringBound, Side, Slice};
 use helenus_storage::read::{PartitionRange, ReadCommand, RowSink};
 use helenus_storage::row::RowRef;
+use helenus_storage::sstable::ReadCost;
 use helenus_storage::store::{DataFolder, StoreOptions};
 use helenus_types::{Token, token_of};
 use helenus_vfs::{Random, RealDisk, SeededRandom, SystemClock};
@@ -46,6 +47,10 @@ pub enum ReadKind {
     ColdRow,
     /// As [`ReadKind::ColdRow`], of a row that is not there; of the large partition only.
     MissingRow,
+    /// The row behind one that was read with no page in memory before it; of the large partition only.
+    NextRow,
+    /// Sixteen rows, evenly spread, with no page in memory; of the large partition only.
+    SpreadRows,
 }
 
 #[derive(Clone, Copy, Debug, Serialize)]
@@ -62,11 +67,16 @@ pub struct ReadsReport {
     pub reads_per_operation: f64,
     pub read_kib_per_operation: f64,
     pub data_reads_per_operation: f64,
+    /// Of the operation that took most.
+    pub reads_max: u64,
+    pub read_kib_max: f64,
     /// What open SSTables keep in memory.
     pub sstable_memory_bytes: u64,
     /// On disk, all components.
     pub sstable_bytes: u64,
 }
+
+const SPREAD_ROWS: u64 = 16;
 
 /// What a node of a few gigabytes gives to pages of SSTables.
 const PAGE_CACHE_BYTES: usize = 256 << 20;
@@ -80,27 +90,28 @@ pub fn run(options: &ReadsOptions, allocations: &'static dyn AllocationCounter) 
         thread_cpu_seconds()? - cpu_before_s,
     );
     let random = SeededRandom::new(1);
-    let mut places = Vec::new();
-    for _ in 0..options.operations {
-        places.push((random.next_u64() % u64::from(population.rows)) as u32);
-    }
-
-    let cost_before = reader.store.read_cost();
+    let (mut cost, mut reads_max, mut read_bytes_max) = (ReadCost::default(), 0, 0);
     let cpu_before_s = thread_cpu_seconds()?;
     allocations.start();
-    for place in places {
-        reader.read(options.kind, place)?;
+    for _ in 0..options.operations {
+        let place = (random.next_u64() % u64::from(population.rows - 1)) as u32;
+        let took = reader.operate(options.kind, place)?;
+        cost.add(took);
+        reads_max = reads_max.max(took.reads);
+        read_bytes_max = read_bytes_max.max(took.read_bytes);
     }
     let allocated = allocations.stop();
     let cpu_s = thread_cpu_seconds()? - cpu_before_s;
-    let cost = reader.store.read_cost().since(cost_before);
 
     let rows = reader.sink.rows;
-    let wanted = match options.kind {
-        ReadKind::Scan => options.operations * u64::from(population.rows),
-        ReadKind::Row | ReadKind::ColdRow => options.operations,
-        ReadKind::MissingRow => 0,
-    };
+    let wanted = options.operations
+        * match options.kind {
+            ReadKind::Scan => u64::from(population.rows),
+            ReadKind::Row | ReadKind::ColdRow => 1,
+            ReadKind::MissingRow => 0,
+            ReadKind::NextRow => 2,
+            ReadKind::SpreadRows => SPREAD_ROWS,
+        };
     if rows != wanted {
         return Err(io::Error::other(format!(
             "{rows} rows were read instead of {wanted}"
@@ -119,6 +130,8 @@ pub fn run(options: &ReadsOptions, allocations: &'static dyn AllocationCounter) 
         reads_per_operation: per_operation(cost.reads),
         read_kib_per_operation: per_operation(cost.read_bytes) / 1024.0,
         data_reads_per_operation: per_operation(cost.cache_blocks),
+        reads_max,
+        read_kib_max: read_bytes_max as f64 / 1024.0,
         sstable_memory_bytes: sstables.iter().map(|sstable| sstable.memory_bytes()).sum(),
         sstable_bytes: sstables.iter().map(|sstable| sstable.disk_bytes()).sum(),
     })
@@ -127,6 +140,7 @@ pub fn run(options: &ReadsOptions, allocations: &'static dyn AllocationCounter) 
 struct Reader {
     store: ShardStore,
     data_set: DataSet,
+    row_count: u32,
     table: Arc<TableMetadata>,
     sink: CountingSink,
 }
@@ -152,34 +166,50 @@ impl Reader {
         Ok(Reader {
             store,
             data_set: options.data_set,
+            row_count: population.rows,
             table: Arc::new(options.data_set.table(population)),
             sink: CountingSink { rows: 0 },
         })
     }
 
-    fn read(&mut self, kind: ReadKind, place: u32) -> io::Result<()> {
-        if matches!(kind, ReadKind::ColdRow | ReadKind::MissingRow) {
+    /// What one operation takes of the disk.
+    fn operate(&mut self, kind: ReadKind, place: u32) -> io::Result<ReadCost> {
+        if !matches!(kind, ReadKind::Row | ReadKind::Scan) {
             self.store.clear_caches();
         }
-        if kind == ReadKind::Scan {
-            return self.read_slices(PartitionRange::everything(), &[Slice::all()]);
+        if kind == ReadKind::NextRow {
+            self.read_rows(&[clustering_of(i64::from(place))])?;
         }
-        match self.data_set {
-            DataSet::SmallPartitions => {
+        let before = self.store.read_cost();
+        match (kind, self.data_set) {
+            (ReadKind::Scan, _) => self.read_slices(PartitionRange::everything(), &[Slice::all()])?,
+            (_, DataSet::SmallPartitions) => {
                 let key = place.to_be_bytes();
                 let token = token_of(&key);
-                self.read_slices(PartitionRange::One { token, key: &key }, &[Slice::all()])
+                self.read_slices(PartitionRange::One { token, key: &key }, &[Slice::all()])?;
             }
-            DataSet::LargePartition => {
-                let key = &LARGE_PARTITION_KEY;
-                let token = token_of(key);
-                let slice = match kind {
-                    ReadKind::MissingRow => row_slice(&missing_clustering_of(i64::from(place))),
-                    _ => row_slice(&clustering_of(i64::from(place))),
-                };
-                self.read_slices(PartitionRange::One { token, key }, &[slice])
+            (ReadKind::NextRow, _) => self.read_rows(&[clustering_of(i64::from(place) + 1)])?,
+            (ReadKind::MissingRow, _) => self.read_rows(&[missing_clustering_of(i64::from(place))])?,
+            (ReadKind::SpreadRows, _) => {
+                let stride = self.row_count / SPREAD_ROWS as u32;
+                let row = |index: u64| clustering_of(index as i64 * i64::from(stride));
+                let rows: Vec<Vec<u8>> = (0..SPREAD_ROWS).map(row).collect();
+                self.read_rows(&rows)?;
             }
+            (ReadKind::Row | ReadKind::ColdRow, _) => self.read_rows(&[clustering_of(i64::from(place))])?,
         }
+        Ok(self.store.read_cost().since(before))
+    }
+
+    /// Rows of the large partition, in order.
+    fn read_rows(&mut self, clusterings: &[Vec<u8>]) -> io::Result<()> {
+        let key = &LARGE_PARTITION_KEY;
+        let token = token_of(key);
+        let slices: Vec<Slice> = clusterings
+            .iter()
+            .map(|clustering| row_slice(clustering))
+            .collect();
+        self.read_slices(PartitionRange::One { token, key }, &slices)
     }
 
     fn read_slices(&mut self, partitions: PartitionRange<'_>, slices: &[Slice]) -> io::Result<()> {
@@ -231,14 +261,16 @@ impl fmt::Display for ReadsReport {
         write!(
             formatter,
             "{} operations, {} rows: {:.0} rows per CPU second, {:.4} allocations a row; each operation {:.2} reads \
-             ({:.2} of data), {:.1} KiB; opened in {:.3} s ({:.3} s CPU), {} bytes in memory of {} on disk",
+             ({:.2} of data, at most {}), {:.1} KiB (at most {:.1}); opened in {:.3} s ({:.3} s CPU), {} bytes in memory of {} on disk",
             self.operations,
             self.rows,
             self.rows_per_cpu_s,
             self.allocations_per_row,
             self.reads_per_operation,
             self.data_reads_per_operation,
+            self.reads_max,
             self.read_kib_per_operation,
+            self.read_kib_max,
             self.open_s,
             self.open_cpu_s,
             self.sstable_memory_bytes,

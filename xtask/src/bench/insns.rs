@@ -5,8 +5,9 @@
 
 use std::process::Command;
 
+use super::callgrind;
 use crate::TaskError;
-use crate::process::{self, ProcessError};
+use crate::process;
 use crate::workspace;
 
 #[derive(clap::Args)]
@@ -38,6 +39,11 @@ pub fn run(arguments: &Arguments) -> Result<(), TaskError> {
             &["--flush"][..],
             "109,000 (cache miss)",
         ),
+        (
+            "read of an SSTable, cold",
+            &["--cold"][..],
+            "109,000 (cache miss)",
+        ),
         ("write", &["--write"][..], "49,800 / 56.2 / -"),
     ] {
         eprintln!("{name}: two runs under callgrind");
@@ -62,56 +68,15 @@ pub fn run(arguments: &Arguments) -> Result<(), TaskError> {
 }
 
 fn instructions(operations: u64, flags: &[&str]) -> Result<u64, TaskError> {
-    let folder = workspace::scratch("insns");
-    std::fs::create_dir_all(&folder).map_err(|source| TaskError::File {
-        path: folder.clone(),
-        source,
-    })?;
-    let out_file = folder.join("callgrind.out");
-    let mut command = Command::new("valgrind");
-    command.args([
-        "--tool=callgrind",
-        &format!("--callgrind-out-file={}", out_file.display()),
-    ]);
-    command.arg(workspace::target().join("release/helenus"));
-    command
-        .args([
-            "perf",
-            "simple-query",
-            "--json",
-            "--operations",
-            &operations.to_string(),
-        ])
-        .args(flags);
-    let output = command.output().map_err(|source| ProcessError::Start {
-        program: "valgrind (install it from your distribution)".to_owned(),
-        source,
-    })?;
-    let text = String::from_utf8_lossy(&output.stderr);
-    let collected = text
-        .lines()
-        .find_map(|line| line.split_once("Collected :")?.1.trim().parse().ok());
-    collected.ok_or_else(|| TaskError::Report {
-        text: format!("callgrind printed no count:\n{text}"),
-    })
+    let operations = operations.to_string();
+    let mut arguments = vec!["simple-query", "--json", "--operations", &operations];
+    arguments.extend_from_slice(flags);
+    callgrind::instructions(&arguments)
 }
 
 fn simple_query(operations: u64, flags: &[&str]) -> Result<serde_json::Value, TaskError> {
-    let output = Command::new(workspace::target().join("release/helenus"))
-        .args([
-            "perf",
-            "simple-query",
-            "--json",
-            "--operations",
-            &operations.to_string(),
-        ])
-        .args(flags)
-        .output()
-        .map_err(|source| ProcessError::Start {
-            program: "helenus perf simple-query".to_owned(),
-            source,
-        })?;
-    serde_json::from_slice(&output.stdout).map_err(|error| TaskError::Report {
-        text: error.to_string(),
-    })
+    let operations = operations.to_string();
+    let mut arguments = vec!["simple-query", "--json", "--operations", &operations];
+    arguments.extend_from_slice(flags);
+    callgrind::report(&arguments)
 }

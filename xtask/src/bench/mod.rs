@@ -2,10 +2,12 @@
 
 mod client_cost;
 mod compaction;
+mod callgrind;
 mod concurrency;
 mod concurrent_client;
 mod insns;
 mod peer;
+mod reads;
 mod rolling_restart;
 mod throttle;
 
@@ -33,6 +35,8 @@ pub enum Command {
     Throttle(throttle::Arguments),
     /// Instructions and allocations per operation, in process, by callgrind
     Insns(insns::Arguments),
+    /// Disk reads, instructions and speed of reads from a large partition, beside what was set out for them
+    Reads(reads::Arguments),
 }
 
 pub fn run(command: Command) -> Result<(), TaskError> {
@@ -45,6 +49,7 @@ pub fn run(command: Command) -> Result<(), TaskError> {
         Command::RollingRestart(arguments) => rolling_restart::run(&arguments),
         Command::Throttle(arguments) => throttle::run(&arguments),
         Command::Insns(arguments) => insns::run(&arguments),
+        Command::Reads(arguments) => reads::run(&arguments),
     }
 }
 
