@@ -6,6 +6,7 @@ mod callgrind;
 mod concurrency;
 mod concurrent_client;
 mod insns;
+mod mixed;
 mod peer;
 mod reads;
 mod rolling_restart;
@@ -35,6 +36,8 @@ pub enum Command {
     Throttle(throttle::Arguments),
     /// Instructions and allocations per operation, in process, by callgrind
     Insns(insns::Arguments),
+    /// A steady load on a node that flushes and compacts all the time, beside a quiet one
+    Mixed(mixed::Arguments),
     /// Disk reads, instructions and speed of reads from a large partition, beside what was set out for them
     Reads(reads::Arguments),
 }
@@ -49,6 +52,7 @@ pub fn run(command: Command) -> Result<(), TaskError> {
         Command::RollingRestart(arguments) => rolling_restart::run(&arguments),
         Command::Throttle(arguments) => throttle::run(&arguments),
         Command::Insns(arguments) => insns::run(&arguments),
+        Command::Mixed(arguments) => mixed::run(&arguments),
         Command::Reads(arguments) => reads::run(&arguments),
     }
 }
