@@ -49,11 +49,7 @@ statements:
 "#;
 
 pub fn run(arguments: &Arguments) -> Result<(), TaskError> {
-    process::run(
-        Command::new("cargo")
-            .args(["build", "--release", "--quiet"])
-            .current_dir(workspace::root()),
-    )?;
+    super::build_helenus()?;
     let folder = workspace::scratch("bench-mixed-load");
     let workload = folder.join("mixed.yaml");
     fs::create_dir_all(&folder)

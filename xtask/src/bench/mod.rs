@@ -1,8 +1,8 @@
 //! `cargo xtask bench`: Helenus beside Cassandra, with the clients that people use.
 
+mod callgrind;
 mod client_cost;
 mod compaction;
-mod callgrind;
 mod concurrency;
 mod concurrent_client;
 mod insns;

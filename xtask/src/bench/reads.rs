@@ -39,11 +39,7 @@ const COLD_ROWS: (u64, u64) = (1_000, 5_000);
 const QUERIES: (u64, u64) = (20_000, 60_000);
 
 pub fn run(arguments: &Arguments) -> Result<(), TaskError> {
-    process::run(
-        Command::new("cargo")
-            .args(["build", "--release", "--quiet"])
-            .current_dir(workspace::root()),
-    )?;
+    super::build_helenus()?;
     let mut report = String::from(HEAD);
     let mut folders = Vec::new();
     for (version, index_kib) in DATA_SETS {
