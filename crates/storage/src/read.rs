@@ -1,5 +1,6 @@
 //! What a query asks of one shard, and how it gets its rows.
 
+use std::cmp::Ordering;
 use std::ops::ControlFlow;
 use std::sync::Arc;
 
@@ -34,6 +35,15 @@ pub enum PartitionRange<'a> {
         start: PartitionBound<'a>,
         end: PartitionBound<'a>,
     },
+    /// What lies between, in parts that ascend and do not overlap. One scan goes on from part to part.
+    Parts(&'a [PartitionSpan<'a>]),
+}
+
+/// A part of a scan.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct PartitionSpan<'a> {
+    pub start: PartitionBound<'a>,
+    pub end: PartitionBound<'a>,
 }
 
 impl<'a> PartitionRange<'a> {
@@ -53,6 +63,19 @@ impl<'a> PartitionRange<'a> {
                 },
             ),
             PartitionRange::Many { start, end } => (start, end),
+            PartitionRange::Parts(parts) => {
+                let bound = |token| PartitionBound {
+                    token,
+                    key: None,
+                    side: Side::Before,
+                };
+                let start = parts.first().map(|part| part.start);
+                let end = parts.last().map(|part| part.end);
+                (
+                    start.unwrap_or(bound(Token::MAXIMUM)),
+                    end.unwrap_or(bound(Token::MINIMUM)),
+                )
+            }
         }
     }
 
@@ -76,6 +99,22 @@ pub struct PartitionBound<'a> {
     pub token: Token,
     pub key: Option<&'a [u8]>,
     pub side: Side,
+}
+
+impl PartitionBound<'_> {
+    /// Whether a partition lies before the bound.
+    pub fn is_behind(&self, token: Token, key: &[u8]) -> bool {
+        let ordering = token
+            .cmp(&self.token)
+            .then_with(|| self.key.map_or(Ordering::Equal, |of| key.cmp(of)));
+        ordering
+            .then(if self.side == Side::Before {
+                Ordering::Greater
+            } else {
+                Ordering::Less
+            })
+            .is_lt()
+    }
 }
 
 /// Takes the rows of a read as they are merged. What arrives is live at the command's `now_s`: no tombstones, no

@@ -4,6 +4,7 @@ use helenus_types::Token;
 
 use crate::deletion::DeletionTime;
 use crate::error::ReadError;
+use crate::read::PartitionBound;
 use crate::row::RowRef;
 use crate::update::BoundRef;
 
@@ -46,12 +47,53 @@ pub trait PartitionScanner {
     /// Moves to the next partition; false at the end.
     fn advance(&mut self) -> Result<bool, ReadError>;
 
+    /// Moves to the first partition that does not lie before a bound, over those between as quickly as it can; stays
+    /// where it stands on such a one. False at the end.
+    fn advance_to(&mut self, start: &PartitionBound<'_>) -> Result<bool, ReadError>;
+
     /// Where the last `advance` moved to; only called after it returned true.
     fn position(&self) -> (Token, &[u8]);
 
     /// Opens the partition of `position`, within the slices and direction given at the start. At most once for each
     /// partition; what the cursor did not read is skipped by the next `advance`.
-    fn open(&mut self) -> Result<Box<dyn PartitionCursor + '_>, ReadError>;
+    fn open(&mut self) -> Result<OpenPartition<'_>, ReadError>;
+}
+
+/// A partition that a scanner stands on.
+pub enum OpenPartition<'a> {
+    /// The scanner's own cursor, which goes from partition to partition.
+    Lent(&'a mut (dyn PartitionCursor + 'a)),
+    Owned(Box<dyn PartitionCursor + 'a>),
+}
+
+impl<'a> OpenPartition<'a> {
+    fn cursor(&self) -> &(dyn PartitionCursor + 'a) {
+        match self {
+            OpenPartition::Lent(cursor) => *cursor,
+            OpenPartition::Owned(cursor) => &**cursor,
+        }
+    }
+}
+
+impl PartitionCursor for OpenPartition<'_> {
+    fn deletion(&self) -> DeletionTime {
+        self.cursor().deletion()
+    }
+
+    fn static_row(&self) -> RowRef<'_> {
+        self.cursor().static_row()
+    }
+
+    fn advance(&mut self) -> Result<bool, ReadError> {
+        match self {
+            OpenPartition::Lent(cursor) => cursor.advance(),
+            OpenPartition::Owned(cursor) => cursor.advance(),
+        }
+    }
+
+    fn current(&self) -> Unfiltered<'_> {
+        self.cursor().current()
+    }
 }
 
 impl<C: PartitionCursor + ?Sized> PartitionCursor for &mut C {

@@ -108,7 +108,7 @@ fn read_all(sstable: &SsTable, keys: &[(Token, Vec<u8>)]) -> Result<Vec<String>,
     let mut scanner = sstable.scan(&cache, start, end, &slices, false);
     while scanner.advance()? {
         lines.push(format!("{:?}", scanner.position()));
-        read_rows(&mut *scanner.open()?, &mut lines)?;
+        read_rows(&mut scanner.open()?, &mut lines)?;
     }
     for reversed in [false, true] {
         for (token, key) in keys {

@@ -8,7 +8,7 @@ use std::time::{Duration, Instant};
 use helenus_schema::TableMetadata;
 use helenus_storage::ShardStore;
 use helenus_storage::clustering::{Side, Slice};
-use helenus_storage::read::{PartitionBound, PartitionRange, ReadCommand, RowSink};
+use helenus_storage::read::{PartitionBound, PartitionRange, PartitionSpan, ReadCommand, RowSink};
 use helenus_storage::row::RowRef;
 use helenus_storage::store::{DataFolder, StoreOptions};
 use helenus_types::{Token, token_of};
@@ -182,12 +182,12 @@ impl Bench {
             Plan::Partitions { runs } => {
                 let table = Arc::clone(&self.small);
                 let slices = [Slice::all()];
-                for run in runs {
-                    let Some(partitions) = partitions_of(&self.small_keys, *run) else {
-                        continue;
-                    };
-                    read(&mut self.store, &table, partitions, &slices, &mut sink)?;
-                }
+                let parts: Vec<_> = runs
+                    .iter()
+                    .filter_map(|run| partitions_of(&self.small_keys, *run))
+                    .collect();
+                let partitions = PartitionRange::Parts(&parts);
+                read(&mut self.store, &table, partitions, &slices, &mut sink)?;
             }
         }
         Ok(sink.rows)
@@ -195,10 +195,10 @@ impl Bench {
 }
 
 /// The range of some partitions in token order; `None` for none.
-fn partitions_of(keys: &[(Token, [u8; 4])], run: Run) -> Option<PartitionRange<'_>> {
+fn partitions_of(keys: &[(Token, [u8; 4])], run: Run) -> Option<PartitionSpan<'_>> {
     let keys = keys.get(run.start as usize..run.end as usize)?;
     let (first, last) = (keys.first()?, keys.last()?);
-    Some(PartitionRange::Many {
+    Some(PartitionSpan {
         start: PartitionBound {
             token: first.0,
             key: Some(&first.1),

@@ -80,7 +80,7 @@ fn scan(sstable: &SsTable, reversed: bool) -> Result<Answer, ReadError> {
     while scanner.advance()? {
         let (token, key) = scanner.position();
         let place = (token, key.to_vec());
-        let partition = drain(&mut *scanner.open()?, &mut left)?;
+        let partition = drain(&mut scanner.open()?, &mut left)?;
         assert!(
             partitions.insert(place, partition).is_none(),
             "a scan met a partition twice"

@@ -10,7 +10,7 @@ use super::{MemtableCursor, Partition};
 use crate::clustering::{ClusteringComparator, Side, Slice};
 use crate::error::ReadError;
 use crate::read::{PartitionBound, PartitionRange};
-use crate::source::{PartitionCursor, PartitionScanner};
+use crate::source::{OpenPartition, PartitionScanner};
 
 /// The partitions in a range, in (token, key) order.
 #[derive(Debug)]
@@ -120,21 +120,33 @@ impl PartitionScanner for MemtableScanner<'_> {
         Ok(self.current.is_some())
     }
 
+    fn advance_to(&mut self, start: &PartitionBound<'_>) -> Result<bool, ReadError> {
+        while self
+            .current
+            .is_none_or(|(token, partition)| start.is_behind(token, partition.key()))
+        {
+            if !self.advance()? {
+                return Ok(false);
+            }
+        }
+        Ok(true)
+    }
+
     fn position(&self) -> (Token, &[u8]) {
         self.current.map_or((Token::MINIMUM, &[]), |(token, partition)| {
             (token, partition.key())
         })
     }
 
-    fn open(&mut self) -> Result<Box<dyn PartitionCursor + '_>, ReadError> {
+    fn open(&mut self) -> Result<OpenPartition<'_>, ReadError> {
         let Some((_, partition)) = self.current else {
             unreachable!("opened without a position")
         };
-        Ok(Box::new(MemtableCursor::new(
+        Ok(OpenPartition::Owned(Box::new(MemtableCursor::new(
             partition,
             self.comparator,
             self.slices,
             self.reversed,
-        )))
+        ))))
     }
 }

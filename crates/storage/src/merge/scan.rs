@@ -5,7 +5,8 @@ use helenus_types::Token;
 use super::MergedCursor;
 use crate::error::ReadError;
 use crate::layout::TableLayout;
-use crate::source::{PartitionCursor, PartitionScanner};
+use crate::read::PartitionBound;
+use crate::source::{OpenPartition, PartitionCursor, PartitionScanner};
 
 /// Merges scanners of one table and one range. Holds one partition position per source and nothing else, however
 /// much there is to scan.
@@ -62,6 +63,40 @@ impl<'a> MergedScanner<'a> {
     pub fn sources_taken(&self) -> u32 {
         self.sources.iter().filter(|source| source.is_taken).count() as u32
     }
+
+    fn open_merged(&mut self) -> Result<OpenPartition<'_>, ReadError> {
+        let mut cursors: Vec<Box<dyn PartitionCursor + '_>> = Vec::with_capacity(self.sources.len());
+        for source in &mut self.sources {
+            if source.is_taken {
+                cursors.push(match source.scanner.open()? {
+                    OpenPartition::Owned(cursor) => cursor,
+                    OpenPartition::Lent(cursor) => Box::new(cursor),
+                });
+            }
+        }
+        let merged = MergedCursor::new(self.layout, self.reversed, cursors)?;
+        Ok(OpenPartition::Owned(Box::new(if self.shows_progress {
+            merged.showing_progress()
+        } else {
+            merged
+        })))
+    }
+
+    /// Finds the next partition among those that the sources stand on.
+    fn choose(&mut self) -> bool {
+        let positions = self.sources.iter().filter(|source| source.has_position);
+        let Some((token, key)) = positions.map(|source| source.scanner.position()).min() else {
+            return false;
+        };
+        self.token = token;
+        self.key.clear();
+        self.key.extend_from_slice(key);
+        let position = (self.token, &*self.key);
+        for source in &mut self.sources {
+            source.is_taken = source.has_position && source.scanner.position() == position;
+        }
+        true
+    }
 }
 
 impl PartitionScanner for MergedScanner<'_> {
@@ -72,18 +107,21 @@ impl PartitionScanner for MergedScanner<'_> {
                 source.has_position = source.scanner.advance()?;
             }
         }
-        let positions = self.sources.iter().filter(|source| source.has_position);
-        let Some((token, key)) = positions.map(|source| source.scanner.position()).min() else {
-            return Ok(false);
-        };
-        self.token = token;
-        self.key.clear();
-        self.key.extend_from_slice(key);
-        let position = (self.token, &*self.key);
+        Ok(self.choose())
+    }
+
+    fn advance_to(&mut self, start: &PartitionBound<'_>) -> Result<bool, ReadError> {
         for source in &mut self.sources {
-            source.is_taken = source.has_position && source.scanner.position() == position;
+            let is_behind = || {
+                let (token, key) = source.scanner.position();
+                start.is_behind(token, key)
+            };
+            if !self.is_started || (source.has_position && is_behind()) {
+                source.has_position = source.scanner.advance_to(start)?;
+            }
         }
-        Ok(true)
+        self.is_started = true;
+        Ok(self.choose())
     }
 
     fn position(&self) -> (Token, &[u8]) {
@@ -91,24 +129,13 @@ impl PartitionScanner for MergedScanner<'_> {
         (self.token, &self.key)
     }
 
-    fn open(&mut self) -> Result<Box<dyn PartitionCursor + '_>, ReadError> {
-        let mut cursors = Vec::with_capacity(self.sources.len());
-        for source in &mut self.sources {
-            if source.is_taken {
-                cursors.push(source.scanner.open()?);
-            }
+    fn open(&mut self) -> Result<OpenPartition<'_>, ReadError> {
+        if self.sources_taken() > 1 {
+            return self.open_merged();
         }
-        match cursors.pop() {
-            Some(only) if cursors.is_empty() => Ok(only),
-            last => {
-                cursors.extend(last);
-                let merged = MergedCursor::new(self.layout, self.reversed, cursors)?;
-                Ok(Box::new(if self.shows_progress {
-                    merged.showing_progress()
-                } else {
-                    merged
-                }))
-            }
-        }
+        let Some(source) = self.sources.iter_mut().find(|source| source.is_taken) else {
+            unreachable!("only called after an advance that returned true")
+        };
+        source.scanner.open()
     }
 }

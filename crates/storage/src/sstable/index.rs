@@ -44,6 +44,20 @@ pub(super) struct IndexEntry {
     pub blocks: Option<BlockIndex>,
 }
 
+impl Default for IndexEntry {
+    /// Of no partition; memory for the next one that is read.
+    fn default() -> Self {
+        IndexEntry {
+            token: Token::MINIMUM,
+            key: Vec::new(),
+            position: 0,
+            end: None,
+            is_candidate: false,
+            blocks: None,
+        }
+    }
+}
+
 /// Where the blocks of a large partition are described.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum BlockIndex {
@@ -166,11 +180,21 @@ pub(super) fn read_entry(
     stream: &mut ChunkStream<'_>,
     version: Version,
 ) -> Result<Option<IndexEntry>, ReadError> {
+    let mut entry = IndexEntry::default();
+    Ok(read_entry_into(stream, version, &mut entry)?.then_some(entry))
+}
+
+/// As [`read_entry`], into an entry whose key's memory is used again; false at the end of the index.
+pub(super) fn read_entry_into(
+    stream: &mut ChunkStream<'_>,
+    version: Version,
+    entry: &mut IndexEntry,
+) -> Result<bool, ReadError> {
     if stream.is_at_end() {
-        return Ok(None);
+        return Ok(false);
     }
     let base = stream.position();
-    let (mut entry, length) = decode_with(stream, |bytes| {
+    let length = decode_with(stream, |bytes| {
         let mut reader = ByteReader::new(bytes);
         let key = reader.bytes_after_u16()?;
         let position = reader.unsigned_vint()?;
@@ -181,22 +205,17 @@ pub(super) fn read_entry(
             Some(read_promoted(&mut reader, version, base, size)?)
         };
         let length = reader.position() as u64 + promoted.as_ref().map_or(0, |(_, rest)| *rest);
-        let promoted = promoted.map(|(promoted, _)| promoted);
-        Ok((
-            IndexEntry {
-                token: token_of(key),
-                key: key.to_vec(),
-                position,
-                end: None,
-                is_candidate: false,
-                blocks: promoted.map(BlockIndex::Promoted),
-            },
-            length,
-        ))
+        entry.key.clear();
+        entry.key.extend_from_slice(key);
+        entry.token = token_of(key);
+        entry.position = position;
+        entry.is_candidate = false;
+        entry.blocks = promoted.map(|(promoted, _)| BlockIndex::Promoted(promoted));
+        Ok(length)
     })?;
     stream.seek(base + length);
     entry.end = next_position(stream.available()).filter(|end| *end > entry.position);
-    Ok(Some(entry))
+    Ok(true)
 }
 
 /// The position that an entry begins with, if it is all there.

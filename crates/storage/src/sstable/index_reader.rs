@@ -7,7 +7,7 @@ use helenus_types::Token;
 use super::bti::{BtiIndex, BtiIndexScan, PinnedPage};
 use super::chunk_stream::ChunkStream;
 use super::chunked_file::ChunkedFile;
-use super::index::{IndexEntry, find_entry, read_entry};
+use super::index::{IndexEntry, find_entry, read_entry_into};
 use super::pages::Pages;
 use super::stop::IndexStop;
 use super::summary::Summary;
@@ -42,7 +42,7 @@ pub(super) enum IndexScan<'a> {
 
 #[derive(Debug)]
 pub(super) struct BigIndexScan<'a> {
-    version: Version,
+    index: &'a BigIndex,
     stream: ChunkStream<'a>,
 }
 
@@ -105,8 +105,7 @@ impl IndexReader {
                 // Not from the summary's key before it, where an earlier step came further.
                 let stopped = pages.ticket().and_then(|ticket| ticket.index_stop(big.file.id()));
                 stream.seek(stopped.unwrap_or_else(|| big.summary.index_start(is_before)));
-                let version = big.version;
-                IndexScan::Big(BigIndexScan { version, stream })
+                IndexScan::Big(BigIndexScan { index: big, stream })
             }
             IndexReader::Bti(bti) => IndexScan::Bti(Box::new(bti.scan(pages, start))),
         }
@@ -127,11 +126,31 @@ impl BigIndex {
 }
 
 impl IndexScan<'_> {
-    /// `data` is Data.db, for indexes that leave keys to it.
-    pub fn next(&mut self, data: &mut ChunkStream<'_>) -> Result<Option<IndexEntry>, ReadError> {
+    /// `data` is Data.db, for indexes that leave keys to it. False at the end.
+    pub fn next(&mut self, data: &mut ChunkStream<'_>, entry: &mut IndexEntry) -> Result<bool, ReadError> {
         match self {
-            IndexScan::Bti(bti) => bti.next(data),
-            IndexScan::Big(big) => read_entry(&mut big.stream, big.version),
+            IndexScan::Bti(bti) => {
+                let found = bti.next(data)?;
+                let is_there = found.is_some();
+                found.into_iter().for_each(|found| *entry = found);
+                Ok(is_there)
+            }
+            IndexScan::Big(big) => read_entry_into(&mut big.stream, big.index.version, entry),
+        }
+    }
+
+    /// Passes entries that certainly lie before a bound ahead, without reading them.
+    pub fn skip_to(&mut self, start: &PartitionBound<'_>) -> Result<(), ReadError> {
+        match self {
+            IndexScan::Bti(bti) => bti.skip_to(start),
+            IndexScan::Big(big) => {
+                let summary = &big.index.summary;
+                let offset = summary.index_start(|token, key| start.is_behind(token, key));
+                if offset > big.stream.position() {
+                    big.stream.seek(offset);
+                }
+                Ok(())
+            }
         }
     }
 

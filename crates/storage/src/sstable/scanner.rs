@@ -1,7 +1,5 @@
 //! All partitions of an SSTable between two bounds, in token order.
 
-use std::cmp::Ordering;
-
 use helenus_types::Token;
 
 use super::cursor::SsTableCursor;
@@ -9,10 +7,9 @@ use super::index::IndexEntry;
 use super::index_reader::IndexScan;
 use super::pages::Pages;
 use super::table::SsTable;
-use crate::clustering::Side;
 use crate::error::ReadError;
 use crate::read::PartitionBound;
-use crate::source::{PartitionCursor, PartitionScanner};
+use crate::source::{OpenPartition, PartitionScanner};
 
 /// Walks the index; a partition's data is touched only where it is opened.
 #[derive(Debug)]
@@ -25,6 +22,8 @@ pub struct SsTableScanner<'a> {
     cursor: SsTableCursor<'a>,
     /// Of the partition that the last `advance` moved to; kept past the end to check the order of keys.
     entry: Option<IndexEntry>,
+    /// The one before it, for the memory of its key.
+    spare: IndexEntry,
     /// Where in the index it begins.
     entry_offset: u64,
 }
@@ -35,6 +34,9 @@ pub(super) struct ScanRange<'a> {
     pub end: PartitionBound<'a>,
 }
 
+/// How many entries are passed one by one before the index is searched: a search costs about as much.
+const STEPS_BEFORE_SKIP: u32 = 8;
+
 impl<'a> SsTableScanner<'a> {
     pub(super) fn new(
         table: &'a SsTable,
@@ -42,9 +44,9 @@ impl<'a> SsTableScanner<'a> {
         cursor: SsTableCursor<'a>,
         range: ScanRange<'a>,
     ) -> Self {
-        let index = table.index.scan(pages, range.start, |token, key| {
-            is_before(token, key, &range.start)
-        });
+        let index = table
+            .index
+            .scan(pages, range.start, |token, key| range.start.is_behind(token, key));
         SsTableScanner {
             table,
             pages,
@@ -52,6 +54,7 @@ impl<'a> SsTableScanner<'a> {
             range,
             cursor,
             entry: None,
+            spare: IndexEntry::default(),
             entry_offset: 0,
         }
     }
@@ -64,6 +67,20 @@ impl<'a> SsTableScanner<'a> {
     /// Whether the partition's rows have an index of their own.
     pub fn has_row_index(&self) -> bool {
         self.entry.as_ref().is_some_and(|entry| entry.blocks.is_some())
+    }
+
+    /// Against the entry before, which is the spare one.
+    fn check_order(&self, offset: u64) -> Result<(), ReadError> {
+        let last = &self.spare;
+        if (last.token, &*last.key) < self.position() {
+            return Ok(());
+        }
+        Err(ReadError::Corrupt {
+            file: self.index.place().0.to_path_buf(),
+            offset,
+            wanted: "keys in the order of their tokens",
+            found: "a key that is not after the one before".to_owned(),
+        })
     }
 
     /// As [`PartitionScanner::open`], for those who want to know where in the file things are.
@@ -80,25 +97,41 @@ impl PartitionScanner for SsTableScanner<'_> {
     fn advance(&mut self) -> Result<bool, ReadError> {
         loop {
             let (_, offset) = self.index.place();
-            let Some(entry) = self.index.next(self.cursor.data_mut())? else {
+            if !self.index.next(self.cursor.data_mut(), &mut self.spare)? {
                 return Ok(false);
-            };
-            if let Some(last) = &self.entry
-                && (last.token, &last.key) >= (entry.token, &entry.key)
-            {
-                return Err(ReadError::Corrupt {
-                    file: self.index.place().0.to_path_buf(),
-                    offset,
-                    wanted: "keys in the order of their tokens",
-                    found: "a key that is not after the one before".to_owned(),
-                });
             }
-            let entry = self.entry.insert(entry);
+            let next = std::mem::take(&mut self.spare);
+            if let Some(last) = self.entry.replace(next) {
+                self.spare = last;
+                self.check_order(offset)?;
+            }
             self.entry_offset = offset;
-            if is_before(entry.token, &entry.key, &self.range.start) {
+            let (token, key) = self.position();
+            if self.range.start.is_behind(token, key) {
                 continue;
             }
-            return Ok(is_before(entry.token, &entry.key, &self.range.end));
+            return Ok(self.range.end.is_behind(token, key));
+        }
+    }
+
+    fn advance_to(&mut self, start: &PartitionBound<'_>) -> Result<bool, ReadError> {
+        let mut passed = 0;
+        loop {
+            if self.entry.is_some() {
+                let (token, key) = self.position();
+                if !start.is_behind(token, key) {
+                    return Ok(self.range.end.is_behind(token, key));
+                }
+                if passed == STEPS_BEFORE_SKIP {
+                    self.index.skip_to(start)?;
+                    // A search may come to the very entry again.
+                    self.spare = self.entry.take().unwrap_or_default();
+                }
+                passed += 1;
+            }
+            if !self.advance()? {
+                return Ok(false);
+            }
         }
     }
 
@@ -108,8 +141,8 @@ impl PartitionScanner for SsTableScanner<'_> {
             .map_or((Token::MINIMUM, &[]), |entry| (entry.token, &entry.key))
     }
 
-    fn open(&mut self) -> Result<Box<dyn PartitionCursor + '_>, ReadError> {
-        Ok(Box::new(self.open_in_file()?))
+    fn open(&mut self) -> Result<OpenPartition<'_>, ReadError> {
+        Ok(OpenPartition::Lent(self.open_in_file()?))
     }
 }
 
@@ -119,18 +152,4 @@ impl Drop for SsTableScanner<'_> {
             self.index.note_stop(self.pages, self.entry_offset);
         }
     }
-}
-
-/// Whether a partition lies before a bound.
-fn is_before(token: Token, key: &[u8], bound: &PartitionBound<'_>) -> bool {
-    let ordering = token
-        .cmp(&bound.token)
-        .then_with(|| bound.key.map_or(Ordering::Equal, |of| key.cmp(of)));
-    ordering
-        .then(if bound.side == Side::Before {
-            Ordering::Greater
-        } else {
-            Ordering::Less
-        })
-        .is_lt()
 }

@@ -172,7 +172,7 @@ impl BackgroundJob {
                 max_purgeable_timestamp_us,
             });
             let mut cursor = scanner.open()?;
-            output.partition(token, &key, &mut *cursor, rule)?;
+            output.partition(token, &key, &mut cursor, rule)?;
         }
         Ok(())
     }

@@ -300,7 +300,7 @@ impl DataFolder {
                     &layout,
                     token,
                     &key,
-                    &mut *cursor,
+                    &mut cursor,
                     PurgeRule::KeepAll,
                     writer,
                     &mut scratch,

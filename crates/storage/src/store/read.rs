@@ -13,7 +13,7 @@ use crate::clustering::{Side, Slice};
 use crate::error::ReadError;
 use crate::memtable::MemtableCursor;
 use crate::merge::{MergedCursor, MergedScanner};
-use crate::read::{PartitionBound, PartitionRange, ReadCommand, ReadStatistics, RowSink};
+use crate::read::{PartitionBound, PartitionRange, PartitionSpan, ReadCommand, ReadStatistics, RowSink};
 use crate::read_state::{PARTITION_UNITS, PartitionPlace, ReadPosition, ReadProgress, ReadState};
 use crate::row_cache::{CachedPartition, CachedRow, RowCache};
 use crate::source::{PartitionCursor, PartitionScanner};
@@ -124,7 +124,10 @@ impl<'a> TableRead<'a> {
                 let before = self.cache.cost();
                 let walk = match partitions {
                     PartitionRange::One { token, key } => self.read_one(token, key, &mut answer),
-                    PartitionRange::Many { start, end } => self.read_many(start, end, &mut answer),
+                    PartitionRange::Many { start, end } => {
+                        self.read_many(&[PartitionSpan { start, end }], &mut answer)
+                    }
+                    PartitionRange::Parts(parts) => self.read_many(parts, &mut answer),
                 };
                 match state.suspends {
                     true => state.statistics.cost = self.ticket.cost(),
@@ -291,12 +294,11 @@ impl<'a> TableRead<'a> {
     /// The rest of the partition that the read stands in, then those behind it.
     fn read_many<'k, S: RowSink>(
         &self,
-        start: PartitionBound<'k>,
-        end: PartitionBound<'k>,
+        parts: &[PartitionSpan<'k>],
         answer: &mut Answer<'_, S>,
     ) -> Result<Walk, ReadError> {
         let stood_at = answer.state.position().cloned();
-        let mut start = start;
+        let mut parts = Cow::Borrowed(parts);
         let mut current = CurrentPartition::default();
         if let Some(ReadPosition { token, key, place }) = &stood_at {
             if matches!(place, PartitionPlace::Within { .. }) {
@@ -307,7 +309,7 @@ impl<'a> TableRead<'a> {
                 current.enter(*token, key);
                 current.is_over = true;
             }
-            start = PartitionBound {
+            let behind = PartitionBound {
                 token: *token,
                 key: Some(key),
                 side: match place {
@@ -315,12 +317,11 @@ impl<'a> TableRead<'a> {
                     PartitionPlace::Within { .. } | PartitionPlace::End => Side::After,
                 },
             };
+            parts = Cow::Owned(parts_left(&parts, behind, (*token, key)));
         }
-        let is_in_memory = self.table.is_in_active();
-        let range = PartitionRange::Many { start, end };
-        let walk = match is_in_memory {
-            true => self.scan_memtable(&range, &mut current, answer),
-            false => self.scan(&range, &mut current, answer),
+        let walk = match self.table.is_in_active() {
+            true => self.scan_memtable(&parts, &mut current, answer),
+            false => self.scan(&parts, &mut current, answer),
         };
         // Within a partition the walk over it has noted the place.
         if matches!(walk, Ok(Walk::Paused) | Err(_)) {
@@ -331,12 +332,15 @@ impl<'a> TableRead<'a> {
 
     fn scan_memtable<S: RowSink>(
         &self,
-        range: &PartitionRange<'_>,
+        parts: &[PartitionSpan<'_>],
         current: &mut CurrentPartition,
         answer: &mut Answer<'_, S>,
     ) -> Result<Walk, ReadError> {
         let ReadCommand { slices, reversed, .. } = *self.command;
-        for (token, partition) in self.table.active.partitions(range) {
+        let ranges = parts
+            .iter()
+            .map(|&PartitionSpan { start, end }| PartitionRange::Many { start, end });
+        for (token, partition) in ranges.flat_map(|range| self.table.active.partitions(&range)) {
             current.enter(token, partition.key());
             let mut cursor = MemtableCursor::new(partition, &self.table.layout.comparator, slices, reversed);
             let walk = answer.partition(token, partition.key(), &mut cursor, Passed::nothing())?;
@@ -354,14 +358,15 @@ impl<'a> TableRead<'a> {
 
     fn scan<S: RowSink>(
         &self,
-        range: &PartitionRange<'_>,
+        parts: &[PartitionSpan<'_>],
         current: &mut CurrentPartition,
         answer: &mut Answer<'_, S>,
     ) -> Result<Walk, ReadError> {
         let ReadCommand { slices, reversed, .. } = *self.command;
+        let range = PartitionRange::Parts(parts);
         let mut scanners: Vec<Box<dyn PartitionScanner + '_>> = Vec::new();
         for memtable in self.table.memtables() {
-            scanners.push(Box::new(memtable.scanner(range, slices, reversed)));
+            scanners.push(Box::new(memtable.scanner(&range, slices, reversed)));
         }
         let (start, end) = range.bounds();
         let overlapping = |sstable: &&Arc<SsTable>| sstable.may_overlap(start.token, end.token);
@@ -370,21 +375,44 @@ impl<'a> TableRead<'a> {
             scanners.push(Box::new(sstable.scan(self.pages, start, end, slices, reversed)));
         }
         let mut merged = MergedScanner::new(&self.table.layout, reversed, scanners).showing_progress();
-        while merged.advance()? {
-            let (token, key) = merged.position();
-            current.enter(token, key);
-            answer.state.spend(PARTITION_UNITS * merged.sources_taken());
-            let walk = answer.partition(token, &current.key, &mut merged.open()?, Passed::nothing())?;
-            if walk != Walk::Over {
-                return Ok(walk);
-            }
-            current.is_over = true;
-            if answer.state.units_left == 0 {
-                return Ok(Walk::Paused);
+        for part in parts {
+            let mut is_there = merged.advance_to(&part.start)?;
+            while is_there {
+                let (token, key) = merged.position();
+                if !part.end.is_behind(token, key) {
+                    break;
+                }
+                current.enter(token, key);
+                answer.state.spend(PARTITION_UNITS * merged.sources_taken());
+                let walk = answer.partition(token, &current.key, &mut merged.open()?, Passed::nothing())?;
+                if walk != Walk::Over {
+                    return Ok(walk);
+                }
+                current.is_over = true;
+                if answer.state.units_left == 0 {
+                    return Ok(Walk::Paused);
+                }
+                is_there = merged.advance()?;
             }
         }
         Ok(Walk::Over)
     }
+}
+
+/// Of a scan's parts, what is not before the place of a partition.
+fn parts_left<'k>(
+    parts: &[PartitionSpan<'k>],
+    place: PartitionBound<'k>,
+    (token, key): (Token, &[u8]),
+) -> Vec<PartitionSpan<'k>> {
+    let ended = parts.partition_point(|part| !part.end.is_behind(token, key));
+    let mut left = parts.get(ended..).unwrap_or_default().to_vec();
+    if let Some(first) = left.first_mut()
+        && !first.start.is_behind(token, key)
+    {
+        first.start = place;
+    }
+    left
 }
 
 /// The partition that a scan has reached.

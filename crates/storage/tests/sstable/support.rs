@@ -286,7 +286,7 @@ pub fn scan(sstable: &SsTable) -> Result<Partitions, helenus_storage::error::Rea
     while scanner.advance()? {
         let (token, partition_key) = scanner.position();
         let place = (token, partition_key.to_vec());
-        let partition = drain(&mut *scanner.open()?)?;
+        let partition = drain(&mut scanner.open()?)?;
         partitions.insert(place, partition);
     }
     Ok(partitions)

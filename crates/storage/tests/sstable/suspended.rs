@@ -120,7 +120,7 @@ fn suspended_reads_return_what_blocking_ones_do_whatever_the_cache() {
                 while scanner.advance()? {
                     let (token, partition_key) = scanner.position();
                     let place = (token, partition_key.to_vec());
-                    partitions.insert(place, drain(&mut *scanner.open()?)?);
+                    partitions.insert(place, drain(&mut scanner.open()?)?);
                 }
                 Ok(partitions)
             });

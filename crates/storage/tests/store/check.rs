@@ -7,7 +7,7 @@ use std::sync::Arc;
 use helenus_schema::TableMetadata;
 use helenus_storage::ShardStore;
 use helenus_storage::clustering::{ClusteringBound, Components, Side, Slice};
-use helenus_storage::read::{PartitionBound, PartitionRange, ReadCommand, RowSink};
+use helenus_storage::read::{PartitionBound, PartitionRange, PartitionSpan, ReadCommand, RowSink};
 use helenus_storage::read_state::{ReadProgress, ReadState};
 use helenus_storage::row::{Entry, RowRef};
 use helenus_types::{Token, token_of};
@@ -184,4 +184,19 @@ pub fn check(
         });
         assert_eq!([lower, upper].concat(), expected);
     }
+    // Every other partition, in one scan.
+    let chosen: Vec<_> = expected.iter().step_by(2).cloned().collect();
+    let keys: Vec<_> = chosen.iter().map(|(key, _)| key.clone()).collect();
+    let parts: Vec<_> = keys
+        .iter()
+        .map(|key| {
+            let (start, end) = PartitionRange::One {
+                token: token_of(key),
+                key,
+            }
+            .bounds();
+            PartitionSpan { start, end }
+        })
+        .collect();
+    assert_eq!(read(PartitionRange::Parts(&parts)), chosen);
 }

@@ -12,7 +12,7 @@ use helenus_storage::read::PartitionRange;
 use helenus_storage::row::counter::total;
 use helenus_storage::row::live::live_view;
 use helenus_storage::row::{Entry, RowRef};
-use helenus_storage::source::{PartitionScanner, Unfiltered};
+use helenus_storage::source::{PartitionCursor, PartitionScanner, Unfiltered};
 use helenus_storage::sstable::{PageCache, SsTable};
 use helenus_types::CqlType;
 use helenus_types::partition_key::partition_key_components;

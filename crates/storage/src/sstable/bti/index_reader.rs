@@ -118,6 +118,12 @@ impl From<RowIndexEntry> for IndexEntry {
 }
 
 impl BtiIndexScan<'_> {
+    /// Searches the trie again from a bound on.
+    pub fn skip_to(&mut self, start: &PartitionBound<'_>) -> Result<(), ReadError> {
+        self.partitions = Some(self.index.partitions.scan(self.pages, start)?);
+        Ok(())
+    }
+
     /// Whoever asks must check that keys ascend: damaged pages could give partitions without end.
     pub fn next(&mut self, data: &mut ChunkStream<'_>) -> Result<Option<IndexEntry>, ReadError> {
         let partitions = match &mut self.partitions {
