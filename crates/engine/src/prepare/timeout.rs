@@ -58,13 +58,13 @@ pub(super) fn timeout_of(statement: &Statement) -> Option<&Term> {
         Statement::Update(update) => update.using.timeout.as_ref(),
         Statement::Delete(delete) => delete.using.timeout.as_ref(),
         Statement::Batch(batch) => {
-            let members = batch.statements.iter().filter_map(|member| match member {
+            let mut members = batch.statements.iter().filter_map(|member| match member {
                 Modification::Insert(insert) => insert.using.timeout.as_ref(),
                 Modification::Update(update) => update.using.timeout.as_ref(),
                 Modification::Delete(delete) => delete.using.timeout.as_ref(),
             });
             // Its members have one deadline, the batch's own.
-            batch.using.timeout.as_ref().or(members.last())
+            batch.using.timeout.as_ref().or(members.next_back())
         }
         _ => None,
     }
