@@ -26,10 +26,11 @@ pub struct Pages<'a> {
     ticket: Option<&'a ReadTicket>,
 }
 
-/// What one suspended read holds between its runs.
+/// What one suspended read holds between its runs. Empty until the read comes to an SSTable, so that reads which find
+/// everything in memtables pay nothing for it.
 #[derive(Debug, Default)]
 pub struct ReadTicket {
-    state: RefCell<TicketState>,
+    state: RefCell<Option<Box<TicketState>>>,
 }
 
 #[derive(Debug, Default)]
@@ -37,6 +38,14 @@ struct TicketState {
     pins: Vec<Pin>,
     stops: Stops,
     cost: ReadCost,
+}
+
+impl TicketState {
+    /// Lets go of what the run before did not use, which bounds the pins by what one run reads and one delivery.
+    fn release_unused(&mut self) {
+        self.pins.retain(|pin| pin.is_used);
+        self.pins.iter_mut().for_each(|pin| pin.is_used = false);
+    }
 }
 
 #[derive(Debug)]
@@ -104,7 +113,7 @@ impl PageCache {
             bytes: bytes.into(),
         };
         pages.keep(absent, &run.bytes);
-        ticket.state.borrow_mut().pins.push(Pin {
+        ticket.state.borrow_mut().get_or_insert_default().pins.push(Pin {
             file: absent.file.id(),
             run,
             is_used: true,
@@ -120,56 +129,62 @@ impl ReadTicket {
 
     /// Before a run that goes on behind what the run before has handed out, in the same direction and slices.
     pub fn resume_run(&self) {
-        self.state.borrow_mut().stops.resume();
-        self.release_unused();
+        if let Some(state) = &mut *self.state.borrow_mut() {
+            state.stops.resume();
+            state.release_unused();
+        }
     }
 
     /// Before a run from the start.
     pub fn begin_run(&self) {
-        self.state.borrow_mut().stops.forget();
-        self.release_unused();
-    }
-
-    /// Lets go of what the run before did not use, which bounds the pins by what one run reads and one delivery.
-    fn release_unused(&self) {
-        let pins = &mut self.state.borrow_mut().pins;
-        pins.retain(|pin| pin.is_used);
-        pins.iter_mut().for_each(|pin| pin.is_used = false);
+        if let Some(state) = &mut *self.state.borrow_mut() {
+            state.stops.forget();
+            state.release_unused();
+        }
     }
 
     /// Of all runs so far.
     pub fn cost(&self) -> ReadCost {
-        self.state.borrow().cost
+        self.state
+            .borrow()
+            .as_ref()
+            .map(|state| state.cost)
+            .unwrap_or_default()
     }
 
     pub fn pinned_bytes(&self) -> usize {
-        self.state
-            .borrow()
-            .pins
-            .iter()
-            .map(|pin| pin.run.bytes.len())
-            .sum()
+        let state = self.state.borrow();
+        let pins = state.iter().flat_map(|state| &state.pins);
+        pins.map(|pin| pin.run.bytes.len()).sum()
     }
 
     pub(super) fn take_stop(&self, file: u64, partition: u64, slices_after: usize) -> Option<Stop> {
-        self.state.borrow_mut().stops.take(file, partition, slices_after)
+        self.state
+            .borrow_mut()
+            .as_mut()?
+            .stops
+            .take(file, partition, slices_after)
     }
 
     pub(super) fn note_stop(&self, stop: Stop) {
-        self.state.borrow_mut().stops.note(stop);
+        self.state.borrow_mut().get_or_insert_default().stops.note(stop);
     }
 
     pub(super) fn index_stop(&self, file: u64) -> Option<u64> {
-        self.state.borrow().stops.index(file)
+        self.state.borrow().as_ref()?.stops.index(file)
     }
 
     pub(super) fn note_index_stop(&self, stop: IndexStop) {
-        self.state.borrow_mut().stops.note_index(stop);
+        self.state
+            .borrow_mut()
+            .get_or_insert_default()
+            .stops
+            .note_index(stop);
     }
 
     fn find(&self, file: u64, offset: u64) -> Option<PageRun> {
         let state = &mut *self.state.borrow_mut();
-        let pin = state.pins.iter_mut().rev().find(|pin| {
+        let pin = state.as_mut()?.pins.iter_mut().rev().find(|pin| {
             let end = pin.run.offset + pin.run.bytes.len() as u64;
             pin.file == file && (pin.run.offset..end).contains(&offset)
         })?;
@@ -329,7 +344,7 @@ impl<'a> Pages<'a> {
     fn count(&self, add: impl Fn(&mut ReadCost)) {
         self.cache.count(&add);
         if let Some(ticket) = self.ticket {
-            add(&mut ticket.state.borrow_mut().cost);
+            add(&mut ticket.state.borrow_mut().get_or_insert_default().cost);
         }
     }
 }

@@ -10,11 +10,13 @@ use crate::error::ReadError;
 use crate::layout::TableLayout;
 use crate::memtable::Partition;
 use crate::merge::HIDDEN_ELEMENTS_MAX;
-use crate::read::RowSink;
+use crate::read::{ReadCommand, RowSink};
 use crate::read_state::{BYTES_PER_UNIT, PartitionPlace, ReadPosition, ReadState, side_behind};
 use crate::row::{RowRef, live};
 use crate::row_cache::CachedPartition;
 use crate::source::{PartitionCursor, Unfiltered};
+
+use super::table::Table;
 
 /// Buffers of one shard that reads share, one read at a time.
 #[derive(Debug, Default)]
@@ -46,7 +48,25 @@ pub(super) enum Walk {
     Paused,
 }
 
-impl<S: RowSink> Answer<'_, S> {
+impl<'a, S: RowSink> Answer<'a, S> {
+    #[inline]
+    pub fn new(
+        table: &'a Table,
+        command: &ReadCommand<'_>,
+        sink: &'a mut S,
+        scratch: &'a mut ReadScratch,
+        state: &'a mut ReadState,
+    ) -> Self {
+        Answer {
+            layout: &table.layout,
+            now_s: command.now_s,
+            reversed: command.reversed,
+            sink,
+            scratch,
+            state,
+        }
+    }
+
     /// One row of a partition in a memtable, which no other source knows.
     #[inline]
     pub fn point(&mut self, token: Token, partition: &Partition, clustering: &[u8]) -> ControlFlow<()> {

@@ -44,6 +44,18 @@ impl ShardStore {
             return Ok(ReadProgress::Done);
         };
         state.units_left = self.options.read_step_units_max;
+        if let PartitionRange::One { token, key } = command.partitions
+            && let [slice] = command.slices
+            && table.is_in_active()
+            && let Some(clustering) = slice.as_key(table.layout.comparator.component_count())
+        {
+            let mut answer = Answer::new(table, command, sink, &mut self.read_scratch, state);
+            // The shortest way there is: it allocates nothing and compares keys only to find the row.
+            if let Some(partition) = table.active.partition(token, key) {
+                let _ = answer.point(token, partition, clustering);
+            }
+            return Ok(ReadProgress::Done);
+        }
         // The walk changes the state while its cursors borrow the ticket.
         let ticket = std::mem::take(&mut state.ticket);
         let fills = Fills::default();
@@ -99,14 +111,7 @@ impl<'a> TableRead<'a> {
         scratch: &mut ReadScratch,
         state: &mut ReadState,
     ) -> Result<Walk, ReadError> {
-        let mut answer = Answer {
-            layout: &self.table.layout,
-            now_s: self.command.now_s,
-            reversed: self.command.reversed,
-            sink,
-            scratch,
-            state,
-        };
+        let mut answer = Answer::new(self.table, self.command, sink, scratch, state);
         let state_resumes = answer.state.position.is_some();
         let is_in_memory = self.table.is_in_active();
         match self.command.partitions {
@@ -139,8 +144,6 @@ impl<'a> TableRead<'a> {
         }
     }
 
-    /// The shortest way there is: a point read of one row allocates nothing and compares keys only to find it.
-    #[inline]
     fn read_memtable<S: RowSink>(
         &self,
         token: Token,
@@ -151,12 +154,6 @@ impl<'a> TableRead<'a> {
             return Ok(Walk::Over);
         };
         let comparator = &self.table.layout.comparator;
-        if let [slice] = self.command.slices
-            && let Some(clustering) = slice.as_key(comparator.component_count())
-        {
-            let _ = answer.point(token, partition, clustering);
-            return Ok(Walk::Over);
-        }
         let (slices, passed) = self.slices_left(answer.state);
         let mut cursor = MemtableCursor::new(partition, comparator, &slices, self.command.reversed);
         answer.partition(token, key, &mut cursor, passed)
@@ -189,7 +186,7 @@ impl<'a> TableRead<'a> {
             .then(|| self.rows.partition(self.command.table.id, token, key))?
     }
 
-    /// As short as [`TableRead::read_memtable`], for a row that is cached and in no memtable; `None` where it is not.
+    /// As short as a point read of the active memtable, for a row that is cached and in no memtable; `None` where it is not.
     #[inline]
     fn read_cached_row<S: RowSink>(
         &self,
