@@ -39,6 +39,9 @@ const CODE_INVALID: i32 = 0x2200;
 /// And for one that it failed at: 5.0.5 does on some nulls inside tuples.
 const CODE_SERVER_ERROR: i32 = 0x0000;
 
+/// Longer than the shortest TTL that is written.
+const SHORT_LIFE_PASSES: Duration = Duration::from_secs(2);
+
 /// Tables that are streamed are others than those that are written to.
 const SEEDS_LOADED: u64 = 1 << 20;
 
@@ -180,6 +183,8 @@ impl Live {
                 self.write_some(writes)?;
             }
             self.nodetool(action)?;
+            // What lives a second is to be gone for both who look at it.
+            std::thread::sleep(SHORT_LIFE_PASSES);
             for ((case, writes), result) in cases.iter().zip(&writes).zip(&mut results) {
                 if result.is_ok() {
                     *result = self
