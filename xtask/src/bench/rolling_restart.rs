@@ -114,17 +114,13 @@ fn create_ledger(address: SocketAddr) -> Result<(), TaskError> {
 
 /// The ids of a node's rows, read in slices of the ring so that no answer is too large.
 fn ledger(address: SocketAddr, table: &str) -> Result<HashSet<i64>, TaskError> {
-    const SLICES: i64 = 256;
+    const SLICES: i128 = 256;
     let mut connection = Connection::open(address, TIMEOUT)?;
     let mut ids = HashSet::new();
-    let step = i64::MAX / (SLICES / 2);
+    // The ring's 2^64 positions in equal slices; no partition has the token i64::MIN.
+    let bound = |slice: i128| (slice << 64) / SLICES + i128::from(i64::MIN);
     for slice in 0..SLICES {
-        let from = i64::MIN + slice * step;
-        let to = if slice == SLICES - 1 {
-            i64::MAX
-        } else {
-            from + step
-        };
+        let (from, to) = (bound(slice), bound(slice + 1).min(i64::MAX.into()));
         let rows = connection.query(&format!(
             "SELECT id FROM ledger.{table} WHERE token(id) > {from} AND token(id) <= {to}"
         ))?;
