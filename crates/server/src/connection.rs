@@ -26,7 +26,7 @@ use tokio::time::Instant;
 
 use crate::arrivals::Arrivals;
 use crate::control_lane::{CONTROL_PER_TURN_MAX, is_control};
-use crate::door::{Door, DrainPhase, QUIET_TIME};
+use crate::door::{Door, DrainPhase};
 
 pub struct Connection {
     stream: TcpStream,
@@ -142,14 +142,15 @@ impl Connection {
         self.session.in_flight() < IN_FLIGHT_MAX && self.session.output_bytes() < OUTPUT_BYTES_MAX
     }
 
-    /// While the door is closing: whether nothing has been on its way for long enough to close.
+    /// While the door is closing: whether nothing has been on its way for long enough to close. To be asked when the
+    /// socket was just seen empty: a shard that was held up itself finds requests there, however old its last look is.
     fn has_left(&mut self) -> bool {
         if self.door.drain_phase() == DrainPhase::Open || !self.is_idle() {
             self.quiet_since = None;
             return false;
         }
         let now = Instant::now();
-        now.duration_since(*self.quiet_since.get_or_insert(now)) >= QUIET_TIME
+        now.duration_since(*self.quiet_since.get_or_insert(now)) >= self.door.quiet_time(self.id)
     }
 
     /// Sends what is ready. Pending if the socket takes no more.
@@ -341,9 +342,6 @@ impl Future for Connection {
             Poll::Pending if this.session.output_bytes() >= OUTPUT_BYTES_MAX => return Poll::Pending,
             _ => {}
         }
-        if this.has_left() {
-            return Poll::Ready(());
-        }
         if !this.may_read() {
             return Poll::Pending;
         }
@@ -367,7 +365,11 @@ impl Future for Connection {
         if matches!(sent, Poll::Ready(Err(_))) || (this.has_ended && !this.has_leftover) {
             return Poll::Ready(());
         }
-        if this.may_read() && (this.has_leftover || has_more) {
+        let goes_on = this.has_leftover || has_more;
+        if !goes_on && this.has_left() {
+            return Poll::Ready(());
+        }
+        if this.may_read() && goes_on {
             context.waker().wake_by_ref();
         }
         Poll::Pending
@@ -459,8 +461,8 @@ impl Control<'_> {
                 self.start(header.stream, header.version, &startup)
             }
             Request::Register(events) if phase == Phase::Open => {
-                self.door.register(self.id, events);
                 self.answer(header.stream, Opcode::Ready, write_ready);
+                self.door.register(self.id, events);
                 Ok(Outcome::Answered)
             }
             _ => Err(CqlError::protocol(format_args!(

@@ -30,6 +30,17 @@ struct Connected {
     events: Register,
 }
 
+impl Connected {
+    fn send(&self, event: &Event<'_>) {
+        let session = &self.session;
+        session.respond(Event::STREAM, EnvelopeFlags::NONE, Opcode::Event, |out| {
+            write_event(out, session.version(), event);
+            Ok(())
+        });
+        session.wake();
+    }
+}
+
 impl Door {
     pub fn new(shard_aware_port: Option<u16>) -> Rc<Door> {
         Rc::new(Door {
@@ -58,9 +69,28 @@ impl Door {
         self.closed.notify_one();
     }
 
+    /// To be called once the registration is answered: where the door is closing already, the event follows at once.
     pub fn register(&self, id: u64, events: Register) {
-        if let Some(connected) = self.connections.borrow_mut().get_mut(&id) {
-            connected.events.add(events);
+        let mut connections = self.connections.borrow_mut();
+        let Some(connected) = connections.get_mut(&id) else {
+            return;
+        };
+        connected.events.add(events);
+        if self.draining_since.get().is_some() && connected.events.contains(EventKind::GracefulDisconnect) {
+            connected.send(&Event::GracefulDisconnect);
+        }
+    }
+
+    /// How long a connection must be quiet before a closing door closes it.
+    pub fn quiet_time(&self, id: u64) -> Duration {
+        let connections = self.connections.borrow();
+        let closes_by_itself = connections
+            .get(&id)
+            .is_some_and(|connected| connected.events.contains(EventKind::GracefulDisconnect));
+        if closes_by_itself {
+            TOLD_QUIET_TIME
+        } else {
+            QUIET_TIME
         }
     }
 
@@ -74,15 +104,9 @@ impl Door {
 
     fn tell(&self, kind: EventKind, event: &Event<'_>) {
         for connected in self.connections.borrow().values() {
-            if !connected.events.contains(kind) {
-                continue;
+            if connected.events.contains(kind) {
+                connected.send(event);
             }
-            let session = &connected.session;
-            session.respond(Event::STREAM, EnvelopeFlags::NONE, Opcode::Event, |out| {
-                write_event(out, session.version(), event);
-                Ok(())
-            });
-            session.wake();
         }
     }
 
@@ -100,7 +124,7 @@ impl Door {
     /// Clients are told first: those that subscribed, that this connection goes (CEP-59); those that watch the cluster,
     /// that the node does. For [`LEAVE_TIME`] requests are served as before, so that none that was on its way is lost;
     /// later ones are refused before any work, with the error on which drivers ask another node whatever the
-    /// statement. A connection that has been quiet for [`QUIET_TIME`] is closed.
+    /// statement. A connection that has been quiet for [`Door::quiet_time`] is closed.
     pub async fn drain(&self, advertised: SocketAddr) {
         self.draining_since.set(Some(Instant::now()));
         self.tell(EventKind::GracefulDisconnect, &Event::GracefulDisconnect);
@@ -137,3 +161,7 @@ pub const LEAVE_TIME: Duration = Duration::from_millis(500);
 
 /// A connection on which nothing happens for so long has nothing on its way: a round trip in a datacenter, 50 times.
 pub const QUIET_TIME: Duration = Duration::from_millis(50);
+
+/// A client that was told closes the connection itself once it has its answers: only it knows what is still on its way.
+/// One that does not is closed after so long a silence, well beyond any pause of its own.
+pub const TOLD_QUIET_TIME: Duration = Duration::from_secs(2);

@@ -59,7 +59,7 @@ impl IoTask {
             if state.output.is_empty() {
                 match &state.lifecycle {
                     Lifecycle::Closed(_) => return Poll::Ready(Err(io::ErrorKind::NotConnected.into())),
-                    Lifecycle::Draining if state.streams.in_use() == 0 => {
+                    Lifecycle::Draining if state.streams.unanswered() == 0 => {
                         return Poll::Ready(Err(io::ErrorKind::NotConnected.into()));
                     }
                     _ => {}

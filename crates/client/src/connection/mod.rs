@@ -100,6 +100,7 @@ struct State {
     batch: u64,
     streams: StreamTable,
     lifecycle: Lifecycle,
+    took_leave: bool,
     /// The I/O task, while it has nothing to send.
     task: Option<Waker>,
     was_busy: bool,
@@ -116,6 +117,7 @@ impl Connection {
                 batch: 1,
                 streams: StreamTable::new(),
                 lifecycle: Lifecycle::Open,
+                took_leave: false,
                 task: None,
                 was_busy: false,
                 last_answered: Instant::now(),
@@ -152,7 +154,7 @@ impl Connection {
         );
         encode(&mut state.output);
         if let Err(too_big) = state.writer.finish(&mut state.output, mark) {
-            state.streams.release(stream);
+            state.streams.give_back(stream);
             return Err(NotTaken::TooBig { bytes: too_big.bytes });
         }
         if let Some(task) = state.task.take() {
@@ -163,6 +165,11 @@ impl Connection {
 
     pub fn takes_requests(&self) -> bool {
         matches!(lock(&self.state).lifecycle, Lifecycle::Open)
+    }
+
+    /// Whether its end was announced.
+    pub fn took_leave(&self) -> bool {
+        lock(&self.state).took_leave
     }
 
     /// Why it is closed, if it is.
@@ -185,6 +192,7 @@ impl Connection {
         }
         // Before anything else: no caller may choose this connection any more.
         state.lifecycle = Lifecycle::Draining;
+        state.took_leave = true;
         state.writer.flush(&mut state.output);
         state.output.clear();
         let wakers = state.streams.lose_batch(state.batch);

@@ -12,7 +12,7 @@ pub(super) const STREAMS_MAX: usize = 32_768;
 pub(super) struct StreamTable {
     slots: Vec<Slot>,
     free: Vec<u16>,
-    in_use: usize,
+    unanswered: usize,
     abandoned: usize,
 }
 
@@ -37,13 +37,14 @@ impl StreamTable {
         StreamTable {
             slots: Vec::new(),
             free: Vec::new(),
-            in_use: 0,
+            unanswered: 0,
             abandoned: 0,
         }
     }
 
-    pub fn in_use(&self) -> usize {
-        self.in_use
+    /// Requests whose answers are still to come, wanted or not.
+    pub fn unanswered(&self) -> usize {
+        self.unanswered
     }
 
     pub fn abandoned(&self) -> usize {
@@ -64,15 +65,20 @@ impl StreamTable {
             }
             None => return None,
         };
-        self.in_use += 1;
+        self.unanswered += 1;
         Some(stream)
     }
 
+    /// The request of a stream that was just taken is not written after all.
+    pub fn give_back(&mut self, stream: u16) {
+        self.unanswered -= 1;
+        self.release(stream);
+    }
+
     /// The stream's request is over and nobody waits for its answer.
-    pub fn release(&mut self, stream: u16) {
+    fn release(&mut self, stream: u16) {
         self.slots[usize::from(stream)] = Slot::Free;
         self.free.push(stream);
-        self.in_use -= 1;
     }
 
     /// An answer has come. The waker of its caller; an error if nobody asked for it.
@@ -84,10 +90,12 @@ impl StreamTable {
             Slot::Waiting { waker, .. } => {
                 let waker = waker.take();
                 *slot = Slot::Answered(response);
+                self.unanswered -= 1;
                 Ok(waker)
             }
             Slot::Abandoned => {
                 self.abandoned -= 1;
+                self.unanswered -= 1;
                 self.release(index);
                 Ok(None)
             }
@@ -145,6 +153,7 @@ impl StreamTable {
             {
                 wakers.extend(waker.take());
                 *slot = Slot::Lost { may_have_run: false };
+                self.unanswered -= 1;
             }
         }
         wakers
@@ -153,6 +162,7 @@ impl StreamTable {
     /// The connection is gone: everybody who waits is told, and whether the request's write may have been sent.
     pub fn lose_all(&mut self, may_have_run: impl Fn(u64) -> bool) -> Vec<Waker> {
         let mut wakers = Vec::new();
+        self.unanswered = 0;
         for index in 0..self.slots.len() {
             match &mut self.slots[index] {
                 Slot::Waiting { batch, waker } => {
@@ -174,3 +184,49 @@ impl StreamTable {
 /// The server answers on a stream that has no request.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct UnknownStream(pub i16);
+
+#[cfg(test)]
+mod tests {
+    use helenus_protocol::frame::EnvelopeFlags;
+    use helenus_protocol::{Opcode, ProtocolVersion};
+
+    use super::*;
+
+    fn response() -> Response {
+        Response {
+            version: ProtocolVersion::V5,
+            flags: EnvelopeFlags::NONE,
+            opcode: Opcode::Ready,
+            body: crate::buffer_pool::BufferPool::new(false).copy_of(&[]),
+        }
+    }
+
+    /// Symptom: a drained connection stayed open until the server lost patience with it, because its last answer had
+    /// not been taken by its caller when the connection's task looked.
+    #[test]
+    fn an_answer_that_its_caller_has_not_taken_yet_is_not_waited_for() {
+        let mut streams = StreamTable::new();
+        let stream = streams.take(1).unwrap();
+        assert_eq!(streams.unanswered(), 1);
+        streams.answer(stream.cast_signed(), response()).unwrap();
+        assert_eq!(streams.unanswered(), 0);
+        assert!(!streams.abandon(stream));
+        assert_eq!(streams.unanswered(), 0);
+    }
+
+    #[test]
+    fn what_is_lost_given_back_or_answered_late_is_not_waited_for() {
+        let mut streams = StreamTable::new();
+        let [lost, given_back, late] = [2, 1, 1].map(|batch| streams.take(batch).unwrap());
+        streams.give_back(given_back);
+        streams.lose_batch(2);
+        assert!(streams.abandon(late));
+        assert_eq!(streams.unanswered(), 1);
+        streams.answer(late.cast_signed(), response()).unwrap();
+        assert_eq!(streams.unanswered(), 0);
+        assert!(!streams.abandon(lost));
+        streams.take(3).unwrap();
+        streams.lose_all(|_| true);
+        assert_eq!(streams.unanswered(), 0);
+    }
+}

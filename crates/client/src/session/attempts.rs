@@ -133,7 +133,13 @@ impl Attempts<'_> {
             Err(NotTaken::TooBig { bytes }) => {
                 return Err(crate::values::BindError::TooLong { bytes }.into());
             }
-            Err(NotTaken::Busy | NotTaken::Leaving) => {
+            Err(NotTaken::Leaving) => {
+                // Nothing but the next look at the nodes, which may find another one ready, or waits until one is.
+                drop(permit);
+                pool.forget_leaving();
+                return Ok(Attempt::Again);
+            }
+            Err(NotTaken::Busy) => {
                 drop(permit);
                 self.by_deadline(tokio::time::timeout(BUSY_WAIT, pool.changed.notified()))
                     .await?

@@ -8,7 +8,7 @@ use std::time::Duration;
 use helenus_protocol::Opcode;
 use helenus_types::{Token, shard_of};
 use tokio::sync::Notify;
-use tokio::time::timeout;
+use tokio::time::{Instant, timeout};
 
 use super::SessionOptions;
 use crate::connection::{ConnectTarget, Connection, ConnectionOptions, Exchange, NotTaken, open};
@@ -28,6 +28,8 @@ pub(super) struct NodePool {
     connections_wanted: usize,
     connections: Mutex<Arc<[Arc<Connection>]>>,
     readiness: Mutex<Readiness>,
+    /// When the last connection took its leave in good order: the node restarts, and is not given up so soon.
+    left_at: Mutex<Option<Instant>>,
     turn: AtomicU64,
     is_closed: AtomicBool,
 }
@@ -42,9 +44,11 @@ pub(super) enum Readiness {
     Failed(Arc<ConnectError>),
 }
 
-/// Between attempts to connect, doubling from the first to the last.
+/// Between attempts to connect: a quarter of the time that the node has been away, so that its return is noticed soon
+/// after a short absence and a long one costs few attempts.
 const RECONNECT_PAUSE_MIN: Duration = Duration::from_millis(20);
 const RECONNECT_PAUSE_MAX: Duration = Duration::from_secs(5);
+const RECONNECT_PAUSE_OF_ABSENCE: u32 = 4;
 
 /// A connection that has been silent for so long is asked whether it lives.
 const HEARTBEAT_AFTER: Duration = Duration::from_secs(15);
@@ -62,6 +66,7 @@ impl NodePool {
             connections_wanted: options.connections_per_node,
             connections: Mutex::new(Arc::new([])),
             readiness: Mutex::new(Readiness::Connecting),
+            left_at: Mutex::new(None),
             turn: AtomicU64::new(0),
             is_closed: AtomicBool::new(false),
         });
@@ -145,8 +150,11 @@ impl NodePool {
     }
 
     /// Forgets connections that take no more requests. They answer what they have accepted and close by themselves.
-    fn forget_leaving(&self) -> Vec<Arc<Connection>> {
+    pub fn forget_leaving(&self) -> Vec<Arc<Connection>> {
         let connections = &mut *lock(&self.connections);
+        if connections.iter().any(|connection| connection.took_leave()) {
+            *lock(&self.left_at) = Some(Instant::now());
+        }
         let open: Vec<_> = connections
             .iter()
             .filter(|connection| connection.takes_requests())
@@ -174,7 +182,14 @@ impl NodePool {
         self.changed.notify_waiters();
     }
 
+    /// No connection is left and none can be made. A node that said it would go may be awaited for as long as
+    /// connecting may take.
     fn failed(&self, error: ConnectError) {
+        let is_awaited =
+            lock(&self.left_at).is_some_and(|left| left.elapsed() < self.options.connect_timeout);
+        if is_awaited {
+            return;
+        }
         *lock(&self.readiness) = Readiness::Failed(Arc::new(error));
         self.session_changed.notify_waiters();
     }
@@ -224,7 +239,7 @@ impl NodePool {
 
 /// Connects what is missing, again and again, until the pool is closed or gone.
 async fn keep_connected(pool: Weak<NodePool>) {
-    let mut pause = RECONNECT_PAUSE_MIN;
+    let mut away_since = None;
     loop {
         let Some(pool) = pool
             .upgrade()
@@ -234,7 +249,7 @@ async fn keep_connected(pool: Weak<NodePool>) {
         };
         match pool.connect_missing().await {
             Ok(()) => {
-                pause = RECONNECT_PAUSE_MIN;
+                away_since = None;
                 let changed = pool.changed.clone();
                 drop(pool);
                 // A connection's end stores a permit, so none is missed between the check and here.
@@ -245,8 +260,9 @@ async fn keep_connected(pool: Weak<NodePool>) {
                     pool.failed(error);
                 }
                 drop(pool);
-                tokio::time::sleep(pause).await;
-                pause = (2 * pause).min(RECONNECT_PAUSE_MAX);
+                let away_since = away_since.get_or_insert_with(Instant::now);
+                let pause = away_since.elapsed() / RECONNECT_PAUSE_OF_ABSENCE;
+                tokio::time::sleep(pause.clamp(RECONNECT_PAUSE_MIN, RECONNECT_PAUSE_MAX)).await;
             }
         }
     }
