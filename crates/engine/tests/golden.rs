@@ -63,6 +63,11 @@ fn sstable_formats() {
 }
 
 #[test]
+fn rate_limits() {
+    replay(include_str!("../testdata/rate_limit.golden"));
+}
+
+#[test]
 fn user_types() {
     replay(include_str!("../testdata/user_type.golden"));
 }

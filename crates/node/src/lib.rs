@@ -18,6 +18,7 @@ mod options;
 mod panic_boundary;
 mod patience;
 mod priority;
+pub mod rate_limit;
 mod read;
 mod refusal;
 mod request;

@@ -6,11 +6,12 @@ use std::rc::Rc;
 use std::sync::Arc;
 
 use helenus_engine::execute::{QueryOptions, RowStore, TombstoneLimits};
-use helenus_engine::select::{Direct, SelectExecution, SelectPlan, ShardRead, ShardRows};
+use helenus_engine::select::{Direct, ReadPartitions, SelectExecution, SelectPlan, ShardRead, ShardRows};
 use helenus_engine::system::{NodeState, is_made_from_code, read_system_table};
 use helenus_engine::term::BoundValues;
 use helenus_engine::{CqlError, Plan, Prepared};
 use helenus_protocol::Opcode;
+use helenus_protocol::extensions::RateLimitedOperation;
 use helenus_protocol::frame::EnvelopeFlags;
 use helenus_schema::Schema;
 use helenus_storage::error::ReadError;
@@ -28,6 +29,13 @@ use crate::shard::Shard;
 /// A shard's store that counts what it reads.
 struct CountingStore<'a> {
     shard: &'a Shard,
+}
+
+/// Whether the limits of the partitions that a statement names were looked at.
+#[derive(Clone, Copy)]
+enum RateLimits {
+    Checked,
+    Unchecked,
 }
 
 /// The tables whose rows are made when they are asked for.
@@ -92,11 +100,14 @@ impl Shard {
         {
             token = None;
         }
-        match token.map(|token| self.owner_of(token)) {
-            Some(owner) if owner == self.id => self.select_here(statement, plan, values, options),
-            Some(owner) => self.forward_read(statement, owner, values, options),
+        match token.map(|token| (token, self.owner_of(token))) {
+            Some((token, owner)) if owner == self.id => {
+                self.check_rate(&plan.table, RateLimitedOperation::Read, token)?;
+                self.select_here(statement, plan, values, options)
+            }
+            Some((_, owner)) => self.forward_read(statement, owner, values, options),
             None => {
-                self.select_later(statement, values, options);
+                self.select_later(statement, values, options, RateLimits::Unchecked);
                 Ok(())
             }
         }
@@ -133,7 +144,7 @@ impl Shard {
                 });
         result?;
         if direct == Direct::Unsuitable {
-            self.select_later(statement, values, options);
+            self.select_later(statement, values, options, RateLimits::Checked);
         }
         Ok(())
     }
@@ -200,7 +211,10 @@ impl Shard {
         if Patience::of_read(&read.execution.options()).is_over(self.last_looked_ns()) {
             return mailbox.answered(read.ticket, Err(not_begun_in_time()));
         }
-        let result = catch(|| self.read_directly(&read.execution));
+        let result = catch(|| {
+            self.check_rate_of_read(&read.execution)?;
+            self.read_directly(&read.execution)
+        });
         match result.unwrap_or_else(|panicked| Err(panicked.error())) {
             Ok(Some(body)) => mailbox.answered(read.ticket, Ok(body.into())),
             Err(error) => mailbox.answered(read.ticket, Err(error)),
@@ -208,11 +222,27 @@ impl Shard {
                 let shard = self.clone();
                 let (from, ticket, execution) = (read.from, read.ticket, read.execution.clone());
                 self.spawn(async move {
-                    let result = catch_async(shard.select_in_time(execution)).await;
+                    let result = catch_async(shard.select_in_time(execution, RateLimits::Checked)).await;
                     let result = result.unwrap_or_else(|panicked| Err(panicked.error()));
                     shard.mailbox(from).answered(ticket, result);
                 });
             }
+        }
+    }
+
+    /// Of a read that was sent here because this shard owns the partition.
+    fn check_rate_of_read(&self, execution: &OwnedExecution) -> Result<(), CqlError> {
+        let Plan::Select(plan) = &execution.prepared.plan else {
+            return Ok(());
+        };
+        if plan.table.params.per_partition_rate_limit.is_none() {
+            return Ok(());
+        }
+        let token = execution
+            .with(|_, values, options| plan.direct_token(values, options, &mut self.scratch.borrow_mut()))?;
+        match token {
+            Some(token) => self.check_rate(&plan.table, RateLimitedOperation::Read, token),
+            None => Ok(()),
         }
     }
 
@@ -247,6 +277,7 @@ impl Shard {
         statement: &Statement<'_>,
         values: &BoundValues<'_>,
         options: &QueryOptions<'_>,
+        rate_limits: RateLimits,
     ) {
         let execution = OwnedExecution::new(statement.prepared, values, options);
         let (session, stream) = (statement.session.clone(), statement.stream);
@@ -256,22 +287,30 @@ impl Shard {
         };
         let shard = self.clone();
         self.answer_later(statement.session, stream, async move {
-            let result = shard.select_in_time(execution).await;
+            let result = shard.select_in_time(execution, rate_limits).await;
             shard.count_failure(&result);
             answer_forwarded(&session, stream, warning, result);
         });
     }
 
     /// As [`Shard::select_everywhere`], given up when the request's time is over.
-    async fn select_in_time(self: &Rc<Self>, owned: OwnedExecution) -> ForwardedResult {
+    async fn select_in_time(
+        self: &Rc<Self>,
+        owned: OwnedExecution,
+        rate_limits: RateLimits,
+    ) -> ForwardedResult {
         let patience = Patience::of_read(&owned.options());
         let left = patience.left(self.clock.monotonic_ns());
-        tokio::time::timeout(left, self.select_everywhere(owned))
+        tokio::time::timeout(left, self.select_everywhere(owned, rate_limits))
             .await
             .unwrap_or_else(|_| Err(patience.timed_out()))
     }
 
-    async fn select_everywhere(self: &Rc<Self>, owned: OwnedExecution) -> ForwardedResult {
+    async fn select_everywhere(
+        self: &Rc<Self>,
+        owned: OwnedExecution,
+        rate_limits: RateLimits,
+    ) -> ForwardedResult {
         let owned = Arc::new(owned);
         let prepared: &Prepared = &owned.prepared;
         let Plan::Select(plan) = &prepared.plan else {
@@ -283,8 +322,14 @@ impl Shard {
         let mut warnings = Vec::new();
         warnings.extend(guardrails.check_partition_keys(table, execution.partition_keys())?);
         warnings.extend(guardrails.check_page_size(table, options.page_rows().map_or(0, u64::from))?);
+        let mut partition = None;
         while let Some(read) = execution.next_read() {
-            let rows = self.read_on(read, &owned).await?;
+            // A partition that is read in parts counts once.
+            let rate_limits = match &read.partitions {
+                ReadPartitions::Key { token, .. } if partition.replace(*token) != Some(*token) => rate_limits,
+                _ => RateLimits::Checked,
+            };
+            let rows = self.read_on(read, &owned, rate_limits).await?;
             execution.absorb(rows)?;
             // A scan is many reads: between two of them the shard serves others.
             tokio::task::yield_now().await;
@@ -299,20 +344,29 @@ impl Shard {
         self: &Rc<Self>,
         read: ShardRead,
         owned: &Arc<OwnedExecution>,
+        rate_limits: RateLimits,
     ) -> Result<ShardRows, CqlError> {
         let (owned, shard) = (owned.clone(), read.shard);
         let answer = self.call_while_awaited(shard, move |shard| async move {
-            let result = catch_async(shard.read_here(read, &owned)).await;
+            let result = catch_async(shard.read_here(read, &owned, rate_limits)).await;
             result.unwrap_or_else(|panicked| Err(panicked.error()))
         });
         answer.await.unwrap_or_else(|| Err(self.no_answer_from(shard)))
     }
 
     /// A read of rows that this shard owns. Between its steps, and while it waits for the disk, the shard serves others.
-    async fn read_here(&self, read: ShardRead, owned: &OwnedExecution) -> Result<ShardRows, CqlError> {
+    async fn read_here(
+        &self,
+        read: ShardRead,
+        owned: &OwnedExecution,
+        rate_limits: RateLimits,
+    ) -> Result<ShardRows, CqlError> {
         let Plan::Select(plan) = &owned.prepared.plan else {
             return Ok(ShardRows::default());
         };
+        if let (RateLimits::Unchecked, ReadPartitions::Key { token, .. }) = (rate_limits, &read.partitions) {
+            self.check_rate(&plan.table, RateLimitedOperation::Read, *token)?;
+        }
         let mut reading = plan.read_on_shard(&owned.values.bound(), &owned.options(), read)?;
         loop {
             match reading.step(&mut CountingStore { shard: self })? {

@@ -16,6 +16,7 @@ use helenus_schema::{Schema, TableId, TableKind};
 use helenus_storage::store::DataFolder;
 use helenus_types::ShardId;
 
+use crate::rate_limit::has_rate_limits;
 use crate::shard::Shard;
 
 /// The shard that decides.
@@ -162,6 +163,7 @@ impl Shard {
     fn set_schema(&self, schema: Arc<Schema>) {
         self.store.borrow_mut().set_schema(&schema);
         self.prepared.borrow_mut().retain_valid(&schema);
+        self.has_rate_limits.set(has_rate_limits(&schema));
         *self.schema.borrow_mut() = schema;
     }
 }

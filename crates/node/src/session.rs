@@ -30,6 +30,7 @@ pub struct Session {
     /// suspended for the first time.
     received_ns: Cell<u64>,
     throws_on_overload: Cell<bool>,
+    knows_rate_limit_error: Cell<bool>,
 }
 
 struct Output {
@@ -82,6 +83,7 @@ impl Session {
             peer: Cell::new(IpAddr::V4(Ipv4Addr::UNSPECIFIED)),
             received_ns: Cell::new(0),
             throws_on_overload: Cell::new(false),
+            knows_rate_limit_error: Cell::new(false),
         }
     }
 
@@ -92,6 +94,11 @@ impl Session {
 
     pub fn set_throws_on_overload(&self, throws: bool) {
         self.throws_on_overload.set(throws);
+    }
+
+    /// The client has negotiated ScyllaDB's error for partitions that are asked for too often.
+    pub fn set_knows_rate_limit_error(&self, knows: bool) {
+        self.knows_rate_limit_error.set(knows);
     }
 
     /// Answers without looking at the request: `envelope` is a template of this connection's version.
@@ -242,7 +249,7 @@ impl Session {
         let version = self.version.get();
         let Output { writer, bytes } = &mut *self.output.borrow_mut();
         let mark = writer.begin(bytes, version, EnvelopeFlags::NONE, stream, Opcode::Error);
-        error.write(bytes, version);
+        error.write(bytes, version, self.knows_rate_limit_error.get());
         // An error message is far below the 2 GiB that cannot be sent.
         let _fits = writer.finish(bytes, mark);
     }

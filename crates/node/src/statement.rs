@@ -277,7 +277,7 @@ impl Shard {
                 }
                 match updates {
                     Ok(_) if patience.is_over(shard.clock.monotonic_ns()) => Err(not_begun_in_time()),
-                    Ok(updates) => shard.write_everywhere(updates, patience).await,
+                    Ok(updates) => shard.write_everywhere(updates.into(), patience).await,
                     Err(error) => Err(error),
                 }
             };

@@ -148,7 +148,8 @@ impl Shard {
                 Ok(())
             },
         )?;
-        self.write_everywhere(updates, Patience::of_write(&options)).await
+        self.write_everywhere(updates.into(), Patience::of_write(&options))
+            .await
     }
 }
 

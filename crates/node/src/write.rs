@@ -8,6 +8,7 @@ use helenus_engine::execute::{QueryOptions, Scratch};
 use helenus_engine::modify::{BatchPlan, ModifyPlan, unlogged_batch_warning};
 use helenus_engine::term::BoundValues;
 use helenus_protocol::Opcode;
+use helenus_protocol::extensions::RateLimitedOperation;
 use helenus_protocol::frame::EnvelopeFlags;
 use helenus_protocol::response::write_void;
 use helenus_storage::commitlog::LogPosition;
@@ -19,11 +20,37 @@ use tokio::sync::oneshot;
 use crate::forward::{ForwardedWrite, Ticket, Waiting};
 use crate::panic_boundary::{catch, catch_async};
 use crate::patience::{Patience, not_begun_in_time};
+use crate::rate_limit::WrittenPartition;
 use crate::session::Session;
 use crate::shard::{Acknowledgement, Shard};
 
 /// The updates of one statement or batch, by the shard that owns them.
 pub(crate) type UpdatesByShard = Vec<(ShardId, Vec<u8>)>;
+
+/// Updates on their way to their owners.
+pub(crate) struct UnwrittenUpdates {
+    updates: UpdatesByShard,
+    /// The first so many are of partitions whose rate limits were not looked at yet.
+    unchecked: usize,
+}
+
+impl From<UpdatesByShard> for UnwrittenUpdates {
+    fn from(updates: UpdatesByShard) -> Self {
+        UnwrittenUpdates {
+            unchecked: updates.len(),
+            updates,
+        }
+    }
+}
+
+impl UnwrittenUpdates {
+    fn unchecked_partitions(&self) -> Vec<(ShardId, WrittenPartition)> {
+        let unchecked = self.updates.iter().take(self.unchecked);
+        unchecked
+            .filter_map(|(owner, update)| Some((*owner, partition_of_update(update)?)))
+            .collect()
+    }
+}
 
 impl Shard {
     /// Executes one INSERT, UPDATE or DELETE. Answers now or later; an error is the caller's to answer.
@@ -51,6 +78,7 @@ impl Shard {
                 elsewhere.push((owner, update.to_vec()));
                 return Ok(());
             }
+            self.check_rate(&plan.table, RateLimitedOperation::Write, token)?;
             match self.apply(token, update) {
                 Ok(applied) => position = Some(applied),
                 Err(WriteError::MemtablesFull { .. }) => waiting_for_room.push((owner, update.to_vec())),
@@ -74,8 +102,13 @@ impl Shard {
                 None => Ok(()),
             };
         }
+        let unchecked = elsewhere.len();
         elsewhere.append(&mut waiting_for_room);
-        self.write_later(session, stream, elsewhere, position, warnings, patience);
+        let writes = UnwrittenUpdates {
+            updates: elsewhere,
+            unchecked,
+        };
+        self.write_later(session, stream, writes, position, warnings, patience);
         Ok(())
     }
 
@@ -113,7 +146,7 @@ impl Shard {
             }
             warnings.extend(warning(partitions));
             let patience = Patience::of_batch(options);
-            self.write_later(session, stream, updates, None, warnings, patience);
+            self.write_later(session, stream, updates.into(), None, warnings, patience);
         }
         Ok(())
     }
@@ -222,13 +255,15 @@ impl Shard {
             return self.answer_forwarded_write(from, ticket, Err(not_begun_in_time()));
         }
         let applied = catch(|| {
-            token_of_update(&update)
-                .ok_or(WriteError::Malformed)
-                .and_then(|token| self.apply(token, &update))
+            let Some((table, token)) = partition_of_update(&update) else {
+                return Ok(Err(WriteError::Malformed));
+            };
+            self.check_rate_of_write(table, token)?;
+            Ok(self.apply(token, &update))
         });
-        let applied = match applied {
+        let applied = match applied.unwrap_or_else(|panicked| Err(panicked.error())) {
             Ok(applied) => applied,
-            Err(panicked) => return self.answer_forwarded_write(from, ticket, Err(panicked.error())),
+            Err(refused) => return self.answer_forwarded_write(from, ticket, Err(refused)),
         };
         match applied {
             Ok(position) if !self.acknowledges_at_once() => {
@@ -262,7 +297,7 @@ impl Shard {
         self: &Rc<Self>,
         session: &Rc<Session>,
         stream: i16,
-        updates: UpdatesByShard,
+        updates: UnwrittenUpdates,
         position: Option<LogPosition>,
         warnings: Vec<String>,
         patience: Patience,
@@ -291,11 +326,15 @@ impl Shard {
     /// What goes to one partition is written entirely or not at all. All shards work at the same time; the first error is the answer once all of them are done.
     pub(crate) async fn write_everywhere(
         self: &Rc<Self>,
-        updates: UpdatesByShard,
+        updates: UnwrittenUpdates,
         patience: Patience,
     ) -> Result<(), CqlError> {
+        if self.has_rate_limits.get() {
+            self.check_rates_everywhere(updates.unchecked_partitions())
+                .await?;
+        }
         let mut by_shard: Vec<Vec<Vec<u8>>> = vec![Vec::new(); usize::from(self.options.shard_count)];
-        for (owner, update) in updates {
+        for (owner, update) in updates.updates {
             by_shard[usize::from(owner.0)].push(update);
         }
         let mut results = Vec::new();
@@ -333,7 +372,8 @@ impl Shard {
         }
         let mut position = None;
         for update in &updates {
-            let token = token_of_update(update).ok_or_else(|| write_failure(&WriteError::Malformed))?;
+            let (_, token) =
+                partition_of_update(update).ok_or_else(|| write_failure(&WriteError::Malformed))?;
             loop {
                 match self.apply(token, update) {
                     Ok(applied) => {
@@ -380,8 +420,8 @@ fn partition_count(updates: &UpdatesByShard) -> usize {
         .len()
 }
 
-fn token_of_update(update: &[u8]) -> Option<Token> {
-    Update::decode_trusted(update).map(|update| helenus_types::token_of(update.partition_key))
+fn partition_of_update(update: &[u8]) -> Option<WrittenPartition> {
+    Update::decode_trusted(update).map(|update| (update.table, helenus_types::token_of(update.partition_key)))
 }
 
 pub(crate) fn write_failure(error: &WriteError) -> CqlError {

@@ -2,6 +2,8 @@
 
 use std::fmt;
 
+use crate::extensions::RATE_LIMIT_ERROR_NUMBER;
+
 /// The code of an ERROR message: the one list of them in Helenus.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 #[repr(u32)]
@@ -26,10 +28,12 @@ pub enum ErrorCode {
     ConfigError = 0x2300,
     AlreadyExists = 0x2400,
     Unprepared = 0x2500,
+    /// ScyllaDB's; sent to clients that have negotiated it, see [`RATE_LIMIT_ERROR_NUMBER`].
+    RateLimited = RATE_LIMIT_ERROR_NUMBER,
 }
 
 impl ErrorCode {
-    pub const ALL: [ErrorCode; 20] = [
+    pub const ALL: [ErrorCode; 21] = [
         Self::ServerError,
         Self::ProtocolError,
         Self::BadCredentials,
@@ -50,6 +54,7 @@ impl ErrorCode {
         Self::ConfigError,
         Self::AlreadyExists,
         Self::Unprepared,
+        Self::RateLimited,
     ];
 
     pub fn from_number(number: u32) -> Option<Self> {
@@ -84,6 +89,7 @@ impl ErrorCode {
             Self::ConfigError => "CONFIG_ERROR",
             Self::AlreadyExists => "ALREADY_EXISTS",
             Self::Unprepared => "UNPREPARED",
+            Self::RateLimited => "RATE_LIMIT_ERROR",
         }
     }
 }

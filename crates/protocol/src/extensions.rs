@@ -64,6 +64,11 @@ pub fn write_supported(out: &mut Vec<u8>, sharding: Option<Sharding>) {
     options.option(out, CQL_VERSION, &[CQL_VERSION_SPOKEN]);
     let Some(sharding) = sharding else { return };
     options.option(out, GRACEFUL_DISCONNECT, &["true"]);
+    options.option(
+        out,
+        SCYLLA_RATE_LIMIT_ERROR,
+        &[format!("ERROR_CODE={RATE_LIMIT_ERROR_NUMBER}")],
+    );
     options.option(out, SCYLLA_SHARD, &[sharding.shard.to_string()]);
     options.option(out, SCYLLA_NR_SHARDS, &[sharding.shards.to_string()]);
     options.option(

@@ -10,6 +10,6 @@ mod table;
 pub use keyspace::{KeyspaceMetadata, Replication, Schema};
 pub use sstable_format::SsTableFormat;
 pub use table::{
-    ClusteringOrder, ColumnId, ColumnKind, ColumnMetadata, DroppedColumn, TableId, TableKind, TableMetadata,
-    TableParams,
+    ClusteringOrder, ColumnId, ColumnKind, ColumnMetadata, DroppedColumn, PerPartitionRateLimit, TableId,
+    TableKind, TableMetadata, TableParams,
 };

@@ -1,6 +1,7 @@
 //! Tables, columns and table options.
 
 use std::collections::BTreeMap;
+use std::num::NonZeroU32;
 use std::sync::Arc;
 
 use helenus_types::CqlType;
@@ -79,6 +80,14 @@ pub struct TableMetadata {
     pub params: TableParams,
 }
 
+/// How many requests a second one partition is served at most, by kind; a kind without a number is not limited. Applies
+/// to what names its partitions, not to range scans.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct PerPartitionRateLimit {
+    pub max_reads_per_second: Option<NonZeroU32>,
+    pub max_writes_per_second: Option<NonZeroU32>,
+}
+
 /// Table options, under Cassandra's names; [`Default`] gives Cassandra 5.0's defaults.
 #[derive(Clone, Debug, PartialEq)]
 pub struct TableParams {
@@ -100,10 +109,29 @@ pub struct TableParams {
     pub memtable: String,
     pub memtable_flush_period_in_ms: u32,
     pub min_index_interval: u32,
+    /// ScyllaDB's; none if `None`.
+    pub per_partition_rate_limit: Option<PerPartitionRateLimit>,
     pub read_repair: String,
     pub speculative_retry: String,
     /// Ours: the version that this table's SSTables are written in; the node's if `None`.
     pub sstable_format: Option<SsTableFormat>,
+}
+
+impl PerPartitionRateLimit {
+    pub const MAX_READS: &str = "max_reads_per_second";
+    pub const MAX_WRITES: &str = "max_writes_per_second";
+
+    /// The option as CQL has it.
+    pub fn options(&self) -> BTreeMap<String, String> {
+        let numbers = [
+            (Self::MAX_READS, self.max_reads_per_second),
+            (Self::MAX_WRITES, self.max_writes_per_second),
+        ];
+        numbers
+            .into_iter()
+            .filter_map(|(name, number)| Some((name.to_owned(), number?.to_string())))
+            .collect()
+    }
 }
 
 impl TableMetadata {
@@ -195,6 +223,7 @@ impl Default for TableParams {
             memtable: "default".to_owned(),
             memtable_flush_period_in_ms: 0,
             min_index_interval: 128,
+            per_partition_rate_limit: None,
             read_repair: "BLOCKING".to_owned(),
             speculative_retry: "99p".to_owned(),
             sstable_format: None,

@@ -489,6 +489,8 @@ impl Control<'_> {
         self.answer(stream, Opcode::Ready, write_ready);
         self.session.startup_answered(version, compression);
         self.session.set_throws_on_overload(startup.throws_on_overload());
+        self.session
+            .set_knows_rate_limit_error(startup.knows_rate_limit_error());
         Ok(Outcome::Started(version, compression))
     }
 

@@ -12,8 +12,9 @@ use helenus_protocol::frame::Compression;
 use helenus_protocol::request::BatchKind;
 use helenus_protocol::{ErrorCode, ProtocolVersion};
 use helenus_server::Server;
+use helenus_vfs::{ManualClock, MemoryDisk};
 
-use super::server::{any_port, block_on, builder, serve};
+use super::server::{any_port, block_on, builder, serve, serve_by};
 
 async fn create_table(session: &Session) {
     for text in [
@@ -219,6 +220,36 @@ fn a_restart_is_not_seen_by_callers_that_wait_for_ready() {
             session.execute(&insert, (1_i64, 1)).await.unwrap();
             server = stop_and_serve_again(server).await;
         }
+        server.stop().await;
+    });
+}
+
+#[test]
+fn a_partition_over_its_limit_is_refused_with_the_error_that_was_negotiated() {
+    // Time stands still: the burst of a limit of one a second is one request.
+    let clock = Arc::new(ManualClock::starting_at(1_000_000_000));
+    let server = serve_by(clock, Arc::new(MemoryDisk::new()), 2, any_port());
+    block_on(async {
+        let session = builder(&server).connect().await.unwrap();
+        create_table(&session).await;
+        let limit = "ALTER TABLE shop.orders WITH per_partition_rate_limit = {'max_writes_per_second': 1}";
+        session.query(limit, ()).await.unwrap();
+        let insert = session
+            .prepare("INSERT INTO shop.orders (id, line) VALUES (?, ?)")
+            .await
+            .unwrap();
+        for id in 0..8_i64 {
+            session.execute(&insert, (id, 0)).await.unwrap();
+            let Err(RequestError::Server(error)) = session.execute(&insert, (id, 1)).await else {
+                panic!("the second write of a second was served");
+            };
+            assert_eq!(error.code, Some(ErrorCode::RateLimited));
+            assert_eq!(
+                error.message,
+                "Per-partition rate limit of shop.orders reached: 1 writes per second"
+            );
+        }
+        session.close();
         server.stop().await;
     });
 }

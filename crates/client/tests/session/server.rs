@@ -8,7 +8,7 @@ use helenus_client::{Session, SessionBuilder};
 use helenus_node::NodeOptions;
 use helenus_protocol::frame::FrameLimits;
 use helenus_server::{ServeOptions, Server};
-use helenus_vfs::{MemoryDisk, SystemClock};
+use helenus_vfs::{Clock, MemoryDisk, SystemClock};
 
 /// Longer than any answer takes on a busy machine.
 pub const PATIENCE: Duration = Duration::from_secs(60);
@@ -19,11 +19,20 @@ pub fn serve(shard_count: u16, listen: SocketAddr) -> Server {
 
 /// A server that keeps its data on `disk`, for the next one to find.
 pub fn serve_on(disk: Arc<MemoryDisk>, shard_count: u16, listen: SocketAddr) -> Server {
+    serve_by(Arc::new(SystemClock::new()), disk, shard_count, listen)
+}
+
+pub fn serve_by(
+    clock: Arc<dyn Clock>,
+    disk: Arc<MemoryDisk>,
+    shard_count: u16,
+    listen: SocketAddr,
+) -> Server {
     let node = NodeOptions {
         memory_bytes: 64 << 20,
         read_request_timeout: PATIENCE,
         write_request_timeout: PATIENCE,
-        ..helenus_test_node::options(shard_count, disk, Arc::new(SystemClock::new()))
+        ..helenus_test_node::options(shard_count, disk, clock)
     };
     Server::start(ServeOptions {
         node,

@@ -228,6 +228,9 @@ fn options(text: &mut CqlText, params: &TableParams) {
     option(text, "max_index_interval").push(params.max_index_interval);
     option(text, "memtable_flush_period_in_ms").push(params.memtable_flush_period_in_ms);
     option(text, "min_index_interval").push(params.min_index_interval);
+    if let Some(limit) = params.per_partition_rate_limit {
+        option(text, "per_partition_rate_limit").map(&limit.options());
+    }
     option(text, "read_repair").quoted(&params.read_repair);
     option(text, "speculative_retry").quoted(&params.speculative_retry);
     if let Some(format) = params.sstable_format {

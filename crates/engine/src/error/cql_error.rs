@@ -1,9 +1,13 @@
 //! The error type itself, and its text.
 
 use std::fmt;
+use std::num::NonZeroU32;
+use std::sync::Arc;
 
 use helenus_cql::SyntaxError;
+use helenus_protocol::extensions::RateLimitedOperation;
 use helenus_protocol::{Consistency, WriteType};
+use helenus_schema::TableMetadata;
 
 use super::failure::{AlreadyExists, FunctionFailure, PreparedId, ReplicaFailure};
 use super::message::Message;
@@ -58,6 +62,11 @@ pub enum CqlError {
         block_for: i32,
     },
     CdcWriteFailure(Message),
+    /// One partition is asked for more often than its table allows; nothing was done.
+    RateLimited {
+        table: Arc<TableMetadata>,
+        operation: RateLimitedOperation,
+    },
     ReadFailure(Box<ReplicaFailure<bool>>),
     WriteFailure(Box<ReplicaFailure<WriteType>>),
     /// The client broke the protocol's rules in a way only the statement shows.
@@ -126,6 +135,7 @@ impl fmt::Display for CqlError {
                  internal cache)"
             ),
             CqlError::FunctionFailure(failure) => failure.fmt(f),
+            CqlError::RateLimited { table, operation } => write_rate_limited(f, table, *operation),
             CqlError::Unavailable { consistency, .. } => {
                 write!(f, "Cannot achieve consistency level {consistency}")
             }
@@ -150,6 +160,25 @@ impl fmt::Display for CqlError {
             CqlError::WriteFailure(failure) => failure.fmt(f),
         }
     }
+}
+
+fn write_rate_limited(
+    f: &mut fmt::Formatter<'_>,
+    table: &TableMetadata,
+    operation: RateLimitedOperation,
+) -> fmt::Result {
+    let limit = table.params.per_partition_rate_limit.unwrap_or_default();
+    let (kind, number) = match operation {
+        RateLimitedOperation::Read => ("reads", limit.max_reads_per_second),
+        RateLimitedOperation::Write => ("writes", limit.max_writes_per_second),
+    };
+    write!(
+        f,
+        "Per-partition rate limit of {}.{} reached: {} {kind} per second",
+        table.keyspace,
+        table.name,
+        number.map_or(0, NonZeroU32::get)
+    )
 }
 
 impl std::error::Error for CqlError {}

@@ -7,9 +7,14 @@ use super::cql_error::CqlError;
 use super::failure::FunctionFailure;
 
 impl CqlError {
-    /// Appends the body of an ERROR message.
-    pub fn write(&self, out: &mut Vec<u8>, version: ProtocolVersion) {
-        write_error(out, version, &self.body(), self);
+    /// Appends the body of an ERROR message. A client that does not know the rate-limit error is told of the table's
+    /// options, as by ScyllaDB.
+    pub fn write(&self, out: &mut Vec<u8>, version: ProtocolVersion, knows_rate_limit_error: bool) {
+        let body = match self.body() {
+            ErrorBody::RateLimited { .. } if !knows_rate_limit_error => ErrorBody::ConfigError,
+            body => body,
+        };
+        write_error(out, version, &body, self);
     }
 
     pub fn code(&self) -> ErrorCode {
@@ -34,6 +39,10 @@ impl CqlError {
             CqlError::CdcWriteFailure(_) => ErrorBody::CdcWriteFailure,
             CqlError::Protocol(_) => ErrorBody::ProtocolError,
             CqlError::Server(_) => ErrorBody::ServerError,
+            CqlError::RateLimited { operation, .. } => ErrorBody::RateLimited {
+                operation: *operation,
+                is_by_coordinator: false,
+            },
             CqlError::Unavailable { .. }
             | CqlError::ReadTimeout { .. }
             | CqlError::WriteTimeout { .. }
@@ -132,19 +141,57 @@ impl FunctionFailure {
 
 #[cfg(test)]
 mod tests {
+    use std::num::NonZeroU32;
+    use std::sync::Arc;
+
     use helenus_protocol::Consistency;
+    use helenus_protocol::extensions::RateLimitedOperation;
+    use helenus_schema::{PerPartitionRateLimit, TableMetadata, TableParams};
 
     use super::*;
     use crate::error::{AlreadyExists, PreparedId};
+    use crate::modify::no_table;
 
     #[test]
     fn an_error_is_written_with_its_code_and_message() {
         let mut out = Vec::new();
-        CqlError::invalid(format_args!("no {}", 7)).write(&mut out, ProtocolVersion::V5);
+        CqlError::invalid(format_args!("no {}", 7)).write(&mut out, ProtocolVersion::V5, false);
         assert_eq!(out, b"\0\0\x22\0\0\x04no 7");
         assert_eq!(
             CqlError::Unprepared(PreparedId([0; 16])).code(),
             ErrorCode::Unprepared
+        );
+    }
+
+    #[test]
+    fn a_rate_limit_has_its_own_error_only_where_it_was_negotiated() {
+        let table = TableMetadata {
+            keyspace: "ks".into(),
+            name: "t".into(),
+            params: TableParams {
+                per_partition_rate_limit: Some(PerPartitionRateLimit {
+                    max_reads_per_second: None,
+                    max_writes_per_second: NonZeroU32::new(7),
+                }),
+                ..TableParams::default()
+            },
+            ..no_table()
+        };
+        let error = CqlError::RateLimited {
+            table: Arc::new(table),
+            operation: RateLimitedOperation::Write,
+        };
+        let text = b"Per-partition rate limit of ks.t reached: 7 writes per second";
+        let (mut known, mut unknown) = (Vec::new(), Vec::new());
+        error.write(&mut known, ProtocolVersion::V4, true);
+        error.write(&mut unknown, ProtocolVersion::V4, false);
+        assert_eq!(
+            known,
+            [&[0, 0, 0x43, 0x21, 0, text.len() as u8], &text[..], &[1, 0]].concat()
+        );
+        assert_eq!(
+            unknown,
+            [&[0, 0, 0x23, 0, 0, text.len() as u8], &text[..]].concat()
         );
     }
 

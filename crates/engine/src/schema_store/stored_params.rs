@@ -1,8 +1,9 @@
 //! Table options as they are stored: each may be missing, and then has the default of the release that reads it.
 
 use std::collections::BTreeMap;
+use std::num::NonZeroU32;
 
-use helenus_schema::{SsTableFormat, TableParams};
+use helenus_schema::{PerPartitionRateLimit, SsTableFormat, TableParams};
 use serde::{Deserialize, Serialize};
 
 #[derive(Serialize, Deserialize)]
@@ -26,11 +27,23 @@ pub(super) struct StoredParams {
     memtable: String,
     memtable_flush_period_in_ms: u32,
     min_index_interval: u32,
+    /// Only where it is set, as the SSTables' format.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    per_partition_rate_limit: Option<StoredRateLimit>,
     read_repair: String,
     speculative_retry: String,
     /// Only where it is set, so that a release without the option can read what does not use it.
     #[serde(skip_serializing_if = "Option::is_none")]
     sstable_format: Option<String>,
+}
+
+#[derive(Default, Serialize, Deserialize)]
+#[serde(default, deny_unknown_fields)]
+struct StoredRateLimit {
+    #[serde(skip_serializing_if = "Option::is_none")]
+    max_reads_per_second: Option<NonZeroU32>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    max_writes_per_second: Option<NonZeroU32>,
 }
 
 impl StoredParams {
@@ -54,6 +67,10 @@ impl StoredParams {
             memtable: params.memtable,
             memtable_flush_period_in_ms: params.memtable_flush_period_in_ms,
             min_index_interval: params.min_index_interval,
+            per_partition_rate_limit: params.per_partition_rate_limit.map(|limit| StoredRateLimit {
+                max_reads_per_second: limit.max_reads_per_second,
+                max_writes_per_second: limit.max_writes_per_second,
+            }),
             read_repair: params.read_repair,
             speculative_retry: params.speculative_retry,
             sstable_format: params.sstable_format.map(|format| format.name().to_owned()),
@@ -83,6 +100,10 @@ impl StoredParams {
             memtable: self.memtable,
             memtable_flush_period_in_ms: self.memtable_flush_period_in_ms,
             min_index_interval: self.min_index_interval,
+            per_partition_rate_limit: self.per_partition_rate_limit.map(|limit| PerPartitionRateLimit {
+                max_reads_per_second: limit.max_reads_per_second,
+                max_writes_per_second: limit.max_writes_per_second,
+            }),
             read_repair: self.read_repair,
             speculative_retry: self.speculative_retry,
             sstable_format: self.sstable_format.as_deref().map(format).transpose()?,

@@ -1,11 +1,13 @@
 //! `system_schema` and `system_virtual_schema`: the schema as rows.
 
+use std::borrow::Cow;
 use std::collections::BTreeMap;
 use std::sync::Arc;
 
 use helenus_schema::{
     ClusteringOrder, ColumnKind, ColumnMetadata, KeyspaceMetadata, Schema, TableMetadata, TableParams,
 };
+use helenus_types::value::collection::write_collection;
 
 use super::names::is_virtual_system_keyspace;
 use super::row_writer::{RowWriter, Value};
@@ -123,6 +125,7 @@ fn table_row(rows: &mut RowWriter<'_>, table: &TableMetadata) {
         .chain(counter)
         .map(str::to_owned)
         .collect();
+    let extensions = extensions(params);
     // Options are bounded by i32 when they are set.
     let int = |value: u32| Value::Int(value.cast_signed());
     let mut row = vec![
@@ -143,7 +146,7 @@ fn table_row(rows: &mut RowWriter<'_>, table: &TableMetadata) {
         ("crc_check_chance", Value::Double(params.crc_check_chance)),
         ("dclocal_read_repair_chance", Value::Double(0.0)),
         ("default_time_to_live", int(params.default_time_to_live)),
-        ("extensions", Value::BlobMap(&params.extensions)),
+        ("extensions", Value::BlobMap(&extensions)),
         ("flags", Value::TextSet(flags)),
         ("gc_grace_seconds", int(params.gc_grace_seconds)),
         ("id", Value::Uuid(table.id.0)),
@@ -159,6 +162,22 @@ fn table_row(rows: &mut RowWriter<'_>, table: &TableMetadata) {
     ];
     row.extend(newer_options(params));
     rows.row(&row);
+}
+
+/// Options that Cassandra has no column for are among the extensions: ScyllaDB's map of text to text, serialized.
+fn extensions(params: &TableParams) -> Cow<'_, BTreeMap<String, Vec<u8>>> {
+    let Some(limit) = params.per_partition_rate_limit else {
+        return Cow::Borrowed(&params.extensions);
+    };
+    let mut extensions = params.extensions.clone();
+    let options = limit.options();
+    let values = options
+        .iter()
+        .flat_map(|(name, value)| [name.as_bytes(), value.as_bytes()]);
+    let mut bytes = Vec::new();
+    write_collection(&mut bytes, 2, values);
+    extensions.insert("per_partition_rate_limit".to_owned(), bytes);
+    Cow::Owned(extensions)
 }
 
 fn newer_options(params: &TableParams) -> impl Iterator<Item = (&'static str, Value<'_>)> {

@@ -43,6 +43,7 @@ use crate::metrics::{MetricsSnapshot, ShardMetrics};
 use crate::options::{CommitlogSync, NodeOptions};
 use crate::panic_boundary::{catch, catch_async};
 use crate::patience::Patience;
+use crate::rate_limit::{RateLimiter, has_rate_limits};
 use crate::schema_change::{SchemaKeeper, SchemaListeners};
 use crate::session::Session;
 use crate::stall::StallDetector;
@@ -73,6 +74,9 @@ pub struct Shard {
     pub prepared: RefCell<PreparedCache>,
     pub metrics: ShardMetrics,
     pub admission: Admission,
+    pub(crate) rate_limiter: RefCell<RateLimiter>,
+    /// Whether any table limits what its partitions are asked for.
+    pub(crate) has_rate_limits: Cell<bool>,
     pub(crate) foreground: Foreground,
     pub(crate) disk_reads: RefCell<DiskReads>,
     stalls: Rc<StallDetector>,
@@ -126,6 +130,7 @@ impl Shard {
         let timeuuid_seed = RandomState::new().build_hasher().finish();
         Rc::new(Shard {
             id: parts.id,
+            has_rate_limits: Cell::new(has_rate_limits(&parts.schema)),
             clock,
             options: parts.options,
             mailboxes: parts.mailboxes,
@@ -134,6 +139,7 @@ impl Shard {
             prepared: RefCell::new(PreparedCache::default()),
             metrics: ShardMetrics::default(),
             admission,
+            rate_limiter: RefCell::new(RateLimiter::new(RandomState::new().build_hasher().finish())),
             foreground: Foreground::default(),
             disk_reads: RefCell::new(disk_reads),
             stalls: Rc::new(StallDetector::from_environment()),

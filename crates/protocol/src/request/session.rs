@@ -1,5 +1,6 @@
 //! STARTUP and REGISTER: what a connection asks for before it asks questions.
 
+use crate::extensions::SCYLLA_RATE_LIMIT_ERROR;
 use crate::frame::Compression;
 use crate::version::ProtocolVersion;
 use crate::wire::{DecodeError, WireReader};
@@ -86,6 +87,11 @@ impl<'a> Startup<'a> {
     /// Whether the client wants an error, rather than a slower connection, when the server has too much to do.
     pub fn throws_on_overload(&self) -> bool {
         self.option("THROW_ON_OVERLOAD") == Some("1")
+    }
+
+    /// Whether the client knows the error of partitions that are asked for too often, whatever it says of its number.
+    pub fn knows_rate_limit_error(&self) -> bool {
+        self.option(SCYLLA_RATE_LIMIT_ERROR).is_some()
     }
 }
 

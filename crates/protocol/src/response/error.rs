@@ -5,6 +5,7 @@ use std::net::IpAddr;
 
 use crate::consistency::Consistency;
 use crate::error_code::{ErrorCode, FailureReason, WriteType};
+use crate::extensions::RateLimitedOperation;
 use crate::version::ProtocolVersion;
 use crate::wire::{
     put_byte, put_consistency, put_formatted, put_inet_address, put_int, put_short, put_short_bytes,
@@ -76,6 +77,10 @@ pub enum ErrorBody<'a> {
     Unprepared {
         statement_id: &'a [u8],
     },
+    RateLimited {
+        operation: RateLimitedOperation,
+        is_by_coordinator: bool,
+    },
 }
 
 impl ErrorBody<'_> {
@@ -101,6 +106,7 @@ impl ErrorBody<'_> {
             Self::ConfigError => ErrorCode::ConfigError,
             Self::AlreadyExists { .. } => ErrorCode::AlreadyExists,
             Self::Unprepared { .. } => ErrorCode::Unprepared,
+            Self::RateLimited { .. } => ErrorCode::RateLimited,
         }
     }
 
@@ -256,6 +262,13 @@ fn put_fields(out: &mut Vec<u8>, version: ProtocolVersion, body: &ErrorBody<'_>)
             put_string(out, table);
         }
         ErrorBody::Unprepared { statement_id } => put_short_bytes(out, statement_id),
+        ErrorBody::RateLimited {
+            operation,
+            is_by_coordinator,
+        } => {
+            put_byte(out, *operation as u8);
+            put_byte(out, u8::from(*is_by_coordinator));
+        }
         ErrorBody::ServerError
         | ErrorBody::ProtocolError
         | ErrorBody::BadCredentials

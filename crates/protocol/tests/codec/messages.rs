@@ -518,7 +518,7 @@ fn session_responses_round_trip() {
         (vec!["1"], vec!["2"])
     );
     assert_eq!(option("SCYLLA_SHARD_AWARE_PORT"), ["19042"]);
-    assert!(option("SCYLLA_RATE_LIMIT_ERROR").is_empty());
+    assert_eq!(option("SCYLLA_RATE_LIMIT_ERROR"), ["ERROR_CODE=17185"]);
 }
 
 fn types() -> Vec<CqlType> {

@@ -6,6 +6,7 @@ mod table_options;
 mod caching;
 mod compaction;
 mod compression;
+mod rate_limit;
 mod retry_policy;
 mod size;
 

@@ -4,11 +4,11 @@ use helenus_cql::ast::Property;
 use helenus_schema::{SsTableFormat, TableParams};
 use helenus_types::value::floating::format_double;
 
-use super::{PropertyReader, caching, compaction, compression, retry_policy};
+use super::{PropertyReader, caching, compaction, compression, rate_limit, retry_policy};
 use crate::error::CqlError;
 
 /// Every name that may follow `WITH` on a table.
-pub(crate) const TABLE_PROPERTIES: [&str; 21] = [
+pub(crate) const TABLE_PROPERTIES: [&str; 22] = [
     "additional_write_policy",
     "allow_auto_snapshot",
     "bloom_filter_fp_chance",
@@ -27,6 +27,7 @@ pub(crate) const TABLE_PROPERTIES: [&str; 21] = [
     "memtable",
     "memtable_flush_period_in_ms",
     "min_index_interval",
+    "per_partition_rate_limit",
     "read_repair",
     "speculative_retry",
     "sstable_format",
@@ -117,6 +118,9 @@ impl TableOptions {
             &mut params.read_repair,
             reader.text("read_repair")?.map(read_repair).transpose()?,
         );
+        if let Some(entries) = reader.map("per_partition_rate_limit")? {
+            params.per_partition_rate_limit = rate_limit::read(entries)?;
+        }
         if let Some(name) = reader.text("sstable_format")? {
             params.sstable_format = sstable_format(name)?;
         }

@@ -4,6 +4,7 @@ use std::net::IpAddr;
 
 use crate::consistency::Consistency;
 use crate::error_code::{ErrorCode, FailureReason, WriteType};
+use crate::extensions::RateLimitedOperation;
 use crate::response::error::ErrorBody;
 use crate::version::ProtocolVersion;
 use crate::wire::{DecodeError, WireReader};
@@ -127,6 +128,13 @@ fn read_body<'a>(
         },
         ErrorCode::Unprepared => ErrorBody::Unprepared {
             statement_id: reader.short_bytes()?,
+        },
+        ErrorCode::RateLimited => ErrorBody::RateLimited {
+            operation: match reader.byte("the kind of operation")? {
+                0 => RateLimitedOperation::Read,
+                _ => RateLimitedOperation::Write,
+            },
+            is_by_coordinator: reader.byte("who refused")? != 0,
         },
     })
 }
