@@ -330,6 +330,9 @@ fn print_scrubbed(scrubbed: &Scrubbed) {
         scrubbed.output.as_deref().unwrap_or("no file"),
         scrubbed.original
     );
+    if let Some(damage) = &scrubbed.index_damage {
+        println!("  the index is damaged ({damage}); nothing is lost by that alone");
+    }
     for dropped in &scrubbed.dropped {
         println!(
             "  dropped from {} to {}, key {}: {}",

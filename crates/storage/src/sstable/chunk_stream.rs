@@ -24,6 +24,8 @@ pub(super) struct ChunkStream<'a> {
     request_bytes: u64,
     request_end: u64,
     is_scan: bool,
+    /// Nothing is read ahead.
+    is_single: bool,
     /// More will be asked for behind what is expected.
     reads_on: bool,
     /// Up to where this stream has fetched pages that it is still to come to.
@@ -71,6 +73,7 @@ impl<'a> ChunkStream<'a> {
             request_bytes: 0,
             request_end: 0,
             is_scan: false,
+            is_single: false,
             reads_on: false,
             fetched_end: 0,
             stored: Vec::new(),
@@ -81,6 +84,13 @@ impl<'a> ChunkStream<'a> {
     pub fn sequential(file: &'a ChunkedFile, pages: impl Into<Pages<'a>>) -> Self {
         let mut stream = Self::new(file, pages);
         stream.is_scan = true;
+        stream
+    }
+
+    /// For damaged files: a page that is good is not refused together with a bad one behind it.
+    pub fn page_by_page(file: &'a ChunkedFile, pages: impl Into<Pages<'a>>) -> Self {
+        let mut stream = Self::new(file, pages);
+        stream.is_single = true;
         stream
     }
 
@@ -261,7 +271,9 @@ impl<'a> ChunkStream<'a> {
         } else {
             page_bytes
         };
-        let end = if self.is_scan || self.expected_end == 0 {
+        let end = if self.is_single {
+            offset + page_bytes
+        } else if self.is_scan || self.expected_end == 0 {
             // A scan goes on behind what is expected of one partition.
             offset + grown
         } else if needed_end < self.expected_end {
@@ -277,7 +289,7 @@ impl<'a> ChunkStream<'a> {
         let end = end
             .min(offset + REQUEST_BYTES_MAX.max(page_bytes))
             // What is needed comes at once, however much: for each part of a huge value the read would begin again.
-            .max(needed_end)
+            .max(if self.is_single { 0 } else { needed_end })
             .min(self.file.length());
         let mut last = first.max(end.saturating_sub(1) / page_bytes);
         if let Some(cached) = (first + 1..=last).find(|page| self.pages.contains(self.file, *page)) {

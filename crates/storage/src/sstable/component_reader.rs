@@ -46,13 +46,7 @@ pub(super) struct ComponentReader<'a> {
 impl<'a> ComponentReader<'a> {
     /// Refuses an SSTable without what nothing can be read without.
     pub fn new(disk: &'a dyn Disk, directory: &'a Path, descriptor: Descriptor) -> Result<Self, OpenError> {
-        let mut components = ComponentReader {
-            disk,
-            directory,
-            descriptor,
-            disk_bytes: 0,
-            checksums: None,
-        };
+        let mut components = Self::unchecked(disk, directory, descriptor);
         for &component in Component::mandatory(descriptor.version.index_form()) {
             if !components.is_there(component)? {
                 let file = components.path(component);
@@ -63,6 +57,17 @@ impl<'a> ComponentReader<'a> {
             components.checksums = Some(components.decode(Component::Checksums, Checksums::decode(&bytes))?);
         }
         Ok(components)
+    }
+
+    /// Of whatever is there, without what we wrote about it.
+    pub fn unchecked(disk: &'a dyn Disk, directory: &'a Path, descriptor: Descriptor) -> Self {
+        ComponentReader {
+            disk,
+            directory,
+            descriptor,
+            disk_bytes: 0,
+            checksums: None,
+        }
     }
 
     /// Whether there is a Checksums.db.

@@ -123,6 +123,15 @@ impl<'a> SsTableCursor<'a> {
         self.reader.end_position()
     }
 
+    /// Goes to the end of the partition and says where it is; for a forward cursor that has no more elements. A marker at
+    /// the very end of a slice is not one of them.
+    pub fn pass_rest(&mut self) -> Result<u64, ReadError> {
+        while self.reader.peek()? != Decoded::EndOfPartition {
+            self.reader.pass();
+        }
+        Ok(self.reader.end_position())
+    }
+
     /// Where the current element begins in the uncompressed data, in a forward read of the whole partition.
     pub fn position(&self) -> u64 {
         match &self.current {

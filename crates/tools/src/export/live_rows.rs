@@ -10,7 +10,7 @@ use helenus_storage::layout::TableLayout;
 use helenus_storage::merge::MergedScanner;
 use helenus_storage::read::PartitionRange;
 use helenus_storage::row::counter::total;
-use helenus_storage::row::live::live_view;
+use helenus_storage::row::live::{ReadTime, live_view};
 use helenus_storage::row::{Entry, RowRef};
 use helenus_storage::source::{PartitionCursor, PartitionScanner, Unfiltered};
 use helenus_storage::sstable::{PageCache, SsTable};
@@ -50,6 +50,10 @@ pub fn for_each_row<E: From<ReadError>>(
     let mut scanner = MergedScanner::new(&layout, false, scanners);
     let (mut partitions, mut rows) = (0, 0);
     let (mut scratch, mut tombstones) = (Vec::new(), 0);
+    let time = ReadTime {
+        now_s,
+        gc_before_s: now_s.saturating_sub(table.params.gc_grace_seconds),
+    };
     while scanner.advance()? {
         let key = scanner.position().1.to_vec();
         let mut values = vec![Value::Null; table.columns.len()];
@@ -65,7 +69,7 @@ pub fn for_each_row<E: From<ReadError>>(
             &layout.shape,
             cursor.static_row(),
             deletion,
-            now_s,
+            time,
             &mut scratch,
             &mut tombstones,
         );
@@ -79,7 +83,7 @@ pub fn for_each_row<E: From<ReadError>>(
                 Unfiltered::Marker { deletion, .. } => in_force = deletion,
                 Unfiltered::Row { clustering, row } => {
                     let shadow = deletion.max(in_force);
-                    let live = live_view(&layout.shape, row, shadow, now_s, &mut scratch, &mut tombstones);
+                    let live = live_view(&layout.shape, row, shadow, time, &mut scratch, &mut tombstones);
                     let Some(row) = live else { continue };
                     let mut row_values = values.clone();
                     let first = usize::from(table.partition_key_count);

@@ -20,10 +20,12 @@ pub struct GoodPart<'c, 'a> {
     is_closing: bool,
     damage: Option<String>,
     position: u64,
+    /// The next partition begins there.
+    end: u64,
 }
 
 impl<'c, 'a> GoodPart<'c, 'a> {
-    pub fn new(cursor: &'c mut SsTableCursor<'a>, comparator: &'c ClusteringComparator) -> Self {
+    pub fn new(cursor: &'c mut SsTableCursor<'a>, comparator: &'c ClusteringComparator, end: u64) -> Self {
         let position = cursor.rows_position();
         GoodPart {
             cursor,
@@ -33,6 +35,7 @@ impl<'c, 'a> GoodPart<'c, 'a> {
             is_closing: false,
             damage: None,
             position,
+            end,
         }
     }
 
@@ -81,13 +84,19 @@ impl PartitionCursor for GoodPart<'_, '_> {
         }
         match self.cursor.advance() {
             Err(error) => return Ok(self.stop(error.to_string())),
-            Ok(false) => {
-                self.position = self.cursor.end_position();
-                return Ok(false);
-            }
+            Ok(false) => match self.cursor.pass_rest() {
+                Err(error) => return Ok(self.stop(error.to_string())),
+                Ok(end) => {
+                    self.position = end;
+                    return Ok(false);
+                }
+            },
             Ok(true) => {}
         }
         self.position = self.cursor.position();
+        if self.position >= self.end {
+            return Ok(self.stop("a partition that does not end where the next begins".to_owned()));
+        }
         let (prefix, side, in_force) = match self.cursor.current() {
             Unfiltered::Row { clustering, .. } => (clustering.to_vec(), None, self.in_force),
             Unfiltered::Marker { bound, deletion } => (bound.prefix.to_vec(), Some(bound.side), deletion),

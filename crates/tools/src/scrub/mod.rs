@@ -1,9 +1,11 @@
 //! Saving what is good of a damaged SSTable into a new one, and saying what was not.
 //!
-//! Filter, summary and checksums are made anew, so damage there costs nothing. A partition is kept up to the first thing
-//! in it that cannot be read; what the index does not lead to any more is lost.
+//! The data leads: behind a partition comes the next. Where it cannot be read, the index says where it goes on; where the
+//! index is damaged too, what follows is looked through for partitions that are whole. Filter, summary and checksums are
+//! made anew, so damage there costs nothing. A partition is kept up to the first thing in it that cannot be read.
 
 mod good_part;
+mod walk;
 
 use std::io;
 use std::path::{Path, PathBuf};
@@ -15,16 +17,16 @@ use helenus_storage::compaction::{
     PurgeRule, Removal, RemovalError, RewriteError, Rewritten, rewrite_partition,
 };
 use helenus_storage::layout::TableLayout;
-use helenus_storage::read::PartitionRange;
-use helenus_storage::source::PartitionScanner;
 use helenus_storage::sstable::{
-    Component, EncodingStatsCollector, PageCache, SsTable, SsTableId, SsTableWriter, WriteError,
+    Component, EncodingStatsCollector, PageCache, Salvage, SsTableId, SsTableWriter, WriteError,
     WriterOptions, finished_sstables,
 };
+use helenus_types::token_of;
 use helenus_vfs::Disk;
 use serde::{Deserialize, Serialize};
 
 use self::good_part::GoodPart;
+use self::walk::Walk;
 use crate::dump::key_text;
 use crate::progress::{Progress, Unit};
 use crate::snapshot::SNAPSHOTS;
@@ -41,6 +43,9 @@ pub struct Scrubbed {
     pub partitions: u64,
     pub rows: u64,
     pub dropped: Vec<Dropped>,
+    /// What was wrong with the index; nothing is lost by that alone.
+    #[serde(default)]
+    pub index_damage: Option<String>,
 }
 
 /// A stretch of data that is not in the new SSTable.
@@ -72,18 +77,6 @@ pub enum ScrubError {
 /// A pass reads every page once.
 const CACHE_BYTES: usize = 4 << 20;
 
-/// What a damaged SSTable is read with; the rest only says again what these say.
-const NEEDED: [Component; 8] = [
-    Component::Data,
-    Component::Index,
-    Component::Partitions,
-    Component::Rows,
-    Component::CompressionInfo,
-    Component::Crc,
-    Component::Statistics,
-    Component::Toc,
-];
-
 /// Scrubs one SSTable of a folder that no node uses. The new one takes its place, and the original moves to the
 /// snapshot of that name; with `out` the new one goes there, and the original stays.
 pub fn scrub(
@@ -106,17 +99,9 @@ pub fn scrub(
         Some(_) => target.folder.clone(),
         None => back_up(&**disk, target, backup).map_err(io_at(&target.folder))?,
     };
-    let staged = Staged::link(&**disk, target, folder).map_err(io_at(folder))?;
-    let opened = staged.target.open(&**disk, &table);
-    let saved = match opened {
-        Ok(sstable) => save(disk, &sstable, &table, folder, progress),
-        Err(error) => {
-            staged.remove(&**disk).map_err(io_at(folder))?;
-            return Err(hopeless(error));
-        }
-    };
-    staged.remove(&**disk).map_err(io_at(folder))?;
-    let mut scrubbed = saved?;
+    let salvage = Salvage::open(&**disk, &target.folder, target.descriptor, &table)
+        .map_err(|error| hopeless(error.into()))?;
+    let mut scrubbed = save(disk, &salvage, &table, folder, progress)?;
     scrubbed.file = target.label();
     scrubbed.original = original.display().to_string();
     if out.is_none() {
@@ -125,41 +110,9 @@ pub fn scrub(
     Ok(scrubbed)
 }
 
-/// The needed files under a folder of their own.
-struct Staged {
-    target: Target,
-}
-
-impl Staged {
-    fn link(disk: &dyn Disk, target: &Target, folder: &Path) -> io::Result<Self> {
-        let staging = folder.join(format!("scrubbing-{}", target.descriptor));
-        disk.create_dir_all(&staging)?;
-        for entry in disk.list(&staging)? {
-            disk.remove(&staging.join(&entry.name))?;
-        }
-        let mut staged = target.renamed(&staging, target.descriptor);
-        staged
-            .files
-            .retain(|suffix, _| NEEDED.iter().any(|needed| needed.file_suffix() == suffix));
-        for (suffix, path) in &staged.files {
-            if let Some(source) = target.files.get(suffix) {
-                disk.hard_link(source, path)?;
-            }
-        }
-        Ok(Staged { target: staged })
-    }
-
-    fn remove(&self, disk: &dyn Disk) -> io::Result<()> {
-        for path in self.target.files.values() {
-            disk.remove(path)?;
-        }
-        disk.remove_directory(&self.target.folder)
-    }
-}
-
 fn save(
     disk: &Arc<dyn Disk>,
-    sstable: &SsTable,
+    salvage: &Salvage,
     table: &TableMetadata,
     folder: &Path,
     progress: &dyn Progress,
@@ -167,63 +120,56 @@ fn save(
     let layout = TableLayout::of(&Arc::new(table.clone()));
     let mut scrubbed = Scrubbed::default();
     let mut scratch = Rewritten::default();
-    let mut writer = writer(disk, sstable, table, folder)?;
+    let mut writer = writer(disk, salvage, table, folder)?;
     let cache = PageCache::new(CACHE_BYTES);
     let slices = [Slice::all()];
-    let (start, end) = PartitionRange::everything().bounds();
-    let mut scanner = sstable.scan(&cache, start, end, &slices, false);
-    progress.begin("scrubbing", Unit::Bytes, sstable.data_bytes());
-    let mut last_key = None;
+    let mut walk = Walk::new(salvage, salvage.reader(&cache, &slices));
+    progress.begin("scrubbing", Unit::Bytes, salvage.data_bytes());
+    // Where the next partition begins, if it does.
     let mut at = 0;
-    // From here on to the next partition something was lost.
-    let mut open: Option<Dropped> = None;
-    loop {
-        match scanner.advance() {
-            Ok(true) => {}
-            Ok(false) => break,
-            Err(error) => {
-                let to = Some(sstable.data_bytes());
-                scrubbed.dropped.push(Dropped {
-                    key: last_key,
-                    from: at,
-                    to,
-                    reason: format!("everything behind this key: {error}"),
-                });
-                break;
+    while at < salvage.data_bytes() {
+        let (key, lost) = match walk.head_at(at) {
+            Err(reason) => (None, Some((at, reason))),
+            Ok(key) => {
+                let end = walk.end_of(at);
+                let lost = match walk.reader.open(at, &key) {
+                    Err(error) => Some((at, error.to_string())),
+                    Ok(cursor) => {
+                        let mut good = GoodPart::new(cursor, &layout.comparator, end);
+                        rewrite_partition(
+                            &layout,
+                            token_of(&key),
+                            &key,
+                            &mut good,
+                            PurgeRule::KeepAll,
+                            &mut writer,
+                            &mut scratch,
+                        )?;
+                        at = good.position();
+                        good.damage().map(|damage| (at, damage.clone()))
+                    }
+                };
+                (Some(key), lost)
             }
+        };
+        let text = key.as_ref().map(|key| key_text(table, key));
+        if let Some(key) = key {
+            walk.last = Some((token_of(&key), key));
         }
-        let (token, key) = scanner.position();
-        let key = key.to_vec();
-        let position = scanner.data_position().unwrap_or(at);
-        if let Some(mut dropped) = open.take() {
-            dropped.to = Some(position);
-            scrubbed.dropped.push(dropped);
+        if let Some((from, reason)) = lost {
+            let next = walk.next_start(from);
+            let last = walk.last.as_ref().map(|(_, key)| key_text(table, key));
+            scrubbed.dropped.push(Dropped {
+                key: text.or(last),
+                from,
+                to: Some(next),
+                reason,
+            });
+            at = next;
         }
-        let text = key_text(table, &key);
-        match scanner.open_in_file() {
-            Err(error) => open = Some(dropped(&text, position, &error)),
-            Ok(cursor) => {
-                let mut good = GoodPart::new(cursor, &layout.comparator);
-                rewrite_partition(
-                    &layout,
-                    token,
-                    &key,
-                    &mut good,
-                    PurgeRule::KeepAll,
-                    &mut writer,
-                    &mut scratch,
-                )?;
-                at = good.position();
-                open = good.damage().map(|damage| dropped(&text, at, damage));
-            }
-        }
-        last_key = Some(text);
-        progress.at(position);
+        progress.at(at);
     }
-    if let Some(mut dropped) = open.take() {
-        dropped.to = Some(sstable.data_bytes());
-        scrubbed.dropped.push(dropped);
-    }
+    scrubbed.index_damage = walk.index_damage.take();
     scrubbed.partitions = scratch.partitions;
     scrubbed.rows = scratch.rows;
     if writer.partition_count() == 0 {
@@ -236,25 +182,16 @@ fn save(
     Ok(scrubbed)
 }
 
-fn dropped(key: &str, from: u64, reason: &dyn std::fmt::Display) -> Dropped {
-    Dropped {
-        key: Some(key.to_owned()),
-        from,
-        to: None,
-        reason: reason.to_string(),
-    }
-}
-
 fn writer(
     disk: &Arc<dyn Disk>,
-    sstable: &SsTable,
+    salvage: &Salvage,
     table: &TableMetadata,
     folder: &Path,
 ) -> Result<SsTableWriter, ScrubError> {
     let mut stats = EncodingStatsCollector::default();
-    stats.merge(sstable.encoding_stats());
+    stats.merge(salvage.encoding_stats());
     let options = WriterOptions {
-        partition_count_estimate: sstable.statistics().partition_count(),
+        partition_count_estimate: salvage.statistics().partition_count(),
         encoding_stats: stats.finish(),
         ..WriterOptions::of(table)
     };

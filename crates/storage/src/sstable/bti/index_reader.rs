@@ -15,7 +15,7 @@ use super::partition_index::{PartitionIndex, PartitionIndexCursor, PartitionPlac
 use super::row_index::RowIndexEntry;
 use super::trie_reader::{PinnedPage, TrieFile};
 use crate::error::ReadError;
-use crate::read::PartitionBound;
+use crate::read::{PartitionBound, PartitionRange};
 
 #[derive(Debug)]
 pub(in super::super) struct BtiIndex {
@@ -92,6 +92,28 @@ impl BtiIndex {
             }
         };
         Ok(Some(entry))
+    }
+
+    /// Where partitions begin in Data.db, until `push` has had enough of them. An entry of Rows.db that cannot be read
+    /// is passed over; the error of the first one comes at the end.
+    pub fn positions(&self, pages: Pages<'_>, mut push: impl FnMut(u64) -> bool) -> Result<(), ReadError> {
+        let (start, _) = PartitionRange::everything().bounds();
+        let mut cursor = self.partitions.scan(pages, &start)?;
+        let mut damage = None;
+        while let Some(place) = cursor.next()? {
+            let position = match place {
+                PartitionPlace::Data(position) => Ok(position),
+                PartitionPlace::Rows(at) => {
+                    RowIndexEntry::read(self.rows(pages), at).map(|entry| entry.position)
+                }
+            };
+            match position {
+                Ok(position) if !push(position) => break,
+                Ok(_) => {}
+                Err(error) => damage = damage.or(Some(error)),
+            }
+        }
+        damage.map_or(Ok(()), Err)
     }
 
     pub fn scan<'a>(&'a self, pages: Pages<'a>, start: PartitionBound<'a>) -> BtiIndexScan<'a> {
