@@ -51,6 +51,11 @@ pub trait RowStore {
         IpAddr::V4(Ipv4Addr::LOCALHOST)
     }
 
+    /// The largest product of INs on clustering columns that nobody has anything to say of.
+    fn in_product_unwarned(&self) -> u64 {
+        u64::MAX
+    }
+
     /// How many tombstones a read may meet.
     fn tombstone_limits(&self) -> TombstoneLimits {
         TombstoneLimits::NONE

@@ -314,6 +314,13 @@ fn guardrails(config: &ConfigFile) -> Guardrails {
             ),
             defaults.partition_keys_in_select,
         ),
+        in_select_cartesian_product: counts(
+            (
+                config.in_select_cartesian_product_warn_threshold,
+                config.in_select_cartesian_product_fail_threshold,
+            ),
+            defaults.in_select_cartesian_product,
+        ),
         keyspaces: counts(
             (config.keyspaces_warn_threshold, config.keyspaces_fail_threshold),
             defaults.keyspaces,
@@ -383,6 +390,8 @@ fn partition_guardrails(config: &ConfigFile, defaults: PartitionGuardrails) -> P
             ),
             defaults.tombstones,
         ),
+        // Those on collections are the same as on written values; the node hands them on.
+        ..defaults
     }
 }
 

@@ -17,6 +17,9 @@ pub struct Guardrails {
     pub page_size: Threshold,
     /// `partition_keys_in_select_warn_threshold` and `partition_keys_in_select_fail_threshold`.
     pub partition_keys_in_select: Threshold,
+    /// `in_select_cartesian_product_warn_threshold` and `in_select_cartesian_product_fail_threshold`: what the lists of
+    /// several INs multiply to, on the partition key and on clustering columns apart.
+    pub in_select_cartesian_product: Threshold,
     /// `keyspaces_warn_threshold` and `keyspaces_fail_threshold`, without those of the system.
     pub keyspaces: Threshold,
     /// `tables_warn_threshold` and `tables_fail_threshold`, in all keyspaces but those of the system.
@@ -40,6 +43,7 @@ impl Default for Guardrails {
             },
             page_size: Threshold::DISABLED,
             partition_keys_in_select: Threshold::DISABLED,
+            in_select_cartesian_product: Threshold::DISABLED,
             keyspaces: Threshold::DISABLED,
             tables: Threshold::DISABLED,
             columns_per_table: Threshold::DISABLED,
@@ -117,6 +121,34 @@ impl Guardrails {
                  with number of partition keys {keys} exceeds warning threshold of {warn}."
             )
         }))
+    }
+
+    /// Of the INs on the partition key and of those on clustering columns.
+    pub fn check_in_products(
+        &self,
+        (partition, clustering): (Option<u64>, Option<u64>),
+    ) -> Result<Vec<String>, CqlError> {
+        let mut warnings = Vec::new();
+        for (what, product) in [("partition key", partition), ("clustering key", clustering)] {
+            let product = product.unwrap_or(0);
+            let produces =
+                format_args!("cartesian product of the IN restrictions on {what} produces {product} values")
+                    .to_string();
+            match self.in_select_cartesian_product.exceeded_by(product) {
+                None => {}
+                Some(Exceeded::Fail(fail)) => {
+                    let text = format!(
+                        "Aborting query because the {produces}, this exceeds fail threshold of {fail}."
+                    );
+                    return Err(violated("in_select_cartesian_product", &text));
+                }
+                Some(Exceeded::Warn(warn)) => warnings.push(format!(
+                    "Guardrail in_select_cartesian_product violated: The {produces}, this exceeds warning threshold \
+                     of {warn}."
+                )),
+            }
+        }
+        Ok(warnings)
     }
 }
 

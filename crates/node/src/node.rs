@@ -20,6 +20,7 @@ use tokio::runtime::{Builder, LocalOptions};
 use uuid::Uuid;
 
 use crate::disk_reads::DiskReads;
+use crate::guardrails::PartitionGuardrails;
 use crate::host_id;
 use crate::mailbox::{Inbox, Mailbox, mailbox};
 use crate::metrics::PANICS;
@@ -229,7 +230,11 @@ fn store_options(options: &NodeOptions) -> StoreOptions {
         }),
         column_index_bytes: options.column_index_bytes,
         sstable_format: options.sstable_format,
-        partition_guardrails: options.guardrails.partition,
+        partition_guardrails: PartitionGuardrails {
+            collection_size: options.guardrails.values.collection_size,
+            items_per_collection: options.guardrails.values.items_per_collection,
+            ..options.guardrails.partition
+        },
         compaction: CompactionLimits::new(options.compaction.bytes_per_s_max, compactors),
         chunk_cache_bytes_max: as_usize(cache_bytes - row_cache_bytes),
         row_cache_bytes_max: as_usize(row_cache_bytes),

@@ -64,6 +64,11 @@ impl RowStore for CountingStore<'_> {
         self.shard.options.advertised_address.ip()
     }
 
+    fn in_product_unwarned(&self) -> u64 {
+        let product = &self.shard.options.guardrails.in_select_cartesian_product;
+        product.warn.min(product.fail)
+    }
+
     fn tombstone_limits(&self) -> TombstoneLimits {
         self.shard.options.tombstones
     }
@@ -321,6 +326,7 @@ impl Shard {
         let (table, guardrails) = (&plan.table.name, &self.options.guardrails);
         let mut warnings = Vec::new();
         warnings.extend(guardrails.check_partition_keys(table, execution.partition_keys())?);
+        warnings.extend(guardrails.check_in_products(execution.in_products()?)?);
         warnings.extend(guardrails.check_page_size(table, options.page_rows().map_or(0, u64::from))?);
         let mut partition = None;
         while let Some(read) = execution.next_read() {

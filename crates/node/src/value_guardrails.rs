@@ -4,7 +4,7 @@ use std::collections::BTreeMap;
 
 use helenus_engine::CqlError;
 use helenus_schema::{ColumnId, Schema, TableMetadata};
-use helenus_storage::guardrails::{Exceeded, Threshold};
+use helenus_storage::guardrails::{COLLECTION_CELL_BYTES, Exceeded, Threshold};
 use helenus_storage::row::{CellRef, Entry, RowRef};
 use helenus_storage::update::{Update, UpdateItem};
 
@@ -20,10 +20,6 @@ pub struct ValueGuardrails {
     /// `items_per_collection_warn_threshold` and `items_per_collection_fail_threshold`. Only what is added counts.
     pub items_per_collection: Threshold,
 }
-
-/// What an element takes beyond its key and its value, as Cassandra counts: timestamp, time to live and local
-/// deletion time.
-const CELL_BYTES: u64 = 8 + 4 + 8;
 
 /// The part of a collection that a row brings.
 #[derive(Default)]
@@ -98,7 +94,8 @@ impl ValueGuardrails {
             if column.cql_type.is_collection() {
                 let added = collections.entry(cell.column).or_default();
                 added.items += items_of(&cell);
-                added.bytes += CELL_BYTES + cell.value.len() as u64 + cell.path.map_or(0, <[u8]>::len) as u64;
+                added.bytes +=
+                    COLLECTION_CELL_BYTES + cell.value.len() as u64 + cell.path.map_or(0, <[u8]>::len) as u64;
             }
         }
         for (column, Added { items, bytes }) in collections {

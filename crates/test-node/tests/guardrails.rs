@@ -86,6 +86,55 @@ fn selects_are_warned_of_before_they_are_refused() {
 }
 
 #[test]
+fn ins_multiply_to_a_largest_product() {
+    let mut options = options(2, Arc::new(MemoryDisk::new()), Arc::new(SystemClock::new()));
+    options.guardrails.in_select_cartesian_product = Threshold { warn: 3, fail: 4 };
+    let node = TestNode::start(options).unwrap();
+    node.run("CREATE KEYSPACE k WITH replication = {'class': 'SimpleStrategy', 'replication_factor': 1}");
+    node.run("CREATE TABLE k.t (p int, q int, c int, d int, PRIMARY KEY ((p, q), c, d))");
+    node.run("INSERT INTO k.t (p, q, c, d) VALUES (1, 1, 1, 1)");
+    let warnings = |condition: &str| {
+        let text = format!("SELECT d FROM k.t WHERE {condition}");
+        match node.execute(&text) {
+            Answer::Rows(rows) => {
+                assert_eq!(rows.rows.len(), 1, "{text}");
+                rows.warnings.clone()
+            }
+            other => panic!("{text}: {other:?}"),
+        }
+    };
+    let none: [String; 0] = [];
+    assert_eq!(warnings("p = 1 AND q = 1 AND c IN (1, 2, 3)"), none);
+    assert_eq!(
+        warnings("p = 1 AND q = 1 AND c IN (1, 2) AND d IN (1, 2)"),
+        [
+            "Guardrail in_select_cartesian_product violated: The cartesian product of the IN restrictions on clustering \
+          key produces 4 values, this exceeds warning threshold of 3."
+        ]
+    );
+    assert_eq!(
+        warnings("p IN (1, 2) AND q IN (1, 2)"),
+        [
+            "Guardrail in_select_cartesian_product violated: The cartesian product of the IN restrictions on partition \
+          key produces 4 values, this exceeds warning threshold of 3."
+        ]
+    );
+    let Answer::Error { code, message } =
+        node.execute("SELECT d FROM k.t WHERE p = 1 AND q = 1 AND c IN (1, 2) AND d IN (1, 2, 3)")
+    else {
+        panic!("6 combinations were taken");
+    };
+    assert_eq!(
+        (code, message.as_str()),
+        (
+            ErrorCode::Invalid,
+            "Guardrail in_select_cartesian_product violated: Aborting query because the cartesian product of the IN \
+             restrictions on clustering key produces 6 values, this exceeds fail threshold of 4."
+        )
+    );
+}
+
+#[test]
 fn the_schema_is_warned_of_before_it_is_refused() {
     let mut options = options(2, Arc::new(MemoryDisk::new()), Arc::new(SystemClock::new()));
     options.guardrails.keyspaces = Threshold { warn: 1, fail: 2 };

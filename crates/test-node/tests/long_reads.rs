@@ -5,7 +5,7 @@ use std::sync::Arc;
 use helenus_node::TombstoneLimits;
 use helenus_protocol::ErrorCode;
 use helenus_test_node::{Answer, Execution, Rows, TestNode, options};
-use helenus_vfs::{SimulatedDisk, SystemClock};
+use helenus_vfs::{ManualClock, SimulatedDisk, SystemClock};
 
 /// Row tombstones of the partition; `HELENUS_LONG_READ_TOMBSTONES=1000000` for the figure of the design.
 const TOMBSTONES: u32 = 6_000;
@@ -56,6 +56,46 @@ fn page(node: &TestNode, text: &str, paging_state: Option<Vec<u8>>) -> Rows {
         Answer::Rows(rows) => rows,
         other => panic!("{text}: {other:?}"),
     }
+}
+
+/// Symptom: a read over deletions that gc_grace had passed by was warned of, or failed, where Cassandra's is not.
+#[test]
+fn tombstones_past_gc_grace_are_passed_over_uncounted() {
+    let clock = Arc::new(ManualClock::starting_at(1_700_000_000_000_000));
+    let mut options = options(1, Arc::new(SimulatedDisk::new(1)), clock.clone());
+    options.tombstones = TombstoneLimits { warn: 3, fail: 10 };
+    let node = TestNode::start(options).unwrap();
+    node.run("CREATE KEYSPACE k WITH replication = {'class': 'SimpleStrategy', 'replication_factor': 1}");
+    node.run("CREATE TABLE k.t (p int, c int, v int, PRIMARY KEY (p, c)) WITH gc_grace_seconds = 100");
+    node.run("INSERT INTO k.t (p, c, v) VALUES (1, 100, 1)");
+    for c in 0..4 {
+        node.run(&format!("DELETE FROM k.t WHERE p = 1 AND c = {c}"));
+        node.run(&format!("DELETE v FROM k.t WHERE p = 1 AND c = {}", c + 10));
+        node.run(&format!(
+            "DELETE FROM k.t WHERE p = 1 AND c > {} AND c < {}",
+            10 * c + 20,
+            10 * c + 30
+        ));
+        node.run(&format!(
+            "UPDATE k.t USING TTL 20 SET v = 1 WHERE p = 1 AND c = {}",
+            c + 60
+        ));
+    }
+    let warnings = |node: &TestNode| match node.execute("SELECT v FROM k.t WHERE p = 1") {
+        Answer::Rows(rows) => {
+            assert_eq!(rows.rows.len(), 1);
+            Some(rows.warnings.len())
+        }
+        _ => None,
+    };
+    clock.advance_s(99);
+    assert_eq!(
+        warnings(&node),
+        None,
+        "12 and 4 expired cells that count from when they were written"
+    );
+    clock.advance_s(3);
+    assert_eq!(warnings(&node), Some(0));
 }
 
 #[test]

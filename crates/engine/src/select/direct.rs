@@ -85,7 +85,13 @@ impl SelectPlan {
             && append_single_clustering(clustering, &self.clause.clustering, &context)?;
         match is_one_row {
             true => set_single_row(slices, clustering),
-            false => *slices = slices::slices(&self.table, self.slicing(), &context)?,
+            false => {
+                let product = slices::in_product(self.slicing(), &context)?;
+                if product.is_some_and(|product| product > store.in_product_unwarned()) {
+                    return Ok(Direct::Unsuitable);
+                }
+                *slices = slices::slices(&self.table, self.slicing(), &context)?;
+            }
         }
         let limit = limit_value(self.limit.as_ref(), &context)?;
         let start = out.len();

@@ -342,6 +342,15 @@ impl<'a> SelectExecution<'a> {
         self.reads.iter().filter(is_key).count() as u64
     }
 
+    /// What the INs on the partition key multiply to, and those on clustering columns; `None` where there is no IN.
+    pub fn in_products(&self) -> Result<(Option<u64>, Option<u64>), CqlError> {
+        let context = self.context();
+        Ok((
+            slices::in_product(&self.plan.clause.partition, &context)?,
+            slices::in_product(self.plan.slicing(), &context)?,
+        ))
+    }
+
     /// What the client is to be told with the result.
     pub fn take_warnings(&mut self) -> Vec<String> {
         std::mem::take(&mut self.warnings)

@@ -127,6 +127,21 @@ pub fn partition_keys(
     Ok(keys)
 }
 
+/// What the lists of the INs among some restrictions multiply to, repetitions included; `None` where there is no IN.
+pub fn in_product(
+    restrictions: &[Restriction],
+    context: &EvaluationContext<'_>,
+) -> Result<Option<u64>, CqlError> {
+    let mut product = None;
+    for restriction in restrictions {
+        if matches!(restriction.kind, RestrictionKind::In(_)) {
+            let count = bound_tuples(restriction, context)?.len() as u64;
+            product = Some(product.unwrap_or(1_u64).saturating_mul(count));
+        }
+    }
+    Ok(product)
+}
+
 /// Refuses partition keys that are empty, which only those of one column can be.
 pub fn check_keys(keys: &[Vec<u8>]) -> Result<(), CqlError> {
     match keys.iter().any(Vec::is_empty) {

@@ -48,6 +48,8 @@ pub struct ConfigFile {
     pub page_size_fail_threshold: Option<i64>,
     pub partition_keys_in_select_warn_threshold: Option<i64>,
     pub partition_keys_in_select_fail_threshold: Option<i64>,
+    pub in_select_cartesian_product_warn_threshold: Option<i64>,
+    pub in_select_cartesian_product_fail_threshold: Option<i64>,
     pub keyspaces_warn_threshold: Option<i64>,
     pub keyspaces_fail_threshold: Option<i64>,
     pub tables_warn_threshold: Option<i64>,

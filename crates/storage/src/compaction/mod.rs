@@ -29,5 +29,5 @@ pub use options::{
 pub use pace::{Pace, PaceController, ThroughputLimit, WINDOW_NS, Window};
 pub use removal::{Removal, RemovalError};
 pub(crate) use removal::{decode_sstables, encode_sstables};
-pub use rewrite::{PurgeRule, RewriteError, Rewritten, Stopped, Watch, rewrite_partition};
+pub use rewrite::{PurgeRule, RewriteError, Rewritten, RowGuard, Stopped, Watch, rewrite_partition};
 pub use split::Splitter;

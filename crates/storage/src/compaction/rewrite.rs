@@ -1,9 +1,13 @@
 //! Copying merged partitions into a new SSTable, without what has done its work.
 
+use std::sync::Arc;
+
+use helenus_schema::TableMetadata;
 use helenus_types::Token;
 
 use crate::deletion::DeletionTime;
 use crate::error::ReadError;
+use crate::guardrails::PartitionGuardrails;
 use crate::layout::TableLayout;
 use crate::row::purge::{Purge, purge_row};
 use crate::row::{RowRef, merge};
@@ -26,10 +30,30 @@ pub struct Rewritten {
     static_row: Vec<u8>,
     pub partitions: u64,
     pub rows: u64,
+    /// Has something to say of rows.
+    row_guard: Option<Arc<RowGuard>>,
     /// Looks in every now and then, also within a partition.
     watch: Option<Box<dyn Watch>>,
     /// Uncompressed bytes of the writer from which on the watch looks in again.
     watch_at_bytes: u64,
+}
+
+/// Warns of what rows hold; they were written long ago, so that nothing is refused.
+#[derive(Debug)]
+pub struct RowGuard {
+    pub guardrails: PartitionGuardrails,
+    pub table: Arc<TableMetadata>,
+    /// Seconds since the Unix epoch.
+    pub now_s: u32,
+}
+
+impl RowGuard {
+    fn look(&self, key: &[u8], clustering: Option<&[u8]>, row: RowRef<'_>) {
+        let (guardrails, table) = (&self.guardrails, &self.table);
+        for line in guardrails.check_row(table, key, clustering, row, self.now_s) {
+            eprintln!("{line}");
+        }
+    }
 }
 
 /// Who may end a rewrite, or make it wait.
@@ -65,6 +89,11 @@ impl Rewritten {
             watch_at_bytes: WATCH_BYTES,
             ..Rewritten::default()
         }
+    }
+
+    pub fn guarded_by(mut self, row_guard: RowGuard) -> Self {
+        self.row_guard = Some(Arc::new(row_guard));
+        self
     }
 
     /// Where a new writer begins.
@@ -104,6 +133,10 @@ pub fn rewrite_partition(
     if let Some(row) = rule.keep_row(layout, cursor.static_row(), deletion, scratch) {
         static_row.extend_from_slice(row.as_bytes());
     }
+    let guard = scratch.row_guard.clone();
+    if let Some(guard) = &guard {
+        guard.look(key, None, RowRef::new(&static_row));
+    }
     let mut output = Output {
         writer,
         token,
@@ -129,6 +162,9 @@ pub fn rewrite_partition(
             Unfiltered::Row { clustering, row } => {
                 if let Some(row) = rule.keep_row(layout, row, deletion.max(in_force), scratch) {
                     output.begin()?;
+                    if let Some(guard) = &guard {
+                        guard.look(key, Some(clustering), row);
+                    }
                     output.writer.row(clustering, row)?;
                     scratch.rows += 1;
                 }

@@ -1,9 +1,30 @@
 //! What of a row a query may see.
 
-use super::{Entry, Liveness, RowBuilder, RowRef, RowShape};
+use super::{CellRef, Entry, Liveness, RowBuilder, RowRef, RowShape};
 use crate::deletion::DeletionTime;
 
-/// The part of `row` that is neither deleted by itself or by `shadow`, nor expired at `now_s`; `None` if nothing is.
+/// When a read looks at rows, in seconds since the Unix epoch.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct ReadTime {
+    pub now_s: u32,
+    /// `now_s` less gc_grace. Deletions made before it are passed over uncounted, as Cassandra does, whose reads purge
+    /// them before they count.
+    pub gc_before_s: u32,
+}
+
+impl ReadTime {
+    /// Whether a deletion counts among the tombstones that a read meets.
+    pub fn counts(self, deletion: DeletionTime) -> bool {
+        !deletion.is_live() && deletion.local_s >= self.gc_before_s
+    }
+
+    /// The same of a cell that is not live. One that expired is as old as if it had been deleted when it was written.
+    fn counts_cell(self, cell: &CellRef<'_>) -> bool {
+        cell.local_deletion_s.saturating_sub(cell.ttl_s) >= self.gc_before_s
+    }
+}
+
+/// The part of `row` that is neither deleted by itself or by `shadow`, nor expired; `None` if nothing is.
 /// The row itself is handed through where all of it is live; else the rest is written to `scratch`.
 /// `tombstones` counts what had to be passed over.
 #[inline]
@@ -11,17 +32,17 @@ pub fn live_view<'a>(
     shape: &RowShape,
     row: RowRef<'a>,
     shadow: DeletionTime,
-    now_s: u32,
+    time: ReadTime,
     scratch: &'a mut Vec<u8>,
     tombstones: &mut u64,
 ) -> Option<RowRef<'a>> {
     if row.is_immortal() && shadow.is_live() && !shape.has_dropped_columns() {
         return (!row.is_empty()).then_some(row);
     }
-    if is_all_live(shape, row, shadow, now_s) {
+    if is_all_live(shape, row, shadow, time.now_s) {
         return Some(row);
     }
-    rewrite(shape, row, shadow, now_s, scratch, tombstones)
+    rewrite(shape, row, shadow, time, scratch, tombstones)
 }
 
 /// Whether the row can be handed through as it is, though some of it will expire: nothing deleted, nothing expired.
@@ -47,15 +68,15 @@ fn rewrite<'a>(
     shape: &RowShape,
     row: RowRef<'a>,
     outer: DeletionTime,
-    now_s: u32,
+    time: ReadTime,
     scratch: &'a mut Vec<u8>,
     tombstones: &mut u64,
 ) -> Option<RowRef<'a>> {
     let (liveness, deletion, entries) = row.open();
     let shadow = deletion.max(outer);
-    let has_live_marker = liveness.is_live(now_s) && !shadow.hides(liveness.timestamp_us);
+    let has_live_marker = liveness.is_live(time.now_s) && !shadow.hides(liveness.timestamp_us);
     let marker = if has_live_marker { liveness } else { Liveness::NONE };
-    *tombstones += u64::from(!deletion.is_live());
+    *tombstones += u64::from(time.counts(deletion));
 
     scratch.clear();
     let mut builder = RowBuilder::new(scratch, marker, DeletionTime::LIVE);
@@ -64,7 +85,7 @@ fn rewrite<'a>(
     for entry in entries {
         match entry {
             Entry::ComplexDeletion { column, deletion } => {
-                *tombstones += 1;
+                *tombstones += u64::from(time.counts(deletion));
                 column_shadow = Some((column, deletion.max(shadow)));
             }
             Entry::Cell(cell) => {
@@ -72,8 +93,8 @@ fn rewrite<'a>(
                     Some((column, deletion)) if column == cell.column => deletion,
                     _ => shadow,
                 };
-                if !cell.is_live(now_s) {
-                    *tombstones += 1;
+                if !cell.is_live(time.now_s) {
+                    *tombstones += u64::from(time.counts_cell(&cell));
                 } else if !shadow.hides(cell.timestamp_us) && !shape.is_dropped(cell.column) {
                     has_live_cell = true;
                     builder.cell(cell);

@@ -12,7 +12,8 @@ use crate::memtable::Partition;
 use crate::merge::HIDDEN_ELEMENTS_MAX;
 use crate::read::{ReadCommand, RowSink};
 use crate::read_state::{BYTES_PER_UNIT, PartitionPlace, ReadPosition, ReadState, side_behind};
-use crate::row::{RowRef, live};
+use crate::row::RowRef;
+use crate::row::live::{self, ReadTime};
 use crate::row_cache::CachedPartition;
 use crate::source::{PartitionCursor, Unfiltered};
 
@@ -30,7 +31,7 @@ pub(super) struct ReadScratch {
 /// Hands the live part of partitions to a sink.
 pub(super) struct Answer<'a, S> {
     pub layout: &'a TableLayout,
-    pub now_s: u32,
+    pub time: ReadTime,
     pub reversed: bool,
     pub sink: &'a mut S,
     pub scratch: &'a mut ReadScratch,
@@ -59,7 +60,12 @@ impl<'a, S: RowSink> Answer<'a, S> {
     ) -> Self {
         Answer {
             layout: &table.layout,
-            now_s: command.now_s,
+            time: ReadTime {
+                now_s: command.now_s,
+                gc_before_s: command
+                    .now_s
+                    .saturating_sub(table.layout.metadata.params.gc_grace_seconds),
+            },
             reversed: command.reversed,
             sink,
             scratch,
@@ -104,11 +110,11 @@ impl<'a, S: RowSink> Answer<'a, S> {
             static_row: static_scratch,
             ..
         } = &mut *self.scratch;
-        let (shape, now_s) = (&self.layout.shape, self.now_s);
+        let (shape, time) = (&self.layout.shape, self.time);
         let tombstones = &mut self.state.statistics.tombstones;
-        let static_row = live::live_view(shape, static_row, deletion, now_s, static_scratch, tombstones);
+        let static_row = live::live_view(shape, static_row, deletion, time, static_scratch, tombstones);
         let row = row.and_then(|(clustering, row, shadow)| {
-            let live = live::live_view(shape, row, shadow, now_s, row_scratch, tombstones);
+            let live = live::live_view(shape, row, shadow, time, row_scratch, tombstones);
             live.map(|row| (clustering, row))
         });
         if row.is_none() && static_row.is_none() {
@@ -167,7 +173,7 @@ impl<'a, S: RowSink> Answer<'a, S> {
         passed: &mut Passed,
     ) -> Result<Walk, ReadError> {
         let deletion = cursor.deletion();
-        self.state.statistics.tombstones += u64::from(!deletion.is_live() && !passed.is_resumed);
+        self.state.statistics.tombstones += u64::from(self.time.counts(deletion) && !passed.is_resumed);
         let has_static_row = self.keep_static_row(cursor.static_row(), deletion);
         let ReadScratch {
             row: row_scratch,
@@ -193,13 +199,14 @@ impl<'a, S: RowSink> Answer<'a, S> {
                     self.state.spend(HIDDEN_ELEMENTS_MAX);
                 }
                 Unfiltered::Marker { bound, deletion } => {
+                    let counts = self.time.counts(in_force) || self.time.counts(deletion);
                     in_force = deletion;
                     // What is announced again where the step begins was passed by an earlier one.
                     if passed.is_resumed && self.state.stands_at(bound.prefix, bound.side) {
                         continue;
                     }
                     self.state.spend(1);
-                    self.state.statistics.tombstones += 1;
+                    self.state.statistics.tombstones += u64::from(counts);
                 }
                 Unfiltered::Row { clustering, row } => {
                     self.state
@@ -207,7 +214,7 @@ impl<'a, S: RowSink> Answer<'a, S> {
                     let shadow = deletion.max(in_force);
                     let tombstones = &mut self.state.statistics.tombstones;
                     let shape = &self.layout.shape;
-                    let live = live::live_view(shape, row, shadow, self.now_s, row_scratch, tombstones);
+                    let live = live::live_view(shape, row, shadow, self.time, row_scratch, tombstones);
                     if let Some(row) = live {
                         if !passed.is_announced && self.sink.partition(token, key, static_row).is_break() {
                             return Ok(Walk::Enough);
@@ -254,7 +261,7 @@ impl<'a, S: RowSink> Answer<'a, S> {
         } = &mut *self.scratch;
         let tombstones = &mut self.state.statistics.tombstones;
         let shape = &self.layout.shape;
-        match live::live_view(shape, static_row, deletion, self.now_s, row_scratch, tombstones) {
+        match live::live_view(shape, static_row, deletion, self.time, row_scratch, tombstones) {
             None => false,
             Some(live) => {
                 kept.clear();

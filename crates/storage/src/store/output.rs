@@ -9,8 +9,8 @@ use helenus_vfs::{Clock, Disk};
 
 use super::job::{BackgroundJob, JobError, JobProgress};
 use crate::compaction::{
-    CompactionLimits, OutputShape, Pace, PurgeRule, RewriteError, Rewritten, Splitter, Stopped, Watch,
-    rewrite_partition,
+    CompactionLimits, OutputShape, Pace, PurgeRule, RewriteError, Rewritten, RowGuard, Splitter, Stopped,
+    Watch, rewrite_partition,
 };
 use crate::source::PartitionCursor;
 use crate::sstable::{
@@ -71,12 +71,22 @@ impl<'a> JobOutput<'a> {
                 source,
             })?;
         let clock = Arc::clone(job.folder.clock());
+        let now_s = clock.wall_s();
         let meter = Meter {
             progress: Arc::clone(&job.progress),
             resumed_ns: clock.monotonic_ns(),
             clock,
             pace: job.pace.clone(),
         };
+        let mut scratch = Rewritten::watched_by(Box::new(meter));
+        let (guardrails, table) = (job.partition_guardrails, &job.layout.metadata);
+        if guardrails.are_on_rows_of(table) {
+            scratch = scratch.guarded_by(RowGuard {
+                guardrails,
+                table: Arc::clone(table),
+                now_s,
+            });
+        }
         Ok(JobOutput {
             job,
             options: WriterOptions {
@@ -88,7 +98,7 @@ impl<'a> JobOutput<'a> {
             splitter: Splitter::new(shape.split),
             current: None,
             sealed: Vec::new(),
-            scratch: Rewritten::watched_by(Box::new(meter)),
+            scratch,
             partitions_to_look: PARTITIONS_PER_LOOK,
         })
     }
