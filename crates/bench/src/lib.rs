@@ -8,6 +8,8 @@ pub mod workload;
 
 pub mod run;
 
+pub mod storm;
+
 pub mod live;
 
 pub mod chart;

@@ -2,6 +2,7 @@
 
 use std::fs;
 use std::io;
+use std::net::SocketAddr;
 use std::path::{Path, PathBuf};
 use std::process::ExitCode;
 use std::sync::Arc;
@@ -15,6 +16,7 @@ use helenus_bench::report::{Report, to_csv, to_html, to_text};
 use helenus_bench::run::{
     FindMax, Length, Load, Measurement, Progress, RunError, RunOptions, Second, find_max, run as run_load,
 };
+use helenus_bench::storm::{self, StormMode, StormOptions};
 use helenus_bench::workload::{Preset, Workload, WorkloadError};
 use helenus_client::throttle::ThrottleMode;
 use helenus_protocol::frame::Compression;
@@ -28,6 +30,44 @@ pub enum BenchCommand {
     /// Tell what differs between two reports, and whether that is noise.
     #[command(after_help = "Example:\n  helenus bench compare before.json after.json")]
     Compare(CompareArguments),
+    /// Make connections that a server can only refuse.
+    #[command(after_help = "Example:\n  helenus bench storm --mode wrong-version --connects 100000 --server-pid 4711")]
+    Storm(StormArguments),
+}
+
+#[derive(Args)]
+pub struct StormArguments {
+    #[arg(long, value_name = "IP:PORT", default_value = "127.0.0.1:9042")]
+    address: SocketAddr,
+    /// What each connection does.
+    #[arg(long, value_enum, default_value = "wrong-version")]
+    mode: StormModeName,
+    /// In all.
+    #[arg(long, value_name = "N", default_value_t = 100_000)]
+    connects: u64,
+    /// Threads that connect, one connection after the other.
+    #[arg(long, value_name = "N", default_value_t = 10, value_parser = clap::value_parser!(u16).range(1..))]
+    threads: u16,
+    /// Connects a second of all threads together [default: as fast as they can].
+    #[arg(long, value_name = "N")]
+    rate: Option<f64>,
+    /// Connections that each thread holds open in silence and half-frame.
+    #[arg(long, value_name = "N", default_value_t = 100)]
+    open: usize,
+    /// The server's process on this machine: its processor time is reported.
+    #[arg(long, value_name = "PID")]
+    server_pid: Option<u32>,
+    #[arg(long)]
+    json: bool,
+}
+
+#[derive(Clone, Copy, ValueEnum)]
+enum StormModeName {
+    WrongVersion,
+    BadFirstFrame,
+    BadLogin,
+    Silence,
+    HalfFrame,
 }
 
 const RUN_EXAMPLES: &str = "Examples:
@@ -166,6 +206,8 @@ enum BenchError {
         file: PathBuf,
         source: serde_json::Error,
     },
+    #[error(transparent)]
+    Storm(io::Error),
     #[error("no rate keeps the bound: even the lowest tried did not")]
     NoRate,
 }
@@ -174,6 +216,7 @@ pub fn run(command: &BenchCommand) -> ExitCode {
     let result = match command {
         BenchCommand::Run(arguments) => run_workload(arguments),
         BenchCommand::Compare(arguments) => run_compare(arguments),
+        BenchCommand::Storm(arguments) => run_storm(arguments),
     };
     match result {
         Ok(code) => code,
@@ -339,6 +382,31 @@ fn write_reports(arguments: &RunArguments, report: &Report) -> Result<(), BenchE
         })?;
     }
     Ok(())
+}
+
+fn run_storm(arguments: &StormArguments) -> Result<ExitCode, BenchError> {
+    let options = StormOptions {
+        address: arguments.address,
+        mode: match arguments.mode {
+            StormModeName::WrongVersion => StormMode::WrongVersion,
+            StormModeName::BadFirstFrame => StormMode::BadFirstFrame,
+            StormModeName::BadLogin => StormMode::BadLogin,
+            StormModeName::Silence => StormMode::Silence,
+            StormModeName::HalfFrame => StormMode::HalfFrame,
+        },
+        connects: arguments.connects,
+        threads: arguments.threads,
+        per_second: arguments.rate.filter(|&rate| rate > 0.0),
+        open: arguments.open,
+        server_pid: arguments.server_pid,
+    };
+    let report = storm::run(&options).map_err(BenchError::Storm)?;
+    if arguments.json {
+        println!("{}", serde_json::to_string(&report).unwrap_or_default());
+    } else {
+        println!("{report}");
+    }
+    Ok(ExitCode::SUCCESS)
 }
 
 fn run_compare(arguments: &CompareArguments) -> Result<ExitCode, BenchError> {

@@ -10,6 +10,7 @@ use helenus_perf::canned;
 use helenus_perf::compaction::{self, CompactionOptions};
 use helenus_perf::fast_forward::DataSet;
 use helenus_perf::reads::{self, ReadKind, ReadsOptions};
+use helenus_perf::refusing;
 use helenus_perf::simple_query::{self, RowsIn, SimpleQueryOptions};
 use helenus_perf::wire::{self, WireOptions};
 use serde::Serialize;
@@ -74,6 +75,11 @@ pub enum PerfCommand {
     },
     /// A server that answers everything with the same bytes: the floor to compare with.
     Canned {
+        #[arg(long, default_value = "127.0.0.1:0")]
+        listen: SocketAddr,
+    },
+    /// A server that answers every connection with an error and closes it: the floor of a connection storm.
+    Refusing {
         #[arg(long, default_value = "127.0.0.1:0")]
         listen: SocketAddr,
     },
@@ -167,6 +173,13 @@ pub fn run(command: &PerfCommand) -> ExitCode {
             Ok(()) => ExitCode::SUCCESS,
             Err(error) => {
                 eprintln!("helenus perf canned: {error}");
+                ExitCode::FAILURE
+            }
+        },
+        PerfCommand::Refusing { listen } => match refusing::run(listen) {
+            Ok(()) => ExitCode::SUCCESS,
+            Err(error) => {
+                eprintln!("helenus perf refusing: {error}");
                 ExitCode::FAILURE
             }
         },

@@ -13,7 +13,7 @@ use helenus_protocol::frame::FrameLimits;
 use helenus_server::config::{
     AdmissionSwitch, CommitlogSyncName, ConfigError, ConfigFile, DataSize, RowCacheSwitch,
 };
-use helenus_server::{ServeError, ServeOptions, Server};
+use helenus_server::{ConnectionLimits, ServeError, ServeOptions, Server};
 use helenus_vfs::{Clock, DiskIo, RealDisk, SystemClock};
 
 #[derive(Args, Default)]
@@ -282,7 +282,25 @@ fn options(arguments: &ServeArguments, config: &ConfigFile) -> ServeOptions {
         shard_aware: Some(SocketAddr::new(listen.ip(), shard_aware_port)),
         metrics: Some(metrics),
         frame_limits,
+        connection_limits: connection_limits(config),
         drain_timeout: DRAIN_TIMEOUT,
+    }
+}
+
+fn connection_limits(config: &ConfigFile) -> ConnectionLimits {
+    // As in Cassandra, what is not positive turns a limit off.
+    let limit = |setting: Option<i64>| {
+        setting
+            .and_then(|count| usize::try_from(count).ok())
+            .filter(|&count| count > 0)
+    };
+    let default = ConnectionLimits::default();
+    ConnectionLimits {
+        connections_max: limit(config.native_transport_max_concurrent_connections),
+        connections_per_address_max: limit(config.native_transport_max_concurrent_connections_per_ip),
+        handshake_timeout: config
+            .native_transport_handshake_timeout
+            .map_or(default.handshake_timeout, |timeout| timeout.0),
     }
 }
 

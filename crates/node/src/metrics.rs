@@ -29,6 +29,24 @@ pub enum RequestKind {
 
 const REQUEST_KIND_NAMES: [&str; 5] = ["read", "write", "batch", "prepare", "other"];
 
+/// Why connections never got to send a request.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[repr(usize)]
+pub enum ConnectionRefusal {
+    /// The first message was not STARTUP or OPTIONS of a version that is spoken here.
+    Protocol,
+    /// More than the limit in all or of one address.
+    TooMany,
+    /// The handshake did not end in time.
+    HandshakeTimeout,
+    /// The client left without a word.
+    Silent,
+    /// Shown out for another: no file descriptor was left, or too many were waiting.
+    Crowded,
+}
+
+const CONNECTION_REFUSAL_NAMES: [&str; 5] = ["protocol", "too_many", "handshake_timeout", "silent", "crowded"];
+
 #[derive(Default)]
 pub struct ShardMetrics {
     requests: [Cell<u64>; REQUEST_KIND_NAMES.len()],
@@ -36,6 +54,7 @@ pub struct ShardMetrics {
     forwarded: Cell<u64>,
     connections: Cell<u64>,
     connections_accepted: Cell<u64>,
+    connections_refused: [Cell<u64>; CONNECTION_REFUSAL_NAMES.len()],
     rows_read: Cell<u64>,
     tombstones_read: Cell<u64>,
     read_cost: Cell<ReadCost>,
@@ -51,6 +70,8 @@ pub struct MetricsSnapshot {
     pub forwarded: u64,
     pub connections: u64,
     pub connections_accepted: u64,
+    /// Those that never got to send a request; counted where they were accepted.
+    pub connections_refused: [u64; CONNECTION_REFUSAL_NAMES.len()],
     pub rows_read: u64,
     pub tombstones_read: u64,
     pub read_cost: ReadCost,
@@ -109,6 +130,10 @@ impl ShardMetrics {
         self.connections.set(self.connections.get().saturating_sub(1));
     }
 
+    pub fn connection_refused(&self, why: ConnectionRefusal) {
+        add(&self.connections_refused[why as usize], 1);
+    }
+
     pub fn connections(&self) -> u64 {
         self.connections.get()
     }
@@ -127,6 +152,7 @@ impl ShardMetrics {
             forwarded: self.forwarded.get(),
             connections: self.connections.get(),
             connections_accepted: self.connections_accepted.get(),
+            connections_refused: std::array::from_fn(|index| self.connections_refused[index].get()),
             rows_read: self.rows_read.get(),
             tombstones_read: self.tombstones_read.get(),
             read_cost: self.read_cost.get(),
@@ -169,6 +195,19 @@ pub fn render(snapshots: &[MetricsSnapshot]) -> String {
         for (name, count) in REQUEST_KIND_NAMES.iter().zip(snapshot.requests) {
             let labels = format!("shard=\"{}\",kind=\"{name}\"", snapshot.shard);
             page.sample("helenus_cql_requests_total", &labels, count);
+        }
+    }
+    page.family(
+        "helenus_connections_refused_total",
+        "counter",
+        "Connections that never got to send a request, by reason.",
+    );
+    for snapshot in snapshots {
+        for (name, count) in CONNECTION_REFUSAL_NAMES.iter().zip(snapshot.connections_refused) {
+            if count > 0 {
+                let labels = format!("shard=\"{}\",reason=\"{name}\"", snapshot.shard);
+                page.sample("helenus_connections_refused_total", &labels, count);
+            }
         }
     }
     page.family("helenus_cql_errors_total", "counter", "Error responses, by kind.");

@@ -5,6 +5,7 @@ pub mod compaction;
 pub mod compaction_rows;
 mod cpu_time;
 pub mod fast_forward;
+pub mod refusing;
 pub mod reads;
 pub mod simple_query;
 pub mod wire;

@@ -10,8 +10,10 @@ use std::io;
 use std::pin::{Pin, pin};
 use std::rc::Rc;
 use std::task::{Context, Poll};
+use std::time::Duration;
 
 use helenus_engine::CqlError;
+use helenus_node::metrics::ConnectionRefusal;
 use helenus_node::{Session, Shard, overloaded_template};
 use helenus_protocol::extensions::{Sharding, write_supported};
 use helenus_protocol::frame::{
@@ -22,7 +24,7 @@ use helenus_protocol::response::{ErrorBody, write_error, write_ready};
 use helenus_protocol::{Direction, ErrorCode, Opcode, ProtocolVersion};
 use tokio::io::{AsyncReadExt, AsyncWrite};
 use tokio::net::TcpStream;
-use tokio::time::Instant;
+use tokio::time::{Instant, Sleep, sleep};
 
 use crate::arrivals::Arrivals;
 use crate::control_lane::{CONTROL_PER_TURN_MAX, is_control};
@@ -53,6 +55,8 @@ pub struct Connection {
     was_refused: bool,
     /// Memory that the shard's admission has been told of.
     charged_bytes: usize,
+    /// When it is closed unless it gets further: in the handshake, and while the client reads the last answer.
+    ends: Option<Pin<Box<Sleep>>>,
 }
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -64,6 +68,9 @@ enum Phase {
     /// the kernel reset the connection and the peer lose the answer.
     Refusing,
 }
+
+/// How long a client may take to read its last answer and to close.
+const LEAVE_TIME: Duration = Duration::from_secs(2);
 
 /// Answers that may wait for a client that does not read them; no more of its requests are read until it does.
 const OUTPUT_BYTES_MAX: usize = 1 << 20;
@@ -96,11 +103,13 @@ struct Turn {
 }
 
 impl Connection {
-    pub fn new(stream: TcpStream, shard: Rc<Shard>, door: Rc<Door>, limits: FrameLimits) -> Self {
-        let session = Rc::new(Session::new(ProtocolVersion::CURRENT));
-        if let Ok(peer) = stream.peer_addr() {
-            session.set_peer(peer.ip());
-        }
+    pub fn new(
+        stream: TcpStream,
+        shard: Rc<Shard>,
+        door: Rc<Door>,
+        session: Rc<Session>,
+        limits: FrameLimits,
+    ) -> Self {
         let id = door.connection_opened(&session);
         shard.metrics.connection_opened();
         Connection {
@@ -121,7 +130,38 @@ impl Connection {
             has_ended: false,
             was_refused: false,
             charged_bytes: 0,
+            ends: None,
         }
+    }
+
+    /// `first` was read before the shard got the connection. If STARTUP has not been answered when the time is over, the
+    /// connection is closed.
+    pub fn begin(&mut self, first: &[u8], handshake_timeout: Duration) {
+        self.received.feed(first);
+        let now_ns = self.shard.look_at_clock();
+        self.arrivals = Arrivals::new(now_ns, now_ns, first.len());
+        self.has_leftover = true;
+        self.ends = Some(Box::pin(sleep(handshake_timeout)));
+    }
+
+    /// Whether the time for the handshake is over, or the time to read the last answer.
+    fn is_late(&mut self, context: &mut Context<'_>) -> bool {
+        let Some(ends) = &mut self.ends else { return false };
+        if ends.as_mut().poll(context).is_pending() {
+            return false;
+        }
+        if self.phase == Phase::Opening {
+            self.shard
+                .metrics
+                .connection_refused(ConnectionRefusal::HandshakeTimeout);
+        }
+        true
+    }
+
+    /// The next answer is the last: the client is to read it and close.
+    fn begin_leaving(&mut self) {
+        self.phase = Phase::Refusing;
+        self.ends = Some(Box::pin(sleep(LEAVE_TIME)));
     }
 
     /// Whether everything accepted has been answered and sent.
@@ -240,6 +280,7 @@ impl Connection {
                             self.reader.startup_answered(version, compression);
                             self.reader.ready();
                             self.phase = Phase::Open;
+                            self.ends = None;
                         }
                         Err(error) => self.refuse_message(stream, &error),
                     }
@@ -286,7 +327,7 @@ impl Connection {
             .respond_error(stream, &CqlError::protocol(format_args!("{error}")));
         self.shard.metrics.count_error(ErrorCode::ProtocolError);
         if self.reader.message_failed() != Recovery::Continue {
-            self.phase = Phase::Refusing;
+            self.begin_leaving();
         }
     }
 
@@ -311,7 +352,7 @@ impl Connection {
                 Ok(())
             });
         if recovery == Recovery::CloseAfterReply {
-            self.phase = Phase::Refusing;
+            self.begin_leaving();
         }
         Ok(())
     }
@@ -342,13 +383,17 @@ impl Future for Connection {
             Poll::Pending if this.session.output_bytes() >= OUTPUT_BYTES_MAX => return Poll::Pending,
             _ => {}
         }
+        if this.is_late(context) {
+            return Poll::Ready(());
+        }
         if !this.may_read() {
             return Poll::Pending;
         }
         let now_ns = this.shard.look_at_clock();
         let admission = &this.shard.admission;
         admission.turn_begins(now_ns);
-        let mut has_more = false;
+        // While there is a leftover the socket is not looked at: it may have more.
+        let mut has_more = this.has_leftover && !this.has_ended;
         if !this.has_leftover && !this.has_ended {
             if admission.must_wait(this.id, this.was_refused, context.waker()) {
                 return Poll::Pending;
@@ -361,7 +406,10 @@ impl Future for Connection {
             Err(Closed) => return Poll::Ready(()),
         }
         this.end_turn(&turn);
-        let sent = this.poll_send(context);
+        let mut sent = this.poll_send(context);
+        if this.phase == Phase::Refusing && sent.is_ready() {
+            sent = Pin::new(&mut this.stream).poll_shutdown(context);
+        }
         if matches!(sent, Poll::Ready(Err(_))) || (this.has_ended && !this.has_leftover) {
             return Poll::Ready(());
         }

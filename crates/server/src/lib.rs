@@ -5,11 +5,15 @@
 mod arrivals;
 pub mod config;
 mod connection;
+mod connection_limits;
 mod control;
 mod control_lane;
 mod door;
+mod guests;
 mod listener;
+mod lobby;
 mod metrics_page;
 mod serve;
 
+pub use connection_limits::ConnectionLimits;
 pub use serve::{ServeError, ServeOptions, Server};

@@ -1,17 +1,17 @@
-//! Accepting connections and giving each to a shard.
+//! Which shard gets a connection, and how many each has.
 //!
 //! One shard accepts for all. On the plain port the shard with the fewest connections gets the next one; on the
 //! shard-aware port the client has chosen: its source port modulo the number of shards.
 
 use std::io;
-use std::net::{SocketAddr, TcpStream};
+use std::net::{SocketAddr, TcpListener, TcpStream};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
-use std::time::Duration;
 
-use socket2::SockRef;
-use tokio::net::TcpListener;
+use socket2::{Domain, Socket, Type};
 use tokio::sync::mpsc::UnboundedSender;
+
+use crate::connection_limits::Admitted;
 
 /// Where accepted sockets go, and how many each shard has.
 #[derive(Clone)]
@@ -20,14 +20,24 @@ pub struct Reception {
 }
 
 struct ShardReception {
-    sockets: UnboundedSender<(TcpStream, Place)>,
+    sockets: UnboundedSender<Arrival>,
     connections: AtomicUsize,
 }
 
-/// A connection's place in the count of its shard; given back when it is dropped, however the connection ended.
+/// A connection whose first message was seen to be good, on its way to its shard.
+pub struct Arrival {
+    pub stream: TcpStream,
+    pub peer: SocketAddr,
+    /// What was read of it: its first message, and what came right behind.
+    pub first: Box<[u8]>,
+    pub place: Place,
+}
+
+/// A connection's place in the counts; given back when it is dropped, however the connection ended.
 pub struct Place {
     reception: Reception,
     shard: usize,
+    _admitted: Admitted,
 }
 
 /// Which shard an accepted connection belongs to.
@@ -38,7 +48,7 @@ pub enum Placement {
 }
 
 impl Reception {
-    pub fn new(sockets: Vec<UnboundedSender<(TcpStream, Place)>>) -> Self {
+    pub fn new(sockets: Vec<UnboundedSender<Arrival>>) -> Self {
         let shards = sockets
             .into_iter()
             .map(|sockets| ShardReception {
@@ -49,7 +59,15 @@ impl Reception {
         Reception { shards }
     }
 
-    fn place(&self, socket: TcpStream, peer: SocketAddr, placement: Placement) {
+    /// Gives a connection to its shard.
+    pub fn place(
+        &self,
+        stream: TcpStream,
+        peer: SocketAddr,
+        first: Box<[u8]>,
+        placement: Placement,
+        admitted: Admitted,
+    ) {
         let shard = match placement {
             Placement::BySourcePort => usize::from(peer.port()) % self.shards.len(),
             Placement::FewestConnections => self.emptiest(),
@@ -58,9 +76,16 @@ impl Reception {
         let place = Place {
             reception: self.clone(),
             shard,
+            _admitted: admitted,
+        };
+        let arrival = Arrival {
+            stream,
+            peer,
+            first,
+            place,
         };
         // A shard that has stopped takes no more: socket and place are dropped.
-        let _stopped = self.shards[shard].sockets.send((socket, place));
+        let _stopped = self.shards[shard].sockets.send(arrival);
     }
 
     fn emptiest(&self) -> usize {
@@ -88,39 +113,18 @@ impl Drop for Place {
 /// and TCP holds the client back beyond it.
 const RECEIVE_BUFFER_BYTES: usize = 128 * 1024;
 
-/// How long accepting pauses when the process has no file descriptor left: until then one may have been closed.
-const OUT_OF_FILES_PAUSE: Duration = Duration::from_millis(10);
+/// Connections that the kernel may have completed and nobody has accepted yet: what Linux allows by default
+/// (`net.core.somaxconn`). What does not fit is tried again by the client's kernel after a second.
+const BACKLOG: i32 = 4_096;
 
-/// Accepts until the future is dropped.
-pub async fn accept(
-    listener: std::net::TcpListener,
-    reception: Reception,
-    placement: Placement,
-) -> io::Result<()> {
-    listener.set_nonblocking(true)?;
-    let listener = TcpListener::from_std(listener)?;
-    let mut has_complained = false;
-    loop {
-        match listener.accept().await {
-            Ok((stream, peer)) => {
-                has_complained = false;
-                let buffer_is_set = SockRef::from(&stream).set_recv_buffer_size(RECEIVE_BUFFER_BYTES);
-                // Any of them fails only if the peer has left already.
-                if buffer_is_set.is_ok()
-                    && stream.set_nodelay(true).is_ok()
-                    && let Ok(socket) = stream.into_std()
-                {
-                    reception.place(socket, peer, placement);
-                }
-            }
-            Err(error) if error.kind() == io::ErrorKind::ConnectionAborted => {}
-            Err(error) => {
-                if !has_complained {
-                    has_complained = true;
-                    eprintln!("cannot accept connections: {error}");
-                }
-                tokio::time::sleep(OUT_OF_FILES_PAUSE).await;
-            }
-        }
-    }
+/// Listens for CQL clients. Accepted sockets inherit the options, so none is set on a connection that is refused.
+pub fn listen(address: SocketAddr) -> io::Result<TcpListener> {
+    let socket = Socket::new(Domain::for_address(address), Type::STREAM, None)?;
+    socket.set_reuse_address(true)?;
+    socket.set_recv_buffer_size(RECEIVE_BUFFER_BYTES)?;
+    socket.set_tcp_nodelay(true)?;
+    socket.set_nonblocking(true)?;
+    socket.bind(&address.into())?;
+    socket.listen(BACKLOG)?;
+    Ok(socket.into())
 }

@@ -2,10 +2,12 @@
 
 use std::io;
 use std::net::{SocketAddr, TcpListener};
+use std::rc::Rc;
 use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
-use helenus_node::{Node, NodeOptions, Shard, StartError};
+use helenus_node::{Node, NodeOptions, Session, Shard, StartError};
+use helenus_protocol::ProtocolVersion;
 use helenus_protocol::frame::FrameLimits;
 use tokio::net::TcpStream;
 use tokio::sync::mpsc::{UnboundedReceiver, unbounded_channel};
@@ -13,7 +15,9 @@ use tokio::sync::mpsc::{UnboundedReceiver, unbounded_channel};
 use crate::connection::Connection;
 use crate::control::ControlSocket;
 use crate::door::Door;
-use crate::listener::{Place, Placement, Reception, accept};
+use crate::connection_limits::{ConnectionCounts, ConnectionLimits};
+use crate::listener::{self, Arrival, Placement, Reception};
+use crate::lobby::Lobby;
 use crate::metrics_page;
 
 /// Where a server listens, and what it is a server of.
@@ -24,6 +28,7 @@ pub struct ServeOptions {
     pub shard_aware: Option<SocketAddr>,
     pub metrics: Option<SocketAddr>,
     pub frame_limits: FrameLimits,
+    pub connection_limits: ConnectionLimits,
     /// How long a stop waits for accepted requests to be answered.
     pub drain_timeout: Duration,
 }
@@ -48,8 +53,7 @@ pub enum ServeError {
     Start(#[from] StartError),
 }
 
-/// Accepted sockets on their way to a shard, each with its place in the shard's count.
-type Arrivals = UnboundedReceiver<(std::net::TcpStream, Place)>;
+type Arrivals = UnboundedReceiver<Arrival>;
 
 /// What each shard needs to open its door; taken once by its thread.
 struct Doors {
@@ -58,6 +62,7 @@ struct Doors {
     listeners: Mutex<Option<Listeners>>,
     shard_aware_port: Option<u16>,
     frame_limits: FrameLimits,
+    connection_counts: Arc<ConnectionCounts>,
     stop: tokio::sync::watch::Sender<bool>,
     drained: Vec<tokio::sync::Semaphore>,
 }
@@ -71,8 +76,8 @@ struct Listeners {
 impl Server {
     /// Starts the node and accepts connections; returns when the first one can be answered.
     pub fn start(mut options: ServeOptions) -> Result<Server, ServeError> {
-        let plain = bind(options.listen)?;
-        let shard_aware = options.shard_aware.map(bind).transpose()?;
+        let plain = listen(options.listen)?;
+        let shard_aware = options.shard_aware.map(listen).transpose()?;
         let metrics = options.metrics.map(bind).transpose()?;
         let address = local_address(&plain, options.listen)?;
         let shard_aware_address = local_address_of(shard_aware.as_ref(), options.shard_aware)?;
@@ -94,6 +99,7 @@ impl Server {
             })),
             shard_aware_port: shard_aware_address.map(|address| address.port()),
             frame_limits: options.frame_limits,
+            connection_counts: ConnectionCounts::new(options.connection_limits),
             stop: tokio::sync::watch::Sender::new(false),
             drained: (0..shard_count).map(|_| tokio::sync::Semaphore::new(0)).collect(),
         });
@@ -135,7 +141,7 @@ impl Server {
 }
 
 impl Doors {
-    fn open(self: &Arc<Self>, shard: &std::rc::Rc<Shard>) {
+    fn open(self: &Arc<Self>, shard: &Rc<Shard>) {
         let door = Door::new(self.shard_aware_port);
         let announced = door.clone();
         shard.on_schema_change(Box::new(move |event| announced.announce(event)));
@@ -159,16 +165,17 @@ impl Doors {
         });
     }
 
-    fn listen(self: &Arc<Self>, shard: &std::rc::Rc<Shard>, listeners: Listeners) {
-        let plain = accept(
-            listeners.plain,
-            self.reception.clone(),
-            Placement::FewestConnections,
+    fn listen(self: &Arc<Self>, shard: &Rc<Shard>, listeners: Listeners) {
+        let mut sockets = vec![(listeners.plain, Placement::FewestConnections)];
+        sockets.extend(
+            listeners
+                .shard_aware
+                .map(|listener| (listener, Placement::BySourcePort)),
         );
-        shard.spawn(self.clone().until_stopped(plain));
-        if let Some(listener) = listeners.shard_aware {
-            let accepting = accept(listener, self.reception.clone(), Placement::BySourcePort);
-            shard.spawn(self.clone().until_stopped(accepting));
+        let counts = self.connection_counts.clone();
+        match Lobby::new(shard.clone(), self.reception.clone(), counts, sockets) {
+            Ok(lobby) => shard.spawn(self.clone().until_stopped(lobby.receive())),
+            Err(error) => eprintln!("cannot accept connections: {error}"),
         }
         if let Some(listener) = listeners.metrics {
             let serving = metrics_page::serve(listener, shard.clone());
@@ -191,15 +198,21 @@ impl Doors {
 
     async fn receive(
         self: Arc<Self>,
-        shard: std::rc::Rc<Shard>,
-        door: std::rc::Rc<Door>,
+        shard: Rc<Shard>,
+        door: Rc<Door>,
         mut sockets: Arrivals,
     ) {
-        while let Some((socket, place)) = sockets.recv().await {
-            let Ok(stream) = TcpStream::from_std(socket) else {
+        let limits = self.frame_limits;
+        let handshake_timeout = self.connection_counts.limits().handshake_timeout;
+        while let Some(arrival) = sockets.recv().await {
+            let Ok(stream) = TcpStream::from_std(arrival.stream) else {
                 continue;
             };
-            let connection = Connection::new(stream, shard.clone(), door.clone(), self.frame_limits);
+            let session = Rc::new(Session::new(ProtocolVersion::CURRENT));
+            session.set_peer(arrival.peer.ip());
+            let mut connection = Connection::new(stream, shard.clone(), door.clone(), session, limits);
+            connection.begin(&arrival.first, handshake_timeout);
+            let place = arrival.place;
             shard.spawn(async move {
                 let _given_back_at_the_end = place;
                 connection.await;
@@ -227,6 +240,10 @@ fn take<T>(slot: &Mutex<Option<T>>) -> Option<T> {
 
 fn bind(address: SocketAddr) -> Result<TcpListener, ServeError> {
     TcpListener::bind(address).map_err(|source| ServeError::Listen { address, source })
+}
+
+fn listen(address: SocketAddr) -> Result<TcpListener, ServeError> {
+    listener::listen(address).map_err(|source| ServeError::Listen { address, source })
 }
 
 fn local_address(listener: &TcpListener, asked: SocketAddr) -> Result<SocketAddr, ServeError> {

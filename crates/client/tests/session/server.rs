@@ -40,6 +40,7 @@ pub fn serve_by(
         shard_aware: Some(any_port()),
         metrics: None,
         frame_limits: FrameLimits::default(),
+        connection_limits: Default::default(),
         drain_timeout: PATIENCE,
     })
     .expect("the port is free")

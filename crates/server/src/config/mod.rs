@@ -24,6 +24,12 @@ pub struct ConfigFile {
     /// ScyllaDB's name for the port on which the client's source port chooses the shard.
     pub native_shard_aware_transport_port: Option<u16>,
     pub native_transport_max_frame_size: Option<DataSize>,
+    /// -1 for no bound, as in Cassandra.
+    pub native_transport_max_concurrent_connections: Option<i64>,
+    /// As above, of each address.
+    pub native_transport_max_concurrent_connections_per_ip: Option<i64>,
+    /// Ours: from a client's connect to its answered STARTUP.
+    pub native_transport_handshake_timeout: Option<DurationSetting>,
     /// Exactly one folder.
     pub data_file_directories: Option<Vec<PathBuf>>,
     pub commitlog_sync: Option<CommitlogSyncName>,

@@ -1,0 +1,189 @@
+//! A served node and a client that says exactly what it is told to.
+#![allow(dead_code, reason = "each test uses some of it")]
+
+use std::io::{Read, Write};
+use std::net::{SocketAddr, TcpStream};
+use std::path::PathBuf;
+use std::sync::Arc;
+use std::time::Duration;
+
+use helenus_node::metrics::PANICS;
+use helenus_node::{CommitlogSync, CompactionSettings, NodeOptions, SsTableFormat};
+use helenus_protocol::frame::{EnvelopeFlags, FrameLimits, FrameReader, FrameWriter, ReceiveBuffer};
+use helenus_protocol::request::{BindValues, QueryParameters, write_query, write_startup};
+use helenus_protocol::response::Response;
+use helenus_protocol::{Consistency, Direction, ErrorCode, Opcode, ProtocolVersion};
+use helenus_server::{ConnectionLimits, ServeOptions, Server};
+use helenus_vfs::{Clock, MemoryDisk, SystemClock};
+
+/// Longer than any answer takes on a busy machine; a test that reaches it hangs for another reason.
+pub const PATIENCE: Duration = Duration::from_secs(30);
+
+pub struct Client {
+    pub stream: TcpStream,
+    version: ProtocolVersion,
+    reader: FrameReader,
+    received: ReceiveBuffer,
+    writer: FrameWriter,
+}
+
+/// What came back.
+#[derive(Debug, PartialEq, Eq)]
+pub enum Reply {
+    Message(Opcode),
+    Error(ErrorCode, String),
+    Closed,
+}
+
+pub fn serve() -> Server {
+    serve_within(ConnectionLimits::default())
+}
+
+pub fn serve_within(connection_limits: ConnectionLimits) -> Server {
+    let clock = Arc::new(SystemClock::new());
+    let node = NodeOptions {
+        shard_count: 2,
+        data_folder: PathBuf::from("/helenus-data"),
+        in_memory: false,
+        memory_bytes: 64 << 20,
+        row_cache: true,
+        admission: true,
+        commitlog_sync: CommitlogSync::Group,
+        column_index_bytes: 64 * 1024,
+        sstable_format: SsTableFormat::DEFAULT,
+        compaction: CompactionSettings::default(),
+        cluster_name: "Test Cluster".to_owned(),
+        advertised_address: SocketAddr::from(([127, 0, 0, 1], 9042)),
+        read_request_timeout: PATIENCE,
+        range_request_timeout: PATIENCE,
+        truncate_request_timeout: PATIENCE,
+        write_request_timeout: PATIENCE,
+        started_at_s: clock.wall_s(),
+        disk_io: Default::default(),
+        tombstones: Default::default(),
+        guardrails: Default::default(),
+        disk: Arc::new(MemoryDisk::new()),
+        clock,
+    };
+    let any_port = SocketAddr::from(([127, 0, 0, 1], 0));
+    Server::start(ServeOptions {
+        node,
+        listen: any_port,
+        shard_aware: None,
+        metrics: None,
+        frame_limits: FrameLimits::default(),
+        connection_limits,
+        drain_timeout: PATIENCE,
+    })
+    .expect("a free port")
+}
+
+pub fn stop(server: Server) {
+    let runtime = tokio::runtime::Builder::new_current_thread()
+        .enable_all()
+        .build()
+        .unwrap();
+    runtime.block_on(server.stop());
+    assert_eq!(PANICS.load(std::sync::atomic::Ordering::Relaxed), 0);
+}
+
+impl Client {
+    pub fn connect(address: SocketAddr, version: ProtocolVersion) -> Client {
+        let stream = TcpStream::connect(address).unwrap();
+        stream.set_read_timeout(Some(PATIENCE)).unwrap();
+        Client {
+            stream,
+            version,
+            reader: FrameReader::new(Direction::Response, FrameLimits::default()),
+            received: ReceiveBuffer::new(),
+            writer: FrameWriter::new(),
+        }
+    }
+
+    pub fn open(address: SocketAddr, version: ProtocolVersion) -> Client {
+        let mut client = Client::connect(address, version);
+        let startup = client.startup();
+        client.send(&startup);
+        assert_eq!(client.reply(), Reply::Message(Opcode::Ready));
+        client.writer.startup_answered(version, None);
+        client.reader.startup_answered(version, None);
+        client.reader.ready();
+        client
+    }
+
+    pub fn message(&mut self, opcode: Opcode, body: impl FnOnce(&mut Vec<u8>)) -> Vec<u8> {
+        let mut bytes = Vec::new();
+        let mark = self
+            .writer
+            .begin(&mut bytes, self.version, EnvelopeFlags::NONE, 1, opcode);
+        body(&mut bytes);
+        self.writer.finish(&mut bytes, mark).unwrap();
+        self.writer.flush(&mut bytes);
+        bytes
+    }
+
+    pub fn startup(&mut self) -> Vec<u8> {
+        self.message(Opcode::Startup, |out| {
+            write_startup(out, &[("CQL_VERSION", "3.0.0")])
+        })
+    }
+
+    pub fn query(&mut self, text: &str) -> Vec<u8> {
+        let version = self.version;
+        let parameters = QueryParameters::new(Consistency::One);
+        self.message(Opcode::Query, |out| {
+            write_query(out, version, text, &parameters, BindValues::NONE)
+        })
+    }
+
+    pub fn send(&mut self, bytes: &[u8]) {
+        // The server may have closed already; the reply tells.
+        let _closed = self.stream.write_all(bytes);
+    }
+
+    pub fn ask(&mut self, text: &str) -> Reply {
+        let query = self.query(text);
+        self.send(&query);
+        self.reply()
+    }
+
+    pub fn reply(&mut self) -> Reply {
+        loop {
+            if let Some(envelope) = self
+                .reader
+                .next_envelope(&mut self.received)
+                .expect("a valid frame")
+            {
+                let (response, _prelude) = Response::decode(&envelope).expect("a valid response");
+                return match response {
+                    Response::Error(error) => Reply::Error(error.body.code(), error.message.to_owned()),
+                    _ => Reply::Message(envelope.header.opcode),
+                };
+            }
+            let mut bytes = [0; 16 * 1024];
+            match self.stream.read(&mut bytes) {
+                Ok(0) => return Reply::Closed,
+                Ok(count) => self.received.feed(&bytes[..count]),
+                Err(error) if error.kind() == std::io::ErrorKind::ConnectionReset => return Reply::Closed,
+                Err(error) => panic!("neither an answer nor the end: {error}"),
+            }
+        }
+    }
+}
+
+pub fn assert_serves(address: SocketAddr) {
+    for version in [ProtocolVersion::V3, ProtocolVersion::V4, ProtocolVersion::V5] {
+        let mut client = Client::open(address, version);
+        assert_eq!(
+            client.ask("SELECT release_version FROM system.local"),
+            Reply::Message(Opcode::Result)
+        );
+    }
+}
+
+/// A v4 header for a body of `length` bytes.
+pub fn header(version: u8, opcode: u8, length: u32) -> Vec<u8> {
+    let mut bytes = vec![version, 0, 0, 1, opcode];
+    bytes.extend_from_slice(&length.to_be_bytes());
+    bytes
+}
