@@ -99,7 +99,9 @@ pub fn run(options: &StormOptions) -> io::Result<StormReport> {
     let mut latencies_us = new_histogram()?;
     let mut errors = 0;
     for outcome in &outcomes {
-        latencies_us.add(&outcome.latencies_us).map_err(io::Error::other)?;
+        latencies_us
+            .add(&outcome.latencies_us)
+            .map_err(io::Error::other)?;
         errors += outcome.errors;
     }
     let connects = options.connects as f64;

@@ -31,7 +31,9 @@ pub enum BenchCommand {
     #[command(after_help = "Example:\n  helenus bench compare before.json after.json")]
     Compare(CompareArguments),
     /// Make connections that a server can only refuse.
-    #[command(after_help = "Example:\n  helenus bench storm --mode wrong-version --connects 100000 --server-pid 4711")]
+    #[command(
+        after_help = "Example:\n  helenus bench storm --mode wrong-version --connects 100000 --server-pid 4711"
+    )]
     Storm(StormArguments),
 }
 

@@ -45,7 +45,8 @@ pub enum ConnectionRefusal {
     Crowded,
 }
 
-const CONNECTION_REFUSAL_NAMES: [&str; 5] = ["protocol", "too_many", "handshake_timeout", "silent", "crowded"];
+const CONNECTION_REFUSAL_NAMES: [&str; 5] =
+    ["protocol", "too_many", "handshake_timeout", "silent", "crowded"];
 
 #[derive(Default)]
 pub struct ShardMetrics {

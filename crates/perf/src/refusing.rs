@@ -63,7 +63,8 @@ fn answer() -> io::Result<Vec<u8>> {
     let (mut writer, mut answer) = (FrameWriter::new(), Vec::new());
     let version = ProtocolVersion::CURRENT;
     let mark = writer.begin(&mut answer, version, EnvelopeFlags::NONE, 0, Opcode::Error);
-    let text = "Invalid or unsupported protocol version (66); supported versions are (3/v3, 4/v4, 5/v5, 6/v6-beta)";
+    let text =
+        "Invalid or unsupported protocol version (66); supported versions are (3/v3, 4/v4, 5/v5, 6/v6-beta)";
     write_error(&mut answer, version, &ErrorBody::ProtocolError, text);
     writer.finish(&mut answer, mark).map_err(io::Error::other)?;
     Ok(answer)

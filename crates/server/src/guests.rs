@@ -108,7 +108,9 @@ impl<T> Guests<T> {
     /// The guest that has been longest in `queue`, and since when.
     pub fn oldest(&self, queue: Queue) -> Option<(u32, u64)> {
         let number = self.oldest[queue as usize];
-        self.places.get(number as usize).map(|place| (number, place.since_ms))
+        self.places
+            .get(number as usize)
+            .map(|place| (number, place.since_ms))
     }
 
     fn append(&mut self, number: u32, queue: Queue, now_ms: u64) {

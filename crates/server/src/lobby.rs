@@ -470,7 +470,13 @@ impl Lobby {
         self.shard.metrics.count_error(body.code());
         self.answer.clear();
         let mut writer = FrameWriter::new();
-        let mark = writer.begin(&mut self.answer, version, EnvelopeFlags::NONE, stream, Opcode::Error);
+        let mark = writer.begin(
+            &mut self.answer,
+            version,
+            EnvelopeFlags::NONE,
+            stream,
+            Opcode::Error,
+        );
         write_error(&mut self.answer, version, body, text);
         // A line of text fits any envelope.
         let _fits = writer.finish(&mut self.answer, mark);

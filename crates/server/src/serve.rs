@@ -13,9 +13,9 @@ use tokio::net::TcpStream;
 use tokio::sync::mpsc::{UnboundedReceiver, unbounded_channel};
 
 use crate::connection::Connection;
+use crate::connection_limits::{ConnectionCounts, ConnectionLimits};
 use crate::control::ControlSocket;
 use crate::door::Door;
-use crate::connection_limits::{ConnectionCounts, ConnectionLimits};
 use crate::listener::{self, Arrival, Placement, Reception};
 use crate::lobby::Lobby;
 use crate::metrics_page;
@@ -196,12 +196,7 @@ impl Doors {
         }
     }
 
-    async fn receive(
-        self: Arc<Self>,
-        shard: Rc<Shard>,
-        door: Rc<Door>,
-        mut sockets: Arrivals,
-    ) {
+    async fn receive(self: Arc<Self>, shard: Rc<Shard>, door: Rc<Door>, mut sockets: Arrivals) {
         let limits = self.frame_limits;
         let handshake_timeout = self.connection_counts.limits().handshake_timeout;
         while let Some(arrival) = sockets.recv().await {

@@ -77,7 +77,9 @@ fn who_does_not_introduce_itself_in_time_is_closed() {
     // A byte now and then does not buy more time: the server ends it before the 10 s that 4,096 bytes would take.
     let mut trickling = TcpStream::connect(server.address).unwrap();
     trickling.write_all(&header(4, 1, 4_000)).unwrap();
-    trickling.set_read_timeout(Some(Duration::from_millis(2))).unwrap();
+    trickling
+        .set_read_timeout(Some(Duration::from_millis(2)))
+        .unwrap();
     let is_closed = (0..4_000).any(|_| match trickling.read(&mut [0]) {
         Err(error) if error.kind() == std::io::ErrorKind::WouldBlock => trickling.write_all(&[0]).is_err(),
         _ => true,
