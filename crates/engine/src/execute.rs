@@ -109,6 +109,13 @@ pub struct Scratch {
     pub(crate) slices: Vec<Slice>,
 }
 
+impl Scratch {
+    /// The partition's key that the last statement on one partition named.
+    pub fn partition_key(&self) -> &[u8] {
+        &self.partition_key
+    }
+}
+
 impl<'a> QueryOptions<'a> {
     pub fn clock(&self) -> Clock {
         Clock {

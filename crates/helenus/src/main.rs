@@ -11,6 +11,7 @@ mod operation;
 mod snapshot;
 mod sstable;
 mod terminal;
+mod top;
 
 use std::process::ExitCode;
 
@@ -44,6 +45,9 @@ enum Command {
     /// Compactions of a running node.
     #[command(subcommand)]
     Compaction(compaction::CompactionCommand),
+    /// What a node does right now: rates, refusals, caches, the hottest partitions.
+    #[command(after_help = top::EXAMPLES)]
+    Top(top::TopArguments),
     /// Load any CQL cluster; compare what came of it.
     #[command(subcommand)]
     Bench(bench::BenchCommand),
@@ -68,6 +72,7 @@ fn main() -> ExitCode {
         Some(Command::Snapshot(command)) => snapshot::run(&command),
         Some(Command::Flush(arguments)) => snapshot::flush(&arguments),
         Some(Command::Compaction(command)) => compaction::run(&command),
+        Some(Command::Top(arguments)) => top::run(&arguments),
         Some(Command::Bench(command)) => bench::run(&command),
         Some(Command::Perf(command)) => perf::run(&command),
     }

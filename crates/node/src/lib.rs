@@ -10,6 +10,7 @@ mod disk_reads;
 mod forward;
 pub mod guardrails;
 mod host_id;
+pub mod hot_partitions;
 mod mailbox;
 pub mod metrics;
 mod node;

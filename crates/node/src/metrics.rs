@@ -2,6 +2,7 @@
 
 use std::cell::Cell;
 use std::fmt::{self, Write};
+use std::rc::Rc;
 use std::sync::atomic::{AtomicU64, Ordering};
 
 use helenus_protocol::ErrorCode;
@@ -12,6 +13,8 @@ use helenus_storage::sstable::ReadCost;
 use helenus_storage::store::ShardCompactions;
 
 use crate::admission::Admission;
+use crate::hot_partitions::Activity;
+use crate::shard::Shard;
 
 /// Panics caught at a request's boundary or in a shard's task, over the life of the process. Each one is a bug.
 pub static PANICS: AtomicU64 = AtomicU64::new(0);
@@ -89,6 +92,7 @@ pub struct MetricsSnapshot {
     pub sstables: u64,
     pub sstable_memory_bytes: u64,
     pub compactions: ShardCompactions,
+    pub activity: Activity,
 }
 
 impl ShardMetrics {
@@ -145,6 +149,7 @@ impl ShardMetrics {
         prepared_statements: u64,
         admission: &Admission,
         store: &ShardStore,
+        activity: Activity,
     ) -> MetricsSnapshot {
         MetricsSnapshot {
             shard,
@@ -168,6 +173,7 @@ impl ShardMetrics {
             sstables: store.sstable_count() as u64,
             sstable_memory_bytes: store.sstable_memory_bytes(),
             compactions: store.compactions(),
+            activity,
         }
     }
 }
@@ -369,7 +375,90 @@ pub fn render(snapshots: &[MetricsSnapshot]) -> String {
         }
     }
     compactions(&mut page, snapshots);
+    activity(&mut page, snapshots);
     page.text
+}
+
+/// Hot partitions of each shard on the page: its series come and go with the keys, so they are few.
+const HOT_PARTITIONS_MAX: usize = 5;
+
+/// The smallest share of its shard's requests with which a partition is on the page.
+const HOT_SHARE_MIN: f64 = 0.01;
+
+fn activity(page: &mut Page, snapshots: &[MetricsSnapshot]) {
+    let name = "helenus_table_requests_per_second";
+    page.family(
+        name,
+        "gauge",
+        "Requests for partitions by table, of the last seconds.",
+    );
+    for snapshot in snapshots {
+        for table in &snapshot.activity.tables {
+            for (kind, rate) in [
+                ("read", table.reads_per_second),
+                ("write", table.writes_per_second),
+            ] {
+                let labels = format!(
+                    "shard=\"{}\",keyspace=\"{}\",table=\"{}\",kind=\"{kind}\"",
+                    snapshot.shard, table.keyspace, table.table
+                );
+                page.sample(name, &labels, rate.round() as u64);
+            }
+        }
+    }
+    let name = "helenus_hot_partition_requests_per_second";
+    page.family(
+        name,
+        "gauge",
+        "Requests for the hottest partitions, of the last seconds.",
+    );
+    for snapshot in snapshots {
+        let hottest = snapshot.activity.partitions.iter().take(HOT_PARTITIONS_MAX);
+        for hot in hottest.filter(|hot| hot.share >= HOT_SHARE_MIN) {
+            let labels = format!(
+                "shard=\"{}\",keyspace=\"{}\",table=\"{}\",partition_key=\"{}\"",
+                snapshot.shard,
+                hot.keyspace,
+                hot.table,
+                escaped(&hot.key)
+            );
+            page.sample(
+                name,
+                &labels,
+                (hot.reads_per_second + hot.writes_per_second).round() as u64,
+            );
+        }
+    }
+}
+
+/// A label's value as the exposition format has it.
+fn escaped(value: &str) -> String {
+    value
+        .replace('\\', "\\\\")
+        .replace('"', "\\\"")
+        .replace('\n', "\\n")
+}
+
+/// The page's samples: name, labels and value of each.
+pub fn samples(page: &str) -> impl Iterator<Item = (&str, &str, f64)> {
+    let lines = page.lines().filter(|line| !line.starts_with('#'));
+    lines.filter_map(|line| {
+        let (series, value) = line.rsplit_once(' ')?;
+        let (name, labels) = match series.split_once('{') {
+            Some((name, labels)) => (name, labels.strip_suffix('}')?),
+            None => (series, ""),
+        };
+        Some((name, labels, value.parse().ok()?))
+    })
+}
+
+/// What every shard says of itself; a shard that has stopped says nothing.
+pub async fn snapshots(shard: &Rc<Shard>) -> Vec<MetricsSnapshot> {
+    let mut snapshots = Vec::new();
+    for id in shard.shards() {
+        snapshots.extend(shard.call(id, |shard| shard.metrics_snapshot()).await);
+    }
+    snapshots
 }
 
 fn compactions(page: &mut Page, snapshots: &[MetricsSnapshot]) {

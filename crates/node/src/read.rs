@@ -7,7 +7,9 @@ use std::sync::Arc;
 
 use helenus_engine::execute::{QueryOptions, RowStore, TombstoneLimits};
 use helenus_engine::select::{Direct, ReadPartitions, SelectExecution, SelectPlan, ShardRead, ShardRows};
-use helenus_engine::system::{NodeState, is_made_from_code, read_system_table};
+use helenus_engine::system::{
+    HotPartition, NodeMetric, NodeState, is_made_from_code, is_of_all_shards, read_system_table,
+};
 use helenus_engine::term::BoundValues;
 use helenus_engine::{CqlError, Plan, Prepared};
 use helenus_protocol::Opcode;
@@ -17,9 +19,10 @@ use helenus_schema::Schema;
 use helenus_storage::error::ReadError;
 use helenus_storage::read::{ReadCommand, RowSink};
 use helenus_storage::read_state::{ReadProgress, ReadState};
-use helenus_types::ShardId;
+use helenus_types::{ShardId, Token};
 
 use crate::forward::{ForwardedAnswer, ForwardedRead, ForwardedResult, OwnedExecution, Ticket, Waiting};
+use crate::metrics::{self, MetricsSnapshot};
 use crate::panic_boundary::{catch, catch_async};
 use crate::patience::{Patience, not_begun_in_time};
 use crate::request::{Statement, inbox_full};
@@ -107,6 +110,9 @@ impl Shard {
         }
         match token.map(|token| (token, self.owner_of(token))) {
             Some((token, owner)) if owner == self.id => {
+                if self.hot_partitions.is_sampled() {
+                    self.sample_read(plan, token);
+                }
                 self.check_rate(&plan.table, RateLimitedOperation::Read, token)?;
                 self.select_here(statement, plan, values, options)
             }
@@ -161,16 +167,11 @@ impl Shard {
         values: &BoundValues<'_>,
         options: &QueryOptions<'_>,
     ) -> Result<(), CqlError> {
-        let mut tables = SystemTables {
-            schema: self.schema(),
-            node: self.node_state(),
-        };
-        let mut execution = SelectExecution::new(plan, values, options, 1)?;
-        while let Some(read) = execution.next_read() {
-            execution.absorb(plan.read_at_once(&mut tables, values, options, read)?)?;
+        if is_of_all_shards(&plan.table) {
+            self.select_of_all_shards(statement, values, options);
+            return Ok(());
         }
-        let mut body = Vec::new();
-        execution.finish(&mut body)?;
+        let body = self.read_system_tables(plan, values, options, self.node_state())?;
         statement
             .session
             .respond(statement.stream, EnvelopeFlags::NONE, Opcode::Result, |out| {
@@ -178,6 +179,63 @@ impl Shard {
                 Ok(())
             });
         Ok(())
+    }
+
+    fn read_system_tables(
+        &self,
+        plan: &SelectPlan,
+        values: &BoundValues<'_>,
+        options: &QueryOptions<'_>,
+        node: NodeState,
+    ) -> Result<Vec<u8>, CqlError> {
+        let mut tables = SystemTables {
+            schema: self.schema(),
+            node,
+        };
+        let mut execution = SelectExecution::new(plan, values, options, 1)?;
+        while let Some(read) = execution.next_read() {
+            execution.absorb(plan.read_at_once(&mut tables, values, options, read)?)?;
+        }
+        let mut body = Vec::new();
+        execution.finish(&mut body)?;
+        Ok(body)
+    }
+
+    /// Asks every shard for what the table shows of it.
+    fn select_of_all_shards(
+        self: &Rc<Self>,
+        statement: &Statement<'_>,
+        values: &BoundValues<'_>,
+        options: &QueryOptions<'_>,
+    ) {
+        let execution = OwnedExecution::new(statement.prepared, values, options);
+        let (session, stream) = (statement.session.clone(), statement.stream);
+        let shard = self.clone();
+        self.answer_later(statement.session, stream, async move {
+            let node = shard.node_state_of_all_shards().await;
+            let result = execution.with(|plan, values, options| match plan {
+                Plan::Select(plan) => shard.read_system_tables(plan, values, options, node),
+                _ => Ok(Vec::new()),
+            });
+            shard.count_failure(&result);
+            answer_forwarded(&session, stream, None, result.map(ForwardedAnswer::from));
+        });
+    }
+
+    async fn node_state_of_all_shards(self: &Rc<Self>) -> NodeState {
+        let snapshots = metrics::snapshots(self).await;
+        let page = metrics::render(&snapshots);
+        NodeState {
+            hot_partitions: snapshots.iter().flat_map(hot_partitions_of).collect(),
+            metrics: metrics::samples(&page)
+                .map(|(name, labels, value)| NodeMetric {
+                    name: name.to_owned(),
+                    labels: labels.to_owned(),
+                    value,
+                })
+                .collect(),
+            ..self.node_state()
+        }
     }
 
     fn forward_read(
@@ -235,17 +293,34 @@ impl Shard {
         }
     }
 
+    /// `token` is that of the key that is in the scratch memory.
+    #[cold]
+    fn sample_read(&self, plan: &SelectPlan, token: Token) {
+        let scratch = self.scratch.borrow();
+        self.sample_partition(
+            &plan.table,
+            RateLimitedOperation::Read,
+            token,
+            scratch.partition_key(),
+        );
+    }
+
     /// Of a read that was sent here because this shard owns the partition.
     fn check_rate_of_read(&self, execution: &OwnedExecution) -> Result<(), CqlError> {
         let Plan::Select(plan) = &execution.prepared.plan else {
             return Ok(());
         };
-        if plan.table.params.per_partition_rate_limit.is_none() {
+        let is_sampled = self.hot_partitions.is_sampled();
+        if plan.table.params.per_partition_rate_limit.is_none() && !is_sampled {
             return Ok(());
         }
         let token = execution
             .with(|_, values, options| plan.direct_token(values, options, &mut self.scratch.borrow_mut()))?;
         match token {
+            Some(token) if is_sampled => {
+                self.sample_read(plan, token);
+                self.check_rate(&plan.table, RateLimitedOperation::Read, token)
+            }
             Some(token) => self.check_rate(&plan.table, RateLimitedOperation::Read, token),
             None => Ok(()),
         }
@@ -370,7 +445,10 @@ impl Shard {
         let Plan::Select(plan) = &owned.prepared.plan else {
             return Ok(ShardRows::default());
         };
-        if let (RateLimits::Unchecked, ReadPartitions::Key { token, .. }) = (rate_limits, &read.partitions) {
+        if let (RateLimits::Unchecked, ReadPartitions::Key { token, key }) = (rate_limits, &read.partitions) {
+            if self.hot_partitions.is_sampled() {
+                self.sample_partition(&plan.table, RateLimitedOperation::Read, *token, key);
+            }
             self.check_rate(&plan.table, RateLimitedOperation::Read, *token)?;
         }
         let mut reading = plan.read_on_shard(&owned.values.bound(), &owned.options(), read)?;
@@ -382,6 +460,19 @@ impl Shard {
             }
         }
     }
+}
+
+fn hot_partitions_of(snapshot: &MetricsSnapshot) -> impl Iterator<Item = HotPartition> {
+    snapshot.activity.partitions.iter().map(|hot| HotPartition {
+        keyspace: hot.keyspace.clone(),
+        table: hot.table.clone(),
+        shard: snapshot.shard,
+        token: hot.token.0,
+        key: hot.key.clone(),
+        reads_per_second: hot.reads_per_second,
+        writes_per_second: hot.writes_per_second,
+        share: hot.share,
+    })
 }
 
 /// Writes an answer that came later, with `warning` before those that it brings itself.

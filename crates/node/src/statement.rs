@@ -339,6 +339,8 @@ impl Shard {
             clients: Vec::new(),
             settings: Vec::new(),
             sstable_tasks: self.sstable_tasks(),
+            hot_partitions: Vec::new(),
+            metrics: Vec::new(),
         }
     }
 }

@@ -78,6 +78,9 @@ impl Shard {
                 elsewhere.push((owner, update.to_vec()));
                 return Ok(());
             }
+            if self.hot_partitions.is_sampled() {
+                self.sample_write(token, update);
+            }
             self.check_rate(&plan.table, RateLimitedOperation::Write, token)?;
             match self.apply(token, update) {
                 Ok(applied) => position = Some(applied),
@@ -164,6 +167,15 @@ impl Shard {
         self.modify_all(session, stream, options, warning, |scratch, emit| {
             plan.updates(values, options, scratch, emit)
         })
+    }
+
+    #[cold]
+    fn sample_write(&self, token: Token, update: &[u8]) {
+        if let Some(update) = Update::decode_trusted(update)
+            && let Some(table) = self.schema.borrow().table_by_id(update.table)
+        {
+            self.sample_partition(table, RateLimitedOperation::Write, token, update.partition_key);
+        }
     }
 
     /// Applies one update that this shard owns.
@@ -258,6 +270,9 @@ impl Shard {
             let Some((table, token)) = partition_of_update(&update) else {
                 return Ok(Err(WriteError::Malformed));
             };
+            if self.hot_partitions.is_sampled() {
+                self.sample_write(token, &update);
+            }
             self.check_rate_of_write(table, token)?;
             Ok(self.apply(token, &update))
         });
@@ -374,6 +389,9 @@ impl Shard {
         for update in &updates {
             let (_, token) =
                 partition_of_update(update).ok_or_else(|| write_failure(&WriteError::Malformed))?;
+            if self.hot_partitions.is_sampled() {
+                self.sample_write(token, update);
+            }
             loop {
                 match self.apply(token, update) {
                     Ok(applied) => {

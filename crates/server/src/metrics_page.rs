@@ -35,7 +35,7 @@ async fn answer(mut stream: TcpStream, shard: &Rc<Shard>) -> io::Result<()> {
         }
     }
     let (status, body) = if request.starts_with(b"GET /metrics ") {
-        ("200 OK", metrics::render(&snapshots(shard).await))
+        ("200 OK", metrics::render(&metrics::snapshots(shard).await))
     } else {
         ("404 Not Found", "The metrics are at /metrics\n".to_owned())
     };
@@ -46,16 +46,4 @@ async fn answer(mut stream: TcpStream, shard: &Rc<Shard>) -> io::Result<()> {
     stream.write_all(head.as_bytes()).await?;
     stream.write_all(body.as_bytes()).await?;
     stream.shutdown().await
-}
-
-async fn snapshots(shard: &Rc<Shard>) -> Vec<metrics::MetricsSnapshot> {
-    let mut snapshots = Vec::new();
-    for id in 0..shard.options.shard_count {
-        snapshots.extend(
-            shard
-                .call(helenus_types::ShardId(id), |shard| shard.metrics_snapshot())
-                .await,
-        );
-    }
-    snapshots
 }

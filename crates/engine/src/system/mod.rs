@@ -22,7 +22,9 @@ pub use definitions::{add_system_keyspaces, is_made_from_code};
 pub use names::{
     is_local_system_keyspace, is_replicated_system_keyspace, is_system_keyspace, is_virtual_system_keyspace,
 };
-pub use node_state::{ClientConnection, NodeState, PARTITIONER, SNITCH, SsTableTask};
+pub use node_state::{
+    ClientConnection, HotPartition, NodeMetric, NodeState, PARTITIONER, SNITCH, SsTableTask,
+};
 pub use read::read_system_table;
-pub use rows::system_updates;
+pub use rows::{is_of_all_shards, system_updates};
 pub use schema_version::schema_version;

@@ -1,6 +1,7 @@
 //! What a node tells about itself in system tables.
 
 use std::net::IpAddr;
+use std::sync::Arc;
 
 use uuid::Uuid;
 
@@ -38,6 +39,33 @@ pub struct NodeState {
     /// The configuration in force, for `system_views.settings`.
     pub settings: Vec<(String, String)>,
     pub sstable_tasks: Vec<SsTableTask>,
+    /// Of all shards, for `system_views.hot_partitions`.
+    pub hot_partitions: Vec<HotPartition>,
+    /// For `system_views.node_metrics`.
+    pub metrics: Vec<NodeMetric>,
+}
+
+/// A partition that is asked for more than others, for `system_views.hot_partitions`.
+#[derive(Clone, Debug)]
+pub struct HotPartition {
+    pub keyspace: Arc<str>,
+    pub table: Arc<str>,
+    pub shard: u16,
+    pub token: i64,
+    /// The key's values as CQL literals.
+    pub key: String,
+    pub reads_per_second: f64,
+    pub writes_per_second: f64,
+    /// Of its shard's requests, from 0 to 1.
+    pub share: f64,
+}
+
+/// A sample of the metrics page, for `system_views.node_metrics`.
+#[derive(Clone, Debug)]
+pub struct NodeMetric {
+    pub name: String,
+    pub labels: String,
+    pub value: f64,
 }
 
 /// A flush or a compaction under way, for `system_views.sstable_tasks`.

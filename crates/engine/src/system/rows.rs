@@ -23,8 +23,15 @@ pub fn system_updates(table: &TableMetadata, schema: &Schema, node: &NodeState, 
         ("system_views", "clients") => view_rows::clients(&mut rows, node),
         ("system_views", "settings") => view_rows::settings(&mut rows, node),
         ("system_views", "sstable_tasks") => view_rows::sstable_tasks(&mut rows, node),
+        ("system_views", "hot_partitions") => view_rows::hot_partitions(&mut rows, node),
+        ("system_views", "node_metrics") => view_rows::node_metrics(&mut rows, node),
         _ => {}
     }
+}
+
+/// Whether a table's rows are of all shards of the node, so that whoever reads it has to ask them.
+pub fn is_of_all_shards(table: &TableMetadata) -> bool {
+    &*table.keyspace == "system_views" && matches!(&*table.name, "hot_partitions" | "node_metrics")
 }
 
 #[cfg(test)]
@@ -33,7 +40,9 @@ mod tests {
     use uuid::Uuid;
 
     use super::*;
-    use crate::system::{ClientConnection, SsTableTask, add_system_keyspaces, is_made_from_code};
+    use crate::system::{
+        ClientConnection, HotPartition, NodeMetric, SsTableTask, add_system_keyspaces, is_made_from_code,
+    };
 
     fn node() -> NodeState {
         NodeState {
@@ -71,6 +80,21 @@ mod tests {
                 total: 4,
                 sstables: 2,
                 target_directory: "/data".to_owned(),
+            }],
+            hot_partitions: vec![HotPartition {
+                keyspace: "k".into(),
+                table: "t".into(),
+                shard: 1,
+                token: 5,
+                key: "'a'".to_owned(),
+                reads_per_second: 1.5,
+                writes_per_second: 0.0,
+                share: 0.25,
+            }],
+            metrics: vec![NodeMetric {
+                name: "m".to_owned(),
+                labels: String::new(),
+                value: 1.0,
             }],
         }
     }

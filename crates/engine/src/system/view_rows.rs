@@ -61,3 +61,28 @@ pub(super) fn sstable_tasks(rows: &mut RowWriter<'_>, node: &NodeState) {
         ]);
     }
 }
+
+pub(super) fn hot_partitions(rows: &mut RowWriter<'_>, node: &NodeState) {
+    for hot in &node.hot_partitions {
+        rows.row(&[
+            ("keyspace_name", Value::Text(&hot.keyspace)),
+            ("table_name", Value::Text(&hot.table)),
+            ("shard", Value::Int(i32::from(hot.shard))),
+            ("partition_token", Value::Bigint(hot.token)),
+            ("partition_key", Value::Text(&hot.key)),
+            ("reads_per_second", Value::Double(hot.reads_per_second)),
+            ("share", Value::Double(hot.share)),
+            ("writes_per_second", Value::Double(hot.writes_per_second)),
+        ]);
+    }
+}
+
+pub(super) fn node_metrics(rows: &mut RowWriter<'_>, node: &NodeState) {
+    for metric in &node.metrics {
+        rows.row(&[
+            ("name", Value::Text(&metric.name)),
+            ("labels", Value::Text(&metric.labels)),
+            ("value", Value::Double(metric.value)),
+        ]);
+    }
+}

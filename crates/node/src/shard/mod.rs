@@ -38,6 +38,7 @@ pub use prepared_cache::PreparedCache;
 use crate::admission::Admission;
 use crate::disk_reads::DiskReads;
 use crate::forward::PendingForwards;
+use crate::hot_partitions::HotPartitions;
 use crate::mailbox::{Inbox, Mailbox, Message};
 use crate::metrics::{MetricsSnapshot, ShardMetrics};
 use crate::options::{CommitlogSync, NodeOptions};
@@ -74,6 +75,7 @@ pub struct Shard {
     pub prepared: RefCell<PreparedCache>,
     pub metrics: ShardMetrics,
     pub admission: Admission,
+    pub(crate) hot_partitions: HotPartitions,
     pub(crate) rate_limiter: RefCell<RateLimiter>,
     /// Whether any table limits what its partitions are asked for.
     pub(crate) has_rate_limits: Cell<bool>,
@@ -139,6 +141,7 @@ impl Shard {
             prepared: RefCell::new(PreparedCache::default()),
             metrics: ShardMetrics::default(),
             admission,
+            hot_partitions: HotPartitions::new(timeuuid_seed),
             rate_limiter: RefCell::new(RateLimiter::new(RandomState::new().build_hasher().finish())),
             foreground: Foreground::default(),
             disk_reads: RefCell::new(disk_reads),
@@ -517,6 +520,7 @@ impl Shard {
             self.prepared.borrow().len() as u64,
             &self.admission,
             &store,
+            self.hot_partitions.activity(self.last_looked_ns()),
         )
     }
 

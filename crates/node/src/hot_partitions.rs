@@ -1,0 +1,471 @@
+//! Which partitions a shard's requests are for: the most asked for of each table, always on, in fixed memory.
+//!
+//! One of every so many requests is looked at; the number is moved so that some thousands are in a second, however many
+//! requests there are, so what is seen costs the same at any load and every request is seen at a low one. Each table has
+//! a Space-Saving summary: a place for each of the heaviest partitions, of which the lightest is handed on, with its
+//! count as the newcomer's possible error. Counts fade with a half-life, so that they are rates of the last seconds.
+//! Decision 15 has the reasons and the measurements.
+
+use std::cell::{Cell, RefCell};
+use std::sync::Arc;
+use std::time::Duration;
+
+use helenus_protocol::extensions::RateLimitedOperation as Operation;
+use helenus_schema::TableMetadata;
+use helenus_types::Token;
+use helenus_types::partition_key::partition_key_components;
+
+use crate::shard::Shard;
+
+/// How many of a table's partitions are reported at most.
+pub const REPORTED_PER_TABLE_MAX: usize = 10;
+
+/// Partitions of a table that are followed. Any with more than one of so many requests of its table has a place, so
+/// what has a hundredth of them is found.
+const PLACES: usize = 128;
+
+/// Tables that are followed; the one with the fewest requests makes room for another. With short keys some 12 KiB each,
+/// at most 24.
+const TABLES_MAX: usize = 64;
+
+/// What is kept of a key; most are shorter. A longer one is shown as the start of its bytes.
+const KEY_BYTES_MAX: usize = 128;
+
+/// How often counts fade, and the number of requests for a sample is looked at.
+const TICK: Duration = Duration::from_millis(100);
+const TICK_NS: u64 = TICK.as_nanos() as u64;
+
+/// The half-life of what is shown: a human's few seconds.
+const HALF_LIFE: Duration = Duration::from_secs(2);
+
+/// The half-life of what is decided by: a partition that has become hot is known to be in a quarter of a second.
+const RECENT_HALF_LIFE: Duration = Duration::from_millis(250);
+
+/// Samples between two ticks above which fewer requests are sampled, and below which more. A sample takes some 200 ns:
+/// at most 0.2 % of the shard's time.
+const SAMPLES_PER_TICK_MAX: u32 = 800;
+const SAMPLES_PER_TICK_MIN: u32 = 200;
+
+/// One of 1,024: a shard that serves eight million requests a second would still be sampled often enough.
+const INTERVAL_MAX: u32 = 1_024;
+
+/// The smallest share of its shard's requests with which a partition is reported; less is chance.
+const REPORTED_SHARE_MIN: f32 = 0.001;
+
+/// A partition with this share of its shard's requests is written to the log ...
+pub const LOGGED_SHARE: f32 = 0.25;
+
+/// ... if these are at least so many in a second: a quiet node has nothing to tell ...
+pub const LOGGED_PER_SECOND_MIN: f32 = 1_000.0;
+
+/// ... and once in so long, whichever partition it is.
+pub const LOG_INTERVAL: Duration = Duration::from_secs(60);
+
+/// One shard's view of its partitions.
+pub struct HotPartitions {
+    /// Requests up to and including the next sample.
+    until_sample: Cell<u32>,
+    samples: RefCell<Samples>,
+}
+
+struct Samples {
+    /// One of so many requests is sampled, and counts as so many: a power of two.
+    interval: u32,
+    random: u64,
+    taken_in_tick: u32,
+    ticked_ns: u64,
+    logged_ns: Option<u64>,
+    tables: Vec<TableSamples>,
+    /// Of all tables, by [`RECENT_HALF_LIFE`].
+    recent: f32,
+    heaviest: Option<Heaviest>,
+}
+
+struct TableSamples {
+    table: Arc<TableMetadata>,
+    reads: f32,
+    writes: f32,
+    /// Apart from the places, so that they are searched in one sweep.
+    tokens: Vec<Token>,
+    places: Vec<Place>,
+}
+
+struct Place {
+    key: Vec<u8>,
+    is_key_cut: bool,
+    /// Counted while the partition had the place.
+    reads: f32,
+    writes: f32,
+    /// What the partitions before it had: it may have been asked for so often more.
+    inherited: f32,
+    recent: f32,
+}
+
+/// The partition with the most recent requests of a shard.
+#[derive(Clone, Debug)]
+pub struct Heaviest {
+    pub table: Arc<TableMetadata>,
+    pub token: Token,
+    /// Of the shard's requests, from 0 to 1.
+    pub share: f32,
+    pub per_second: f32,
+}
+
+/// A partition that is asked for more than others.
+#[derive(Clone, Debug, PartialEq)]
+pub struct HotPartition {
+    pub keyspace: Arc<str>,
+    pub table: Arc<str>,
+    /// Its key's values as CQL literals, in order.
+    pub key: String,
+    pub token: Token,
+    /// At least.
+    pub reads_per_second: f64,
+    pub writes_per_second: f64,
+    /// Of the shard's requests, from 0 to 1.
+    pub share: f64,
+}
+
+/// How often a table's partitions are asked for.
+#[derive(Clone, Debug, PartialEq)]
+pub struct TableActivity {
+    pub keyspace: Arc<str>,
+    pub table: Arc<str>,
+    pub reads_per_second: f64,
+    pub writes_per_second: f64,
+}
+
+/// What a shard knows of its partitions, for tables and metrics.
+#[derive(Clone, Debug, Default, PartialEq)]
+pub struct Activity {
+    pub tables: Vec<TableActivity>,
+    /// Those with the largest share first.
+    pub partitions: Vec<HotPartition>,
+}
+
+impl HotPartitions {
+    pub fn new(seed: u64) -> Self {
+        HotPartitions {
+            until_sample: Cell::new(1),
+            samples: RefCell::new(Samples {
+                interval: 1,
+                random: seed | 1,
+                taken_in_tick: 0,
+                ticked_ns: 0,
+                logged_ns: None,
+                tables: Vec::new(),
+                recent: 0.0,
+                heaviest: None,
+            }),
+        }
+    }
+
+    /// Counts a request; whether it is one to be looked at, with [`HotPartitions::sample`].
+    #[inline]
+    pub fn is_sampled(&self) -> bool {
+        let left = self.until_sample.get() - 1;
+        // Never zero, also where a chosen request is not looked at after all.
+        self.until_sample.set(left.max(1));
+        left == 0
+    }
+
+    /// Looks at the request that [`HotPartitions::is_sampled`] chose. Returns what is to be told of the heaviest
+    /// partition now and then.
+    #[cold]
+    pub fn sample(
+        &self,
+        table: &Arc<TableMetadata>,
+        operation: Operation,
+        token: Token,
+        key: &[u8],
+        now_ns: u64,
+    ) -> Option<String> {
+        let samples = &mut *self.samples.borrow_mut();
+        samples.tick(now_ns);
+        samples.add(table, operation, token, key);
+        self.until_sample.set(samples.next_sample());
+        samples.report(now_ns)
+    }
+
+    /// The partition with the largest share of the shard's requests of the last moments.
+    pub fn heaviest(&self) -> Option<Heaviest> {
+        self.samples.borrow().heaviest.clone()
+    }
+
+    pub fn activity(&self, now_ns: u64) -> Activity {
+        let samples = &mut *self.samples.borrow_mut();
+        samples.tick(now_ns);
+        samples.activity()
+    }
+}
+
+impl Samples {
+    /// Lets counts fade for the time that has passed.
+    fn tick(&mut self, now_ns: u64) {
+        if self.taken_in_tick > SAMPLES_PER_TICK_MAX {
+            self.interval = (self.interval * 2).min(INTERVAL_MAX);
+            self.taken_in_tick = 0;
+        }
+        let ticks = now_ns.saturating_sub(self.ticked_ns) / TICK_NS;
+        if ticks == 0 {
+            return;
+        }
+        if self.taken_in_tick < SAMPLES_PER_TICK_MIN {
+            self.interval = (self.interval / 2).max(1);
+        }
+        self.taken_in_tick = 0;
+        self.ticked_ns = now_ns - now_ns % TICK_NS;
+        // Before the counts fade: what is left of the last tick's is all that a long pause leaves.
+        self.heaviest = self.find_heaviest();
+        // Beyond a minute nothing is left.
+        let ticks = ticks.min(1_000) as f32;
+        let (faded, recent_faded) = (fade(ticks, HALF_LIFE), fade(ticks, RECENT_HALF_LIFE));
+        self.recent *= recent_faded;
+        for table in &mut self.tables {
+            table.reads *= faded;
+            table.writes *= faded;
+            for place in &mut table.places {
+                place.reads *= faded;
+                place.writes *= faded;
+                place.inherited *= faded;
+                place.recent *= recent_faded;
+            }
+        }
+    }
+
+    fn add(&mut self, table: &Arc<TableMetadata>, operation: Operation, token: Token, key: &[u8]) {
+        let weight = self.interval as f32;
+        self.taken_in_tick += 1;
+        self.recent += weight;
+        let known = self.tables.iter().position(|known| known.table.id == table.id);
+        let index = known.unwrap_or_else(|| self.make_room_for(table));
+        let Some(samples) = self.tables.get_mut(index) else {
+            return;
+        };
+        // An altered table's columns may have other names.
+        if !Arc::ptr_eq(&samples.table, table) {
+            samples.table = table.clone();
+        }
+        let place = samples.place_of(token, key);
+        place.recent += weight;
+        match operation {
+            Operation::Read => {
+                place.reads += weight;
+                samples.reads += weight;
+            }
+            Operation::Write => {
+                place.writes += weight;
+                samples.writes += weight;
+            }
+        }
+    }
+
+    fn make_room_for(&mut self, table: &Arc<TableMetadata>) -> usize {
+        let new = TableSamples {
+            table: table.clone(),
+            reads: 0.0,
+            writes: 0.0,
+            tokens: Vec::with_capacity(PLACES),
+            places: Vec::with_capacity(PLACES),
+        };
+        if self.tables.len() < TABLES_MAX {
+            self.tables.push(new);
+            return self.tables.len() - 1;
+        }
+        let quietest = (0..self.tables.len())
+            .min_by(|&left, &right| {
+                let requests = |index: usize| self.tables[index].reads + self.tables[index].writes;
+                requests(left).total_cmp(&requests(right))
+            })
+            .unwrap_or(0);
+        self.tables[quietest] = new;
+        quietest
+    }
+
+    /// Requests to the next sample: any number up to twice the interval, so that no pattern of requests is missed.
+    fn next_sample(&mut self) -> u32 {
+        if self.interval == 1 {
+            return 1;
+        }
+        // Xorshift: never zero.
+        self.random ^= self.random << 13;
+        self.random ^= self.random >> 7;
+        self.random ^= self.random << 17;
+        1 + (self.random >> 32) as u32 % (2 * self.interval - 1)
+    }
+
+    fn find_heaviest(&self) -> Option<Heaviest> {
+        let places = self.tables.iter().flat_map(|table| {
+            let places = table.tokens.iter().zip(&table.places);
+            places.map(move |(token, place)| (table, *token, place.recent))
+        });
+        let (table, token, recent) = places.max_by(|left, right| left.2.total_cmp(&right.2))?;
+        if recent <= 0.0 {
+            return None;
+        }
+        Some(Heaviest {
+            table: table.table.clone(),
+            token,
+            share: recent / self.recent,
+            per_second: per_second(recent, RECENT_HALF_LIFE),
+        })
+    }
+
+    /// The line for the log, if there is something to tell that was not told a moment ago.
+    fn report(&mut self, now_ns: u64) -> Option<String> {
+        let is_recent = |logged_ns| now_ns.saturating_sub(logged_ns) < LOG_INTERVAL.as_nanos() as u64;
+        let heaviest = self.heaviest.as_ref()?;
+        if heaviest.share < LOGGED_SHARE
+            || heaviest.per_second < LOGGED_PER_SECOND_MIN
+            || self.logged_ns.is_some_and(is_recent)
+        {
+            return None;
+        }
+        self.logged_ns = Some(now_ns);
+        let table = self
+            .tables
+            .iter()
+            .find(|known| known.table.id == heaviest.table.id)?;
+        let place = table.tokens.iter().position(|token| *token == heaviest.token)?;
+        Some(format!(
+            "partition {} of {}.{} takes {:.0} % of the requests: {:.0} a second",
+            key_text(&table.table, &table.places[place]),
+            table.table.keyspace,
+            table.table.name,
+            heaviest.share * 100.0,
+            heaviest.per_second
+        ))
+    }
+
+    fn activity(&self) -> Activity {
+        let requests: f32 = self.tables.iter().map(|table| table.reads + table.writes).sum();
+        let mut activity = Activity::default();
+        for samples in &self.tables {
+            if samples.reads + samples.writes < 1e-3 {
+                continue;
+            }
+            activity.tables.push(TableActivity {
+                keyspace: samples.table.keyspace.clone(),
+                table: samples.table.name.clone(),
+                reads_per_second: f64::from(per_second(samples.reads, HALF_LIFE)),
+                writes_per_second: f64::from(per_second(samples.writes, HALF_LIFE)),
+            });
+            let places = samples.tokens.iter().zip(&samples.places);
+            let mut heavy: Vec<_> = places
+                .map(|(token, place)| (*token, place, place.reads + place.writes))
+                .filter(|(_, _, counted)| *counted > 1e-3 && *counted >= REPORTED_SHARE_MIN * requests)
+                .collect();
+            heavy.sort_by(|left, right| right.2.total_cmp(&left.2));
+            heavy.truncate(REPORTED_PER_TABLE_MAX);
+            let partitions = heavy.into_iter().map(|(token, place, counted)| HotPartition {
+                keyspace: samples.table.keyspace.clone(),
+                table: samples.table.name.clone(),
+                key: key_text(&samples.table, place),
+                token,
+                reads_per_second: f64::from(per_second(place.reads, HALF_LIFE)),
+                writes_per_second: f64::from(per_second(place.writes, HALF_LIFE)),
+                share: f64::from(counted / requests),
+            });
+            activity.partitions.extend(partitions);
+        }
+        activity
+            .partitions
+            .sort_by(|left, right| right.share.total_cmp(&left.share));
+        activity
+    }
+}
+
+impl TableSamples {
+    /// The partition's place, or the lightest partition's, which is handed on.
+    fn place_of(&mut self, token: Token, key: &[u8]) -> &mut Place {
+        let known = self.tokens.iter().position(|known| *known == token);
+        let index = known.unwrap_or_else(|| {
+            let index = self.room();
+            self.tokens[index] = token;
+            let place = &mut self.places[index];
+            place.inherited += place.reads + place.writes;
+            (place.reads, place.writes, place.recent) = (0.0, 0.0, 0.0);
+            let kept = key.len().min(KEY_BYTES_MAX);
+            place.is_key_cut = kept < key.len();
+            place.key.clear();
+            place.key.extend_from_slice(&key[..kept]);
+            index
+        });
+        &mut self.places[index]
+    }
+
+    fn room(&mut self) -> usize {
+        if self.places.len() < PLACES {
+            self.tokens.push(Token(0));
+            self.places.push(Place {
+                key: Vec::new(),
+                is_key_cut: false,
+                reads: 0.0,
+                writes: 0.0,
+                inherited: 0.0,
+                recent: 0.0,
+            });
+            return self.places.len() - 1;
+        }
+        let mut lightest = (0, f32::INFINITY);
+        for (index, place) in self.places.iter().enumerate() {
+            let counted = place.reads + place.writes + place.inherited;
+            if counted < lightest.1 {
+                lightest = (index, counted);
+            }
+        }
+        lightest.0
+    }
+}
+
+/// What a count becomes in so many ticks.
+fn fade(ticks: f32, half_life: Duration) -> f32 {
+    (-ticks * TICK.as_secs_f32() / half_life.as_secs_f32()).exp2()
+}
+
+/// The rate that keeps a fading count where it is, between two ticks.
+fn per_second(count: f32, half_life: Duration) -> f32 {
+    let left = fade(1.0, half_life);
+    // Just before a tick the count is 1 / (1 - left) times what a tick adds, and just after it `left` times that.
+    let middle = (1.0 + left) / 2.0 / (1.0 - left);
+    count / middle / TICK.as_secs_f32()
+}
+
+fn key_text(table: &TableMetadata, place: &Place) -> String {
+    if place.is_key_cut {
+        let mut text = String::from("0x");
+        for byte in &place.key {
+            text.push_str(&format!("{byte:02x}"));
+        }
+        text.push_str("...");
+        return text;
+    }
+    let columns = table.partition_key();
+    let components = partition_key_components(&place.key, columns.len());
+    let literals: Vec<String> = columns
+        .iter()
+        .zip(components)
+        .map(|(column, component)| column.cql_type.to_cql_literal(component))
+        .collect();
+    literals.join(", ")
+}
+
+impl Shard {
+    /// Looks at a request for a partition that this shard owns, where [`HotPartitions::is_sampled`] says so.
+    #[cold]
+    pub(crate) fn sample_partition(
+        &self,
+        table: &Arc<TableMetadata>,
+        operation: Operation,
+        token: Token,
+        key: &[u8],
+    ) {
+        let now_ns = self.last_looked_ns();
+        if let Some(report) = self.hot_partitions.sample(table, operation, token, key, now_ns) {
+            eprintln!("shard {}: {report}", self.id.0);
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,219 @@
+use helenus_schema::{
+    ClusteringOrder, ColumnId, ColumnKind, ColumnMetadata, TableId, TableKind, TableParams,
+};
+use helenus_types::{CqlType, token_of};
+use uuid::Uuid;
+
+use super::*;
+
+const SECOND_NS: u64 = 1_000_000_000;
+
+fn table(number: u128) -> Arc<TableMetadata> {
+    let mut table = TableMetadata {
+        keyspace: "k".into(),
+        name: format!("t{number}").into(),
+        id: TableId(Uuid::from_u128(number)),
+        kind: TableKind::Regular,
+        columns: Vec::new(),
+        partition_key_count: 0,
+        clustering_count: 0,
+        static_count: 0,
+        next_column_id: ColumnId(1),
+        dropped_columns: Vec::new(),
+        params: TableParams::default(),
+    };
+    table.set_columns(vec![ColumnMetadata {
+        id: ColumnId(0),
+        name: "p".into(),
+        kind: ColumnKind::PartitionKey,
+        position: 0,
+        cql_type: CqlType::Text,
+        order: ClusteringOrder::Ascending,
+    }]);
+    Arc::new(table)
+}
+
+/// A shard's requests in simulated time.
+struct Load {
+    hot: HotPartitions,
+    now_ns: u64,
+    random: u64,
+    samples: u64,
+    reports: Vec<String>,
+}
+
+impl Load {
+    fn new() -> Self {
+        Load {
+            hot: HotPartitions::new(5),
+            now_ns: 1_000 * SECOND_NS,
+            random: 3,
+            samples: 0,
+            reports: Vec::new(),
+        }
+    }
+
+    fn random_below(&mut self, bound: u64) -> u64 {
+        self.random = self
+            .random
+            .wrapping_mul(6_364_136_223_846_793_005)
+            .wrapping_add(1_442_695_040_888_963_407);
+        (self.random >> 33) % bound
+    }
+
+    fn request(&mut self, table: &Arc<TableMetadata>, operation: Operation, key: &str) {
+        if self.hot.is_sampled() {
+            self.samples += 1;
+            let token = token_of(key.as_bytes());
+            let report = self
+                .hot
+                .sample(table, operation, token, key.as_bytes(), self.now_ns);
+            self.reports.extend(report);
+        }
+    }
+
+    /// Requests evenly in time; `choose` gives each a key from a random number below 1,000.
+    fn run(
+        &mut self,
+        per_second: u64,
+        seconds: u64,
+        table: &Arc<TableMetadata>,
+        choose: impl Fn(u64) -> Option<String>,
+    ) {
+        for _ in 0..per_second * seconds {
+            self.now_ns += SECOND_NS / per_second;
+            let dice = self.random_below(1_000);
+            let key = choose(dice).unwrap_or_else(|| format!("cold {}", self.random_below(100_000)));
+            let operation = if dice % 2 == 0 {
+                Operation::Read
+            } else {
+                Operation::Write
+            };
+            self.request(table, operation, &key);
+        }
+    }
+
+    fn activity(&self) -> Activity {
+        self.hot.activity(self.now_ns)
+    }
+}
+
+fn is_near(value: f64, wanted: f64) -> bool {
+    (value - wanted).abs() <= 0.2 * wanted
+}
+
+#[test]
+fn the_hottest_partitions_are_found_among_a_hundred_thousand() {
+    let (mut load, table) = (Load::new(), table(1));
+    load.run(100_000, 8, &table, |dice| match dice {
+        0..50 => Some("five percent".to_owned()),
+        50..70 => Some("two percent".to_owned()),
+        70..80 => Some("one percent".to_owned()),
+        _ => None,
+    });
+    let activity = load.activity();
+    let keys: Vec<&str> = activity.partitions[..3]
+        .iter()
+        .map(|hot| hot.key.as_str())
+        .collect();
+    assert_eq!(keys, ["'five percent'", "'two percent'", "'one percent'"]);
+    let hottest = &activity.partitions[0];
+    assert!(is_near(hottest.reads_per_second, 2_500.0), "{hottest:?}");
+    assert!(is_near(hottest.writes_per_second, 2_500.0), "{hottest:?}");
+    assert!(is_near(hottest.share, 0.05), "{hottest:?}");
+    assert!(activity.partitions.len() <= REPORTED_PER_TABLE_MAX);
+    assert!(
+        activity.partitions[3..].iter().all(|cold| cold.share < 0.005),
+        "{activity:?}"
+    );
+    let of_table = &activity.tables[0];
+    assert!(
+        is_near(of_table.reads_per_second + of_table.writes_per_second, 100_000.0),
+        "{of_table:?}"
+    );
+    // A twentieth is not worth a line in the log.
+    assert_eq!(load.reports, Vec::<String>::new());
+}
+
+#[test]
+fn what_is_looked_at_does_not_grow_with_the_load() {
+    let (mut load, table) = (Load::new(), table(1));
+    load.run(20, 10, &table, |_| Some("rare".to_owned()));
+    assert_eq!(load.samples, 200, "at a low load each request is seen");
+    let rare = &load.activity().partitions[0];
+    assert!(
+        is_near(rare.reads_per_second + rare.writes_per_second, 20.0),
+        "{rare:?}"
+    );
+    let before = load.samples;
+    load.run(1_000_000, 1, &table, |_| None);
+    let samples = load.samples - before;
+    assert!(
+        (1_000..30_000).contains(&samples),
+        "{samples} samples of a million"
+    );
+}
+
+#[test]
+fn what_is_over_is_forgotten() {
+    let (mut load, table) = (Load::new(), table(1));
+    load.run(10_000, 2, &table, |_| Some("hot".to_owned()));
+    assert_eq!(load.activity().partitions.len(), 1);
+    load.now_ns += 120 * SECOND_NS;
+    assert_eq!(load.activity(), Activity::default());
+}
+
+#[test]
+fn a_partition_that_becomes_hot_is_known_at_once_and_told_of_once_a_minute() {
+    let (mut load, table) = (Load::new(), table(1));
+    load.run(50_000, 2, &table, |_| None);
+    assert!(load.hot.heaviest().is_some_and(|heaviest| heaviest.share < 0.05));
+    let choose = |dice| (dice < 900).then(|| "celebrity".to_owned());
+    load.run(50_000, 1, &table, choose);
+    let heaviest = load.hot.heaviest().unwrap();
+    assert_eq!(heaviest.token, token_of(b"celebrity"));
+    assert!(heaviest.share > 0.7, "{heaviest:?}");
+    assert_eq!(load.reports.len(), 1, "{:?}", load.reports);
+    assert!(
+        load.reports[0].starts_with("partition 'celebrity' of k.t1 takes "),
+        "{:?}",
+        load.reports
+    );
+    load.run(5_000, 65, &table, choose);
+    assert_eq!(load.reports.len(), 2, "{:?}", load.reports);
+}
+
+#[test]
+fn one_tables_hot_partitions_do_not_hide_anothers_and_tables_are_bounded() {
+    let (mut load, busy, quiet) = (Load::new(), table(1), table(2));
+    for round in 0..200_000 {
+        load.now_ns += 20_000;
+        load.request(&busy, Operation::Read, &format!("busy {}", round % 8));
+        if round % 100 == 0 {
+            load.request(&quiet, Operation::Write, "quiet");
+        }
+    }
+    let activity = load.activity();
+    let quiet = activity
+        .partitions
+        .iter()
+        .find(|hot| hot.key == "'quiet'")
+        .unwrap();
+    assert!((250.0..750.0).contains(&quiet.writes_per_second), "{quiet:?}");
+    for number in 10..1_000 {
+        load.request(&table(number), Operation::Read, "one");
+    }
+    load.now_ns += 2 * SECOND_NS;
+    let tables = load.activity().tables;
+    assert!(tables.len() <= TABLES_MAX);
+    assert!(tables.iter().any(|known| &*known.table == "t1"));
+}
+
+#[test]
+fn a_long_key_is_shown_by_its_first_bytes() {
+    let (mut load, table) = (Load::new(), table(1));
+    load.request(&table, Operation::Read, &"x".repeat(10_000));
+    let key = &load.activity().partitions[0].key;
+    assert_eq!(key.len(), 2 + 2 * KEY_BYTES_MAX + 3);
+    assert!(key.starts_with("0x7878") && key.ends_with("78..."));
+}

@@ -1,0 +1,88 @@
+//! What partitions are asked for is seen without configuration, on whichever shard they are.
+
+use std::sync::Arc;
+
+use helenus_test_node::{Execution, TestNode, options};
+use helenus_vfs::{ManualClock, MemoryDisk};
+
+const SHARDS: u16 = 2;
+
+fn node() -> TestNode {
+    let clock = Arc::new(ManualClock::starting_at(1_000_000_000));
+    clock.advance_s(1_000);
+    let node = TestNode::start(options(SHARDS, Arc::new(MemoryDisk::new()), clock)).unwrap();
+    node.run("CREATE KEYSPACE k WITH replication = {'class': 'SimpleStrategy', 'replication_factor': 1}");
+    node.run("CREATE TABLE k.t (a text, b int, v int, PRIMARY KEY ((a, b)))");
+    node
+}
+
+fn text(value: &Option<Vec<u8>>) -> String {
+    String::from_utf8(value.clone().unwrap()).unwrap()
+}
+
+fn double(value: &Option<Vec<u8>>) -> f64 {
+    f64::from_be_bytes(value.as_deref().unwrap().try_into().unwrap())
+}
+
+#[test]
+fn hot_partitions_are_a_table_whichever_way_they_were_asked_for() {
+    let node = node();
+    for index in 0..60 {
+        let execution = Execution {
+            shard: index % SHARDS,
+            ..Execution::default()
+        };
+        // By the short way, the long way and in a batch.
+        node.execute_with("SELECT v FROM k.t WHERE a = 'it''s' AND b = 1", &execution);
+        node.execute_with("SELECT count(*) FROM k.t WHERE a = 'it''s' AND b = 1", &execution);
+        if index % 3 == 0 {
+            node.execute_with("INSERT INTO k.t (a, b, v) VALUES ('w', 2, 1)", &execution);
+            let batch = "BEGIN UNLOGGED BATCH INSERT INTO k.t (a, b, v) VALUES ('w', 2, 1); APPLY BATCH";
+            node.execute_with(batch, &execution);
+        }
+    }
+    let mut rows = node.rows(
+        "SELECT partition_key, reads_per_second, writes_per_second, share FROM system_views.hot_partitions \
+         WHERE keyspace_name = 'k' AND table_name = 't'",
+    );
+    rows.sort_by_key(|row| text(&row[0]));
+    let keys: Vec<String> = rows.iter().map(|row| text(&row[0])).collect();
+    assert_eq!(keys, ["'it''s', 1", "'w', 2"]);
+    let (read, written) = (&rows[0], &rows[1]);
+    assert!(double(&read[1]) > 0.0 && double(&read[2]) == 0.0, "{read:?}");
+    assert!(
+        double(&written[2]) > 0.0 && double(&written[1]) == 0.0,
+        "{written:?}"
+    );
+    // Time stands still: 120 reads and 40 writes are as many times the same rate.
+    let ratio = double(&read[1]) / double(&written[2]);
+    assert!((2.9..3.1).contains(&ratio), "{ratio}");
+}
+
+#[test]
+fn metrics_are_a_table_too_and_name_tables_and_the_hottest_partitions() {
+    let node = node();
+    for _ in 0..50 {
+        node.execute("SELECT v FROM k.t WHERE a = 'say \"x\"' AND b = 1");
+    }
+    let rows = node.rows("SELECT name, labels, value FROM system_views.node_metrics");
+    let value_of = |name: &str, part: &str| -> f64 {
+        let of_name = rows.iter().filter(|row| text(&row[0]) == name);
+        of_name
+            .filter(|row| text(&row[1]).contains(part))
+            .map(|row| double(&row[2]))
+            .sum()
+    };
+    assert!(value_of("helenus_cql_requests_total", "kind=\"read\"") >= 50.0);
+    assert!(
+        value_of(
+            "helenus_table_requests_per_second",
+            "keyspace=\"k\",table=\"t\",kind=\"read\""
+        ) > 10.0
+    );
+    let hot = value_of(
+        "helenus_hot_partition_requests_per_second",
+        "partition_key=\"'say \\\"x\\\"', 1\"",
+    );
+    assert!(hot > 10.0, "{rows:?}");
+}
