@@ -10,10 +10,15 @@ use std::cell::{Cell, RefCell};
 use std::sync::Arc;
 use std::time::Duration;
 
+use helenus_engine::Plan;
+use helenus_engine::error::PreparedId;
+use helenus_protocol::Opcode;
 use helenus_protocol::extensions::RateLimitedOperation as Operation;
-use helenus_schema::TableMetadata;
-use helenus_types::Token;
+use helenus_protocol::frame::Envelope;
+use helenus_protocol::request::{Request, Value, Values};
+use helenus_schema::{TableId, TableMetadata};
 use helenus_types::partition_key::partition_key_components;
+use helenus_types::{Token, token_of};
 
 use crate::shard::Shard;
 
@@ -61,8 +66,17 @@ pub const LOGGED_PER_SECOND_MIN: f32 = 1_000.0;
 /// ... and once in so long, whichever partition it is.
 pub const LOG_INTERVAL: Duration = Duration::from_secs(60);
 
+/// A partition with this share of its shard's requests is refused first where requests wait ...
+pub const SHED_SHARE_MIN: f32 = 0.25;
+
+/// ... unless hardly anybody else is there to be kept: refusing by age costs less.
+pub const SHED_SHARE_MAX: f32 = 0.95;
+
 /// One shard's view of its partitions.
 pub struct HotPartitions {
+    /// The partition that is refused first.
+    shed: Cell<Option<(TableId, Token)>>,
+    shed_requests: Cell<u64>,
     /// Requests up to and including the next sample.
     until_sample: Cell<u32>,
     samples: RefCell<Samples>,
@@ -146,6 +160,8 @@ pub struct Activity {
 impl HotPartitions {
     pub fn new(seed: u64) -> Self {
         HotPartitions {
+            shed: Cell::new(None),
+            shed_requests: Cell::new(0),
             until_sample: Cell::new(1),
             samples: RefCell::new(Samples {
                 interval: 1,
@@ -184,7 +200,21 @@ impl HotPartitions {
         samples.tick(now_ns);
         samples.add(table, operation, token, key);
         self.until_sample.set(samples.next_sample());
+        let is_shed = |heaviest: &&Heaviest| (SHED_SHARE_MIN..=SHED_SHARE_MAX).contains(&heaviest.share);
+        let shed = samples.heaviest.as_ref().filter(is_shed);
+        self.shed
+            .set(shed.map(|heaviest| (heaviest.table.id, heaviest.token)));
         samples.report(now_ns)
+    }
+
+    /// Whether a request for the partition is refused rather than let wait on, while requests wait longer than they should.
+    #[inline]
+    pub fn is_to_be_shed(&self, table: TableId, token: Token) -> bool {
+        self.shed.get() == Some((table, token))
+    }
+
+    pub(crate) fn shed_requests(&self) -> u64 {
+        self.shed_requests.get()
     }
 
     /// The partition with the largest share of the shard's requests of the last moments.
@@ -197,6 +227,13 @@ impl HotPartitions {
         samples.tick(now_ns);
         samples.activity()
     }
+}
+
+/// Whether requests that have waited so long, of what they may wait at most, are those that the heaviest partition is
+/// refused for: before anybody's are refused for their age.
+#[inline]
+pub fn is_time_to_shed(delay_ns: u64, wait_ns_max: u64) -> bool {
+    wait_ns_max / 2 < delay_ns && delay_ns <= wait_ns_max
 }
 
 impl Samples {
@@ -450,7 +487,74 @@ fn key_text(table: &TableMetadata, place: &Place) -> String {
     literals.join(", ")
 }
 
+/// Puts the partition's key together from positional values. False where they do not give it.
+fn write_key(key: &mut Vec<u8>, values: Values<'_>, indexes: &[u16]) -> bool {
+    key.clear();
+    if values.has_names() {
+        return false;
+    }
+    for &index in indexes {
+        let Some(Value::Bytes(component)) = values.iter().nth(usize::from(index)) else {
+            return false;
+        };
+        if indexes.len() == 1 {
+            key.extend_from_slice(component);
+            continue;
+        }
+        let Ok(length) = u16::try_from(component.len()) else {
+            return false;
+        };
+        key.extend_from_slice(&length.to_be_bytes());
+        key.extend_from_slice(component);
+        key.push(0);
+    }
+    !key.is_empty()
+}
+
 impl Shard {
+    /// Whether a message executes a prepared statement on the partition that is refused first. Looks at no more than the
+    /// statement's id and the values of the key; other messages than EXECUTE say no.
+    pub fn sheds(&self, envelope: &Envelope<'_>) -> bool {
+        let Some((table, token)) = self.hot_partitions.shed.get() else {
+            return false;
+        };
+        if envelope.header.opcode != Opcode::Execute {
+            return false;
+        }
+        let Ok((Request::Execute(execute), _payload)) = Request::decode(envelope) else {
+            return false;
+        };
+        let Ok(id) = execute.statement_id.try_into() else {
+            return false;
+        };
+        let mut plans = self.prepared.borrow_mut();
+        let Some(prepared) = plans.find(&PreparedId(id)) else {
+            return false;
+        };
+        let (known, operation) = match &prepared.plan {
+            Plan::Select(plan) => (&plan.table, Operation::Read),
+            Plan::Modify(plan) => (&plan.table, Operation::Write),
+            _ => return false,
+        };
+        let mut key = self.shed_key.borrow_mut();
+        let is_shed = known.id == table
+            && write_key(
+                &mut key,
+                execute.parameters.values,
+                &prepared.partition_key_bind_indexes,
+            )
+            && token_of(&key) == token;
+        if is_shed {
+            let hot = &self.hot_partitions;
+            hot.shed_requests.set(hot.shed_requests.get() + 1);
+            // Refused requests count, or the partition would not stay known as hot.
+            if hot.is_sampled() {
+                self.sample_partition(known, operation, token, &key);
+            }
+        }
+        is_shed
+    }
+
     /// Looks at a request for a partition that this shard owns, where [`HotPartitions::is_sampled`] says so.
     #[cold]
     pub(crate) fn sample_partition(

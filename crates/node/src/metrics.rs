@@ -93,6 +93,8 @@ pub struct MetricsSnapshot {
     pub sstable_memory_bytes: u64,
     pub compactions: ShardCompactions,
     pub activity: Activity,
+    /// Requests answered as overload because they were for the heaviest partition.
+    pub shed: u64,
 }
 
 impl ShardMetrics {
@@ -150,6 +152,7 @@ impl ShardMetrics {
         admission: &Admission,
         store: &ShardStore,
         activity: Activity,
+        shed: u64,
     ) -> MetricsSnapshot {
         MetricsSnapshot {
             shard,
@@ -174,6 +177,7 @@ impl ShardMetrics {
             sstable_memory_bytes: store.sstable_memory_bytes(),
             compactions: store.compactions(),
             activity,
+            shed,
         }
     }
 }
@@ -386,6 +390,15 @@ const HOT_PARTITIONS_MAX: usize = 5;
 const HOT_SHARE_MIN: f64 = 0.01;
 
 fn activity(page: &mut Page, snapshots: &[MetricsSnapshot]) {
+    let name = "helenus_cql_requests_shed_total";
+    page.family(
+        name,
+        "counter",
+        "Requests refused because they were for their shard's heaviest partition while requests waited.",
+    );
+    for snapshot in snapshots {
+        page.sample(name, &format!("shard=\"{}\"", snapshot.shard), snapshot.shed);
+    }
     let name = "helenus_table_requests_per_second";
     page.family(
         name,

@@ -13,6 +13,7 @@ use std::task::{Context, Poll};
 use std::time::Duration;
 
 use helenus_engine::CqlError;
+use helenus_node::hot_partitions::is_time_to_shed;
 use helenus_node::metrics::ConnectionRefusal;
 use helenus_node::{Session, Shard, overloaded_template};
 use helenus_protocol::extensions::{Sharding, write_supported};
@@ -88,6 +89,9 @@ const WORK_PER_LOOK: u32 = 128;
 /// A statement that is executed costs at least as much as so many refusals.
 const WORK_OF_STATEMENT: u32 = 16;
 
+/// To find out which partition a statement is for, and refuse it.
+const WORK_OF_SHEDDING: u32 = 2;
+
 /// What one turn of a connection has done so far.
 struct Turn {
     began_ns: u64,
@@ -97,6 +101,8 @@ struct Turn {
     is_out_of_memory: bool,
     admitted: u64,
     refused: u64,
+    /// For the heaviest partition: no sign that refusing costs too much.
+    shed: u64,
     delay_ns_max: u64,
     control: u32,
     work_since_look: u32,
@@ -258,7 +264,9 @@ impl Connection {
                     let received_ns = self.arrivals.arrival_ns(unread);
                     if self.door.drain_phase() == DrainPhase::Refusing {
                         refuse_to_start(&self.session, envelope.header.stream);
-                    } else if turn.refuses(received_ns, &envelope) {
+                    } else if turn.sheds(received_ns, &envelope, &self.shard)
+                        || turn.refuses(received_ns, &envelope)
+                    {
                         let template = overloaded_template(self.session.version());
                         self.session.respond_template(envelope.header.stream, template);
                     } else if let Err(error) = self.shard.handle(&self.session, &envelope, received_ns) {
@@ -300,6 +308,7 @@ impl Connection {
             is_out_of_memory: admission.is_out_of_memory(),
             admitted: 0,
             refused: 0,
+            shed: 0,
             delay_ns_max: 0,
             control: 0,
             work_since_look: 0,
@@ -308,10 +317,10 @@ impl Connection {
 
     fn end_turn(&mut self, turn: &Turn) {
         let admission = &self.shard.admission;
-        if turn.refused > 0 {
+        if turn.refused + turn.shed > 0 {
             self.shard
                 .metrics
-                .count_errors(ErrorCode::Overloaded, turn.refused);
+                .count_errors(ErrorCode::Overloaded, turn.refused + turn.shed);
         }
         self.was_refused = turn.refused > 0;
         admission.turn_ended(turn.began_ns, turn.admitted, turn.refused, turn.delay_ns_max);
@@ -433,6 +442,20 @@ impl Turn {
             self.now_ns = shard.look_at_clock();
         }
         self.now_ns > self.ends_ns
+    }
+
+    /// Whether a statement that came at `received_ns` is refused for its partition: where requests have waited half of
+    /// what they may, those for the shard's heaviest partition go first.
+    #[inline]
+    fn sheds(&mut self, received_ns: u64, envelope: &Envelope<'_>, shard: &Shard) -> bool {
+        let delay_ns = self.now_ns.saturating_sub(received_ns);
+        if !is_time_to_shed(delay_ns, self.wait_ns_max) || !shard.sheds(envelope) {
+            return false;
+        }
+        self.delay_ns_max = self.delay_ns_max.max(delay_ns);
+        self.shed += 1;
+        self.work_since_look += WORK_OF_SHEDDING;
+        true
     }
 
     /// Whether a statement that came at `received_ns` has waited too long, or there is no memory for it.
@@ -567,6 +590,7 @@ mod tests {
             is_out_of_memory: false,
             admitted: 0,
             refused: 0,
+            shed: 0,
             delay_ns_max: 0,
             control: 0,
             work_since_look: 0,

@@ -10,7 +10,9 @@ use std::time::Duration;
 use helenus_node::{
     CommitlogSync, CompactionSettings, Node, NodeOptions, Operator, Session, Shard, SsTableFormat, StartError,
 };
-use helenus_protocol::frame::{EnvelopeFlags, FrameLimits, FrameReader, FrameWriter, ReceiveBuffer};
+use helenus_protocol::frame::{
+    Envelope, EnvelopeFlags, FrameLimits, FrameReader, FrameWriter, ReceiveBuffer,
+};
 use helenus_protocol::request::{
     BindValues, QueryParameters, Value, write_execute, write_prepare, write_query,
 };
@@ -247,6 +249,27 @@ impl TestNode {
         .answer()
     }
 
+    /// Whether the shard would refuse an EXECUTE first where its requests wait.
+    pub fn sheds_prepared(&self, id: &[u8], execution: &Execution) -> bool {
+        let node = self.node.as_ref().expect("the node is running");
+        let (sender, receiver) = mpsc::channel();
+        let (id, owned) = (id.to_vec(), execution.clone());
+        node.mailbox(ShardId(execution.shard)).run(move |shard| {
+            let is_shed = with_envelope(
+                EnvelopeFlags::NONE,
+                Opcode::Execute,
+                |out| {
+                    owned.write(|parameters, values| {
+                        write_execute(out, VERSION, &id, &[0; 16], parameters, values)
+                    });
+                },
+                |envelope| shard.sheds(envelope),
+            );
+            let _unwanted = sender.send(is_shed);
+        });
+        receiver.recv_timeout(ANSWER_TIMEOUT).expect("the shard runs")
+    }
+
     /// The answer to a traced statement, and the id of its trace.
     pub fn execute_traced(&self, text: &str) -> (Answer, Option<[u8; 16]>) {
         let text = text.to_owned();
@@ -355,22 +378,11 @@ async fn converse(
     body: impl FnOnce(&mut Vec<u8>),
 ) -> (Answer, Option<[u8; 16]>) {
     let session = Rc::new(Session::new(VERSION));
-    let mut writer = FrameWriter::new();
-    let mut bytes = Vec::new();
-    let mark = writer.begin(&mut bytes, VERSION, flags, 1, opcode);
-    body(&mut bytes);
-    writer
-        .finish(&mut bytes, mark)
-        .expect("a test's request fits an envelope");
-    let mut received = ReceiveBuffer::new();
-    received.feed(&bytes);
-    let mut reader = FrameReader::new(Direction::Request, FrameLimits::default());
-    let envelope = reader
-        .next_envelope(&mut received)
-        .expect("a valid frame")
-        .expect("a whole frame");
     let received_ns = shard.look_at_clock().saturating_sub(waited.as_nanos() as u64);
-    if let Err(error) = shard.handle(&session, &envelope, received_ns) {
+    let handled = with_envelope(flags, opcode, body, |envelope| {
+        shard.handle(&session, envelope, received_ns)
+    });
+    if let Err(error) = handled {
         let message = error.to_string();
         return (
             Answer::Error {
@@ -392,6 +404,30 @@ async fn converse(
     let mut output = Vec::new();
     session.take_output(&mut output);
     decode(&output)
+}
+
+/// Gives `work` a message as a connection would.
+fn with_envelope<T>(
+    flags: EnvelopeFlags,
+    opcode: Opcode,
+    body: impl FnOnce(&mut Vec<u8>),
+    work: impl FnOnce(&Envelope<'_>) -> T,
+) -> T {
+    let mut writer = FrameWriter::new();
+    let mut bytes = Vec::new();
+    let mark = writer.begin(&mut bytes, VERSION, flags, 1, opcode);
+    body(&mut bytes);
+    writer
+        .finish(&mut bytes, mark)
+        .expect("a test's request fits an envelope");
+    let mut received = ReceiveBuffer::new();
+    received.feed(&bytes);
+    let mut reader = FrameReader::new(Direction::Request, FrameLimits::default());
+    let envelope = reader
+        .next_envelope(&mut received)
+        .expect("a valid frame")
+        .expect("a whole frame");
+    work(&envelope)
 }
 
 fn decode(output: &[u8]) -> (Answer, Option<[u8; 16]>) {

@@ -2,18 +2,22 @@
 
 use std::sync::Arc;
 
-use helenus_test_node::{Execution, TestNode, options};
+use helenus_test_node::{Answer, Execution, TestNode, options};
 use helenus_vfs::{ManualClock, MemoryDisk};
 
 const SHARDS: u16 = 2;
 
 fn node() -> TestNode {
+    node_of(SHARDS).0
+}
+
+fn node_of(shards: u16) -> (TestNode, Arc<ManualClock>) {
     let clock = Arc::new(ManualClock::starting_at(1_000_000_000));
     clock.advance_s(1_000);
-    let node = TestNode::start(options(SHARDS, Arc::new(MemoryDisk::new()), clock)).unwrap();
+    let node = TestNode::start(options(shards, Arc::new(MemoryDisk::new()), clock.clone())).unwrap();
     node.run("CREATE KEYSPACE k WITH replication = {'class': 'SimpleStrategy', 'replication_factor': 1}");
     node.run("CREATE TABLE k.t (a text, b int, v int, PRIMARY KEY ((a, b)))");
-    node
+    (node, clock)
 }
 
 fn text(value: &Option<Vec<u8>>) -> String {
@@ -85,4 +89,39 @@ fn metrics_are_a_table_too_and_name_tables_and_the_hottest_partitions() {
         "partition_key=\"'say \\\"x\\\"', 1\"",
     );
     assert!(hot > 10.0, "{rows:?}");
+}
+
+#[test]
+fn under_overload_a_request_is_known_to_be_for_the_heaviest_partition_by_its_values() {
+    let (node, clock) = node_of(1);
+    let prepared = |text: &str| match node.prepare(text) {
+        Answer::Prepared { id, .. } => id,
+        other => panic!("{text}: {other:?}"),
+    };
+    // The values of the key are not the first ones, and not in its order.
+    let insert = prepared("INSERT INTO k.t (v, b, a) VALUES (?, ?, ?)");
+    let select = prepared("SELECT v FROM k.t WHERE a = ? AND b = ?");
+    let values = |values: &[&[u8]]| Execution {
+        values: values.iter().map(|value| Some(value.to_vec())).collect(),
+        ..Execution::default()
+    };
+    let (one, hot) = (1_i32.to_be_bytes(), 7_i32.to_be_bytes());
+    let hot_insert = values(&[&one, &hot, b"celebrity"]);
+    let hot_select = values(&[b"celebrity", &hot]);
+    assert!(!node.sheds_prepared(&insert, &hot_insert), "nothing is hot yet");
+    for index in 0..100_i32 {
+        let cold_insert = values(&[&one, &index.to_be_bytes(), b"cold"]);
+        let insertion = if index % 5 == 0 { &cold_insert } else { &hot_insert };
+        assert_eq!(node.execute_prepared(&insert, insertion), Answer::Void);
+    }
+    clock.advance_ns(150_000_000);
+    node.execute_prepared(&select, &hot_select);
+    assert!(node.sheds_prepared(&insert, &hot_insert));
+    assert!(node.sheds_prepared(&select, &hot_select));
+    assert!(!node.sheds_prepared(&insert, &values(&[&one, &one, b"celebrity"])));
+    assert!(!node.sheds_prepared(&select, &values(&[b"celebrity", &one])));
+    assert!(
+        !node.sheds_prepared(&[0; 16], &hot_select),
+        "an unknown statement"
+    );
 }

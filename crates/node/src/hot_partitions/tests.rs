@@ -84,7 +84,7 @@ impl Load {
             self.now_ns += SECOND_NS / per_second;
             let dice = self.random_below(1_000);
             let key = choose(dice).unwrap_or_else(|| format!("cold {}", self.random_below(100_000)));
-            let operation = if dice % 2 == 0 {
+            let operation = if dice.is_multiple_of(2) {
                 Operation::Read
             } else {
                 Operation::Write
@@ -216,4 +216,108 @@ fn a_long_key_is_shown_by_its_first_bytes() {
     let key = &load.activity().partitions[0].key;
     assert_eq!(key.len(), 2 + 2 * KEY_BYTES_MAX + 3);
     assert!(key.starts_with("0x7878") && key.ends_with("78..."));
+}
+
+/// One shard in simulated time: a queue, served oldest first, and what each kind of answer costs.
+struct Overload {
+    load: Load,
+    table: Arc<TableMetadata>,
+    sheds: bool,
+    served: [u64; 2],
+    offered: [u64; 2],
+}
+
+/// What a served request takes; the others as parts of it that a refusal by its header and one by its key take.
+const SERVED_NS: u64 = 10_000;
+const REFUSED_NS: u64 = SERVED_NS / 20;
+const SHED_NS: u64 = SERVED_NS / 10;
+
+/// As of a client that asked for errors.
+const WAIT_NS_MAX: u64 = 5_000_000;
+const DEADLINE_NS: u64 = 10_000_000;
+
+impl Overload {
+    /// `hot_permille` of the requests are for one partition; so many times the capacity is offered for three seconds, of
+    /// which the last two are counted.
+    fn run(&mut self, times: u64, hot_permille: u64) {
+        let began_ns = self.load.now_ns;
+        let gap_ns = SERVED_NS / times;
+        let count = 3 * SECOND_NS / gap_ns;
+        for request in 0..count {
+            let arrived_ns = began_ns + request * gap_ns;
+            let is_hot = self.load.random_below(1_000) < hot_permille;
+            let key = if is_hot {
+                "celebrity".to_owned()
+            } else {
+                format!("cold {}", request % 10_000)
+            };
+            self.load.now_ns = self.load.now_ns.max(arrived_ns);
+            let is_counted = request > count / 3;
+            self.offered[usize::from(is_hot)] += u64::from(is_counted);
+            let is_in_time = self.answer(arrived_ns, &key);
+            self.served[usize::from(is_hot)] += u64::from(is_counted && is_in_time);
+        }
+    }
+
+    /// Whether the oldest request is served before its deadline.
+    fn answer(&mut self, arrived_ns: u64, key: &str) -> bool {
+        let delay_ns = self.load.now_ns - arrived_ns;
+        if delay_ns > WAIT_NS_MAX {
+            self.load.now_ns += REFUSED_NS;
+            return false;
+        }
+        let token = token_of(key.as_bytes());
+        let table = self.table.clone();
+        self.load.request(&table, Operation::Write, key);
+        if self.sheds
+            && is_time_to_shed(delay_ns, WAIT_NS_MAX)
+            && self.load.hot.is_to_be_shed(table.id, token)
+        {
+            self.load.now_ns += SHED_NS;
+            return false;
+        }
+        self.load.now_ns += SERVED_NS;
+        self.load.now_ns - arrived_ns <= DEADLINE_NS
+    }
+
+    fn share_served(&self, is_hot: bool) -> f64 {
+        self.served[usize::from(is_hot)] as f64 / self.offered[usize::from(is_hot)] as f64
+    }
+}
+
+fn overload(sheds: bool, times: u64, hot_permille: u64) -> Overload {
+    let mut overload = Overload {
+        load: Load::new(),
+        table: table(1),
+        sheds,
+        served: [0; 2],
+        offered: [0; 2],
+    };
+    overload.run(times, hot_permille);
+    overload
+}
+
+#[test]
+fn at_five_times_the_capacity_those_beside_a_hot_partition_are_served() {
+    let with = overload(true, 5, 900);
+    assert!(with.share_served(false) >= 0.95, "{}", with.share_served(false));
+    // Without shedding everybody is refused alike.
+    let without = overload(false, 5, 900);
+    assert!(
+        without.share_served(false) < 0.5,
+        "{}",
+        without.share_served(false)
+    );
+}
+
+#[test]
+fn a_hot_partition_has_what_the_others_leave() {
+    let with = overload(true, 2, 900);
+    assert!(with.share_served(false) >= 0.95, "{}", with.share_served(false));
+    let goodput = (with.served[0] + with.served[1]) as f64 / (2 * SECOND_NS / SERVED_NS) as f64;
+    assert!(goodput > 0.85, "{goodput}");
+    // Where it is alone nobody gains by a dearer refusal.
+    let alone = overload(true, 5, 1_000);
+    let without = overload(false, 5, 1_000);
+    assert_eq!(alone.served, without.served);
 }

@@ -76,6 +76,8 @@ pub struct Shard {
     pub metrics: ShardMetrics,
     pub admission: Admission,
     pub(crate) hot_partitions: HotPartitions,
+    /// Where a key is put together to see whether its request is shed.
+    pub(crate) shed_key: RefCell<Vec<u8>>,
     pub(crate) rate_limiter: RefCell<RateLimiter>,
     /// Whether any table limits what its partitions are asked for.
     pub(crate) has_rate_limits: Cell<bool>,
@@ -141,6 +143,7 @@ impl Shard {
             prepared: RefCell::new(PreparedCache::default()),
             metrics: ShardMetrics::default(),
             admission,
+            shed_key: RefCell::new(Vec::new()),
             hot_partitions: HotPartitions::new(timeuuid_seed),
             rate_limiter: RefCell::new(RateLimiter::new(RandomState::new().build_hasher().finish())),
             foreground: Foreground::default(),
@@ -521,6 +524,7 @@ impl Shard {
             &self.admission,
             &store,
             self.hot_partitions.activity(self.last_looked_ns()),
+            self.hot_partitions.shed_requests(),
         )
     }
 
