@@ -273,6 +273,7 @@ fn options(arguments: &ServeArguments, config: &ConfigFile) -> ServeOptions {
                 .unwrap_or(TombstoneLimits::default().fail),
         },
         guardrails: guardrails(config),
+        auto_snapshot: config.auto_snapshot.unwrap_or(true),
         disk: Arc::new(RealDisk::new()),
         clock: Arc::new(SystemClock::new()),
     };

@@ -5,6 +5,7 @@
 //! several; a write is acknowledged by the shard's log ([`shard`]).
 
 pub mod admission;
+mod auto_snapshot;
 mod compaction;
 mod disk_reads;
 mod forward;

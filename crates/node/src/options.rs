@@ -50,6 +50,8 @@ pub struct NodeOptions {
     /// Cassandra's `tombstone_warn_threshold` and `tombstone_failure_threshold`.
     pub tombstones: TombstoneLimits,
     pub guardrails: Guardrails,
+    /// Cassandra's `auto_snapshot`: whether TRUNCATE and DROP leave a snapshot of what they take.
+    pub auto_snapshot: bool,
     pub disk: Arc<dyn Disk>,
     pub clock: Arc<dyn Clock>,
 }

@@ -16,6 +16,7 @@ use helenus_schema::{Schema, TableId, TableKind};
 use helenus_storage::store::DataFolder;
 use helenus_types::ShardId;
 
+use crate::auto_snapshot::Taking;
 use crate::rate_limit::has_rate_limits;
 use crate::shard::Shard;
 
@@ -127,6 +128,12 @@ impl Shard {
         outcome
             .warnings
             .extend(guardrails.check_schema(&self.schema(), transition)?);
+        let (before, after) = (self.schema(), transition.schema.clone());
+        let gone = before
+            .tables()
+            .filter(|table| after.table_by_id(table.id).is_none());
+        let gone = gone.cloned().collect();
+        self.snapshot_before(Taking::Drop, before, gone).await?;
         if let Some(keeper) = &mut *keeper {
             match keeper.store(&self.schema(), &transition.schema) {
                 Ok(()) => {}

@@ -23,6 +23,7 @@ use helenus_schema::{TableId, TableKind};
 use helenus_storage::error::TruncateError;
 use helenus_types::Token;
 
+use crate::auto_snapshot::Taking;
 use crate::forward::OwnedExecution;
 use crate::metrics::RequestKind;
 use crate::patience::{Patience, not_begun_in_time};
@@ -159,6 +160,9 @@ impl Shard {
     }
 
     async fn truncate_everywhere(self: &Rc<Self>, table: TableId) -> Result<(), CqlError> {
+        let schema = self.schema();
+        let taken = schema.table_by_id(table).cloned().into_iter().collect();
+        self.snapshot_before(Taking::Truncate, schema, taken).await?;
         let mut result = Ok(());
         for owner in self.shards() {
             let truncated = self.call_async(

@@ -109,6 +109,7 @@ fn node_options(options: &SimpleQueryOptions) -> NodeOptions {
         disk_io: Default::default(),
         tombstones: Default::default(),
         guardrails: Default::default(),
+        auto_snapshot: false,
         disk: Arc::new(MemoryDisk::new()),
         clock: Arc::new(SystemClock::new()),
     }

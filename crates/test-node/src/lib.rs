@@ -108,6 +108,7 @@ pub fn options(shard_count: u16, disk: Arc<dyn Disk>, clock: Arc<dyn Clock>) -> 
         disk_io: Default::default(),
         tombstones: Default::default(),
         guardrails: Default::default(),
+        auto_snapshot: false,
         disk,
         clock,
     }

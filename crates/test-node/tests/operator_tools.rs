@@ -71,6 +71,53 @@ impl Bench {
     }
 }
 
+/// What a statement took can be brought back, and Cassandra's names say which it was.
+#[test]
+fn truncate_and_drop_leave_snapshots_of_what_they_take() {
+    let disk = Arc::new(MemoryDisk::new());
+    let mut options = options(
+        2,
+        Arc::clone(&disk) as Arc<dyn Disk>,
+        Arc::new(SystemClock::new()),
+    );
+    options.auto_snapshot = true;
+    let node = TestNode::start(options).unwrap();
+    node.run(KEYSPACE);
+    node.run("CREATE TABLE k.t (p int, c int, v text, gone int, PRIMARY KEY (p, c))");
+    let mut bench = Bench { disk, node };
+    bench.node.run("TRUNCATE k.t");
+    assert!(bench.list().is_empty(), "there was nothing to keep");
+
+    bench.insert(0..30);
+    bench.node.run("TRUNCATE k.t");
+    assert_eq!(bench.count(), 0);
+    let truncated = bench.list().remove(0);
+    let middle = truncated
+        .name
+        .strip_prefix("truncated-")
+        .and_then(|rest| rest.strip_suffix("-t"));
+    assert!(
+        middle.is_some_and(|ms| ms.parse::<u64>().is_ok()),
+        "{}",
+        truncated.name
+    );
+    bench.restore(&truncated.name, Incumbents::Stay);
+    assert_eq!(bench.count(), 30);
+
+    bench.node.run("DROP TABLE k.t");
+    let names: Vec<String> = bench.list().into_iter().map(|info| info.name).collect();
+    let dropped = names
+        .iter()
+        .find(|name| name.starts_with("dropped-") && name.ends_with("-t"));
+    let dropped = dropped.unwrap_or_else(|| panic!("{names:?}")).clone();
+    bench.node.restart().unwrap();
+    bench.restore(&dropped, Incumbents::Stay);
+    assert_eq!(bench.count(), 30, "also the table is back");
+
+    bench.node.run("DROP KEYSPACE k");
+    assert_eq!(bench.list().len(), 3);
+}
+
 fn tables() -> TableChoice {
     TableChoice::of(Some("k"), Some("t"))
 }

@@ -41,6 +41,7 @@ use crate::forward::PendingForwards;
 use crate::hot_partitions::HotPartitions;
 use crate::mailbox::{Inbox, Mailbox, Message};
 use crate::metrics::{MetricsSnapshot, ShardMetrics};
+use crate::operator::Operator;
 use crate::options::{CommitlogSync, NodeOptions};
 use crate::panic_boundary::{catch, catch_async};
 use crate::patience::Patience;
@@ -207,6 +208,11 @@ impl Shard {
 
     pub fn mailbox(&self, shard: ShardId) -> &Mailbox {
         &self.mailboxes[usize::from(shard.0)]
+    }
+
+    /// For threads that work for this shard.
+    pub(crate) fn operator(&self) -> Operator {
+        Operator::new(self.mailboxes.clone())
     }
 
     pub fn schema(&self) -> Arc<Schema> {

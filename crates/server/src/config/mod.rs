@@ -45,6 +45,8 @@ pub struct ConfigFile {
     pub range_request_timeout: Option<DurationSetting>,
     pub write_request_timeout: Option<DurationSetting>,
     pub truncate_request_timeout: Option<DurationSetting>,
+    /// Whether TRUNCATE and DROP leave a snapshot of what they take; true by default, as in Cassandra.
+    pub auto_snapshot: Option<bool>,
     pub tombstone_warn_threshold: Option<u64>,
     pub tombstone_failure_threshold: Option<u64>,
     pub batch_size_warn_threshold: Option<DataSize>,

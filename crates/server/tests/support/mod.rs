@@ -62,6 +62,7 @@ pub fn serve_within(connection_limits: ConnectionLimits) -> Server {
         disk_io: Default::default(),
         tombstones: Default::default(),
         guardrails: Default::default(),
+        auto_snapshot: false,
         disk: Arc::new(MemoryDisk::new()),
         clock,
     };

@@ -125,8 +125,12 @@ impl Removal {
         }
         disk.sync_directory(&self.directory).map_err(failed)?;
         disk.remove(&self.list).map_err(failed)?;
-        // A list that came back after a crash could name sstables that are in use again by then.
-        disk.sync_directory(&self.directory).map_err(failed)
+        // A list that came back after a crash could name sstables that are in use again by then. Of a dropped table another
+        // shard may have removed the folder, now that the list is not in it any more: then no list can come back.
+        match disk.sync_directory(&self.directory) {
+            Err(error) if error.kind() != io::ErrorKind::NotFound => Err(failed(error)),
+            _ => Ok(()),
+        }
     }
 
     /// Finishes what was interrupted in a folder. Before its SSTables are looked for.
@@ -232,7 +236,95 @@ fn descriptor_of_line(line: &str) -> Option<Descriptor> {
 
 #[cfg(test)]
 mod tests {
+    use std::sync::Arc;
+
+    use helenus_vfs::read_queue::Notify;
+    use helenus_vfs::{DirectoryEntry, DirectoryLock, DiskIo, DiskUsage, File, MemoryDisk, ReadQueue};
+
     use super::*;
+
+    /// Another shard removes the folder of a dropped table at the moment it is empty.
+    #[derive(Debug)]
+    struct Emptied(MemoryDisk);
+
+    impl Disk for Emptied {
+        fn open(&self, path: &Path) -> io::Result<Arc<dyn File>> {
+            self.0.open(path)
+        }
+
+        fn open_writable(&self, path: &Path) -> io::Result<Arc<dyn File>> {
+            self.0.open_writable(path)
+        }
+
+        fn create(&self, path: &Path) -> io::Result<Arc<dyn File>> {
+            self.0.create(path)
+        }
+
+        fn rename(&self, from: &Path, to: &Path) -> io::Result<()> {
+            self.0.rename(from, to)
+        }
+
+        fn remove(&self, path: &Path) -> io::Result<()> {
+            self.0.remove(path)?;
+            if let Some(folder) = path.parent() {
+                // Fails while there is something in it.
+                let _ = self.0.remove_directory(folder);
+            }
+            Ok(())
+        }
+
+        fn remove_directory(&self, path: &Path) -> io::Result<()> {
+            self.0.remove_directory(path)
+        }
+
+        fn list(&self, directory: &Path) -> io::Result<Vec<DirectoryEntry>> {
+            self.0.list(directory)
+        }
+
+        fn create_dir_all(&self, directory: &Path) -> io::Result<()> {
+            self.0.create_dir_all(directory)
+        }
+
+        fn hard_link(&self, existing: &Path, link: &Path) -> io::Result<()> {
+            self.0.hard_link(existing, link)
+        }
+
+        fn sync_directory(&self, directory: &Path) -> io::Result<()> {
+            self.0.sync_directory(directory)
+        }
+
+        fn lock_directory(&self, directory: &Path) -> io::Result<Box<dyn DirectoryLock>> {
+            self.0.lock_directory(directory)
+        }
+
+        fn exists(&self, path: &Path) -> io::Result<bool> {
+            self.0.exists(path)
+        }
+
+        fn free_bytes(&self, path: &Path) -> io::Result<u64> {
+            self.0.free_bytes(path)
+        }
+
+        fn usage(&self) -> DiskUsage {
+            self.0.usage()
+        }
+
+        fn read_queue(&self, disk_io: DiskIo, notify: Notify) -> io::Result<Box<dyn ReadQueue>> {
+            self.0.read_queue(disk_io, notify)
+        }
+    }
+
+    /// Symptom: "Removal of .../removal-nb-2-big.txt: No such file or directory" after a DROP TABLE.
+    #[test]
+    fn a_folder_that_goes_with_its_last_list_is_no_failure() {
+        let disk = Emptied(MemoryDisk::new());
+        let folder = Path::new("/data/ks/t");
+        disk.create_dir_all(folder).unwrap();
+        let descriptor = Descriptor::parse("nb-2-big").unwrap();
+        let removal = Removal::commit(&disk, folder, &[descriptor]).unwrap();
+        removal.finish(&disk).unwrap();
+        assert!(!disk.exists(folder).unwrap());
+    }
 
     #[test]
     fn lists_are_checked() {
