@@ -80,9 +80,11 @@ fn snapshot_all(
     tables: &[Arc<TableMetadata>],
 ) -> Result<(), SnapshotError> {
     let data = operator.data_folder()?;
-    let user_tables = tables
-        .iter()
-        .filter(|table| table.kind == TableKind::Regular && !is_local_system_keyspace(&table.keyspace));
+    let user_tables = tables.iter().filter(|table| {
+        table.kind == TableKind::Regular
+            && table.params.allow_auto_snapshot
+            && !is_local_system_keyspace(&table.keyspace)
+    });
     for table in user_tables {
         operator.flush(Some(table.id))?;
         // Nothing to bring back: tests that make and drop tables by the hundred leave no snapshots behind.
