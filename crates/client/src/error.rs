@@ -87,6 +87,9 @@ pub enum ConnectError {
     Address(String),
     #[error("cannot connect to {address}: {source}")]
     Io { address: SocketAddr, source: io::Error },
+    /// The server does not speak TLS, its certificate is not trusted, or it does not trust the client's.
+    #[error("no TLS with {address}: {source}")]
+    Tls { address: SocketAddr, source: io::Error },
     #[error("{address} did not answer within {timeout_ms} ms")]
     Timeout { address: SocketAddr, timeout_ms: u64 },
     #[error("{address} closed the connection")]

@@ -40,6 +40,8 @@ pub mod routing;
 
 mod session;
 
+#[cfg(feature = "tls")]
+pub use connection::{Tls, TlsError, TlsOptions};
 pub use error::{ConnectError, RequestError, ServerError};
 pub use response::{Answer, Rows};
 pub use retry::RetryPolicy;

@@ -149,6 +149,9 @@ pub struct RunArguments {
     user: Option<String>,
     #[arg(long, value_name = "TEXT", requires = "user")]
     password: Option<String>,
+    #[cfg(feature = "tls")]
+    #[command(flatten)]
+    tls: crate::tls::TlsArguments,
     /// The schema and the rows are there already.
     #[arg(long)]
     no_set_up: bool,
@@ -210,6 +213,9 @@ enum BenchError {
     },
     #[error(transparent)]
     Storm(io::Error),
+    #[cfg(feature = "tls")]
+    #[error(transparent)]
+    Tls(#[from] helenus_client::TlsError),
     #[error("no rate keeps the bound: even the lowest tried did not")]
     NoRate,
 }
@@ -347,6 +353,10 @@ fn options(arguments: &RunArguments) -> Result<RunOptions, BenchError> {
     options.protocol_version_max = arguments.protocol_version;
     options.timeout = arguments.timeout;
     options.credentials = arguments.user.clone().zip(arguments.password.clone());
+    #[cfg(feature = "tls")]
+    {
+        options.tls = arguments.tls.tls()?;
+    }
     options.buffer_pool = !arguments.no_buffer_pool;
     options.sets_up = !arguments.no_set_up;
     options.seed = arguments.seed;

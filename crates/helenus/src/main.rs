@@ -11,6 +11,8 @@ mod operation;
 mod snapshot;
 mod sstable;
 mod terminal;
+#[cfg(feature = "tls")]
+mod tls;
 mod top;
 
 use std::process::ExitCode;

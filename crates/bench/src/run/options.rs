@@ -54,6 +54,8 @@ pub struct RunOptions {
     pub protocol_version_max: ProtocolVersion,
     pub timeout: Duration,
     pub credentials: Option<(String, String)>,
+    #[cfg(feature = "tls")]
+    pub tls: Option<helenus_client::Tls>,
     pub buffer_pool: bool,
     /// Whether the schema is made and rows are written first.
     pub sets_up: bool,
@@ -78,6 +80,8 @@ impl RunOptions {
             protocol_version_max: ProtocolVersion::V5,
             timeout: TIMEOUT_DEFAULT,
             credentials: None,
+            #[cfg(feature = "tls")]
+            tls: None,
             buffer_pool: true,
             sets_up: true,
             seed: 1,
@@ -103,6 +107,10 @@ impl RunOptions {
         }
         if let Some((user, password)) = &self.credentials {
             builder = builder.credentials(user, password);
+        }
+        #[cfg(feature = "tls")]
+        if let Some(tls) = &self.tls {
+            builder = builder.tls(tls.clone());
         }
         builder.connect().await
     }

@@ -51,6 +51,7 @@ pub(crate) async fn open(
             let socket = connect(target)
                 .await
                 .map_err(|source| ConnectError::Io { address, source })?;
+            let socket = secured(address, socket, options).await?;
             let opening = Opening::new(address, socket, version, options.buffers.clone());
             match opening.start(target, options).await {
                 Err(Refusal::StepDown) => match older(version) {
@@ -73,6 +74,27 @@ pub(crate) async fn open(
             address,
             timeout_ms: timeout.as_millis() as u64,
         }))
+}
+
+#[cfg(feature = "tls")]
+async fn secured(
+    address: SocketAddr,
+    stream: TcpStream,
+    options: &ConnectionOptions,
+) -> Result<Box<dyn Socket>, ConnectError> {
+    match &options.tls {
+        Some(tls) => Ok(Box::new(tls.connect(address, stream).await?)),
+        None => Ok(Box::new(stream)),
+    }
+}
+
+#[cfg(not(feature = "tls"))]
+async fn secured(
+    _address: SocketAddr,
+    stream: TcpStream,
+    _options: &ConnectionOptions,
+) -> Result<Box<dyn Socket>, ConnectError> {
+    Ok(Box::new(stream))
 }
 
 fn older(version: ProtocolVersion) -> Option<ProtocolVersion> {
@@ -201,13 +223,13 @@ impl Offer {
 impl Opening {
     fn new(
         address: SocketAddr,
-        stream: TcpStream,
+        socket: Box<dyn Socket>,
         version: ProtocolVersion,
         buffers: Arc<BufferPool>,
     ) -> Self {
         Opening {
             address,
-            socket: Box::new(stream),
+            socket,
             version,
             buffers,
             reader: FrameReader::new(Direction::Response, FrameLimits::default()),

@@ -9,6 +9,8 @@ mod exchange;
 mod handshake;
 mod io_task;
 mod streams;
+#[cfg(feature = "tls")]
+mod tls;
 
 use std::net::SocketAddr;
 use std::sync::{Arc, Mutex};
@@ -21,6 +23,8 @@ use tokio::sync::{Notify, mpsc};
 
 pub(crate) use exchange::{Exchange, Lost};
 pub(crate) use handshake::{ConnectTarget, open};
+#[cfg(feature = "tls")]
+pub use tls::{Tls, TlsError, TlsOptions};
 
 use crate::buffer_pool::BufferPool;
 use crate::error::ConnectError;
@@ -33,6 +37,8 @@ use streams::StreamTable;
 pub(crate) struct ConnectionOptions {
     pub compression: Option<Compression>,
     pub credentials: Option<(String, String)>,
+    #[cfg(feature = "tls")]
+    pub tls: Option<Tls>,
     pub connect_timeout: Duration,
     pub version_max: ProtocolVersion,
     pub buffers: Arc<BufferPool>,

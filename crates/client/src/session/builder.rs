@@ -43,6 +43,8 @@ impl SessionBuilder {
                 connection: ConnectionOptions {
                     compression: None,
                     credentials: None,
+                    #[cfg(feature = "tls")]
+                    tls: None,
                     connect_timeout: CONNECT_TIMEOUT_DEFAULT,
                     version_max: ProtocolVersion::V5,
                     buffers: BufferPool::new(true),
@@ -79,6 +81,13 @@ impl SessionBuilder {
 
     pub fn credentials(mut self, user: impl Into<String>, password: impl Into<String>) -> Self {
         self.options.connection.credentials = Some((user.into(), password.into()));
+        self
+    }
+
+    /// Every connection is encrypted.
+    #[cfg(feature = "tls")]
+    pub fn tls(mut self, tls: crate::Tls) -> Self {
+        self.options.connection.tls = Some(tls);
         self
     }
 

@@ -5,3 +5,5 @@ mod faults;
 mod requests;
 mod rolling_restart;
 mod server;
+#[cfg(feature = "tls")]
+mod tls;
