@@ -11,6 +11,7 @@ use helenus_perf::compaction::{self, CompactionOptions};
 use helenus_perf::fast_forward::DataSet;
 use helenus_perf::reads::{self, ReadKind, ReadsOptions};
 use helenus_perf::refusing;
+use helenus_perf::requests::Asked;
 use helenus_perf::simple_query::{self, RowsIn, SimpleQueryOptions};
 use helenus_perf::wire::{self, WireOptions};
 use serde::Serialize;
@@ -25,6 +26,9 @@ pub enum PerfCommand {
     SimpleQuery {
         #[arg(long)]
         write: bool,
+        /// Requests that are not prepared, or that end in an error of a kind.
+        #[arg(long, value_enum, default_value = "execute")]
+        asked: AskedName,
         /// Reads find their rows in SSTables whose pages are in memory, not in the memtable.
         #[arg(long)]
         flush: bool,
@@ -123,6 +127,39 @@ pub enum ReadKindName {
     SpreadRows,
 }
 
+#[derive(Clone, Copy, ValueEnum)]
+pub enum AskedName {
+    Execute,
+    Query,
+    Unprepared,
+    Invalid,
+    Protocol,
+    TimedOut,
+    Refused,
+    SyntaxError,
+    UnknownTable,
+    AlreadyExists,
+    ConfigError,
+}
+
+impl From<AskedName> for Asked {
+    fn from(name: AskedName) -> Self {
+        match name {
+            AskedName::Execute => Asked::Execute,
+            AskedName::Query => Asked::Query,
+            AskedName::Unprepared => Asked::Unprepared,
+            AskedName::Invalid => Asked::Invalid,
+            AskedName::Protocol => Asked::Protocol,
+            AskedName::TimedOut => Asked::TimedOut,
+            AskedName::Refused => Asked::Refused,
+            AskedName::SyntaxError => Asked::SyntaxError,
+            AskedName::UnknownTable => Asked::UnknownTable,
+            AskedName::AlreadyExists => Asked::AlreadyExists,
+            AskedName::ConfigError => Asked::ConfigError,
+        }
+    }
+}
+
 impl From<ReadKindName> for ReadKind {
     fn from(name: ReadKindName) -> Self {
         match name {
@@ -185,6 +222,7 @@ pub fn run(command: &PerfCommand) -> ExitCode {
         },
         PerfCommand::SimpleQuery {
             write,
+            asked,
             flush,
             cached,
             cold,
@@ -195,6 +233,7 @@ pub fn run(command: &PerfCommand) -> ExitCode {
         } => {
             let options = SimpleQueryOptions {
                 write,
+                asked: asked.into(),
                 rows_in: match (flush, cached, cold) {
                     (_, _, true) => RowsIn::ColdSsTables,
                     (_, true, false) => RowsIn::RowCache,

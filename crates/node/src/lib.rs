@@ -6,6 +6,7 @@
 
 pub mod admission;
 mod auto_snapshot;
+mod buffer_pool;
 mod compaction;
 mod disk_reads;
 mod forward;
@@ -35,6 +36,7 @@ mod tracing;
 mod value_guardrails;
 mod write;
 
+pub use buffer_pool::BufferPool;
 pub use compaction::CompactionStatus;
 pub use helenus_engine::TombstoneLimits;
 pub use helenus_schema::SsTableFormat;

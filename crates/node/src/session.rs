@@ -2,6 +2,7 @@
 
 use std::cell::{Cell, RefCell};
 use std::net::{IpAddr, Ipv4Addr};
+use std::rc::Rc;
 use std::sync::Arc;
 use std::task::Waker;
 
@@ -12,6 +13,8 @@ use helenus_protocol::frame::{
 };
 use helenus_protocol::response::Prelude;
 use helenus_protocol::{Direction, Opcode, ProtocolVersion};
+
+use crate::buffer_pool::BufferPool;
 
 /// Shared by a connection and the answers that are on their way to it; lives on one shard.
 ///
@@ -31,6 +34,8 @@ pub struct Session {
     received_ns: Cell<u64>,
     throws_on_overload: Cell<bool>,
     knows_rate_limit_error: Cell<bool>,
+    /// Where output buffers come from, and where the connection gives them back.
+    buffers: Option<Rc<BufferPool>>,
 }
 
 struct Output {
@@ -84,6 +89,24 @@ impl Session {
             received_ns: Cell::new(0),
             throws_on_overload: Cell::new(false),
             knows_rate_limit_error: Cell::new(false),
+            buffers: None,
+        }
+    }
+
+    /// A session whose output takes its memory from `buffers`.
+    pub fn with_buffers(version: ProtocolVersion, buffers: Rc<BufferPool>) -> Self {
+        Session {
+            buffers: Some(buffers),
+            ..Session::new(version)
+        }
+    }
+
+    #[inline]
+    fn lend(&self, output: &mut Vec<u8>) {
+        if output.capacity() == 0
+            && let Some(buffers) = &self.buffers
+        {
+            *output = buffers.take();
         }
     }
 
@@ -105,6 +128,7 @@ impl Session {
     #[inline]
     pub fn respond_template(&self, stream: i16, envelope: &[u8]) {
         let Output { writer, bytes } = &mut *self.output.borrow_mut();
+        self.lend(bytes);
         // A template is far below the 2 GiB that cannot be sent.
         let _fits = writer.append_template(bytes, envelope, stream);
     }
@@ -209,6 +233,7 @@ impl Session {
         body: impl FnOnce(&mut Vec<u8>) -> Result<bool, CqlError>,
     ) -> Result<(), CqlError> {
         let Output { writer, bytes } = &mut *self.output.borrow_mut();
+        self.lend(bytes);
         let mark = writer.begin(bytes, self.version.get(), flags, stream, opcode);
         let begun = Begun {
             writer,
@@ -248,6 +273,7 @@ impl Session {
     pub fn respond_error(&self, stream: i16, error: &CqlError) {
         let version = self.version.get();
         let Output { writer, bytes } = &mut *self.output.borrow_mut();
+        self.lend(bytes);
         let mark = writer.begin(bytes, version, EnvelopeFlags::NONE, stream, Opcode::Error);
         error.write(bytes, version, self.knows_rate_limit_error.get());
         // An error message is far below the 2 GiB that cannot be sent.

@@ -7,6 +7,7 @@ mod cpu_time;
 pub mod fast_forward;
 pub mod reads;
 pub mod refusing;
+pub mod requests;
 pub mod simple_query;
 pub mod wire;
 mod wire_client;

@@ -11,7 +11,10 @@ use std::rc::Rc;
 use std::sync::{Arc, mpsc};
 use std::time::{Duration, Instant};
 
-use helenus_node::{CommitlogSync, CompactionSettings, Node, NodeOptions, Session, Shard, SsTableFormat};
+use helenus_engine::CqlError;
+use helenus_node::{
+    CommitlogSync, CompactionSettings, Node, NodeOptions, Session, Shard, SsTableFormat, overloaded_template,
+};
 use helenus_protocol::frame::{EnvelopeFlags, FrameLimits, FrameReader, FrameWriter, ReceiveBuffer};
 use helenus_protocol::request::{
     BindValues, QueryParameters, Value, write_execute, write_prepare, write_query,
@@ -22,11 +25,13 @@ use helenus_types::ShardId;
 use helenus_vfs::{MemoryDisk, SystemClock};
 use serde::Serialize;
 
+use crate::requests::Asked;
 use crate::workload::{COLUMNS, VALUE_BYTES, create_statements, insert_statement, select_statement};
 
 #[derive(Clone, Copy, Debug)]
 pub struct SimpleQueryOptions {
     pub write: bool,
+    pub asked: Asked,
     pub rows_in: RowsIn,
     pub operations: u64,
     pub partitions: u32,
@@ -60,7 +65,7 @@ pub trait AllocationCounter: Sync {
     fn stop(&self) -> u64;
 }
 
-const VERSION: ProtocolVersion = ProtocolVersion::V4;
+pub(crate) const VERSION: ProtocolVersion = ProtocolVersion::V4;
 
 /// Batches between two looks at the shard's other tasks, as its event loop would have them.
 const BATCHES_PER_TURN: u64 = 16;
@@ -101,7 +106,8 @@ fn node_options(options: &SimpleQueryOptions) -> NodeOptions {
         compaction: CompactionSettings::default(),
         cluster_name: "perf".to_owned(),
         advertised_address: SocketAddr::from(([127, 0, 0, 1], 9042)),
-        read_request_timeout: Duration::from_secs(5),
+        // Without patience every request comes too late.
+        read_request_timeout: Duration::from_secs(if options.asked == Asked::TimedOut { 0 } else { 5 }),
         range_request_timeout: Duration::from_secs(10),
         truncate_request_timeout: Duration::from_secs(60),
         write_request_timeout: Duration::from_secs(2),
@@ -123,6 +129,7 @@ struct Line {
     output: Vec<u8>,
     /// Whether each batch begins with empty caches.
     is_cold: bool,
+    asked: Asked,
 }
 
 async fn measure(
@@ -136,6 +143,7 @@ async fn measure(
         received: ReceiveBuffer::new(),
         output: Vec::new(),
         is_cold: false,
+        asked: Asked::Execute,
     };
     for statement in create_statements() {
         let parameters = QueryParameters::new(Consistency::One);
@@ -164,15 +172,22 @@ async fn measure(
         let mut batch = Vec::new();
         for _ in 0..options.concurrency {
             key = (key + 4_999) % options.partitions;
-            batch.extend_from_slice(&execute_frame(&measured, options.write, key)?);
+            batch.extend_from_slice(&options.asked.frame(&measured, options.write, key)?);
         }
         batches.push(batch);
     }
+    line.asked = options.asked;
     // The warm-up is checked, so that nobody measures how fast errors are.
     let mut errors = 0;
     for batch in &batches {
         line.round(shard, batch).await?;
         errors += error_count(&line.output)?;
+    }
+    let asked = batches.len() as u64 * u64::from(options.concurrency);
+    let is_as_asked = errors == if options.asked.is_error() { asked } else { 0 };
+    if options.asked != Asked::Execute && !is_as_asked {
+        let text = format!("{errors} of {asked} answers to {:?} are errors", options.asked);
+        return Err(io::Error::other(text));
     }
     line.is_cold = options.rows_in == RowsIn::ColdSsTables;
 
@@ -232,9 +247,21 @@ impl Line {
             .next_envelope(&mut self.received)
             .map_err(io::Error::other)?
         {
-            shard
-                .handle(&self.session, &envelope, received_ns)
-                .map_err(io::Error::other)?;
+            let stream = envelope.header.stream;
+            if self.asked == Asked::Refused {
+                let template = overloaded_template(VERSION);
+                self.session.respond_template(stream, template);
+                continue;
+            }
+            if self.asked == Asked::TimedOut {
+                // Time passes between the bytes and their turn.
+                while shard.look_at_clock() == received_ns {}
+            }
+            // As a connection answers what it cannot decode.
+            if let Err(error) = shard.handle(&self.session, &envelope, received_ns) {
+                let error = CqlError::protocol(format_args!("{error}"));
+                self.session.respond_error(stream, &error);
+            }
         }
         Ok(())
     }
@@ -277,7 +304,7 @@ fn error_count(answers: &[u8]) -> io::Result<u64> {
     Ok(errors)
 }
 
-fn frame(opcode: Opcode, body: impl FnOnce(&mut Vec<u8>)) -> io::Result<Vec<u8>> {
+pub(crate) fn frame(opcode: Opcode, body: impl FnOnce(&mut Vec<u8>)) -> io::Result<Vec<u8>> {
     let mut writer = FrameWriter::new();
     let mut bytes = Vec::new();
     let mark = writer.begin(&mut bytes, VERSION, EnvelopeFlags::NONE, 0, opcode);
@@ -286,7 +313,7 @@ fn frame(opcode: Opcode, body: impl FnOnce(&mut Vec<u8>)) -> io::Result<Vec<u8>>
     Ok(bytes)
 }
 
-fn execute_frame(statement_id: &[u8], write: bool, key: u32) -> io::Result<Vec<u8>> {
+pub(crate) fn execute_frame(statement_id: &[u8], write: bool, key: u32) -> io::Result<Vec<u8>> {
     const BLOB: [u8; VALUE_BYTES] = [0xa5; VALUE_BYTES];
     let mut parameters = QueryParameters::new(Consistency::One);
     parameters.skip_metadata = true;

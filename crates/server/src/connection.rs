@@ -143,6 +143,7 @@ impl Connection {
     /// `first` was read before the shard got the connection. If STARTUP has not been answered when the time is over, the
     /// connection is closed.
     pub fn begin(&mut self, first: &[u8], handshake_timeout: Duration) {
+        self.received.lend(self.shard.buffers.take());
         self.received.feed(first);
         let now_ns = self.shard.look_at_clock();
         self.arrivals = Arrivals::new(now_ns, now_ns, first.len());
@@ -214,6 +215,7 @@ impl Connection {
             self.sending.clear();
             self.sent = 0;
             if !self.session.has_output() {
+                self.shard.buffers.give_back(std::mem::take(&mut self.sending));
                 return Poll::Ready(Ok(()));
             }
             self.session.take_output(&mut self.sending);
@@ -226,6 +228,9 @@ impl Connection {
         let mut is_empty = false;
         let mut has_read = false;
         let bytes_max = self.read_bytes_max();
+        if self.received.capacity() == 0 {
+            self.received.lend(self.shard.buffers.take());
+        }
         while !is_empty && self.received.unread().len() < bytes_max {
             match pin!(self.stream.read_buf(self.received.tail())).poll(context) {
                 Poll::Ready(Ok(0) | Err(_)) => {
@@ -264,6 +269,7 @@ impl Connection {
                     let received_ns = self.arrivals.arrival_ns(unread);
                     if self.door.drain_phase() == DrainPhase::Refusing {
                         refuse_to_start(&self.session, envelope.header.stream);
+                        self.shard.metrics.count_error(ErrorCode::IsBootstrapping);
                     } else if turn.sheds(received_ns, &envelope, &self.shard)
                         || turn.refuses(received_ns, &envelope)
                     {
@@ -324,6 +330,11 @@ impl Connection {
         }
         self.was_refused = turn.refused > 0;
         admission.turn_ended(turn.began_ns, turn.admitted, turn.refused, turn.delay_ns_max);
+        if let Some(memory) = self.received.take_memory() {
+            let buffers = &self.shard.buffers;
+            buffers.give_back(memory);
+            buffers.give_back(self.reader.take_scratch());
+        }
         let held = self.received.capacity() + self.sending.capacity() + self.session.output_bytes();
         if held != self.charged_bytes {
             admission.charge(self.charged_bytes, held);

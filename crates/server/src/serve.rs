@@ -203,11 +203,14 @@ impl Doors {
             let Ok(stream) = TcpStream::from_std(arrival.stream) else {
                 continue;
             };
-            let session = Rc::new(Session::new(ProtocolVersion::CURRENT));
+            let session = Session::with_buffers(ProtocolVersion::CURRENT, shard.buffers.clone());
+            let session = Rc::new(session);
             session.set_peer(arrival.peer.ip());
             let mut connection = Connection::new(stream, shard.clone(), door.clone(), session, limits);
             connection.begin(&arrival.first, handshake_timeout);
             let place = arrival.place;
+            // A future that is moved into another one keeps its place there too: a pointer is smaller.
+            let connection = Box::pin(connection);
             shard.spawn(async move {
                 let _given_back_at_the_end = place;
                 connection.await;

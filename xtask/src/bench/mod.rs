@@ -10,6 +10,7 @@ mod mixed;
 mod peer;
 mod reads;
 mod rolling_restart;
+mod storm;
 mod throttle;
 
 use std::fs;
@@ -32,6 +33,8 @@ pub enum Command {
     Peer(peer::Arguments),
     /// Two nodes restarted in turns under load: errors seen, requests executed twice
     RollingRestart(rolling_restart::Arguments),
+    /// Connections that can only be refused, beside the floor; and what a steady load notices of them
+    Storm(storm::Arguments),
     /// The limit that the client finds beside limits chosen by hand
     Throttle(throttle::Arguments),
     /// Instructions and allocations per operation, in process, by callgrind
@@ -50,6 +53,7 @@ pub fn run(command: Command) -> Result<(), TaskError> {
         Command::ConcurrentClient(arguments) => concurrent_client::run(&arguments),
         Command::Peer(arguments) => peer::run(&arguments),
         Command::RollingRestart(arguments) => rolling_restart::run(&arguments),
+        Command::Storm(arguments) => storm::run(&arguments),
         Command::Throttle(arguments) => throttle::run(&arguments),
         Command::Insns(arguments) => insns::run(&arguments),
         Command::Mixed(arguments) => mixed::run(&arguments),

@@ -13,3 +13,6 @@ mod to_protocol;
 pub use cql_error::CqlError;
 pub use failure::{AlreadyExists, FunctionFailure, PreparedId, ReplicaFailure};
 pub use message::Message;
+
+#[cfg(test)]
+mod page;

@@ -36,6 +36,7 @@ pub use foreground::Foreground;
 pub use prepared_cache::PreparedCache;
 
 use crate::admission::Admission;
+use crate::buffer_pool::BufferPool;
 use crate::disk_reads::DiskReads;
 use crate::forward::PendingForwards;
 use crate::hot_partitions::HotPartitions;
@@ -79,6 +80,7 @@ pub struct Shard {
     pub(crate) hot_partitions: HotPartitions,
     /// Where a key is put together to see whether its request is shed.
     pub(crate) shed_key: RefCell<Vec<u8>>,
+    pub buffers: Rc<BufferPool>,
     pub(crate) rate_limiter: RefCell<RateLimiter>,
     /// Whether any table limits what its partitions are asked for.
     pub(crate) has_rate_limits: Cell<bool>,
@@ -146,6 +148,7 @@ impl Shard {
             admission,
             shed_key: RefCell::new(Vec::new()),
             hot_partitions: HotPartitions::new(timeuuid_seed),
+            buffers: Rc::default(),
             rate_limiter: RefCell::new(RateLimiter::new(RandomState::new().build_hasher().finish())),
             foreground: Foreground::default(),
             disk_reads: RefCell::new(disk_reads),

@@ -114,6 +114,15 @@ impl FrameReader {
         }
     }
 
+    /// Gives up memory that no message needs any more, for a connection at rest.
+    pub fn take_scratch(&mut self) -> Vec<u8> {
+        if self.scratch_use != ScratchUse::Free {
+            return Vec::new();
+        }
+        self.scratch_read = 0;
+        std::mem::take(&mut self.scratch)
+    }
+
     /// A client has sent STARTUP: its answer may already be compressed in v3 and v4, as Cassandra's is.
     pub fn startup_sent(&mut self, version: ProtocolVersion, compression: Option<Compression>) {
         let compression = compression.filter(|_| !version.has_checksummed_frames());

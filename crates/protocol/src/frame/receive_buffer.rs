@@ -45,6 +45,27 @@ impl ReceiveBuffer {
         self.tail().extend_from_slice(bytes);
     }
 
+    /// Gives the buffer memory, if it has none; `memory` must be empty.
+    #[inline]
+    pub fn lend(&mut self, memory: Vec<u8>) {
+        if self.bytes.capacity() == 0 && memory.is_empty() {
+            self.bytes = memory;
+            self.read = 0;
+        }
+    }
+
+    /// The buffer's memory, if nothing in it is unread; the buffer has none then.
+    #[inline]
+    pub fn take_memory(&mut self) -> Option<Vec<u8>> {
+        if self.read < self.bytes.len() {
+            return None;
+        }
+        self.read = 0;
+        let mut memory = std::mem::take(&mut self.bytes);
+        memory.clear();
+        Some(memory)
+    }
+
     /// The memory that the buffer holds.
     pub fn capacity(&self) -> usize {
         self.bytes.capacity()

@@ -40,6 +40,14 @@ pub fn serve() -> Server {
 }
 
 pub fn serve_within(connection_limits: ConnectionLimits) -> Server {
+    start(connection_limits, false)
+}
+
+pub fn serve_with_metrics() -> Server {
+    start(ConnectionLimits::default(), true)
+}
+
+fn start(connection_limits: ConnectionLimits, has_metrics: bool) -> Server {
     let clock = Arc::new(SystemClock::new());
     let node = NodeOptions {
         shard_count: 2,
@@ -71,7 +79,7 @@ pub fn serve_within(connection_limits: ConnectionLimits) -> Server {
         node,
         listen: any_port,
         shard_aware: None,
-        metrics: None,
+        metrics: has_metrics.then_some(any_port),
         frame_limits: FrameLimits::default(),
         connection_limits,
         drain_timeout: PATIENCE,

@@ -1,0 +1,201 @@
+//! `cargo xtask bench storm`: connections that can only be refused, on Helenus and on a server that does nothing else; and
+//! what a steady load notices of them.
+
+use std::io::{BufRead, BufReader};
+use std::net::SocketAddr;
+use std::process::{Command, Stdio};
+
+use serde_json::Value;
+
+use crate::TaskError;
+use crate::node::{Node, Target};
+use crate::process::{Process, ProcessError};
+use crate::workspace;
+
+#[derive(clap::Args)]
+pub struct Arguments {
+    /// Connects of each storm
+    #[arg(long, default_value_t = 100_000)]
+    connects: u64,
+    /// Storms of each kind on each server, in turns; the medians are reported
+    #[arg(long, default_value_t = 3)]
+    rounds: usize,
+    /// Seconds of the steady load, without and with a storm
+    #[arg(long, default_value_t = 10)]
+    steady_s: u64,
+    /// Connects a second beside the steady load
+    #[arg(long, default_value_t = 10_000)]
+    steady_connects_per_s: u64,
+}
+
+const REPORT: &str = "bench/results/storm.md";
+
+/// The ways to be refused, and whether the floor answers as much as Helenus does.
+const MODES: [&str; 5] = [
+    "wrong-version",
+    "bad-first-frame",
+    "bad-login",
+    "silence",
+    "half-frame",
+];
+
+/// Of the steady load: half of what two cores that also run the clients can do.
+const STEADY_PER_S: &str = "5000";
+
+pub fn run(arguments: &Arguments) -> Result<(), TaskError> {
+    super::build_helenus()?;
+    let (mut floor, floor_address) = start_floor()?;
+    let node = Node::start(&Target::Helenus, "bench-storm", &["--shards", "1"])?;
+    let node_pid = node.process_id().unwrap_or_default();
+    let mut report = String::from(
+        "# Connections that can only be refused\n\n\
+         `cargo xtask bench storm`: `helenus bench storm`, 10 threads, over loopback, clients and server sharing two\n\
+         cores; medians. The floor is `helenus perf refusing`: accept, one read, one write, close, on epoll.\n\n\
+         | storm | server | connects/s | p50 us | p99 us | errors | server CPU us/connect | of the floor |\n\
+         |---|---|---|---|---|---|---|---|\n",
+    );
+    for mode in MODES {
+        let mut reports = [Vec::new(), Vec::new()];
+        for _ in 0..arguments.rounds.max(1) {
+            for (server, (address, pid)) in [(floor_address, floor.id()), (node.address(), node_pid)]
+                .into_iter()
+                .enumerate()
+            {
+                eprintln!("{mode} on {address}");
+                reports[server].push(storm(address, pid, mode, arguments.connects)?);
+            }
+        }
+        let floor_cpu_us = median(&reports[0], "server_cpu_us_per_connect");
+        for (name, reports) in ["the floor", "Helenus"].into_iter().zip(&reports) {
+            let cpu_us = median(reports, "server_cpu_us_per_connect");
+            report.push_str(&format!(
+                "| {mode} | {name} | {:.0} | {:.0} | {:.0} | {:.0} | {cpu_us:.1} | {:.2} |\n",
+                median(reports, "connects_per_s"),
+                median(reports, "latency_us_p50"),
+                median(reports, "latency_us_p99"),
+                median(reports, "errors"),
+                cpu_us / floor_cpu_us
+            ));
+        }
+    }
+    report.push_str(&format!(
+        "\n`helenus bench run --preset read --rate {STEADY_PER_S}` on Helenus, and {} connects a second with a wrong \
+         version\non the same two cores:\n\n| storm | p50 us | p99 us | errors |\n|---|---|---|---|\n",
+        arguments.steady_connects_per_s
+    ));
+    for (name, target) in [
+        ("none", None),
+        ("on the floor", Some(floor_address)),
+        ("on Helenus", Some(node.address())),
+    ] {
+        eprintln!("a steady load, storm: {name}");
+        report.push_str(&steady(node.address(), name, target, arguments)?);
+    }
+    floor.kill();
+    node.check_panics()?;
+    node.stop()?;
+    println!("{report}");
+    super::write_report(REPORT, &report)
+}
+
+fn start_floor() -> Result<(Process, SocketAddr), TaskError> {
+    let mut command = Command::new(workspace::target().join("release/helenus"));
+    command.args(["perf", "refusing"]).stdout(Stdio::piped());
+    let mut server = Process::start(&mut command)?;
+    let mut line = String::new();
+    if let Some(output) = server.child().stdout.take() {
+        let read = BufReader::new(output).read_line(&mut line);
+        read.map_err(|error| TaskError::Report {
+            text: error.to_string(),
+        })?;
+    }
+    let address = line
+        .trim()
+        .rsplit(' ')
+        .next()
+        .and_then(|address| address.parse().ok());
+    let address = address.ok_or_else(|| TaskError::Report {
+        text: format!("no address in {line:?}"),
+    })?;
+    Ok((server, address))
+}
+
+fn storm(address: SocketAddr, pid: u32, mode: &str, connects: u64) -> Result<Value, TaskError> {
+    let arguments = [
+        "--mode",
+        mode,
+        "--connects",
+        &connects.to_string(),
+        "--server-pid",
+        &pid.to_string(),
+    ];
+    let output = storm_command(address, &arguments)
+        .output()
+        .map_err(|source| ProcessError::Start {
+            program: "helenus bench storm".to_owned(),
+            source,
+        })?;
+    parse(&output.stdout)
+}
+
+fn storm_command(address: SocketAddr, arguments: &[&str]) -> Command {
+    let mut command = Command::new(workspace::target().join("release/helenus"));
+    command
+        .args(["bench", "storm", "--json", "--address", &address.to_string()])
+        .args(arguments);
+    command
+}
+
+/// One row: the latencies of the steady load while connects go to `target`.
+fn steady(
+    address: SocketAddr,
+    name: &str,
+    target: Option<SocketAddr>,
+    arguments: &Arguments,
+) -> Result<String, TaskError> {
+    const WARM_UP_S: u64 = 3;
+    let per_s = arguments.steady_connects_per_s;
+    // It begins with the warm-up and outlasts the measurement.
+    let connects = per_s * (arguments.steady_s + 2 * WARM_UP_S);
+    let storm = match target {
+        None => None,
+        Some(target) => {
+            let (rate, connects) = (per_s.to_string(), connects.to_string());
+            let mut command = storm_command(target, &["--rate", &rate, "--connects", &connects]);
+            Some(Process::start(command.stdout(Stdio::null()))?)
+        }
+    };
+    let output = Command::new(workspace::target().join("release/helenus"))
+        .args(["bench", "run", "--preset", "read", "--keys", "10000", "--quiet", "--json", "-"])
+        .args(["--rate", STEADY_PER_S, "--hosts", &address.to_string()])
+        .args(["--warm-up", &format!("{WARM_UP_S}s")])
+        .args(["--duration", &format!("{}s", arguments.steady_s)])
+        .output()
+        .map_err(|source| ProcessError::Start {
+            program: "helenus bench run".to_owned(),
+            source,
+        })?;
+    if let Some(mut storm) = storm {
+        storm.kill();
+    }
+    let report = parse(&output.stdout)?;
+    let figure = |key: &str| report["latency_us"][key].to_string();
+    Ok(format!(
+        "| {name} | {} | {} | {} |\n",
+        figure("p50"),
+        figure("p99"),
+        report["errors"]
+    ))
+}
+
+fn parse(json: &[u8]) -> Result<Value, TaskError> {
+    serde_json::from_slice(json).map_err(|error| TaskError::Report {
+        text: format!("{error}: {}", String::from_utf8_lossy(json)),
+    })
+}
+
+fn median(reports: &[Value], key: &str) -> f64 {
+    let mut values: Vec<f64> = reports.iter().filter_map(|report| report[key].as_f64()).collect();
+    values.sort_by(f64::total_cmp);
+    values.get(values.len() / 2).copied().unwrap_or(f64::NAN)
+}
