@@ -54,14 +54,17 @@ impl Asked {
             }
             Asked::Query => {
                 let columns: Vec<String> = (0..COLUMNS).map(|column| format!("c{column}")).collect();
-                query_frame(&format!("SELECT {} FROM perf.cf WHERE key = {key}", columns.join(", ")))
+                query_frame(&format!(
+                    "SELECT {} FROM perf.cf WHERE key = {key}",
+                    columns.join(", ")
+                ))
             }
             Asked::SyntaxError => query_frame(&format!("SELECT c0, c1, FROM perf.cf WHERE key = {key}")),
             Asked::UnknownTable => query_frame(&format!("SELECT c0, c1 FROM perf.absent WHERE key = {key}")),
             Asked::AlreadyExists => query_frame("CREATE TABLE perf.cf (key bigint PRIMARY KEY, c0 blob)"),
-            Asked::ConfigError => query_frame(
-                "CREATE TABLE perf.other (key bigint PRIMARY KEY) WITH gc_grace_seconds = -1",
-            ),
+            Asked::ConfigError => {
+                query_frame("CREATE TABLE perf.other (key bigint PRIMARY KEY) WITH gc_grace_seconds = -1")
+            }
         }
     }
 }

@@ -166,7 +166,9 @@ fn steady(
         }
     };
     let output = Command::new(workspace::target().join("release/helenus"))
-        .args(["bench", "run", "--preset", "read", "--keys", "10000", "--quiet", "--json", "-"])
+        .args([
+            "bench", "run", "--preset", "read", "--keys", "10000", "--quiet", "--json", "-",
+        ])
         .args(["--rate", STEADY_PER_S, "--hosts", &address.to_string()])
         .args(["--warm-up", &format!("{WARM_UP_S}s")])
         .args(["--duration", &format!("{}s", arguments.steady_s)])
