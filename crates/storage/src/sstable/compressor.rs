@@ -2,6 +2,7 @@
 
 use std::cell::RefCell;
 
+use super::lz4_decoder;
 use super::lz4_encoder::{self, Density};
 use flate2::{Compress, Compression, Decompress, FlushCompress, FlushDecompress, Status};
 
@@ -123,8 +124,7 @@ impl Compressor {
                 let Some((head, block)) = stored.split_first_chunk::<4>() else {
                     return false;
                 };
-                u32::from_le_bytes(*head) as usize == out.len()
-                    && lz4_flex::block::decompress_into(block, out).is_ok_and(|length| length == out.len())
+                u32::from_le_bytes(*head) as usize == out.len() && lz4_decoder::decode(block, out)
             }
             Compressor::Snappy => {
                 snap::raw::decompress_len(stored) == Ok(out.len())

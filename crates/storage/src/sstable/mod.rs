@@ -52,6 +52,7 @@ mod header;
 mod histogram;
 mod index;
 mod index_reader;
+mod lz4_decoder;
 mod lz4_encoder;
 mod page_sums;
 mod salvage;
