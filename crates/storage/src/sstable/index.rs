@@ -34,6 +34,7 @@ const BLOCK_BYTES_MIN: usize = 5;
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(super) struct IndexEntry {
     pub token: Token,
+    /// Empty where it was looked up by its key.
     pub key: Vec<u8>,
     /// Of the partition in Data.db.
     pub position: u64,
@@ -194,28 +195,55 @@ pub(super) fn read_entry_into(
         return Ok(false);
     }
     let base = stream.position();
-    let length = decode_with(stream, |bytes| {
+    let head = decode_with(stream, |bytes| {
         let mut reader = ByteReader::new(bytes);
         let key = reader.bytes_after_u16()?;
-        let position = reader.unsigned_vint()?;
-        let size = reader.unsigned_vint()?;
-        let promoted = if size == 0 {
-            None
-        } else {
-            Some(read_promoted(&mut reader, version, base, size)?)
-        };
-        let length = reader.position() as u64 + promoted.as_ref().map_or(0, |(_, rest)| *rest);
+        let head = read_entry_head(&mut reader, version, base)?;
         entry.key.clear();
         entry.key.extend_from_slice(key);
-        entry.token = token_of(key);
-        entry.position = position;
-        entry.is_candidate = false;
-        entry.blocks = promoted.map(|(promoted, _)| BlockIndex::Promoted(promoted));
-        Ok(length)
+        Ok(head)
     })?;
-    stream.seek(base + length);
-    entry.end = next_position(stream.available()).filter(|end| *end > entry.position);
+    entry.token = token_of(&entry.key);
+    entry.set_head(stream, base, head);
     Ok(true)
+}
+
+/// What an entry says behind its key.
+struct EntryHead {
+    position: u64,
+    promoted: Option<PromotedIndex>,
+    /// Of the whole entry.
+    length: u64,
+}
+
+/// `base` is where the entry begins, as the reader does.
+fn read_entry_head(
+    reader: &mut ByteReader<'_>,
+    version: Version,
+    base: u64,
+) -> Result<EntryHead, DecodeError> {
+    let position = reader.unsigned_vint()?;
+    let size = reader.unsigned_vint()?;
+    let promoted = match size {
+        0 => None,
+        size => Some(read_promoted(reader, version, base, size)?),
+    };
+    Ok(EntryHead {
+        position,
+        length: reader.position() as u64 + promoted.as_ref().map_or(0, |(_, rest)| *rest),
+        promoted: promoted.map(|(promoted, _)| promoted),
+    })
+}
+
+impl IndexEntry {
+    /// Moves the stream behind the entry.
+    fn set_head(&mut self, stream: &mut ChunkStream<'_>, base: u64, head: EntryHead) {
+        stream.seek(base + head.length);
+        self.position = head.position;
+        self.is_candidate = false;
+        self.blocks = head.promoted.map(BlockIndex::Promoted);
+        self.end = next_position(stream.available()).filter(|end| *end > head.position);
+    }
 }
 
 /// The position that an entry begins with, if it is all there.
@@ -225,30 +253,72 @@ fn next_position(bytes: &[u8]) -> Option<u64> {
     reader.unsigned_vint().ok()
 }
 
-/// Looks for a key's entry from the stream's position to an end; entries of other keys are passed over in place.
+/// Looks for a key's entry from the stream's position to an end; entries of other keys are passed over in place. The
+/// entry that is found has the token, and not the key, which the caller knows.
 pub(super) fn find_entry(
     stream: &mut ChunkStream<'_>,
     version: Version,
-    key: &[u8],
+    (token, key): (Token, &[u8]),
     end: u64,
 ) -> Result<Option<IndexEntry>, ReadError> {
     while stream.position() < end {
+        let left = usize::try_from(end - stream.position()).unwrap_or(usize::MAX);
+        let available = stream.available();
+        let passed = pass_entries(available.get(..left).unwrap_or(available), key);
+        stream.consume(passed);
         let base = stream.position();
-        let length = decode_with(stream, |bytes| {
+        if base >= end {
+            break;
+        }
+        let found = decode_with(stream, |bytes| {
             let mut reader = ByteReader::new(bytes);
             if reader.bytes_after_u16()? == key {
-                return Ok(None);
+                let head = read_entry_head(&mut reader, version, base)?;
+                return Ok(Err(head));
             }
             reader.unsigned_vint()?;
             let size = reader.unsigned_vint()?;
-            Ok(Some((reader.position() as u64).saturating_add(size)))
+            Ok(Ok((reader.position() as u64).saturating_add(size)))
         })?;
-        match length {
-            None => return read_entry(stream, version),
-            Some(length) => stream.seek(base.saturating_add(length)),
+        match found {
+            Ok(length) => stream.seek(base.saturating_add(length)),
+            Err(head) => {
+                let mut entry = IndexEntry {
+                    token,
+                    ..IndexEntry::default()
+                };
+                entry.set_head(stream, base, head);
+                return Ok(Some(entry));
+            }
         }
     }
     Ok(None)
+}
+
+/// How many bytes the entries take that are there entirely, have no blocks and are of other keys, up to the first that
+/// is not so. Some hundred entries are passed for each that is found.
+fn pass_entries(bytes: &[u8], key: &[u8]) -> usize {
+    let mut rest = bytes;
+    while let Some(behind) = behind_other_entry(rest, key) {
+        rest = behind;
+    }
+    bytes.len() - rest.len()
+}
+
+#[inline]
+fn behind_other_entry<'b>(entry: &'b [u8], key: &[u8]) -> Option<&'b [u8]> {
+    let (length, behind) = entry.split_first_chunk::<2>()?;
+    let (stored, behind) = behind.split_at_checked(usize::from(u16::from_be_bytes(*length)))?;
+    // Most keys differ in their last byte, which costs less to compare than all.
+    let may_be_key = stored.len() == key.len() && stored.last() == key.last();
+    if may_be_key && stored == key {
+        return None;
+    }
+    let position_length = 1 + behind.first()?.leading_ones() as usize;
+    match behind.get(position_length..)?.split_first()? {
+        (0, behind) => Some(behind),
+        _ => None,
+    }
 }
 
 /// The head of a promoted index, and how many bytes of it follow the head.

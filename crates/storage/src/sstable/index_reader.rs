@@ -85,6 +85,7 @@ impl IndexReader {
         }
     }
 
+    /// The entry of a key, without the key.
     pub fn find(&self, pages: Pages<'_>, token: Token, key: &[u8]) -> Result<Option<IndexEntry>, ReadError> {
         match self {
             IndexReader::Big(big) => big.find(pages, token, key),
@@ -121,7 +122,7 @@ impl BigIndex {
             // Where it lies on two pages, both come in one request.
             stream.expect_until(end);
         }
-        find_entry(&mut stream, self.version, key, end)
+        find_entry(&mut stream, self.version, (token, key), end)
     }
 }
 

@@ -88,7 +88,8 @@ impl<'a> SsTableScanner<'a> {
         let Some(entry) = &self.entry else {
             unreachable!("only called after an advance that returned true")
         };
-        self.table.open_partition(&mut self.cursor, self.pages, entry)?;
+        self.table
+            .open_partition(&mut self.cursor, self.pages, &entry.key, entry)?;
         Ok(&mut self.cursor)
     }
 }

@@ -166,7 +166,7 @@ impl SsTable {
         let Some(entry) = self.index.find(pages, token, key)? else {
             return Ok(None);
         };
-        let is_there = self.open_partition(&mut cursor, pages, &entry)?;
+        let is_there = self.open_partition(&mut cursor, pages, key, &entry)?;
         Ok(is_there.then_some(cursor))
     }
 
@@ -224,15 +224,16 @@ impl SsTable {
         SsTableScanner::new(self, pages, cursor, ScanRange { start, end })
     }
 
-    /// Moves a cursor to a partition; false for a candidate that turns out to be another key's.
+    /// Moves a cursor to the partition of a key; false for a candidate that turns out to be another key's.
     pub(super) fn open_partition<'a>(
         &'a self,
         cursor: &mut SsTableCursor<'a>,
         pages: Pages<'a>,
+        key: &[u8],
         entry: &IndexEntry,
     ) -> Result<bool, ReadError> {
         if entry.blocks.is_some()
-            && let Some(large) = self.large_partition(entry.token, &entry.key)
+            && let Some(large) = self.large_partition(entry.token, key)
         {
             return self.open_large(cursor, pages, large);
         }
@@ -262,7 +263,7 @@ impl SsTable {
             }
         };
         let place = PartitionPlace {
-            key: &entry.key,
+            key,
             position: entry.position,
             end: entry.end,
             is_candidate: entry.is_candidate,

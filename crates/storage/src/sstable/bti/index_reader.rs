@@ -72,12 +72,13 @@ impl BtiIndex {
         }
     }
 
+    /// The entry of a key, whose own key may be left empty.
     pub fn find(&self, pages: Pages<'_>, token: Token, key: &[u8]) -> Result<Option<IndexEntry>, ReadError> {
         let entry = match self.partitions.find(pages, token, key)? {
             None => return Ok(None),
             Some(PartitionPlace::Data(position)) => IndexEntry {
                 token,
-                key: key.to_vec(),
+                key: Vec::new(),
                 position,
                 end: None,
                 is_candidate: true,
