@@ -137,7 +137,8 @@ impl Shard {
             is_prepared,
             ..
         } = *statement;
-        let values = BoundValues::resolve(parameters.values, &prepared.bind_columns, is_prepared)?;
+        let mut values = BoundValues::EMPTY;
+        values.add(parameters.values, &prepared.bind_columns, is_prepared)?;
         let metadata_form = metadata_form(statement, prepared);
         let options = QueryOptions {
             metadata_form,
