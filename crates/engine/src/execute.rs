@@ -10,6 +10,7 @@ use helenus_storage::clustering::Slice;
 use helenus_storage::error::ReadError;
 use helenus_storage::read::{ReadCommand, RowSink};
 use helenus_storage::read_state::{ReadProgress, ReadState};
+use helenus_types::Token;
 
 use crate::CqlError;
 use crate::functions::Clock;
@@ -104,6 +105,8 @@ impl RowStore for ShardStore {
 #[derive(Debug, Default)]
 pub struct Scratch {
     pub(crate) partition_key: Vec<u8>,
+    /// Of that key, where a read goes the short way.
+    pub(crate) partition_token: Option<Token>,
     pub(crate) clustering: Vec<u8>,
     pub(crate) update: Vec<u8>,
     pub(crate) slices: Vec<Slice>,

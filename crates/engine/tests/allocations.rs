@@ -9,6 +9,7 @@ use helenus_engine::Plan;
 use helenus_engine::select::Direct;
 use helenus_engine::term::BoundValues;
 use helenus_protocol::request::Value;
+use helenus_storage::read_state::ReadState;
 use node::{Shards, options};
 
 struct CountingAllocator;
@@ -87,15 +88,12 @@ fn a_prepared_point_read_answers_without_allocating() {
     let mut run = || {
         out.clear();
         let values = BoundValues::positional([Value::Bytes(&key), Value::Bytes(&clustering)]);
-        let store = &mut shards.stores[0];
-        let done = plan.execute_direct(
-            store,
-            &values,
-            &options(Some(5_000)),
-            &mut shards.scratch,
-            &mut out,
-        );
-        assert_eq!(done.unwrap(), Direct::Done);
+        let (store, scratch) = (&mut shards.stores[0], &mut shards.scratch);
+        let options = options(Some(5_000));
+        assert!(plan.direct_token(&values, &options, scratch).unwrap().is_some());
+        let mut state = ReadState::suspending();
+        let done = plan.execute_direct(store, &values, &options, scratch, &mut state, &mut out);
+        assert!(matches!(done.unwrap(), Direct::Done));
         lengths.push(out.len());
     };
     run();

@@ -1,16 +1,18 @@
 //! Reads of a shard that wait for the disk, while the shard serves others.
 
-use std::collections::HashMap;
+use std::collections::{HashMap, VecDeque};
 use std::io;
 use std::os::fd::OwnedFd;
 use std::rc::Rc;
 use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
 
+use foldhash::fast::RandomState;
 use helenus_engine::CqlError;
 use helenus_engine::execute::read_failure;
 use helenus_storage::read_state::ReadState;
 use helenus_storage::sstable::AbsentPages;
-use helenus_vfs::read_queue::{FailedRead, Notify};
+use helenus_vfs::read_queue::{FailedRead, Notify, READS_UNDER_WAY_MAX};
 use helenus_vfs::{CompletedRead, QueuedRead, ReadQueue};
 use tokio::io::Interest;
 use tokio::io::unix::AsyncFd;
@@ -21,27 +23,66 @@ use crate::options::NodeOptions;
 use crate::panic_boundary::Panicked;
 use crate::request::node_is_stopping;
 use crate::shard::Shard;
+use crate::suspended_read::SuspendedRead;
+
+/// Reads that are resumed before others are served: some 20 us each.
+const RESUMED_AT_A_TIME_MAX: usize = 16;
+
+/// Lengths of up to 32 KiB: a chunk of the usual size and what its compression may add. Of each class as many rooms are
+/// kept as reads are under way at a time.
+const ROOM_CLASSES: usize = 16;
+
+/// Rooms of one class differ by less than a factor of two.
+fn room_class(length: usize) -> usize {
+    length.next_power_of_two().ilog2() as usize
+}
 
 /// The shard's queue of reads, and who waits for which. As many as reads are suspended, each for one request at a time.
 pub struct DiskReads {
     queue: Box<dyn ReadQueue>,
-    waiting: HashMap<u64, oneshot::Sender<Result<Vec<u8>, FailedRead>>>,
+    waiting: HashMap<u64, Waiting, RandomState>,
     next_id: u64,
+    /// Room for what the queue gives.
     completed: Vec<CompletedRead>,
+    /// Memory of reads that have been delivered, for those that come; by the logarithm of its length, for what is longer
+    /// than the read before it must be cleared.
+    rooms: [Vec<Vec<u8>>; ROOM_CLASSES],
+    /// Completed, and nobody was told yet.
+    ready: VecDeque<CompletedRead>,
+    /// The queue has called and the shard has not looked yet: one message is enough for all that completes meanwhile.
+    is_called: Arc<AtomicBool>,
+    /// No read without a task must be answered before.
+    earliest_deadline_ns: u64,
+}
+
+enum Waiting {
+    Task(oneshot::Sender<Result<Vec<u8>, FailedRead>>),
+    Suspended {
+        read: Box<SuspendedRead>,
+        absent: Box<AbsentPages>,
+    },
 }
 
 impl DiskReads {
     /// On the shard's thread.
     pub fn start(options: &NodeOptions, mailbox: &Mailbox) -> io::Result<Self> {
         let mailbox = mailbox.clone();
+        let is_called = Arc::new(AtomicBool::new(false));
+        let calls = is_called.clone();
         let notify: Notify = Arc::new(move || {
-            mailbox.run(|shard| shard.disk_reads_completed());
+            if !calls.swap(true, Ordering::SeqCst) {
+                mailbox.run(Shard::disk_reads_completed);
+            }
         });
         Ok(DiskReads {
             queue: options.disk.read_queue(options.disk_io, notify)?,
-            waiting: HashMap::new(),
+            waiting: HashMap::default(),
             next_id: 0,
             completed: Vec::new(),
+            rooms: Default::default(),
+            ready: VecDeque::new(),
+            is_called,
+            earliest_deadline_ns: u64::MAX,
         })
     }
 
@@ -50,26 +91,76 @@ impl DiskReads {
         self.queue.name()
     }
 
-    fn submit(&mut self, absent: &AbsentPages) -> oneshot::Receiver<Result<Vec<u8>, FailedRead>> {
-        let (sender, receiver) = oneshot::channel();
+    fn submit(&mut self, absent: &AbsentPages) -> u64 {
         let id = self.next_id;
         self.next_id += 1;
-        self.waiting.insert(id, sender);
+        let room = self.rooms.get_mut(room_class(absent.length()));
+        let room = room.and_then(Vec::pop).unwrap_or_default();
         self.queue.submit(QueuedRead {
             id,
             file: absent.file().clone(),
             offset: absent.offset(),
             length: absent.length(),
+            room,
         });
-        receiver
+        id
+    }
+
+    /// Brings pages for a read, which is then resumed.
+    pub(crate) fn bring_for(&mut self, read: Box<SuspendedRead>, absent: Box<AbsentPages>) {
+        let deadline_ns = read.patience().deadline_ns;
+        self.earliest_deadline_ns = self.earliest_deadline_ns.min(deadline_ns);
+        let id = self.submit(&absent);
+        self.waiting.insert(id, Waiting::Suspended { read, absent });
+    }
+
+    /// Takes out reads whose time was over at `now_ns`. What the disk brings for them is let go.
+    pub(crate) fn take_late(&mut self, now_ns: u64) -> Vec<Box<SuspendedRead>> {
+        if now_ns <= self.earliest_deadline_ns {
+            return Vec::new();
+        }
+        let mut earliest_ns = u64::MAX;
+        let late = self.waiting.extract_if(|_, waiting| match waiting {
+            Waiting::Suspended { read, .. } => {
+                let patience = read.patience();
+                if !patience.is_over(now_ns) {
+                    earliest_ns = earliest_ns.min(patience.deadline_ns);
+                }
+                patience.is_over(now_ns)
+            }
+            // Tasks look at their time themselves.
+            Waiting::Task(_) => false,
+        });
+        let late = late.filter_map(|(_, waiting)| match waiting {
+            Waiting::Suspended { read, .. } => Some(read),
+            Waiting::Task(_) => None,
+        });
+        let late = late.collect();
+        self.earliest_deadline_ns = earliest_ns;
+        late
+    }
+
+    fn give_back(&mut self, room: Vec<u8>) {
+        if let Some(rooms) = self.rooms.get_mut(room_class(room.len()))
+            && rooms.len() < READS_UNDER_WAY_MAX
+        {
+            rooms.push(room);
+        }
     }
 
     fn take_completed(&mut self) {
+        // Before looking: what completes after the look calls again.
+        self.is_called.store(false, Ordering::SeqCst);
         self.queue.take_completed(&mut self.completed);
-        for CompletedRead { id, result } in self.completed.drain(..) {
-            if let Some(sender) = self.waiting.remove(&id) {
-                // A read whose time was over has given up waiting.
-                let _given_up = sender.send(result);
+        self.ready.extend(self.completed.drain(..));
+    }
+
+    fn next_completed(&mut self) -> Option<(Waiting, Result<Vec<u8>, FailedRead>)> {
+        loop {
+            let CompletedRead { id, result } = self.ready.pop_front()?;
+            // A read whose time was over is not there any more.
+            if let Some(waiting) = self.waiting.remove(&id) {
+                return Some((waiting, result));
             }
         }
     }
@@ -78,19 +169,48 @@ impl DiskReads {
 impl Shard {
     /// Waits for what a suspended read lacks, and pins it to the read.
     pub(crate) async fn bring(&self, state: &ReadState, absent: &AbsentPages) -> Result<(), CqlError> {
-        let receiver = self.disk_reads.borrow_mut().submit(absent);
-        let stored = match receiver.await {
-            Ok(Ok(stored)) => stored,
-            Ok(Err(FailedRead::Io(source))) => return Err(read_failure(absent.failed(source))),
-            Ok(Err(FailedRead::Panicked)) => return Err(Panicked.error()),
-            Err(_) => return Err(node_is_stopping()),
-        };
-        let delivered = self.store.borrow().deliver(state, absent, stored);
+        let (sender, receiver) = oneshot::channel();
+        {
+            let mut reads = self.disk_reads.borrow_mut();
+            let id = reads.submit(absent);
+            reads.waiting.insert(id, Waiting::Task(sender));
+        }
+        let stored = receiver.await.map_err(|_| node_is_stopping())?;
+        self.deliver(state, absent, stored)
+    }
+
+    /// Pins what was read to a suspended read.
+    pub(crate) fn deliver(
+        &self,
+        state: &ReadState,
+        absent: &AbsentPages,
+        stored: Result<Vec<u8>, FailedRead>,
+    ) -> Result<(), CqlError> {
+        let stored = stored.map_err(|failed| match failed {
+            FailedRead::Io(source) => read_failure(absent.failed(source)),
+            FailedRead::Panicked => Panicked.error(),
+        })?;
+        let delivered = self.store.borrow().deliver(state, absent, &stored);
+        self.disk_reads.borrow_mut().give_back(stored);
         delivered.map_err(read_failure)
     }
 
-    fn disk_reads_completed(&self) {
+    fn disk_reads_completed(self: &Rc<Self>) {
+        self.look_at_clock();
         self.disk_reads.borrow_mut().take_completed();
+        for _ in 0..RESUMED_AT_A_TIME_MAX {
+            let Some((waiting, stored)) = self.disk_reads.borrow_mut().next_completed() else {
+                return;
+            };
+            match waiting {
+                // A task whose time was over has given up waiting.
+                Waiting::Task(sender) => drop(sender.send(stored)),
+                Waiting::Suspended { read, absent } => self.resume(read, &absent, stored),
+            }
+        }
+        if !self.disk_reads.borrow().ready.is_empty() {
+            self.mailbox(self.id).run(Shard::disk_reads_completed);
+        }
     }
 
     /// Takes completed reads where the queue has an event instead of calling the shard.

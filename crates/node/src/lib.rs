@@ -31,6 +31,7 @@ mod session;
 mod shard;
 mod stall;
 mod statement;
+mod suspended_read;
 mod thread_time;
 mod tracing;
 mod value_guardrails;

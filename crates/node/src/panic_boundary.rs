@@ -11,7 +11,6 @@
 
 use std::future::{Future, poll_fn};
 use std::panic::{AssertUnwindSafe, catch_unwind};
-use std::pin::pin;
 use std::task::Poll;
 
 use helenus_engine::CqlError;
@@ -33,14 +32,14 @@ pub fn catch<T>(work: impl FnOnce() -> T) -> Result<T, Panicked> {
     catch_unwind(AssertUnwindSafe(work)).map_err(|_| Panicked)
 }
 
-/// As [`catch`], for work that waits.
-pub async fn catch_async<T>(work: impl Future<Output = T>) -> Result<T, Panicked> {
-    let mut work = pin!(work);
-    poll_fn(|context| match catch(|| work.as_mut().poll(context)) {
+/// As [`catch`], for work that waits. It is boxed, because a future is as large as all that it waits for: each that
+/// wraps it would copy it, and hold it twice.
+pub fn catch_async<T>(work: impl Future<Output = T>) -> impl Future<Output = Result<T, Panicked>> {
+    let mut work = Box::pin(work);
+    poll_fn(move |context| match catch(|| work.as_mut().poll(context)) {
         Ok(Poll::Ready(result)) => Poll::Ready(Ok(result)),
         Ok(Poll::Pending) => Poll::Pending,
         // A future that has panicked is not polled again.
         Err(panicked) => Poll::Ready(Err(panicked)),
     })
-    .await
 }

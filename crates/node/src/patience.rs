@@ -144,7 +144,7 @@ impl Shard {
         done.unwrap_or_else(|_| Err(patience.timed_out()))
     }
 
-    /// Answers requests whose time was over while they waited for another shard or the log.
+    /// Answers requests whose time was over while they waited for another shard, the disk or the log.
     pub(crate) async fn give_up_late_requests(self: Rc<Self>) {
         loop {
             tokio::time::sleep(LATE_LOOK_INTERVAL).await;
@@ -154,6 +154,10 @@ impl Shard {
             for waiting in forwards {
                 let error = waiting.patience.timed_out();
                 self.answer_write_later(&waiting.session, waiting.stream, Err(error));
+            }
+            let reads = self.disk_reads.borrow_mut().take_late(now_ns);
+            for read in reads {
+                self.answer_asker(&read.asker, Err(read.patience().timed_out()));
             }
             let writes = self.take_late_writes(now_ns);
             for (acknowledgement, patience) in writes {

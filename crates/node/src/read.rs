@@ -28,15 +28,16 @@ use crate::patience::{Patience, not_begun_in_time};
 use crate::request::{Statement, inbox_full};
 use crate::session::Session;
 use crate::shard::Shard;
+use crate::suspended_read::{Asker, SuspendedRead};
 
 /// A shard's store that counts what it reads.
-struct CountingStore<'a> {
-    shard: &'a Shard,
+pub(crate) struct CountingStore<'a> {
+    pub shard: &'a Shard,
 }
 
 /// Whether the limits of the partitions that a statement names were looked at.
 #[derive(Clone, Copy)]
-enum RateLimits {
+pub(crate) enum RateLimits {
     Checked,
     Unchecked,
 }
@@ -139,23 +140,21 @@ impl Shard {
         options: &QueryOptions<'_>,
     ) -> Result<(), CqlError> {
         let mut direct = Direct::Done;
-        let result =
-            statement
-                .session
-                .try_respond(statement.stream, EnvelopeFlags::NONE, Opcode::Result, |out| {
-                    let scratch = &mut *self.scratch.borrow_mut();
-                    direct = plan.execute_direct(
-                        &mut CountingStore { shard: self },
-                        values,
-                        options,
-                        scratch,
-                        out,
-                    )?;
-                    Ok(direct == Direct::Done)
-                });
-        result?;
-        if direct == Direct::Unsuitable {
-            self.select_later(statement, values, options, RateLimits::Checked);
+        let mut state = ReadState::suspending();
+        let (session, stream) = (statement.session, statement.stream);
+        session.try_respond(stream, EnvelopeFlags::NONE, Opcode::Result, |out| {
+            let scratch = &mut *self.scratch.borrow_mut();
+            let store = &mut CountingStore { shard: self };
+            direct = plan.execute_direct(store, values, options, scratch, &mut state, out)?;
+            Ok(matches!(direct, Direct::Done))
+        })?;
+        if !matches!(direct, Direct::Done) {
+            let read = SuspendedRead {
+                execution: OwnedExecution::new(statement.prepared, values, options),
+                asker: self.asker(session, stream),
+                state,
+            };
+            self.go_on(Box::new(read), direct);
         }
         Ok(())
     }
@@ -269,28 +268,24 @@ impl Shard {
         Ok(())
     }
 
-    pub(crate) fn read_forwarded(self: &Rc<Self>, read: &ForwardedRead) {
-        let mailbox = self.mailbox(read.from);
-        if Patience::of_read(&read.execution.options()).is_over(self.last_looked_ns()) {
-            return mailbox.answered(read.ticket, Err(not_begun_in_time()));
+    pub(crate) fn read_forwarded(self: &Rc<Self>, read: ForwardedRead) {
+        let ForwardedRead {
+            from,
+            ticket,
+            execution,
+        } = read;
+        if Patience::of_read(&execution.options()).is_over(self.last_looked_ns()) {
+            return self.mailbox(from).answered(ticket, Err(not_begun_in_time()));
         }
-        let result = catch(|| {
-            self.check_rate_of_read(&read.execution)?;
-            self.read_directly(&read.execution)
-        });
-        match result.unwrap_or_else(|panicked| Err(panicked.error())) {
-            Ok(Some(body)) => mailbox.answered(read.ticket, Ok(body.into())),
-            Err(error) => mailbox.answered(read.ticket, Err(error)),
-            Ok(None) => {
-                let shard = self.clone();
-                let (from, ticket, execution) = (read.from, read.ticket, read.execution.clone());
-                self.spawn(async move {
-                    let result = catch_async(shard.select_in_time(execution, RateLimits::Checked)).await;
-                    let result = result.unwrap_or_else(|panicked| Err(panicked.error()));
-                    shard.mailbox(from).answered(ticket, result);
-                });
-            }
+        let checked = catch(|| self.check_rate_of_read(&execution));
+        if let Err(error) = checked.unwrap_or_else(|panicked| Err(panicked.error())) {
+            return self.mailbox(from).answered(ticket, Err(error));
         }
+        self.try_directly(Box::new(SuspendedRead {
+            execution,
+            asker: Asker::Shard { from, ticket },
+            state: ReadState::suspending(),
+        }));
     }
 
     /// `token` is that of the key that is in the scratch memory.
@@ -326,29 +321,25 @@ impl Shard {
         }
     }
 
-    /// `None` if the read takes more than one step.
-    fn read_directly(&self, execution: &OwnedExecution) -> Result<Option<Vec<u8>>, CqlError> {
-        execution.with(|plan, values, options| {
-            let Plan::Select(plan) = plan else { return Ok(None) };
-            let mut body = Vec::new();
-            let scratch = &mut *self.scratch.borrow_mut();
-            let direct = plan.execute_direct(
-                &mut CountingStore { shard: self },
-                values,
-                options,
-                scratch,
-                &mut body,
-            )?;
-            Ok((direct == Direct::Done).then_some(body))
-        })
-    }
-
     pub(crate) fn forward_answered(&self, ticket: Ticket, result: ForwardedResult) {
         let Some(Waiting { session, stream, .. }) = self.forwards.borrow_mut().remove(ticket) else {
             return;
         };
+        self.answer_read(&session, stream, result);
+    }
+
+    /// Writes an answer that came later.
+    pub(crate) fn answer_read(&self, session: &Session, stream: i16, result: ForwardedResult) {
         self.count_failure(&result);
-        answer_forwarded(&session, stream, None, result);
+        let (body, warnings) = match result {
+            Ok(ForwardedAnswer { body, warnings }) => (Ok(body), warnings),
+            Err(error) => (Err(error), Vec::new()),
+        };
+        let warnings: Vec<&str> = warnings.iter().map(String::as_str).collect();
+        session.respond_later_warning(stream, Opcode::Result, &warnings, |out| {
+            out.extend_from_slice(&body?);
+            Ok(())
+        });
     }
 
     /// Any SELECT, on as many shards as it takes.
@@ -360,16 +351,23 @@ impl Shard {
         rate_limits: RateLimits,
     ) {
         let execution = OwnedExecution::new(statement.prepared, values, options);
-        let (session, stream) = (statement.session.clone(), statement.stream);
-        let warning = match &statement.prepared.plan {
-            Plan::Select(plan) => plan.warning(),
-            _ => None,
-        };
+        let asker = self.asker(statement.session, statement.stream);
+        self.select_generally(execution, asker, rate_limits, None);
+    }
+
+    /// As [`Shard::select_later`]; `begun` has what was brought already for a read of one partition of this shard.
+    pub(crate) fn select_generally(
+        self: &Rc<Self>,
+        execution: OwnedExecution,
+        asker: Asker,
+        rate_limits: RateLimits,
+        begun: Option<ReadState>,
+    ) {
         let shard = self.clone();
-        self.answer_later(statement.session, stream, async move {
-            let result = shard.select_in_time(execution, rate_limits).await;
-            shard.count_failure(&result);
-            answer_forwarded(&session, stream, warning, result);
+        self.spawn(async move {
+            let result = catch_async(shard.select_in_time(execution, rate_limits, begun)).await;
+            shard.look_at_clock();
+            shard.answer_asker(&asker, result.unwrap_or_else(|panicked| Err(panicked.error())));
         });
     }
 
@@ -378,10 +376,12 @@ impl Shard {
         self: &Rc<Self>,
         owned: OwnedExecution,
         rate_limits: RateLimits,
+        begun: Option<ReadState>,
     ) -> ForwardedResult {
         let patience = Patience::of_read(&owned.options());
         let left = patience.left(self.clock.monotonic_ns());
-        tokio::time::timeout(left, self.select_everywhere(owned, rate_limits))
+        // In a box, because whatever wraps a future copies it.
+        tokio::time::timeout(left, Box::pin(self.select_everywhere(owned, rate_limits, begun)))
             .await
             .unwrap_or_else(|_| Err(patience.timed_out()))
     }
@@ -390,6 +390,7 @@ impl Shard {
         self: &Rc<Self>,
         owned: OwnedExecution,
         rate_limits: RateLimits,
+        mut begun: Option<ReadState>,
     ) -> ForwardedResult {
         let owned = Arc::new(owned);
         let prepared: &Prepared = &owned.prepared;
@@ -399,7 +400,7 @@ impl Shard {
         let (values, options) = (owned.values.bound(), owned.options());
         let mut execution = SelectExecution::new(plan, &values, &options, self.options.shard_count)?;
         let (table, guardrails) = (&plan.table.name, &self.options.guardrails);
-        let mut warnings = Vec::new();
+        let mut warnings: Vec<String> = plan.warning().map(str::to_owned).into_iter().collect();
         warnings.extend(guardrails.check_partition_keys(table, execution.partition_keys())?);
         warnings.extend(guardrails.check_in_products(execution.in_products()?)?);
         warnings.extend(guardrails.check_page_size(table, options.page_rows().map_or(0, u64::from))?);
@@ -410,7 +411,7 @@ impl Shard {
                 ReadPartitions::Key { token, .. } if partition.replace(*token) != Some(*token) => rate_limits,
                 _ => RateLimits::Checked,
             };
-            let rows = self.read_on(read, &owned, rate_limits).await?;
+            let rows = self.read_on(read, &owned, rate_limits, begun.take()).await?;
             execution.absorb(rows)?;
             // A scan is many reads: between two of them the shard serves others.
             tokio::task::yield_now().await;
@@ -426,10 +427,11 @@ impl Shard {
         read: ShardRead,
         owned: &Arc<OwnedExecution>,
         rate_limits: RateLimits,
+        begun: Option<ReadState>,
     ) -> Result<ShardRows, CqlError> {
         let (owned, shard) = (owned.clone(), read.shard);
         let answer = self.call_while_awaited(shard, move |shard| async move {
-            let result = catch_async(shard.read_here(read, &owned, rate_limits)).await;
+            let result = catch_async(shard.read_here(read, &owned, rate_limits, begun)).await;
             result.unwrap_or_else(|panicked| Err(panicked.error()))
         });
         answer.await.unwrap_or_else(|| Err(self.no_answer_from(shard)))
@@ -441,6 +443,7 @@ impl Shard {
         read: ShardRead,
         owned: &OwnedExecution,
         rate_limits: RateLimits,
+        begun: Option<ReadState>,
     ) -> Result<ShardRows, CqlError> {
         let Plan::Select(plan) = &owned.prepared.plan else {
             return Ok(ShardRows::default());
@@ -452,6 +455,9 @@ impl Shard {
             self.check_rate(&plan.table, RateLimitedOperation::Read, *token)?;
         }
         let mut reading = plan.read_on_shard(&owned.values.bound(), &owned.options(), read)?;
+        if let Some(begun) = begun {
+            reading.begin_with(begun);
+        }
         loop {
             match reading.step(&mut CountingStore { shard: self })? {
                 ReadProgress::Done => return Ok(reading.finish()),
@@ -475,16 +481,28 @@ fn hot_partitions_of(snapshot: &MetricsSnapshot) -> impl Iterator<Item = HotPart
     })
 }
 
-/// Writes an answer that came later, with `warning` before those that it brings itself.
-fn answer_forwarded(session: &Session, stream: i16, warning: Option<&'static str>, result: ForwardedResult) {
-    let (result, own) = match result {
-        Ok(ForwardedAnswer { body, warnings }) => (Ok(body), warnings),
-        Err(error) => (Err(error), Vec::new()),
-    };
-    let own = own.iter().map(String::as_str);
-    let warnings: Vec<&str> = warning.into_iter().chain(own).collect();
-    session.respond_later_warning(stream, Opcode::Result, &warnings, |out| {
-        out.extend_from_slice(&result?);
-        Ok(())
-    });
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// Of what one read that goes the general way takes while it waits: two of the smallest pages of memory, and some.
+    const READ_FUTURE_BYTES_MAX: usize = 8 * 1024;
+
+    /// Of a future that goes through hands, each of which copies it.
+    const WRAPPED_FUTURE_BYTES_MAX: usize = 1024;
+
+    fn bytes_of<F>(
+        _: impl FnOnce(&'static Rc<Shard>, OwnedExecution, RateLimits, Option<ReadState>) -> F,
+    ) -> usize {
+        size_of::<F>()
+    }
+
+    /// Each cold read made, moved and copied one of 37 KB, four times over.
+    #[test]
+    fn the_futures_of_reads_stay_small() {
+        let all = bytes_of(Shard::select_everywhere);
+        assert!(all <= READ_FUTURE_BYTES_MAX, "{all}");
+        let wrapped = bytes_of(Shard::select_in_time);
+        assert!(wrapped <= WRAPPED_FUTURE_BYTES_MAX, "{wrapped}");
+    }
 }

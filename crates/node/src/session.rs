@@ -289,6 +289,11 @@ impl Session {
         body: impl FnOnce(&mut Vec<u8>) -> Result<(), CqlError>,
     ) {
         self.respond(stream, flags, opcode, body);
+        self.answer_came();
+    }
+
+    /// An answer that was announced with [`Session::expect_answer`] is in the output.
+    pub(crate) fn answer_came(&self) {
         self.in_flight.set(self.in_flight.get().saturating_sub(1));
         self.wake();
     }

@@ -4,8 +4,6 @@
 //! stall. A thread that sleeps in a system call goes unnoticed; no piece of work of a shard makes one that waits.
 
 use std::cell::Cell;
-use std::pin::pin;
-use std::task::Poll;
 use std::time::Duration;
 
 use crate::thread_time::thread_time;
@@ -51,16 +49,5 @@ impl StallDetector {
             );
         }
         result
-    }
-
-    /// Watches each piece of a task.
-    pub async fn watch_task<T>(&self, what: &'static str, task: impl Future<Output = T>) -> T {
-        let mut task = pin!(task);
-        std::future::poll_fn(|context| {
-            let mut poll = Poll::Pending;
-            self.watch(what, || poll = task.as_mut().poll(context));
-            poll
-        })
-        .await
     }
 }

@@ -98,6 +98,12 @@ impl ReadState {
         }
     }
 
+    /// Goes back to the read's beginning, with the pages that were brought for it.
+    pub fn begin_again(&mut self) {
+        self.position = None;
+        self.statistics = ReadStatistics::default();
+    }
+
     /// For another read on behalf of the same query, which goes on with its costs.
     #[must_use]
     pub fn continued(&self) -> Self {

@@ -80,6 +80,7 @@ impl Fixture {
             file,
             offset,
             length,
+            room: vec![0xee; 100],
         });
     }
 

@@ -9,6 +9,7 @@ use helenus_storage::clustering::{ClusteringBound, Side, Slice};
 use helenus_storage::read::{PartitionRange, ReadCommand, RowSink};
 use helenus_storage::read_state::{ReadProgress, ReadState};
 use helenus_storage::row::RowRef;
+use helenus_storage::sstable::AbsentPages;
 use helenus_types::{Token, token_of};
 
 use super::execution::limit_value;
@@ -22,9 +23,13 @@ use crate::modify::{append_single_clustering, append_single_key};
 use crate::term::BoundValues;
 
 /// Whether the short way was taken.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Debug)]
+#[must_use]
 pub enum Direct {
     Done,
+    /// Nothing was written, and no row was passed; once the pages are there the short way is taken again, with the
+    /// same state.
+    Absent(Box<AbsentPages>),
     /// Nothing was written; the general way has to be taken: the statement asks for more than the short way can do, or
     /// the read for more than one step, or its client is to be warned.
     Unsuitable,
@@ -43,13 +48,14 @@ impl SelectPlan {
     }
 
     /// The one partition the statement reads, if it may go the short way: the shard that owns it should call
-    /// [`execute_direct`](Self::execute_direct).
+    /// [`execute_direct`](Self::execute_direct). The partition's key stays in the scratch.
     pub fn direct_token(
         &self,
         values: &BoundValues<'_>,
         options: &QueryOptions<'_>,
         scratch: &mut Scratch,
     ) -> Result<Option<Token>, CqlError> {
+        scratch.partition_token = None;
         if !self.is_direct() || options.paging_state.is_some() {
             return Ok(None);
         }
@@ -58,19 +64,23 @@ impl SelectPlan {
         let key = &mut scratch.partition_key;
         key.clear();
         let has_one_key = append_single_key(key, &self.clause.partition, &options.evaluation(values))?;
-        Ok(has_one_key.then(|| token_of(key)))
+        scratch.partition_token = has_one_key.then(|| token_of(key));
+        Ok(scratch.partition_token)
     }
 
-    /// Appends the body of a RESULT to `out`, on the shard that owns the partition.
+    /// Appends the body of a RESULT to `out`, on the shard that owns the partition. `scratch` is as
+    /// [`direct_token`](Self::direct_token) left it.
+    #[inline]
     pub fn execute_direct<R: RowStore>(
         &self,
         store: &mut R,
         values: &BoundValues<'_>,
         options: &QueryOptions<'_>,
         scratch: &mut Scratch,
+        state: &mut ReadState,
         out: &mut Vec<u8>,
     ) -> Result<Direct, CqlError> {
-        let Some(token) = self.direct_token(values, options, scratch)? else {
+        let Some(token) = scratch.partition_token else {
             return Ok(Direct::Unsuitable);
         };
         let context = options.evaluation(values);
@@ -122,15 +132,18 @@ impl SelectPlan {
                 reversed: self.is_reversed,
                 now_s: options.now_s,
             };
-            let mut state = ReadState::suspending();
             let progress = store
-                .read_step(&command, &mut state, &mut sink)
+                .read_step(&command, state, &mut sink)
                 .map_err(read_failure)?;
-            let is_at_once = matches!(progress, ReadProgress::Done)
-                && state.statistics.tombstones <= store.tombstone_limits().warn;
-            if !is_at_once {
+            let tombstones = state.statistics.tombstones;
+            let unfinished = match progress {
+                ReadProgress::Done if tombstones <= store.tombstone_limits().warn => None,
+                ReadProgress::Absent(absent) if state.position().is_none() => Some(Direct::Absent(absent)),
+                _ => Some(Direct::Unsuitable),
+            };
+            if let Some(unfinished) = unfinished {
                 out.truncate(start);
-                return Ok(Direct::Unsuitable);
+                return Ok(unfinished);
             }
         }
         let count = sink.writer.row_count();

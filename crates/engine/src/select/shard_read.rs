@@ -182,6 +182,11 @@ impl SelectPlan {
 }
 
 impl ShardReading<'_> {
+    /// Before the first step: with the pages that were brought for another try of the same read.
+    pub fn begin_with(&mut self, state: ReadState) {
+        self.state = state;
+    }
+
     pub fn step<R: RowStore>(&mut self, store: &mut R) -> Result<ReadProgress, CqlError> {
         while self.stage != Stage::Done {
             let progress = match self.stage {

@@ -10,6 +10,7 @@ use helenus_protocol::response::MetadataForm;
 use helenus_protocol::{Consistency, ProtocolVersion};
 use helenus_schema::{Schema, TableId};
 use helenus_storage::ShardStore;
+use helenus_storage::read_state::ReadState;
 use helenus_storage::store::StoreOptions;
 use helenus_storage::update::Update;
 use helenus_types::{ShardId, Token, shard_of};
@@ -93,8 +94,10 @@ impl Shards {
             Plan::Select(plan) => {
                 if let Some(token) = plan.direct_token(values, options, &mut self.scratch)? {
                     let store = &mut self.stores[usize::from(shard_of(token, count).0)];
-                    let done = plan.execute_direct(store, values, options, &mut self.scratch, &mut out)?;
-                    if done == Direct::Done {
+                    let mut state = ReadState::suspending();
+                    let (scratch, state) = (&mut self.scratch, &mut state);
+                    let done = plan.execute_direct(store, values, options, scratch, state, &mut out)?;
+                    if matches!(done, Direct::Done) {
                         return Ok(out);
                     }
                 }

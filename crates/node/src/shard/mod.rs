@@ -13,6 +13,7 @@ mod prepared_cache;
 use std::cell::{Cell, RefCell};
 use std::collections::hash_map::RandomState;
 use std::hash::{BuildHasher, Hasher};
+use std::future::poll_fn;
 use std::rc::Rc;
 use std::sync::Arc;
 use std::sync::atomic::AtomicBool;
@@ -193,7 +194,7 @@ impl Shard {
             for message in messages.drain(..) {
                 self.stalls.watch("a message", || match message {
                     // These two answer the sender themselves where they panic.
-                    Message::Read(read) => self.read_forwarded(&read),
+                    Message::Read(read) => self.read_forwarded(*read),
                     Message::Write(write) => self.write_forwarded(*write),
                     Message::Answered { ticket, result } => self.forward_answered(ticket, result),
                     Message::Run(work) => {
@@ -267,7 +268,11 @@ impl Shard {
     pub fn spawn(&self, task: impl Future<Output = ()> + 'static) {
         self.tasks_spawned.set(self.tasks_spawned.get() + 1);
         let stalls = self.stalls.clone();
-        tokio::task::spawn_local(async move { stalls.watch_task("a task", task).await });
+        // In a box, because whatever wraps a future copies it.
+        let mut task = Box::pin(task);
+        tokio::task::spawn_local(poll_fn(move |context| {
+            stalls.watch("a task", || task.as_mut().poll(context))
+        }));
     }
 
     pub fn tasks_spawned(&self) -> u64 {

@@ -4,6 +4,7 @@ use std::path::Path;
 use std::sync::Arc;
 
 use super::chunked_file::ChunkedFile;
+use super::page_cache::PageCache;
 use super::pages::{AbsentPages, Pages, ReadTicket};
 use crate::error::ReadError;
 
@@ -106,6 +107,10 @@ impl<'a> ChunkStream<'a> {
     /// Of a read that goes in steps.
     pub fn ticket(&self) -> Option<&'a ReadTicket> {
         self.pages.ticket()
+    }
+
+    pub fn cache(&self) -> &'a PageCache {
+        self.pages.cache()
     }
 
     pub fn count_decoded(&self, items: u64) {

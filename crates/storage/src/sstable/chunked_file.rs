@@ -128,6 +128,41 @@ impl ChunkedFile {
         }
     }
 
+    /// Uncompressed bytes of pages, the last included.
+    pub fn bytes_of(&self, first: u64, last: u64) -> usize {
+        let start = first * self.page_bytes();
+        let end = ((last + 1) * self.page_bytes()).min(self.inner.length);
+        end.saturating_sub(start) as usize
+    }
+
+    /// Checks pages as they are stored and puts their uncompressed bytes into `out`, which has their length.
+    pub fn unpack_pages(
+        &self,
+        first: u64,
+        last: u64,
+        stored: &[u8],
+        out: &mut [u8],
+    ) -> Result<(), ReadError> {
+        match &self.inner.form {
+            Form::Compressed { .. } => self.decompress_pages(first, last, stored, out),
+            Form::Plain { checksums, .. } => {
+                self.check_plain(first, checksums.as_deref(), stored)?;
+                let stored = stored.get(..out.len());
+                out.copy_from_slice(stored.ok_or_else(|| self.ends_early(first * self.page_bytes()))?);
+                Ok(())
+            }
+        }
+    }
+
+    fn check_plain(&self, first: u64, checksums: Option<&[u32]>, stored: &[u8]) -> Result<(), ReadError> {
+        let Some(checksums) = checksums else { return Ok(()) };
+        for (page, bytes) in (first..).zip(stored.chunks(self.page_bytes() as usize)) {
+            let wanted = checksums.get(page as usize).copied();
+            self.check(page * self.page_bytes(), wanted.unwrap_or_default(), bytes)?;
+        }
+        Ok(())
+    }
+
     /// Checks pages as they are stored and appends their uncompressed bytes to `out`. What becomes of `stored` is left open.
     pub fn check_pages_into(
         &self,
@@ -136,15 +171,14 @@ impl ChunkedFile {
         stored: &mut Vec<u8>,
         out: &mut Vec<u8>,
     ) -> Result<(), ReadError> {
-        let checksums = match &self.inner.form {
-            Form::Compressed { .. } => return self.decompress_pages(first, last, stored, out),
-            Form::Plain { checksums, .. } => checksums,
-        };
-        if let Some(checksums) = checksums {
-            for (page, bytes) in (first..).zip(stored.chunks(self.page_bytes() as usize)) {
-                let wanted = checksums.get(page as usize).copied();
-                self.check(page * self.page_bytes(), wanted.unwrap_or_default(), bytes)?;
+        match &self.inner.form {
+            Form::Compressed { .. } => {
+                let held = out.len();
+                out.resize(held + self.bytes_of(first, last), 0);
+                let pages = out.get_mut(held..).unwrap_or_default();
+                return self.decompress_pages(first, last, stored, pages);
             }
+            Form::Plain { checksums, .. } => self.check_plain(first, checksums.as_deref(), stored)?,
         }
         if out.is_empty() {
             std::mem::swap(stored, out);
@@ -159,16 +193,11 @@ impl ChunkedFile {
         first: u64,
         last: u64,
         stored: &[u8],
-        out: &mut Vec<u8>,
+        out: &mut [u8],
     ) -> Result<(), ReadError> {
         let page_bytes = self.page_bytes();
-        let start = first * page_bytes;
-        let end = ((last + 1) * page_bytes).min(self.inner.length);
-        let held = out.len();
-        out.resize(held + end.saturating_sub(start) as usize, 0);
         let (base, _) = self.stored_range(first, last);
-        let pages = out.get_mut(held..).unwrap_or_default();
-        for (page, out) in (first..).zip(pages.chunks_mut(page_bytes as usize)) {
+        for (page, out) in (first..).zip(out.chunks_mut(page_bytes as usize)) {
             let (offset, length) = self.stored_range(page, page);
             let within = (offset - base) as usize;
             let stored = stored.get(within..within + length).unwrap_or_default();

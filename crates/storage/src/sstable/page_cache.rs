@@ -6,7 +6,9 @@ use std::sync::Arc;
 
 use foldhash::fast::RandomState;
 
+use super::pages::TicketState;
 use super::read_cost::ReadCost;
+use super::row_decoder::RowBuffers;
 
 /// One thread's pages of all its SSTables, and what reading them from disk cost.
 ///
@@ -16,6 +18,9 @@ use super::read_cost::ReadCost;
 #[derive(Debug)]
 pub struct PageCache {
     state: RefCell<State>,
+    /// Of readers that have ended, for those that come.
+    row_buffers: RefCell<Vec<RowBuffers>>,
+    ticket_states: RefCell<Vec<Box<TicketState>>>,
 }
 
 /// A file of this process and a page's index in it.
@@ -32,6 +37,10 @@ struct State {
     newest: usize,
     oldest: usize,
     cost: ReadCost,
+    /// Memory of pages that made room, for those that come: a page is some hundred instructions to decode into memory
+    /// that is there, and thousands to clear or copy.
+    spare: Vec<Arc<[u8]>>,
+    spare_bytes: usize,
 }
 
 #[derive(Debug)]
@@ -45,6 +54,16 @@ struct Slot {
 const NONE: usize = usize::MAX;
 /// What a page takes beyond its bytes: its counts, its slot, and its place in a map that is half full.
 const PAGE_OVERHEAD_BYTES: usize = 128;
+
+/// Of pages that are nobody's: what some hundred reads bring.
+const SPARE_BYTES_MAX: usize = 2 << 20;
+
+/// Readers that one read commonly has open: one for each SSTable.
+const ROW_BUFFERS_MAX: usize = 16;
+/// Reads that are suspended at the same time in a busy shard; each takes some hundred bytes.
+const TICKETS_MAX: usize = 64;
+/// What is kept of one reader's buffers, so that one huge row does not hold memory for good.
+const ROW_BUFFER_BYTES_MAX: usize = 64 * 1024;
 
 /// Against the cache's size.
 fn weight(page: &[u8]) -> usize {
@@ -63,9 +82,13 @@ impl PageCache {
             newest: NONE,
             oldest: NONE,
             cost: ReadCost::default(),
+            spare: Vec::new(),
+            spare_bytes: 0,
         };
         PageCache {
             state: RefCell::new(state),
+            row_buffers: RefCell::default(),
+            ticket_states: RefCell::default(),
         }
     }
 
@@ -77,15 +100,9 @@ impl PageCache {
     /// Forgets all pages; the costs stay.
     pub fn clear(&mut self) {
         let state = self.state.get_mut();
-        *state = State {
-            bytes: 0,
-            slots: Vec::new(),
-            free: Vec::new(),
-            by_key: HashMap::default(),
-            newest: NONE,
-            oldest: NONE,
-            ..*state
-        };
+        while state.oldest != NONE {
+            state.evict_oldest();
+        }
     }
 
     pub fn bytes(&self) -> usize {
@@ -100,7 +117,62 @@ impl PageCache {
         Some(Arc::clone(&state.slots[slot].page))
     }
 
-    pub(super) fn insert(&self, key: PageKey, page: &[u8]) {
+    pub(super) fn take_ticket_state(&self) -> Option<Box<TicketState>> {
+        self.ticket_states.borrow_mut().pop()
+    }
+
+    /// It must be empty.
+    pub(super) fn give_ticket_state(&self, state: Box<TicketState>) {
+        let mut kept = self.ticket_states.borrow_mut();
+        if kept.len() < TICKETS_MAX {
+            kept.push(state);
+        }
+    }
+
+    pub(super) fn take_row_buffers(&self) -> RowBuffers {
+        self.row_buffers.borrow_mut().pop().unwrap_or_default()
+    }
+
+    pub(super) fn give_row_buffers(&self, buffers: RowBuffers) {
+        let mut kept = self.row_buffers.borrow_mut();
+        if kept.len() < ROW_BUFFERS_MAX && buffers.bytes() <= ROW_BUFFER_BYTES_MAX {
+            kept.push(buffers);
+        }
+    }
+
+    /// As [`Self::find`], without counting as a use.
+    pub(super) fn peek(&self, key: PageKey) -> Option<Arc<[u8]>> {
+        let state = self.state.borrow();
+        let slot = *state.by_key.get(&key)?;
+        Some(Arc::clone(&state.slots[slot].page))
+    }
+
+    /// A page of a length, whose content is whatever `fill` makes of it.
+    pub(super) fn make_page<E>(
+        &self,
+        length: usize,
+        fill: impl FnOnce(&mut [u8]) -> Result<(), E>,
+    ) -> Result<Arc<[u8]>, E> {
+        let spare = self.state.borrow_mut().take_spare(length);
+        let mut page = spare.unwrap_or_else(|| std::iter::repeat_n(0, length).collect());
+        match Arc::get_mut(&mut page) {
+            Some(room) => fill(room)?,
+            // Not to be: spare pages are nobody else's.
+            None => {
+                let mut room = vec![0; length];
+                fill(&mut room)?;
+                page = room.into();
+            }
+        }
+        Ok(page)
+    }
+
+    /// Whoever had the page is done with it.
+    pub(super) fn give_page(&self, page: Arc<[u8]>) {
+        self.state.borrow_mut().keep_spare(page);
+    }
+
+    pub(super) fn insert(&self, key: PageKey, page: &Arc<[u8]>) {
         let mut state = self.state.borrow_mut();
         if weight(page) > state.bytes_max || state.by_key.contains_key(&key) {
             return;
@@ -111,7 +183,7 @@ impl PageCache {
         state.bytes += weight(page);
         let slot = Slot {
             key,
-            page: Arc::from(page),
+            page: Arc::clone(page),
             newer: NONE,
             older: NONE,
         };
@@ -148,6 +220,20 @@ impl State {
         self.by_key.remove(&key);
         self.bytes -= weight(&page);
         self.free.push(index);
+        self.keep_spare(page);
+    }
+
+    fn keep_spare(&mut self, mut page: Arc<[u8]>) {
+        if self.spare_bytes + page.len() <= SPARE_BYTES_MAX && Arc::get_mut(&mut page).is_some() {
+            self.spare_bytes += page.len();
+            self.spare.push(page);
+        }
+    }
+
+    fn take_spare(&mut self, length: usize) -> Option<Arc<[u8]>> {
+        let index = self.spare.iter().rposition(|page| page.len() == length)?;
+        self.spare_bytes -= length;
+        Some(self.spare.swap_remove(index))
     }
 
     fn unlink(&mut self, index: usize) {
@@ -178,8 +264,25 @@ impl State {
 mod tests {
     use super::*;
 
-    fn page(length: usize) -> Vec<u8> {
-        vec![7; length]
+    fn page(length: usize) -> Arc<[u8]> {
+        vec![7; length].into()
+    }
+
+    #[test]
+    fn a_page_that_makes_room_lends_its_memory_to_the_next_of_its_length() {
+        let cache = PageCache::new(30 + PAGE_OVERHEAD_BYTES);
+        let first = cache.make_page(30, |room| Ok::<_, ()>(room.fill(1))).unwrap();
+        let at = first.as_ptr();
+        cache.insert((1, 0), &first);
+        // In use, so that its memory is not for others.
+        cache.insert((1, 1), &page(30));
+        assert!(cache.make_page(30, |_| Ok::<_, ()>(())).unwrap().as_ptr() != at);
+        cache.insert((1, 0), &first);
+        drop(first);
+        cache.insert((1, 2), &page(30));
+        assert!(cache.make_page(29, |_| Ok::<_, ()>(())).unwrap().as_ptr() != at);
+        let again = cache.make_page(30, |room| Ok::<_, ()>(room.fill(2))).unwrap();
+        assert_eq!((again.as_ptr(), &*again), (at, &[2; 30][..]));
     }
 
     #[test]

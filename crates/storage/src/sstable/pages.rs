@@ -7,6 +7,7 @@
 //! whatever the size of the cache.
 
 use std::cell::RefCell;
+use std::convert::Infallible;
 use std::io;
 use std::path::Path;
 use std::sync::Arc;
@@ -34,7 +35,7 @@ pub struct ReadTicket {
 }
 
 #[derive(Debug, Default)]
-struct TicketState {
+pub(super) struct TicketState {
     pins: Vec<Pin>,
     stops: Stops,
     cost: ReadCost,
@@ -97,28 +98,77 @@ impl PageCache {
         &self,
         ticket: &ReadTicket,
         absent: &AbsentPages,
-        stored: Vec<u8>,
+        stored: &[u8],
     ) -> Result<(), ReadError> {
         let pages = self.suspending(ticket);
+        let (file, first, last) = (&absent.file, absent.first, absent.last);
         pages.count_read(absent);
         if stored.len() != absent.length {
-            return Err(absent.file.ends_early(absent.offset));
+            return Err(file.ends_early(absent.offset));
         }
-        let mut bytes = Vec::new();
-        absent
-            .file
-            .check_pages_into(absent.first, absent.last, &mut { stored }, &mut bytes)?;
-        let run = PageRun {
-            offset: absent.first * absent.file.page_bytes(),
-            bytes: bytes.into(),
+        // Another read may have waited for the same page, and got it first.
+        let known = (first == last).then(|| self.peek((file.id(), first))).flatten();
+        let bytes = match known {
+            Some(known) => known,
+            None => {
+                let unpack = |room: &mut [u8]| file.unpack_pages(first, last, stored, room);
+                let bytes = self.make_page(file.bytes_of(first, last), unpack)?;
+                self.keep(absent, &bytes);
+                bytes
+            }
         };
-        pages.keep(absent, &run.bytes);
+        let run = PageRun {
+            offset: first * file.page_bytes(),
+            bytes,
+        };
         ticket.state.borrow_mut().get_or_insert_default().pins.push(Pin {
-            file: absent.file.id(),
+            file: file.id(),
             run,
             is_used: true,
         });
         Ok(())
+    }
+
+    /// A ticket for the next run, with memory that another read has given back.
+    pub fn ready_ticket(&self, ticket: ReadTicket) -> ReadTicket {
+        let state = ticket.state.into_inner();
+        ReadTicket {
+            state: RefCell::new(state.or_else(|| self.take_ticket_state())),
+        }
+    }
+
+    /// The read is over, its costs are known, and no other goes on with its pages.
+    pub fn give_ticket(&self, ticket: &mut ReadTicket) {
+        if let Some(mut state) = ticket.state.take() {
+            state.pins.drain(..).for_each(|pin| self.give_page(pin.run.bytes));
+            state.stops.forget();
+            state.cost = ReadCost::default();
+            self.give_ticket_state(state);
+        }
+    }
+
+    fn keep(&self, absent: &AbsentPages, bytes: &Arc<[u8]>) {
+        match absent.is_kept {
+            true if absent.first == absent.last => self.insert((absent.file.id(), absent.first), bytes),
+            _ => self.keep_each(absent, bytes),
+        }
+    }
+
+    fn keep_each(&self, absent: &AbsentPages, bytes: &[u8]) {
+        if !absent.is_kept {
+            return;
+        }
+        let page_bytes = absent.file.page_bytes() as usize;
+        for (page, bytes) in (absent.first..).zip(bytes.chunks(page_bytes)) {
+            let key = (absent.file.id(), page);
+            if !self.contains(key) {
+                let Ok(page) = self.make_page(bytes.len(), |room| {
+                    room.copy_from_slice(bytes);
+                    Ok::<_, Infallible>(())
+                });
+                self.insert(key, &page);
+            }
+        }
     }
 }
 
@@ -150,6 +200,14 @@ impl ReadTicket {
             .as_ref()
             .map(|state| state.cost)
             .unwrap_or_default()
+    }
+
+    /// Whether no page was brought for the read.
+    pub fn has_no_pages(&self) -> bool {
+        self.state
+            .borrow()
+            .as_ref()
+            .is_none_or(|state| state.pins.is_empty())
     }
 
     pub fn pinned_bytes(&self) -> usize {
@@ -255,6 +313,10 @@ impl<'a> Pages<'a> {
         self.ticket
     }
 
+    pub(super) fn cache(&self) -> &'a PageCache {
+        self.cache
+    }
+
     /// What memory has of a page and behind it.
     pub(super) fn find(&self, file: &ChunkedFile, page: u64) -> Option<PageRun> {
         let offset = page * file.page_bytes();
@@ -311,7 +373,8 @@ impl<'a> Pages<'a> {
         absent
             .file
             .check_pages_into(absent.first, absent.last, stored, out)?;
-        self.keep(&absent, out.get(start..).unwrap_or_default());
+        self.cache
+            .keep_each(&absent, out.get(start..).unwrap_or_default());
         Ok(())
     }
 
@@ -321,16 +384,6 @@ impl<'a> Pages<'a> {
 
     pub(super) fn count_dropped(&self, pages: u64) {
         self.count(|cost| cost.dropped += pages);
-    }
-
-    fn keep(&self, absent: &AbsentPages, bytes: &[u8]) {
-        if !absent.is_kept {
-            return;
-        }
-        let page_bytes = absent.file.page_bytes() as usize;
-        for (page, bytes) in (absent.first..).zip(bytes.chunks(page_bytes)) {
-            self.cache.insert((absent.file.id(), page), bytes);
-        }
     }
 
     fn count_read(&self, absent: &AbsentPages) {

@@ -5,7 +5,7 @@ use super::decode::{ByteReader, DecodeError};
 use super::deletion_codec::read_deletion_time;
 use super::header::Header;
 use super::index::decode_with;
-use super::row_decoder::{Decoded, Item, RowDecoder};
+use super::row_decoder::{Decoded, Item, RowBuffers, RowDecoder};
 use super::stop::Stop;
 use crate::deletion::DeletionTime;
 use crate::error::ReadError;
@@ -55,15 +55,20 @@ const PREFETCH_BYTES_MAX: u64 = 256 * 1024;
 
 impl<'a> PartitionReader<'a> {
     pub fn new(header: &'a Header, stream: ChunkStream<'a>) -> Self {
+        let RowBuffers {
+            decoder,
+            item,
+            static_row,
+        } = stream.cache().take_row_buffers();
         PartitionReader {
             header,
             stream,
-            decoder: RowDecoder::default(),
+            decoder,
             position: 0,
             header_length: 0,
             deletion: DeletionTime::LIVE,
-            static_row: Vec::new(),
-            item: Item::default(),
+            static_row,
+            item,
             item_position: 0,
             peeked: None,
             limit: None,
@@ -284,5 +289,16 @@ impl<'a> PartitionReader<'a> {
     /// The next [`Self::peek`] is of what follows. The item stays as it is until then.
     pub fn pass(&mut self) {
         self.peeked = None;
+    }
+}
+
+impl Drop for PartitionReader<'_> {
+    fn drop(&mut self) {
+        let buffers = RowBuffers {
+            decoder: std::mem::take(&mut self.decoder),
+            item: std::mem::take(&mut self.item),
+            static_row: std::mem::take(&mut self.static_row),
+        };
+        self.stream.cache().give_row_buffers(buffers);
     }
 }

@@ -50,6 +50,23 @@ pub(super) struct RowDecoder {
     present: Vec<usize>,
 }
 
+/// What a reader of rows needs of the heap.
+#[derive(Debug, Default)]
+pub(super) struct RowBuffers {
+    pub decoder: RowDecoder,
+    pub item: Item,
+    pub static_row: Vec<u8>,
+}
+
+impl RowBuffers {
+    pub fn bytes(&self) -> usize {
+        let cells = self.decoder.cells.capacity() * size_of::<DecodedEntry>();
+        let present = self.decoder.present.capacity() * size_of::<usize>();
+        let item = self.item.clustering.capacity() + self.item.row.capacity();
+        cells + present + item + self.static_row.capacity()
+    }
+}
+
 /// A cell or collection deletion whose parts still lie in the file's bytes.
 #[derive(Clone, Copy, Debug)]
 struct DecodedEntry {

@@ -46,7 +46,7 @@ pub(super) struct Stops {
 }
 
 impl Stops {
-    /// Before a run that begins anew.
+    /// Before a run that begins anew, or another read.
     pub fn forget(&mut self) {
         self.past.clear();
         self.noted.clear();

@@ -14,7 +14,7 @@ use crate::row_cache::{
     CachedCursor, CachedPartition, GAPS_MAX, Gap, Recorder, RecordingCursor, RowCache, Step,
 };
 use crate::source::{PartitionCursor, Unfiltered};
-use crate::sstable::{Pages, SsTable};
+use crate::sstable::{Pages, SsTable, SsTableCursor};
 
 /// What one step of a read has found in SSTables and not in the row cache. Costs nothing while there is none.
 #[derive(Debug, Default)]
@@ -50,13 +50,58 @@ pub(super) struct Settled {
     pub below_us: i64,
 }
 
-/// The content of all SSTables that matter, newest first.
-struct Opened<'a> {
-    cursors: Vec<Box<dyn PartitionCursor + 'a>>,
+/// Cursors over one partition, newest first. That of one SSTable alone, as most reads have, is not boxed.
+pub(super) struct Sources<'a> {
+    only: Option<BegunCursor<SsTableCursor<'a>>>,
+    boxed: Vec<Box<dyn PartitionCursor + 'a>>,
+}
+
+/// What was opened of the SSTables that matter.
+struct Opened {
     /// Whether that is all there is in SSTables, whatever memtables hide of it.
     is_whole: bool,
     /// Whether an index had to be asked.
     is_consulted: bool,
+}
+
+impl<'a> Sources<'a> {
+    pub fn new() -> Self {
+        Sources {
+            only: None,
+            boxed: Vec::new(),
+        }
+    }
+
+    pub fn push(&mut self, cursor: impl PartitionCursor + 'a) {
+        self.boxed.extend(self.only.take().map(box_cursor));
+        self.boxed.push(Box::new(cursor));
+    }
+
+    fn push_sstable(&mut self, cursor: BegunCursor<SsTableCursor<'a>>) {
+        if self.only.is_none() && self.boxed.is_empty() {
+            self.only = Some(cursor);
+        } else {
+            self.push(cursor);
+        }
+    }
+
+    /// The one unboxed cursor, or all of them.
+    pub fn into_parts(
+        self,
+    ) -> Result<BegunCursor<SsTableCursor<'a>>, Vec<Box<dyn PartitionCursor + 'a>>> {
+        self.only.ok_or(self.boxed)
+    }
+
+    fn into_boxed(self) -> Vec<Box<dyn PartitionCursor + 'a>> {
+        match self.only {
+            Some(only) => vec![box_cursor(only)],
+            None => self.boxed,
+        }
+    }
+}
+
+fn box_cursor<'a>(cursor: BegunCursor<SsTableCursor<'a>>) -> Box<dyn PartitionCursor + 'a> {
+    Box::new(cursor)
 }
 
 impl Settled {
@@ -96,10 +141,9 @@ impl<'a> PartitionRead<'a> {
         &self,
         slices: &'a [Slice],
         settled: Settled,
-        cursors: &mut Vec<Box<dyn PartitionCursor + 'a>>,
+        sources: &mut Sources<'a>,
     ) -> Result<(), ReadError> {
-        cursors.extend(self.open(slices, settled)?.cursors);
-        Ok(())
+        self.open(slices, settled, sources).map(|_| ())
     }
 
     /// As [`PartitionRead::open_sstables`]; what is read is kept for the row cache.
@@ -107,28 +151,35 @@ impl<'a> PartitionRead<'a> {
         &self,
         slices: &'a [Slice],
         settled: Settled,
-        cursors: &mut Vec<Box<dyn PartitionCursor + 'a>>,
+        sources: &mut Sources<'a>,
     ) -> Result<(), ReadError> {
-        let opened = self.open(slices, settled)?;
+        let mut own = Sources::new();
+        let opened = self.open(slices, settled, &mut own)?;
         if !opened.is_whole || !opened.is_consulted {
-            cursors.extend(opened.cursors);
+            for cursor in own.into_boxed() {
+                sources.push(cursor);
+            }
             return Ok(());
         }
-        let merged = self.merged(opened.cursors)?;
+        let merged = self.merged(own)?;
         if let Some(fill) = self.fills.add(slices.to_vec(), &*merged, self.reversed) {
-            cursors.push(Box::new(RecordingCursor::new(merged, &fill.recorder)));
+            sources.push(RecordingCursor::new(merged, &fill.recorder));
         } else {
-            cursors.push(merged);
+            sources.push(merged);
         }
         Ok(())
     }
 
-    fn open(&self, slices: &'a [Slice], mut settled: Settled) -> Result<Opened<'a>, ReadError> {
+    fn open(
+        &self,
+        slices: &'a [Slice],
+        mut settled: Settled,
+        sources: &mut Sources<'a>,
+    ) -> Result<Opened, ReadError> {
         let is_point = self.is_point(slices);
         let shape = &self.table.layout.shape;
         let mut own = Settled::NOTHING;
         let mut opened = Opened {
-            cursors: Vec::new(),
             is_whole: true,
             is_consulted: false,
         };
@@ -150,20 +201,21 @@ impl<'a> PartitionRead<'a> {
                     opened.is_consulted = true;
                     self.fills.sstables_touched.update(|count| count + 1);
                     let mut cursor = BegunCursor::new(cursor);
-                    settled.add(&mut cursor, shape, is_point)?;
-                    own.deletion = own.deletion.max(cursor.deletion());
-                    own.below_us = own.below_us.max(cursor.settled_below_us);
-                    opened.cursors.push(Box::new(cursor));
+                    // For the files that come after it.
+                    if index + 1 < self.table.sstables.len() {
+                        settled.add(&mut cursor, shape, is_point)?;
+                        own.deletion = own.deletion.max(cursor.deletion());
+                        own.below_us = own.below_us.max(cursor.settled_below_us);
+                    }
+                    sources.push_sstable(cursor);
                 }
             }
         }
         Ok(opened)
     }
 
-    fn merged(
-        &self,
-        mut cursors: Vec<Box<dyn PartitionCursor + 'a>>,
-    ) -> Result<Box<dyn PartitionCursor + 'a>, ReadError> {
+    fn merged(&self, sources: Sources<'a>) -> Result<Box<dyn PartitionCursor + 'a>, ReadError> {
+        let mut cursors = sources.into_boxed();
         match cursors.pop() {
             Some(only) if cursors.is_empty() => Ok(only),
             last => {
@@ -266,8 +318,10 @@ impl<'a> CachedSource<'a> {
         let Some(fill) = fill else {
             unreachable!("a cursor names at most GAPS_MAX gaps, and each step of a read has one cursor");
         };
-        let opened = self.read.open(&fill.slices, Settled::NOTHING)?;
-        let merged = self.read.merged(opened.cursors)?;
+        let mut sources = Sources::new();
+        self.read
+            .open(&fill.slices, Settled::NOTHING, &mut sources)?;
+        let merged = self.read.merged(sources)?;
         debug_assert!(
             !merged.deletion().supersedes(deletion),
             "a deletion that the cache does not know"

@@ -6,7 +6,7 @@ use std::sync::Arc;
 use helenus_types::Token;
 
 use super::answer::{Answer, Passed, ReadScratch, Walk};
-use super::partition_read::{BegunCursor, CachedSource, Fills, PartitionRead, Settled};
+use super::partition_read::{BegunCursor, CachedSource, Fills, PartitionRead, Settled, Sources};
 use super::shard::ShardStore;
 use super::table::Table;
 use crate::clustering::{Side, Slice};
@@ -16,7 +16,7 @@ use crate::merge::{MergedCursor, MergedScanner};
 use crate::read::{PartitionBound, PartitionRange, PartitionSpan, ReadCommand, ReadStatistics, RowSink};
 use crate::read_state::{PARTITION_UNITS, PartitionPlace, ReadPosition, ReadProgress, ReadState};
 use crate::row_cache::{CachedPartition, CachedRow, RowCache};
-use crate::source::{PartitionCursor, PartitionScanner};
+use crate::source::PartitionScanner;
 use crate::sstable::{AbsentPages, PageCache, Pages, ReadTicket, SsTable};
 
 impl ShardStore {
@@ -57,7 +57,7 @@ impl ShardStore {
             return Ok(ReadProgress::Done);
         }
         // The walk changes the state while its cursors borrow the ticket.
-        let ticket = std::mem::take(&mut state.ticket);
+        let ticket = self.cache.ready_ticket(std::mem::take(&mut state.ticket));
         let fills = Fills::default();
         let read = TableRead {
             table,
@@ -80,15 +80,26 @@ impl ShardStore {
             fills.apply(table, (token, key), &mut self.row_cache);
         }
         match walk {
-            Ok(Walk::Over | Walk::Enough) => Ok(ReadProgress::Done),
+            Ok(Walk::Over | Walk::Enough) => {
+                // Pages that were brought may serve another read of the same statement.
+                if state.ticket.has_no_pages() {
+                    self.cache.give_ticket(&mut state.ticket);
+                }
+                Ok(ReadProgress::Done)
+            }
             Ok(Walk::Paused) => Ok(ReadProgress::Yield),
             Err(ReadError::Absent(pages)) => Ok(ReadProgress::Absent(pages)),
             Err(error) => Err(error),
         }
     }
 
+    /// No other read goes on with the pages that were brought for this one.
+    pub fn end_read(&self, state: &mut ReadState) {
+        self.cache.give_ticket(&mut state.ticket);
+    }
+
     /// Takes the bytes that a step ended for; the next step finds them whatever the size of the cache.
-    pub fn deliver(&self, state: &ReadState, absent: &AbsentPages, stored: Vec<u8>) -> Result<(), ReadError> {
+    pub fn deliver(&self, state: &ReadState, absent: &AbsentPages, stored: &[u8]) -> Result<(), ReadError> {
         self.cache.deliver(&state.ticket, absent, stored)
     }
 }
@@ -246,23 +257,23 @@ impl<'a> TableRead<'a> {
             fills: self.fills,
         };
         let is_point = read.is_point(slices);
-        let mut cursors: Vec<Box<dyn PartitionCursor + '_>> = Vec::new();
+        let mut sources = Sources::new();
         // What is older cannot show in the one row that is asked for.
         let mut settled = Settled::NOTHING;
         for memtable in self.table.memtables() {
             if let Some(cursor) = memtable.cursor(token, key, slices, reversed) {
                 let mut cursor = BegunCursor::new(cursor);
                 settled.add(&mut cursor, &self.table.layout.shape, is_point)?;
-                cursors.push(Box::new(cursor));
+                sources.push(cursor);
             }
         }
         let cached = self.cached_partition(token, key);
         match cached {
-            Some(cached) => cursors.push(Box::new(CachedSource::new(read, cached, slices))),
-            None if self.is_cached() => read.open_recorded(slices, settled, &mut cursors)?,
-            None => read.open_sstables(slices, settled, &mut cursors)?,
+            Some(cached) => sources.push(CachedSource::new(read, cached, slices)),
+            None if self.is_cached() => read.open_recorded(slices, settled, &mut sources)?,
+            None => read.open_sstables(slices, settled, &mut sources)?,
         }
-        let walk = self.answer_merged(cursors, (token, key), passed, answer);
+        let walk = self.answer_merged(sources, (token, key), passed, answer);
         // A step that ended before the read did is not counted.
         if self.is_cached() && matches!(walk, Ok(Walk::Over | Walk::Enough)) {
             self.rows.count_read(cached.is_some() && self.fills.is_empty());
@@ -272,11 +283,15 @@ impl<'a> TableRead<'a> {
 
     fn answer_merged<S: RowSink>(
         &self,
-        mut cursors: Vec<Box<dyn PartitionCursor + '_>>,
+        sources: Sources<'_>,
         (token, key): (Token, &[u8]),
         passed: Passed,
         answer: &mut Answer<'_, S>,
     ) -> Result<Walk, ReadError> {
+        let mut cursors = match sources.into_parts() {
+            Ok(mut only) => return answer.partition(token, key, &mut only, passed),
+            Err(cursors) => cursors,
+        };
         match cursors.pop() {
             None => Ok(answer.nothing_left(&passed)),
             Some(mut only) if cursors.is_empty() => answer.partition(token, key, &mut only, passed),

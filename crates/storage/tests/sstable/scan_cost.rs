@@ -230,7 +230,7 @@ fn suspended_reads_of_a_large_partition_read_ahead() {
             Ok(found) => break found,
             Err(helenus_storage::error::ReadError::Absent(absent)) => {
                 stops += 1;
-                cache.deliver(&ticket, &absent, absent.read().unwrap()).unwrap();
+                cache.deliver(&ticket, &absent, &absent.read().unwrap()).unwrap();
             }
             Err(error) => panic!("{error}"),
         }

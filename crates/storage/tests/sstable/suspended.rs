@@ -79,7 +79,7 @@ fn run_to_end<T>(
         );
         let mut stored = vec![0; absent.length()];
         absent.file().read_exact_at(absent.offset(), &mut stored).unwrap();
-        cache.deliver(ticket, &absent, stored).unwrap();
+        cache.deliver(ticket, &absent, &stored).unwrap();
     }
 }
 
@@ -165,8 +165,8 @@ fn what_was_delivered_is_checked() {
     let mut flipped = stored.clone();
     flipped[stored.len() / 2] ^= 1;
     for wrong in [flipped, stored[1..].to_vec()] {
-        let result = cache.deliver(&ticket, &absent, wrong);
+        let result = cache.deliver(&ticket, &absent, &wrong);
         assert!(matches!(result, Err(ReadError::Corrupt { .. })), "{result:?}");
     }
-    cache.deliver(&ticket, &absent, stored).unwrap();
+    cache.deliver(&ticket, &absent, &stored).unwrap();
 }

@@ -108,7 +108,7 @@ fn read_suspended(store: &mut ShardStore, command: &ReadCommand<'_>, collected: 
             ReadProgress::Yield => {}
             ReadProgress::Absent(absent) => {
                 let stored = absent.read().unwrap();
-                store.deliver(&state, &absent, stored).unwrap();
+                store.deliver(&state, &absent, &stored).unwrap();
             }
         }
     }

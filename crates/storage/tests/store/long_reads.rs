@@ -227,7 +227,7 @@ fn what_is_decoded_in_all_steps_is_little_more_than_what_is_passed() {
                         ReadProgress::Absent(absent) => {
                             steps += 1;
                             let stored = absent.read().unwrap();
-                            store.deliver(&state, &absent, stored).unwrap();
+                            store.deliver(&state, &absent, &stored).unwrap();
                         }
                     }
                 }

@@ -18,7 +18,7 @@ impl ImmediateReads {
 
 impl ReadQueue for ImmediateReads {
     fn submit(&mut self, read: QueuedRead) {
-        self.completed.push(read_now(&read));
+        self.completed.push(read_now(read));
         (self.notify)();
     }
 

@@ -37,6 +37,17 @@ pub struct QueuedRead {
     pub file: Arc<dyn File>,
     pub offset: u64,
     pub length: usize,
+    /// Room for the bytes, whatever it holds: memory that was used before costs nothing to clear.
+    pub room: Vec<u8>,
+}
+
+impl QueuedRead {
+    /// Takes the room, with the length of the read.
+    fn take_room(&mut self) -> Vec<u8> {
+        let mut room = std::mem::take(&mut self.room);
+        room.resize(self.length, 0);
+        room
+    }
 }
 
 /// All bytes of a [`QueuedRead`], or why there are none.
@@ -99,9 +110,9 @@ pub fn real_read_queue(disk_io: DiskIo, notify: Notify) -> io::Result<Box<dyn Re
 }
 
 /// Reads at once, on the calling thread; completes whatever happens.
-fn read_now(read: &QueuedRead) -> CompletedRead {
+fn read_now(mut read: QueuedRead) -> CompletedRead {
+    let mut bytes = read.take_room();
     let result = catch_unwind(AssertUnwindSafe(|| {
-        let mut bytes = vec![0; read.length];
         read.file.read_exact_at(read.offset, &mut bytes).map(|()| bytes)
     }));
     CompletedRead {

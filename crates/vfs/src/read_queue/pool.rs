@@ -79,7 +79,7 @@ impl Shared {
                 state = self.has_work.wait(state).unwrap_or_else(PoisonError::into_inner);
             };
             drop(state);
-            let completed = read_now(&read);
+            let completed = read_now(read);
             let is_first = {
                 let mut state = self.state();
                 state.completed.push(completed);

@@ -30,7 +30,7 @@ impl ReadQueue for ShuffledReads {
     fn take_completed(&mut self, completed: &mut Vec<CompletedRead>) {
         while !self.under_way.is_empty() {
             let index = self.random.below(self.under_way.len() as u64) as usize;
-            completed.push(read_now(&self.under_way.swap_remove(index)));
+            completed.push(read_now(self.under_way.swap_remove(index)));
             if self.random.below(2) == 0 {
                 break;
             }

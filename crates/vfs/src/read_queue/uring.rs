@@ -101,7 +101,7 @@ impl UringReads {
     fn read_without_ring(&mut self, index: usize) {
         if let Some(slot) = self.slots[index].take() {
             self.free.push(index);
-            self.completed.push(read_now(&slot.read));
+            self.completed.push(read_now(slot.read));
         }
     }
 
@@ -138,12 +138,12 @@ impl UringReads {
 }
 
 impl ReadQueue for UringReads {
-    fn submit(&mut self, read: QueuedRead) {
+    fn submit(&mut self, mut read: QueuedRead) {
         let Some(index) = self.free.pop() else {
             self.waiting.push_back(read);
             return;
         };
-        let bytes = vec![0; read.length];
+        let bytes = read.take_room();
         self.slots[index] = Some(Slot {
             read,
             bytes,

@@ -1,0 +1,191 @@
+//! Reads of one partition that wait for the disk without a task of their own.
+//!
+//! A direct read that lacks pages leaves its statement, its values and what was brought for it in a box. The shard
+//! brings the pages and makes the same function call again, which then answers: no future is made, moved or polled, and
+//! no timer is set. What turns out to be more than one step goes the general way with what it has.
+
+use std::rc::Rc;
+
+use helenus_engine::select::Direct;
+use helenus_engine::{CqlError, Plan};
+use helenus_protocol::Opcode;
+use helenus_protocol::frame::EnvelopeFlags;
+use helenus_storage::read_state::ReadState;
+use helenus_storage::sstable::AbsentPages;
+use helenus_types::ShardId;
+use helenus_vfs::read_queue::FailedRead;
+
+use crate::forward::{ForwardedAnswer, ForwardedResult, OwnedExecution, Ticket};
+use crate::panic_boundary::catch;
+use crate::patience::Patience;
+use crate::read::{CountingStore, RateLimits};
+use crate::session::Session;
+use crate::shard::Shard;
+
+/// Who is to be answered.
+#[derive(Clone)]
+pub(crate) enum Asker {
+    /// A session that expects the answer.
+    Session {
+        session: Rc<Session>,
+        stream: i16,
+        /// When the request was begun, on the shard's clock.
+        begun_ns: u64,
+    },
+    /// Another shard.
+    Shard { from: ShardId, ticket: Ticket },
+}
+
+/// A read of one partition between two tries. Nothing of the store is held meanwhile.
+pub(crate) struct SuspendedRead {
+    pub execution: OwnedExecution,
+    pub asker: Asker,
+    /// Pins the pages that were brought.
+    pub state: ReadState,
+}
+
+impl SuspendedRead {
+    pub fn patience(&self) -> Patience {
+        Patience::of_read(&self.execution.options())
+    }
+}
+
+impl Shard {
+    /// The session is to be answered later.
+    pub(crate) fn asker(&self, session: &Rc<Session>, stream: i16) -> Asker {
+        session.expect_answer();
+        Asker::Session {
+            session: session.clone(),
+            stream,
+            begun_ns: self.last_looked_ns(),
+        }
+    }
+
+    pub(crate) fn answer_asker(&self, asker: &Asker, result: ForwardedResult) {
+        match asker {
+            Asker::Session { session, stream, .. } => {
+                self.note_answered(asker);
+                self.answer_read(session, *stream, result);
+            }
+            Asker::Shard { from, ticket } => self.mailbox(*from).answered(*ticket, result),
+        }
+    }
+
+    /// For what sets the pace of compactions.
+    fn note_answered(&self, asker: &Asker) {
+        if let Asker::Session { begun_ns, .. } = asker {
+            let took_ns = self.last_looked_ns().saturating_sub(*begun_ns);
+            self.foreground.request_took(took_ns);
+        }
+    }
+
+    /// Does what a try of the short way has left to be done.
+    pub(crate) fn go_on(self: &Rc<Self>, read: Box<SuspendedRead>, direct: Direct) {
+        match direct {
+            Direct::Done => {}
+            Direct::Absent(absent) => self.disk_reads.borrow_mut().bring_for(read, absent),
+            Direct::Unsuitable => {
+                let SuspendedRead {
+                    execution,
+                    asker,
+                    mut state,
+                } = *read;
+                state.begin_again();
+                self.select_generally(execution, asker, RateLimits::Checked, Some(state));
+            }
+        }
+    }
+
+    /// A try of the short way. If it panics, the asker is told.
+    pub(crate) fn try_directly(self: &Rc<Self>, read: Box<SuspendedRead>) {
+        self.answering_failures(read, |shard, mut read| {
+            let direct = shard.read_directly(&mut read)?;
+            shard.go_on(read, direct);
+            Ok(())
+        });
+    }
+
+    /// The disk has brought what a read lacks, or failed to.
+    pub(crate) fn resume(
+        self: &Rc<Self>,
+        read: Box<SuspendedRead>,
+        absent: &AbsentPages,
+        stored: Result<Vec<u8>, FailedRead>,
+    ) {
+        self.answering_failures(read, |shard, mut read| {
+            shard.deliver(&read.state, absent, stored)?;
+            read.state.begin_again();
+            let direct = shard.read_directly(&mut read)?;
+            shard.go_on(read, direct);
+            Ok(())
+        });
+    }
+
+    fn answering_failures(
+        self: &Rc<Self>,
+        read: Box<SuspendedRead>,
+        work: impl FnOnce(&Rc<Self>, Box<SuspendedRead>) -> Result<(), CqlError>,
+    ) {
+        let asker = read.asker.clone();
+        let result = catch(|| work(self, read));
+        if let Err(error) = result.unwrap_or_else(|panicked| Err(panicked.error())) {
+            self.answer_asker(&asker, Err(error));
+        }
+    }
+
+    /// Answers if the read is over.
+    fn read_directly(&self, read: &mut SuspendedRead) -> Result<Direct, CqlError> {
+        let SuspendedRead {
+            execution,
+            asker,
+            state,
+        } = read;
+        match asker {
+            Asker::Session { session, stream, .. } => {
+                let mut direct = Direct::Unsuitable;
+                session.try_respond(*stream, EnvelopeFlags::NONE, Opcode::Result, |out| {
+                    direct = self.execute_directly(execution, state, out)?;
+                    Ok(matches!(direct, Direct::Done))
+                })?;
+                if matches!(direct, Direct::Done) {
+                    session.answer_came();
+                    self.store.borrow().end_read(state);
+                    self.note_answered(asker);
+                }
+                Ok(direct)
+            }
+            Asker::Shard { from, ticket } => {
+                let mut body = Vec::new();
+                let direct = self.execute_directly(execution, state, &mut body)?;
+                if matches!(direct, Direct::Done) {
+                    self.mailbox(*from)
+                        .answered(*ticket, Ok(ForwardedAnswer::from(body)));
+                }
+                Ok(direct)
+            }
+        }
+    }
+
+    fn execute_directly(
+        &self,
+        execution: &OwnedExecution,
+        state: &mut ReadState,
+        out: &mut Vec<u8>,
+    ) -> Result<Direct, CqlError> {
+        execution.with(|plan, values, options| {
+            let Plan::Select(plan) = plan else {
+                return Ok(Direct::Unsuitable);
+            };
+            let scratch = &mut *self.scratch.borrow_mut();
+            plan.direct_token(values, options, scratch)?;
+            plan.execute_direct(
+                &mut CountingStore { shard: self },
+                values,
+                options,
+                scratch,
+                state,
+                out,
+            )
+        })
+    }
+}
