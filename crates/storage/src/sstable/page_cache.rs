@@ -39,8 +39,17 @@ struct State {
     cost: ReadCost,
     /// Memory of pages that made room, for those that come: a page is some hundred instructions to decode into memory
     /// that is there, and thousands to clear or copy.
-    spare: Vec<Arc<[u8]>>,
+    spare: Vec<SparePages>,
     spare_bytes: usize,
+    /// In the place of what an empty slot had.
+    no_page: Arc<[u8]>,
+}
+
+/// Pages of one length that nobody else has.
+#[derive(Debug)]
+struct SparePages {
+    length: usize,
+    pages: Vec<Arc<[u8]>>,
 }
 
 #[derive(Debug)]
@@ -57,6 +66,8 @@ const PAGE_OVERHEAD_BYTES: usize = 128;
 
 /// Of pages that are nobody's: what some hundred reads bring.
 const SPARE_BYTES_MAX: usize = 2 << 20;
+/// Of an index, of data in several sizes of chunks, and of two or three such pages in one request.
+const SPARE_LENGTHS_MAX: usize = 8;
 
 /// Readers that one read commonly has open: one for each SSTable.
 const ROW_BUFFERS_MAX: usize = 16;
@@ -84,6 +95,7 @@ impl PageCache {
             cost: ReadCost::default(),
             spare: Vec::new(),
             spare_bytes: 0,
+            no_page: Arc::from([]),
         };
         PageCache {
             state: RefCell::new(state),
@@ -216,7 +228,7 @@ impl State {
         let index = self.oldest;
         self.unlink(index);
         let key = self.slots[index].key;
-        let page = std::mem::replace(&mut self.slots[index].page, Arc::from([]));
+        let page = std::mem::replace(&mut self.slots[index].page, Arc::clone(&self.no_page));
         self.by_key.remove(&key);
         self.bytes -= weight(&page);
         self.free.push(index);
@@ -224,16 +236,27 @@ impl State {
     }
 
     fn keep_spare(&mut self, mut page: Arc<[u8]>) {
-        if self.spare_bytes + page.len() <= SPARE_BYTES_MAX && Arc::get_mut(&mut page).is_some() {
-            self.spare_bytes += page.len();
-            self.spare.push(page);
+        let length = page.len();
+        if self.spare_bytes + length > SPARE_BYTES_MAX || Arc::get_mut(&mut page).is_none() {
+            return;
         }
+        let known = self.spare.iter().position(|spare| spare.length == length);
+        match known {
+            Some(index) => self.spare[index].pages.push(page),
+            None if self.spare.len() < SPARE_LENGTHS_MAX => self.spare.push(SparePages {
+                length,
+                pages: vec![page],
+            }),
+            None => return,
+        }
+        self.spare_bytes += length;
     }
 
     fn take_spare(&mut self, length: usize) -> Option<Arc<[u8]>> {
-        let index = self.spare.iter().rposition(|page| page.len() == length)?;
+        let spare = self.spare.iter_mut().find(|spare| spare.length == length)?;
+        let page = spare.pages.pop()?;
         self.spare_bytes -= length;
-        Some(self.spare.swap_remove(index))
+        Some(page)
     }
 
     fn unlink(&mut self, index: usize) {
