@@ -12,8 +12,8 @@ mod prepared_cache;
 
 use std::cell::{Cell, RefCell};
 use std::collections::hash_map::RandomState;
-use std::hash::{BuildHasher, Hasher};
 use std::future::poll_fn;
+use std::hash::{BuildHasher, Hasher};
 use std::rc::Rc;
 use std::sync::Arc;
 use std::sync::atomic::AtomicBool;

@@ -24,7 +24,10 @@ fn decode_all(block: &[u8], out: &mut [u8]) -> Option<()> {
         if length == LENGTH_GOES_ON {
             length += read_length(&mut rest)?;
         }
-        match (rest.first_chunk::<SHORT_BYTES>(), out.get_mut(filled..filled + SHORT_BYTES)) {
+        match (
+            rest.first_chunk::<SHORT_BYTES>(),
+            out.get_mut(filled..filled + SHORT_BYTES),
+        ) {
             (Some(literals), Some(room)) if length <= SHORT_BYTES => room.copy_from_slice(literals),
             _ => out
                 .get_mut(filled..filled.checked_add(length)?)?

@@ -94,12 +94,7 @@ impl PageCache {
     /// Checks what was read for a suspended read, decompresses it and pins it to the read's ticket.
     ///
     /// `stored` are the `length` bytes at `offset` of the file, or fewer where the file ends before.
-    pub fn deliver(
-        &self,
-        ticket: &ReadTicket,
-        absent: &AbsentPages,
-        stored: &[u8],
-    ) -> Result<(), ReadError> {
+    pub fn deliver(&self, ticket: &ReadTicket, absent: &AbsentPages, stored: &[u8]) -> Result<(), ReadError> {
         let pages = self.suspending(ticket);
         let (file, first, last) = (&absent.file, absent.first, absent.last);
         pages.count_read(absent);

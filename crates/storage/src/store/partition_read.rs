@@ -86,9 +86,7 @@ impl<'a> Sources<'a> {
     }
 
     /// The one unboxed cursor, or all of them.
-    pub fn into_parts(
-        self,
-    ) -> Result<BegunCursor<SsTableCursor<'a>>, Vec<Box<dyn PartitionCursor + 'a>>> {
+    pub fn into_parts(self) -> Result<BegunCursor<SsTableCursor<'a>>, Vec<Box<dyn PartitionCursor + 'a>>> {
         self.only.ok_or(self.boxed)
     }
 
@@ -319,8 +317,7 @@ impl<'a> CachedSource<'a> {
             unreachable!("a cursor names at most GAPS_MAX gaps, and each step of a read has one cursor");
         };
         let mut sources = Sources::new();
-        self.read
-            .open(&fill.slices, Settled::NOTHING, &mut sources)?;
+        self.read.open(&fill.slices, Settled::NOTHING, &mut sources)?;
         let merged = self.read.merged(sources)?;
         debug_assert!(
             !merged.deletion().supersedes(deletion),
