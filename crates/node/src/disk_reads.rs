@@ -115,7 +115,7 @@ impl DiskReads {
     }
 
     /// Takes out reads whose time was over at `now_ns`. What the disk brings for them is let go.
-    pub(crate) fn take_late(&mut self, now_ns: u64) -> Vec<Box<SuspendedRead>> {
+    pub(crate) fn take_late(&mut self, now_ns: u64) -> Vec<SuspendedRead> {
         if now_ns <= self.earliest_deadline_ns {
             return Vec::new();
         }
@@ -132,7 +132,7 @@ impl DiskReads {
             Waiting::Task(_) => false,
         });
         let late = late.filter_map(|(_, waiting)| match waiting {
-            Waiting::Suspended { read, .. } => Some(read),
+            Waiting::Suspended { read, .. } => Some(*read),
             Waiting::Task(_) => None,
         });
         let late = late.collect();

@@ -20,6 +20,7 @@ pub struct PageCache {
     state: RefCell<State>,
     /// Of readers that have ended, for those that come.
     row_buffers: RefCell<Vec<RowBuffers>>,
+    #[expect(clippy::vec_box, reason = "the boxes are what is used again")]
     ticket_states: RefCell<Vec<Box<TicketState>>>,
 }
 
