@@ -292,20 +292,28 @@ mod tests {
         vec![7; length].into()
     }
 
+    fn made(cache: &PageCache, length: usize, content: u8) -> Arc<[u8]> {
+        let page = cache.make_page(length, |room| {
+            room.fill(content);
+            Ok::<(), ()>(())
+        });
+        page.unwrap()
+    }
+
     #[test]
     fn a_page_that_makes_room_lends_its_memory_to_the_next_of_its_length() {
         let cache = PageCache::new(30 + PAGE_OVERHEAD_BYTES);
-        let first = cache.make_page(30, |room| Ok::<_, ()>(room.fill(1))).unwrap();
+        let first = made(&cache, 30, 1);
         let at = first.as_ptr();
         cache.insert((1, 0), &first);
         // In use, so that its memory is not for others.
         cache.insert((1, 1), &page(30));
-        assert!(cache.make_page(30, |_| Ok::<_, ()>(())).unwrap().as_ptr() != at);
+        assert!(made(&cache, 30, 0).as_ptr() != at);
         cache.insert((1, 0), &first);
         drop(first);
         cache.insert((1, 2), &page(30));
-        assert!(cache.make_page(29, |_| Ok::<_, ()>(())).unwrap().as_ptr() != at);
-        let again = cache.make_page(30, |room| Ok::<_, ()>(room.fill(2))).unwrap();
+        assert!(made(&cache, 29, 0).as_ptr() != at);
+        let again = made(&cache, 30, 2);
         assert_eq!((again.as_ptr(), &*again), (at, &[2; 30][..]));
     }
 
