@@ -216,8 +216,7 @@ impl Shard {
                 Plan::Select(plan) => shard.read_system_tables(plan, values, options, node),
                 _ => Ok(Vec::new()),
             });
-            shard.count_failure(&result);
-            answer_forwarded(&session, stream, None, result.map(ForwardedAnswer::from));
+            shard.answer_read(&session, stream, result.map(ForwardedAnswer::from));
         });
     }
 
