@@ -16,3 +16,5 @@ pub mod chart;
 pub mod report;
 
 pub mod compare;
+
+pub mod goodput;

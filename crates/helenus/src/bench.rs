@@ -22,6 +22,8 @@ use helenus_client::throttle::ThrottleMode;
 use helenus_protocol::frame::Compression;
 use helenus_protocol::{Consistency, ProtocolVersion};
 
+use crate::goodput::{self, GoodputArguments};
+
 #[derive(Subcommand)]
 pub enum BenchCommand {
     /// Load a cluster and measure it.
@@ -35,6 +37,9 @@ pub enum BenchCommand {
         after_help = "Example:\n  helenus bench storm --mode wrong-version --connects 100000 --server-pid 4711"
     )]
     Storm(StormArguments),
+    /// What is answered in time, from a quarter to ten times of what a server can do.
+    #[command(after_help = GOODPUT_EXAMPLES)]
+    Goodput(Box<GoodputArguments>),
 }
 
 #[derive(Args)]
@@ -71,6 +76,11 @@ enum StormModeName {
     Silence,
     HalfFrame,
 }
+
+const GOODPUT_EXAMPLES: &str = "Examples:
+  taskset -c 1 helenus bench goodput --hosts 127.0.0.1:9042 --json here.json --svg here.svg
+  helenus bench goodput --workload uniform-reads --requests small --multiples 0.5,1,2
+  helenus bench goodput --draw one.json another.json --svg both.svg";
 
 const RUN_EXAMPLES: &str = "Examples:
   helenus bench run                                   mixed reads and writes on 127.0.0.1:9042 for 30 s
@@ -225,6 +235,7 @@ pub fn run(command: &BenchCommand) -> ExitCode {
         BenchCommand::Run(arguments) => run_workload(arguments),
         BenchCommand::Compare(arguments) => run_compare(arguments),
         BenchCommand::Storm(arguments) => run_storm(arguments),
+        BenchCommand::Goodput(arguments) => return goodput::run(arguments),
     };
     match result {
         Ok(code) => code,
@@ -447,7 +458,7 @@ fn load(file: &Path) -> Result<Report, BenchError> {
 }
 
 /// `500us`, `10ms`, `30s`, `2m`, `1h`.
-fn parse_duration(text: &str) -> Result<Duration, String> {
+pub fn parse_duration(text: &str) -> Result<Duration, String> {
     let digits = text
         .find(|letter: char| !letter.is_ascii_digit() && letter != '.')
         .unwrap_or(text.len());

@@ -7,6 +7,7 @@ mod serve;
 
 mod compaction;
 mod fast_forward;
+mod goodput;
 mod operation;
 mod snapshot;
 mod sstable;

@@ -3,7 +3,7 @@
 use std::fs;
 use std::time::Duration;
 
-/// CPU and memory of this process; zero where /proc does not tell.
+/// CPU and memory of a process; zero where /proc does not tell.
 #[derive(Clone, Copy, Debug, Default)]
 pub struct ProcessUsage {
     pub cpu: Duration,
@@ -17,7 +17,12 @@ pub struct ProcessUsage {
 const TICKS_PER_SECOND: u64 = 100;
 
 pub fn process_usage() -> ProcessUsage {
-    let status = fs::read_to_string("/proc/self/status").unwrap_or_default();
+    process_usage_of("self")
+}
+
+/// Of another process, by its id.
+pub fn process_usage_of(process: &str) -> ProcessUsage {
+    let status = fs::read_to_string(format!("/proc/{process}/status")).unwrap_or_default();
     let kib = |name: &str| {
         let line = status.lines().find_map(|line| line.strip_prefix(name));
         line.and_then(|rest| rest.split_whitespace().next()?.parse::<u64>().ok())
@@ -25,15 +30,15 @@ pub fn process_usage() -> ProcessUsage {
             * 1024
     };
     ProcessUsage {
-        cpu: cpu_time().unwrap_or_default(),
+        cpu: cpu_time(process).unwrap_or_default(),
         resident_bytes: kib("VmRSS:"),
         resident_bytes_max: kib("VmHWM:"),
     }
 }
 
 /// utime and stime: the 14th and 15th field, counted behind the name, which may hold anything.
-fn cpu_time() -> Option<Duration> {
-    let stat = fs::read_to_string("/proc/self/stat").ok()?;
+fn cpu_time(process: &str) -> Option<Duration> {
+    let stat = fs::read_to_string(format!("/proc/{process}/stat")).ok()?;
     let (_, fields) = stat.rsplit_once(") ")?;
     let mut ticks = fields.split_whitespace().skip(11);
     let user: u64 = ticks.next()?.parse().ok()?;

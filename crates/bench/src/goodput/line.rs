@@ -1,0 +1,180 @@
+//! One connection of a load: encodes requests, scans answers by their headers, allocates nothing.
+
+use std::io::{self, Read, Write};
+use std::net::TcpStream;
+
+use helenus_protocol::{ErrorCode, Opcode};
+
+use super::workload::{Requests, Template};
+
+/// What an answer is, by its header and the code of an error.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum AnswerKind {
+    Done,
+    Refused,
+    Failed,
+}
+
+/// xorshift64*: some five instructions a number.
+#[derive(Clone, Debug)]
+pub struct Random(u64);
+
+impl Random {
+    pub fn new(seed: u64) -> Self {
+        Random(seed.wrapping_mul(0x9e37_79b9_7f4a_7c15) | 1)
+    }
+
+    #[inline]
+    pub fn next(&mut self) -> u64 {
+        self.0 ^= self.0 >> 12;
+        self.0 ^= self.0 << 25;
+        self.0 ^= self.0 >> 27;
+        self.0.wrapping_mul(0x2545_f491_4f6c_dd1d)
+    }
+}
+
+/// Streams of a connection (v4).
+const STREAMS: usize = 32_768;
+
+/// Encoded before it is given to the socket: a large write amortises the system call and stays in the cache.
+const OUT_BYTES_MAX: usize = 64 * 1024;
+
+/// Read at once.
+const READ_BYTES: usize = 256 * 1024;
+
+const HEADER_BYTES: usize = 9;
+
+pub struct Line {
+    stream: TcpStream,
+    /// When the request on a stream was to be sent, in microseconds of the load's clock; 0 for a free stream.
+    intended_us: Box<[u32]>,
+    next_stream: usize,
+    outstanding: usize,
+    out: Vec<u8>,
+    sent: usize,
+    input: Box<[u8]>,
+    filled: usize,
+    /// Of an answer whose header was seen, what is not read yet.
+    body_left: usize,
+    random: Random,
+}
+
+impl Line {
+    pub fn new(stream: TcpStream, seed: u64) -> Self {
+        Line {
+            stream,
+            intended_us: vec![0; STREAMS].into(),
+            next_stream: 0,
+            outstanding: 0,
+            out: Vec::with_capacity(2 * OUT_BYTES_MAX),
+            sent: 0,
+            input: vec![0; READ_BYTES].into(),
+            filled: 0,
+            body_left: 0,
+            random: Random::new(seed),
+        }
+    }
+
+    /// Requests without an answer.
+    pub fn outstanding(&self) -> usize {
+        self.outstanding
+    }
+
+    /// Whether the socket has taken all that was encoded.
+    pub fn is_flushed(&self) -> bool {
+        self.sent == self.out.len()
+    }
+
+    pub fn has_room(&self) -> bool {
+        self.out.len() < OUT_BYTES_MAX
+    }
+
+    /// Encodes one of the requests; `false` if no stream is free.
+    #[inline]
+    pub fn push(&mut self, requests: &Requests, intended_us: u32) -> bool {
+        let (template, key) = requests.choose(self.random.next());
+        self.push_frame(&template.frame, intended_us)
+            .is_some_and(|at| self.set_key(at, template, key))
+    }
+
+    #[inline]
+    fn set_key(&mut self, at: usize, template: &Template, key: u64) -> bool {
+        let at = at + template.key_at;
+        self.out[at..at + 8].copy_from_slice(&key.to_be_bytes());
+        true
+    }
+
+    /// Encodes a frame with a stream of its own; where it begins in the output.
+    #[inline]
+    pub fn push_frame(&mut self, frame: &[u8], intended_us: u32) -> Option<usize> {
+        let stream = self.next_stream;
+        if self.intended_us[stream] != 0 {
+            return None;
+        }
+        self.next_stream = (stream + 1) % STREAMS;
+        self.intended_us[stream] = intended_us.max(1);
+        self.outstanding += 1;
+        let at = self.out.len();
+        self.out.extend_from_slice(frame);
+        self.out[at + 2..at + 4].copy_from_slice(&(stream as u16).to_be_bytes());
+        Some(at)
+    }
+
+    /// Gives the socket what it takes.
+    pub fn send(&mut self) -> io::Result<()> {
+        while self.sent < self.out.len() {
+            match self.stream.write(&self.out[self.sent..]) {
+                Ok(0) => return Err(io::ErrorKind::WriteZero.into()),
+                Ok(count) => self.sent += count,
+                Err(error) if error.kind() == io::ErrorKind::WouldBlock => return Ok(()),
+                Err(error) => return Err(error),
+            }
+        }
+        self.out.clear();
+        self.sent = 0;
+        Ok(())
+    }
+
+    /// Reads once; for each answer, when its request was to be sent and what came of it. How many answers there were.
+    pub fn receive(&mut self, mut answered: impl FnMut(u32, AnswerKind)) -> io::Result<usize> {
+        let count = match self.stream.read(&mut self.input[self.filled..]) {
+            Ok(0) => return Err(io::ErrorKind::UnexpectedEof.into()),
+            Ok(count) => count,
+            Err(error) if error.kind() == io::ErrorKind::WouldBlock => return Ok(0),
+            Err(error) => return Err(error),
+        };
+        let filled = self.filled + count;
+        let mut at = self.body_left.min(filled);
+        self.body_left -= at;
+        let mut answers = 0;
+        while let Some(header) = self.input[at..filled].first_chunk::<{ HEADER_BYTES + 4 }>() {
+            let body = u32::from_be_bytes([header[5], header[6], header[7], header[8]]) as usize;
+            let kind = kind_of(header[4], [header[9], header[10], header[11], header[12]]);
+            let stream = usize::from(u16::from_be_bytes([header[2], header[3]]));
+            let end = at + HEADER_BYTES + body;
+            // Every answer to these requests has a body of four bytes and more.
+            if body < 4 || stream >= STREAMS || self.intended_us[stream] == 0 {
+                return Err(io::Error::other("an answer that was not asked for"));
+            }
+            answers += 1;
+            self.outstanding -= 1;
+            answered(std::mem::take(&mut self.intended_us[stream]), kind);
+            at = end.min(filled);
+            self.body_left = end - at;
+        }
+        self.input.copy_within(at..filled, 0);
+        self.filled = filled - at;
+        Ok(answers)
+    }
+}
+
+fn kind_of(opcode: u8, code: [u8; 4]) -> AnswerKind {
+    if opcode != Opcode::Error as u8 {
+        return AnswerKind::Done;
+    }
+    if i32::from_be_bytes(code) == ErrorCode::Overloaded as i32 {
+        AnswerKind::Refused
+    } else {
+        AnswerKind::Failed
+    }
+}

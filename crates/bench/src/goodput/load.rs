@@ -1,0 +1,248 @@
+//! One thread that offers a load, closed loop or open loop, over some connections.
+//!
+//! It never sleeps: it has a core of its own. Requests of an open loop have intended times, evenly spaced; what a
+//! socket does not take waits here, encoded only when it is sent, and is given up when its deadline has passed.
+
+use std::io;
+use std::net::SocketAddr;
+use std::time::{Duration, Instant};
+
+use helenus_protocol::request::{BindValues, QueryParameters, write_query};
+use helenus_protocol::{Consistency, Opcode};
+
+use super::line::Line;
+use super::recorder::Recorder;
+use super::wire::{VERSION, WireClient, WireError, frame};
+use super::workload::Requests;
+
+/// Between two looks at what is to be sent, in microseconds: batches for the sockets, a two-hundredth of the deadline.
+const TICK_US: u32 = 50;
+
+/// Between two questions on the control connection, in microseconds.
+const CONTROL_US: u32 = 50_000;
+
+/// How long answers are waited for after a load.
+const DRAIN: Duration = Duration::from_secs(5);
+
+/// Writes to one socket before the others get their turn.
+const WRITES_PER_TURN_MAX: u32 = 4;
+
+/// A steady load.
+#[derive(Clone, Copy, Debug)]
+pub struct Phase {
+    pub per_s: f64,
+    pub length: Duration,
+}
+
+/// When the requests of one line are to be sent.
+#[derive(Clone, Copy, Debug, Default)]
+struct Schedule {
+    next_us: f64,
+    interval_us: f64,
+    /// The socket took not everything when it was last tried.
+    is_blocked: bool,
+}
+
+pub struct Load {
+    address: SocketAddr,
+    pub requests: Requests,
+    lines: Vec<Line>,
+    schedules: Vec<Schedule>,
+    control: Line,
+    control_frames: [Vec<u8>; 2],
+    control_at_us: u32,
+    began: Instant,
+    deadline_us: u32,
+}
+
+impl Load {
+    pub fn new(
+        address: SocketAddr,
+        requests: Requests,
+        connections: usize,
+        deadline: Duration,
+    ) -> Result<Load, WireError> {
+        let parameters = QueryParameters::new(Consistency::One);
+        let local = frame(Opcode::Query, |out| {
+            let text = "SELECT * FROM system.local WHERE key='local'";
+            write_query(out, VERSION, text, &parameters, BindValues::NONE);
+        })?;
+        Ok(Load {
+            address,
+            requests,
+            lines: lines(address, connections)?,
+            schedules: vec![Schedule::default(); connections],
+            control: Line::new(WireClient::connect(address, true)?.into_stream()?, 0),
+            control_frames: [frame(Opcode::Options, |_| {})?, local],
+            control_at_us: 0,
+            began: Instant::now(),
+            deadline_us: deadline.as_micros() as u32,
+        })
+    }
+
+    /// The load's clock: an hour fits.
+    pub fn now_us(&self) -> u32 {
+        self.began.elapsed().as_micros() as u32
+    }
+
+    /// Keeps `in_flight` requests on each line for a time.
+    pub fn closed(&mut self, in_flight: usize, length: Duration) -> Result<Recorder, WireError> {
+        let from_us = self.now_us();
+        let until_us = from_us + length.as_micros() as u32;
+        // A third to warm up.
+        let counted_us = from_us + (until_us - from_us) / 3..until_us;
+        let mut recorder = Recorder::new(from_us, counted_us, self.deadline_us)?;
+        loop {
+            let now_us = self.now_us();
+            if now_us >= until_us {
+                break;
+            }
+            for line in &mut self.lines {
+                while line.outstanding() < in_flight && line.has_room() && line.push(&self.requests, now_us) {
+                    recorder.sent(now_us);
+                }
+                line.send()?;
+            }
+            self.receive(&mut recorder)?;
+        }
+        self.drain(&mut recorder)?;
+        Ok(recorder)
+    }
+
+    /// Offers one phase after the other. `recorder` is for a load that begins at [`Load::now_us`]; `look` is called all
+    /// the time.
+    pub fn open(
+        &mut self,
+        phases: &[Phase],
+        recorder: &mut Recorder,
+        mut look: impl FnMut(u32),
+    ) -> Result<(), WireError> {
+        let mut phase_us = self.now_us();
+        self.control_at_us = phase_us;
+        for phase in phases {
+            let until_us = phase_us + phase.length.as_micros() as u32;
+            let interval_us = 1e6 / phase.per_s;
+            let count = self.lines.len() as f64;
+            for (index, schedule) in self.schedules.iter_mut().enumerate() {
+                schedule.next_us = f64::from(phase_us) + index as f64 * interval_us;
+                schedule.interval_us = interval_us * count;
+            }
+            let mut tick_us = 0;
+            loop {
+                let now_us = self.now_us();
+                if now_us >= until_us {
+                    break;
+                }
+                look(now_us);
+                if now_us >= tick_us {
+                    tick_us = now_us + TICK_US;
+                    self.offer(recorder)?;
+                    self.ask(recorder)?;
+                }
+                self.receive(recorder)?;
+                while self.now_us() < now_us + TICK_US / 4 {
+                    std::hint::spin_loop();
+                }
+            }
+            for schedule in &mut self.schedules {
+                schedule.give_up(f64::from(until_us), recorder);
+            }
+            phase_us = until_us;
+        }
+        self.drain(recorder)?;
+        let is_clean = self.lines.iter().all(|line| line.outstanding() == 0);
+        if !is_clean {
+            self.lines = lines(self.address, self.lines.len())?;
+        }
+        Ok(())
+    }
+
+    /// Sends what is due, as far as the sockets take it.
+    fn offer(&mut self, recorder: &mut Recorder) -> io::Result<()> {
+        for (line, schedule) in self.lines.iter_mut().zip(&mut self.schedules) {
+            for _ in 0..WRITES_PER_TURN_MAX {
+                line.send()?;
+                let now_us = f64::from(self.began.elapsed().as_micros() as u32);
+                let late_us = now_us - f64::from(self.deadline_us);
+                schedule.give_up(late_us, recorder);
+                schedule.is_blocked = !line.is_flushed();
+                if schedule.is_blocked || schedule.next_us > now_us {
+                    break;
+                }
+                while schedule.next_us <= now_us && line.has_room() {
+                    let intended_us = schedule.next_us as u32;
+                    if !line.push(&self.requests, intended_us) {
+                        schedule.is_blocked = true;
+                        break;
+                    }
+                    recorder.sent(intended_us);
+                    schedule.next_us += schedule.interval_us;
+                }
+            }
+            line.send()?;
+        }
+        Ok(())
+    }
+
+    /// What a driver asks for all the time, beside the load.
+    fn ask(&mut self, recorder: &mut Recorder) -> io::Result<()> {
+        let now_us = self.now_us();
+        if now_us >= self.control_at_us {
+            let which = (self.control_at_us / CONTROL_US) as usize % 2;
+            self.control
+                .push_frame(&self.control_frames[which], self.control_at_us);
+            self.control_at_us += CONTROL_US;
+        }
+        self.control.send()?;
+        self.control
+            .receive(|intended_us, _| recorder.control_answered(intended_us, now_us))?;
+        Ok(())
+    }
+
+    fn receive(&mut self, recorder: &mut Recorder) -> io::Result<()> {
+        for line in &mut self.lines {
+            if line.outstanding() == 0 {
+                continue;
+            }
+            let began = self.began;
+            let mut now_us = None;
+            line.receive(|intended_us, kind| {
+                let now_us = *now_us.get_or_insert_with(|| began.elapsed().as_micros() as u32);
+                recorder.answered(intended_us, now_us, kind);
+            })?;
+        }
+        Ok(())
+    }
+
+    /// Waits for answers, so that the next load begins with idle connections.
+    fn drain(&mut self, recorder: &mut Recorder) -> io::Result<()> {
+        let began = Instant::now();
+        let is_busy = |lines: &[Line]| lines.iter().any(|line| line.outstanding() > 0);
+        while is_busy(&self.lines) && began.elapsed() < DRAIN {
+            for line in &mut self.lines {
+                line.send()?;
+            }
+            self.receive(recorder)?;
+            self.ask(recorder)?;
+        }
+        Ok(())
+    }
+}
+
+impl Schedule {
+    /// Skips what was to be sent before `late_us`.
+    fn give_up(&mut self, late_us: f64, recorder: &mut Recorder) {
+        while self.next_us < late_us {
+            recorder.unsent(self.next_us as u32, self.is_blocked);
+            self.next_us += self.interval_us;
+        }
+    }
+}
+
+fn lines(address: SocketAddr, count: usize) -> Result<Vec<Line>, WireError> {
+    let line = |seed| {
+        let stream = WireClient::connect(address, true)?.into_stream()?;
+        Ok(Line::new(stream, seed as u64))
+    };
+    (1..=count).map(line).collect()
+}

@@ -1,0 +1,80 @@
+//! Reports as tables.
+
+use std::fmt::Write as _;
+
+use super::{GoodputReport, Point};
+use crate::chart::short_number;
+
+const HEAD: &str = "| | offered | a second | sent | in time | of peak | late | refused | other errors | held back | not generated \
+                    | p50 ms | p99 ms | control p99 ms | server CPU | resident MiB |\n\
+                    |---|---|---|---|---|---|---|---|---|---|---|---|---|---|---|---|\n";
+
+pub fn to_markdown(reports: &[GoodputReport]) -> String {
+    let mut text = String::new();
+    for report in reports {
+        for curve in &report.curves {
+            let peak_per_s = curve.peak_per_s();
+            let _infallible = write!(
+                text,
+                "\n### {}, {}: {} a second in a closed loop\n\n{HEAD}",
+                report.label,
+                curve.workload.name(),
+                short_number(curve.capacity_per_s)
+            );
+            for point in &curve.points {
+                text.push_str(&row(point, peak_per_s));
+            }
+            text.push('\n');
+            for recovery in &curve.recoveries {
+                let after = recovery
+                    .recovery_ms
+                    .map_or("not within a second".to_owned(), |ms| format!("within {ms} ms"));
+                let _infallible = writeln!(
+                    text,
+                    "After {} s of {}x, down to half: normal again {after}.",
+                    recovery.overload_s, recovery.multiple
+                );
+            }
+            text.push_str(&memory(&curve.resident));
+        }
+    }
+    text
+}
+
+fn row(point: &Point, peak_per_s: f64) -> String {
+    let ms = |us: u64| us as f64 / 1e3;
+    let cpu = point
+        .server_cpu
+        .map_or(String::new(), |cpu| format!("{:.0} %", cpu * 100.0));
+    let resident = point
+        .resident_bytes
+        .map_or(String::new(), |bytes| (bytes >> 20).to_string());
+    format!(
+        "| | {}x | {} | {} | {} | {:.1} % | {} | {} | {} | {} | {} | {:.2} | {:.2} | {:.2} | {cpu} | {resident} |\n",
+        point.multiple,
+        short_number(point.intended_per_s),
+        short_number(point.sent_per_s),
+        short_number(point.good_per_s),
+        100.0 * point.good_per_s / peak_per_s.max(1.0),
+        short_number(point.late_per_s),
+        short_number(point.refused_per_s),
+        short_number(point.failed_per_s),
+        short_number(point.held_back_per_s),
+        short_number(point.not_generated_per_s),
+        ms(point.p50_us),
+        ms(point.p99_us),
+        ms(point.control_p99_us),
+    )
+}
+
+/// The memory of the server in the last overload, its first two seconds left out.
+fn memory(resident: &[(f64, u64)]) -> String {
+    let held = resident
+        .iter()
+        .filter(|(at_s, _)| *at_s >= 2.0)
+        .map(|(_, bytes)| bytes >> 20);
+    match (held.clone().min(), held.max()) {
+        (Some(least), Some(most)) => format!("The server's memory in it: {least} to {most} MiB resident.\n"),
+        _ => String::new(),
+    }
+}
