@@ -37,6 +37,7 @@ mod tracing;
 mod value_guardrails;
 mod write;
 
+pub use admission::TurnWork;
 pub use buffer_pool::BufferPool;
 pub use compaction::CompactionStatus;
 pub use helenus_engine::TombstoneLimits;

@@ -12,6 +12,10 @@ pub struct Arrivals {
 /// wait that matters.
 const EVEN_NS_MIN: u64 = 100_000;
 
+/// Beyond this a socket was left unread for so long that it was full, and what it held came at the beginning: all of it
+/// counts from there. Twice the shortest wait that is refused.
+const EVEN_NS_MAX: u64 = 10_000_000;
+
 impl Arrivals {
     /// `bytes` in all, of which some may be left from before.
     pub fn new(earliest_ns: u64, latest_ns: u64, bytes: usize) -> Self {
@@ -22,11 +26,12 @@ impl Arrivals {
         }
     }
 
-    /// When a message came behind which `unread` bytes are left: bytes are taken to have come evenly.
+    /// When a message came behind which `unread` bytes are left: bytes are taken to have come evenly within a time in which
+    /// a socket does not fill up.
     #[inline]
     pub fn arrival_ns(&self, unread: usize) -> u64 {
         let span_ns = self.latest_ns - self.earliest_ns;
-        if span_ns < EVEN_NS_MIN {
+        if !(EVEN_NS_MIN..=EVEN_NS_MAX).contains(&span_ns) {
             return self.earliest_ns;
         }
         let bytes = self.bytes.max(1) as u64;
@@ -46,6 +51,13 @@ mod tests {
         assert_eq!(arrivals.arrival_ns(1_000), 1_000_000);
         assert_eq!(arrivals.arrival_ns(500), 6_000_000);
         assert_eq!(arrivals.arrival_ns(0), 11_000_000);
+    }
+
+    /// 350 ms of silence from the shard: the last bytes of what is read then looked fresh, and were served too late.
+    #[test]
+    fn what_a_full_socket_held_came_long_ago() {
+        let arrivals = Arrivals::new(0, 350_000_000, 1_000);
+        assert_eq!(arrivals.arrival_ns(1), 0);
     }
 
     #[test]

@@ -15,7 +15,7 @@ use std::time::Duration;
 use helenus_engine::CqlError;
 use helenus_node::hot_partitions::is_time_to_shed;
 use helenus_node::metrics::ConnectionRefusal;
-use helenus_node::{Session, Shard, overloaded_template};
+use helenus_node::{Session, Shard, TurnWork, overloaded_template};
 use helenus_protocol::extensions::{Sharding, write_supported};
 use helenus_protocol::frame::{
     Envelope, EnvelopeFlags, FrameError, FrameLimits, FrameReader, ReceiveBuffer, Recovery,
@@ -47,6 +47,8 @@ pub struct Connection {
     quiet_since: Option<Instant>,
     /// When the socket was last seen empty, on the shard's clock.
     empty_ns: u64,
+    /// Since then nothing has kept the connection from hearing at once that there is something to read.
+    is_listening: bool,
     /// Of what is in `received`.
     arrivals: Arrivals,
     /// Whole messages may be left in `received` from the last turn.
@@ -99,11 +101,9 @@ struct Turn {
     ends_ns: u64,
     wait_ns_max: u64,
     is_out_of_memory: bool,
-    admitted: u64,
-    refused: u64,
+    work: TurnWork,
     /// For the heaviest partition: no sign that refusing costs too much.
     shed: u64,
-    delay_ns_max: u64,
     control: u32,
     work_since_look: u32,
 }
@@ -131,6 +131,7 @@ impl Connection {
             phase: Phase::Opening,
             quiet_since: None,
             empty_ns: 0,
+            is_listening: true,
             arrivals: Arrivals::default(),
             has_leftover: false,
             has_ended: false,
@@ -224,7 +225,11 @@ impl Connection {
 
     /// Reads until the socket is empty or a turn's worth is there; whether the socket may have more.
     fn receive(&mut self, context: &mut Context<'_>, now_ns: u64) -> bool {
-        let earliest_ns = self.shard.admission.earliest_arrival(self.empty_ns);
+        let earliest_ns = if self.is_listening {
+            self.shard.admission.earliest_arrival(self.empty_ns)
+        } else {
+            self.empty_ns
+        };
         let mut is_empty = false;
         let mut has_read = false;
         let bytes_max = self.read_bytes_max();
@@ -245,6 +250,7 @@ impl Connection {
             self.quiet_since = None;
             self.arrivals = Arrivals::new(earliest_ns, now_ns, self.received.unread().len());
         }
+        self.is_listening = is_empty;
         if is_empty {
             // Without a read nothing is known but that the kernel had no news when it was last asked.
             self.empty_ns = if has_read { now_ns } else { earliest_ns };
@@ -312,10 +318,8 @@ impl Connection {
             ends_ns: now_ns.saturating_add(admission.turn_ns()),
             wait_ns_max: admission.wait_ns_max(self.session.throws_on_overload()),
             is_out_of_memory: admission.is_out_of_memory(),
-            admitted: 0,
-            refused: 0,
+            work: TurnWork::default(),
             shed: 0,
-            delay_ns_max: 0,
             control: 0,
             work_since_look: 0,
         }
@@ -323,13 +327,13 @@ impl Connection {
 
     fn end_turn(&mut self, turn: &Turn) {
         let admission = &self.shard.admission;
-        if turn.refused + turn.shed > 0 {
+        if turn.work.refused + turn.shed > 0 {
             self.shard
                 .metrics
-                .count_errors(ErrorCode::Overloaded, turn.refused + turn.shed);
+                .count_errors(ErrorCode::Overloaded, turn.work.refused + turn.shed);
         }
-        self.was_refused = turn.refused > 0;
-        admission.turn_ended(turn.began_ns, turn.admitted, turn.refused, turn.delay_ns_max);
+        self.was_refused = turn.work.refused > 0;
+        admission.turn_ended(turn.began_ns, &turn.work);
         if let Some(memory) = self.received.take_memory() {
             let buffers = &self.shard.buffers;
             buffers.give_back(memory);
@@ -397,6 +401,8 @@ impl Future for Connection {
     fn poll(self: Pin<&mut Self>, context: &mut Context<'_>) -> Poll<()> {
         let this = self.get_mut();
         this.session.set_waker(context.waker());
+        // Unless this turn comes to read.
+        let was_listening = std::mem::take(&mut this.is_listening);
         match this.poll_send(context) {
             Poll::Ready(Err(_)) => return Poll::Ready(()),
             // A client that does not take its answers is not asked for more.
@@ -418,6 +424,7 @@ impl Future for Connection {
             if admission.must_wait(this.id, this.was_refused, context.waker()) {
                 return Poll::Pending;
             }
+            this.is_listening = was_listening;
             has_more = this.receive(context, now_ns);
         }
         let mut turn = this.begin_turn(now_ns);
@@ -463,7 +470,7 @@ impl Turn {
         if !is_time_to_shed(delay_ns, self.wait_ns_max) || !shard.sheds(envelope) {
             return false;
         }
-        self.delay_ns_max = self.delay_ns_max.max(delay_ns);
+        self.work.delay_ns_max = self.work.delay_ns_max.max(delay_ns);
         self.shed += 1;
         self.work_since_look += WORK_OF_SHEDDING;
         true
@@ -473,9 +480,8 @@ impl Turn {
     #[inline]
     fn refuses(&mut self, received_ns: u64, envelope: &Envelope<'_>) -> bool {
         let delay_ns = self.now_ns.saturating_sub(received_ns);
-        self.delay_ns_max = self.delay_ns_max.max(delay_ns);
+        self.work.delay_ns_max = self.work.delay_ns_max.max(delay_ns);
         if delay_ns <= self.wait_ns_max && !self.is_out_of_memory {
-            self.admitted += 1;
             self.work_since_look += WORK_OF_STATEMENT;
             return false;
         }
@@ -484,7 +490,8 @@ impl Turn {
             self.work_since_look += WORK_OF_STATEMENT;
             return false;
         }
-        self.refused += 1;
+        self.work.refused += 1;
+        self.work.refused_bytes += envelope.body.len() as u64;
         self.work_since_look += 1;
         true
     }
@@ -599,10 +606,8 @@ mod tests {
             ends_ns: now_ns + MS,
             wait_ns_max: 5 * MS,
             is_out_of_memory: false,
-            admitted: 0,
-            refused: 0,
+            work: TurnWork::default(),
             shed: 0,
-            delay_ns_max: 0,
             control: 0,
             work_since_look: 0,
         }
@@ -625,7 +630,7 @@ mod tests {
         let execute = envelope(Opcode::Execute, &[]);
         assert!(!turn.refuses(95 * MS, &execute));
         assert!(turn.refuses(94 * MS, &execute));
-        assert_eq!((turn.admitted, turn.refused, turn.delay_ns_max), (1, 1, 6 * MS));
+        assert_eq!((turn.work.refused, turn.work.delay_ns_max), (1, 6 * MS));
     }
 
     #[test]
@@ -635,7 +640,7 @@ mod tests {
         for _ in 0..1_000 {
             turn.refuses(0, &envelope(Opcode::Execute, &[]));
         }
-        assert_eq!((turn.admitted, turn.refused), (0, 1_000));
+        assert_eq!(turn.work.refused, 1_000);
         let passed = (0..1_000).filter(|_| !turn.refuses(0, &prepare)).count();
         assert_eq!(passed, CONTROL_PER_TURN_MAX as usize);
     }

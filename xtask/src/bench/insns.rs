@@ -45,6 +45,11 @@ pub fn run(arguments: &Arguments) -> Result<(), TaskError> {
             "109,000 (cache miss)",
         ),
         ("write", &["--write"][..], "49,800 / 56.2 / -"),
+        (
+            "refusal of a write that has waited too long",
+            &["--write", "--asked", "refused"][..],
+            "40,615 (write timeout)",
+        ),
     ] {
         eprintln!("{name}: two runs under callgrind");
         let few = instructions(arguments.operations / 3, flags)?;

@@ -1,10 +1,11 @@
 //! `cargo xtask bench`: Helenus beside Cassandra, with the clients that people use.
 
-mod callgrind;
+pub mod callgrind;
 mod client_cost;
 mod compaction;
 mod concurrency;
 mod concurrent_client;
+mod goodput;
 mod insns;
 mod mixed;
 mod peer;
@@ -29,6 +30,10 @@ pub enum Command {
     Compaction(compaction::Arguments),
     /// Many workers on one client object, each reading one row again and again
     ConcurrentClient(concurrent_client::Arguments),
+    /// What is answered in time, from a quarter to ten times of what a core can do, with admission and without
+    Goodput(goodput::Arguments),
+    /// The same of Cassandra, on the same axes
+    GoodputPeer(goodput::PeerArguments),
     /// The same wire load on both: throughput, latency, server CPU per operation
     Peer(peer::Arguments),
     /// Two nodes restarted in turns under load: errors seen, requests executed twice
@@ -51,6 +56,8 @@ pub fn run(command: Command) -> Result<(), TaskError> {
         Command::Concurrency(arguments) => concurrency::run(&arguments),
         Command::Compaction(arguments) => compaction::run(&arguments),
         Command::ConcurrentClient(arguments) => concurrent_client::run(&arguments),
+        Command::Goodput(arguments) => goodput::run(&arguments),
+        Command::GoodputPeer(arguments) => goodput::run_peer(&arguments),
         Command::Peer(arguments) => peer::run(&arguments),
         Command::RollingRestart(arguments) => rolling_restart::run(&arguments),
         Command::Storm(arguments) => storm::run(&arguments),

@@ -4,6 +4,7 @@ mod drivers;
 mod load;
 mod operator;
 mod part;
+mod refusal;
 mod rust;
 
 use std::time::{Duration, Instant};

@@ -1,6 +1,6 @@
 //! The parts of the test command, in the order they run: cheap and telling ones first.
 
-use super::{drivers, load, operator, rust};
+use super::{drivers, load, operator, refusal, rust};
 use crate::node::{Node, Target};
 use crate::program::Tally;
 use crate::runtime::Runtime;
@@ -73,6 +73,12 @@ pub const ALL: &[Part] = &[
         about: "`helenus bench` loads a node and says so in JSON",
         runtimes: &[],
         run: load::run,
+    },
+    Part {
+        name: "refusal",
+        about: "a refusal costs a fraction of a served write, counted in instructions",
+        runtimes: &[],
+        run: refusal::run,
     },
     Part {
         name: "crash",

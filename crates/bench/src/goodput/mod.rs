@@ -112,11 +112,7 @@ const RESIDENT_US: u32 = 250_000;
 /// Told what is done now, and how much of all is done (0.0 to 1.0).
 pub type Doing<'a> = dyn FnMut(&str, f64) + 'a;
 
-pub fn run(
-    options: &GoodputOptions,
-    label: &str,
-    doing: &mut Doing<'_>,
-) -> Result<GoodputReport, WireError> {
+pub fn run(options: &GoodputOptions, label: &str, doing: &mut Doing<'_>) -> Result<GoodputReport, WireError> {
     let mut curves = Vec::new();
     for (index, workload) in options.workloads.iter().enumerate() {
         let count = options.workloads.len() as f64;
@@ -162,9 +158,12 @@ fn measure(
             &format!("{name}: {multiple} x {capacity_per_s:.0}/s"),
             0.1 + 0.9 * step as f64 / steps,
         );
-        curve
-            .points
-            .push(measure_point(options, &mut load, *multiple, curve.capacity_per_s)?);
+        curve.points.push(measure_point(
+            options,
+            &mut load,
+            *multiple,
+            curve.capacity_per_s,
+        )?);
     }
     if !options.overload.is_zero() {
         for (multiple, length) in [(1.4, Duration::from_secs(1)), (10.0, options.overload)] {
@@ -187,7 +186,11 @@ fn measure_point(
     let from_us = load.now_us();
     let counted_from_us = from_us + warm_up.as_micros() as u32;
     let until_us = counted_from_us + options.point.as_micros() as u32;
-    let mut recorder = Recorder::new(from_us, counted_from_us..until_us, options.deadline.as_micros() as u32)?;
+    let mut recorder = Recorder::new(
+        from_us,
+        counted_from_us..until_us,
+        options.deadline.as_micros() as u32,
+    )?;
     let phase = Phase {
         per_s,
         length: warm_up + options.point,
@@ -273,6 +276,9 @@ fn recover(
 impl Curve {
     /// The most that was answered in time under any load, a second.
     pub fn peak_per_s(&self) -> f64 {
-        self.points.iter().map(|point| point.good_per_s).fold(0.0, f64::max)
+        self.points
+            .iter()
+            .map(|point| point.good_per_s)
+            .fold(0.0, f64::max)
     }
 }

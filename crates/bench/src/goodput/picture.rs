@@ -39,7 +39,10 @@ fn curves(
     workload: GoodputWorkload,
 ) -> impl Iterator<Item = (&GoodputReport, &Curve)> {
     reports.iter().flat_map(move |report| {
-        let of_workload = report.curves.iter().filter(move |curve| curve.workload == workload);
+        let of_workload = report
+            .curves
+            .iter()
+            .filter(move |curve| curve.workload == workload);
         of_workload.map(move |curve| (report, curve))
     })
 }

@@ -1,0 +1,176 @@
+//! `cargo xtask bench goodput` and `goodput-peer`: what is answered in time, from a quarter to ten times of what a
+//! server on one core can do; with and without admission, and of Cassandra, on the same axes.
+
+use std::fmt::Write as _;
+use std::fs;
+use std::path::PathBuf;
+use std::process::Command;
+
+use clap::ValueEnum;
+
+use crate::node::{Node, Target};
+use crate::{TaskError, process, workspace};
+
+const FOLDER: &str = "bench/results/goodput";
+
+#[derive(clap::Args)]
+pub struct Arguments {
+    /// Servers to measure now; what was measured before stays on the page
+    #[arg(long, value_enum, value_delimiter = ',', default_value = "on,off")]
+    admission: Vec<Admission>,
+    #[command(flatten)]
+    load: LoadArguments,
+}
+
+#[derive(clap::Args)]
+pub struct PeerArguments {
+    #[command(flatten)]
+    load: LoadArguments,
+}
+
+#[derive(clap::Args)]
+struct LoadArguments {
+    /// Seconds of each load
+    #[arg(long, default_value_t = 2)]
+    seconds: u32,
+    /// Seconds of ten times the load before the recovery is measured
+    #[arg(long, default_value_t = 10)]
+    overload: u32,
+    /// How much work a request is
+    #[arg(long, value_enum, default_value_t = Requests::Heavy)]
+    requests: Requests,
+    /// As of `helenus bench goodput` [default: all four]
+    #[arg(long, value_delimiter = ',')]
+    workload: Vec<String>,
+}
+
+#[derive(Clone, Copy, PartialEq, Eq, ValueEnum)]
+enum Admission {
+    On,
+    Off,
+}
+
+#[derive(Clone, Copy, PartialEq, Eq, ValueEnum)]
+enum Requests {
+    Small,
+    Heavy,
+}
+
+impl Requests {
+    fn name(self) -> &'static str {
+        match self {
+            Requests::Small => "small",
+            Requests::Heavy => "heavy",
+        }
+    }
+}
+
+/// The server's core; the generator has the next.
+const SERVER_CORE: &str = "0";
+const GENERATOR_CORE: &str = "1";
+
+/// In the order of the page: a file's name, and the server's in tables and charts.
+const SERVERS: [(&str, &str); 3] = [
+    ("on", "Helenus"),
+    ("off", "Helenus without admission"),
+    ("cassandra", "Cassandra 5.0"),
+];
+
+pub fn run(arguments: &Arguments) -> Result<(), TaskError> {
+    super::build_helenus()?;
+    for admission in &arguments.admission {
+        let (file, switch) = match admission {
+            Admission::On => ("on", "on"),
+            Admission::Off => ("off", "off"),
+        };
+        let options = [
+            "--shards",
+            "1",
+            "--in-memory",
+            "--memory",
+            "4GiB",
+            "--admission",
+            switch,
+        ];
+        measure(&Target::Helenus, file, &options, &arguments.load)?;
+    }
+    draw(arguments.load.requests)
+}
+
+pub fn run_peer(arguments: &PeerArguments) -> Result<(), TaskError> {
+    super::build_helenus()?;
+    let options = ["--commitlog-sync", "periodic"];
+    measure(&Target::Cassandra, "cassandra", &options, &arguments.load)?;
+    draw(arguments.load.requests)
+}
+
+fn report_of(file: &str, requests: Requests) -> PathBuf {
+    workspace::path(FOLDER).join(format!("{file}-{}.json", requests.name()))
+}
+
+fn measure(
+    target: &Target,
+    file: &str,
+    options: &[&str],
+    arguments: &LoadArguments,
+) -> Result<(), TaskError> {
+    let folder = workspace::path(FOLDER);
+    fs::create_dir_all(&folder).map_err(|source| TaskError::File { path: folder, source })?;
+    let label = SERVERS
+        .iter()
+        .find(|(name, _)| *name == file)
+        .map_or(file, |(_, label)| label);
+    let node = Node::start(target, "bench-goodput", options)?;
+    let server = node.process_id().unwrap_or_default().to_string();
+    process::run_quietly(Command::new("taskset").args(["-a", "-c", "-p", SERVER_CORE, &server]))?;
+    let mut command = Command::new("taskset");
+    command
+        .args(["-c", GENERATOR_CORE])
+        .arg(workspace::target().join("release/helenus"))
+        .args(["bench", "goodput", "--hosts", &node.address().to_string()])
+        .args(["--server-pid", &server, "--label", label])
+        .args(["--requests", arguments.requests.name()])
+        .args(["--duration", &format!("{}s", arguments.seconds)])
+        .args(["--overload", &format!("{}s", arguments.overload)])
+        .arg("--json")
+        .arg(report_of(file, arguments.requests));
+    if !arguments.workload.is_empty() {
+        command.args(["--workload", &arguments.workload.join(",")]);
+    }
+    process::run(&mut command)?;
+    node.check_panics()?;
+    node.stop()?;
+    Ok(())
+}
+
+/// Puts everything that was measured on one page.
+fn draw(requests: Requests) -> Result<(), TaskError> {
+    let reports = SERVERS.map(|(file, _)| report_of(file, requests));
+    let svg = workspace::path(FOLDER).join(format!("{}.svg", requests.name()));
+    let mut command = Command::new(workspace::target().join("release/helenus"));
+    command
+        .args(["bench", "goodput", "--svg"])
+        .arg(&svg)
+        .arg("--draw");
+    command.args(reports.iter().filter(|report| report.exists()));
+    let tables = process::run_quietly(&mut command)?;
+    let mut page = String::new();
+    let _infallible = write!(
+        page,
+        "# Goodput: what is answered in time, whatever is offered ({name} requests)\n\n\
+         `cargo xtask bench goodput --requests {name}`, `cargo xtask bench goodput-peer --requests {name}`: server on one \
+         core\n(Helenus: one shard, in memory), generator on another. Open loop of evenly spaced requests over 16 \
+         connections that ask for\nerrors (`THROW_ON_OVERLOAD`); latency counts from the moment that a request was to be \
+         sent, in time is 10 ms. Heavy requests\nare writes of 100 values and reads of 100 rows, of 50 bytes on the wire, so \
+         that one core can offer ten times what another\nserves; small ones have five values of 34 bytes. Held back: given \
+         up after 10 ms because the server did not read the\nconnection; not generated: because the generator was too \
+         slow. p50 and p99 are of what was served, late or not. The control\nconnection asks OPTIONS and `system.local` in \
+         turns, every 50 ms.\n\n![goodput]({name}.svg)\n{tables}",
+        name = requests.name()
+    );
+    let file = match requests {
+        Requests::Heavy => "README",
+        Requests::Small => "small",
+    };
+    super::write_report(&format!("{FOLDER}/{file}.md"), &page)
+}
