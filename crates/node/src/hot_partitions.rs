@@ -7,6 +7,7 @@
 //! Decision 15 has the reasons and the measurements.
 
 use std::cell::{Cell, RefCell};
+use std::ops::Range;
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -25,9 +26,13 @@ use crate::shard::Shard;
 /// How many of a table's partitions are reported at most.
 pub const REPORTED_PER_TABLE_MAX: usize = 10;
 
-/// Partitions of a table that are followed. Any with more than one of so many requests of its table has a place, so
-/// what has a hundredth of them is found.
-const PLACES: usize = 128;
+/// Partitions of a table that are followed: what has a hundredth of its requests is found.
+const PLACES: usize = SETS * PLACES_OF_SET;
+
+/// A partition's token says which places it may have, so that a sample looks at few of them: with all of them in one
+/// set, it cost 2,400 instructions. Of what is asked for often, more than so many in one set are not to be expected.
+const SETS: usize = 16;
+const PLACES_OF_SET: usize = 8;
 
 /// Tables that are followed; the one with the fewest requests makes room for another. With short keys some 12 KiB each,
 /// at most 24.
@@ -104,6 +109,7 @@ struct TableSamples {
     places: Vec<Place>,
 }
 
+#[derive(Default)]
 struct Place {
     key: Vec<u8>,
     is_key_cut: bool,
@@ -302,8 +308,9 @@ impl Samples {
             table: table.clone(),
             reads: 0.0,
             writes: 0.0,
-            tokens: Vec::with_capacity(PLACES),
-            places: Vec::with_capacity(PLACES),
+            // A place that nobody has had is the lightest of its set.
+            tokens: vec![Token(i64::MIN); PLACES],
+            places: (0..PLACES).map(|_| Place::default()).collect(),
         };
         if self.tables.len() < TABLES_MAX {
             self.tables.push(new);
@@ -413,45 +420,34 @@ impl Samples {
 }
 
 impl TableSamples {
-    /// The partition's place, or the lightest partition's, which is handed on.
+    /// The partition's place, or that of the lightest partition of its set, which is handed on.
     fn place_of(&mut self, token: Token, key: &[u8]) -> &mut Place {
-        let known = self.tokens.iter().position(|known| *known == token);
-        let index = known.unwrap_or_else(|| {
-            let index = self.room();
-            self.tokens[index] = token;
-            let place = &mut self.places[index];
-            place.inherited += place.reads + place.writes;
-            (place.reads, place.writes, place.recent) = (0.0, 0.0, 0.0);
-            let kept = key.len().min(KEY_BYTES_MAX);
-            place.is_key_cut = kept < key.len();
-            place.key.clear();
-            place.key.extend_from_slice(&key[..kept]);
-            index
-        });
+        let first = (token.0 as usize % SETS) * PLACES_OF_SET;
+        let set = first..first + PLACES_OF_SET;
+        let known = self.tokens[set.clone()].iter().position(|known| *known == token);
+        let index = known.map_or_else(|| self.hand_on(set, token, key), |known| first + known);
         &mut self.places[index]
     }
 
-    fn room(&mut self) -> usize {
-        if self.places.len() < PLACES {
-            self.tokens.push(Token(0));
-            self.places.push(Place {
-                key: Vec::new(),
-                is_key_cut: false,
-                reads: 0.0,
-                writes: 0.0,
-                inherited: 0.0,
-                recent: 0.0,
-            });
-            return self.places.len() - 1;
-        }
-        let mut lightest = (0, f32::INFINITY);
-        for (index, place) in self.places.iter().enumerate() {
+    fn hand_on(&mut self, set: Range<usize>, token: Token, key: &[u8]) -> usize {
+        let mut lightest = (set.start, f32::INFINITY);
+        for index in set {
+            let place = &self.places[index];
             let counted = place.reads + place.writes + place.inherited;
             if counted < lightest.1 {
                 lightest = (index, counted);
             }
         }
-        lightest.0
+        let (index, counted) = lightest;
+        self.tokens[index] = token;
+        let place = &mut self.places[index];
+        place.inherited = counted;
+        (place.reads, place.writes, place.recent) = (0.0, 0.0, 0.0);
+        let kept = key.len().min(KEY_BYTES_MAX);
+        place.is_key_cut = kept < key.len();
+        place.key.clear();
+        place.key.extend_from_slice(&key[..kept]);
+        index
     }
 }
 
