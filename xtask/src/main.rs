@@ -7,6 +7,7 @@ mod bench;
 mod bit_flips;
 mod crash;
 mod differential;
+mod fuzz_corpus;
 mod interchange;
 mod native;
 mod node;
@@ -46,6 +47,8 @@ enum Task {
     Interchange(interchange::Arguments),
     /// Flip bits in SSTables of every format and see that they are found
     BitFlips(bit_flips::Arguments),
+    /// Write anew what fuzzing of files begins with: `fuzz/corpus`
+    FuzzCorpus,
     /// Measure Helenus beside Cassandra
     #[command(subcommand)]
     Bench(bench::Command),
@@ -59,6 +62,7 @@ fn main() -> ExitCode {
         Task::Crash(arguments) => crash::run(&arguments),
         Task::Interchange(arguments) => interchange::run(&arguments),
         Task::BitFlips(arguments) => bit_flips::run(&arguments),
+        Task::FuzzCorpus => fuzz_corpus::run(),
         Task::Bench(command) => bench::run(command),
     };
     match outcome {

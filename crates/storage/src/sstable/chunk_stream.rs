@@ -122,6 +122,11 @@ impl<'a> ChunkStream<'a> {
         self.window_offset + self.start as u64
     }
 
+    /// Bytes of the file from here on.
+    pub fn remaining(&self) -> u64 {
+        self.file.length().saturating_sub(self.position())
+    }
+
     pub fn is_at_end(&self) -> bool {
         self.position() >= self.file.length()
     }

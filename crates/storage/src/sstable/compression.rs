@@ -206,8 +206,25 @@ impl CompressionInfo {
                     found,
                 ));
             }
+            let chunk_bytes = self.chunk_bytes_at(index as u64);
+            let held_max = (end - start).saturating_mul(self.parameters.compressor.expansion_max());
+            if chunk_bytes > held_max {
+                let found = format!("{} bytes for {chunk_bytes}", end - start);
+                return Err(DecodeError::malformed(
+                    offsets_at + 8 * index,
+                    "a chunk large enough for what it holds",
+                    found,
+                ));
+            }
         }
         Ok(())
+    }
+
+    /// Uncompressed bytes of a chunk: fewer in the last, none in the empty one behind it.
+    fn chunk_bytes_at(&self, index: u64) -> u64 {
+        let chunk_bytes = u64::from(self.parameters.chunk_bytes);
+        let start = index.saturating_mul(chunk_bytes);
+        self.data_length.saturating_sub(start).min(chunk_bytes)
     }
 
     /// With the checksum.

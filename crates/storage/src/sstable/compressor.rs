@@ -89,6 +89,21 @@ impl Compressor {
         }
     }
 
+    /// The most bytes that one compressed byte can stand for, as the formats go. Bounds what a damaged length can ask for.
+    pub(super) fn expansion_max(self) -> u64 {
+        match self {
+            // A byte that continues a length adds 255 to it.
+            Compressor::Lz4 => 255,
+            // Three bytes copy up to 64.
+            Compressor::Snappy => 64,
+            // Two bits copy up to 258 bytes.
+            Compressor::Deflate => 1032,
+            // A block of 128 KiB that repeats one byte takes 4.
+            Compressor::Zstd { .. } => (128 << 10) / 4,
+            Compressor::Noop => 1,
+        }
+    }
+
     /// Replaces `out` by the compressed form of a chunk. If `out` was the form of a chunk of the same size and had hardly
     /// become smaller, this one is not looked through as thoroughly.
     pub(super) fn compress(self, chunk: &[u8], out: &mut Vec<u8>) {

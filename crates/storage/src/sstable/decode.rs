@@ -31,12 +31,12 @@ impl DecodeError {
         }
     }
 
-    /// For bytes that should have been complete, and began at `base` of the file.
+    /// For bytes that should have been complete, and began at `base` of the file, or at what a damaged one says is a place.
     pub fn in_file(self, file: &Path, base: u64) -> ReadError {
         let file = file.to_path_buf();
         match self {
             DecodeError::Truncated { needed } => {
-                let offset = base + needed as u64;
+                let offset = base.saturating_add(needed as u64);
                 ReadError::Corrupt {
                     file,
                     offset,
@@ -50,7 +50,7 @@ impl DecodeError {
                 found,
             } => ReadError::Corrupt {
                 file,
-                offset: base + offset as u64,
+                offset: base.saturating_add(offset as u64),
                 wanted,
                 found,
             },
@@ -61,7 +61,7 @@ impl DecodeError {
     pub fn within_part(self, part_offset: usize) -> Self {
         match self {
             DecodeError::Truncated { needed } => DecodeError::malformed(
-                part_offset + needed,
+                part_offset.saturating_add(needed),
                 "an item that fits its length",
                 "one that does not",
             ),
@@ -70,7 +70,7 @@ impl DecodeError {
                 wanted,
                 found,
             } => DecodeError::Malformed {
-                offset: part_offset + offset,
+                offset: part_offset.saturating_add(offset),
                 wanted,
                 found,
             },
@@ -290,6 +290,18 @@ pub(super) fn push_bytes_after_u16(out: &mut Vec<u8>, bytes: &[u8]) {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    /// Symptom: "attempt to add with overflow" instead of an error, where a damaged length asked for nearly 2^64 bytes, or
+    /// a damaged offset pointed there.
+    #[test]
+    fn errors_of_any_length_and_place_can_be_told() {
+        let path = Path::new("nb-1-big-Index.db");
+        let ends = DecodeError::Truncated { needed: usize::MAX };
+        assert!(matches!(ends.clone().within_part(5), DecodeError::Malformed { offset: usize::MAX, .. }));
+        assert!(matches!(ends.in_file(path, 5), ReadError::Corrupt { offset: u64::MAX, .. }));
+        let malformed = DecodeError::malformed(5, "a length", "another");
+        assert!(matches!(malformed.in_file(path, u64::MAX), ReadError::Corrupt { offset: u64::MAX, .. }));
+    }
 
     #[test]
     fn vints_have_the_lengths_and_bytes_of_the_format() {

@@ -194,11 +194,11 @@ pub(super) fn read_entry_into(
     if stream.is_at_end() {
         return Ok(false);
     }
-    let base = stream.position();
+    let (base, room) = (stream.position(), stream.remaining());
     let head = decode_with(stream, |bytes| {
         let mut reader = ByteReader::new(bytes);
         let key = reader.bytes_after_u16()?;
-        let head = read_entry_head(&mut reader, version, base)?;
+        let head = read_entry_head(&mut reader, version, (base, room))?;
         entry.key.clear();
         entry.key.extend_from_slice(key);
         Ok(head)
@@ -216,17 +216,20 @@ struct EntryHead {
     length: u64,
 }
 
-/// `base` is where the entry begins, as the reader does.
+/// `base` is where the entry begins, as the reader does; `room` is what the file has from there on.
 fn read_entry_head(
     reader: &mut ByteReader<'_>,
     version: Version,
-    base: u64,
+    (base, room): (u64, u64),
 ) -> Result<EntryHead, DecodeError> {
     let position = reader.unsigned_vint()?;
     let size = reader.unsigned_vint()?;
     let promoted = match size {
         0 => None,
-        size => Some(read_promoted(reader, version, base, size)?),
+        size => {
+            let size_max = room.saturating_sub(reader.position() as u64);
+            Some(read_promoted(reader, version, base, (size, size_max))?)
+        }
     };
     Ok(EntryHead {
         position,
@@ -266,14 +269,14 @@ pub(super) fn find_entry(
         let available = stream.available();
         let passed = pass_entries(available.get(..left).unwrap_or(available), key);
         stream.consume(passed);
-        let base = stream.position();
+        let (base, room) = (stream.position(), stream.remaining());
         if base >= end {
             break;
         }
         let found = decode_with(stream, |bytes| {
             let mut reader = ByteReader::new(bytes);
             if reader.bytes_after_u16()? == key {
-                let head = read_entry_head(&mut reader, version, base)?;
+                let head = read_entry_head(&mut reader, version, (base, room))?;
                 return Ok(Err(head));
             }
             reader.unsigned_vint()?;
@@ -330,9 +333,12 @@ fn read_promoted(
     reader: &mut ByteReader<'_>,
     version: Version,
     base: u64,
-    size: u64,
+    (size, size_max): (u64, u64),
 ) -> Result<(PromotedIndex, u64), DecodeError> {
     let start = reader.position();
+    if size > size_max {
+        return Err(DecodeError::malformed(start, "a promoted index within the file", size));
+    }
     let header_length = reader.unsigned_vint()?;
     let deletion = read_deletion_time(reader, version)?;
     let count = reader.unsigned_vint()?;
