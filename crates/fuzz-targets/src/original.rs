@@ -10,8 +10,8 @@ use helenus_storage::error::ReadError;
 use helenus_storage::read::PartitionRange;
 use helenus_storage::source::{PartitionCursor, PartitionScanner};
 use helenus_storage::sstable::{
-    Component, CompressionParameters, Compressor, Descriptor, PageCache, Salvage, SsTable, SsTableId, SsTableInfo,
-    StoredMetadata,
+    Component, CompressionParameters, Compressor, Descriptor, PageCache, Salvage, SsTable, SsTableId,
+    SsTableInfo, StoredMetadata,
 };
 use helenus_storage_model::{Case, CaseKind, Era, Item, LargePartition, Partition, scan, write};
 use helenus_tools::progress::Silent;
@@ -123,8 +123,19 @@ fn small(format: SsTableFormat, compressor: Option<Compressor>) -> Original {
     });
     let table = case.table.metadata;
     let folder = Path::new(FOLDER);
-    let info = write(&disk, folder, SsTableId::Number(1), &table, &case.partitions, options);
-    let name = format!("{}-{}", format.name(), compressor.map_or("Plain", Compressor::class));
+    let info = write(
+        &disk,
+        folder,
+        SsTableId::Number(1),
+        &table,
+        &case.partitions,
+        options,
+    );
+    let name = format!(
+        "{}-{}",
+        format.name(),
+        compressor.map_or("Plain", Compressor::class)
+    );
     Original::of(name, &*disk, info.expect("a memory disk has room"), table, format)
 }
 
@@ -166,7 +177,11 @@ impl Original {
         // The largest have several blocks.
         let mut ranked: Vec<_> = partitions.iter().collect();
         ranked.sort_by_key(|(_, partition)| std::cmp::Reverse(partition.items.len()));
-        let mut keys: Vec<_> = ranked.iter().map(|(place, _)| (*place).clone()).take(KEYS_MAX).collect();
+        let mut keys: Vec<_> = ranked
+            .iter()
+            .map(|(place, _)| (*place).clone())
+            .take(KEYS_MAX)
+            .collect();
         let missing = b"\0missing".to_vec();
         keys.push((token_of(&missing), missing));
         Original {
@@ -176,7 +191,11 @@ impl Original {
             descriptor: info.descriptor,
             components,
             keys,
-            slices: ranked.first().and_then(|(_, partition)| middle(partition)).into_iter().collect(),
+            slices: ranked
+                .first()
+                .and_then(|(_, partition)| middle(partition))
+                .into_iter()
+                .collect(),
             is_large: false,
         }
     }
@@ -254,7 +273,10 @@ impl Original {
 }
 
 fn verify_all(disk: &dyn Disk, folder: &Path) {
-    for target in Targets::find(disk, folder).map(|targets| targets.readable).unwrap_or_default() {
+    for target in Targets::find(disk, folder)
+        .map(|targets| targets.readable)
+        .unwrap_or_default()
+    {
         let _ = verify(disk, &target, &Silent);
     }
 }

@@ -15,7 +15,9 @@ pub fn fit(components: &mut BTreeMap<Component, Vec<u8>>, component: Component, 
     match component {
         Component::Data => fit_data(components),
         Component::Statistics if format != SsTableFormat::Me => {
-            components.get_mut(&component).and_then(|bytes| fit_statistics(bytes));
+            components
+                .get_mut(&component)
+                .and_then(|bytes| fit_statistics(bytes));
         }
         Component::Checksums => {
             components.get_mut(&component).and_then(|bytes| {
@@ -54,12 +56,19 @@ fn u64_at(bytes: &[u8], at: usize) -> Option<usize> {
 
 /// CRC.db is made anew; a compressed chunk carries its own checksum.
 fn fit_data(components: &mut BTreeMap<Component, Vec<u8>>) {
-    let starts = components.get(&Component::CompressionInfo).map(|info| chunk_starts(info));
+    let starts = components
+        .get(&Component::CompressionInfo)
+        .map(|info| chunk_starts(info));
     let Some(data) = components.get_mut(&Component::Data) else {
         return;
     };
     if let Some(starts) = starts {
-        let ends = starts.iter().skip(1).copied().chain([data.len()]).collect::<Vec<_>>();
+        let ends = starts
+            .iter()
+            .skip(1)
+            .copied()
+            .chain([data.len()])
+            .collect::<Vec<_>>();
         for (start, end) in starts.into_iter().zip(ends) {
             // A chunk that is cut off has none.
             end.checked_sub(4).and_then(|end| seal(data, start..end));
@@ -89,7 +98,9 @@ fn chunk_starts(info: &[u8]) -> Vec<usize> {
     let Some((count, at)) = offsets_at else {
         return Vec::new();
     };
-    (0..count).filter_map(|index| u64_at(info, at + 8 * index)).collect()
+    (0..count)
+        .filter_map(|index| u64_at(info, at + 8 * index))
+        .collect()
 }
 
 fn fit_statistics(bytes: &mut [u8]) -> Option<()> {
@@ -100,7 +111,12 @@ fn fit_statistics(bytes: &mut [u8]) -> Option<()> {
     let checked = [bytes.get(..4)?, contents].concat();
     let starts: Vec<usize> = contents.chunks(8).filter_map(|entry| u32_at(entry, 4)).collect();
     put(bytes, contents_end, crc32fast::hash(&checked))?;
-    let ends = starts.iter().skip(1).copied().chain([bytes.len()]).collect::<Vec<_>>();
+    let ends = starts
+        .iter()
+        .skip(1)
+        .copied()
+        .chain([bytes.len()])
+        .collect::<Vec<_>>();
     for (start, end) in starts.into_iter().zip(ends) {
         if end >= start.checked_add(4)? {
             seal(bytes, start..end - 4)?;

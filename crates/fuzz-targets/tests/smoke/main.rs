@@ -50,7 +50,10 @@ fn smoke(name: &str) {
     assert!(corpus.len() >= 2, "{name} has a corpus");
     // The first run also makes the files.
     (target.run)(&corpus[0]);
-    let largest = corpus.iter().map(|input| largest_allocation_of(|| (target.run)(input)).1).max();
+    let largest = corpus
+        .iter()
+        .map(|input| largest_allocation_of(|| (target.run)(input)).1)
+        .max();
     let allocation_max = 2 * largest.unwrap_or_default().max(FLOOR_BYTES);
     let only = setting("HELENUS_FUZZ_ONLY");
     let mutations = setting("HELENUS_FUZZ_MUTATIONS").unwrap_or(MUTATIONS);
@@ -66,13 +69,14 @@ fn smoke(name: &str) {
         if outcome.is_err() {
             faults.push(format!("{name} {number}: a panic"));
         } else if largest > allocation_max {
-            faults.push(format!("{name} {number}: {largest} bytes at once, {allocation_max} are enough"));
+            faults.push(format!(
+                "{name} {number}: {largest} bytes at once, {allocation_max} are enough"
+            ));
         }
     }
     let shown = &faults[..faults.len().min(FAULTS_SHOWN)];
     assert!(faults.is_empty(), "{} of {mutations}: {shown:#?}", faults.len());
 }
-
 
 macro_rules! smoke {
     ($($name:ident)*) => {
@@ -103,7 +107,11 @@ fn the_corpus_is_of_today() {
                 std::fs::write(&path, &bytes).unwrap();
             }
             let stored = std::fs::read(&path).unwrap_or_default();
-            assert!(stored == bytes, "{} is another: `cargo xtask fuzz-corpus`", path.display());
+            assert!(
+                stored == bytes,
+                "{} is another: `cargo xtask fuzz-corpus`",
+                path.display()
+            );
         }
     }
 }

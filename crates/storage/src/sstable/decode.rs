@@ -297,10 +297,22 @@ mod tests {
     fn errors_of_any_length_and_place_can_be_told() {
         let path = Path::new("nb-1-big-Index.db");
         let ends = DecodeError::Truncated { needed: usize::MAX };
-        assert!(matches!(ends.clone().within_part(5), DecodeError::Malformed { offset: usize::MAX, .. }));
-        assert!(matches!(ends.in_file(path, 5), ReadError::Corrupt { offset: u64::MAX, .. }));
+        assert!(matches!(
+            ends.clone().within_part(5),
+            DecodeError::Malformed {
+                offset: usize::MAX,
+                ..
+            }
+        ));
+        assert!(matches!(
+            ends.in_file(path, 5),
+            ReadError::Corrupt { offset: u64::MAX, .. }
+        ));
         let malformed = DecodeError::malformed(5, "a length", "another");
-        assert!(matches!(malformed.in_file(path, u64::MAX), ReadError::Corrupt { offset: u64::MAX, .. }));
+        assert!(matches!(
+            malformed.in_file(path, u64::MAX),
+            ReadError::Corrupt { offset: u64::MAX, .. }
+        ));
     }
 
     #[test]

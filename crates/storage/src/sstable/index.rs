@@ -337,7 +337,11 @@ fn read_promoted(
 ) -> Result<(PromotedIndex, u64), DecodeError> {
     let start = reader.position();
     if size > size_max {
-        return Err(DecodeError::malformed(start, "a promoted index within the file", size));
+        return Err(DecodeError::malformed(
+            start,
+            "a promoted index within the file",
+            size,
+        ));
     }
     let header_length = reader.unsigned_vint()?;
     let deletion = read_deletion_time(reader, version)?;
