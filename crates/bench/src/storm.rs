@@ -19,7 +19,8 @@ pub enum StormMode {
     WrongVersion,
     /// QUERY before STARTUP; reads the error.
     BadFirstFrame,
-    /// AUTH_RESPONSE where nobody asked for one; reads the error.
+    /// STARTUP, and where the server asks for a password a wrong one; where it does not, AUTH_RESPONSE all the same.
+    /// Reads the error.
     BadLogin,
     /// Says nothing for a while, then leaves.
     Silence,
@@ -63,12 +64,18 @@ const ANSWER_TIMEOUT: Duration = Duration::from_secs(10);
 /// How long after the last connect the server's processor time is read: what it does for the last ones is part of it.
 const SETTLE_TIME: Duration = Duration::from_millis(300);
 
+/// STARTUP of v4 with `CQL_VERSION` `3.0.0`.
+const STARTUP: &[u8] = b"\x04\0\0\x01\x01\0\0\0\x16\0\x01\0\x0bCQL_VERSION\0\x053.0.0";
+
+/// AUTH_RESPONSE of v4: the user `cassandra` with a wrong password.
+const WRONG_PASSWORD: &[u8] = b"\x04\0\0\x01\x0f\0\0\0\x14\0\0\0\x10\0cassandra\0wrong";
+
 impl StormMode {
     fn first_bytes(self) -> &'static [u8] {
         match self {
             StormMode::WrongVersion => &[66, 0, 0, 1, 5, 0, 0, 0, 0],
             StormMode::BadFirstFrame => &[4, 0, 0, 1, 7, 0, 0, 0, 4, 0, 0, 0, 0],
-            StormMode::BadLogin => &[4, 0, 0, 1, 15, 0, 0, 0, 8, 0, 0, 0, 4, 0, b'a', 0, b'b'],
+            StormMode::BadLogin => STARTUP,
             StormMode::Silence => &[],
             StormMode::HalfFrame => &[4, 0, 0, 1],
         }
@@ -166,12 +173,21 @@ fn connect_once(options: &StormOptions) -> io::Result<TcpStream> {
     stream.write_all(options.mode.first_bytes())?;
     if options.mode.awaits_answer() {
         stream.set_read_timeout(Some(ANSWER_TIMEOUT))?;
-        let mut answer = [0; 1_024];
-        if stream.read(&mut answer)? == 0 {
-            return Err(io::ErrorKind::UnexpectedEof.into());
-        }
+        await_answer(&mut stream)?;
+    }
+    if options.mode == StormMode::BadLogin {
+        stream.write_all(WRONG_PASSWORD)?;
+        await_answer(&mut stream)?;
     }
     Ok(stream)
+}
+
+fn await_answer(stream: &mut TcpStream) -> io::Result<()> {
+    let mut answer = [0; 1_024];
+    match stream.read(&mut answer)? {
+        0 => Err(io::ErrorKind::UnexpectedEof.into()),
+        _ => Ok(()),
+    }
 }
 
 /// Microseconds up to a minute, to three digits.

@@ -8,7 +8,7 @@ use std::time::{Duration, Instant};
 
 use clap::{Args, ValueEnum};
 use helenus_node::guardrails::{Guardrails, PartitionGuardrails, Threshold, ValueGuardrails};
-use helenus_node::{CommitlogSync, CompactionSettings, NodeOptions, SsTableFormat, TombstoneLimits};
+use helenus_node::{Authenticator, CommitlogSync, CompactionSettings, NodeOptions, SsTableFormat, TombstoneLimits};
 use helenus_protocol::frame::FrameLimits;
 use helenus_server::config::{
     AdmissionSwitch, CommitlogSyncName, ConfigError, ConfigFile, DataSize, RowCacheSwitch,
@@ -45,6 +45,10 @@ pub struct ServeArguments {
     /// When a write is acknowledged [default: group].
     #[arg(long, value_name = "MODE")]
     commitlog_sync: Option<CommitlogSyncArgument>,
+    /// How clients prove who they are; a new node knows the user `cassandra` with the password `cassandra`
+    /// [default: allow-all].
+    #[arg(long, value_name = "WAY")]
+    authenticator: Option<AuthenticatorArgument>,
     /// How SSTables are read [default: auto].
     #[arg(long, value_name = "WAY")]
     disk_io: Option<DiskIoArgument>,
@@ -73,6 +77,23 @@ enum RowCacheArgument {
 enum AdmissionArgument {
     On,
     Off,
+}
+
+#[derive(Clone, Copy, ValueEnum)]
+enum AuthenticatorArgument {
+    /// Nobody is asked.
+    AllowAll,
+    /// User and password, as Cassandra's PasswordAuthenticator.
+    Password,
+}
+
+impl From<AuthenticatorArgument> for Authenticator {
+    fn from(argument: AuthenticatorArgument) -> Self {
+        match argument {
+            AuthenticatorArgument::AllowAll => Authenticator::AllowAll,
+            AuthenticatorArgument::Password => Authenticator::Password,
+        }
+    }
 }
 
 #[derive(Clone, Copy, ValueEnum)]
@@ -274,6 +295,11 @@ fn options(arguments: &ServeArguments, config: &ConfigFile) -> ServeOptions {
         },
         guardrails: guardrails(config),
         auto_snapshot: config.auto_snapshot.unwrap_or(true),
+        authenticator: arguments
+            .authenticator
+            .map(Authenticator::from)
+            .or(config.authenticator.map(|name| name.0))
+            .unwrap_or_default(),
         disk: Arc::new(RealDisk::new()),
         clock: Arc::new(SystemClock::new()),
     };

@@ -26,6 +26,7 @@ use crate::mailbox::{Inbox, Mailbox, mailbox};
 use crate::metrics::PANICS;
 use crate::operator::Operator;
 use crate::options::NodeOptions;
+use crate::roles::{Authenticator, PasswordThread};
 use crate::schema_change::SchemaKeeper;
 use crate::shard::{BackgroundThreads, Ending, LogThread, Shard, ShardParts};
 
@@ -77,6 +78,10 @@ impl Node {
             mailboxes: mailboxes.clone(),
             threads: Vec::new(),
         };
+        let passwords = match options.authenticator {
+            Authenticator::AllowAll => None,
+            Authenticator::Password => Some(PasswordThread::start().map_err(StartError::Thread)?),
+        };
         let mut schema_keeper = opened.schema_keeper;
         let (ready, started) = mpsc::channel();
         for ((id, inbox), (store, log_writer)) in (0..).map(ShardId).zip(inboxes).zip(opened.stores) {
@@ -92,6 +97,7 @@ impl Node {
                 schema_keeper: schema_keeper.take(),
                 host_id: opened.host_id,
                 log: log.transpose().map_err(StartError::Thread)?,
+                passwords: passwords.clone(),
                 background: BackgroundThreads::start(id.0, mailbox).map_err(StartError::Thread)?,
             };
             let open_doors = open_doors.clone();

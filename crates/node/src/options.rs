@@ -9,6 +9,7 @@ use helenus_schema::SsTableFormat;
 use helenus_vfs::{Clock, Disk, DiskIo};
 
 use crate::guardrails::Guardrails;
+use crate::roles::Authenticator;
 
 /// How a node is laid out and how far it may go. The command line and the configuration file fill it in; tests
 /// build it directly.
@@ -52,6 +53,8 @@ pub struct NodeOptions {
     pub guardrails: Guardrails,
     /// Cassandra's `auto_snapshot`: whether TRUNCATE and DROP leave a snapshot of what they take.
     pub auto_snapshot: bool,
+    /// How clients prove who they are.
+    pub authenticator: Authenticator,
     pub disk: Arc<dyn Disk>,
     pub clock: Arc<dyn Clock>,
 }

@@ -29,6 +29,7 @@ pub struct Session {
     connection: RefCell<Option<Waker>>,
     is_warned_of_use_keyspace: Cell<bool>,
     peer: Cell<IpAddr>,
+    user: RefCell<Option<Arc<str>>>,
     /// When the bytes of the request that is being handled came, on the shard's clock. Read before the request is
     /// suspended for the first time.
     received_ns: Cell<u64>,
@@ -86,6 +87,7 @@ impl Session {
             connection: RefCell::new(None),
             is_warned_of_use_keyspace: Cell::new(false),
             peer: Cell::new(IpAddr::V4(Ipv4Addr::UNSPECIFIED)),
+            user: RefCell::new(None),
             received_ns: Cell::new(0),
             throws_on_overload: Cell::new(false),
             knows_rate_limit_error: Cell::new(false),
@@ -148,6 +150,15 @@ impl Session {
 
     pub fn set_peer(&self, peer: IpAddr) {
         self.peer.set(peer);
+    }
+
+    /// Who has logged in; nobody where clients are not asked, or not yet.
+    pub fn user(&self) -> Option<Arc<str>> {
+        self.user.borrow().clone()
+    }
+
+    pub(crate) fn set_user(&self, user: Arc<str>) {
+        *self.user.borrow_mut() = Some(user);
     }
 
     pub fn version(&self) -> ProtocolVersion {

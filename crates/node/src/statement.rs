@@ -29,6 +29,7 @@ use crate::metrics::RequestKind;
 use crate::patience::{Patience, not_begun_in_time};
 use crate::request::Statement;
 use crate::schema_change::{DATA_CENTER, SchemaStatement};
+use crate::roles::{is_about_roles, not_anonymous};
 use crate::session::Session;
 use crate::shard::Shard;
 use crate::write::UpdatesByShard;
@@ -67,6 +68,9 @@ impl Shard {
         let keyspace = session.keyspace();
         let keyspace = prepare.keyspace.or(keyspace.as_deref());
         let prepared = Arc::new(helenus_engine::prepare(&self.schema(), keyspace, prepare.text)?);
+        if matches!(&prepared.plan, Plan::Other(other) if is_about_roles(other)) {
+            not_anonymous(session.user().as_deref())?;
+        }
         self.prepared.borrow_mut().insert(prepared.clone());
         let shard = self.clone();
         let answered = session.clone();
@@ -108,6 +112,10 @@ impl Shard {
             }
             Plan::Other(other) => match &**other {
                 ast::Statement::Describe(description) => self.describe(session, stream, description, options),
+                other if is_about_roles(other) => {
+                    self.run_role_statement_later(session, stream, other.clone());
+                    Ok(())
+                }
                 other if ddl::is_ddl(other) => {
                     let session_keyspace = statement
                         .parameters

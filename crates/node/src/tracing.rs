@@ -55,6 +55,9 @@ impl Shard {
         if let Some(keyspace) = session.keyspace() {
             traced.set_keyspace(keyspace);
         }
+        if let Some(user) = session.user() {
+            traced.set_user(user);
+        }
         traced.set_received_ns(session.received_ns());
         self.handle_untraced(&traced, envelope)?;
         let stream = envelope.header.stream;
@@ -165,7 +168,7 @@ fn describe(envelope: &Envelope<'_>) -> Result<(&'static str, Option<String>), D
 }
 
 /// The one envelope that a session of one request is answered with.
-async fn answer_of(session: &Session) -> Vec<u8> {
+pub(crate) async fn answer_of(session: &Session) -> Vec<u8> {
     std::future::poll_fn(|context| {
         session.set_waker(context.waker());
         if session.has_output() {

@@ -21,7 +21,7 @@ use helenus_protocol::frame::{
     Envelope, EnvelopeFlags, FrameError, FrameLimits, FrameReader, ReceiveBuffer, Recovery,
 };
 use helenus_protocol::request::{Request, Startup};
-use helenus_protocol::response::{ErrorBody, write_error, write_ready};
+use helenus_protocol::response::{ErrorBody, write_authenticate, write_error, write_ready};
 use helenus_protocol::{Direction, ErrorCode, Opcode, ProtocolVersion};
 use tokio::io::{AsyncReadExt, AsyncWrite};
 use tokio::net::TcpStream;
@@ -66,6 +66,8 @@ pub struct Connection {
 enum Phase {
     /// OPTIONS and STARTUP are all that is understood.
     Opening,
+    /// STARTUP was answered with AUTHENTICATE: AUTH_RESPONSE is all that is understood.
+    Authenticating,
     Open,
     /// The last answer is written; what still arrives is thrown away until the peer closes. Closing earlier would make
     /// the kernel reset the connection and the peer lose the answer.
@@ -158,7 +160,7 @@ impl Connection {
         if ends.as_mut().poll(context).is_pending() {
             return false;
         }
-        if self.phase == Phase::Opening {
+        if matches!(self.phase, Phase::Opening | Phase::Authenticating) {
             self.shard
                 .metrics
                 .connection_refused(ConnectionRefusal::HandshakeTimeout);
@@ -186,8 +188,13 @@ impl Connection {
                 .max(READ_BYTES_PER_TURN_MAX / 4)
     }
 
+    /// Whether what the client sent waits for the answer to its login.
+    fn is_logging_in(&self) -> bool {
+        self.phase == Phase::Authenticating && self.session.in_flight() > 0
+    }
+
     fn may_read(&self) -> bool {
-        self.session.in_flight() < IN_FLIGHT_MAX && self.session.output_bytes() < OUTPUT_BYTES_MAX
+        !self.is_logging_in() && self.session.in_flight() < IN_FLIGHT_MAX && self.session.output_bytes() < OUTPUT_BYTES_MAX
     }
 
     /// While the door is closing: whether nothing has been on its way for long enough to close. To be asked when the
@@ -298,9 +305,11 @@ impl Connection {
                         Ok(Outcome::Answered) => {}
                         Ok(Outcome::Started(version, compression)) => {
                             self.reader.startup_answered(version, compression);
-                            self.reader.ready();
-                            self.phase = Phase::Open;
-                            self.ends = None;
+                            if control.must_log_in() {
+                                self.phase = Phase::Authenticating;
+                            } else {
+                                self.let_in();
+                            }
                         }
                         Err(error) => self.refuse_message(stream, &error),
                     }
@@ -308,6 +317,13 @@ impl Connection {
                 Err(error) => self.refuse_frame(&error)?,
             }
         }
+    }
+
+    /// The handshake is over.
+    fn let_in(&mut self) {
+        self.reader.ready();
+        self.phase = Phase::Open;
+        self.ends = None;
     }
 
     fn begin_turn(&self, now_ns: u64) -> Turn {
@@ -408,6 +424,9 @@ impl Future for Connection {
             // A client that does not take its answers is not asked for more.
             Poll::Pending if this.session.output_bytes() >= OUTPUT_BYTES_MAX => return Poll::Pending,
             _ => {}
+        }
+        if this.phase == Phase::Authenticating && this.session.user().is_some() {
+            this.let_in();
         }
         if this.is_late(context) {
             return Poll::Ready(());
@@ -535,7 +554,7 @@ impl Control<'_> {
         let (request, _payload) =
             Request::decode(envelope).map_err(|error| CqlError::protocol(format_args!("{error}")))?;
         match request {
-            Request::Options => {
+            Request::Options if phase != Phase::Authenticating => {
                 let sharding = Sharding {
                     shard: u32::from(self.shard.id.0),
                     shards: u32::from(self.shard.options.shard_count),
@@ -549,6 +568,10 @@ impl Control<'_> {
             Request::Startup(startup) if phase == Phase::Opening => {
                 self.start(header.stream, header.version, &startup)
             }
+            Request::AuthResponse(token) if phase == Phase::Authenticating => {
+                self.shard.log_in_later(self.session, header.stream, token);
+                Ok(Outcome::Answered)
+            }
             Request::Register(events) if phase == Phase::Open => {
                 self.answer(header.stream, Opcode::Ready, write_ready);
                 self.door.register(self.id, events);
@@ -557,13 +580,21 @@ impl Control<'_> {
             _ => Err(CqlError::protocol(format_args!(
                 "Unexpected message {}, {}",
                 header.opcode,
-                if phase == Phase::Opening {
-                    "expecting STARTUP or OPTIONS"
-                } else {
-                    "the connection is ready"
+                match phase {
+                    Phase::Opening => "expecting STARTUP or OPTIONS",
+                    Phase::Authenticating => "expecting SASL_RESPONSE",
+                    Phase::Open | Phase::Refusing => "the connection is ready",
                 }
             ))),
         }
+    }
+
+    fn authenticator_class(&self) -> Option<&'static str> {
+        self.shard.options.authenticator.class()
+    }
+
+    fn must_log_in(&self) -> bool {
+        self.authenticator_class().is_some()
     }
 
     fn start(
@@ -575,7 +606,10 @@ impl Control<'_> {
         let compression = startup
             .negotiate(version)
             .map_err(|error| CqlError::protocol(format_args!("{error}")))?;
-        self.answer(stream, Opcode::Ready, write_ready);
+        match self.authenticator_class() {
+            Some(class) => self.answer(stream, Opcode::Authenticate, |out| write_authenticate(out, class)),
+            None => self.answer(stream, Opcode::Ready, write_ready),
+        }
         self.session.startup_answered(version, compression);
         self.session.set_throws_on_overload(startup.throws_on_overload());
         self.session

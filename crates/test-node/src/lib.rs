@@ -109,6 +109,7 @@ pub fn options(shard_count: u16, disk: Arc<dyn Disk>, clock: Arc<dyn Clock>) -> 
         tombstones: Default::default(),
         guardrails: Default::default(),
         auto_snapshot: false,
+        authenticator: Default::default(),
         disk,
         clock,
     }

@@ -71,11 +71,6 @@ fn prepare_statement(
         }
         Statement::Use(keyspace) => Plan::Use(keyspace),
         Statement::Truncate(name) => Plan::Truncate(Arc::clone(table(schema, session_keyspace, &name)?)),
-        other if needs_login(&other) => {
-            return Err(CqlError::unauthorized(format_args!(
-                "You have to be logged in and not anonymous to perform this request"
-            )));
-        }
         other => Plan::Other(Box::new(other)),
     };
     let timeout = timeout
@@ -104,24 +99,6 @@ fn prepare_statement(
         keyspace: keyspace.map(Arc::from),
         timeout,
     })
-}
-
-/// Statements about roles and permissions are closed to the anonymous user, and here nobody else can connect.
-fn needs_login(statement: &Statement) -> bool {
-    matches!(
-        statement,
-        Statement::CreateRole(_)
-            | Statement::AlterRole(_)
-            | Statement::DropRole(_)
-            | Statement::GrantRole(_)
-            | Statement::RevokeRole(_)
-            | Statement::ListRoles(_)
-            | Statement::GrantPermissions(_)
-            | Statement::RevokePermissions(_)
-            | Statement::ListPermissions(_)
-            | Statement::AddIdentity(_)
-            | Statement::DropIdentity(_)
-    )
 }
 
 /// The plan of a batch, and its table if there is only one.

@@ -48,6 +48,7 @@ use crate::options::{CommitlogSync, NodeOptions};
 use crate::panic_boundary::{catch, catch_async};
 use crate::patience::Patience;
 use crate::rate_limit::{RateLimiter, has_rate_limits};
+use crate::roles::{PasswordThread, Passwords};
 use crate::schema_change::{SchemaKeeper, SchemaListeners};
 use crate::session::Session;
 use crate::stall::StallDetector;
@@ -64,6 +65,8 @@ pub(crate) struct ShardParts {
     pub schema_keeper: Option<SchemaKeeper>,
     pub host_id: Uuid,
     pub log: Option<LogThread>,
+    /// Where clients log in with passwords.
+    pub passwords: Option<Arc<PasswordThread>>,
     pub background: BackgroundThreads,
 }
 
@@ -82,6 +85,8 @@ pub struct Shard {
     /// Where a key is put together to see whether its request is shed.
     pub(crate) shed_key: RefCell<Vec<u8>>,
     pub buffers: Rc<BufferPool>,
+    /// Where clients log in with passwords.
+    pub(crate) passwords: Option<Passwords>,
     pub(crate) rate_limiter: RefCell<RateLimiter>,
     /// Whether any table limits what its partitions are asked for.
     pub(crate) has_rate_limits: Cell<bool>,
@@ -150,6 +155,7 @@ impl Shard {
             shed_key: RefCell::new(Vec::new()),
             hot_partitions: HotPartitions::new(timeuuid_seed),
             buffers: Rc::default(),
+            passwords: parts.passwords.map(Passwords::new),
             rate_limiter: RefCell::new(RateLimiter::new(RandomState::new().build_hasher().finish())),
             foreground: Foreground::default(),
             disk_reads: RefCell::new(disk_reads),

@@ -8,7 +8,7 @@ mod units;
 use std::net::IpAddr;
 use std::path::{Path, PathBuf};
 
-use helenus_node::SsTableFormat;
+use helenus_node::{Authenticator, SsTableFormat};
 use helenus_vfs::DiskIo;
 use serde::Deserialize;
 
@@ -47,6 +47,12 @@ pub struct ConfigFile {
     pub truncate_request_timeout: Option<DurationSetting>,
     /// Whether TRUNCATE and DROP leave a snapshot of what they take; true by default, as in Cassandra.
     pub auto_snapshot: Option<bool>,
+    /// A class's name, with or without its package, or a section with `class_name`, as in cassandra.yaml.
+    pub authenticator: Option<AuthenticatorName>,
+    /// The only one there is is `AllowAllAuthorizer`.
+    pub authorizer: Option<AuthorizerName>,
+    /// The only one there is is `CassandraRoleManager`.
+    pub role_manager: Option<RoleManagerName>,
     pub tombstone_warn_threshold: Option<u64>,
     pub tombstone_failure_threshold: Option<u64>,
     pub batch_size_warn_threshold: Option<DataSize>,
@@ -157,6 +163,70 @@ impl From<DiskIoName> for DiskIo {
             DiskIoName::Auto => DiskIo::Auto,
             DiskIoName::IoUring => DiskIo::IoUring,
             DiskIoName::Threads => DiskIo::Threads,
+        }
+    }
+}
+
+/// A class of Cassandra's by its name, as a string or in a section of its own.
+#[derive(Deserialize)]
+#[serde(untagged)]
+enum ClassName {
+    Plain(String),
+    Section { class_name: String },
+}
+
+impl ClassName {
+    fn into_simple(self) -> String {
+        let (ClassName::Plain(name) | ClassName::Section { class_name: name }) = self;
+        let simple = name.strip_prefix("org.apache.cassandra.auth.").map(str::to_owned);
+        simple.unwrap_or(name)
+    }
+}
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Deserialize)]
+#[serde(try_from = "ClassName")]
+pub struct AuthenticatorName(pub Authenticator);
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Deserialize)]
+#[serde(try_from = "ClassName")]
+pub struct AuthorizerName;
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Deserialize)]
+#[serde(try_from = "ClassName")]
+pub struct RoleManagerName;
+
+impl TryFrom<ClassName> for AuthenticatorName {
+    type Error = String;
+
+    fn try_from(name: ClassName) -> Result<Self, String> {
+        match name.into_simple().as_str() {
+            "AllowAllAuthenticator" => Ok(AuthenticatorName(Authenticator::AllowAll)),
+            "PasswordAuthenticator" => Ok(AuthenticatorName(Authenticator::Password)),
+            other => Err(format!(
+                "there is no authenticator {other} here, only AllowAllAuthenticator and PasswordAuthenticator"
+            )),
+        }
+    }
+}
+
+impl TryFrom<ClassName> for AuthorizerName {
+    type Error = String;
+
+    fn try_from(name: ClassName) -> Result<Self, String> {
+        match name.into_simple().as_str() {
+            "AllowAllAuthorizer" => Ok(AuthorizerName),
+            other => Err(format!("there is no authorizer {other} here, only AllowAllAuthorizer")),
+        }
+    }
+}
+
+impl TryFrom<ClassName> for RoleManagerName {
+    type Error = String;
+
+    fn try_from(name: ClassName) -> Result<Self, String> {
+        match name.into_simple().as_str() {
+            "CassandraRoleManager" => Ok(RoleManagerName),
+            other => Err(format!("there is no role manager {other} here, only CassandraRoleManager")),
         }
     }
 }
@@ -281,6 +351,22 @@ mod tests {
         let error = format("sstable: {selected_format: big}\nsstable_format: da\n").unwrap_err();
         assert!(error.contains("contradict"), "{error}");
         assert!(format("sstable_format: na\n").is_err());
+    }
+
+    #[test]
+    fn authenticators_are_named_as_in_cassandra_yaml_and_unknown_ones_refused() {
+        for text in [
+            "authenticator: PasswordAuthenticator\nauthorizer: AllowAllAuthorizer\n",
+            "authenticator: org.apache.cassandra.auth.PasswordAuthenticator\nrole_manager: CassandraRoleManager\n",
+            "authenticator:\n  class_name: org.apache.cassandra.auth.PasswordAuthenticator\n",
+        ] {
+            let config = parse(text).unwrap();
+            assert_eq!(config.authenticator, Some(AuthenticatorName(Authenticator::Password)));
+        }
+        for text in ["authenticator: MutualTlsAuthenticator\n", "authorizer: CassandraAuthorizer\n"] {
+            let error = parse(text).unwrap_err();
+            assert!(error.contains("only AllowAll"), "{error}");
+        }
     }
 
     #[test]

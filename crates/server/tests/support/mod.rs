@@ -8,10 +8,10 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use helenus_node::metrics::PANICS;
-use helenus_node::{CommitlogSync, CompactionSettings, NodeOptions, SsTableFormat};
+use helenus_node::{Authenticator, CommitlogSync, CompactionSettings, NodeOptions, SsTableFormat};
 use helenus_protocol::frame::{EnvelopeFlags, FrameLimits, FrameReader, FrameWriter, ReceiveBuffer};
-use helenus_protocol::request::{BindValues, QueryParameters, write_query, write_startup};
-use helenus_protocol::response::Response;
+use helenus_protocol::request::{BindValues, QueryParameters, write_auth_response, write_query, write_startup};
+use helenus_protocol::response::{ReceivedResult, Response};
 use helenus_protocol::{Consistency, Direction, ErrorCode, Opcode, ProtocolVersion};
 use helenus_server::{ConnectionLimits, ServeOptions, Server};
 use helenus_vfs::{Clock, MemoryDisk, SystemClock};
@@ -40,14 +40,18 @@ pub fn serve() -> Server {
 }
 
 pub fn serve_within(connection_limits: ConnectionLimits) -> Server {
-    start(connection_limits, false)
+    start(connection_limits, false, Authenticator::AllowAll)
+}
+
+pub fn serve_asking_for(authenticator: Authenticator) -> Server {
+    start(ConnectionLimits::default(), false, authenticator)
 }
 
 pub fn serve_with_metrics() -> Server {
-    start(ConnectionLimits::default(), true)
+    start(ConnectionLimits::default(), true, Authenticator::AllowAll)
 }
 
-fn start(connection_limits: ConnectionLimits, has_metrics: bool) -> Server {
+fn start(connection_limits: ConnectionLimits, has_metrics: bool, authenticator: Authenticator) -> Server {
     let clock = Arc::new(SystemClock::new());
     let node = NodeOptions {
         shard_count: 2,
@@ -71,6 +75,7 @@ fn start(connection_limits: ConnectionLimits, has_metrics: bool) -> Server {
         tombstones: Default::default(),
         guardrails: Default::default(),
         auto_snapshot: false,
+        authenticator,
         disk: Arc::new(MemoryDisk::new()),
         clock,
     };
@@ -110,14 +115,45 @@ impl Client {
     }
 
     pub fn open(address: SocketAddr, version: ProtocolVersion) -> Client {
+        let mut client = Client::begin(address, version, Opcode::Ready);
+        client.reader.ready();
+        client
+    }
+
+    /// A client that is asked for its password.
+    pub fn start(address: SocketAddr, version: ProtocolVersion) -> Client {
+        Client::begin(address, version, Opcode::Authenticate)
+    }
+
+    fn begin(address: SocketAddr, version: ProtocolVersion, answer: Opcode) -> Client {
         let mut client = Client::connect(address, version);
         let startup = client.startup();
         client.send(&startup);
-        assert_eq!(client.reply(), Reply::Message(Opcode::Ready));
+        assert_eq!(client.reply(), Reply::Message(answer));
         client.writer.startup_answered(version, None);
         client.reader.startup_answered(version, None);
-        client.reader.ready();
         client
+    }
+
+    pub fn log_in_as(address: SocketAddr, user: &str, password: &str) -> Client {
+        let mut client = Client::start(address, ProtocolVersion::V5);
+        assert_eq!(client.log_in(user, password), Reply::Message(Opcode::AuthSuccess));
+        client
+    }
+
+    pub fn log_in(&mut self, user: &str, password: &str) -> Reply {
+        let token = self.auth_response(user, password);
+        self.send(&token);
+        let reply = self.reply();
+        if reply == Reply::Message(Opcode::AuthSuccess) {
+            self.reader.ready();
+        }
+        reply
+    }
+
+    pub fn auth_response(&mut self, user: &str, password: &str) -> Vec<u8> {
+        let token = format!("\0{user}\0{password}");
+        self.message(Opcode::AuthResponse, |out| write_auth_response(out, token.as_bytes()))
     }
 
     pub fn message(&mut self, opcode: Opcode, body: impl FnOnce(&mut Vec<u8>)) -> Vec<u8> {
@@ -156,7 +192,33 @@ impl Client {
         self.reply()
     }
 
+    /// The rows of a statement that must have some, their values as text.
+    pub fn ask_rows(&mut self, text: &str) -> Vec<Vec<String>> {
+        let query = self.query(text);
+        self.send(&query);
+        let rows = self.next(|opcode, response| match response {
+            Response::Result(ReceivedResult::Rows(rows)) => rows
+                .iter()
+                .map(|row| {
+                    row.map(|value| String::from_utf8_lossy(value.unwrap_or_default()).into_owned())
+                        .collect()
+                })
+                .collect(),
+            other => panic!("{opcode:?}: {other:?}"),
+        });
+        rows.expect("rows and not the end")
+    }
+
     pub fn reply(&mut self) -> Reply {
+        let reply = self.next(|opcode, response| match response {
+            Response::Error(error) => Reply::Error(error.body.code(), error.message.to_owned()),
+            _ => Reply::Message(opcode),
+        });
+        reply.unwrap_or(Reply::Closed)
+    }
+
+    /// The next response as `read` sees it; `None` at the connection's end.
+    fn next<T>(&mut self, read: impl FnOnce(Opcode, Response<'_>) -> T) -> Option<T> {
         loop {
             if let Some(envelope) = self
                 .reader
@@ -164,16 +226,13 @@ impl Client {
                 .expect("a valid frame")
             {
                 let (response, _prelude) = Response::decode(&envelope).expect("a valid response");
-                return match response {
-                    Response::Error(error) => Reply::Error(error.body.code(), error.message.to_owned()),
-                    _ => Reply::Message(envelope.header.opcode),
-                };
+                return Some(read(envelope.header.opcode, response));
             }
             let mut bytes = [0; 16 * 1024];
             match self.stream.read(&mut bytes) {
-                Ok(0) => return Reply::Closed,
+                Ok(0) => return None,
                 Ok(count) => self.received.feed(&bytes[..count]),
-                Err(error) if error.kind() == std::io::ErrorKind::ConnectionReset => return Reply::Closed,
+                Err(error) if error.kind() == std::io::ErrorKind::ConnectionReset => return None,
                 Err(error) => panic!("neither an answer nor the end: {error}"),
             }
         }

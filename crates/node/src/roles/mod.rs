@@ -1,0 +1,159 @@
+//! Who may log in, and what role statements do: Cassandra's `PasswordAuthenticator` and `CassandraRoleManager`.
+//!
+//! Roles are rows of `system_auth.roles` and `system_auth.role_members`, as in Cassandra, so that its backups and scripts
+//! hold here too. What a role may do is not limited: the authorizer is `AllowAllAuthorizer`.
+
+mod login;
+mod passwords;
+mod statements;
+
+use std::collections::HashSet;
+use std::rc::Rc;
+
+use helenus_engine::CqlError;
+use helenus_protocol::request::Value;
+use helenus_types::value::{CollectionElements, write_collection};
+
+use crate::own_statement::OwnRow;
+use crate::shard::Shard;
+
+pub(crate) use passwords::{PasswordThread, Passwords};
+pub(crate) use statements::{is_about_roles, not_anonymous};
+
+/// How clients prove who they are: Cassandra's `authenticator`.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum Authenticator {
+    /// `AllowAllAuthenticator`: nobody is asked, everybody is anonymous.
+    #[default]
+    AllowAll,
+    /// `PasswordAuthenticator`: user and password by SASL PLAIN.
+    Password,
+}
+
+impl Authenticator {
+    /// The class that drivers are told; `None` if clients are not asked.
+    pub fn class(self) -> Option<&'static str> {
+        match self {
+            Authenticator::AllowAll => None,
+            Authenticator::Password => Some("org.apache.cassandra.auth.PasswordAuthenticator"),
+        }
+    }
+}
+
+/// A row of `system_auth.roles`.
+#[derive(Clone, Debug, Default)]
+struct Role {
+    name: String,
+    is_superuser: bool,
+    can_login: bool,
+    /// The roles that were granted to it directly.
+    member_of: Vec<String>,
+    /// Of its password, by bcrypt.
+    salted_hash: Option<String>,
+}
+
+const COLUMNS: &str = "role, is_superuser, can_login, member_of, salted_hash";
+
+/// The role that a node without roles starts with.
+const DEFAULT_SUPERUSER: &str = "cassandra";
+
+/// Of the password `cassandra`, which everybody knows: made once, so that a first start need not take the time for it.
+const DEFAULT_SUPERUSER_HASH: &str = "$2a$10$qEENTod6wS/HAQeuPFaiBOJRwQbCXUrEaKr8Lf8bwFQtta53oNySK";
+
+impl Role {
+    fn from_row(row: OwnRow) -> Option<Role> {
+        let [name, is_superuser, can_login, member_of, salted_hash] = <[_; 5]>::try_from(row).ok()?;
+        let text = |bytes: Vec<u8>| String::from_utf8(bytes).ok();
+        let is_true = |value: Option<Vec<u8>>| value.is_some_and(|bytes| bytes == [1]);
+        let members = member_of.unwrap_or_default();
+        let members = CollectionElements::new(&members, 1).into_iter().flatten();
+        Some(Role {
+            name: text(name?)?,
+            is_superuser: is_true(is_superuser),
+            can_login: is_true(can_login),
+            member_of: members
+                .flatten()
+                .filter_map(|name| text(name.to_vec()))
+                .collect(),
+            salted_hash: salted_hash.and_then(text),
+        })
+    }
+}
+
+fn text_value(text: &str) -> Value<'_> {
+    Value::Bytes(text.as_bytes())
+}
+
+fn boolean_value(is_true: bool) -> Value<'static> {
+    Value::Bytes(if is_true { &[1] } else { &[0] })
+}
+
+/// A set with one element.
+fn set_of(element: &str) -> Vec<u8> {
+    let mut set = Vec::new();
+    write_collection(&mut set, 1, [element.as_bytes()]);
+    set
+}
+
+impl Shard {
+    async fn role(self: &Rc<Self>, name: &str) -> Result<Option<Role>, CqlError> {
+        let text = format!("SELECT {COLUMNS} FROM system_auth.roles WHERE role = ?");
+        let rows = self.execute_own(&text, &[text_value(name)]).await?;
+        Ok(rows.into_iter().next().and_then(Role::from_row))
+    }
+
+    async fn existing_role(self: &Rc<Self>, name: &str) -> Result<Role, CqlError> {
+        let role = self.role(name).await?;
+        role.ok_or_else(|| CqlError::invalid(format_args!("{name} doesn't exist")))
+    }
+
+    /// All roles, in the order of their names.
+    async fn all_roles(self: &Rc<Self>) -> Result<Vec<Role>, CqlError> {
+        let text = format!("SELECT {COLUMNS} FROM system_auth.roles");
+        let rows = self.execute_own(&text, &[]).await?;
+        let mut roles: Vec<Role> = rows.into_iter().filter_map(Role::from_row).collect();
+        roles.sort_by(|one, other| one.name.cmp(&other.name));
+        Ok(roles)
+    }
+
+    /// A role and those granted to it: directly, or with all that these were granted. Empty if there is no such role.
+    async fn roles_of(self: &Rc<Self>, name: &str, is_recursive: bool) -> Result<Vec<Role>, CqlError> {
+        let mut found: Vec<Role> = self.role(name).await?.into_iter().collect();
+        let mut seen: HashSet<String> = HashSet::from([name.to_owned()]);
+        let mut looked_at = 0;
+        while looked_at < found.len() && (is_recursive || looked_at == 0) {
+            for granted in found[looked_at].member_of.clone() {
+                if seen.insert(granted.clone()) {
+                    found.extend(self.role(&granted).await?);
+                }
+            }
+            looked_at += 1;
+        }
+        found.sort_by(|one, other| one.name.cmp(&other.name));
+        Ok(found)
+    }
+
+    /// Whether a role is a superuser, itself or by a role that it was granted.
+    async fn is_superuser(self: &Rc<Self>, name: &str) -> Result<bool, CqlError> {
+        let roles = self.roles_of(name, true).await?;
+        Ok(roles.iter().any(|role| role.is_superuser))
+    }
+
+    /// On a node that has no role yet, makes the one that Cassandra starts with. Whoever does it at the same time writes
+    /// the same.
+    async fn make_default_role(self: &Rc<Self>) -> Result<(), CqlError> {
+        let any = self
+            .execute_own("SELECT role FROM system_auth.roles LIMIT 1", &[])
+            .await?;
+        if !any.is_empty() {
+            return Ok(());
+        }
+        self.execute_own(
+            "INSERT INTO system_auth.roles (role, is_superuser, can_login, salted_hash) VALUES (?, true, true, ?) \
+             USING TIMESTAMP 0",
+            &[text_value(DEFAULT_SUPERUSER), text_value(DEFAULT_SUPERUSER_HASH)],
+        )
+        .await?;
+        Ok(())
+    }
+}

@@ -1,0 +1,164 @@
+//! Who may log in where clients are asked for a password, what role statements do, and what is refused.
+
+mod support;
+
+use helenus_node::Authenticator;
+use helenus_protocol::{ErrorCode, Opcode, ProtocolVersion};
+use support::{Client, Reply, serve, serve_asking_for, stop};
+
+const DONE: Reply = Reply::Message(Opcode::Result);
+
+fn invalid(text: &str) -> Reply {
+    Reply::Error(ErrorCode::Invalid, text.to_owned())
+}
+
+fn unauthorized(text: &str) -> Reply {
+    Reply::Error(ErrorCode::Unauthorized, text.to_owned())
+}
+
+fn incorrect(user: &str) -> Reply {
+    Reply::Error(
+        ErrorCode::BadCredentials,
+        format!("Provided username {user} and/or password are incorrect"),
+    )
+}
+
+#[test]
+fn a_new_node_knows_cassandra_and_lets_nobody_else_in() {
+    let server = serve_asking_for(Authenticator::Password);
+    for version in [ProtocolVersion::V3, ProtocolVersion::V4, ProtocolVersion::V5] {
+        let mut client = Client::start(server.address, version);
+        assert_eq!(client.log_in("nobody", "cassandra"), incorrect("nobody"));
+        assert_eq!(client.log_in("cassandra", "wrong"), incorrect("cassandra"));
+        // Twice the same wrong password: remembered, and still wrong.
+        assert_eq!(client.log_in("cassandra", "wrong"), incorrect("cassandra"));
+        assert_eq!(
+            client.log_in("cassandra", "cassandra"),
+            Reply::Message(Opcode::AuthSuccess)
+        );
+        assert_eq!(client.ask("SELECT release_version FROM system.local"), DONE);
+    }
+    stop(server);
+}
+
+#[test]
+fn before_the_login_nothing_else_is_understood() {
+    let server = serve_asking_for(Authenticator::Password);
+    let mut client = Client::start(server.address, ProtocolVersion::V4);
+    assert_eq!(
+        client.ask("SELECT release_version FROM system.local"),
+        Reply::Error(
+            ErrorCode::ProtocolError,
+            "Unexpected message QUERY, expecting SASL_RESPONSE".to_owned()
+        )
+    );
+    stop(server);
+}
+
+#[test]
+fn what_is_sent_behind_a_login_waits_for_it() {
+    let server = serve_asking_for(Authenticator::Password);
+    let mut client = Client::start(server.address, ProtocolVersion::V4);
+    let mut bytes = client.auth_response("cassandra", "cassandra");
+    bytes.extend(client.query("SELECT release_version FROM system.local"));
+    client.send(&bytes);
+    assert_eq!(client.reply(), Reply::Message(Opcode::AuthSuccess));
+    assert_eq!(client.reply(), DONE);
+    stop(server);
+}
+
+#[test]
+fn roles_are_made_changed_granted_listed_and_dropped() {
+    let server = serve_asking_for(Authenticator::Password);
+    let mut root = Client::log_in_as(server.address, "cassandra", "cassandra");
+    for (statement, reply) in [
+        ("CREATE ROLE app WITH PASSWORD = 'secret' AND LOGIN = true", DONE),
+        ("CREATE ROLE app", invalid("app already exists")),
+        ("CREATE ROLE IF NOT EXISTS app", DONE),
+        ("CREATE ROLE readers", DONE),
+        ("CREATE USER old WITH PASSWORD 'x' SUPERUSER", DONE),
+        ("GRANT readers TO app", DONE),
+        ("GRANT readers TO app", invalid("app is a member of readers")),
+        ("GRANT app TO readers", invalid("app is a member of readers")),
+        ("GRANT nothing TO app", invalid("nothing doesn't exist")),
+        ("ALTER ROLE nobody WITH LOGIN = true", invalid("Role nobody doesn't exist")),
+        ("ALTER ROLE IF EXISTS nobody WITH LOGIN = true", DONE),
+        ("ALTER ROLE app", invalid("ALTER [ROLE|USER] can't be empty")),
+        ("LIST ROLES OF nobody", invalid("<role nobody> doesn't exist")),
+        ("DROP ROLE nobody", invalid("nobody doesn't exist")),
+        ("DROP ROLE cassandra", invalid("Cannot DROP primary role for current login")),
+        (
+            "CREATE ROLE hashed WITH HASHED PASSWORD = 'nonsense'",
+            invalid("Invalid hashed password value. Please use jBcrypt."),
+        ),
+    ] {
+        assert_eq!(root.ask(statement), reply, "{statement}");
+    }
+    let names = |rows: Vec<Vec<String>>| rows.into_iter().map(|row| row[0].clone()).collect::<Vec<_>>();
+    assert_eq!(
+        names(root.ask_rows("LIST ROLES")),
+        ["app", "cassandra", "old", "readers"]
+    );
+    assert_eq!(names(root.ask_rows("LIST ROLES OF app")), ["app", "readers"]);
+    assert_eq!(names(root.ask_rows("LIST USERS")), ["app", "cassandra", "old"]);
+
+    let mut app = Client::log_in_as(server.address, "app", "secret");
+    let denied = [
+        (
+            "CREATE ROLE boss WITH SUPERUSER = true",
+            "Only superusers can create a role with superuser status",
+        ),
+        ("DROP ROLE cassandra", "Only superusers can drop a role with superuser status"),
+        (
+            "ALTER ROLE app WITH SUPERUSER = true",
+            "You aren't allowed to alter your own superuser status or that of a role granted to you",
+        ),
+        ("ALTER ROLE cassandra WITH SUPERUSER = false", "Only superusers are allowed to alter superuser status"),
+        ("ALTER ROLE app WITH LOGIN = false", "You aren't allowed to alter LOGIN"),
+    ];
+    for (statement, message) in denied {
+        assert_eq!(app.ask(statement), unauthorized(message), "{statement}");
+    }
+    assert_eq!(app.ask("ALTER ROLE app WITH PASSWORD = 'other'"), DONE);
+
+    // The old password was remembered as right; it is not any more.
+    let mut client = Client::start(server.address, ProtocolVersion::V4);
+    assert_eq!(client.log_in("app", "secret"), incorrect("app"));
+    assert_eq!(client.log_in("app", "other"), Reply::Message(Opcode::AuthSuccess));
+    assert_eq!(root.ask("ALTER ROLE app WITH LOGIN = false"), DONE);
+    let mut client = Client::start(server.address, ProtocolVersion::V4);
+    assert_eq!(
+        client.log_in("app", "other"),
+        Reply::Error(ErrorCode::BadCredentials, "app is not permitted to log in".to_owned())
+    );
+    assert_eq!(root.ask("REVOKE readers FROM app"), DONE);
+    assert_eq!(
+        root.ask("REVOKE readers FROM app"),
+        invalid("app is not a member of readers")
+    );
+    assert_eq!(root.ask("GRANT readers TO app"), DONE);
+    assert_eq!(root.ask("DROP ROLE readers"), DONE);
+    assert_eq!(names(root.ask_rows("LIST ROLES OF app")), ["app"]);
+    stop(server);
+}
+
+#[test]
+fn where_nobody_is_asked_role_statements_need_a_login() {
+    let server = serve();
+    let mut client = Client::open(server.address, ProtocolVersion::V4);
+    let anonymous = unauthorized("You have to be logged in and not anonymous to perform this request");
+    for (statement, reply) in [
+        ("CREATE ROLE app", anonymous),
+        (
+            "CREATE ROLE app WITH PASSWORD = 'x'",
+            invalid("org.apache.cassandra.auth.CassandraRoleManager doesn't support PASSWORD"),
+        ),
+        (
+            "CREATE ROLE app WITH SUPERUSER = true",
+            unauthorized("Only superusers can create a role with superuser status"),
+        ),
+    ] {
+        assert_eq!(client.ask(statement), reply, "{statement}");
+    }
+    stop(server);
+}
