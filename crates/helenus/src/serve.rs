@@ -8,7 +8,9 @@ use std::time::{Duration, Instant};
 
 use clap::{Args, ValueEnum};
 use helenus_node::guardrails::{Guardrails, PartitionGuardrails, Threshold, ValueGuardrails};
-use helenus_node::{Authenticator, CommitlogSync, CompactionSettings, NodeOptions, SsTableFormat, TombstoneLimits};
+use helenus_node::{
+    Authenticator, CommitlogSync, CompactionSettings, NodeOptions, SsTableFormat, TombstoneLimits,
+};
 use helenus_protocol::frame::FrameLimits;
 use helenus_server::config::{
     AdmissionSwitch, CommitlogSyncName, ConfigError, ConfigFile, DataSize, RowCacheSwitch,

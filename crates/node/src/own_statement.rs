@@ -28,7 +28,13 @@ impl Shard {
         let version = ProtocolVersion::CURRENT;
         let mut body = Vec::new();
         let parameters = QueryParameters::new(Consistency::One);
-        write_query(&mut body, version, text, &parameters, BindValues::Positional(values));
+        write_query(
+            &mut body,
+            version,
+            text,
+            &parameters,
+            BindValues::Positional(values),
+        );
         let header = EnvelopeHeader {
             version,
             flags: EnvelopeFlags::NONE,

@@ -194,7 +194,9 @@ impl Connection {
     }
 
     fn may_read(&self) -> bool {
-        !self.is_logging_in() && self.session.in_flight() < IN_FLIGHT_MAX && self.session.output_bytes() < OUTPUT_BYTES_MAX
+        !self.is_logging_in()
+            && self.session.in_flight() < IN_FLIGHT_MAX
+            && self.session.output_bytes() < OUTPUT_BYTES_MAX
     }
 
     /// While the door is closing: whether nothing has been on its way for long enough to close. To be asked when the

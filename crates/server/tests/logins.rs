@@ -81,12 +81,18 @@ fn roles_are_made_changed_granted_listed_and_dropped() {
         ("GRANT readers TO app", invalid("app is a member of readers")),
         ("GRANT app TO readers", invalid("app is a member of readers")),
         ("GRANT nothing TO app", invalid("nothing doesn't exist")),
-        ("ALTER ROLE nobody WITH LOGIN = true", invalid("Role nobody doesn't exist")),
+        (
+            "ALTER ROLE nobody WITH LOGIN = true",
+            invalid("Role nobody doesn't exist"),
+        ),
         ("ALTER ROLE IF EXISTS nobody WITH LOGIN = true", DONE),
         ("ALTER ROLE app", invalid("ALTER [ROLE|USER] can't be empty")),
         ("LIST ROLES OF nobody", invalid("<role nobody> doesn't exist")),
         ("DROP ROLE nobody", invalid("nobody doesn't exist")),
-        ("DROP ROLE cassandra", invalid("Cannot DROP primary role for current login")),
+        (
+            "DROP ROLE cassandra",
+            invalid("Cannot DROP primary role for current login"),
+        ),
         (
             "CREATE ROLE hashed WITH HASHED PASSWORD = 'nonsense'",
             invalid("Invalid hashed password value. Please use jBcrypt."),
@@ -108,13 +114,22 @@ fn roles_are_made_changed_granted_listed_and_dropped() {
             "CREATE ROLE boss WITH SUPERUSER = true",
             "Only superusers can create a role with superuser status",
         ),
-        ("DROP ROLE cassandra", "Only superusers can drop a role with superuser status"),
+        (
+            "DROP ROLE cassandra",
+            "Only superusers can drop a role with superuser status",
+        ),
         (
             "ALTER ROLE app WITH SUPERUSER = true",
             "You aren't allowed to alter your own superuser status or that of a role granted to you",
         ),
-        ("ALTER ROLE cassandra WITH SUPERUSER = false", "Only superusers are allowed to alter superuser status"),
-        ("ALTER ROLE app WITH LOGIN = false", "You aren't allowed to alter LOGIN"),
+        (
+            "ALTER ROLE cassandra WITH SUPERUSER = false",
+            "Only superusers are allowed to alter superuser status",
+        ),
+        (
+            "ALTER ROLE app WITH LOGIN = false",
+            "You aren't allowed to alter LOGIN",
+        ),
     ];
     for (statement, message) in denied {
         assert_eq!(app.ask(statement), unauthorized(message), "{statement}");
@@ -129,7 +144,10 @@ fn roles_are_made_changed_granted_listed_and_dropped() {
     let mut client = Client::start(server.address, ProtocolVersion::V4);
     assert_eq!(
         client.log_in("app", "other"),
-        Reply::Error(ErrorCode::BadCredentials, "app is not permitted to log in".to_owned())
+        Reply::Error(
+            ErrorCode::BadCredentials,
+            "app is not permitted to log in".to_owned()
+        )
     );
     assert_eq!(root.ask("REVOKE readers FROM app"), DONE);
     assert_eq!(

@@ -31,8 +31,10 @@ impl Credentials {
                 .map(|part| String::from_utf8_lossy(part).into_owned())
         };
         Ok(Credentials {
-            password: text(last.filter(|_| middle.is_some())).ok_or_else(|| bad("Password must not be null"))?,
-            user: text(middle.filter(|_| first.is_some())).ok_or_else(|| bad("Authentication ID must not be null"))?,
+            password: text(last.filter(|_| middle.is_some()))
+                .ok_or_else(|| bad("Password must not be null"))?,
+            user: text(middle.filter(|_| first.is_some()))
+                .ok_or_else(|| bad("Authentication ID must not be null"))?,
         })
     }
 }
@@ -82,10 +84,7 @@ impl Shard {
         let Some(passwords) = &self.passwords else {
             return Err(refused());
         };
-        if !passwords
-            .is_right(&password, salted_hash, session.peer())
-            .await?
-        {
+        if !passwords.is_right(&password, salted_hash, session.peer()).await? {
             return Err(refused());
         }
         if !role.can_login {

@@ -71,10 +71,7 @@ impl Role {
             name: text(name?)?,
             is_superuser: is_true(is_superuser),
             can_login: is_true(can_login),
-            member_of: members
-                .flatten()
-                .filter_map(|name| text(name.to_vec()))
-                .collect(),
+            member_of: members.flatten().filter_map(|name| text(name.to_vec())).collect(),
             salted_hash: salted_hash.and_then(text),
         })
     }

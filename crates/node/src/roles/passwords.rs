@@ -264,7 +264,10 @@ mod tests {
     }
 
     fn passwords_with(jobs: SyncSender<Job>) -> Passwords {
-        Passwords::new(Arc::new(PasswordThread { jobs, secret: [7; 32] }))
+        Passwords::new(Arc::new(PasswordThread {
+            jobs,
+            secret: [7; 32],
+        }))
     }
 
     fn run<T>(future: impl Future<Output = T>) -> T {
@@ -315,9 +318,8 @@ mod tests {
                 .collect();
             let mut results = Vec::new();
             for mut guess in guesses {
-                let first = std::future::poll_fn(|context| {
-                    std::task::Poll::Ready(guess.as_mut().poll(context))
-                });
+                let first =
+                    std::future::poll_fn(|context| std::task::Poll::Ready(guess.as_mut().poll(context)));
                 results.push((first.await, guess));
             }
             let refused: Vec<_> = results
@@ -327,7 +329,8 @@ mod tests {
             assert_eq!(refused.len(), 1);
             let elsewhere = IpAddr::V4(Ipv4Addr::new(10, 0, 0, 1));
             let mut other = Box::pin(passwords.is_right("other", &hash, elsewhere));
-            let first = std::future::poll_fn(|context| std::task::Poll::Ready(other.as_mut().poll(context))).await;
+            let first =
+                std::future::poll_fn(|context| std::task::Poll::Ready(other.as_mut().poll(context))).await;
             assert!(first.is_pending());
         });
         assert_eq!(received.try_iter().count(), WAITING_PER_ADDRESS_MAX + 1);

@@ -95,8 +95,11 @@ impl<'a> Options<'a> {
     }
 
     fn check(&self, has_passwords: bool) -> Result<(), CqlError> {
-        let unsupported =
-            |option: &str| Err(CqlError::invalid(format_args!("{ROLE_MANAGER} doesn't support {option}")));
+        let unsupported = |option: &str| {
+            Err(CqlError::invalid(format_args!(
+                "{ROLE_MANAGER} doesn't support {option}"
+            )))
+        };
         if self.has_custom {
             return unsupported("OPTIONS");
         }
@@ -117,7 +120,9 @@ impl<'a> Options<'a> {
             )));
         }
         if self.limits_networks {
-            return Err(CqlError::invalid(format_args!("ACCESS FROM CIDRS is not supported yet")));
+            return Err(CqlError::invalid(format_args!(
+                "ACCESS FROM CIDRS is not supported yet"
+            )));
         }
         Ok(())
     }
@@ -161,9 +166,13 @@ impl Shard {
             Statement::GrantRole(grant) => self.grant_role(user, grant).await?,
             Statement::RevokeRole(revoke) => self.revoke_role(user, revoke).await?,
             Statement::ListRoles(list) => return self.list_roles(user, list).await,
-            Statement::GrantPermissions(grant) => self.refuse_permissions(user, Some(&grant.grantee), "GRANT").await?,
+            Statement::GrantPermissions(grant) => {
+                self.refuse_permissions(user, Some(&grant.grantee), "GRANT")
+                    .await?
+            }
             Statement::RevokePermissions(revoke) => {
-                self.refuse_permissions(user, Some(&revoke.revokee), "REVOKE").await?;
+                self.refuse_permissions(user, Some(&revoke.revokee), "REVOKE")
+                    .await?;
             }
             Statement::ListPermissions(list) => {
                 self.refuse_permissions(user, list.grantee.as_deref(), "LIST PERMISSIONS")
@@ -171,7 +180,10 @@ impl Shard {
             }
             other => {
                 not_anonymous(user)?;
-                return Err(CqlError::invalid(format_args!("{} is not supported yet", other.name())));
+                return Err(CqlError::invalid(format_args!(
+                    "{} is not supported yet",
+                    other.name()
+                )));
             }
         }
         Ok(Outcome::Done)
@@ -193,7 +205,9 @@ impl Shard {
         }
         options.check(self.passwords.is_some())?;
         if create.role.is_empty() {
-            return Err(CqlError::invalid(format_args!("Role name can't be an empty string")));
+            return Err(CqlError::invalid(format_args!(
+                "Role name can't be an empty string"
+            )));
         }
         not_anonymous(user)?;
         if self.role(&create.role).await?.is_some() {
@@ -231,14 +245,19 @@ impl Shard {
         self.may_alter(user, &alter.role, &options).await?;
         options.check(self.passwords.is_some())?;
         if !options.changes_role() && !options.limits_datacenters {
-            return Err(CqlError::invalid(format_args!("ALTER [ROLE|USER] can't be empty")));
+            return Err(CqlError::invalid(format_args!(
+                "ALTER [ROLE|USER] can't be empty"
+            )));
         }
         not_anonymous(user)?;
         if self.role(&alter.role).await?.is_none() {
             return if alter.if_exists {
                 Ok(())
             } else {
-                Err(CqlError::invalid(format_args!("Role {} doesn't exist", alter.role)))
+                Err(CqlError::invalid(format_args!(
+                    "Role {} doesn't exist",
+                    alter.role
+                )))
             };
         }
         let salted_hash = self.salted_hash_of(&options).await?;
@@ -283,10 +302,14 @@ impl Shard {
             return Ok(());
         }
         if options.is_superuser.is_some() {
-            return refused(format_args!("Only superusers are allowed to alter superuser status"));
+            return refused(format_args!(
+                "Only superusers are allowed to alter superuser status"
+            ));
         }
         if options.limits_datacenters {
-            return refused(format_args!("Only superusers are allowed to alter access to datacenters."));
+            return refused(format_args!(
+                "Only superusers are allowed to alter access to datacenters."
+            ));
         }
         if user == Some(role) && options.can_login.is_some() {
             return refused(format_args!("You aren't allowed to alter LOGIN"));
@@ -309,7 +332,9 @@ impl Shard {
             return Err(CqlError::invalid(format_args!("{} doesn't exist", drop.role)));
         }
         if user == drop.role {
-            return Err(CqlError::invalid(format_args!("Cannot DROP primary role for current login")));
+            return Err(CqlError::invalid(format_args!(
+                "Cannot DROP primary role for current login"
+            )));
         }
         if role.is_none() {
             return Ok(());
@@ -318,7 +343,10 @@ impl Shard {
         self.execute_own("DELETE FROM system_auth.roles WHERE role = ?", &[name])
             .await?;
         let members = self
-            .execute_own("SELECT member FROM system_auth.role_members WHERE role = ?", &[name])
+            .execute_own(
+                "SELECT member FROM system_auth.role_members WHERE role = ?",
+                &[name],
+            )
             .await?;
         let removed = set_of(&drop.role);
         for member in members.into_iter().flatten().flatten() {
@@ -339,7 +367,12 @@ impl Shard {
         self.existing_role(role).await?;
         self.existing_role(grantee).await?;
         for (member, of) in [(grantee, role), (role, grantee)] {
-            if self.roles_of(member, true).await?.iter().any(|known| known.name == *of) {
+            if self
+                .roles_of(member, true)
+                .await?
+                .iter()
+                .any(|known| known.name == *of)
+            {
                 return Err(CqlError::invalid(format_args!("{member} is a member of {of}")));
             }
         }
@@ -362,8 +395,15 @@ impl Shard {
         not_anonymous(user)?;
         self.existing_role(role).await?;
         self.existing_role(revokee).await?;
-        if !self.roles_of(revokee, false).await?.iter().any(|known| known.name == *role) {
-            return Err(CqlError::invalid(format_args!("{revokee} is not a member of {role}")));
+        if !self
+            .roles_of(revokee, false)
+            .await?
+            .iter()
+            .any(|known| known.name == *role)
+        {
+            return Err(CqlError::invalid(format_args!(
+                "{revokee} is not a member of {role}"
+            )));
         }
         let revoked = set_of(role);
         self.execute_own(
@@ -457,7 +497,13 @@ fn answer(session: &Session, stream: i16, outcome: Result<Outcome, CqlError>) {
             write_collection(&mut no_options, 2, []);
             let rows = roles.iter().map(|role| {
                 let (is_superuser, can_login) = (boolean(role.is_superuser), boolean(role.can_login));
-                vec![role.name.as_bytes(), is_superuser, can_login, &no_options, ALL_DATACENTERS.as_bytes()]
+                vec![
+                    role.name.as_bytes(),
+                    is_superuser,
+                    can_login,
+                    &no_options,
+                    ALL_DATACENTERS.as_bytes(),
+                ]
             });
             answer_rows(session, stream, "roles", &columns, rows);
         }
@@ -468,7 +514,11 @@ fn answer(session: &Session, stream: i16, outcome: Result<Outcome, CqlError>) {
                 ("datacenters", CqlType::Text),
             ];
             let rows = users.iter().map(|user| {
-                vec![user.name.as_bytes(), boolean(user.is_superuser), ALL_DATACENTERS.as_bytes()]
+                vec![
+                    user.name.as_bytes(),
+                    boolean(user.is_superuser),
+                    ALL_DATACENTERS.as_bytes(),
+                ]
             });
             answer_rows(session, stream, "users", &columns, rows);
         }

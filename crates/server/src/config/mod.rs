@@ -215,7 +215,9 @@ impl TryFrom<ClassName> for AuthorizerName {
     fn try_from(name: ClassName) -> Result<Self, String> {
         match name.into_simple().as_str() {
             "AllowAllAuthorizer" => Ok(AuthorizerName),
-            other => Err(format!("there is no authorizer {other} here, only AllowAllAuthorizer")),
+            other => Err(format!(
+                "there is no authorizer {other} here, only AllowAllAuthorizer"
+            )),
         }
     }
 }
@@ -226,7 +228,9 @@ impl TryFrom<ClassName> for RoleManagerName {
     fn try_from(name: ClassName) -> Result<Self, String> {
         match name.into_simple().as_str() {
             "CassandraRoleManager" => Ok(RoleManagerName),
-            other => Err(format!("there is no role manager {other} here, only CassandraRoleManager")),
+            other => Err(format!(
+                "there is no role manager {other} here, only CassandraRoleManager"
+            )),
         }
     }
 }
@@ -361,9 +365,15 @@ mod tests {
             "authenticator:\n  class_name: org.apache.cassandra.auth.PasswordAuthenticator\n",
         ] {
             let config = parse(text).unwrap();
-            assert_eq!(config.authenticator, Some(AuthenticatorName(Authenticator::Password)));
+            assert_eq!(
+                config.authenticator,
+                Some(AuthenticatorName(Authenticator::Password))
+            );
         }
-        for text in ["authenticator: MutualTlsAuthenticator\n", "authorizer: CassandraAuthorizer\n"] {
+        for text in [
+            "authenticator: MutualTlsAuthenticator\n",
+            "authorizer: CassandraAuthorizer\n",
+        ] {
             let error = parse(text).unwrap_err();
             assert!(error.contains("only AllowAll"), "{error}");
         }

@@ -10,7 +10,9 @@ use std::time::Duration;
 use helenus_node::metrics::PANICS;
 use helenus_node::{Authenticator, CommitlogSync, CompactionSettings, NodeOptions, SsTableFormat};
 use helenus_protocol::frame::{EnvelopeFlags, FrameLimits, FrameReader, FrameWriter, ReceiveBuffer};
-use helenus_protocol::request::{BindValues, QueryParameters, write_auth_response, write_query, write_startup};
+use helenus_protocol::request::{
+    BindValues, QueryParameters, write_auth_response, write_query, write_startup,
+};
 use helenus_protocol::response::{ReceivedResult, Response};
 use helenus_protocol::{Consistency, Direction, ErrorCode, Opcode, ProtocolVersion};
 use helenus_server::{ConnectionLimits, ServeOptions, Server};
@@ -153,7 +155,9 @@ impl Client {
 
     pub fn auth_response(&mut self, user: &str, password: &str) -> Vec<u8> {
         let token = format!("\0{user}\0{password}");
-        self.message(Opcode::AuthResponse, |out| write_auth_response(out, token.as_bytes()))
+        self.message(Opcode::AuthResponse, |out| {
+            write_auth_response(out, token.as_bytes())
+        })
     }
 
     pub fn message(&mut self, opcode: Opcode, body: impl FnOnce(&mut Vec<u8>)) -> Vec<u8> {
