@@ -3,6 +3,7 @@
 use std::cell::Cell;
 use std::fmt::{self, Write};
 use std::rc::Rc;
+use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 
 use helenus_protocol::ErrorCode;
@@ -87,9 +88,12 @@ pub struct MetricsSnapshot {
     pub queue_delay_us: u64,
     pub request_bytes: u64,
     pub memtable_bytes: u64,
+    pub page_cache_bytes: u64,
     pub row_cache_bytes: u64,
     pub row_cache: RowCacheCounts,
     pub sstables: u64,
+    /// Of all shards: they were refused before it was known whose they are. Only the first shard tells.
+    pub sstables_refused: Vec<RefusedCount>,
     pub sstable_memory_bytes: u64,
     pub compactions: ShardCompactions,
     pub activity: Activity,
@@ -171,15 +175,46 @@ impl ShardMetrics {
             queue_delay_us: admission.queue_delay_us(),
             request_bytes: admission.charged_bytes() as u64,
             memtable_bytes: store.memtable_bytes() as u64,
+            page_cache_bytes: store.page_cache_bytes() as u64,
             row_cache_bytes: store.row_cache_bytes() as u64,
             row_cache: store.row_cache_counts(),
             sstables: store.sstable_count() as u64,
+            sstables_refused: if shard == 0 {
+                refused_by_table(store)
+            } else {
+                Vec::new()
+            },
             sstable_memory_bytes: store.sstable_memory_bytes(),
             compactions: store.compactions(),
             activity,
             shed,
         }
     }
+}
+
+/// SSTables of one table that were found at the start and could not be opened.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct RefusedCount {
+    pub keyspace: Arc<str>,
+    pub table: Arc<str>,
+    pub count: u64,
+}
+
+fn refused_by_table(store: &ShardStore) -> Vec<RefusedCount> {
+    let mut counts: Vec<RefusedCount> = Vec::new();
+    for refused in store.refused_sstables() {
+        let of_table =
+            |count: &&mut RefusedCount| count.keyspace == refused.keyspace && count.table == refused.table;
+        match counts.iter_mut().find(of_table) {
+            Some(count) => count.count += 1,
+            None => counts.push(RefusedCount {
+                keyspace: Arc::clone(&refused.keyspace),
+                table: Arc::clone(&refused.table),
+                count: 1,
+            }),
+        }
+    }
+    counts
 }
 
 fn add(counter: &Cell<u64>, amount: u64) {
@@ -231,7 +266,7 @@ pub fn render(snapshots: &[MetricsSnapshot]) -> String {
         }
     }
     type Value = fn(&MetricsSnapshot) -> u64;
-    let families: [(&str, &str, &str, Value); 25] = [
+    let families: [(&str, &str, &str, Value); 26] = [
         (
             "helenus_forwarded_total",
             "counter",
@@ -341,6 +376,12 @@ pub fn render(snapshots: &[MetricsSnapshot]) -> String {
             s.memtable_bytes
         }),
         (
+            "helenus_page_cache_bytes",
+            "gauge",
+            "Memory of pages of SSTables kept for reads.",
+            |s| s.page_cache_bytes,
+        ),
+        (
             "helenus_row_cache_bytes",
             "gauge",
             "Memory of the row cache.",
@@ -378,9 +419,23 @@ pub fn render(snapshots: &[MetricsSnapshot]) -> String {
             page.sample(name, &format!("shard=\"{}\"", snapshot.shard), value(snapshot));
         }
     }
+    refused(&mut page, snapshots);
     compactions(&mut page, snapshots);
     activity(&mut page, snapshots);
     page.text
+}
+
+fn refused(page: &mut Page, snapshots: &[MetricsSnapshot]) {
+    let name = "helenus_sstables_refused";
+    page.family(
+        name,
+        "gauge",
+        "SSTables that could not be opened at the start, by table; reads do without them.",
+    );
+    for refused in snapshots.iter().flat_map(|snapshot| &snapshot.sstables_refused) {
+        let labels = format!("keyspace=\"{}\",table=\"{}\"", refused.keyspace, refused.table);
+        page.sample(name, &labels, refused.count);
+    }
 }
 
 /// Hot partitions of each shard on the page: its series come and go with the keys, so they are few.

@@ -284,3 +284,38 @@ fn a_corrupt_log_stops_the_start_by_name_and_a_torn_end_does_not() {
     node.node.start_again().unwrap();
     assert_eq!(node.count(), ROWS as usize);
 }
+
+#[test]
+fn what_was_refused_at_the_start_is_on_the_metrics_page_until_its_table_goes() {
+    let mut node = Node::with_sstables();
+    let value = |node: &Node, series: &str| {
+        let rows = node
+            .node
+            .rows("SELECT name, labels, value FROM system_views.node_metrics");
+        rows.iter().find_map(|row| {
+            let text = |index: usize| String::from_utf8(row[index].clone().unwrap()).unwrap();
+            let is_it = format!("{}{{{}}}", text(0), text(1)) == series;
+            let value = <[u8; 8]>::try_from(row[2].clone().unwrap()).unwrap();
+            is_it.then(|| f64::from_be_bytes(value))
+        })
+    };
+    let refused = "helenus_sstables_refused{keyspace=\"k\",table=\"t\"}";
+    let page_cache = "helenus_page_cache_bytes{shard=\"0\"}";
+    assert_eq!(
+        (value(&node, refused), value(&node, page_cache)),
+        (None, Some(0.0))
+    );
+    node.node.run("SELECT v FROM k.t WHERE p = 1");
+    assert!(value(&node, page_cache) > Some(0.0));
+
+    node.node.crash();
+    let statistics = node.files(node.node.data_folder(), &|name| name.ends_with("-Statistics.db"));
+    let of_table = statistics
+        .iter()
+        .find(|path| path.to_string_lossy().contains("/t-"));
+    node.disk.remove(of_table.unwrap()).unwrap();
+    node.node.start_again().unwrap();
+    assert_eq!(value(&node, refused), Some(1.0));
+    node.node.run("DROP TABLE k.t");
+    assert_eq!(value(&node, refused), None);
+}

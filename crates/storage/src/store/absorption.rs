@@ -35,6 +35,11 @@ impl ShardStore {
         self.row_cache.bytes()
     }
 
+    /// Bytes that the page cache holds.
+    pub fn page_cache_bytes(&self) -> usize {
+        self.cache.bytes()
+    }
+
     pub fn row_cache_counts(&self) -> RowCacheCounts {
         self.row_cache.counts()
     }

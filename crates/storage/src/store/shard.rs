@@ -10,6 +10,7 @@ use helenus_types::{ShardId, Token, token_of};
 
 use super::DataFolder;
 use super::answer::ReadScratch;
+use super::folder::RefusedSsTable;
 use super::job::JobProgress;
 use super::schedule::Schedule;
 use super::table::Table;
@@ -255,6 +256,23 @@ impl ShardStore {
     /// SSTables that reads may touch.
     pub fn sstable_count(&self) -> usize {
         self.tables.values().map(|table| table.sstables.len()).sum()
+    }
+
+    /// Those of the folder that could not be opened at its start, whichever shard's they are, of tables that are still
+    /// there.
+    pub fn refused_sstables(&self) -> Vec<Arc<RefusedSsTable>> {
+        let mut refused = self
+            .disk
+            .as_ref()
+            .map(|disk| disk.folder.refused_sstables())
+            .unwrap_or_default();
+        refused.retain(|refused| {
+            self.tables.values().any(|table| {
+                let metadata = &table.layout.metadata;
+                metadata.keyspace == refused.keyspace && metadata.name == refused.table
+            })
+        });
+        refused
     }
 
     /// What open SSTables keep in memory whatever is read: filters, samples and pinned pages of indexes, checksums.
