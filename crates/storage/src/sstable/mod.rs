@@ -21,6 +21,7 @@ mod read_cost;
 
 mod backward;
 mod cursor;
+mod found_entries;
 mod partition_reader;
 mod row_decoder;
 mod scanner;

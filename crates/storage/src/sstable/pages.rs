@@ -15,6 +15,8 @@ use std::sync::Arc;
 use helenus_vfs::File;
 
 use super::chunked_file::ChunkedFile;
+use super::found_entries::FoundEntries;
+use super::index::IndexEntry;
 use super::page_cache::PageCache;
 use super::read_cost::ReadCost;
 use super::stop::{IndexStop, Stop, Stops};
@@ -38,6 +40,7 @@ pub struct ReadTicket {
 pub(super) struct TicketState {
     pins: Vec<Pin>,
     stops: Stops,
+    found: FoundEntries,
     cost: ReadCost,
 }
 
@@ -137,6 +140,7 @@ impl PageCache {
         if let Some(mut state) = ticket.state.take() {
             state.pins.drain(..).for_each(|pin| self.give_page(pin.run.bytes));
             state.stops.forget();
+            state.found.clear();
             state.cost = ReadCost::default();
             self.give_ticket_state(state);
         }
@@ -233,6 +237,17 @@ impl ReadTicket {
             .get_or_insert_default()
             .stops
             .note_index(stop);
+    }
+
+    /// What a run before found in an index for a key, and could not go on with. `file` is Data.db's.
+    pub(super) fn found_entry(&self, file: u64, key: &[u8]) -> Option<IndexEntry> {
+        self.state.borrow().as_ref()?.found.find(file, key)
+    }
+
+    /// `entry` is without its key.
+    pub(super) fn note_found_entry(&self, file: u64, key: &[u8], entry: IndexEntry) {
+        let state = &mut *self.state.borrow_mut();
+        state.get_or_insert_default().found.note(file, key, entry);
     }
 
     fn find(&self, file: u64, offset: u64) -> Option<PageRun> {

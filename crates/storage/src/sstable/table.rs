@@ -163,11 +163,32 @@ impl SsTable {
             self.open_large(&mut cursor, pages, large)?;
             return Ok(Some(cursor));
         }
-        let Some(entry) = self.index.find(pages, token, key)? else {
+        let Some(entry) = self.find_entry(pages, token, key)? else {
             return Ok(None);
         };
-        let is_there = self.open_partition(&mut cursor, pages, key, &entry)?;
-        Ok(is_there.then_some(cursor))
+        match self.open_partition(&mut cursor, pages, key, &entry) {
+            Ok(is_there) => Ok(is_there.then_some(cursor)),
+            Err(error) => {
+                if let (ReadError::Absent(_), Some(ticket)) = (&error, pages.ticket()) {
+                    ticket.note_found_entry(self.data.id(), key, entry);
+                }
+                Err(error)
+            }
+        }
+    }
+
+    /// By the index, unless an earlier run of the same read has done so.
+    fn find_entry(
+        &self,
+        pages: Pages<'_>,
+        token: Token,
+        key: &[u8],
+    ) -> Result<Option<IndexEntry>, ReadError> {
+        let ticket = pages.ticket();
+        match ticket.and_then(|ticket| ticket.found_entry(self.data.id(), key)) {
+            None => self.index.find(pages, token, key),
+            found => Ok(found),
+        }
     }
 
     fn cursor<'a>(
