@@ -4,7 +4,7 @@
 //! | line | means |
 //! |---|---|
 //! | `strategy NAME OPTION=VALUE..` | the table's options; forgets the SSTables before |
-//! | `moment now=.. grace=.. memtable=.. flush=.. parts=..` | when and where it is asked |
+//! | `moment now=.. grace=.. memtable=.. flush=.. parts=.. idle=LEVEL..COUNT` | when and where it is asked |
 //! | `NUMBER size=.. level=.. tokens=FROM..TO ts=MIN..MAX dead=SHARE until=.. made=.. busy` | an SSTable; tokens in percent of the ring |
 //! | `choose`, `pending`, `major`, `major split` | the question |
 
@@ -12,7 +12,7 @@ use std::collections::BTreeMap;
 use std::fmt::Write;
 use std::path::Path;
 
-use helenus_storage::compaction::{Candidate, CompactionOptions, Moment, Split, Task};
+use helenus_storage::compaction::{Candidate, CompactionOptions, IdleLevels, Moment, Split, Task};
 use helenus_types::Token;
 
 struct Scene {
@@ -52,6 +52,7 @@ impl Scene {
                 memtable_timestamp_min: i64::MAX,
                 flush_bytes: 0,
                 ring_parts: 1,
+                idle_levels: IdleLevels::default(),
             },
             candidates: Vec::new(),
         }
@@ -112,6 +113,10 @@ impl Scene {
             "grace" => self.moment.gc_before_s = self.moment.now_s - value.parse::<u32>().unwrap(),
             "memtable" => self.moment.memtable_timestamp_min = value.parse().unwrap(),
             "flush" => self.moment.flush_bytes = size(value),
+            "idle" => {
+                let (level, count) = range(value);
+                self.moment.idle_levels.0[level.parse::<usize>().unwrap()] = count.parse().unwrap();
+            }
             "parts" => self.moment.ring_parts = value.parse().unwrap(),
             _ => panic!("moment {name}"),
         }
@@ -144,7 +149,14 @@ fn describe(task: Option<Task>) -> String {
         return "nothing\n".to_owned();
     };
     let mut text = String::new();
-    if !task.inputs.is_empty() {
+    if task.is_relabelling {
+        writeln!(
+            text,
+            "relabel {:?} as of level {}",
+            task.inputs, task.output.level
+        )
+        .unwrap();
+    } else if !task.inputs.is_empty() {
         let split = match task.output.split {
             Split::Whole => "one SSTable".to_owned(),
             Split::BySize { sstable_bytes } => format!("SSTables of {} KiB", sstable_bytes >> 10),

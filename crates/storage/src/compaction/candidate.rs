@@ -2,6 +2,9 @@
 
 use helenus_types::Token;
 
+/// Levels that leveled compaction can have, level 0 included; Cassandra's bound.
+pub const LEVELS: usize = 9;
+
 /// An SSTable as a strategy sees it.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Candidate {
@@ -38,7 +41,12 @@ pub struct Moment {
     pub flush_bytes: u64,
     /// Into how many parts the ring is cut, of which this shard has one.
     pub ring_parts: u16,
+    pub idle_levels: IdleLevels,
 }
+
+/// How often leveled compaction has sent something up since it sent something to each level, in this process.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct IdleLevels(pub [u32; LEVELS]);
 
 /// What to compact, and what to make of it.
 #[derive(Clone, Debug, PartialEq)]
@@ -48,6 +56,8 @@ pub struct Task {
     /// ..or removed unread, since all they hold has expired and hides nothing.
     pub expired: Vec<u64>,
     pub output: OutputShape,
+    /// The one input stays as it is, but for its level.
+    pub is_relabelling: bool,
 }
 
 /// How the output of a compaction is cut into SSTables.
@@ -97,6 +107,19 @@ impl Task {
             inputs,
             expired: Vec::new(),
             output,
+            is_relabelling: false,
+        }
+    }
+}
+
+impl IdleLevels {
+    /// Leveled compaction sends something up to a level.
+    pub fn sent_up_to(&mut self, level: u32) {
+        self.0
+            .iter_mut()
+            .for_each(|count| *count = count.saturating_add(1));
+        if let Some(count) = self.0.get_mut(level as usize) {
+            *count = 0;
         }
     }
 }

@@ -5,16 +5,16 @@ use std::cmp::Reverse;
 
 use helenus_types::Token;
 
-use super::candidate::{Candidate, Moment, OutputShape, Split, Task, bytes_of};
+use super::candidate::{Candidate, IdleLevels, LEVELS, Moment, OutputShape, Split, Task, bytes_of};
 use super::options::{CompactionOptions, LeveledOptions};
 use super::{size_tiered, tombstones};
 
-/// Levels there can be, level 0 included; Cassandra's bound.
-const LEVELS: usize = 9;
 /// From this many SSTables on, level 0 is merged within itself first: merging it up rewrites the level above each time.
 const LEVEL_0_SSTABLES_MAX: usize = 32;
 /// A level is too large from this part of its bound on.
 const SCORE_MIN: f64 = 1.001;
+/// A level that nothing was sent to so often, while others were sent to, starves; Cassandra's bound.
+const IDLE_MAX: u32 = 25;
 
 /// SSTables by level, those above 0 in token order and without overlaps.
 struct Levels<'a> {
@@ -41,7 +41,7 @@ pub(super) fn choose(
             return Some(Task::merge(tiers, OutputShape::WHOLE));
         }
         if let Some(inputs) = levels.upwards(level) {
-            return Some(levels.task(inputs));
+            return Some(levels.task_upwards(inputs, moment.idle_levels));
         }
     }
     let of_level_0 = levels.of_level_0();
@@ -191,6 +191,32 @@ impl<'a> Levels<'a> {
             inputs.extend(next.iter().copied().filter(|other| other.overlaps(member)));
             inputs.iter().all(|input| !input.is_busy).then_some(inputs)
         })
+    }
+
+    fn task_upwards(&self, inputs: Vec<&'a Candidate>, idle: IdleLevels) -> Task {
+        let starved = self.starved(&inputs, idle);
+        let mut task = self.task(inputs);
+        task.is_relabelling = self.options.uplevels_single && starved.is_none() && task.inputs.len() == 1;
+        if let Some(starved) = starved
+            && !task.inputs.contains(&starved.generation)
+        {
+            task.inputs.push(starved.generation);
+            task.inputs.sort_unstable();
+        }
+        task
+    }
+
+    /// An SSTable of the highest level, where that starves, that lies within the tokens of some that go up: it may join
+    /// them without making overlaps. Else a level that became too small for its place would never be compacted again.
+    fn starved(&self, inputs: &[&'a Candidate], idle: IdleLevels) -> Option<&'a Candidate> {
+        let highest = (1..LEVELS).rev().find(|&level| !self.levels[level].is_empty())?;
+        if idle.0[highest] <= IDLE_MAX {
+            return None;
+        }
+        let (first, last) = span(inputs.iter().copied())?;
+        let mut members = self.levels[highest].iter().copied();
+        members
+            .find(|member| first != last && !member.is_busy && first <= member.first && member.last <= last)
     }
 
     fn task(&self, inputs: Vec<&'a Candidate>) -> Task {

@@ -20,7 +20,7 @@ mod pace;
 mod removal;
 mod rewrite;
 
-pub use candidate::{Candidate, Moment, OutputShape, Split, Task};
+pub use candidate::{Candidate, IdleLevels, Moment, OutputShape, Split, Task};
 pub use compactors::{CompactionLimits, CompactorPermit};
 pub use options::{
     CompactionOptions, LeveledOptions, OverlapInclusion, SizeTieredOptions, Strategy, TimeWindowOptions,

@@ -55,6 +55,8 @@ pub struct LeveledOptions {
     pub sstable_bytes: u64,
     /// How many times larger each level is than the one below.
     pub fanout: u32,
+    /// An SSTable that goes up alone gets its new level in its metadata instead of being written anew.
+    pub uplevels_single: bool,
     /// For level 0 when it is too far behind.
     pub size_tiered: SizeTieredOptions,
 }
@@ -152,6 +154,7 @@ impl Options<'_> {
         LeveledOptions {
             sstable_bytes: ((mib * 1_048_576.0) as u64).max(1),
             fanout: self.parsed("fanout_size", 10).max(1),
+            uplevels_single: self.parsed("single_sstable_uplevel", false),
             size_tiered: self.size_tiered(),
         }
     }

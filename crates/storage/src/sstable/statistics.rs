@@ -158,20 +158,18 @@ impl SsTableStatistics {
         }
     }
 
+    /// Where the level is among the bytes.
+    pub(super) fn level_at(bytes: &[u8], version: Version) -> Result<usize, DecodeError> {
+        let mut reader = ByteReader::new(bytes);
+        let mut stats = SsTableStatistics::empty();
+        stats.decode_up_to_level(&mut reader, version)?;
+        Ok(reader.position())
+    }
+
     pub(super) fn decode(bytes: &[u8], version: Version) -> Result<Self, DecodeError> {
         let mut reader = ByteReader::new(bytes);
         let mut stats = SsTableStatistics::empty();
-        stats.partition_bytes = EstimatedHistogram::decode(&mut reader)?;
-        stats.partition_cells = EstimatedHistogram::decode(&mut reader)?;
-        skip_commit_log_position(&mut reader)?;
-        stats.timestamp_us_min = reader.i64()?;
-        stats.timestamp_us_max = reader.i64()?;
-        stats.local_deletion_s_min = deletion_time_of_stored(version, reader.u32()?);
-        stats.local_deletion_s_max = deletion_time_of_stored(version, reader.u32()?);
-        stats.ttl_s_min = reader.u32()?;
-        stats.ttl_s_max = reader.u32()?;
-        stats.compression_ratio = reader.f64()?;
-        stats.tombstone_drop_times = TombstoneHistogram::decode(&mut reader, version)?;
+        stats.decode_up_to_level(&mut reader, version)?;
         stats.level = reader.u32()?;
         stats.repaired_at_ms = reader.u64()?;
         if version.has_legacy_min_max() {
@@ -195,6 +193,25 @@ impl SsTableStatistics {
             .finish()
             .map_err(|error| error.within_part(bytes.len() - rest.len()))?;
         Ok(stats)
+    }
+
+    fn decode_up_to_level(
+        &mut self,
+        reader: &mut ByteReader<'_>,
+        version: Version,
+    ) -> Result<(), DecodeError> {
+        self.partition_bytes = EstimatedHistogram::decode(reader)?;
+        self.partition_cells = EstimatedHistogram::decode(reader)?;
+        skip_commit_log_position(reader)?;
+        self.timestamp_us_min = reader.i64()?;
+        self.timestamp_us_max = reader.i64()?;
+        self.local_deletion_s_min = deletion_time_of_stored(version, reader.u32()?);
+        self.local_deletion_s_max = deletion_time_of_stored(version, reader.u32()?);
+        self.ttl_s_min = reader.u32()?;
+        self.ttl_s_max = reader.u32()?;
+        self.compression_ratio = reader.f64()?;
+        self.tombstone_drop_times = TombstoneHistogram::decode(reader, version)?;
+        Ok(())
     }
 
     fn decode_of_later_versions(

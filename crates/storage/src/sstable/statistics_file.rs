@@ -99,6 +99,27 @@ impl StatisticsFile {
     }
 }
 
+/// The file with another level and nothing else changed, whatever wrote it.
+pub(super) fn with_level(bytes: &[u8], version: Version, level: u32) -> Result<Vec<u8>, DecodeError> {
+    let sums = ComponentChecksums::of(version);
+    let contents = decode_contents(bytes, version)?;
+    let stats = contents
+        .iter()
+        .find(|component| component.kind == TYPE_STATS)
+        .ok_or_else(|| DecodeError::malformed(0, "all four components", "one missing"))?;
+    let level_at = SsTableStatistics::level_at(stats.bytes, version)?;
+    let mut part = stats.bytes.to_vec();
+    if let Some(stored) = part.get_mut(level_at..level_at + 4) {
+        stored.copy_from_slice(&level.to_be_bytes());
+    }
+    let end = stats.offset + part.len() + sums.bytes();
+    let mut out = bytes.get(..stats.offset).unwrap_or_default().to_vec();
+    out.extend_from_slice(&part);
+    sums.push(&mut out, &part);
+    out.extend_from_slice(bytes.get(end..).unwrap_or_default());
+    Ok(out)
+}
+
 /// Whether each part of the file is followed by its CRC32.
 #[derive(Clone, Copy, Debug)]
 struct ComponentChecksums {

@@ -7,13 +7,15 @@ use helenus_types::Token;
 use super::job::{BackgroundJob, JobError, JobOutcome};
 use super::output::{JobOutput, discard};
 use crate::clustering::Slice;
-use crate::compaction::{OutputShape, PurgeRule, Removal, RemovalError, Split};
+use crate::compaction::{OutputShape, PurgeRule, Removal, RemovalError, RewriteError, Split};
 use crate::deletion::NO_TIMESTAMP;
 use crate::merge::MergedScanner;
 use crate::read::PartitionRange;
 use crate::row::purge::Purge;
 use crate::source::PartitionScanner;
-use crate::sstable::{Descriptor, EncodingStatsCollector, PageCache, SsTable, WriterOptions};
+use crate::sstable::{
+    Descriptor, EncodingStatsCollector, PageCache, SsTable, WriteError, WriterOptions, relabel_sstable,
+};
 
 /// What a compaction keeps of its inputs: a few pages of each are enough, since it reads them once and in order.
 const COMPACTION_CACHE_BYTES: usize = 4 << 20;
@@ -28,6 +30,8 @@ pub(super) struct Compaction {
     /// The smallest timestamp in the table's memtables.
     pub memtable_min_timestamp_us: i64,
     pub shape: OutputShape,
+    /// The one input stays as it is, but for the level of the shape.
+    pub is_relabelling: bool,
     /// False where tombstones stay whatever their age.
     pub purges: bool,
 }
@@ -91,10 +95,10 @@ impl<'a> Overlapping<'a> {
 
 impl BackgroundJob {
     pub(super) fn compact(&self, compaction: &Compaction) -> Result<JobOutcome, JobError> {
-        let outputs = if compaction.inputs.is_empty() {
-            Vec::new()
-        } else {
-            self.merge(compaction)?
+        let outputs = match &compaction.inputs[..] {
+            [] => Vec::new(),
+            [only] if compaction.is_relabelling => self.relabel(only, compaction)?,
+            _ => self.merge(compaction)?,
         };
         let disk = &**self.folder.disk();
         let successors: Vec<Descriptor> = outputs.iter().map(|output| output.descriptor()).collect();
@@ -114,6 +118,31 @@ impl BackgroundJob {
                 discard(disk, &self.table_folder, &successors);
                 Err(error.into())
             }
+        }
+    }
+
+    /// The same SSTable under another id, with another level. It is a compaction for everybody else, so that a crash
+    /// leaves one or the other; where files cannot have two names it becomes a real one.
+    fn relabel(&self, input: &SsTable, compaction: &Compaction) -> Result<Vec<Arc<SsTable>>, JobError> {
+        let disk = &**self.folder.disk();
+        let relabelled = Descriptor {
+            id: self.folder.new_sstable_id(),
+            version: input.descriptor().version,
+        };
+        let place = (&*self.table_folder, input.descriptor(), relabelled);
+        let made = relabel_sstable(disk, place, compaction.shape.level)
+            .map_err(JobError::from)
+            .and_then(|()| {
+                let sstable = SsTable::open(disk, &self.table_folder, relabelled, &self.layout.metadata)?;
+                Ok(vec![sstable])
+            });
+        if made.is_ok() {
+            return made;
+        }
+        discard(disk, &self.table_folder, &[relabelled]);
+        match made {
+            Err(JobError::Rewrite(RewriteError::Write(WriteError::Io { .. }))) => self.merge(compaction),
+            made => made,
         }
     }
 

@@ -262,6 +262,7 @@ impl Table {
             memtable_timestamp_min: self.memtable_min_timestamp_us(),
             flush_bytes: self.flush_bytes,
             ring_parts,
+            idle_levels: self.idle_levels,
         }
     }
 
@@ -327,6 +328,7 @@ impl Table {
             others: Vec::new(),
             memtable_min_timestamp_us: self.memtable_min_timestamp_us(),
             shape: task.output,
+            is_relabelling: task.is_relabelling,
             // Suspects are among the others, whose timestamps limit what goes.
             purges: !self.compaction.tombstones.only_purge_repaired && !self.has_refused,
         };

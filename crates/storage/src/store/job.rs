@@ -20,7 +20,9 @@ use crate::guardrails::PartitionGuardrails;
 use crate::layout::TableLayout;
 use crate::memtable::{Memtable, MemtableCursor};
 use crate::read::PartitionRange;
-use crate::sstable::{self, Descriptor, EncodingStatsCollector, SsTable, WriteError, WriterOptions};
+use crate::sstable::{
+    self, Descriptor, EncodingStatsCollector, SealError, SsTable, WriteError, WriterOptions,
+};
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum JobKind {
@@ -168,6 +170,16 @@ impl From<RewriteError> for JobError {
         match error {
             RewriteError::Stopped(stopped) => stopped.into(),
             error => JobError::Rewrite(error),
+        }
+    }
+}
+
+impl From<SealError> for JobError {
+    fn from(error: SealError) -> Self {
+        match error {
+            SealError::Open(sstable::OpenError::Read(error)) => error.into(),
+            SealError::Open(error) => JobError::Open(error),
+            SealError::Write(error) => error.into(),
         }
     }
 }

@@ -463,6 +463,9 @@ impl ShardStore {
         };
         let limits = &self.options.compaction;
         let permit = limits.permit(choice.bytes)?;
+        if let Some(level) = choice.sends_up {
+            table.idle_levels.sent_up_to(level);
+        }
         let compaction = table.compaction_of(&task);
         let bytes = compaction.inputs.iter().map(|input| input.data_bytes()).sum();
         let count = task.inputs.len() + task.expired.len();
@@ -547,14 +550,22 @@ impl ShardStore {
         let totals = &mut self.schedule.totals;
         let bytes = |sstables: &[Arc<SsTable>]| sstables.iter().map(|one| one.disk_bytes()).sum::<u64>();
         totals.completed += 1;
-        totals.bytes_read += bytes(&compaction.inputs);
-        totals.bytes_written += bytes(&outputs);
+        if !compaction.is_relabelling {
+            totals.bytes_read += bytes(&compaction.inputs);
+            totals.bytes_written += bytes(&outputs);
+        }
         totals.busy_us += u64::try_from(elapsed_us).unwrap_or(0);
         let is_input =
             |sstable: &Arc<SsTable>| compaction.replaced().any(|input| Arc::ptr_eq(input, sstable));
+        let was_settled = |input: &Arc<SsTable>| table.settled.contains(&input.descriptor());
+        let is_settled = if compaction.is_relabelling {
+            compaction.inputs.iter().any(was_settled)
+        } else {
+            compaction.inputs.len() == 1
+        };
         table.sstables.retain(|sstable| !is_input(sstable));
         table.forget_replaced();
-        if compaction.inputs.len() == 1 {
+        if is_settled {
             table
                 .settled
                 .extend(outputs.iter().map(|output| output.descriptor()));
@@ -570,6 +581,8 @@ struct CompactionChoice {
     task: Option<Task>,
     /// Of the SSTables to merge.
     bytes: u64,
+    /// See [`sends_up`].
+    sends_up: Option<u32>,
 }
 
 impl CompactionChoice {
@@ -580,6 +593,7 @@ impl CompactionChoice {
                 CompactionKind::Cleanup => JobKind::Cleanup,
             },
             ticket: Some(request.ticket),
+            sends_up: None,
             bytes: task.as_ref().map_or(0, |task| task.bytes(candidates)),
             task,
         }
@@ -587,16 +601,26 @@ impl CompactionChoice {
 
     fn of_strategy(task: Task, candidates: &[Candidate]) -> Self {
         CompactionChoice {
-            kind: if task.inputs.len() == 1 {
+            kind: if task.inputs.len() == 1 && !task.is_relabelling {
                 JobKind::TombstoneCompaction
             } else {
                 JobKind::Compaction
             },
             ticket: None,
             bytes: task.bytes(candidates),
+            sends_up: sends_up(&task, candidates),
             task: Some(task),
         }
     }
+}
+
+/// The level that leveled compaction sends something to from one above level 0.
+fn sends_up(task: &Task, candidates: &[Candidate]) -> Option<u32> {
+    let inputs = candidates
+        .iter()
+        .filter(|candidate| task.inputs.contains(&candidate.generation));
+    let lowest = inputs.map(|input| input.level).min()?;
+    (lowest > 0 && task.output.level > lowest).then_some(task.output.level)
 }
 
 /// Whether the log has all of a memtable, so that an SSTable never knows a write that the log does not. Else a

@@ -11,7 +11,7 @@ use helenus_types::Token;
 use super::compaction_request::PendingRequest;
 use super::job::JobProgress;
 use crate::commitlog::LogPosition;
-use crate::compaction::CompactionOptions;
+use crate::compaction::{CompactionOptions, IdleLevels};
 use crate::layout::TableLayout;
 use crate::memtable::Memtable;
 use crate::sstable::{Descriptor, SsTable};
@@ -62,6 +62,7 @@ pub(super) struct Table {
     pub created_at_s: HashMap<Descriptor, u32, FixedState>,
     /// Compacted alone for their tombstones already: what is left of those cannot go yet.
     pub settled: Vec<Descriptor>,
+    pub idle_levels: IdleLevels,
     /// Removals of SSTables that compactions have replaced, waiting or under way.
     pub removals: usize,
     /// Flushes and compactions under way.
@@ -94,6 +95,7 @@ impl Table {
             flush_bytes: 0,
             created_at_s: HashMap::default(),
             settled: Vec::new(),
+            idle_levels: IdleLevels::default(),
             removals: 0,
             jobs: Vec::new(),
             is_held: false,

@@ -39,6 +39,10 @@ pub fn params(strategy: usize, gc_grace_seconds: u32) -> TableParams {
 
 /// A node with four flushed SSTables that nothing has compacted yet.
 pub fn flushed(strategy: usize) -> (Node, Writer) {
+    flushed_with(params(strategy, 0))
+}
+
+fn flushed_with(params: TableParams) -> (Node, Writer) {
     let mut writer = Writer {
         random: SeededRandom::new(7),
         key_bound: 4,
@@ -46,7 +50,7 @@ pub fn flushed(strategy: usize) -> (Node, Writer) {
         timestamp_spread_us: 1,
         is_plain: false,
     };
-    let mut node = Node::start(11, schema(params(strategy, 0)));
+    let mut node = Node::start(11, schema(params));
     for _ in 0..4 {
         for _ in 0..40 {
             writer.timestamp_from_us += 1;
@@ -122,6 +126,57 @@ fn a_crash_leaves_the_old_sstables_or_the_new_ones() {
             olds > 10 && news > 10,
             "strategy {strategy}: {olds} crashes left the old, {news} the new"
         );
+    }
+}
+
+/// Leveled, with levels so small that what comes to the first one goes on to the others.
+fn leveled(uplevels_single: bool) -> (Node, Writer) {
+    let mut params = params(1, 0);
+    params
+        .compaction
+        .insert("single_sstable_uplevel".to_owned(), uplevels_single.to_string());
+    flushed_with(params)
+}
+
+#[test]
+fn an_sstable_that_goes_up_alone_is_not_written_anew() {
+    let [rewritten, relabelled] = [false, true].map(|uplevels_single| {
+        let (mut node, writer) = leveled(uplevels_single);
+        node.run_jobs(50);
+        node.check(&writer);
+        let levels = node.levels_of_first_shard();
+        let totals = node.compactions_of_first_shard().totals;
+        node.restart(2);
+        node.check(&writer);
+        assert_eq!(node.levels_of_first_shard(), levels);
+        (levels, totals)
+    });
+    assert_eq!(rewritten.0, relabelled.0, "the same SSTables in the same levels");
+    assert!(rewritten.0.iter().any(|level| *level > 1), "{:?}", rewritten.0);
+    let (rewritten, relabelled) = (rewritten.1, relabelled.1);
+    assert_eq!(rewritten.completed, relabelled.completed);
+    assert!(
+        relabelled.bytes_written < rewritten.bytes_written,
+        "{relabelled:?}, {rewritten:?}"
+    );
+}
+
+/// Power fails at every third change of the disk that sending SSTables up makes.
+#[test]
+fn a_crash_leaves_an_sstable_in_one_level() {
+    for after in (0..).step_by(3) {
+        let (mut node, writer) = leveled(true);
+        node.fail_power(after);
+        node.run_jobs(50);
+        let is_over = !node.is_power_off();
+        node.crash(2);
+        node.check(&writer);
+        node.run_jobs(50);
+        node.check(&writer);
+        if is_over {
+            assert!(after > 100, "{after} changes are too few to be all");
+            break;
+        }
     }
 }
 

@@ -232,6 +232,17 @@ impl Node {
         self.shards[0].0.compactions()
     }
 
+    /// Of the SSTables of the first shard, ascending.
+    pub fn levels_of_first_shard(&self) -> Vec<u32> {
+        let sstables = self.shards[0].0.sstables(self.table.id);
+        let mut levels: Vec<u32> = sstables
+            .iter()
+            .map(|sstable| sstable.statistics().level)
+            .collect();
+        levels.sort_unstable();
+        levels
+    }
+
     /// Of each shard.
     pub fn sstable_counts(&self) -> Vec<usize> {
         self.shards
