@@ -87,12 +87,48 @@ fn roles_are_made_changed_granted_listed_and_dropped() {
         ),
         ("ALTER ROLE IF EXISTS nobody WITH LOGIN = true", DONE),
         ("ALTER ROLE app", invalid("ALTER [ROLE|USER] can't be empty")),
+        (
+            "ALTER ROLE app WITH PASSWORD = 'a' AND HASHED PASSWORD = 'b'",
+            Reply::Error(
+                ErrorCode::SyntaxError,
+                "Options 'password' and 'hashed password' are mutually exclusive".to_owned(),
+            ),
+        ),
         ("LIST ROLES OF nobody", invalid("<role nobody> doesn't exist")),
         ("DROP ROLE nobody", invalid("nobody doesn't exist")),
         (
             "DROP ROLE cassandra",
             invalid("Cannot DROP primary role for current login"),
         ),
+        (
+            "CREATE ROLE dc WITH ACCESS TO DATACENTERS {'nope'}",
+            invalid("Invalid value(s) for DATACENTERS '[nope]',All values must be valid datacenters"),
+        ),
+        (
+            "ALTER ROLE app WITH ACCESS TO ALL DATACENTERS",
+            invalid("ACCESS TO DATACENTERS operations not supported by AllowAllNetworkAuthorizer"),
+        ),
+        (
+            "GRANT SELECT ON ALL KEYSPACES TO app",
+            Reply::Error(
+                ErrorCode::ServerError,
+                "java.lang.UnsupportedOperationException: GRANT operation is not supported by AllowAllAuthorizer"
+                    .to_owned(),
+            ),
+        ),
+        (
+            "GRANT SELECT ON KEYSPACE nope TO app",
+            invalid("Resource <keyspace nope> doesn't exist"),
+        ),
+        (
+            "GRANT SELECT ON TABLE system.nope TO app",
+            invalid("Resource <table system.nope> doesn't exist"),
+        ),
+        (
+            "LIST ALL PERMISSIONS OF app",
+            invalid("LIST PERMISSIONS operation is not supported by AllowAllAuthorizer"),
+        ),
+        ("LIST ALL PERMISSIONS OF nobody", invalid("<role nobody> doesn't exist")),
         (
             "CREATE ROLE hashed WITH HASHED PASSWORD = 'nonsense'",
             invalid("Invalid hashed password value. Please use jBcrypt."),

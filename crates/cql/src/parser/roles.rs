@@ -204,9 +204,14 @@ impl Parser<'_> {
             }
             options.push(option);
             if !self.accept_keyword(Keyword::And) {
-                return Ok(options);
+                break;
             }
         }
+        let has = |name| options.iter().any(|option| option.property_name() == Some(name));
+        if has("PASSWORD") && has("HASHED_PASSWORD") {
+            return self.broken_rule("Options 'password' and 'hashed password' are mutually exclusive");
+        }
+        Ok(options)
     }
 
     fn role_option(&mut self) -> Parsed<RoleOption> {

@@ -4,7 +4,8 @@
 use std::rc::Rc;
 
 use helenus_cql::ast::{
-    AlterRole, CreateRole, DropRole, GrantRole, ListRoles, RevokeRole, RoleOption, RoleSyntax, Statement,
+    AlterRole, CreateRole, DropRole, GrantRole, ListRoles, Resource, RevokeRole, RoleOption, RoleSyntax,
+    Statement,
 };
 use helenus_engine::CqlError;
 use helenus_protocol::Opcode;
@@ -16,6 +17,7 @@ use helenus_types::value::write_collection;
 
 use super::passwords::is_salted_hash;
 use super::{Role, boolean_value, set_of, text_value};
+use crate::schema_change::DATA_CENTER;
 use crate::session::Session;
 use crate::shard::Shard;
 
@@ -43,6 +45,14 @@ pub(crate) fn is_about_roles(statement: &Statement) -> bool {
     )
 }
 
+/// Whose statement it is.
+#[derive(Clone, Copy)]
+struct Performer<'a> {
+    user: Option<&'a str>,
+    /// What `USE` chose.
+    keyspace: Option<&'a str>,
+}
+
 enum Outcome {
     Done,
     Roles(Vec<ListedRole>),
@@ -63,6 +73,7 @@ struct Options<'a> {
     is_superuser: Option<bool>,
     can_login: Option<bool>,
     limits_datacenters: bool,
+    datacenters: &'a [String],
     limits_networks: bool,
     has_custom: bool,
 }
@@ -77,8 +88,10 @@ impl<'a> Options<'a> {
                 RoleOption::Superuser(on) => all.is_superuser = Some(*on),
                 RoleOption::Login(on) => all.can_login = Some(*on),
                 RoleOption::Custom(_) => all.has_custom = true,
-                RoleOption::AccessToAllDatacenters | RoleOption::AccessToDatacenters(_) => {
+                RoleOption::AccessToAllDatacenters => all.limits_datacenters = true,
+                RoleOption::AccessToDatacenters(names) => {
                     all.limits_datacenters = true;
+                    all.datacenters = names;
                 }
                 RoleOption::AccessFromAllCidrs | RoleOption::AccessFromCidrs(_) => all.limits_networks = true,
             }
@@ -109,14 +122,21 @@ impl<'a> Options<'a> {
         if self.hashed_password.is_some() && !has_passwords {
             return unsupported("HASHED_PASSWORD");
         }
-        if self.password.is_some() && self.hashed_password.is_some() {
-            return Err(CqlError::invalid(format_args!(
-                "Properties 'PASSWORD' and 'HASHED_PASSWORD' are mutually exclusive"
-            )));
-        }
         if self.hashed_password.is_some_and(|hash| !is_salted_hash(hash)) {
             return Err(CqlError::invalid(format_args!(
                 "Invalid hashed password value. Please use jBcrypt."
+            )));
+        }
+        let unknown: Vec<&str> = self
+            .datacenters
+            .iter()
+            .map(String::as_str)
+            .filter(|name| *name != DATA_CENTER)
+            .collect();
+        if !unknown.is_empty() {
+            let unknown = unknown.join(", ");
+            return Err(CqlError::invalid(format_args!(
+                "Invalid value(s) for DATACENTERS '[{unknown}]',All values must be valid datacenters"
             )));
         }
         if self.limits_networks {
@@ -147,8 +167,12 @@ impl Shard {
         let shard = self.clone();
         let answered = session.clone();
         self.answer_later(session, stream, async move {
-            let user = answered.user();
-            let outcome = shard.run_role_statement(user.as_deref(), &statement).await;
+            let (user, keyspace) = (answered.user(), answered.keyspace());
+            let performer = Performer {
+                user: user.as_deref(),
+                keyspace: keyspace.as_deref(),
+            };
+            let outcome = shard.run_role_statement(performer, &statement).await;
             shard.count_failure(&outcome);
             answer(&answered, stream, outcome);
         });
@@ -156,9 +180,10 @@ impl Shard {
 
     async fn run_role_statement(
         self: &Rc<Self>,
-        user: Option<&str>,
+        performer: Performer<'_>,
         statement: &Statement,
     ) -> Result<Outcome, CqlError> {
+        let user = performer.user;
         match statement {
             Statement::CreateRole(create) => self.create_role(user, create).await?,
             Statement::AlterRole(alter) => self.alter_role(user, alter).await?,
@@ -167,16 +192,21 @@ impl Shard {
             Statement::RevokeRole(revoke) => self.revoke_role(user, revoke).await?,
             Statement::ListRoles(list) => return self.list_roles(user, list).await,
             Statement::GrantPermissions(grant) => {
-                self.refuse_permissions(user, Some(&grant.grantee), "GRANT")
+                self.refuse_permissions(performer, Some(&grant.grantee), Some(&grant.resource), "GRANT")
                     .await?
             }
             Statement::RevokePermissions(revoke) => {
-                self.refuse_permissions(user, Some(&revoke.revokee), "REVOKE")
+                self.refuse_permissions(performer, Some(&revoke.revokee), Some(&revoke.resource), "REVOKE")
                     .await?;
             }
             Statement::ListPermissions(list) => {
-                self.refuse_permissions(user, list.grantee.as_deref(), "LIST PERMISSIONS")
-                    .await?;
+                self.refuse_permissions(
+                    performer,
+                    list.grantee.as_deref(),
+                    list.resource.as_ref(),
+                    "LIST PERMISSIONS",
+                )
+                .await?;
             }
             other => {
                 not_anonymous(user)?;
@@ -445,26 +475,60 @@ impl Shard {
         Ok(Outcome::Users(users))
     }
 
-    /// Permissions have no meaning where everybody may do everything; Cassandra answers so after its other checks.
+    /// Permissions have no meaning where everybody may do everything; Cassandra says so after its other checks.
     async fn refuse_permissions(
         self: &Rc<Self>,
-        user: Option<&str>,
+        performer: Performer<'_>,
         role: Option<&str>,
+        resource: Option<&Resource>,
         operation: &str,
     ) -> Result<(), CqlError> {
-        not_anonymous(user)?;
-        if let Some(role) = role
-            && self.role(role).await?.is_none()
-        {
-            return Err(if operation == "LIST PERMISSIONS" {
-                CqlError::invalid(format_args!("<role {role}> doesn't exist"))
-            } else {
-                CqlError::invalid(format_args!("Role {role} doesn't exist"))
-            });
+        not_anonymous(performer.user)?;
+        let absent = resource.and_then(|resource| self.absent(resource, performer.keyspace));
+        let has_role = match role {
+            Some(role) => self.role(role).await?.is_some(),
+            None => true,
+        };
+        let role = role.unwrap_or_default();
+        Err(if operation == "LIST PERMISSIONS" {
+            match absent {
+                Some(resource) => CqlError::invalid(format_args!("{resource} doesn't exist")),
+                None if !has_role => CqlError::invalid(format_args!("<role {role}> doesn't exist")),
+                None => CqlError::invalid(format_args!(
+                    "{operation} operation is not supported by AllowAllAuthorizer"
+                )),
+            }
+        } else {
+            match absent {
+                _ if !has_role => CqlError::invalid(format_args!("Role {role} doesn't exist")),
+                Some(resource) => CqlError::invalid(format_args!("Resource {resource} doesn't exist")),
+                None => CqlError::server(format_args!(
+                    "java.lang.UnsupportedOperationException: {operation} operation is not supported by \
+                     AllowAllAuthorizer"
+                )),
+            }
+        })
+    }
+
+    /// Cassandra's name of a keyspace or table that is not there.
+    fn absent(&self, resource: &Resource, session_keyspace: Option<&str>) -> Option<String> {
+        let schema = self.schema();
+        match resource {
+            Resource::Keyspace(name) if schema.keyspace(name).is_none() => Some(format!("<keyspace {name}>")),
+            Resource::AllTablesIn(name) if schema.keyspace(name).is_none() => {
+                Some(format!("<all tables in {name}>"))
+            }
+            Resource::Table(table) => {
+                let keyspace = table.keyspace.as_deref().or(session_keyspace)?;
+                let found = schema
+                    .keyspace(keyspace)
+                    .and_then(|found| found.tables.get(&*table.name));
+                found
+                    .is_none()
+                    .then(|| format!("<table {keyspace}.{}>", table.name))
+            }
+            _ => None,
         }
-        Err(CqlError::server(format_args!(
-            "java.lang.UnsupportedOperationException: {operation} operation is not supported by AllowAllAuthorizer"
-        )))
     }
 }
 
