@@ -31,13 +31,10 @@ pub struct Arguments {
 const REPORT: &str = "bench/results/storm.md";
 
 /// The ways to be refused, and whether the floor answers as much as Helenus does.
-const MODES: [&str; 5] = [
-    "wrong-version",
-    "bad-first-frame",
-    "bad-login",
-    "silence",
-    "half-frame",
-];
+const MODES: [&str; 4] = ["wrong-version", "bad-first-frame", "silence", "half-frame"];
+
+/// Of this one the floor has nothing: it takes a STARTUP, its answer and a password to find out.
+const BAD_LOGIN: &str = "bad-login";
 
 /// Of the steady load: half of what two cores that also run the clients can do.
 const STEADY_PER_S: &str = "5000";
@@ -54,9 +51,10 @@ pub fn run(arguments: &Arguments) -> Result<(), TaskError> {
          | storm | server | connects/s | p50 us | p99 us | errors | server CPU us/connect | of the floor |\n\
          |---|---|---|---|---|---|---|---|\n",
     );
+    let rounds = arguments.rounds.max(1);
     for mode in MODES {
         let mut reports = [Vec::new(), Vec::new()];
-        for _ in 0..arguments.rounds.max(1) {
+        for _ in 0..rounds {
             for (server, (address, pid)) in [(floor_address, floor.id()), (node.address(), node_pid)]
                 .into_iter()
                 .enumerate()
@@ -67,17 +65,11 @@ pub fn run(arguments: &Arguments) -> Result<(), TaskError> {
         }
         let floor_cpu_us = median(&reports[0], "server_cpu_us_per_connect");
         for (name, reports) in ["the floor", "Helenus"].into_iter().zip(&reports) {
-            let cpu_us = median(reports, "server_cpu_us_per_connect");
-            report.push_str(&format!(
-                "| {mode} | {name} | {:.0} | {:.0} | {:.0} | {:.0} | {cpu_us:.1} | {:.2} |\n",
-                median(reports, "connects_per_s"),
-                median(reports, "latency_us_p50"),
-                median(reports, "latency_us_p99"),
-                median(reports, "errors"),
-                cpu_us / floor_cpu_us
-            ));
+            let ratio = median(reports, "server_cpu_us_per_connect") / floor_cpu_us;
+            report.push_str(&row(mode, name, reports, &format!("{ratio:.2}")));
         }
     }
+    report.push_str(&bad_logins(arguments)?);
     report.push_str(&format!(
         "\n`helenus bench run --preset read --rate {STEADY_PER_S}` on Helenus, and {} connects a second with a wrong \
          version\non the same two cores:\n\n| storm | p50 us | p99 us | errors |\n|---|---|---|---|\n",
@@ -96,6 +88,30 @@ pub fn run(arguments: &Arguments) -> Result<(), TaskError> {
     node.stop()?;
     println!("{report}");
     super::write_report(REPORT, &report)
+}
+
+/// A wrong password, on a node that asks for one.
+fn bad_logins(arguments: &Arguments) -> Result<String, TaskError> {
+    let options = ["--shards", "1", "--authenticator", "password"];
+    let node = Node::start(&Target::Helenus, "bench-storm-logins", &options)?;
+    let pid = node.process_id().unwrap_or_default();
+    let reports = (0..arguments.rounds.max(1))
+        .map(|_| storm(node.address(), pid, BAD_LOGIN, arguments.connects))
+        .collect::<Result<Vec<Value>, TaskError>>()?;
+    node.check_panics()?;
+    node.stop()?;
+    Ok(row(BAD_LOGIN, "Helenus", &reports, "-"))
+}
+
+fn row(mode: &str, server: &str, reports: &[Value], of_the_floor: &str) -> String {
+    format!(
+        "| {mode} | {server} | {:.0} | {:.0} | {:.0} | {:.0} | {:.1} | {of_the_floor} |\n",
+        median(reports, "connects_per_s"),
+        median(reports, "latency_us_p50"),
+        median(reports, "latency_us_p99"),
+        median(reports, "errors"),
+        median(reports, "server_cpu_us_per_connect"),
+    )
 }
 
 fn start_floor() -> Result<(Process, SocketAddr), TaskError> {
