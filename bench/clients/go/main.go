@@ -1,7 +1,8 @@
 // One gocql session shared by many goroutines, each reading the same row again and again.
 //
 // The session is configured as the driver comes: only the host is set, and its connections where CLIENT_CONNECTIONS
-// says how many. Prints one line of JSON.
+// says how many. Where REQUESTS_PER_S is set, the reads of all goroutines together are spread evenly over time; a
+// goroutine whose last read took longer does the next one at once. Prints one line of JSON.
 package main
 
 import (
@@ -49,8 +50,12 @@ type worker struct {
 	errors    map[string]int
 }
 
-func (w *worker) run(session *gocql.Session, queries int) {
+// run reads one after the other; pause is what lies between the intended starts, the first of which is at begin.
+func (w *worker) run(session *gocql.Session, queries int, begin time.Time, pause time.Duration) {
 	for i := 0; i < queries; i++ {
+		if pause > 0 {
+			time.Sleep(time.Until(begin.Add(time.Duration(i) * pause)))
+		}
 		start := time.Now()
 		var value string
 		err := session.Query(selectRow, key).Scan(&value)
@@ -114,10 +119,14 @@ func measure(address string, workers, queries int) (report, error) {
 	running.Add(workers)
 	startCPU := processCPU()
 	start := time.Now()
+	var gap time.Duration
+	if rate := os.Getenv("REQUESTS_PER_S"); rate != "" {
+		gap = time.Second / time.Duration(number(rate))
+	}
 	for i := range all {
 		go func() {
 			defer running.Done()
-			all[i].run(session, queries)
+			all[i].run(session, queries, start.Add(time.Duration(i)*gap), time.Duration(workers)*gap)
 		}()
 	}
 	running.Wait()

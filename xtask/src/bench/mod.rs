@@ -5,6 +5,7 @@ mod client_cost;
 mod compaction;
 mod concurrency;
 mod concurrent_client;
+mod driver_restarts;
 mod goodput;
 mod insns;
 mod mixed;
@@ -30,6 +31,8 @@ pub enum Command {
     Compaction(compaction::Arguments),
     /// Many workers on one client object, each reading one row again and again
     ConcurrentClient(concurrent_client::Arguments),
+    /// What unmodified drivers report when their node is restarted under them
+    DriverRestarts(driver_restarts::Arguments),
     /// What is answered in time, from a quarter to ten times of what a core can do, with admission and without
     Goodput(goodput::Arguments),
     /// The same of Cassandra, on the same axes
@@ -56,6 +59,7 @@ pub fn run(command: Command) -> Result<(), TaskError> {
         Command::Concurrency(arguments) => concurrency::run(&arguments),
         Command::Compaction(arguments) => compaction::run(&arguments),
         Command::ConcurrentClient(arguments) => concurrent_client::run(&arguments),
+        Command::DriverRestarts(arguments) => driver_restarts::run(&arguments),
         Command::Goodput(arguments) => goodput::run(&arguments),
         Command::GoodputPeer(arguments) => goodput::run_peer(&arguments),
         Command::Peer(arguments) => peer::run(&arguments),

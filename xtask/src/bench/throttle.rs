@@ -1,11 +1,15 @@
 //! `cargo xtask bench throttle`: the limit that the client finds beside limits that were chosen by hand, in turns on
-//! one server, so that what else the machine does meets all of them.
+//! one server, so that what else the machine does meets all of them; and what it does when the server's speed changes.
+//! Each part of the page can be measured by itself.
+
+mod change;
 
 use std::collections::BTreeMap;
 use std::fmt::Write as _;
 use std::net::SocketAddr;
 use std::process::Command;
 
+use clap::ValueEnum;
 use serde::Deserialize;
 
 use crate::node::{Node, Target};
@@ -30,9 +34,29 @@ pub struct Arguments {
     /// Threads of the client, each with a session and a limit of its own
     #[arg(long, default_value_t = 1)]
     threads: u32,
-    /// Leave Cassandra out, and write no report
-    #[arg(long)]
-    without_cassandra: bool,
+    /// What to measure; the page keeps what it has of the others
+    #[arg(long, value_enum, value_delimiter = ',', default_value = "helenus,cassandra,change")]
+    part: Vec<Part>,
+}
+
+#[derive(ValueEnum, Clone, Copy, Debug, PartialEq, Eq)]
+enum Part {
+    Helenus,
+    Cassandra,
+    /// Helenus at full speed, at half, and at full again.
+    Change,
+}
+
+impl Part {
+    const ALL: [Part; 3] = [Part::Helenus, Part::Cassandra, Part::Change];
+
+    fn title(self) -> &'static str {
+        match self {
+            Part::Helenus => "Helenus",
+            Part::Cassandra => "Cassandra 5.0",
+            Part::Change => "Helenus at full speed, at half, and at full again",
+        }
+    }
 }
 
 /// What `helenus bench run --json` says that matters here.
@@ -54,24 +78,52 @@ type Runs = BTreeMap<Option<usize>, Vec<Figures>>;
 
 pub fn run(arguments: &Arguments) -> Result<(), TaskError> {
     super::build_helenus()?;
-    let mut servers = vec![("Helenus", Target::Helenus)];
-    if !arguments.without_cassandra {
-        servers.push(("Cassandra 5.0", Target::Cassandra));
-    }
-    let mut report = head(arguments);
-    for (name, target) in servers {
-        let node = Node::start(&target, "bench-throttle", &[])?;
-        let runs = measure(name, node.address(), arguments)?;
-        node.check_panics()?;
-        node.stop()?;
-        render(&mut report, name, &runs);
-    }
-    println!("{report}");
-    if !arguments.without_cassandra {
-        super::write_report(REPORT, &report)?;
+    for part in &arguments.part {
+        let section = match part {
+            Part::Helenus => section(*part, &Target::Helenus, arguments)?,
+            Part::Cassandra => section(*part, &Target::Cassandra, arguments)?,
+            Part::Change => change::measure(arguments)?,
+        };
+        println!("{section}");
+        let old = std::fs::read_to_string(workspace::path(REPORT)).unwrap_or_default();
+        super::write_report(REPORT, &page_with(&old, *part, &section))?;
     }
     Ok(())
 }
+
+fn section(part: Part, target: &Target, arguments: &Arguments) -> Result<String, TaskError> {
+    let node = Node::start(target, "bench-throttle", &[])?;
+    let runs = measure(part.title(), node.address(), arguments)?;
+    node.check_panics()?;
+    node.stop()?;
+    let mut text = how(part, arguments);
+    render(&mut text, &runs);
+    Ok(text)
+}
+
+/// The page with one part of it replaced, or added.
+fn page_with(old: &str, part: Part, section: &str) -> String {
+    let title = |part: Part| format!("\n## {}\n\n", part.title());
+    let mut page = HEAD.to_owned();
+    for known in Part::ALL {
+        let body = if known == part {
+            Some(section)
+        } else {
+            let after = old.split_once(&title(known)).map(|(_, after)| after);
+            after.map(|after| after.split("\n## ").next().unwrap_or(after))
+        };
+        if let Some(body) = body {
+            page.push_str(&title(known));
+            page.push_str(body.trim_end());
+            page.push('\n');
+        }
+    }
+    page
+}
+
+const HEAD: &str = "# The limit that the client finds, beside limits chosen by hand\n\n\
+    The limits take turns on one server, `adaptive` twice as often; medians. Latency is the caller's, its wait for a \
+    turn\nincluded. Client and server share the machine: hold as ratios only.\n";
 
 fn measure(name: &str, address: SocketAddr, arguments: &Arguments) -> Result<Runs, TaskError> {
     let mut runs = Runs::new();
@@ -133,22 +185,23 @@ fn label(limit: Option<usize>) -> String {
     limit.map_or("adaptive".to_owned(), |limit| limit.to_string())
 }
 
-fn head(arguments: &Arguments) -> String {
+fn how(part: Part, arguments: &Arguments) -> String {
     let cores = std::thread::available_parallelism().map_or(0, |cores| cores.get());
-    let Arguments { workers, rounds, .. } = arguments;
+    let Arguments {
+        workers,
+        rounds,
+        seconds,
+        threads,
+        ..
+    } = arguments;
     let limits: Vec<String> = arguments.limits.iter().map(usize::to_string).collect();
     format!(
-        "# The limit that the client finds, beside limits chosen by hand\n\n\
-         `cargo xtask bench throttle --workers {workers} --rounds {rounds} --seconds {} --threads {} --limits {}`\n\n\
-         {workers} workers, each with one read of one row at a time; {} thread(s) of `helenus bench run` and the \
-         server share {cores} cores.\nThe limits take turns on one server, {rounds} rounds of {} s each after 2 s of \
-         warm-up, `adaptive` twice as often; medians.\nLatency is the caller's, its wait for a turn included. Hold as \
-         ratios only.\n",
-        arguments.seconds,
-        arguments.threads,
+        "`cargo xtask bench throttle --part {} --workers {workers} --rounds {rounds} --seconds {seconds} --threads \
+         {threads} --limits {}`\n\n\
+         {workers} workers, each with one read of one row at a time; {threads} thread(s) of `helenus bench run` and \
+         the server share {cores} cores.\n{rounds} rounds of {seconds} s for each limit, after 2 s of warm-up.\n\n",
+        part.to_possible_value().map_or(String::new(), |value| value.get_name().to_owned()),
         limits.join(","),
-        arguments.threads,
-        arguments.seconds,
     )
 }
 
@@ -158,11 +211,8 @@ fn median<T: Copy + PartialOrd>(runs: &[Figures], value: impl Fn(&Figures) -> T)
     values.get(values.len() / 2).copied()
 }
 
-fn render(report: &mut String, server: &str, runs: &Runs) {
-    let _infallible = write!(
-        report,
-        "\n## {server}\n\n| limit | reads/s | p50 ms | p99 ms | errors |\n|---|---|---|---|---|\n"
-    );
+fn render(report: &mut String, runs: &Runs) {
+    report.push_str("| limit | reads/s | p50 ms | p99 ms | errors |\n|---|---|---|---|---|\n");
     let mut best: Option<(usize, f64, u64)> = None;
     let mut found = None;
     for (limit, runs) in runs {
@@ -216,11 +266,23 @@ mod tests {
             (Some(600), vec![figures(100.0, 10)]),
         ]);
         let mut report = String::new();
-        render(&mut report, "Helenus", &runs);
+        render(&mut report, &runs);
         let last = report.lines().last().unwrap();
         assert_eq!(
             last,
             "Adaptive brings 95.0% of the best fixed limit's throughput (600), with 0.90 of its p99."
         );
+    }
+
+    #[test]
+    fn a_part_that_is_measured_again_leaves_the_others_as_they_are() {
+        let page = page_with("", Part::Change, "changes\n");
+        let page = page_with(&page, Part::Helenus, "| 1 |\n| 2 |\n");
+        let page = page_with(&page, Part::Helenus, "| 3 |\n");
+        let wanted = format!(
+            "{HEAD}\n## Helenus\n\n| 3 |\n\n## {}\n\nchanges\n",
+            Part::Change.title()
+        );
+        assert_eq!(page, wanted);
     }
 }

@@ -16,6 +16,7 @@ import java.util.concurrent.CompletableFuture;
 import java.util.concurrent.CompletionException;
 import java.util.concurrent.ConcurrentHashMap;
 import java.util.concurrent.CountDownLatch;
+import java.util.concurrent.TimeUnit;
 import java.util.concurrent.atomic.LongAdder;
 import java.util.stream.Collectors;
 
@@ -24,7 +25,8 @@ import java.util.stream.Collectors;
  * asynchronous executions, the next one when the last one is answered.
  *
  * <p>The driver is configured as it comes, but for the throttle on requests in flight, and its connections where
- * CLIENT_CONNECTIONS says how many. Prints one line of JSON.
+ * CLIENT_CONNECTIONS says how many. Where REQUESTS_PER_S is set, the reads of all workers together are spread evenly
+ * over time; a worker whose last read took longer does the next one at once. Prints one line of JSON.
  */
 public final class ConcurrentClient {
   private static final String KEY = "the only row";
@@ -46,14 +48,18 @@ public final class ConcurrentClient {
   private final int[] latencies;
   private final Map<String, LongAdder> errors = new ConcurrentHashMap<>();
   private final CountDownLatch running;
+  /** Between the intended starts of any two reads; 0 where a read follows the last one at once. */
+  private final long gapNanos;
+  private final long begin = System.nanoTime();
 
-  private ConcurrentClient(CqlSession session, int workers, int queries) {
+  private ConcurrentClient(CqlSession session, int workers, int queries, long gapNanos) {
     this.session = session;
     this.select = session.prepare("SELECT v FROM concurrent_client.rows WHERE k = ?");
     this.workers = workers;
     this.queries = queries;
     this.latencies = new int[Math.multiplyExact(workers, queries)];
     this.running = new CountDownLatch(workers);
+    this.gapNanos = gapNanos;
   }
 
   public static void main(String[] arguments) throws InterruptedException {
@@ -65,10 +71,14 @@ public final class ConcurrentClient {
     int workers = Integer.parseInt(arguments[0]);
     int queries = Integer.parseInt(arguments[1]);
     int throttle = Integer.parseInt(arguments[2]);
+    String rate = System.getenv("REQUESTS_PER_S");
+    long gapNanos = rate == null ? 0 : 1_000_000_000L / Integer.parseInt(rate);
     String datacenter = prepareData(contact);
     try (CqlSession session = connect(contact, datacenter, throttle, workers)) {
-      new ConcurrentClient(session, Math.min(workers, WARM_UP_WORKERS), WARM_UP_QUERIES).measure(throttle);
-      System.out.println(new ConcurrentClient(session, workers, queries).measure(throttle));
+      if (gapNanos == 0) {
+        new ConcurrentClient(session, Math.min(workers, WARM_UP_WORKERS), WARM_UP_QUERIES, 0).measure(throttle);
+      }
+      System.out.println(new ConcurrentClient(session, workers, queries, gapNanos).measure(throttle));
     }
   }
 
@@ -124,6 +134,11 @@ public final class ConcurrentClient {
   private void read(int next, int end) {
     for (int query = next; query < end; query++) {
       int current = query;
+      long early = early(current);
+      if (early > 0) {
+        CompletableFuture.delayedExecutor(early, TimeUnit.NANOSECONDS).execute(() -> read(current, end));
+        return;
+      }
       long start = System.nanoTime();
       CompletableFuture<AsyncResultSet> answer = session.executeAsync(select.bind(KEY)).toCompletableFuture();
       if (!answer.isDone()) {
@@ -136,6 +151,15 @@ public final class ConcurrentClient {
       record(current, start, answer.handle((rows, error) -> error).join());
     }
     running.countDown();
+  }
+
+  /** How long it is until a read's intended start. */
+  private long early(int query) {
+    if (gapNanos == 0) {
+      return 0;
+    }
+    long place = (long) (query % queries) * workers + query / queries;
+    return begin + place * gapNanos - System.nanoTime();
   }
 
   private void record(int query, long start, Throwable error) {

@@ -8,7 +8,9 @@
 mod find_max;
 mod machine;
 mod options;
+mod pacer;
 mod recorder;
+mod timer;
 mod worker;
 
 use std::sync::atomic::Ordering;

@@ -6,11 +6,13 @@ use std::time::{Duration, Instant};
 
 use helenus_client::values::BoundValues;
 use helenus_client::{Prepared, Session};
-use tokio::sync::Notify;
+use tokio::sync::{Notify, Semaphore};
 use tokio::task::JoinSet;
 
 use super::options::{Length, Load, RunOptions};
+use super::pacer::{Pacer, Schedule, Share};
 use super::recorder::Recorder;
+use super::timer::Timer;
 use super::{Joined, Progress, RunError, prepare_all, runtime};
 use crate::workload::{Populate, Random, Workload, WorkloadStatement};
 
@@ -21,14 +23,9 @@ pub(super) struct Signals {
     is_started: Notify,
     /// Executions of each statement, for its sequences.
     sequences: Vec<AtomicU64>,
-    /// Open loop: the next request's number.
-    next_slot: AtomicU64,
-    /// The number of the first request of the measurement.
-    first_slot: AtomicU64,
     pub workers_wanted: usize,
     pub workers_done: AtomicUsize,
     load: Load,
-    ramp: Duration,
 }
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -47,12 +44,9 @@ impl Signals {
             started: OnceLock::new(),
             is_started: Notify::new(),
             sequences: statements.map(|_| AtomicU64::new(0)).collect(),
-            next_slot: AtomicU64::new(0),
-            first_slot: AtomicU64::new(0),
             workers_wanted: options.load.workers(),
             workers_done: AtomicUsize::new(0),
             load: options.load,
-            ramp: options.ramp,
         }
     }
 
@@ -62,10 +56,6 @@ impl Signals {
     }
 
     pub fn set_phase(&self, phase: Phase) {
-        if phase == Phase::Measure {
-            self.first_slot
-                .store(self.next_slot.load(Ordering::Relaxed), Ordering::Relaxed);
-        }
         self.phase.store(phase as u8, Ordering::Release);
     }
 
@@ -86,19 +76,6 @@ impl Signals {
             }
             notified.await;
         }
-    }
-
-    /// When request number `slot` is to be sent, from the start of the run: evenly at the full rate, and before that
-    /// ever denser, the rate growing in proportion to time.
-    fn intended(&self, slot: u64, per_second: f64) -> Duration {
-        let (slot, ramp_s) = (slot as f64, self.ramp.as_secs_f64());
-        let in_ramp = per_second * ramp_s / 2.0;
-        let at_s = if slot < in_ramp {
-            (2.0 * slot * ramp_s / per_second).sqrt()
-        } else {
-            ramp_s + (slot - in_ramp) / per_second
-        };
-        Duration::from_secs_f64(at_s)
     }
 
     /// Open loop: requests of the measurement whose time came and that nobody sent.
@@ -147,28 +124,42 @@ impl Crew {
 
     pub fn run(self, ready: &mpsc::Sender<Result<Joined, RunError>>) {
         let joined = runtime().and_then(|runtime| {
-            let shared = runtime.block_on(self.join())?;
-            Ok((runtime, shared))
+            let (shared, pacing) = runtime.block_on(self.join())?;
+            Ok((runtime, shared, pacing))
         });
         match joined {
             // Nobody listens any more if another thread has failed.
             Err(error) => drop(ready.send(Err(error))),
-            Ok((runtime, shared)) => {
+            Ok((runtime, shared, pacing)) => {
                 let joined = Joined {
                     session: shared.session.clone(),
                     recorder: shared.recorder.clone(),
                 };
                 if ready.send(Ok(joined)).is_ok() {
-                    runtime.block_on(self.work(shared));
+                    runtime.block_on(self.work(Arc::new(shared), pacing));
                 }
             }
         }
     }
 
-    async fn join(&self) -> Result<Shared, RunError> {
+    async fn join(&self) -> Result<(Shared, Option<Pacing>), RunError> {
         let session = self.options.connect().await.map_err(RunError::Connect)?;
         let prepared = prepare_all(&session, &self.options.workload).await?;
-        Ok(Shared {
+        let pacing = match self.options.load {
+            Load::Closed { .. } => None,
+            Load::Open { per_second, .. } => Some(Pacing {
+                due: Arc::new(Due::new(Share {
+                    schedule: Schedule {
+                        per_second,
+                        ramp: self.options.ramp,
+                    },
+                    thread: self.index,
+                    threads: self.options.threads.max(1),
+                })),
+                timer: Timer::new().map_err(RunError::Thread)?,
+            }),
+        };
+        let shared = Shared {
             session,
             workload: self.options.workload.clone(),
             prepared,
@@ -178,30 +169,37 @@ impl Crew {
                 Length::Time(_) => u64::MAX,
                 Length::RequestsPerWorker(requests) => requests,
             },
-        })
+        };
+        Ok((shared, pacing))
     }
 
     /// Runs this thread's share of the workers until the run stops.
-    async fn work(&self, shared: Shared) {
-        let shared = Arc::new(shared);
+    async fn work(&self, shared: Arc<Shared>, pacing: Option<Pacing>) {
         let threads = self.options.threads.max(1);
         let all = self.options.load.workers();
         let started = self.signals.started().await;
         let mut workers = JoinSet::new();
+        let due = pacing.as_ref().map(|pacing| pacing.due.clone());
+        if let Some(pacing) = pacing {
+            workers.spawn(pace(pacing, started));
+        }
         for worker in (self.index..all).step_by(threads) {
             let random = Random::new(self.options.seed ^ (worker as u64 + 1).wrapping_mul(0x9e37_79b9));
-            match self.options.load {
-                Load::Closed { .. } => {
+            match &due {
+                None => {
                     let start = started + self.options.ramp.mul_f64(worker as f64 / all.max(1) as f64);
                     workers.spawn(closed_loop(shared.clone(), random, start));
                 }
-                Load::Open { per_second, .. } => {
-                    workers.spawn(open_loop(shared.clone(), random, started, per_second));
+                Some(due) => {
+                    workers.spawn(open_loop(shared.clone(), random, started, due.clone()));
                 }
             }
         }
         while !self.signals.is_stopped() {
             tokio::time::sleep(super::LOOK).await;
+        }
+        if let Some(due) = due {
+            due.waiting.close();
         }
         // What is under way may end well; what does not end soon is given up.
         let all_ended = async { while workers.join_next().await.is_some() {} };
@@ -217,35 +215,79 @@ const LAST_ANSWERS_WAIT: Duration = Duration::from_secs(2);
 /// Sends the next request when the last one has ended.
 async fn closed_loop(shared: Arc<Shared>, mut random: Random, start: Instant) {
     tokio::time::sleep_until(start.into()).await;
+    let mut values = BoundValues::new();
     let mut left = shared.requests_max;
     while left > 0 && !shared.signals.is_stopped() {
         left -= 1;
         let sent = Instant::now();
-        execute(&shared, &mut random, sent).await;
+        execute(&shared, &mut random, &mut values, sent).await;
     }
     shared.signals.workers_done.fetch_add(1, Ordering::Release);
 }
 
-/// Takes the next request's time, waits for it, and counts from it.
-async fn open_loop(shared: Arc<Shared>, mut random: Random, started: Instant, per_second: f64) {
+/// Open loop: the requests of a thread whose time has come, and which of them is next. Whoever is free takes it.
+struct Due {
+    share: Share,
+    /// A permit for each request that is due and not taken; closed at the end of the run.
+    waiting: Semaphore,
+    taken: AtomicU64,
+}
+
+impl Due {
+    fn new(share: Share) -> Self {
+        Due {
+            share,
+            waiting: Semaphore::new(0),
+            taken: AtomicU64::new(0),
+        }
+    }
+
+    /// Waits for a request to be due; its intended start, from the start of the run. `None` at the run's end.
+    async fn next(&self) -> Option<Duration> {
+        self.waiting.acquire().await.ok()?.forget();
+        let index = self.taken.fetch_add(1, Ordering::Relaxed);
+        Some(self.share.intended(index))
+    }
+}
+
+struct Pacing {
+    due: Arc<Due>,
+    timer: Timer,
+}
+
+/// Hands out a thread's requests as they come due.
+async fn pace(mut pacing: Pacing, started: Instant) {
+    let mut pacer = Pacer::new(pacing.due.share);
+    while !pacing.due.waiting.is_closed() {
+        let now = started.elapsed();
+        pacing.due.waiting.add_permits(pacer.release(now));
+        let until = started + pacer.next_look(now);
+        let length = until.saturating_duration_since(Instant::now());
+        // A timer that fails once is not to end the run: the next look is a little later.
+        if pacing.timer.sleep(length).await.is_err() {
+            tokio::time::sleep(length).await;
+        }
+    }
+}
+
+/// Takes the next request that is due, and counts from its time.
+async fn open_loop(shared: Arc<Shared>, mut random: Random, started: Instant, due: Arc<Due>) {
+    let mut values = BoundValues::new();
     let mut left = shared.requests_max;
     while left > 0 && !shared.signals.is_stopped() {
+        let Some(intended) = due.next().await else { break };
         left -= 1;
-        let slot = shared.signals.next_slot.fetch_add(1, Ordering::Relaxed);
-        let intended = started + shared.signals.intended(slot, per_second);
-        if intended > Instant::now() {
-            tokio::time::sleep_until(intended.into()).await;
-        }
+        let intended = started + intended;
         if shared.signals.is_measuring() {
             shared.recorder().sent_late(intended.elapsed());
         }
-        execute(&shared, &mut random, intended).await;
+        execute(&shared, &mut random, &mut values, intended).await;
     }
     shared.signals.workers_done.fetch_add(1, Ordering::Release);
 }
 
-/// One request; its latency counts from `from`.
-async fn execute(shared: &Shared, random: &mut Random, from: Instant) {
+/// One request; its latency counts from `from`. The values' buffer is the worker's, used again.
+async fn execute(shared: &Shared, random: &mut Random, values: &mut BoundValues, from: Instant) {
     let result = async {
         let index = shared.workload.pick(random);
         let (Some(statement), Some(prepared)) =
@@ -254,10 +296,11 @@ async fn execute(shared: &Shared, random: &mut Random, from: Instant) {
             return Ok(());
         };
         let sequence = shared.signals.sequences[index].fetch_add(1, Ordering::Relaxed);
-        let values = values_of(statement, prepared, random, sequence)?;
+        values.clear();
+        statement.bind(prepared.marker_types(), random, sequence, values)?;
         shared
             .session
-            .execute_bound(prepared, &values, None)
+            .execute_bound(prepared, values, None)
             .await
             .map(drop)
     }
@@ -268,24 +311,6 @@ async fn execute(shared: &Shared, random: &mut Random, from: Instant) {
         Err(helenus_client::RequestError::Closed) => {}
         Err(error) => shared.recorder().failed(&error),
     }
-}
-
-fn values_of(
-    statement: &WorkloadStatement,
-    prepared: &Prepared,
-    random: &mut Random,
-    sequence: u64,
-) -> Result<BoundValues, helenus_client::RequestError> {
-    let mut values = BoundValues::new();
-    let mut scratch = Vec::new();
-    statement.bind(
-        prepared.marker_types(),
-        random,
-        sequence,
-        &mut scratch,
-        &mut values,
-    )?;
-    Ok(values)
 }
 
 pub(super) async fn prepare(session: &Session, statement: &WorkloadStatement) -> Result<Prepared, RunError> {
@@ -334,9 +359,11 @@ pub(super) async fn populate(
             let (session, statement, prepared) = (session.clone(), statement.clone(), prepared.clone());
             writers.spawn(async move {
                 let count = rows.end - rows.start;
+                let mut values = BoundValues::new();
                 for row in rows {
                     let mut random = Random::new(seed ^ row);
-                    let values = values_of(&statement, &prepared, &mut random, row)?;
+                    values.clear();
+                    statement.bind(prepared.marker_types(), &mut random, row, &mut values)?;
                     session.execute_bound(&prepared, &values, None).await?;
                 }
                 Ok(count)
@@ -361,17 +388,12 @@ pub(super) fn generator_cost_ns(workload: &Workload, seed: u64) -> f64 {
     let mut random = Random::new(seed);
     let types = vec![helenus_types::CqlType::Blob; 64];
     let mut written = 0;
+    let mut values = BoundValues::new();
     let start = Instant::now();
     for sequence in 0..TIMED_REQUESTS {
-        let (mut values, mut scratch) = (BoundValues::new(), Vec::new());
+        values.clear();
         if let Some(statement) = workload.statements.get(workload.pick(&mut random)) {
-            let bound = statement.bind(
-                &types,
-                &mut random,
-                u64::from(sequence),
-                &mut scratch,
-                &mut values,
-            );
+            let bound = statement.bind(&types, &mut random, u64::from(sequence), &mut values);
             written += usize::from(bound.is_ok()) * values.as_bytes().len();
         }
     }

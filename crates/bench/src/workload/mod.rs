@@ -47,13 +47,10 @@ impl WorkloadStatement {
         types: &[CqlType],
         random: &mut Random,
         sequence: u64,
-        scratch: &mut Vec<u8>,
         out: &mut helenus_client::values::BoundValues,
     ) -> Result<(), helenus_client::values::BindError> {
         for (generator, data_type) in self.values.iter().zip(types) {
-            scratch.clear();
-            generator.write(data_type, random, sequence, scratch);
-            out.push_serialized(Some(scratch))?;
+            out.push_written(|out| generator.write(data_type, random, sequence, out))?;
         }
         Ok(())
     }

@@ -7,7 +7,6 @@ use std::sync::atomic::Ordering;
 use std::time::Duration;
 
 use helenus_protocol::Opcode;
-use helenus_types::Token;
 use tokio::time::{Instant, Sleep, sleep, sleep_until};
 
 use super::pool::{NodePool, Readiness};
@@ -47,9 +46,8 @@ struct Attempts<'a> {
 
 /// What an attempt came to.
 enum Attempt {
-    Done(Box<Answer>),
+    Done(Answer),
     Again,
-    Failed(RequestError),
 }
 
 impl Session {
@@ -72,9 +70,8 @@ impl Session {
             turn: self.shared.turn.fetch_add(1, Ordering::Relaxed),
         };
         loop {
-            match attempts.attempt().await {
-                Attempt::Done(answer) => return Ok(*answer),
-                Attempt::Failed(error) => return Err(error),
+            match attempts.try_once().await? {
+                Attempt::Done(answer) => return Ok(answer),
                 Attempt::Again => attempts.turn = attempts.turn.wrapping_add(1),
             }
         }
@@ -91,13 +88,6 @@ impl Attempts<'_> {
         }
     }
 
-    async fn attempt(&mut self) -> Attempt {
-        match self.try_once().await {
-            Ok(attempt) => attempt,
-            Err(error) => Attempt::Failed(error),
-        }
-    }
-
     fn deadline_passed(&self) -> RequestError {
         RequestError::DeadlinePassed {
             timeout_ms: self.options.timeout.as_millis() as u64,
@@ -110,11 +100,13 @@ impl Attempts<'_> {
         if self.deadline.deadline() <= Instant::now() {
             return Err(self.deadline_passed());
         }
-        let shared = &self.session.shared;
-        let partition = self.request.partition();
-        let pool = self.choose(partition).await?;
+        // What is rare waits in boxes: every caller that waits carries the room of this future.
+        let pool = match self.ready_pool() {
+            Some(pool) => pool,
+            None => Box::pin(self.wait_for_pool()).await?,
+        };
         if let Some(start) = pool.throttle.next_start() {
-            self.by_deadline(sleep_until(start.into())).await?;
+            Box::pin(self.by_deadline(sleep_until(start.into()))).await?;
         }
         let permit = self
             .by_deadline(pool.throttle.acquire(self.session.caller.0))
@@ -122,8 +114,8 @@ impl Attempts<'_> {
             .map_err(|full| RequestError::QueueFull {
                 waiting_max: full.waiting_max,
             })?;
-        let token = partition.map(|(_, token)| token);
         let mut address = pool.address;
+        let token = || self.request.partition().map(|(_, token)| token);
         let exchange = pool.exchange(token, self.request.opcode(), |connection, out| {
             address = connection.peer.address;
             self.request.write(out, connection.peer.version);
@@ -141,13 +133,13 @@ impl Attempts<'_> {
             }
             Err(NotTaken::Busy) => {
                 drop(permit);
-                self.by_deadline(tokio::time::timeout(BUSY_WAIT, pool.changed.notified()))
-                    .await?
-                    .unwrap_or(());
+                let room = tokio::time::timeout(BUSY_WAIT, pool.changed.notified());
+                Box::pin(self.by_deadline(room)).await?.unwrap_or(());
                 return Ok(Attempt::Again);
             }
         };
-        shared.counters.sent.fetch_add(1, Ordering::Relaxed);
+        let counters = &self.session.shared.counters;
+        counters.sent.fetch_add(1, Ordering::Relaxed);
         let was_sent_before = std::mem::replace(&mut self.was_sent, true);
         match self.by_deadline(exchange).await {
             Err(deadline_passed) => {
@@ -156,13 +148,12 @@ impl Attempts<'_> {
             }
             Ok(Ok(response)) if response.opcode != Opcode::Error => {
                 permit.end(Ending::Answered);
-                Ok(Attempt::Done(Box::new(Answer {
+                Ok(Attempt::Done(Answer {
                     response,
                     address,
                     shape: None,
-                })))
+                }))
             }
-            // In a box: every caller that waits carries the room of this future, and errors are rare.
             Ok(Ok(response)) => Box::pin(self.refused(&pool, permit, &response, was_sent_before)).await,
             Ok(Err(lost)) => {
                 drop(permit);
@@ -266,7 +257,7 @@ impl Attempts<'_> {
         let prepare = Request::Prepare {
             text: &statement.text,
         };
-        let exchange = pool.exchange(None, Opcode::Prepare, |connection, out| {
+        let exchange = pool.exchange(|| None, Opcode::Prepare, |connection, out| {
             prepare.write(out, connection.peer.version);
         });
         // Lost or refused, the statement is still unknown and the next attempt says so again.
@@ -279,8 +270,17 @@ impl Attempts<'_> {
         Ok(())
     }
 
-    /// A node that can be asked: one that holds the partition if there is any. Waits while a node may become ready.
-    async fn choose(&mut self, partition: Option<(&str, Token)>) -> Result<Arc<NodePool>, RequestError> {
+    /// A node that can be asked now: one that holds the partition if there is any.
+    fn ready_pool(&self) -> Option<Arc<NodePool>> {
+        let shared = &self.session.shared;
+        if shared.is_closed.load(Ordering::Acquire) {
+            return None;
+        }
+        shared.cluster().ready_pool(self.request, self.turn, shared)
+    }
+
+    /// The same, waiting while a node may become ready.
+    async fn wait_for_pool(&mut self) -> Result<Arc<NodePool>, RequestError> {
         loop {
             let shared = &self.session.shared;
             if shared.is_closed.load(Ordering::Acquire) {
@@ -290,11 +290,11 @@ impl Attempts<'_> {
             let changed = shared.changed.clone();
             let mut changed = pin!(changed.notified());
             changed.as_mut().enable();
-            let cluster = shared.cluster();
-            if let Some(pool) = cluster.ready_pool(partition, self.turn, shared) {
+            if let Some(pool) = self.ready_pool() {
                 return Ok(pool);
             }
-            let is_connecting = cluster
+            let is_connecting = shared
+                .cluster()
                 .pools
                 .iter()
                 .any(|pool| matches!(pool.readiness(), Readiness::Connecting));
@@ -319,16 +319,11 @@ fn unprepared_id(response: &Response) -> Option<Vec<u8>> {
 
 impl Cluster {
     /// The partition's replicas in turns, then the other nodes; those of the session's datacenter first.
-    fn ready_pool(
-        &self,
-        partition: Option<(&str, Token)>,
-        turn: u64,
-        shared: &Shared,
-    ) -> Option<Arc<NodePool>> {
+    fn ready_pool(&self, request: &Request<'_>, turn: u64, shared: &Shared) -> Option<Arc<NodePool>> {
         if let [only] = &self.pools[..] {
             return only.is_ready().then(|| only.clone());
         }
-        let replicas = partition.map_or(&[][..], |(keyspace, token)| {
+        let replicas = request.partition().map_or(&[][..], |(keyspace, token)| {
             self.topology.replicas(keyspace, token)
         });
         let wanted = shared.options.datacenter.as_deref();

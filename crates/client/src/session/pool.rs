@@ -112,18 +112,19 @@ impl NodePool {
         lock(&self.connections).clone()
     }
 
-    /// Hands a request to a connection: that of the partition's shard if the server has shards, else any.
+    /// Hands a request to a connection: that of the partition's shard if the server has shards, else any. The token is
+    /// asked for only where it decides.
     pub fn exchange(
         &self,
-        token: Option<Token>,
+        token: impl FnOnce() -> Option<Token>,
         opcode: Opcode,
         mut write: impl FnMut(&Connection, &mut Vec<u8>),
     ) -> Result<Exchange, NotTaken> {
         let connections = self.connections();
         let count = connections.len();
-        let of_shard = token.and_then(|token| {
-            let shard_count = connections.first()?.peer.shard_count;
-            let shard = (shard_count > 1).then(|| shard_of(token, shard_count))?;
+        let shard_count = connections.first().map_or(1, |first| first.peer.shard_count);
+        let of_shard = if shard_count > 1 { token() } else { None }.and_then(|token| {
+            let shard = shard_of(token, shard_count);
             connections
                 .iter()
                 .position(|connection| connection.peer.shard == Some(shard.0))

@@ -121,6 +121,19 @@ impl BoundValues {
         Ok(())
     }
 
+    /// A value that `write` appends in its serialized form.
+    pub fn push_written(&mut self, write: impl FnOnce(&mut Vec<u8>)) -> Result<(), BindError> {
+        self.count = self.count.checked_add(1).ok_or(BindError::TooMany)?;
+        let written = put_with_length(&mut self.bytes, |out| {
+            write(out);
+            Some(0)
+        });
+        match written {
+            Some(bytes) if bytes > i32::MAX as usize => Err(BindError::TooLong { bytes }),
+            _ => Ok(()),
+        }
+    }
+
     /// The serialized value at `index`; `None` if it is null, unset or not there.
     pub fn value(&self, index: u16) -> Option<&[u8]> {
         let mut rest = &self.bytes[..];
@@ -413,6 +426,16 @@ mod tests {
         assert!(matches!(refused, Err(BindError::Type { index: 0, .. })));
         assert!(bound.as_bytes().is_empty());
         assert!(bound.push(&70_000_i32, Some(&CqlType::Smallint)).is_err());
+    }
+
+    #[test]
+    fn a_value_that_is_written_in_place_has_its_length_before_it() {
+        let (mut written, mut pushed) = (BoundValues::new(), BoundValues::new());
+        for value in [&b"lamp"[..], b""] {
+            written.push_written(|out| out.extend_from_slice(value)).unwrap();
+            pushed.push_serialized(Some(value)).unwrap();
+        }
+        assert_eq!((written.count(), written.as_bytes()), (2, pushed.as_bytes()));
     }
 
     #[test]
