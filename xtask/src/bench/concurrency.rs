@@ -405,7 +405,9 @@ fn render(runs: &[Run]) -> String {
 fn waiting_workers(runs: &[Run]) -> String {
     let mut text = String::new();
     for server in ["Helenus", "Cassandra 5.0"] {
-        let of_server = runs.iter().filter(|run| run.reader == BENCH && run.server == server);
+        let of_server = runs
+            .iter()
+            .filter(|run| run.reader == BENCH && run.server == server);
         let fewest = of_server.clone().min_by_key(|run| run.workers);
         let most = of_server.max_by_key(|run| run.workers);
         let (Some(fewest), Some(most)) = (fewest, most) else {
@@ -459,7 +461,10 @@ mod tests {
         let page = render(&runs);
         let gocql = "| 500000 x 1 | gocql | Cassandra 5.0 | 1.0 | 1.0 | 2.0 | 3.0 | 0.5 | 0.5 | 0 | 1 | 1 (10.0 %): lost |";
         assert!(page.contains(gocql), "{page}");
-        assert!(page.contains("against Helenus: 1500 bytes of resident memory"), "{page}");
+        assert!(
+            page.contains("against Helenus: 1500 bytes of resident memory"),
+            "{page}"
+        );
         assert!(!page.contains("against Cassandra"), "{page}");
     }
 

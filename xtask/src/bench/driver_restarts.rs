@@ -11,8 +11,8 @@ use std::{fs, path::Path};
 
 use serde::{Deserialize, Serialize};
 
-use super::concurrent_client::{Client, Figures};
 use super::concurrency::{ServerChoice, keep, known};
+use super::concurrent_client::{Client, Figures};
 use crate::node::Node;
 use crate::process::{self, Process};
 use crate::{TaskError, workspace};
@@ -71,7 +71,11 @@ pub fn run(arguments: &Arguments) -> Result<(), TaskError> {
             println!("{}", row(&run).trim_end());
             runs.retain(|known| known.driver != run.driver || known.server != run.server);
             runs.push(run);
-            runs.sort_by(|one, other| (&one.driver, &one.server).cmp(&(&other.driver, &other.server)).reverse());
+            runs.sort_by(|one, other| {
+                (&one.driver, &one.server)
+                    .cmp(&(&other.driver, &other.server))
+                    .reverse()
+            });
             keep(RUNS, &runs)?;
         }
     }
@@ -147,7 +151,10 @@ fn row(run: &Run) -> String {
     let restarts = f64::from(run.restarts.max(1));
     let mut kinds: Vec<(&String, &u64)> = run.errors.iter().collect();
     kinds.sort_by_key(|(_, count)| std::cmp::Reverse(**count));
-    let kinds: Vec<String> = kinds.iter().map(|(kind, count)| format!("{count} {kind}")).collect();
+    let kinds: Vec<String> = kinds
+        .iter()
+        .map(|(kind, count)| format!("{count} {kind}"))
+        .collect();
     format!(
         "| {} | {} | {} | {:.2} | {} | {errors} | {:.0} | {:.1} | {} |\n",
         run.driver,
@@ -204,6 +211,9 @@ mod tests {
             errors: BTreeMap::from([("a".to_owned(), 3), ("b".to_owned(), 5)]),
             p99_us: 1500,
         };
-        assert_eq!(row(&run), "| gocql | Helenus | 4 | 0.25 | 1000 | 8 | 2 | 1.5 | 5 b, 3 a |\n");
+        assert_eq!(
+            row(&run),
+            "| gocql | Helenus | 4 | 0.25 | 1000 | 8 | 2 | 1.5 | 5 b, 3 a |\n"
+        );
     }
 }

@@ -35,7 +35,12 @@ pub struct Arguments {
     #[arg(long, default_value_t = 1)]
     threads: u32,
     /// What to measure; the page keeps what it has of the others
-    #[arg(long, value_enum, value_delimiter = ',', default_value = "helenus,cassandra,change")]
+    #[arg(
+        long,
+        value_enum,
+        value_delimiter = ',',
+        default_value = "helenus,cassandra,change"
+    )]
     part: Vec<Part>,
 }
 
@@ -200,7 +205,8 @@ fn how(part: Part, arguments: &Arguments) -> String {
          {threads} --limits {}`\n\n\
          {workers} workers, each with one read of one row at a time; {threads} thread(s) of `helenus bench run` and \
          the server share {cores} cores.\n{rounds} rounds of {seconds} s for each limit, after 2 s of warm-up.\n\n",
-        part.to_possible_value().map_or(String::new(), |value| value.get_name().to_owned()),
+        part.to_possible_value()
+            .map_or(String::new(), |value| value.get_name().to_owned()),
         limits.join(","),
     )
 }

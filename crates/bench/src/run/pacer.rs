@@ -110,7 +110,10 @@ mod tests {
             for (at, count) in looks {
                 for _ in 0..count {
                     let intended = share.intended(index);
-                    assert!(intended <= at && at - intended <= REST, "{rate}/s: {intended:?} at {at:?}");
+                    assert!(
+                        intended <= at && at - intended <= REST,
+                        "{rate}/s: {intended:?} at {at:?}"
+                    );
                     index += 1;
                 }
             }
@@ -123,7 +126,11 @@ mod tests {
     fn a_thread_that_wakes_late_hands_out_all_that_was_due_and_is_late_once() {
         let stall = Duration::from_millis(100);
         let is_stalled = |look| if look == 500 { stall } else { Duration::ZERO };
-        let looks = looks(pacer(1_000.0, Duration::ZERO, 0, 1), Duration::from_secs(1), is_stalled);
+        let looks = looks(
+            pacer(1_000.0, Duration::ZERO, 0, 1),
+            Duration::from_secs(1),
+            is_stalled,
+        );
         let most = looks.iter().map(|(_, count)| *count).max();
         assert_eq!(most, Some(101));
         assert_eq!(looks.iter().map(|(_, count)| count).sum::<usize>(), 1_000);
@@ -142,7 +149,14 @@ mod tests {
         starts.sort();
         // Half of the rate while it grows, then all of it; both ends are in.
         assert_eq!(starts.len(), 1_501);
-        let schedule = Schedule { per_second: 10_000.0, ramp };
-        assert!((0..).zip(&starts).all(|(slot, start)| schedule.intended(slot) == *start));
+        let schedule = Schedule {
+            per_second: 10_000.0,
+            ramp,
+        };
+        assert!(
+            (0..)
+                .zip(&starts)
+                .all(|(slot, start)| schedule.intended(slot) == *start)
+        );
     }
 }

@@ -23,8 +23,9 @@ mod linux {
         /// For the runtime that this is called in.
         pub fn new() -> io::Result<Self> {
             // SAFETY: it takes numbers and returns a new descriptor or -1.
-            let descriptor =
-                unsafe { libc::timerfd_create(libc::CLOCK_MONOTONIC, libc::TFD_NONBLOCK | libc::TFD_CLOEXEC) };
+            let descriptor = unsafe {
+                libc::timerfd_create(libc::CLOCK_MONOTONIC, libc::TFD_NONBLOCK | libc::TFD_CLOEXEC)
+            };
             if descriptor < 0 {
                 return Err(io::Error::last_os_error());
             }
@@ -37,7 +38,10 @@ mod linux {
 
         /// Sleeps for `length`. It may end early; who needs to know looks at the clock.
         pub async fn sleep(&mut self, length: Duration) -> io::Result<()> {
-            let zero = libc::timespec { tv_sec: 0, tv_nsec: 0 };
+            let zero = libc::timespec {
+                tv_sec: 0,
+                tv_nsec: 0,
+            };
             let wanted = libc::itimerspec {
                 it_interval: zero,
                 it_value: libc::timespec {

@@ -257,9 +257,13 @@ impl Attempts<'_> {
         let prepare = Request::Prepare {
             text: &statement.text,
         };
-        let exchange = pool.exchange(|| None, Opcode::Prepare, |connection, out| {
-            prepare.write(out, connection.peer.version);
-        });
+        let exchange = pool.exchange(
+            || None,
+            Opcode::Prepare,
+            |connection, out| {
+                prepare.write(out, connection.peer.version);
+            },
+        );
         // Lost or refused, the statement is still unknown and the next attempt says so again.
         if let Ok(exchange) = exchange
             && let Ok(answer) = self.by_deadline(exchange).await?

@@ -45,7 +45,13 @@ type Runs = BTreeMap<Option<usize>, Vec<Figures>>;
 pub(super) fn measure(arguments: &Arguments) -> Result<String, TaskError> {
     let node = Node::start(&Target::Helenus, "bench-throttle", &["--shards", "1"])?;
     if let Some(server) = node.process_id() {
-        process::run_quietly(Command::new("taskset").args(["-a", "-c", "-p", SERVER_CORE, &server.to_string()]))?;
+        process::run_quietly(Command::new("taskset").args([
+            "-a",
+            "-c",
+            "-p",
+            SERVER_CORE,
+            &server.to_string(),
+        ]))?;
     }
     let mut runs = Runs::new();
     super::load(node.address(), arguments, None, true)?;
@@ -65,14 +71,34 @@ pub(super) fn measure(arguments: &Arguments) -> Result<String, TaskError> {
 }
 
 /// One run through the three phases. Its seconds count from its first request.
-fn changing_run(address: SocketAddr, arguments: &Arguments, limit: Option<usize>) -> Result<Figures, TaskError> {
+fn changing_run(
+    address: SocketAddr,
+    arguments: &Arguments,
+    limit: Option<usize>,
+) -> Result<Figures, TaskError> {
     let json = workspace::scratch("bench-throttle-change").with_extension("json");
     let seconds = PHASE_SECONDS * PHASES.len();
     let mut command = Command::new("taskset");
-    command.args(["-c", CLIENT_CORE]).arg(workspace::target().join("release/helenus"));
     command
-        .args(["bench", "run", "--quiet", "--no-set-up", "--preset", "concurrent-client"])
-        .args(["--hosts", &address.to_string(), "--warm-up", "0s", "--threads", "1"])
+        .args(["-c", CLIENT_CORE])
+        .arg(workspace::target().join("release/helenus"));
+    command
+        .args([
+            "bench",
+            "run",
+            "--quiet",
+            "--no-set-up",
+            "--preset",
+            "concurrent-client",
+        ])
+        .args([
+            "--hosts",
+            &address.to_string(),
+            "--warm-up",
+            "0s",
+            "--threads",
+            "1",
+        ])
         .args(["--concurrency", &arguments.workers.to_string()])
         .args(["--duration", &format!("{seconds}s"), "--throttle", &label(limit)])
         .arg("--json")
@@ -82,9 +108,8 @@ fn changing_run(address: SocketAddr, arguments: &Arguments, limit: Option<usize>
     let mut client = Process::start(&mut command)?;
     let phase = Duration::from_secs(PHASE_SECONDS as u64);
     thread::sleep(phase.saturating_sub(start.elapsed()));
-    let mut burner = Process::start(
-        Command::new("taskset").args(["-c", SERVER_CORE, "sh", "-c", "while :; do :; done"]),
-    )?;
+    let mut burner =
+        Process::start(Command::new("taskset").args(["-c", SERVER_CORE, "sh", "-c", "while :; do :; done"]))?;
     thread::sleep((2 * phase).saturating_sub(start.elapsed()));
     burner.kill();
     client.wait_until(start + 4 * phase)?;
@@ -103,7 +128,11 @@ fn changing_run(address: SocketAddr, arguments: &Arguments, limit: Option<usize>
 fn settled(runs: &[Figures], phase: usize) -> Option<(f64, u64)> {
     let from = phase * PHASE_SECONDS + SETTLE_SECONDS;
     let until = (phase + 1) * PHASE_SECONDS;
-    let seconds: Vec<&Second> = runs.iter().flat_map(|run| run.seconds.get(from..until)).flatten().collect();
+    let seconds: Vec<&Second> = runs
+        .iter()
+        .flat_map(|run| run.seconds.get(from..until))
+        .flatten()
+        .collect();
     let mut p99: Vec<u64> = seconds.iter().map(|second| second.p99_us).collect();
     p99.sort_unstable();
     let mean = seconds.iter().map(|second| second.ops_per_s).sum::<f64>() / seconds.len() as f64;
@@ -168,7 +197,14 @@ mod tests {
         };
         let runs = Runs::from([(None, vec![run(96.0, 2)]), (Some(64), vec![run(100.0, 0)])]);
         let text = render(&runs);
-        assert!(text.contains("- half: adaptive brings 96.0% of the best fixed limit's throughput (64), with 1.00"));
-        assert!(text.contains("| 64 | 100, 1.0 | 100, 1.0 | 100, 1.0 | 0 |"), "{text}");
+        assert!(
+            text.contains(
+                "- half: adaptive brings 96.0% of the best fixed limit's throughput (64), with 1.00"
+            )
+        );
+        assert!(
+            text.contains("| 64 | 100, 1.0 | 100, 1.0 | 100, 1.0 | 0 |"),
+            "{text}"
+        );
     }
 }
