@@ -177,10 +177,10 @@ fn render(runs: &[Run]) -> String {
          grow with the time away.\n",
     );
     if let Some(run) = runs.first() {
-        let _infallible = write!(
+        let _infallible = writeln!(
             report,
             "{} reads/s by {} workers. `helenus bench run` under the same restarts: \
-             [rolling-restart.md](rolling-restart.md).\n",
+             [rolling-restart.md](rolling-restart.md).",
             run.rate, run.workers
         );
     }
