@@ -87,10 +87,12 @@ impl Door {
         let closes_by_itself = connections
             .get(&id)
             .is_some_and(|connected| connected.events.contains(EventKind::GracefulDisconnect));
-        if closes_by_itself {
-            TOLD_QUIET_TIME
-        } else {
-            QUIET_TIME
+        let draining_since = self.draining_since.get();
+        let is_late = draining_since.is_some_and(|since| since.elapsed() >= LEAVE_TIME + REFUSE_TIME);
+        match (closes_by_itself, is_late) {
+            (true, _) => TOLD_QUIET_TIME,
+            (false, false) => QUIET_TIME,
+            (false, true) => Duration::ZERO,
         }
     }
 
@@ -124,7 +126,7 @@ impl Door {
     /// Clients are told first: those that subscribed, that this connection goes (CEP-59); those that watch the cluster,
     /// that the node does. For [`LEAVE_TIME`] requests are served as before, so that none that was on its way is lost;
     /// later ones are refused before any work, with the error on which drivers ask another node whatever the
-    /// statement. A connection that has been quiet for [`Door::quiet_time`] is closed.
+    /// statement. A connection that has been quiet for [`Door::quiet_time`] is closed, which a late one need not have been.
     pub async fn drain(&self, advertised: SocketAddr) {
         self.draining_since.set(Some(Instant::now()));
         self.tell(EventKind::GracefulDisconnect, &Event::GracefulDisconnect);
@@ -161,6 +163,11 @@ pub const LEAVE_TIME: Duration = Duration::from_millis(500);
 
 /// A connection on which nothing happens for so long has nothing on its way: a round trip in a datacenter, 50 times.
 pub const QUIET_TIME: Duration = Duration::from_millis(50);
+
+/// How long a client that knows of no drain is refused what it goes on to send, so that it asks another node. One that
+/// still does not pause has nowhere else to go, and every refusal is an error to its callers: its connection is closed at
+/// the first moment at which everything is answered and its socket is empty, and the node is back so much earlier.
+pub const REFUSE_TIME: Duration = Duration::from_millis(500);
 
 /// A client that was told closes the connection itself once it has its answers: only it knows what is still on its way.
 /// One that does not is closed after so long a silence, well beyond any pause of its own.
