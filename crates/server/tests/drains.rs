@@ -25,6 +25,9 @@ fn a_client_that_never_pauses_is_refused_and_does_not_hold_up_the_stop() {
     });
     let begun = Instant::now();
     stop(server);
-    assert!(begun.elapsed() < PATIENCE, "it waited for a pause until its patience was over");
+    assert!(
+        begun.elapsed() < PATIENCE,
+        "it waited for a pause until its patience was over"
+    );
     assert!(busy.join().unwrap() > 0, "it was told to ask another node");
 }
