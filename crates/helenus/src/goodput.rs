@@ -43,6 +43,10 @@ pub struct GoodputArguments {
     duration: Duration,
     #[arg(long, value_name = "N", default_value_t = 16, value_parser = clap::value_parser!(u16).range(1..=1024))]
     connections: u16,
+    /// Requests without an answer on one connection; what waits beyond them waits in the client, and is given up there.
+    /// The Java driver's `max-requests-per-connection` by default.
+    #[arg(long, value_name = "N", default_value_t = 1024, value_parser = clap::value_parser!(u16).range(1..=32768))]
+    in_flight: u16,
     /// An answer that comes later is late, counted from the moment that the request was to be sent.
     #[arg(long, value_name = "TIME", value_parser = parse_duration, default_value = "10ms")]
     deadline: Duration,
@@ -119,6 +123,7 @@ fn reports(arguments: &GoodputArguments) -> Result<Vec<GoodputReport>, GoodputEr
         multiples: arguments.multiples.clone(),
         point: arguments.duration,
         connections: usize::from(arguments.connections),
+        in_flight_max: usize::from(arguments.in_flight),
         deadline: arguments.deadline,
         overload: arguments.overload,
     };

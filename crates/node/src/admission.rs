@@ -18,6 +18,7 @@ use tokio::sync::Notify;
 use crate::node::REQUEST_SHARE;
 use crate::options::NodeOptions;
 use crate::shard::Shard;
+use crate::shifts::Shifts;
 
 /// The longest wait of a request whose client asked to be told of overload (`THROW_ON_OVERLOAD`): CoDel's target of
 /// 5 ms, which leaves as much again to do the work before 10 ms are over.
@@ -38,28 +39,14 @@ const BUSY_NS: u64 = 1_000_000;
 /// How often the share of refusals is looked at: the 20 ms in which a step of load is to settle.
 const WINDOW_NS: u64 = 20_000_000;
 
-/// How long a set of connections is read while the others wait: long against the time to refuse what their sockets have
-/// gathered meanwhile (some 2,000 requests of 0.1 us), short against a client's patience.
-const SHIFT_NS: u64 = 50_000_000;
+/// What a refusal is taken to cost until one was measured.
+const REFUSAL_NS_FIRST: u64 = 130;
 
-/// Connections that may take turns; those beyond it are always read.
-const SHIFT_CONNECTIONS_MAX: usize = 1_024;
+/// Turns with fewer refusals tell more of the system calls than of refusing.
+const MEASURED_REFUSALS_MIN: u64 = 64;
 
-/// The smallest part of the connections that is read at a time, so that each is read once in eight shifts (0.4 s).
-const READ_PERMILLE_MIN: u64 = 125;
-
-/// What a refusal costs: to receive the request, to look at its header, to send 70 bytes. With a request of 60 bytes
-/// 110 ns; measured, see decision 13.
-const REFUSAL_NS: u64 = 100;
-
-/// The kernel copies the bodies of refused requests too, some 4 GB/s.
-const REFUSED_BYTES_PER_NS: u64 = 4;
-
-/// Of the time, in thousandths: where refusing takes more, fewer connections are read ...
-const REFUSING_PERMILLE_MAX: u64 = 50;
-
-/// ... and where it takes less than this, more of them.
-const REFUSING_PERMILLE_MIN: u64 = 25;
+/// To find out the partition of a request and refuse it costs so many refusals.
+const REFUSALS_OF_SHEDDING: u64 = 2;
 
 /// One shard's admission.
 pub struct Admission {
@@ -79,14 +66,16 @@ pub struct Admission {
     refused: Cell<u64>,
     queue_delay_ns: Cell<u64>,
     window: Cell<Window>,
+    /// What a refusal costs, with its part of the reading and sending; smoothed.
+    refusal_ns: Cell<u64>,
     shifts: RefCell<Shifts>,
 }
 
 #[derive(Clone, Copy, Default)]
 struct Window {
     began_ns: u64,
-    refused: u64,
-    /// What the refusals took, estimated.
+    has_refused: bool,
+    /// What the refusals took.
     refusing_ns: u64,
     delay_ns_max: u64,
 }
@@ -94,21 +83,33 @@ struct Window {
 /// What a turn of a connection did.
 #[derive(Clone, Copy, Debug, Default)]
 pub struct TurnWork {
+    /// For their age, or for want of memory.
     pub refused: u64,
-    /// The bodies of what was refused.
-    pub refused_bytes: u64,
+    /// For their partition.
+    pub shed: u64,
+    /// Begun, and what else there was to do.
+    pub handled: u64,
+    /// Whether what was refused had come while the connection was left unread.
+    pub is_catching_up: bool,
     /// The longest that one of its requests had waited.
     pub delay_ns_max: u64,
 }
 
-/// Connections that were refused something, and which of them are read now.
-struct Shifts {
-    connections: Vec<u64>,
-    /// The first of those that are read.
-    first: usize,
-    read_permille: u64,
-    began_ns: u64,
-    waiting: Vec<Waker>,
+impl TurnWork {
+    /// How many were answered OVERLOADED.
+    pub fn overloaded(&self) -> u64 {
+        self.refused + self.shed
+    }
+
+    /// In refusals.
+    fn refusing(&self) -> u64 {
+        self.refused + self.shed * REFUSALS_OF_SHEDDING
+    }
+
+    /// Whether the turn's time says what a refusal takes.
+    pub fn is_all_refusals(&self) -> bool {
+        self.handled == 0 && self.refusing() >= MEASURED_REFUSALS_MIN
+    }
 }
 
 impl Admission {
@@ -142,13 +143,8 @@ impl Admission {
             refused: Cell::new(0),
             queue_delay_ns: Cell::new(0),
             window: Cell::new(Window::default()),
-            shifts: RefCell::new(Shifts {
-                connections: Vec::new(),
-                first: 0,
-                read_permille: 1_000,
-                began_ns: 0,
-                waiting: Vec::new(),
-            }),
+            refusal_ns: Cell::new(REFUSAL_NS_FIRST),
+            shifts: RefCell::default(),
         }
     }
 
@@ -158,6 +154,7 @@ impl Admission {
         if self.has_slept.load(Ordering::Relaxed) {
             self.has_slept.store(false, Ordering::Relaxed);
             self.awake_since_ns.set(now_ns);
+            self.shifts.borrow_mut().shard_slept();
         }
         if now_ns.saturating_sub(self.awake_since_ns.get()) > BUSY_NS && !self.is_marking.get() {
             self.is_marking.set(true);
@@ -192,16 +189,21 @@ impl Admission {
         }
     }
 
-    /// What a turn did, for the next ones and the metrics.
+    /// What a turn did that began at `now_ns`, for the next ones and the metrics.
     pub fn turn_ended(&self, now_ns: u64, work: &TurnWork) {
         self.refused.set(self.refused.get() + work.refused);
         let mut window = self.window.get();
-        window.refused += work.refused;
-        window.refusing_ns += work.refused * REFUSAL_NS + work.refused_bytes / REFUSED_BYTES_PER_NS;
+        window.has_refused |= work.overloaded() > 0;
+        if !work.is_catching_up {
+            window.refusing_ns += work.refusing() * self.refusal_ns.get();
+        }
         window.delay_ns_max = window.delay_ns_max.max(work.delay_ns_max);
         let took_ns = now_ns.saturating_sub(window.began_ns);
         if took_ns >= WINDOW_NS {
-            self.shifts.borrow_mut().window_ended(&window, took_ns);
+            let refusing_permille = window.refusing_ns * 1_000 / took_ns;
+            self.shifts
+                .borrow_mut()
+                .window_ended(refusing_permille, window.has_refused);
             self.queue_delay_ns.set(window.delay_ns_max);
             window = Window {
                 began_ns: now_ns,
@@ -211,33 +213,36 @@ impl Admission {
         self.window.set(window);
     }
 
+    /// A turn that did nothing but refuse took so long, from reading to sending.
+    pub fn refusing_took(&self, work: &TurnWork, took_ns: u64) {
+        let refusal_ns = took_ns / work.refusing().max(1);
+        self.refusal_ns
+            .set((self.refusal_ns.get() * 15 + refusal_ns) / 16);
+    }
+
     /// Whether a connection is to be left unread for a while because refusing costs too much; it is woken when its shift
     /// comes. `was_refused`: whether something of it was refused in its last turn.
     pub fn must_wait(&self, connection: u64, was_refused: bool, waker: &Waker) -> bool {
-        if !self.is_on || (!was_refused && self.shifts.borrow().connections.is_empty()) {
+        if !self.is_on || (!was_refused && self.shifts.borrow().is_empty()) {
             return false;
         }
         self.shifts.borrow_mut().must_wait(connection, was_refused, waker)
     }
 
-    pub fn connection_closed(&self, connection: u64) {
+    /// A connection has refused `refused` requests that had come while it was left unread.
+    pub fn caught_up(&self, refused: u64) {
         self.shifts
             .borrow_mut()
-            .connections
-            .retain(|&known| known != connection);
+            .caught_up(refused * self.refusal_ns.get());
     }
 
-    /// Wakes the connections whose shift begins. Called every few milliseconds.
+    pub fn connection_closed(&self, connection: u64) {
+        self.shifts.borrow_mut().connection_closed(connection);
+    }
+
+    /// Begins the next connections' shift. Called every few milliseconds.
     pub(crate) fn tend_shifts(&self, now_ns: u64) {
-        let mut shifts = self.shifts.borrow_mut();
-        if shifts.waiting.is_empty() || now_ns.saturating_sub(shifts.began_ns) < SHIFT_NS {
-            return;
-        }
-        shifts.began_ns = now_ns;
-        shifts.first = (shifts.first + shifts.read_at_a_time()) % shifts.connections.len().max(1);
-        let woken = std::mem::take(&mut shifts.waiting);
-        drop(shifts);
-        woken.into_iter().for_each(Waker::wake);
+        self.shifts.borrow_mut().tend(now_ns);
     }
 
     /// Memory that requests and their answers hold has changed from `before` to `now` bytes.
@@ -267,53 +272,6 @@ impl Admission {
     fn round_began(&self, now_ns: u64) {
         self.rounds_ns.set([self.rounds_ns.get()[1], now_ns]);
         self.turns_of_last_round.set(self.turns_in_round.replace(0));
-    }
-}
-
-impl Shifts {
-    fn read_at_a_time(&self) -> usize {
-        let count = self.connections.len() as u64 * self.read_permille;
-        usize::try_from(count.div_ceil(1_000))
-            .unwrap_or(usize::MAX)
-            .max(1)
-    }
-
-    fn must_wait(&mut self, connection: u64, was_refused: bool, waker: &Waker) -> bool {
-        let known = self.connections.iter().position(|&known| known == connection);
-        let place = match known {
-            Some(place) => place,
-            None if was_refused && self.connections.len() < SHIFT_CONNECTIONS_MAX => {
-                self.connections.push(connection);
-                self.connections.len() - 1
-            }
-            None => return false,
-        };
-        let count = self.connections.len();
-        if (place + count - self.first % count) % count < self.read_at_a_time() {
-            return false;
-        }
-        self.waiting.push(waker.clone());
-        true
-    }
-
-    /// Where refusing takes more of the time than it may, fewer connections are read; where it takes little, twice as
-    /// many; where nothing is refused, all: then the overload is over, and who waits now waits in vain.
-    fn window_ended(&mut self, window: &Window, took_ns: u64) {
-        let read_permille = self.read_permille;
-        let refusing_permille = window.refusing_ns * 1_000 / took_ns.max(1);
-        if window.refused == 0 {
-            self.read_permille = 1_000;
-        } else if refusing_permille > REFUSING_PERMILLE_MAX {
-            self.read_permille = (read_permille * 7 / 10).max(READ_PERMILLE_MIN);
-        } else if refusing_permille < REFUSING_PERMILLE_MIN {
-            self.read_permille = (read_permille * 2).min(1_000);
-        }
-        if window.refused == 0 {
-            self.connections.clear();
-        }
-        if self.read_permille > read_permille || self.connections.is_empty() {
-            self.waiting.drain(..).for_each(Waker::wake);
-        }
     }
 }
 
@@ -391,64 +349,60 @@ mod tests {
     fn refusing(refused: u64) -> TurnWork {
         TurnWork {
             refused,
-            refused_bytes: 0,
             delay_ns_max: 8 * MS,
+            ..TurnWork::default()
         }
     }
 
-    #[test]
-    fn where_refusing_costs_too_much_connections_take_turns_and_none_is_left_out() {
+    /// How many of 16 connections are read once windows with so much refusing have passed.
+    fn read_of_sixteen(work: &TurnWork) -> usize {
         let (admission, _) = admission();
-        let connections = 0..16_u64;
-        let mut now_ns = 0;
-        let mut read = [0; 16];
-        // However few are read, refusing takes a tenth of the time.
-        let expensive = SHIFT_NS / 10 / REFUSAL_NS;
-        for _ in 0..100 {
-            now_ns += SHIFT_NS;
-            for connection in connections.clone() {
-                if !admission.must_wait(connection, true, Waker::noop()) {
-                    read[connection as usize] += 1;
-                    admission.turn_ended(now_ns, &refusing(expensive));
-                }
-            }
-            admission.tend_shifts(now_ns);
+        let must_wait = |connection| admission.must_wait(connection, true, Waker::noop());
+        (0..16).for_each(|connection| assert!(!must_wait(connection)));
+        for window in 1..100 {
+            admission.turn_ended(window * WINDOW_NS, work);
         }
-        // Each is read in one shift of eight, after the first shifts in which the share shrinks.
-        assert!(read.iter().all(|shifts| (10..=25).contains(shifts)), "{read:?}");
+        (0..16).filter(|&connection| !must_wait(connection)).count()
+    }
+
+    #[test]
+    fn where_refusing_costs_too_much_connections_take_turns() {
+        let tenth = WINDOW_NS / 10 / REFUSAL_NS_FIRST;
+        assert_eq!(read_of_sixteen(&refusing(tenth)), 1);
+        let shed = TurnWork {
+            shed: tenth / REFUSALS_OF_SHEDDING,
+            ..TurnWork::default()
+        };
+        assert_eq!(read_of_sixteen(&shed), 1);
         // A connection that is not refused anything is not among them.
+        let (admission, _) = admission();
+        admission.must_wait(1, true, Waker::noop());
+        (1..100).for_each(|window| admission.turn_ended(window * WINDOW_NS, &refusing(tenth)));
         assert!(!admission.must_wait(99, false, Waker::noop()));
     }
 
     /// Of 10 times the load, nine tenths are refused: that alone is no reason to leave connections unread.
     #[test]
     fn where_refusing_costs_little_all_are_read() {
-        let (admission, _) = admission();
-        for window in 0..100 {
-            for connection in 0..16 {
-                assert!(!admission.must_wait(connection, true, Waker::noop()));
-            }
-            let cheap = WINDOW_NS / 50 / REFUSAL_NS;
-            admission.turn_ended(window * WINDOW_NS, &refusing(cheap));
-        }
+        let cheap = WINDOW_NS / 50 / REFUSAL_NS_FIRST;
+        assert_eq!(read_of_sixteen(&refusing(cheap)), 16);
+        // What gathered while a connection was left unread is no sign of too many that are read.
+        let gathered = TurnWork {
+            is_catching_up: true,
+            ..refusing(10 * cheap)
+        };
+        assert_eq!(read_of_sixteen(&gathered), 16);
     }
 
     #[test]
-    fn the_first_window_without_a_refusal_ends_the_turns() {
+    fn what_refusing_costs_is_measured() {
         let (admission, _) = admission();
-        let expensive = WINDOW_NS / 2 / REFUSAL_NS;
-        for window in 0..10 {
-            for connection in 0..2 {
-                admission.must_wait(connection, true, Waker::noop());
-            }
-            admission.turn_ended(window * WINDOW_NS, &refusing(expensive));
-        }
-        assert!(
-            (0..2).any(|connection| admission.must_wait(connection, true, Waker::noop())),
-            "one of the two waits"
-        );
-        admission.turn_ended(20 * WINDOW_NS, &TurnWork::default());
-        assert!((0..2).all(|connection| !admission.must_wait(connection, false, Waker::noop())));
+        let work = refusing(1_000);
+        assert!(work.is_all_refusals());
+        (0..200).for_each(|_| admission.refusing_took(&work, 500_000));
+        assert!((480..=500).contains(&admission.refusal_ns.get()));
+        let mixed = TurnWork { handled: 1, ..work };
+        assert!(!mixed.is_all_refusals() && !refusing(3).is_all_refusals());
     }
 
     /// Greedy connections keep each turn busy to its end; the others need little. Counted in simulated nanoseconds.

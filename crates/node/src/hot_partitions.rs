@@ -6,22 +6,19 @@
 //! count as the newcomer's possible error. Counts fade with a half-life, so that they are rates of the last seconds.
 //! Decision 15 has the reasons and the measurements.
 
+mod shedding;
+
 use std::cell::{Cell, RefCell};
 use std::ops::Range;
 use std::sync::Arc;
 use std::time::Duration;
 
-use helenus_engine::Plan;
-use helenus_engine::error::PreparedId;
-use helenus_protocol::Opcode;
 use helenus_protocol::extensions::RateLimitedOperation as Operation;
-use helenus_protocol::frame::Envelope;
-use helenus_protocol::request::{Request, Value, Values};
 use helenus_schema::{TableId, TableMetadata};
+use helenus_types::Token;
 use helenus_types::partition_key::partition_key_components;
-use helenus_types::{Token, token_of};
 
-use crate::shard::Shard;
+use shedding::ShedRequests;
 
 /// How many of a table's partitions are reported at most.
 pub const REPORTED_PER_TABLE_MAX: usize = 10;
@@ -82,6 +79,8 @@ pub struct HotPartitions {
     /// The partition that is refused first.
     shed: Cell<Option<(TableId, Token)>>,
     shed_requests: Cell<u64>,
+    /// How requests for it begin.
+    known: RefCell<ShedRequests>,
     /// Requests up to and including the next sample.
     until_sample: Cell<u32>,
     samples: RefCell<Samples>,
@@ -168,6 +167,7 @@ impl HotPartitions {
         HotPartitions {
             shed: Cell::new(None),
             shed_requests: Cell::new(0),
+            known: RefCell::default(),
             until_sample: Cell::new(1),
             samples: RefCell::new(Samples {
                 interval: 1,
@@ -208,8 +208,10 @@ impl HotPartitions {
         self.until_sample.set(samples.next_sample());
         let is_shed = |heaviest: &&Heaviest| (SHED_SHARE_MIN..=SHED_SHARE_MAX).contains(&heaviest.share);
         let shed = samples.heaviest.as_ref().filter(is_shed);
-        self.shed
-            .set(shed.map(|heaviest| (heaviest.table.id, heaviest.token)));
+        let shed = shed.map(|heaviest| (heaviest.table.id, heaviest.token));
+        if self.shed.replace(shed) != shed {
+            self.known.borrow_mut().forget();
+        }
         samples.report(now_ns)
     }
 
@@ -481,90 +483,6 @@ fn key_text(table: &TableMetadata, place: &Place) -> String {
         .map(|(column, component)| column.cql_type.to_cql_literal(component))
         .collect();
     literals.join(", ")
-}
-
-/// Puts the partition's key together from positional values. False where they do not give it.
-fn write_key(key: &mut Vec<u8>, values: Values<'_>, indexes: &[u16]) -> bool {
-    key.clear();
-    if values.has_names() {
-        return false;
-    }
-    for &index in indexes {
-        let Some(Value::Bytes(component)) = values.iter().nth(usize::from(index)) else {
-            return false;
-        };
-        if indexes.len() == 1 {
-            key.extend_from_slice(component);
-            continue;
-        }
-        let Ok(length) = u16::try_from(component.len()) else {
-            return false;
-        };
-        key.extend_from_slice(&length.to_be_bytes());
-        key.extend_from_slice(component);
-        key.push(0);
-    }
-    !key.is_empty()
-}
-
-impl Shard {
-    /// Whether a message executes a prepared statement on the partition that is refused first. Looks at no more than the
-    /// statement's id and the values of the key; other messages than EXECUTE say no.
-    pub fn sheds(&self, envelope: &Envelope<'_>) -> bool {
-        let Some((table, token)) = self.hot_partitions.shed.get() else {
-            return false;
-        };
-        if envelope.header.opcode != Opcode::Execute {
-            return false;
-        }
-        let Ok((Request::Execute(execute), _payload)) = Request::decode(envelope) else {
-            return false;
-        };
-        let Ok(id) = execute.statement_id.try_into() else {
-            return false;
-        };
-        let mut plans = self.prepared.borrow_mut();
-        let Some(prepared) = plans.find(&PreparedId(id)) else {
-            return false;
-        };
-        let (known, operation) = match &prepared.plan {
-            Plan::Select(plan) => (&plan.table, Operation::Read),
-            Plan::Modify(plan) => (&plan.table, Operation::Write),
-            _ => return false,
-        };
-        let mut key = self.shed_key.borrow_mut();
-        let is_shed = known.id == table
-            && write_key(
-                &mut key,
-                execute.parameters.values,
-                &prepared.partition_key_bind_indexes,
-            )
-            && token_of(&key) == token;
-        if is_shed {
-            let hot = &self.hot_partitions;
-            hot.shed_requests.set(hot.shed_requests.get() + 1);
-            // Refused requests count, or the partition would not stay known as hot.
-            if hot.is_sampled() {
-                self.sample_partition(known, operation, token, &key);
-            }
-        }
-        is_shed
-    }
-
-    /// Looks at a request for a partition that this shard owns, where [`HotPartitions::is_sampled`] says so.
-    #[cold]
-    pub(crate) fn sample_partition(
-        &self,
-        table: &Arc<TableMetadata>,
-        operation: Operation,
-        token: Token,
-        key: &[u8],
-    ) {
-        let now_ns = self.last_looked_ns();
-        if let Some(report) = self.hot_partitions.sample(table, operation, token, key, now_ns) {
-            eprintln!("shard {}: {report}", self.id.0);
-        }
-    }
 }
 
 #[cfg(test)]

@@ -31,6 +31,7 @@ mod schema_change;
 mod schema_guardrails;
 mod session;
 mod shard;
+mod shifts;
 mod stall;
 mod statement;
 mod suspended_read;

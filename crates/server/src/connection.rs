@@ -28,6 +28,7 @@ use tokio::net::TcpStream;
 use tokio::time::{Instant, Sleep, sleep};
 
 use crate::arrivals::Arrivals;
+use crate::catching_up::CatchingUp;
 use crate::control_lane::{CONTROL_PER_TURN_MAX, is_control};
 use crate::door::{Door, DrainPhase};
 
@@ -56,6 +57,10 @@ pub struct Connection {
     /// The peer sends no more; what it sent is still handled.
     has_ended: bool,
     was_refused: bool,
+    /// Left unread until its shift comes.
+    is_waiting: bool,
+    /// After such a wait.
+    catching_up: Option<CatchingUp>,
     /// Memory that the shard's admission has been told of.
     charged_bytes: usize,
     /// When it is closed unless it gets further: in the handshake, and while the client reads the last answer.
@@ -104,8 +109,6 @@ struct Turn {
     wait_ns_max: u64,
     is_out_of_memory: bool,
     work: TurnWork,
-    /// For the heaviest partition: no sign that refusing costs too much.
-    shed: u64,
     control: u32,
     work_since_look: u32,
 }
@@ -138,6 +141,8 @@ impl Connection {
             has_leftover: false,
             has_ended: false,
             was_refused: false,
+            is_waiting: false,
+            catching_up: None,
             charged_bytes: 0,
             ends: None,
         }
@@ -234,13 +239,21 @@ impl Connection {
 
     /// Reads until the socket is empty or a turn's worth is there; whether the socket may have more.
     fn receive(&mut self, context: &mut Context<'_>, now_ns: u64) -> bool {
-        let earliest_ns = if self.is_listening {
+        if let Some(catching_up) = self.catching_up
+            && let Some(sent_after_ns) = catching_up.over_since(now_ns)
+        {
+            self.shard.admission.caught_up(catching_up.refused);
+            self.catching_up = None;
+            self.empty_ns = sent_after_ns;
+        }
+        let earliest_ns = if self.is_listening && self.catching_up.is_none() {
             self.shard.admission.earliest_arrival(self.empty_ns)
         } else {
             self.empty_ns
         };
         let mut is_empty = false;
         let mut has_read = false;
+        let unread = self.received.unread().len();
         let bytes_max = self.read_bytes_max();
         if self.received.capacity() == 0 {
             self.received.lend(self.shard.buffers.take());
@@ -259,8 +272,12 @@ impl Connection {
             self.quiet_since = None;
             self.arrivals = Arrivals::new(earliest_ns, now_ns, self.received.unread().len());
         }
+        if let Some(catching_up) = &mut self.catching_up {
+            catching_up.looked(now_ns, self.received.unread().len() - unread, is_empty);
+        }
         self.is_listening = is_empty;
-        if is_empty {
+        // What was sent behind a full socket fills it again: that it was empty says nothing then.
+        if is_empty && self.catching_up.is_none() {
             // Without a read nothing is known but that the kernel had no news when it was last asked.
             self.empty_ns = if has_read { now_ns } else { earliest_ns };
         }
@@ -336,8 +353,10 @@ impl Connection {
             ends_ns: now_ns.saturating_add(admission.turn_ns()),
             wait_ns_max: admission.wait_ns_max(self.session.throws_on_overload()),
             is_out_of_memory: admission.is_out_of_memory(),
-            work: TurnWork::default(),
-            shed: 0,
+            work: TurnWork {
+                is_catching_up: self.catching_up.is_some(),
+                ..TurnWork::default()
+            },
             control: 0,
             work_since_look: 0,
         }
@@ -345,13 +364,18 @@ impl Connection {
 
     fn end_turn(&mut self, turn: &Turn) {
         let admission = &self.shard.admission;
-        if turn.work.refused + turn.shed > 0 {
-            self.shard
-                .metrics
-                .count_errors(ErrorCode::Overloaded, turn.work.refused + turn.shed);
+        let overloaded = turn.work.overloaded();
+        if overloaded > 0 {
+            self.shard.metrics.count_errors(ErrorCode::Overloaded, overloaded);
         }
-        self.was_refused = turn.work.refused > 0;
+        self.was_refused = overloaded > 0;
         admission.turn_ended(turn.began_ns, &turn.work);
+        if let Some(catching_up) = &mut self.catching_up
+            && let Some(sent_after_ns) =
+                catching_up.handled(turn.now_ns, turn.work.handled + overloaded, overloaded)
+        {
+            self.empty_ns = self.empty_ns.max(sent_after_ns);
+        }
         if let Some(memory) = self.received.take_memory() {
             let buffers = &self.shard.buffers;
             buffers.give_back(memory);
@@ -443,7 +467,11 @@ impl Future for Connection {
         let mut has_more = this.has_leftover && !this.has_ended;
         if !this.has_leftover && !this.has_ended {
             if admission.must_wait(this.id, this.was_refused, context.waker()) {
+                this.is_waiting = true;
                 return Poll::Pending;
+            }
+            if std::mem::take(&mut this.is_waiting) {
+                this.catching_up = Some(CatchingUp::new(now_ns));
             }
             this.is_listening = was_listening;
             has_more = this.receive(context, now_ns);
@@ -455,6 +483,10 @@ impl Future for Connection {
         }
         this.end_turn(&turn);
         let mut sent = this.poll_send(context);
+        if turn.work.is_all_refusals() {
+            let took_ns = this.shard.look_at_clock().saturating_sub(now_ns);
+            this.shard.admission.refusing_took(&turn.work, took_ns);
+        }
         if this.phase == Phase::Refusing && sent.is_ready() {
             sent = Pin::new(&mut this.stream).poll_shutdown(context);
         }
@@ -492,7 +524,7 @@ impl Turn {
             return false;
         }
         self.work.delay_ns_max = self.work.delay_ns_max.max(delay_ns);
-        self.shed += 1;
+        self.work.shed += 1;
         self.work_since_look += WORK_OF_SHEDDING;
         true
     }
@@ -502,17 +534,14 @@ impl Turn {
     fn refuses(&mut self, received_ns: u64, envelope: &Envelope<'_>) -> bool {
         let delay_ns = self.now_ns.saturating_sub(received_ns);
         self.work.delay_ns_max = self.work.delay_ns_max.max(delay_ns);
-        if delay_ns <= self.wait_ns_max && !self.is_out_of_memory {
-            self.work_since_look += WORK_OF_STATEMENT;
-            return false;
-        }
-        if self.control < CONTROL_PER_TURN_MAX && is_control(envelope) {
-            self.control += 1;
+        let may_begin = delay_ns <= self.wait_ns_max && !self.is_out_of_memory;
+        if may_begin || (self.control < CONTROL_PER_TURN_MAX && is_control(envelope)) {
+            self.control += u32::from(!may_begin);
+            self.work.handled += 1;
             self.work_since_look += WORK_OF_STATEMENT;
             return false;
         }
         self.work.refused += 1;
-        self.work.refused_bytes += envelope.body.len() as u64;
         self.work_since_look += 1;
         true
     }
@@ -643,7 +672,6 @@ mod tests {
             wait_ns_max: 5 * MS,
             is_out_of_memory: false,
             work: TurnWork::default(),
-            shed: 0,
             control: 0,
             work_since_look: 0,
         }

@@ -116,12 +116,15 @@ fn under_overload_a_request_is_known_to_be_for_the_heaviest_partition_by_its_val
     }
     clock.advance_ns(150_000_000);
     node.execute_prepared(&select, &hot_select);
-    assert!(node.sheds_prepared(&insert, &hot_insert));
-    assert!(node.sheds_prepared(&select, &hot_select));
-    assert!(!node.sheds_prepared(&insert, &values(&[&one, &one, b"celebrity"])));
-    assert!(!node.sheds_prepared(&select, &values(&[b"celebrity", &one])));
-    assert!(
-        !node.sheds_prepared(&[0; 16], &hot_select),
-        "an unknown statement"
-    );
+    // The first time by decoding them, then by how they begin.
+    for _ in 0..3 {
+        assert!(node.sheds_prepared(&insert, &hot_insert));
+        assert!(node.sheds_prepared(&select, &hot_select));
+        assert!(!node.sheds_prepared(&insert, &values(&[&one, &one, b"celebrity"])));
+        assert!(!node.sheds_prepared(&select, &values(&[b"celebrity", &one])));
+        assert!(
+            !node.sheds_prepared(&[0; 16], &hot_select),
+            "an unknown statement"
+        );
+    }
 }

@@ -50,6 +50,7 @@ pub struct Line {
     intended_us: Box<[u32]>,
     next_stream: usize,
     outstanding: usize,
+    in_flight_max: usize,
     out: Vec<u8>,
     sent: usize,
     input: Box<[u8]>,
@@ -60,8 +61,10 @@ pub struct Line {
 }
 
 impl Line {
-    pub fn new(stream: TcpStream, seed: u64) -> Self {
+    /// At most `in_flight_max` requests are without an answer.
+    pub fn new(stream: TcpStream, seed: u64, in_flight_max: usize) -> Self {
         Line {
+            in_flight_max: in_flight_max.min(STREAMS),
             stream,
             intended_us: vec![0; STREAMS].into(),
             next_stream: 0,
@@ -89,7 +92,7 @@ impl Line {
         self.out.len() < OUT_BYTES_MAX
     }
 
-    /// Encodes one of the requests; `false` if no stream is free.
+    /// Encodes one of the requests; `false` if as many as may be are in flight.
     #[inline]
     pub fn push(&mut self, requests: &Requests, intended_us: u32) -> bool {
         let (template, key) = requests.choose(self.random.next());
@@ -108,7 +111,7 @@ impl Line {
     #[inline]
     pub fn push_frame(&mut self, frame: &[u8], intended_us: u32) -> Option<usize> {
         let stream = self.next_stream;
-        if self.intended_us[stream] != 0 {
+        if self.intended_us[stream] != 0 || self.outstanding >= self.in_flight_max {
             return None;
         }
         self.next_stream = (stream + 1) % STREAMS;
@@ -133,6 +136,30 @@ impl Line {
         self.out.clear();
         self.sent = 0;
         Ok(())
+    }
+
+    /// Takes back the requests of which the socket has taken nothing, and says how many: they are not too late yet to be
+    /// given up.
+    pub fn take_back_unsent(&mut self) -> u32 {
+        let (mut at, mut kept, mut count) = (0, 0, 0);
+        while let Some(header) = self.out[at..].first_chunk::<HEADER_BYTES>() {
+            let body = u32::from_be_bytes([header[5], header[6], header[7], header[8]]) as usize;
+            let end = at + HEADER_BYTES + body;
+            if at < self.sent {
+                kept = end;
+            } else {
+                let stream = usize::from(u16::from_be_bytes([header[2], header[3]]));
+                if count == 0 {
+                    self.next_stream = stream;
+                }
+                self.intended_us[stream] = 0;
+                self.outstanding -= 1;
+                count += 1;
+            }
+            at = end;
+        }
+        self.out.truncate(kept);
+        count
     }
 
     /// Reads once; for each answer, when its request was to be sent and what came of it. How many answers there were.
@@ -176,5 +203,64 @@ fn kind_of(opcode: u8, code: [u8; 4]) -> AnswerKind {
         AnswerKind::Refused
     } else {
         AnswerKind::Failed
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::net::{TcpListener, TcpStream};
+
+    use super::super::wire::frame;
+    use super::*;
+
+    fn line(in_flight_max: usize) -> (Line, TcpStream) {
+        let listener = TcpListener::bind("127.0.0.1:0").unwrap();
+        let stream = TcpStream::connect(listener.local_addr().unwrap()).unwrap();
+        stream.set_nonblocking(true).unwrap();
+        let (peer, _) = listener.accept().unwrap();
+        (Line::new(stream, 1, in_flight_max), peer)
+    }
+
+    #[test]
+    fn no_more_requests_are_in_flight_than_may_be() {
+        let (mut line, _peer) = line(3);
+        let options = frame(Opcode::Options, |_| {}).unwrap();
+        assert!((0..3).all(|_| line.push_frame(&options, 1).is_some()));
+        assert!(line.push_frame(&options, 1).is_none());
+    }
+
+    /// A client whose server does not read knows by its clock that a request is too late, and does not send it then.
+    #[test]
+    fn what_a_full_socket_did_not_take_is_taken_back() {
+        let (mut line, mut peer) = line(STREAMS);
+        let request = frame(Opcode::Query, |body| body.resize(1_000, 7)).unwrap();
+        let mut sent = 0;
+        let taken_back = loop {
+            while line.has_room() && line.push_frame(&request, 1).is_some() {
+                sent += 1;
+            }
+            line.send().unwrap();
+            if !line.is_flushed() {
+                break line.take_back_unsent() as usize;
+            }
+        };
+        assert!(taken_back > 0);
+        assert_eq!(line.outstanding(), sent - taken_back);
+        // What is left is the rest of one frame, and the streams are in order.
+        assert!(line.out.len() - line.sent < request.len());
+        assert_eq!(line.next_stream, sent - taken_back);
+        let mut bytes = vec![0; (sent - taken_back) * request.len()];
+        peer.set_read_timeout(Some(std::time::Duration::from_secs(5)))
+            .unwrap();
+        let mut read = 0;
+        while read < bytes.len() {
+            read += peer.read(&mut bytes[read..]).unwrap();
+            line.send().unwrap();
+        }
+        let last = &bytes[bytes.len() - request.len()..];
+        assert_eq!(
+            u16::from_be_bytes([last[2], last[3]]) as usize,
+            sent - taken_back - 1
+        );
     }
 }

@@ -53,6 +53,7 @@ pub struct Load {
     control_at_us: u32,
     began: Instant,
     deadline_us: u32,
+    in_flight_max: usize,
 }
 
 impl Load {
@@ -60,6 +61,7 @@ impl Load {
         address: SocketAddr,
         requests: Requests,
         connections: usize,
+        in_flight_max: usize,
         deadline: Duration,
     ) -> Result<Load, WireError> {
         let parameters = QueryParameters::new(Consistency::One);
@@ -70,13 +72,18 @@ impl Load {
         Ok(Load {
             address,
             requests,
-            lines: lines(address, connections)?,
+            lines: lines(address, connections, in_flight_max)?,
             schedules: vec![Schedule::default(); connections],
-            control: Line::new(WireClient::connect(address, true)?.into_stream()?, 0),
+            control: Line::new(
+                WireClient::connect(address, true)?.into_stream()?,
+                0,
+                in_flight_max,
+            ),
             control_frames: [frame(Opcode::Options, |_| {})?, local],
             control_at_us: 0,
             began: Instant::now(),
             deadline_us: deadline.as_micros() as u32,
+            in_flight_max,
         })
     }
 
@@ -152,7 +159,7 @@ impl Load {
         self.drain(recorder)?;
         let is_clean = self.lines.iter().all(|line| line.outstanding() == 0);
         if !is_clean {
-            self.lines = lines(self.address, self.lines.len())?;
+            self.lines = lines(self.address, self.lines.len(), self.in_flight_max)?;
         }
         Ok(())
     }
@@ -163,8 +170,7 @@ impl Load {
             for _ in 0..WRITES_PER_TURN_MAX {
                 line.send()?;
                 let now_us = f64::from(self.began.elapsed().as_micros() as u32);
-                let late_us = now_us - f64::from(self.deadline_us);
-                schedule.give_up(late_us, recorder);
+                schedule.give_up(now_us - f64::from(self.deadline_us), recorder);
                 schedule.is_blocked = !line.is_flushed();
                 if schedule.is_blocked || schedule.next_us > now_us {
                     break;
@@ -178,8 +184,15 @@ impl Load {
                     recorder.sent(intended_us);
                     schedule.next_us += schedule.interval_us;
                 }
+                line.send()?;
+                for _ in 0..line.take_back_unsent() {
+                    schedule.next_us -= schedule.interval_us;
+                    recorder.taken_back(schedule.next_us as u32);
+                }
+                if schedule.is_blocked {
+                    break;
+                }
             }
-            line.send()?;
         }
         Ok(())
     }
@@ -239,10 +252,10 @@ impl Schedule {
     }
 }
 
-fn lines(address: SocketAddr, count: usize) -> Result<Vec<Line>, WireError> {
+fn lines(address: SocketAddr, count: usize, in_flight_max: usize) -> Result<Vec<Line>, WireError> {
     let line = |seed| {
         let stream = WireClient::connect(address, true)?.into_stream()?;
-        Ok(Line::new(stream, seed as u64))
+        Ok(Line::new(stream, seed as u64, in_flight_max))
     };
     (1..=count).map(line).collect()
 }

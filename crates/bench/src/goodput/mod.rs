@@ -38,6 +38,8 @@ pub struct GoodputOptions {
     /// How long a load is measured, after a quarter of it to warm up.
     pub point: Duration,
     pub connections: usize,
+    /// Requests without an answer on one connection: what waits beyond them waits in the client.
+    pub in_flight_max: usize,
     pub deadline: Duration,
     /// How long ten times the capacity are offered before the recovery is measured; zero for none.
     pub overload: Duration,
@@ -49,6 +51,8 @@ pub struct GoodputReport {
     pub label: String,
     pub deadline_ms: f64,
     pub connections: usize,
+    #[serde(default)]
+    pub in_flight_max: usize,
     pub size: RequestSize,
     pub curves: Vec<Curve>,
 }
@@ -75,7 +79,7 @@ pub struct Point {
     pub late_per_s: f64,
     pub refused_per_s: f64,
     pub failed_per_s: f64,
-    /// Not sent within the deadline because the server did not read.
+    /// Not sent within the deadline because the server did not read, or had too many requests of the connection to answer.
     pub held_back_per_s: f64,
     /// Not sent within the deadline because the generator was too slow.
     pub not_generated_per_s: f64,
@@ -123,6 +127,7 @@ pub fn run(options: &GoodputOptions, label: &str, doing: &mut Doing<'_>) -> Resu
         label: label.to_owned(),
         deadline_ms: options.deadline.as_secs_f64() * 1e3,
         connections: options.connections,
+        in_flight_max: options.in_flight_max,
         size: options.size,
         curves,
     })
@@ -137,7 +142,13 @@ fn measure(
     doing(&format!("{name}: filling"), 0.0);
     let mut client = WireClient::connect(options.address, false)?;
     let requests = workload::prepare(&mut client, workload, options.size)?;
-    let mut load = Load::new(options.address, requests, options.connections, options.deadline)?;
+    let mut load = Load::new(
+        options.address,
+        requests,
+        options.connections,
+        options.in_flight_max,
+        options.deadline,
+    )?;
     doing(&format!("{name}: capacity"), 0.05);
     let mut capacity_per_s: f64 = 0.0;
     for in_flight in CLOSED_IN_FLIGHT {

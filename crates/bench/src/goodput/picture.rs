@@ -114,6 +114,7 @@ mod tests {
         let report = |label: &str, workloads: &[GoodputWorkload]| GoodputReport {
             label: label.to_owned(),
             deadline_ms: 10.0,
+            in_flight_max: 1_024,
             connections: 16,
             size: RequestSize::Small,
             curves: workloads.iter().copied().map(curve).collect(),

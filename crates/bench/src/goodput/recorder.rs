@@ -80,6 +80,11 @@ impl Recorder {
         self.sums.sent += u64::from(self.counts(intended_us));
     }
 
+    /// A request was not sent after all: it may be later, or it is given up.
+    pub fn taken_back(&mut self, intended_us: u32) {
+        self.sums.sent = self.sums.sent.saturating_sub(u64::from(self.counts(intended_us)));
+    }
+
     /// A request was given up before it was sent.
     pub fn unsent(&mut self, intended_us: u32, is_held_back: bool) {
         if let Some(window) = self.window(intended_us) {

@@ -1,0 +1,172 @@
+//! Which requests are for the partition that is refused first, without planning them.
+
+use std::sync::Arc;
+
+use helenus_engine::Plan;
+use helenus_engine::error::PreparedId;
+use helenus_protocol::extensions::RateLimitedOperation as Operation;
+use helenus_protocol::frame::{Envelope, EnvelopeFlags};
+use helenus_protocol::request::{Request, Value, Values};
+use helenus_protocol::{Opcode, ProtocolVersion};
+use helenus_schema::{TableId, TableMetadata};
+use helenus_types::{Token, token_of};
+
+use crate::shard::Shard;
+
+/// Beginnings that are remembered: a few statements read and write one partition, each in one or two versions of the
+/// protocol and with or without what else is chosen before the values.
+const BEGINNINGS_MAX: usize = 8;
+
+/// Longer ones are decoded each time.
+const BEGINNING_BYTES_MAX: usize = 512;
+
+/// How EXECUTE messages begin that are for one partition: from the statement's id to the last value of the key. Whatever
+/// has the same bytes there executes the same statement on the same partition.
+#[derive(Default)]
+pub(super) struct ShedRequests {
+    beginnings: Vec<(ProtocolVersion, Box<[u8]>)>,
+    /// The next to make room for another.
+    next: usize,
+}
+
+impl ShedRequests {
+    /// Another partition is refused first now, or none.
+    pub fn forget(&mut self) {
+        self.beginnings.clear();
+        self.next = 0;
+    }
+
+    #[inline]
+    fn knows(&self, envelope: &Envelope<'_>) -> bool {
+        envelope.header.flags == EnvelopeFlags::NONE
+            && self.beginnings.iter().any(|(version, beginning)| {
+                *version == envelope.header.version && envelope.body.starts_with(beginning)
+            })
+    }
+
+    fn learn(&mut self, envelope: &Envelope<'_>, bytes: usize) {
+        let beginning = envelope.body.get(..bytes.min(BEGINNING_BYTES_MAX + 1));
+        let Some(beginning) = beginning.filter(|beginning| beginning.len() <= BEGINNING_BYTES_MAX) else {
+            return;
+        };
+        if envelope.header.flags != EnvelopeFlags::NONE {
+            return;
+        }
+        let known = (envelope.header.version, beginning.into());
+        if self.beginnings.len() < BEGINNINGS_MAX {
+            self.beginnings.push(known);
+        } else {
+            self.beginnings[self.next] = known;
+            self.next = (self.next + 1) % BEGINNINGS_MAX;
+        }
+    }
+}
+
+/// Puts the partition's key together from positional values. False where they do not give it.
+fn write_key(key: &mut Vec<u8>, values: Values<'_>, indexes: &[u16]) -> bool {
+    key.clear();
+    if values.has_names() {
+        return false;
+    }
+    for &index in indexes {
+        let Some(Value::Bytes(component)) = values.iter().nth(usize::from(index)) else {
+            return false;
+        };
+        if indexes.len() == 1 {
+            key.extend_from_slice(component);
+            continue;
+        }
+        let Ok(length) = u16::try_from(component.len()) else {
+            return false;
+        };
+        key.extend_from_slice(&length.to_be_bytes());
+        key.extend_from_slice(component);
+        key.push(0);
+    }
+    !key.is_empty()
+}
+
+/// How far the last of the key's values reaches into the body that holds it.
+fn key_end(body: &[u8], values: Values<'_>, indexes: &[u16]) -> Option<usize> {
+    let last = indexes.iter().max()?;
+    let Some(Value::Bytes(component)) = values.iter().nth(usize::from(*last)) else {
+        return None;
+    };
+    let from = (component.as_ptr() as usize).checked_sub(body.as_ptr() as usize)?;
+    Some(from + component.len()).filter(|end| *end <= body.len())
+}
+
+impl Shard {
+    /// Whether a message executes a prepared statement on the partition that is refused first. Looks at no more than the
+    /// statement's id and the values of the key; other messages than EXECUTE say no.
+    #[inline]
+    pub fn sheds(&self, envelope: &Envelope<'_>) -> bool {
+        let hot = &self.hot_partitions;
+        let Some(shed) = hot.shed.get() else {
+            return false;
+        };
+        if envelope.header.opcode != Opcode::Execute {
+            return false;
+        }
+        // Refused requests count, or the partition would not stay known as hot: now and then one is decoded.
+        if hot.known.borrow().knows(envelope) && !hot.is_sampled() {
+            hot.shed_requests.set(hot.shed_requests.get() + 1);
+            return true;
+        }
+        self.sheds_decoded(envelope, shed)
+    }
+
+    fn sheds_decoded(&self, envelope: &Envelope<'_>, (table, token): (TableId, Token)) -> bool {
+        let hot = &self.hot_partitions;
+        let Ok((Request::Execute(execute), _payload)) = Request::decode(envelope) else {
+            return false;
+        };
+        let Ok(id) = execute.statement_id.try_into() else {
+            return false;
+        };
+        let mut plans = self.prepared.borrow_mut();
+        let Some(prepared) = plans.find(&PreparedId(id)) else {
+            return false;
+        };
+        let (known, operation) = match &prepared.plan {
+            Plan::Select(plan) => (&plan.table, Operation::Read),
+            Plan::Modify(plan) => (&plan.table, Operation::Write),
+            _ => return false,
+        };
+        let values = execute.parameters.values;
+        let indexes = &prepared.partition_key_bind_indexes;
+        let mut key = self.shed_key.borrow_mut();
+        let is_shed = known.id == table && write_key(&mut key, values, indexes) && token_of(&key) == token;
+        if !is_shed {
+            return false;
+        }
+        hot.shed_requests.set(hot.shed_requests.get() + 1);
+        if hot.is_sampled() {
+            self.sample_partition(known, operation, token, &key);
+        }
+        if hot.is_to_be_shed(table, token)
+            && !hot.known.borrow().knows(envelope)
+            && let Some(end) = key_end(envelope.body, values, indexes)
+        {
+            hot.known.borrow_mut().learn(envelope, end);
+        }
+        true
+    }
+
+    /// Looks at a request for a partition that this shard owns, where [`HotPartitions::is_sampled`] says so.
+    ///
+    /// [`HotPartitions::is_sampled`]: super::HotPartitions::is_sampled
+    #[cold]
+    pub(crate) fn sample_partition(
+        &self,
+        table: &Arc<TableMetadata>,
+        operation: Operation,
+        token: Token,
+        key: &[u8],
+    ) {
+        let now_ns = self.last_looked_ns();
+        if let Some(report) = self.hot_partitions.sample(table, operation, token, key, now_ns) {
+            eprintln!("shard {}: {report}", self.id.0);
+        }
+    }
+}

@@ -1,0 +1,294 @@
+//! When refusing costs too much: some of the refused connections are read, the others wait, and TCP holds their clients
+//! back. Decision 13 has the reasons and the measurements.
+//!
+//! Those that are read are neighbours in a ring; the first of them goes and the next one comes every few milliseconds,
+//! so that only one at a time has to be rid of what grew old in its socket.
+
+use std::task::Waker;
+
+/// Connections that may take turns; those beyond it are always read.
+const CONNECTIONS_MAX: usize = 1_024;
+
+/// Of the time, in thousandths: where refusing what came in time to be read takes more, fewer connections are read ...
+const REFUSING_PERMILLE_MAX: u64 = 30;
+
+/// ... and where it takes less than this, more of them.
+const REFUSING_PERMILLE_MIN: u64 = 15;
+
+/// A shift is at least so long, so that a client that was held back finds its pace again.
+const SHIFT_NS_MIN: u64 = 50_000_000;
+
+/// To refuse what grew old in a connection's socket may take one part in so many of the time until the next one's shift.
+const CATCHING_UP_SHARE: u64 = 30;
+
+/// All get their shift within this time: an answer comes within the shortest of usual timeouts, and a client that sends
+/// a heartbeat does not take the connection for dead.
+const ROUND_NS_MAX: u64 = 1_000_000_000;
+
+/// Shifts that begin at a time, however late the shard is to begin them: so many in 5 ms take all connections round in
+/// [`ROUND_NS_MAX`].
+const STEPS_MAX: usize = CONNECTIONS_MAX / 200 + 1;
+
+/// Connections that were refused something, and which of them are read now.
+#[derive(Debug, Default)]
+pub(crate) struct Shifts {
+    members: Vec<Member>,
+    /// The first of those that are read.
+    first: usize,
+    /// How many are read, beginning there.
+    read: usize,
+    /// When the last one came.
+    advanced_ns: u64,
+    /// What a connection takes at the beginning of its shift, smoothed.
+    catching_up_ns: u64,
+}
+
+#[derive(Debug)]
+struct Member {
+    connection: u64,
+    /// Of those that wait.
+    waker: Option<Waker>,
+}
+
+impl Shifts {
+    /// Whether `connection` is to be left unread until it is woken.
+    pub fn must_wait(&mut self, connection: u64, was_refused: bool, waker: &Waker) -> bool {
+        let known = self
+            .members
+            .iter()
+            .position(|member| member.connection == connection);
+        let place = match known {
+            Some(place) => place,
+            None if was_refused && self.members.len() < CONNECTIONS_MAX => {
+                // All are read until that is seen to cost too much.
+                self.read += usize::from(self.read == self.members.len());
+                self.members.push(Member {
+                    connection,
+                    waker: None,
+                });
+                self.members.len() - 1
+            }
+            None => return false,
+        };
+        let is_read = self.is_read(place);
+        self.members[place].waker = (!is_read).then(|| waker.clone());
+        !is_read
+    }
+
+    pub fn is_empty(&self) -> bool {
+        self.members.is_empty()
+    }
+
+    pub fn connection_closed(&mut self, connection: u64) {
+        self.members.retain(|member| member.connection != connection);
+        self.read = self.read.min(self.members.len());
+    }
+
+    /// A connection has refused what grew old while it waited, which took so long.
+    pub fn caught_up(&mut self, took_ns: u64) {
+        self.catching_up_ns = (self.catching_up_ns * 7 + took_ns) / 8;
+    }
+
+    /// Every few milliseconds: the next connections' shift begins.
+    pub fn tend(&mut self, now_ns: u64) {
+        if !self.is_anyone_waiting() {
+            return;
+        }
+        let step_ns = self.step_ns();
+        let passed_ns = now_ns.saturating_sub(self.advanced_ns);
+        if passed_ns < step_ns {
+            return;
+        }
+        // Several at once where they are too many to come one by one; none is passed over.
+        let steps = usize::try_from(passed_ns / step_ns)
+            .unwrap_or(usize::MAX)
+            .min(STEPS_MAX);
+        self.read = self.read.max(steps);
+        self.advanced_ns = now_ns;
+        self.first = (self.first + steps) % self.members.len();
+        self.wake_those_read();
+    }
+
+    /// The shard had nothing to do: one more is read.
+    pub fn shard_slept(&mut self) {
+        if self.is_anyone_waiting() {
+            self.read += 1;
+            self.wake_those_read();
+        }
+    }
+
+    /// A window has ended in which refusing took so much of the time. Where nothing was refused and nobody waits, the
+    /// overload is over.
+    pub fn window_ended(&mut self, refusing_permille: u64, has_refused: bool) {
+        if refusing_permille > REFUSING_PERMILLE_MAX {
+            self.read = (self.read * 7 / 10).max(1);
+        } else if self.is_anyone_waiting() {
+            if refusing_permille < REFUSING_PERMILLE_MIN {
+                self.read = (self.read * 5 / 4).max(self.read + 1);
+                self.wake_those_read();
+            }
+        } else if !has_refused {
+            self.members.clear();
+            self.read = 0;
+        }
+    }
+
+    fn step_ns(&self) -> u64 {
+        let shift_ns = SHIFT_NS_MIN / self.read.max(1) as u64;
+        let amortised_ns = self.catching_up_ns * CATCHING_UP_SHARE;
+        let longest_ns = ROUND_NS_MAX / self.members.len().max(1) as u64;
+        shift_ns.max(amortised_ns).min(longest_ns).max(1)
+    }
+
+    fn is_read(&self, place: usize) -> bool {
+        let count = self.members.len();
+        (place + count - self.first % count) % count < self.read
+    }
+
+    fn is_anyone_waiting(&self) -> bool {
+        self.members.iter().any(|member| member.waker.is_some())
+    }
+
+    fn wake_those_read(&mut self) {
+        self.read = self.read.min(self.members.len());
+        for place in 0..self.members.len() {
+            if self.is_read(place)
+                && let Some(waker) = self.members[place].waker.take()
+            {
+                waker.wake();
+            }
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::sync::Arc;
+    use std::sync::atomic::{AtomicU64, Ordering};
+    use std::task::Wake;
+
+    use super::*;
+
+    const MS: u64 = 1_000_000;
+
+    #[derive(Default)]
+    struct Woken(AtomicU64);
+
+    impl Wake for Woken {
+        fn wake(self: Arc<Self>) {
+            self.0.fetch_add(1, Ordering::Relaxed);
+        }
+    }
+
+    /// Connections that always have more than is served, in simulated time.
+    struct Overload {
+        shifts: Shifts,
+        woken: Vec<Arc<Woken>>,
+        now_ns: u64,
+    }
+
+    impl Overload {
+        fn new(connections: usize) -> Self {
+            Overload {
+                shifts: Shifts::default(),
+                woken: (0..connections).map(|_| Arc::default()).collect(),
+                now_ns: 0,
+            }
+        }
+
+        /// Each connection asks; those that may read.
+        fn read(&mut self) -> Vec<usize> {
+            let ask = |(connection, woken): (usize, &Arc<Woken>)| {
+                let waker = Waker::from(woken.clone());
+                (!self.shifts.must_wait(connection as u64, true, &waker)).then_some(connection)
+            };
+            self.woken.iter().enumerate().filter_map(ask).collect()
+        }
+
+        /// 5 ms in which each connection that is read costs so much of the time; those read.
+        fn pass(&mut self, permille_of_each: u64) -> Vec<usize> {
+            self.now_ns += 5 * MS;
+            self.shifts.tend(self.now_ns);
+            let read = self.read();
+            if self.now_ns % (20 * MS) == 0 {
+                self.shifts
+                    .window_ended(permille_of_each * read.len() as u64, true);
+            }
+            read
+        }
+    }
+
+    #[test]
+    fn each_connection_has_its_shift_in_every_second_and_is_woken_for_it() {
+        for connections in [2, 16, 100, CONNECTIONS_MAX] {
+            let mut overload = Overload::new(connections);
+            // Each costs a hundredth of the time.
+            (0..200).for_each(|_| drop(overload.pass(10)));
+            for _ in 0..3 {
+                let mut shifts = vec![0; connections];
+                overload
+                    .woken
+                    .iter()
+                    .for_each(|woken| woken.0.store(0, Ordering::Relaxed));
+                for _ in 0..210 {
+                    for connection in overload.pass(10) {
+                        shifts[connection] += 1;
+                    }
+                }
+                assert!(shifts.iter().all(|&read| read > 0), "{connections}: {shifts:?}");
+                let all_woken = overload
+                    .woken
+                    .iter()
+                    .all(|woken| woken.0.load(Ordering::Relaxed) > 0);
+                assert!(all_woken || connections < 4, "{connections}");
+            }
+            assert!(overload.read().len() <= 3.max(STEPS_MAX), "{connections}");
+        }
+    }
+
+    #[test]
+    fn shifts_are_long_beside_what_a_connection_takes_to_catch_up() {
+        let mut overload = Overload::new(16);
+        (0..200).for_each(|_| drop(overload.pass(10)));
+        let began = overload.shifts.first;
+        (0..100).for_each(|_| overload.shifts.caught_up(MS));
+        (0..60).for_each(|_| drop(overload.pass(10)));
+        let passed = (overload.shifts.first + 16 - began) % 16;
+        // In 300 ms ten connections have caught up, each a millisecond.
+        assert!((9..=11).contains(&passed), "{passed}");
+    }
+
+    #[test]
+    fn a_shard_with_nothing_to_do_reads_one_more_each_time() {
+        let mut overload = Overload::new(16);
+        (0..200).for_each(|_| drop(overload.pass(20)));
+        let read = overload.read().len();
+        assert!(read <= 2, "{read}");
+        for more in 1..=16 - read {
+            overload.shifts.shard_slept();
+            assert_eq!(overload.read().len(), read + more);
+        }
+        // Then nobody waits, and the first window without a refusal ends it.
+        overload.shifts.window_ended(0, false);
+        assert!(overload.shifts.is_empty());
+    }
+
+    #[test]
+    fn a_connection_that_closes_leaves_the_others_their_shifts() {
+        let mut overload = Overload::new(16);
+        (0..200).for_each(|_| drop(overload.pass(10)));
+        (0..15).for_each(|connection| overload.shifts.connection_closed(connection));
+        overload.woken.drain(..15);
+        assert!(
+            !overload.shifts.must_wait(15, true, Waker::noop()) || {
+                overload.now_ns += 1_000 * MS;
+                overload.shifts.tend(overload.now_ns);
+                !overload.shifts.must_wait(15, true, Waker::noop())
+            }
+        );
+        overload.shifts.connection_closed(15);
+        overload.shifts.tend(overload.now_ns + 1_000 * MS);
+        overload.shifts.shard_slept();
+        assert!(overload.shifts.is_empty());
+    }
+}
