@@ -11,7 +11,7 @@ use helenus_protocol::Opcode;
 use helenus_protocol::extensions::RateLimitedOperation;
 use helenus_protocol::frame::EnvelopeFlags;
 use helenus_protocol::response::write_void;
-use helenus_storage::commitlog::LogPosition;
+use helenus_storage::commitlog::{LogAppendError, LogPosition};
 use helenus_storage::error::WriteError;
 use helenus_storage::update::{Update, merge_by_partition};
 use helenus_types::{ShardId, Token};
@@ -85,6 +85,9 @@ impl Shard {
             match self.apply(token, update) {
                 Ok(applied) => position = Some(applied),
                 Err(WriteError::MemtablesFull { .. }) => waiting_for_room.push((owner, update.to_vec())),
+                Err(WriteError::Log(LogAppendError::BufferFull { .. })) if position.is_some() => {
+                    return Err(Patience::of_write(options).timed_out());
+                }
                 Err(error) => return Err(write_failure(&error)),
             }
             Ok(())
@@ -196,7 +199,7 @@ impl Shard {
         patience: Patience,
     ) {
         match position {
-            Some(position) if !self.acknowledges_at_once() => {
+            Some(position) if self.waits_for_log(position) => {
                 session.expect_answer();
                 self.acknowledge_at(
                     position,
@@ -281,7 +284,7 @@ impl Shard {
             Err(refused) => return self.answer_forwarded_write(from, ticket, Err(refused)),
         };
         match applied {
-            Ok(position) if !self.acknowledges_at_once() => {
+            Ok(position) if self.waits_for_log(position) => {
                 self.acknowledge_at(position, patience, Acknowledgement::Forwarded { from, ticket });
             }
             Ok(_) => self.answer_forwarded_write(from, ticket, Ok(())),
@@ -406,6 +409,10 @@ impl Shard {
                             });
                         }
                     }
+                    // Some of it is written already: nobody may take it for refused.
+                    Err(WriteError::Log(LogAppendError::BufferFull { .. })) if position.is_some() => {
+                        return Err(patience.timed_out());
+                    }
                     Err(error) => return Err(write_failure(&error)),
                 }
             }
@@ -417,7 +424,7 @@ impl Shard {
     }
 
     pub(crate) async fn durable(&self, position: LogPosition, patience: Patience) -> Result<(), CqlError> {
-        if self.acknowledges_at_once() {
+        if !self.waits_for_log(position) {
             return Ok(());
         }
         let (sender, receiver) = oneshot::channel();
@@ -442,6 +449,12 @@ fn partition_of_update(update: &[u8]) -> Option<WrittenPartition> {
     Update::decode_trusted(update).map(|update| (update.table, helenus_types::token_of(update.partition_key)))
 }
 
+/// For a write of which nothing is stored.
 pub(crate) fn write_failure(error: &WriteError) -> CqlError {
-    CqlError::server(format_args!("{error}"))
+    match error {
+        WriteError::MemtablesFull { .. } | WriteError::Log(LogAppendError::BufferFull { .. }) => {
+            CqlError::overloaded(format_args!("{error}"))
+        }
+        _ => CqlError::server(format_args!("{error}")),
+    }
 }

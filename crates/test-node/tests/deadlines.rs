@@ -59,6 +59,29 @@ fn a_write_that_waited_too_long_is_refused_and_leaves_nothing() {
     assert_eq!(in_time, Answer::Void);
 }
 
+/// A write to a keyspace without a log waited for the next write that has one, and where there was none for its timeout:
+/// "Operation timed out" after two seconds, although it was done.
+#[test]
+fn a_write_that_no_log_takes_does_not_wait_for_the_log() {
+    let node = node();
+    node.run(
+        "CREATE KEYSPACE nolog WITH replication = {'class': 'SimpleStrategy', 'replication_factor': 1} \
+         AND durable_writes = false",
+    );
+    node.run("CREATE TABLE nolog.t (p int PRIMARY KEY, v int)");
+    for shard in 0..SHARDS {
+        for p in 0..8 {
+            let insert = format!("INSERT INTO nolog.t (p, v) VALUES ({p}, 1)");
+            let batch = format!("BEGIN UNLOGGED BATCH {insert}; {insert} APPLY BATCH");
+            for statement in [insert, batch] {
+                let answer = node.execute_with(&statement, &after(Duration::ZERO, shard));
+                assert_eq!(answer, Answer::Void, "{statement}");
+            }
+        }
+    }
+    assert_eq!(node.rows("SELECT p FROM nolog.t").len(), 8);
+}
+
 #[test]
 fn each_kind_of_request_has_the_time_that_is_configured_for_it() {
     let node = node();

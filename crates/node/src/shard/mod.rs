@@ -350,6 +350,13 @@ impl Shard {
         self.options.in_memory || matches!(self.options.commitlog_sync, CommitlogSync::Periodic { .. })
     }
 
+    /// Whether a write is acknowledged when the log is durable up to its position. What no log takes
+    /// (`durable_writes = false`) has no position and waits for nobody.
+    #[inline]
+    pub fn waits_for_log(&self, position: LogPosition) -> bool {
+        position != LogPosition::default() && !self.acknowledges_at_once()
+    }
+
     /// A write was appended: once enough of them are, the log or a memtable wants attention.
     #[inline]
     pub fn note_write(&self) {
