@@ -138,6 +138,7 @@ pub enum AskedName {
     Refused,
     SyntaxError,
     UnknownTable,
+    AlterTable,
     AlreadyExists,
     ConfigError,
 }
@@ -154,6 +155,7 @@ impl From<AskedName> for Asked {
             AskedName::Refused => Asked::Refused,
             AskedName::SyntaxError => Asked::SyntaxError,
             AskedName::UnknownTable => Asked::UnknownTable,
+            AskedName::AlterTable => Asked::AlterTable,
             AskedName::AlreadyExists => Asked::AlreadyExists,
             AskedName::ConfigError => Asked::ConfigError,
         }

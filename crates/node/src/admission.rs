@@ -215,9 +215,10 @@ impl Admission {
 
     /// A turn that did nothing but refuse took so long, from reading to sending.
     pub fn refusing_took(&self, work: &TurnWork, took_ns: u64) {
-        let refusal_ns = took_ns / work.refusing().max(1);
-        self.refusal_ns
-            .set((self.refusal_ns.get() * 15 + refusal_ns) / 16);
+        let known_ns = self.refusal_ns.get();
+        // A thread that lost its processor in between says nothing of refusing.
+        let refusal_ns = (took_ns / work.refusing().max(1)).min(2 * known_ns);
+        self.refusal_ns.set((known_ns * 15 + refusal_ns).div_ceil(16));
     }
 
     /// Whether a connection is to be left unread for a while because refusing costs too much; it is woken when its shift
@@ -400,7 +401,12 @@ mod tests {
         let work = refusing(1_000);
         assert!(work.is_all_refusals());
         (0..200).for_each(|_| admission.refusing_took(&work, 500_000));
-        assert!((480..=500).contains(&admission.refusal_ns.get()));
+        assert!((480..=515).contains(&admission.refusal_ns.get()));
+        admission.refusing_took(&work, 1_000_000_000);
+        assert!(
+            admission.refusal_ns.get() < 550,
+            "the thread did not run meanwhile"
+        );
         let mixed = TurnWork { handled: 1, ..work };
         assert!(!mixed.is_all_refusals() && !refusing(3).is_all_refusals());
     }

@@ -29,7 +29,9 @@ pub enum Asked {
     SyntaxError,
     /// QUERY of a table that is not there.
     UnknownTable,
-    /// QUERY that creates the keyspace that is there.
+    /// QUERY that changes the schema.
+    AlterTable,
+    /// QUERY that creates the table that is there.
     AlreadyExists,
     /// QUERY that gives a table an option that it cannot have.
     ConfigError,
@@ -37,7 +39,7 @@ pub enum Asked {
 
 impl Asked {
     pub fn is_error(self) -> bool {
-        !matches!(self, Asked::Execute | Asked::Query)
+        !matches!(self, Asked::Execute | Asked::Query | Asked::AlterTable)
     }
 
     pub(crate) fn frame(self, statement_id: &[u8], write: bool, key: u32) -> io::Result<Vec<u8>> {
@@ -61,6 +63,7 @@ impl Asked {
             }
             Asked::SyntaxError => query_frame(&format!("SELECT c0, c1, FROM perf.cf WHERE key = {key}")),
             Asked::UnknownTable => query_frame(&format!("SELECT c0, c1 FROM perf.absent WHERE key = {key}")),
+            Asked::AlterTable => query_frame(&format!("ALTER TABLE perf.cf WITH comment = '{key}'")),
             Asked::AlreadyExists => query_frame("CREATE TABLE perf.cf (key bigint PRIMARY KEY, c0 blob)"),
             Asked::ConfigError => {
                 query_frame("CREATE TABLE perf.other (key bigint PRIMARY KEY) WITH gc_grace_seconds = -1")

@@ -160,10 +160,10 @@ fn draw(requests: Requests) -> Result<(), TaskError> {
         "# Goodput: what is answered in time, whatever is offered ({name} requests)\n\n\
          `cargo xtask bench goodput --requests {name}`, `cargo xtask bench goodput-peer --requests {name}`: server on one \
          core\n(Helenus: one shard, in memory), generator on another. Open loop of evenly spaced requests over 16 \
-         connections that ask for\nerrors (`THROW_ON_OVERLOAD`); latency counts from the moment that a request was to be \
-         sent, in time is 10 ms. Heavy requests\nare writes of 100 values and reads of 100 rows, of 50 bytes on the wire, so \
+         connections that ask for\nerrors (`THROW_ON_OVERLOAD`), with at most 1,024 requests in flight on each, the Java \
+         driver's bound; latency counts from the\nmoment that a request was to be sent, in time is 10 ms. Heavy requests\nare writes of 100 values and reads of 100 rows, of 50 bytes on the wire, so \
          that one core can offer ten times what another\nserves; small ones have five values of 34 bytes. Held back: given \
-         up after 10 ms because the server did not read the\nconnection; not generated: because the generator was too \
+         up by the client after 10 ms because the server did not read the\nconnection or had 1,024 requests of it; not generated: because the generator was too \
          slow. p50 and p99 are of what was served, late or not. The control\nconnection asks OPTIONS and `system.local` in \
          turns, every 50 ms.\n\n![goodput]({name}.svg)\n{tables}",
         name = requests.name()

@@ -6,6 +6,7 @@ mod compaction;
 mod concurrency;
 mod concurrent_client;
 mod driver_restarts;
+mod errors;
 mod goodput;
 mod insns;
 mod mixed;
@@ -33,6 +34,8 @@ pub enum Command {
     ConcurrentClient(concurrent_client::Arguments),
     /// What unmodified drivers report when their node is restarted under them
     DriverRestarts(driver_restarts::Arguments),
+    /// What each kind of error costs beside a success, by callgrind
+    Errors(errors::Arguments),
     /// What is answered in time, from a quarter to ten times of what a core can do, with admission and without
     Goodput(goodput::Arguments),
     /// The same of Cassandra, on the same axes
@@ -60,6 +63,7 @@ pub fn run(command: Command) -> Result<(), TaskError> {
         Command::Compaction(arguments) => compaction::run(&arguments),
         Command::ConcurrentClient(arguments) => concurrent_client::run(&arguments),
         Command::DriverRestarts(arguments) => driver_restarts::run(&arguments),
+        Command::Errors(arguments) => errors::run(&arguments),
         Command::Goodput(arguments) => goodput::run(&arguments),
         Command::GoodputPeer(arguments) => goodput::run_peer(&arguments),
         Command::Peer(arguments) => peer::run(&arguments),
