@@ -9,6 +9,7 @@ mod crash;
 mod differential;
 mod fuzz_corpus;
 mod interchange;
+mod mutate_frames;
 mod native;
 mod node;
 mod peer;
@@ -47,6 +48,8 @@ enum Task {
     Interchange(interchange::Arguments),
     /// Flip bits in SSTables of every format and see that they are found
     BitFlips(bit_flips::Arguments),
+    /// Send damaged messages to a live node and see that nobody is harmed
+    MutateFrames(mutate_frames::Arguments),
     /// Write anew what fuzzing of files begins with: `fuzz/corpus`
     FuzzCorpus,
     /// Measure Helenus beside Cassandra
@@ -62,6 +65,7 @@ fn main() -> ExitCode {
         Task::Crash(arguments) => crash::run(&arguments),
         Task::Interchange(arguments) => interchange::run(&arguments),
         Task::BitFlips(arguments) => bit_flips::run(&arguments),
+        Task::MutateFrames(arguments) => mutate_frames::run(&arguments),
         Task::FuzzCorpus => fuzz_corpus::run(),
         Task::Bench(command) => bench::run(command),
     };

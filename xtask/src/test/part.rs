@@ -4,7 +4,7 @@ use super::{drivers, load, operator, refusal, rust};
 use crate::node::{Node, Target};
 use crate::program::Tally;
 use crate::runtime::Runtime;
-use crate::{TaskError, crash, differential, interchange};
+use crate::{TaskError, crash, differential, interchange, mutate_frames};
 
 /// What all parts share.
 pub struct Context {
@@ -73,6 +73,12 @@ pub const ALL: &[Part] = &[
         about: "`helenus bench` loads a node and says so in JSON",
         runtimes: &[],
         run: load::run,
+    },
+    Part {
+        name: "mutations",
+        about: "damaged messages do a live node no harm",
+        runtimes: &[],
+        run: |_| mutate_frames::short(),
     },
     Part {
         name: "refusal",

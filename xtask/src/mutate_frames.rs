@@ -1,0 +1,459 @@
+//! `cargo xtask mutate-frames`: valid messages with random damage, on a live node; another connection goes on meanwhile.
+//!
+//! Nothing may panic, hang or go unanswered without its connection being closed. What the damage was is a function of the
+//! seed and the mutation's number.
+
+use std::collections::BTreeMap;
+use std::io::{self, Read, Write};
+use std::net::{Shutdown, SocketAddr, TcpStream};
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::thread;
+use std::time::{Duration, Instant};
+
+use helenus_protocol::frame::{EnvelopeFlags, FrameLimits, FrameReader, FrameWriter, ReceiveBuffer};
+use helenus_protocol::request::{
+    BindValues, QueryParameters, Value, write_execute, write_prepare, write_query, write_startup,
+};
+use helenus_protocol::wire::WireReader;
+use helenus_protocol::{Consistency, Direction, Opcode, ProtocolVersion};
+
+use crate::TaskError;
+use crate::node::{Node, Target};
+use crate::program::Tally;
+
+#[derive(clap::Args)]
+pub struct Arguments {
+    /// Messages to damage; the long run is 10000000
+    #[arg(long, default_value_t = 100_000)]
+    mutations: u64,
+    #[arg(long, default_value_t = 1)]
+    seed: u64,
+}
+
+/// Of the test command: some seconds.
+const SHORT: Arguments = Arguments {
+    mutations: 5_000,
+    seed: 1,
+};
+
+/// Damaged messages of one connection: the first whose boundaries are lost ends it.
+const PER_CONNECTION_MAX: u64 = 16;
+
+/// Longer than any timeout of a request.
+const SILENCE_MAX: Duration = Duration::from_secs(15);
+
+/// Between two requests of the connection that goes on.
+const BYSTANDER_PAUSE: Duration = Duration::from_millis(1);
+
+/// How long that connection is measured alone.
+const ALONE: Duration = Duration::from_secs(2);
+
+/// What came of the mutations.
+#[derive(Debug, Default)]
+struct Outcome {
+    connections: u64,
+    /// By opcode or error.
+    answers: BTreeMap<String, u64>,
+    /// Latencies of the other connection, in microseconds, without and with the mutations.
+    alone_us: Vec<u64>,
+    beside_us: Vec<u64>,
+}
+
+pub fn run(arguments: &Arguments) -> Result<(), TaskError> {
+    let outcome = mutate(arguments)?;
+    let Outcome {
+        connections,
+        answers,
+        alone_us,
+        beside_us,
+    } = outcome;
+    println!(
+        "{} damaged messages (seed {}) over {connections} connections; no panic, the node serves",
+        arguments.mutations, arguments.seed
+    );
+    for (kind, count) in answers {
+        println!("{count:>10} {kind}");
+    }
+    println!(
+        "another connection: p99 {} us alone, {} us beside the mutations ({} requests, none failed)",
+        p99(&alone_us),
+        p99(&beside_us),
+        alone_us.len() + beside_us.len()
+    );
+    Ok(())
+}
+
+/// The part of the test command.
+pub fn short() -> Result<Tally, TaskError> {
+    let mut tally = Tally::default();
+    let outcome = mutate(&SHORT).map_err(|error| error.to_string());
+    tally.check("damaged messages harm nobody", outcome.map(drop));
+    Ok(tally)
+}
+
+fn mutate(arguments: &Arguments) -> Result<Outcome, TaskError> {
+    let node = Node::start(&Target::Helenus, "mutate-frames", &["--shards", "1"])?;
+    let address = node.address();
+    let failed = |error: io::Error| TaskError::Report {
+        text: format!("mutations of seed {}: {error}", arguments.seed),
+    };
+    let corpora = [ProtocolVersion::V4, ProtocolVersion::V5].map(|version| Corpus::new(address, version));
+    let mut outcome = Outcome::default();
+    let is_over = Arc::new(AtomicBool::new(false));
+    let (alone, stop) = (Bystander::start(address, is_over.clone()), is_over);
+    thread::sleep(ALONE);
+    stop.store(true, Ordering::Relaxed);
+    outcome.alone_us = alone.join().map_err(failed)?;
+
+    let stop = Arc::new(AtomicBool::new(false));
+    let beside = Bystander::start(address, stop.clone());
+    let mut random = Random(arguments.seed.wrapping_mul(0x9e37_79b9_7f4a_7c15) | 1);
+    let mut left = arguments.mutations;
+    while left > 0 {
+        // One of four connections has checksums, which most damage does not get past.
+        let corpus = corpora[usize::from(random.below(4) == 0)].as_ref();
+        let corpus = corpus.map_err(|error| failed(io::Error::other(error.to_string())))?;
+        let count = left.min(1 + random.below(PER_CONNECTION_MAX));
+        left -= count;
+        let bytes: Vec<u8> = (0..count).flat_map(|_| corpus.damaged(&mut random)).collect();
+        corpus
+            .exchange(address, &bytes, &mut outcome.answers)
+            .map_err(failed)?;
+        outcome.connections += 1;
+    }
+    stop.store(true, Ordering::Relaxed);
+    outcome.beside_us = beside.join().map_err(failed)?;
+    node.check_panics()?;
+    Client::connect(address, ProtocolVersion::V4)
+        .and_then(|mut client| client.ask(Opcode::Query, |out| query(out, ProtocolVersion::V4, SELECT)))
+        .map_err(failed)?;
+    node.stop()?;
+    Ok(outcome)
+}
+
+const SELECT: &str = "SELECT v FROM mutations.t WHERE p = 1";
+
+fn query(out: &mut Vec<u8>, version: ProtocolVersion, text: &str) {
+    let parameters = QueryParameters::new(Consistency::One);
+    write_query(out, version, text, &parameters, BindValues::NONE);
+}
+
+/// Valid messages of one version, as a connection sends them after STARTUP.
+struct Corpus {
+    version: ProtocolVersion,
+    messages: Vec<Vec<u8>>,
+}
+
+impl Corpus {
+    fn new(address: SocketAddr, version: ProtocolVersion) -> io::Result<Corpus> {
+        let mut client = Client::connect(address, version)?;
+        for text in [
+            "CREATE KEYSPACE IF NOT EXISTS mutations \
+             WITH replication = {'class': 'SimpleStrategy', 'replication_factor': 1}",
+            "CREATE TABLE IF NOT EXISTS mutations.t (p int PRIMARY KEY, v blob, m map<text, int>)",
+            "INSERT INTO mutations.t (p, v) VALUES (1, 0x01)",
+        ] {
+            client.ask(Opcode::Query, |out| query(out, version, text))?;
+        }
+        let insert = client.prepare("INSERT INTO mutations.t (p, v) VALUES (?, ?)")?;
+        let select = client.prepare(SELECT)?;
+        let parameters = QueryParameters::new(Consistency::One);
+        let key = 7_i32.to_be_bytes();
+        let values = [Value::Bytes(&key), Value::Bytes(&[0xa5; 64])];
+        let execute = |out: &mut Vec<u8>, prepared: &Prepared, values: &[Value<'_>]| {
+            let Prepared { id, metadata_id } = prepared;
+            write_execute(
+                out,
+                version,
+                id,
+                metadata_id,
+                &parameters,
+                BindValues::Positional(values),
+            );
+        };
+        let mut bodies: Vec<(Opcode, Vec<u8>)> = vec![(Opcode::Options, Vec::new())];
+        let mut add = |opcode: Opcode, write: &dyn Fn(&mut Vec<u8>)| {
+            let mut body = Vec::new();
+            write(&mut body);
+            bodies.push((opcode, body));
+        };
+        add(Opcode::Startup, &|out| {
+            write_startup(out, &[("CQL_VERSION", "3.0.0")])
+        });
+        add(Opcode::Query, &|out| query(out, version, SELECT));
+        add(Opcode::Query, &|out| {
+            query(
+                out,
+                version,
+                "UPDATE mutations.t SET m = {'a': 1, 'b': 2} WHERE p = 3",
+            );
+        });
+        add(Opcode::Query, &|out| {
+            let text = "INSERT INTO mutations.t (p, v) VALUES (?, ?)";
+            write_query(out, version, text, &parameters, BindValues::Positional(&values));
+        });
+        add(Opcode::Prepare, &|out| write_prepare(out, version, SELECT, None));
+        add(Opcode::Execute, &|out| execute(out, &insert, &values));
+        add(Opcode::Execute, &|out| execute(out, &select, &[]));
+        add(Opcode::Batch, &|out| {
+            // Unlogged, one prepared statement with two values, consistency ONE, no flags.
+            out.extend_from_slice(&[1, 0, 1, 1, 0, insert.id.len() as u8]);
+            out.extend_from_slice(&insert.id);
+            out.extend_from_slice(&[0, 2, 0, 0, 0, 4]);
+            out.extend_from_slice(&key);
+            out.extend_from_slice(&[0, 0, 0, 1, 0xa5, 0, 1]);
+            let flags: &[u8] = if version == ProtocolVersion::V5 {
+                &[0; 4]
+            } else {
+                &[0]
+            };
+            out.extend_from_slice(flags);
+        });
+        add(Opcode::Register, &|out| {
+            out.extend_from_slice(&[0, 1, 0, 13]);
+            out.extend_from_slice(b"SCHEMA_CHANGE");
+        });
+        add(Opcode::AuthResponse, &|out| {
+            out.extend_from_slice(&[0, 0, 0, 3, 0, b'a', b'b'])
+        });
+        let messages = bodies.iter().map(|(opcode, body)| client.framed(*opcode, body));
+        Ok(Corpus {
+            version,
+            messages: messages.collect::<io::Result<_>>()?,
+        })
+    }
+
+    /// One of the messages, with one to four pieces of damage.
+    fn damaged(&self, random: &mut Random) -> Vec<u8> {
+        let mut bytes = self.messages[random.below(self.messages.len() as u64) as usize].clone();
+        for _ in 0..1 + random.below(4) {
+            let length = bytes.len().max(1) as u64;
+            // The header is where most is decided.
+            let is_in_header = random.below(2) == 0;
+            let at = random.below(if is_in_header { length.min(16) } else { length }) as usize;
+            match random.below(6) {
+                _ if bytes.is_empty() => bytes.push(random.next() as u8),
+                0 => bytes[at] ^= 1 << random.below(8),
+                1 => bytes[at] = random.next() as u8,
+                2 => bytes.truncate(at),
+                3 => drop(bytes.drain(at..(at + 1 + random.below(8) as usize).min(bytes.len()))),
+                4 => {
+                    let inserted = random.next().to_be_bytes();
+                    bytes.splice(at..at, inserted);
+                }
+                _ => {
+                    let extreme = [0, 1, 0x7f, 0x80, 0xff][random.below(5) as usize];
+                    let end = (at + 4).min(bytes.len());
+                    bytes[at..end].fill(extreme);
+                }
+            }
+        }
+        bytes
+    }
+
+    /// Sends damaged messages on a connection of their own, says that there are no more, and waits until it is closed.
+    fn exchange(
+        &self,
+        address: SocketAddr,
+        bytes: &[u8],
+        answers: &mut BTreeMap<String, u64>,
+    ) -> io::Result<()> {
+        let mut client = Client::connect(address, self.version)?;
+        // The server may have closed after the first of them.
+        let sent = client
+            .stream
+            .write_all(bytes)
+            .and_then(|()| client.stream.shutdown(Shutdown::Write));
+        if sent.is_err_and(|error| !is_closed(&error)) {
+            return Err(io::Error::other("a connection that cannot be written to"));
+        }
+        loop {
+            match client.answer() {
+                Ok((Opcode::Error, body)) => {
+                    let code = body.first_chunk().map_or(0, |code| i32::from_be_bytes(*code));
+                    *answers.entry(format!("error {code:#06x}")).or_default() += 1;
+                }
+                Ok((opcode, _)) => *answers.entry(opcode.to_string()).or_default() += 1,
+                Err(error) if is_closed(&error) => return Ok(()),
+                // Damage to the version is answered in the version to step down to, and is the last answer.
+                Err(error) if error.kind() == io::ErrorKind::Other => {
+                    *answers.entry("answer in another version".to_owned()).or_default() += 1;
+                    return client.drain();
+                }
+                Err(error) => return Err(error),
+            }
+        }
+    }
+}
+
+fn is_closed(error: &io::Error) -> bool {
+    matches!(
+        error.kind(),
+        io::ErrorKind::UnexpectedEof
+            | io::ErrorKind::ConnectionReset
+            | io::ErrorKind::ConnectionAborted
+            | io::ErrorKind::BrokenPipe
+            | io::ErrorKind::NotConnected
+    )
+}
+
+struct Prepared {
+    id: Vec<u8>,
+    /// v5 only.
+    metadata_id: Vec<u8>,
+}
+
+/// A connection after STARTUP.
+struct Client {
+    stream: TcpStream,
+    version: ProtocolVersion,
+    writer: FrameWriter,
+    reader: FrameReader,
+    received: ReceiveBuffer,
+}
+
+impl Client {
+    fn connect(address: SocketAddr, version: ProtocolVersion) -> io::Result<Client> {
+        let stream = TcpStream::connect(address)?;
+        stream.set_nodelay(true)?;
+        stream.set_read_timeout(Some(SILENCE_MAX))?;
+        stream.set_write_timeout(Some(SILENCE_MAX))?;
+        let mut client = Client {
+            stream,
+            version,
+            writer: FrameWriter::new(),
+            reader: FrameReader::new(Direction::Response, FrameLimits::default()),
+            received: ReceiveBuffer::new(),
+        };
+        client.ask(Opcode::Startup, |out| {
+            write_startup(out, &[("CQL_VERSION", "3.0.0")]);
+        })?;
+        client.writer.startup_answered(version, None);
+        client.reader.startup_answered(version, None);
+        client.reader.ready();
+        Ok(client)
+    }
+
+    fn framed(&mut self, opcode: Opcode, body: &[u8]) -> io::Result<Vec<u8>> {
+        let mut bytes = Vec::new();
+        let mark = self
+            .writer
+            .begin(&mut bytes, self.version, EnvelopeFlags::NONE, 1, opcode);
+        bytes.extend_from_slice(body);
+        self.writer.finish(&mut bytes, mark).map_err(io::Error::other)?;
+        self.writer.flush(&mut bytes);
+        Ok(bytes)
+    }
+
+    /// The body of the answer, which must not be an error.
+    fn ask(&mut self, opcode: Opcode, write: impl FnOnce(&mut Vec<u8>)) -> io::Result<Vec<u8>> {
+        let mut body = Vec::new();
+        write(&mut body);
+        let frame = self.framed(opcode, &body)?;
+        self.stream.write_all(&frame)?;
+        match self.answer()? {
+            (Opcode::Error, body) => Err(io::Error::other(format!(
+                "{opcode} was answered {}",
+                String::from_utf8_lossy(&body)
+            ))),
+            (_, body) => Ok(body),
+        }
+    }
+
+    fn prepare(&mut self, text: &str) -> io::Result<Prepared> {
+        let version = self.version;
+        let body = self.ask(Opcode::Prepare, |out| write_prepare(out, version, text, None))?;
+        // The kind, then the ids.
+        let mut reader = WireReader::new(body.get(4..).unwrap_or_default());
+        let mut id = || reader.short_bytes().map(<[u8]>::to_vec).map_err(io::Error::other);
+        Ok(Prepared {
+            id: id()?,
+            metadata_id: if version == ProtocolVersion::V5 {
+                id()?
+            } else {
+                Vec::new()
+            },
+        })
+    }
+
+    /// Reads until the server closes.
+    fn drain(&mut self) -> io::Result<()> {
+        let mut chunk = [0; 16 * 1024];
+        loop {
+            match self.stream.read(&mut chunk) {
+                Ok(0) => return Ok(()),
+                Ok(_) => {}
+                Err(error) if is_closed(&error) => return Ok(()),
+                Err(error) => return Err(error),
+            }
+        }
+    }
+
+    fn answer(&mut self) -> io::Result<(Opcode, Vec<u8>)> {
+        let mut chunk = [0; 16 * 1024];
+        loop {
+            let envelope = self
+                .reader
+                .next_envelope(&mut self.received)
+                .map_err(io::Error::other)?;
+            if let Some(envelope) = envelope {
+                return Ok((envelope.header.opcode, envelope.body.to_vec()));
+            }
+            match self.stream.read(&mut chunk)? {
+                0 => return Err(io::ErrorKind::UnexpectedEof.into()),
+                count => self.received.feed(&chunk[..count]),
+            }
+        }
+    }
+}
+
+/// A connection of somebody who does nothing wrong.
+struct Bystander {
+    thread: thread::JoinHandle<io::Result<Vec<u64>>>,
+}
+
+impl Bystander {
+    fn start(address: SocketAddr, stop: Arc<AtomicBool>) -> Bystander {
+        let thread = thread::spawn(move || {
+            let mut client = Client::connect(address, ProtocolVersion::V4)?;
+            let mut latencies_us = Vec::new();
+            while !stop.load(Ordering::Relaxed) {
+                let began = Instant::now();
+                client.ask(Opcode::Query, |out| query(out, ProtocolVersion::V4, SELECT))?;
+                latencies_us.push(began.elapsed().as_micros() as u64);
+                thread::sleep(BYSTANDER_PAUSE);
+            }
+            Ok(latencies_us)
+        });
+        Bystander { thread }
+    }
+
+    fn join(self) -> io::Result<Vec<u64>> {
+        self.thread
+            .join()
+            .unwrap_or_else(|_| Err(io::Error::other("the other connection's thread panicked")))
+    }
+}
+
+fn p99(latencies_us: &[u64]) -> u64 {
+    let mut sorted = latencies_us.to_vec();
+    sorted.sort_unstable();
+    sorted.get(sorted.len() * 99 / 100).copied().unwrap_or(0)
+}
+
+/// xorshift64*.
+struct Random(u64);
+
+impl Random {
+    fn next(&mut self) -> u64 {
+        self.0 ^= self.0 >> 12;
+        self.0 ^= self.0 << 25;
+        self.0 ^= self.0 >> 27;
+        self.0.wrapping_mul(0x2545_f491_4f6c_dd1d)
+    }
+
+    fn below(&mut self, bound: u64) -> u64 {
+        (self.next() >> 11) % bound.max(1)
+    }
+}
