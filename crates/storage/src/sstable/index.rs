@@ -301,31 +301,25 @@ pub(super) fn find_entry(
 /// How many bytes the entries take that are there entirely, have no blocks and are of other keys, up to the first that
 /// is not so. Some hundred entries are passed for each that is found.
 fn pass_entries(bytes: &[u8], key: &[u8]) -> usize {
-    let mut at = 0;
-    loop {
-        let (Some(&high), Some(&low)) = (bytes.get(at), bytes.get(at + 1)) else {
-            return at;
-        };
-        let length = usize::from(u16::from_be_bytes([high, low]));
-        let key_end = at + 2 + length;
-        let Some(&position) = bytes.get(key_end) else {
-            return at;
-        };
-        // Most keys differ in their last byte, which costs less to compare than all.
-        let may_be_key = length == key.len() && bytes.get(key_end - 1) == key.last();
-        if may_be_key && bytes.get(at + 2..key_end) == Some(key) {
-            return at;
-        }
-        let position_length = match position {
-            0..0x80 => 1,
-            first => 1 + first.leading_ones() as usize,
-        };
-        let size_at = key_end + position_length;
-        if bytes.get(size_at) != Some(&0) {
-            return at;
-        }
-        at = size_at + 1;
+    let mut rest = bytes;
+    while let Some(behind) = pass_entry(rest, key) {
+        rest = behind;
     }
+    bytes.len() - rest.len()
+}
+
+/// What follows the entry that the bytes begin with.
+#[inline]
+fn pass_entry<'b>(bytes: &'b [u8], key: &[u8]) -> Option<&'b [u8]> {
+    let (length, behind) = bytes.split_first_chunk()?;
+    let (stored, behind) = behind.split_at_checked(usize::from(u16::from_be_bytes(*length)))?;
+    // Most keys differ in their last byte, which costs less to compare than all.
+    if stored.last() == key.last() && stored == key {
+        return None;
+    }
+    let position_length = 1 + behind.first()?.leading_ones() as usize;
+    let (size, behind) = behind.get(position_length..)?.split_first()?;
+    (*size == 0).then_some(behind)
 }
 
 /// The head of a promoted index, and how many bytes of it follow the head.

@@ -3,8 +3,10 @@
 //! A sequence is a token (lengths in four bits each), literals, and a match: so many bytes from so far back. Chunks of
 //! rows are short sequences by the hundred, so what counts is how few steps one takes.
 
-/// Literals and matches of up to so many bytes are copied by their room instead of their length, where there is room.
-const SHORT_BYTES: usize = 16;
+/// Pieces that literals and matches are copied in, where there is room for what is too much.
+const PIECE_BYTES: usize = 16;
+/// A sequence without lengths that go on: token, literals (and what a piece has beyond them), distance.
+const SHORT_SEQUENCE_BYTES: usize = 1 + PIECE_BYTES + 2;
 /// A length of so much in a token goes on in the bytes behind it.
 const LENGTH_GOES_ON: usize = 15;
 const MATCH_BYTES_MIN: usize = 4;
@@ -15,25 +17,18 @@ pub(super) fn decode(block: &[u8], out: &mut [u8]) -> bool {
 }
 
 fn decode_all(block: &[u8], out: &mut [u8]) -> Option<()> {
-    let mut rest = block;
-    let mut filled = 0;
+    let (mut rest, mut filled) = (block, 0);
     loop {
+        (rest, filled) = decode_short(rest, out, filled);
         let (&token, behind) = rest.split_first()?;
         rest = behind;
         let mut length = usize::from(token >> 4);
         if length == LENGTH_GOES_ON {
             length += read_length(&mut rest)?;
         }
-        match (
-            rest.first_chunk::<SHORT_BYTES>(),
-            out.get_mut(filled..filled + SHORT_BYTES),
-        ) {
-            (Some(literals), Some(room)) if length <= SHORT_BYTES => room.copy_from_slice(literals),
-            _ => out
-                .get_mut(filled..filled.checked_add(length)?)?
-                .copy_from_slice(rest.get(..length)?),
-        }
-        filled += length;
+        let end = filled.checked_add(length)?;
+        out.get_mut(filled..end)?.copy_from_slice(rest.get(..length)?);
+        filled = end;
         rest = rest.get(length..)?;
         if rest.is_empty() {
             return (filled == out.len()).then_some(());
@@ -46,6 +41,58 @@ fn decode_all(block: &[u8], out: &mut [u8]) -> Option<()> {
             length += read_length(&mut rest)?;
         }
         filled = copy_match(out, filled, distance, length + MATCH_BYTES_MIN)?;
+    }
+}
+
+/// Sequences whose lengths are in their tokens, from where neither the block nor `out` ends soon; what is left of the
+/// block and how much is filled at the first that is not so.
+#[inline]
+fn decode_short<'b>(mut rest: &'b [u8], out: &mut [u8], mut filled: usize) -> (&'b [u8], usize) {
+    while let Some(sequence) = rest.first_chunk::<SHORT_SEQUENCE_BYTES>() {
+        let token = sequence[0];
+        let literals = usize::from(token >> 4);
+        let length = usize::from(token & 15) + MATCH_BYTES_MIN;
+        let distance = usize::from(u16::from_le_bytes([
+            sequence[1 + literals],
+            sequence[2 + literals],
+        ]));
+        let (at, end) = (filled + literals, filled + literals + length);
+        let is_short = literals < LENGTH_GOES_ON && length < LENGTH_GOES_ON + MATCH_BYTES_MIN;
+        if !is_short || distance < PIECE_BYTES || distance > at || end + PIECE_BYTES > out.len() {
+            break;
+        }
+        let Some((_, pieces)) = sequence.split_first_chunk::<1>() else {
+            break;
+        };
+        copy_piece(pieces, out, filled);
+        let start = at - distance;
+        repeat_piece(out, start, at);
+        if length > PIECE_BYTES {
+            repeat_piece(out, start + PIECE_BYTES, at + PIECE_BYTES);
+        }
+        filled = end;
+        rest = rest.get(3 + literals..).unwrap_or_default();
+    }
+    (rest, filled)
+}
+
+#[inline]
+fn copy_piece(from: &[u8], out: &mut [u8], at: usize) {
+    let room = out.get_mut(at..).and_then(|room| room.first_chunk_mut());
+    if let (Some(from), Some(room)) = (from.first_chunk::<PIECE_BYTES>(), room) {
+        *room = *from;
+    }
+}
+
+#[inline]
+fn repeat_piece(out: &mut [u8], start: usize, at: usize) {
+    let piece = out
+        .get(start..)
+        .and_then(|piece| piece.first_chunk::<PIECE_BYTES>())
+        .copied();
+    let room = out.get_mut(at..).and_then(|room| room.first_chunk_mut());
+    if let (Some(piece), Some(room)) = (piece, room) {
+        *room = piece;
     }
 }
 
@@ -67,20 +114,26 @@ fn read_length(rest: &mut &[u8]) -> Option<usize> {
 fn copy_match(out: &mut [u8], filled: usize, distance: usize, length: usize) -> Option<usize> {
     let start = filled.checked_sub(distance).filter(|_| distance > 0)?;
     let end = filled.checked_add(length).filter(|end| *end <= out.len())?;
-    if length <= SHORT_BYTES && distance >= SHORT_BYTES && filled + SHORT_BYTES <= out.len() {
-        let (before, room) = out.split_at_mut_checked(filled)?;
-        let from = before.get(start..start + SHORT_BYTES)?;
-        room.get_mut(..SHORT_BYTES)?.copy_from_slice(from);
-        return Some(end);
+    let (before, room) = out.split_at_mut_checked(filled)?;
+    let from = before.get(start..)?;
+    if let Some(from) = from.get(..length) {
+        room.get_mut(..length)?.copy_from_slice(from);
+    } else if let [byte] = from {
+        room.get_mut(..length)?.fill(*byte);
+    } else {
+        repeat(out, start, filled, end);
     }
-    // A match that overlaps itself repeats what it has copied: twice as much each time.
+    Some(end)
+}
+
+/// A match that overlaps itself repeats what it has copied: twice as much each time.
+fn repeat(out: &mut [u8], start: usize, filled: usize, end: usize) {
     let mut at = filled;
     while at < end {
         let count = (at - start).min(end - at);
         out.copy_within(start..start + count, at);
         at += count;
     }
-    Some(end)
 }
 
 #[cfg(test)]
