@@ -3,7 +3,7 @@
 use std::cmp::Ordering;
 use std::ops::Range;
 
-use super::{Partition, RangeTombstone, RowPosition};
+use super::{Partition, RangePosition, RangeTombstone, RangeTombstones, RowPosition};
 use crate::clustering::{ClusteringBound, ClusteringComparator, Slice};
 use crate::deletion::DeletionTime;
 use crate::error::ReadError;
@@ -29,8 +29,8 @@ struct Window<'a> {
     slice: &'a Slice,
     /// From the first row to one past the last, whatever the direction.
     rows: Range<RowPosition>,
-    /// Indices of the range deletions that reach in.
-    ranges: Range<usize>,
+    /// The range deletions that reach in.
+    ranges: Range<RangePosition>,
     /// Whether the next range in the direction of the walk was announced and not ended yet.
     is_inside_range: bool,
 }
@@ -61,7 +61,7 @@ impl<'a> MemtableCursor<'a> {
         let at = |bound: &ClusteringBound| rows.after_bound(self.comparator, &bound.prefix, bound.side);
         let ranges = match &self.partition.ranges {
             Some(ranges) => ranges.overlapping(self.comparator, &slice.start, &slice.end),
-            None => 0..0,
+            None => RangePosition::default()..RangePosition::default(),
         };
         Window {
             slice,
@@ -128,7 +128,7 @@ impl<'a> MemtableCursor<'a> {
 /// Where the deletion in force changes next, and to what.
 fn next_marker<'a>(
     window: &Window<'a>,
-    ranges: &'a [RangeTombstone],
+    ranges: &'a RangeTombstones,
     comparator: &ClusteringComparator,
     reversed: bool,
 ) -> Option<(&'a ClusteringBound, DeletionTime)> {
@@ -136,7 +136,7 @@ fn next_marker<'a>(
         return None;
     }
     let range = ranges.get(if reversed {
-        window.ranges.end - 1
+        ranges.previous(window.ranges.end)?
     } else {
         window.ranges.start
     })?;
@@ -161,44 +161,38 @@ fn next_marker<'a>(
 }
 
 /// The deletion after the end of the range being left: of the next range where the two touch.
-fn following_deletion(window: &Window<'_>, ranges: &[RangeTombstone], reversed: bool) -> DeletionTime {
+fn following_deletion(window: &Window<'_>, ranges: &RangeTombstones, reversed: bool) -> DeletionTime {
     touching_range(window, ranges, reversed).map_or(DeletionTime::LIVE, |range| range.deletion)
 }
 
 fn touching_range<'a>(
     window: &Window<'_>,
-    ranges: &'a [RangeTombstone],
+    ranges: &'a RangeTombstones,
     reversed: bool,
 ) -> Option<&'a RangeTombstone> {
-    if window.ranges.len() < 2 {
-        return None;
-    }
+    let Range { start, end } = window.ranges;
     if reversed {
-        let (left, next) = (
-            ranges.get(window.ranges.end - 1)?,
-            ranges.get(window.ranges.end - 2)?,
-        );
+        let left = ranges.previous(end).filter(|left| *left > start)?;
+        let (left, next) = (ranges.get(left)?, ranges.get(ranges.previous(left)?)?);
         (next.end == left.start).then_some(next)
     } else {
-        let (left, next) = (
-            ranges.get(window.ranges.start)?,
-            ranges.get(window.ranges.start + 1)?,
-        );
+        let next = Some(ranges.next(start)).filter(|next| *next < end)?;
+        let (left, next) = (ranges.get(start)?, ranges.get(next)?);
         (left.end == next.start).then_some(next)
     }
 }
 
 /// Notes that the marker of [`next_marker`] was handed out.
-fn advance_range(window: &mut Window<'_>, ranges: &[RangeTombstone], reversed: bool) {
+fn advance_range(window: &mut Window<'_>, ranges: &RangeTombstones, reversed: bool) {
     if !window.is_inside_range {
         window.is_inside_range = true;
         return;
     }
     window.is_inside_range = touching_range(window, ranges, reversed).is_some();
     if reversed {
-        window.ranges.end -= 1;
+        window.ranges.end = ranges.previous(window.ranges.end).unwrap_or_default();
     } else {
-        window.ranges.start += 1;
+        window.ranges.start = ranges.next(window.ranges.start);
     }
 }
 

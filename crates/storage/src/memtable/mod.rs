@@ -13,7 +13,7 @@ mod table;
 
 pub use cursor::MemtableCursor;
 pub use partition::Partition;
-pub use range_tombstones::{RangeTombstone, RangeTombstones};
+pub use range_tombstones::{RangePosition, RangeTombstone, RangeTombstones};
 pub use rows::{PackedRow, RowPosition, Rows};
 pub use scanner::{MemtableScanner, Partitions};
 pub use table::Memtable;

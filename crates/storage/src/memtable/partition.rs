@@ -47,8 +47,8 @@ impl Partition {
         &self.rows
     }
 
-    pub fn range_tombstones(&self) -> &[RangeTombstone] {
-        self.ranges.as_ref().map_or(&[], |ranges| ranges.as_slice())
+    pub fn range_tombstones(&self) -> &RangeTombstones {
+        self.ranges.as_deref().unwrap_or(RangeTombstones::NONE)
     }
 
     /// The bytes of a partition that nothing was written to yet.
