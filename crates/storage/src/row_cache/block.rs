@@ -124,13 +124,20 @@ impl<'a> Block<'a> {
         self.partition_point(|item| item.compare_to_bound(comparator, bound) != Ordering::Greater)
     }
 
-    /// The row under a key, or the place where it belongs.
+    /// The row under a key and its place, or the place where it belongs.
     #[inline]
-    pub fn find(&self, comparator: &ClusteringComparator, key: &[u8]) -> Result<usize, usize> {
-        let index = self.partition_point(|item| item.compare_to_key(comparator, key) == Ordering::Less);
-        let is_found =
-            index < self.item_count() && self.item(index).compare_to_key(comparator, key) == Ordering::Equal;
-        if is_found { Ok(index) } else { Err(index) }
+    pub fn find(&self, comparator: &ClusteringComparator, key: &[u8]) -> Result<(usize, Item<'a>), usize> {
+        let (mut low, mut high) = (0, self.item_count());
+        while low < high {
+            let middle = low.midpoint(high);
+            let item = self.item(middle);
+            match item.compare_to_key(comparator, key) {
+                Ordering::Less => low = middle + 1,
+                Ordering::Equal => return Ok((middle, item)),
+                Ordering::Greater => high = middle,
+            }
+        }
+        Err(low)
     }
 
     #[inline]

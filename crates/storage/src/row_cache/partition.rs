@@ -149,13 +149,36 @@ impl CachedPartition {
     #[inline]
     pub fn row(&self, comparator: &ClusteringComparator, key: &[u8]) -> CachedRow<'_> {
         let block = self.block(self.block_of_key(comparator, key));
+        Self::row_of(&block, comparator, key)
+    }
+
+    /// The partition's deletion and static row, and the row under a complete clustering key.
+    #[inline]
+    pub fn point(
+        &self,
+        comparator: &ClusteringComparator,
+        key: &[u8],
+    ) -> ((DeletionTime, RowRef<'_>), CachedRow<'_>) {
+        let head = self.head();
+        let row = match self.block_of_key(comparator, key) {
+            0 => {
+                self.is_visited.set(true);
+                Self::row_of(&Block::parse(head.block), comparator, key)
+            }
+            index => Self::row_of(&self.block(index), comparator, key),
+        };
+        ((head.deletion, RowRef::new(head.static_row)), row)
+    }
+
+    #[inline]
+    fn row_of<'b>(block: &Block<'b>, comparator: &ClusteringComparator, key: &[u8]) -> CachedRow<'b> {
         match block.find(comparator, key) {
-            Ok(index) => {
+            Ok((index, item)) => {
                 let Item::Row {
                     clustering,
                     row,
                     is_island,
-                } = block.item(index)
+                } = item
                 else {
                     return CachedRow::Unknown;
                 };
@@ -251,7 +274,7 @@ impl CachedPartition {
         let at = self.block_of_key(comparator, key);
         let block = self.block(at);
         let found = block.find(comparator, key);
-        let (Ok(index) | Err(index)) = found;
+        let (Ok((index, _)) | Err(index)) = found;
         let is_island = !block.knowledge_before(index).is_known();
         let mut builder = self.rebuild(at);
         builder.halve(&block);

@@ -14,7 +14,6 @@ use crate::read::{ReadCommand, RowSink};
 use crate::read_state::{BYTES_PER_UNIT, PartitionPlace, ReadPosition, ReadState, side_behind};
 use crate::row::RowRef;
 use crate::row::live::{self, ReadTime};
-use crate::row_cache::CachedPartition;
 use crate::source::{PartitionCursor, Unfiltered};
 
 use super::table::Table;
@@ -87,14 +86,14 @@ impl<'a, S: RowSink> Answer<'a, S> {
     #[inline]
     pub fn cached_point(
         &mut self,
-        partition: &CachedPartition,
+        (token, key): (Token, &[u8]),
+        head: (DeletionTime, RowRef<'_>),
         found: Option<(&[u8], RowRef<'_>)>,
         range_deletion: DeletionTime,
     ) -> ControlFlow<()> {
-        let head = (partition.deletion(), partition.static_row());
         let shadow = head.0.max(range_deletion);
         let row = found.map(|(clustering, row)| (clustering, row, shadow));
-        self.one_row(partition.token(), partition.key(), head, row)
+        self.one_row(token, key, head, row)
     }
 
     #[inline]

@@ -219,11 +219,12 @@ impl<'a> TableRead<'a> {
         {
             return None;
         }
-        match cached.row(comparator, clustering) {
+        let (head, row) = cached.point(comparator, clustering);
+        match row {
             CachedRow::Unknown => None,
             CachedRow::Known { found, deletion } => {
                 self.rows.count_read(true);
-                let _ = answer.cached_point(cached, found, deletion);
+                let _ = answer.cached_point((token, key), head, found, deletion);
                 Some(Walk::Over)
             }
         }
