@@ -301,25 +301,31 @@ pub(super) fn find_entry(
 /// How many bytes the entries take that are there entirely, have no blocks and are of other keys, up to the first that
 /// is not so. Some hundred entries are passed for each that is found.
 fn pass_entries(bytes: &[u8], key: &[u8]) -> usize {
-    let mut rest = bytes;
-    while let Some(behind) = pass_entry(rest, key) {
-        rest = behind;
+    let mut passed = 0;
+    while let Some(end) = pass_entry(bytes, passed, key) {
+        passed = end;
     }
-    bytes.len() - rest.len()
+    passed
 }
 
-/// What follows the entry that the bytes begin with.
+/// Where the entry ends that begins at `start`: the key's length in two bytes, the key, its position in Data.db as a
+/// variable-length integer, and the size of its blocks, 0 in one byte.
 #[inline]
-fn pass_entry<'b>(bytes: &'b [u8], key: &[u8]) -> Option<&'b [u8]> {
-    let (length, behind) = bytes.split_first_chunk()?;
-    let (stored, behind) = behind.split_at_checked(usize::from(u16::from_be_bytes(*length)))?;
-    // Most keys differ in their last byte, which costs less to compare than all.
-    if stored.last() == key.last() && stored == key {
+fn pass_entry(bytes: &[u8], start: usize, key: &[u8]) -> Option<usize> {
+    let key_start = start + 2;
+    let length = bytes.get(start..key_start)?;
+    let length = usize::from(u16::from_be_bytes([length[0], length[1]]));
+    let key_end = key_start + length;
+    let size_at = key_end + 1 + bytes.get(key_end)?.leading_ones() as usize;
+    if *bytes.get(size_at)? != 0 {
         return None;
     }
-    let position_length = 1 + behind.first()?.leading_ones() as usize;
-    let (size, behind) = behind.get(position_length..)?.split_first()?;
-    (*size == 0).then_some(behind)
+    // Most keys differ in their last byte, which costs less to compare than all.
+    let may_be_it = length == key.len() && (length == 0 || bytes[key_end - 1] == key[length - 1]);
+    if may_be_it && bytes[key_start..key_end] == *key {
+        return None;
+    }
+    Some(size_at + 1)
 }
 
 /// The head of a promoted index, and how many bytes of it follow the head.
