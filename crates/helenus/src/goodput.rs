@@ -38,9 +38,13 @@ pub struct GoodputArguments {
         default_value = "0.25,0.5,0.75,1,1.4,2,5,10"
     )]
     multiples: Vec<f64>,
-    /// How long each load is measured.
+    /// How long each load is measured. Time in which the hypervisor took a processor away does not count.
     #[arg(long, value_name = "TIME", value_parser = parse_duration, default_value = "2s")]
     duration: Duration,
+    /// How long each load is offered at most, until --duration of time that counts was seen; what there was is told then,
+    /// and how much was stolen [default: 10 times --duration].
+    #[arg(long, value_name = "TIME", value_parser = parse_duration)]
+    duration_max: Option<Duration>,
     #[arg(long, value_name = "N", default_value_t = 16, value_parser = clap::value_parser!(u16).range(1..=1024))]
     connections: u16,
     /// Requests without an answer on one connection; what waits beyond them waits in the client, and is given up there.
@@ -122,6 +126,10 @@ fn reports(arguments: &GoodputArguments) -> Result<Vec<GoodputReport>, GoodputEr
         },
         multiples: arguments.multiples.clone(),
         point: arguments.duration,
+        point_max: arguments
+            .duration_max
+            .unwrap_or(arguments.duration * 10)
+            .max(arguments.duration),
         connections: usize::from(arguments.connections),
         in_flight_max: usize::from(arguments.in_flight),
         deadline: arguments.deadline,

@@ -5,6 +5,7 @@
 
 use std::io;
 use std::net::SocketAddr;
+use std::ops::ControlFlow;
 use std::time::{Duration, Instant};
 
 use helenus_protocol::request::{BindValues, QueryParameters, write_query};
@@ -92,16 +93,18 @@ impl Load {
         self.began.elapsed().as_micros() as u32
     }
 
-    /// Keeps `in_flight` requests on each line for a time.
-    pub fn closed(&mut self, in_flight: usize, length: Duration) -> Result<Recorder, WireError> {
-        let from_us = self.now_us();
-        let until_us = from_us + length.as_micros() as u32;
-        // A third to warm up.
-        let counted_us = from_us + (until_us - from_us) / 3..until_us;
-        let mut recorder = Recorder::new(from_us, counted_us, self.deadline_us)?;
+    /// Keeps `in_flight` requests on each line, for `length` or until `look` has seen enough.
+    pub fn closed(
+        &mut self,
+        in_flight: usize,
+        length: Duration,
+        recorder: &mut Recorder,
+        mut look: impl FnMut(u32) -> ControlFlow<()>,
+    ) -> Result<(), WireError> {
+        let until_us = self.now_us() + length.as_micros() as u32;
         loop {
             let now_us = self.now_us();
-            if now_us >= until_us {
+            if look(now_us).is_break() || now_us >= until_us {
                 break;
             }
             for line in &mut self.lines {
@@ -110,46 +113,27 @@ impl Load {
                 }
                 line.send()?;
             }
-            self.receive(&mut recorder)?;
+            self.receive(recorder)?;
         }
-        self.drain(&mut recorder)?;
-        Ok(recorder)
+        self.drain(recorder)?;
+        Ok(())
     }
 
-    /// Offers one phase after the other. `recorder` is for a load that begins at [`Load::now_us`]; `look` is called all
-    /// the time.
+    /// Offers one phase after the other, until `look` has seen enough; it is called all the time. `recorder` is for a load
+    /// that begins at [`Load::now_us`].
     pub fn open(
         &mut self,
         phases: &[Phase],
         recorder: &mut Recorder,
-        mut look: impl FnMut(u32),
+        mut look: impl FnMut(u32) -> ControlFlow<()>,
     ) -> Result<(), WireError> {
         let mut phase_us = self.now_us();
         self.control_at_us = phase_us;
         for phase in phases {
             let until_us = phase_us + phase.length.as_micros() as u32;
-            let interval_us = 1e6 / phase.per_s;
-            let count = self.lines.len() as f64;
-            for (index, schedule) in self.schedules.iter_mut().enumerate() {
-                schedule.next_us = f64::from(phase_us) + index as f64 * interval_us;
-                schedule.interval_us = interval_us * count;
-            }
-            let mut tick_us = 0;
-            loop {
-                let now_us = self.now_us();
-                if now_us >= until_us {
-                    break;
-                }
-                look(now_us);
-                if now_us >= tick_us {
-                    tick_us = now_us + TICK_US;
-                    self.offer(recorder)?;
-                    self.ask(recorder)?;
-                }
-                self.receive(recorder)?;
-                while self.now_us() < now_us + TICK_US / 4 {
-                    std::hint::spin_loop();
-                }
+            self.schedule(phase_us, 1e6 / phase.per_s);
+            if self.offer_until(until_us, recorder, &mut look)?.is_break() {
+                break;
             }
             for schedule in &mut self.schedules {
                 schedule.give_up(f64::from(until_us), recorder);
@@ -162,6 +146,41 @@ impl Load {
             self.lines = lines(self.address, self.lines.len(), self.in_flight_max)?;
         }
         Ok(())
+    }
+
+    fn schedule(&mut self, from_us: u32, interval_us: f64) {
+        let count = self.lines.len() as f64;
+        for (index, schedule) in self.schedules.iter_mut().enumerate() {
+            schedule.next_us = f64::from(from_us) + index as f64 * interval_us;
+            schedule.interval_us = interval_us * count;
+        }
+    }
+
+    fn offer_until(
+        &mut self,
+        until_us: u32,
+        recorder: &mut Recorder,
+        look: &mut impl FnMut(u32) -> ControlFlow<()>,
+    ) -> Result<ControlFlow<()>, WireError> {
+        let mut tick_us = 0;
+        loop {
+            let now_us = self.now_us();
+            if look(now_us).is_break() {
+                return Ok(ControlFlow::Break(()));
+            }
+            if now_us >= until_us {
+                return Ok(ControlFlow::Continue(()));
+            }
+            if now_us >= tick_us {
+                tick_us = now_us + TICK_US;
+                self.offer(recorder)?;
+                self.ask(recorder)?;
+            }
+            self.receive(recorder)?;
+            while self.now_us() < now_us + TICK_US / 4 {
+                std::hint::spin_loop();
+            }
+        }
     }
 
     /// Sends what is due, as far as the sockets take it.

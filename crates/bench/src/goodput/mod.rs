@@ -6,12 +6,14 @@
 mod line;
 mod load;
 mod picture;
+mod quiet;
 mod recorder;
 mod table;
 mod wire;
 mod workload;
 
 use std::net::SocketAddr;
+use std::ops::ControlFlow;
 use std::time::Duration;
 
 use serde::{Deserialize, Serialize};
@@ -23,7 +25,8 @@ pub use workload::{GoodputWorkload, RequestSize};
 
 use crate::run::process_usage_of;
 use load::{Load, Phase};
-use recorder::{Recorder, recovery_ms};
+use quiet::{Counted, Watch};
+use recorder::{Recorder, SLICE_US, Tally, WINDOW_US, recovery_ms};
 use wire::WireClient;
 
 #[derive(Clone, Debug)]
@@ -35,8 +38,11 @@ pub struct GoodputOptions {
     pub size: RequestSize,
     /// Loads, as multiples of the capacity.
     pub multiples: Vec<f64>,
-    /// How long a load is measured, after a quarter of it to warm up.
+    /// How long a load is measured, after a quarter of it to warm up. Time in which the hypervisor took a processor away
+    /// does not count.
     pub point: Duration,
+    /// How long a load is offered at most, to see `point` of time that counts.
+    pub point_max: Duration,
     pub connections: usize,
     /// Requests without an answer on one connection: what waits beyond them waits in the client.
     pub in_flight_max: usize,
@@ -91,6 +97,13 @@ pub struct Point {
     /// Of one core.
     pub server_cpu: Option<f64>,
     pub resident_bytes: Option<u64>,
+    /// Seconds of which this tells.
+    #[serde(default)]
+    pub counted_s: f64,
+    /// The share of one processor's time that the hypervisor gave to others meanwhile: above zero if there was not enough
+    /// quiet time.
+    #[serde(default)]
+    pub stolen: f64,
 }
 
 /// How long after an overload requests were refused, late or not sent.
@@ -100,6 +113,9 @@ pub struct Recovery {
     pub overload_s: f64,
     /// `None` if it did not recover within the second that was looked at.
     pub recovery_ms: Option<u32>,
+    /// The hypervisor took a processor away meanwhile, however often it was tried.
+    #[serde(default)]
+    pub is_disturbed: bool,
 }
 
 /// What is offered before and after an overload whose recovery is measured, of the capacity.
@@ -108,7 +124,13 @@ const CALM: f64 = 0.5;
 /// Requests in flight on each connection of the closed loops that find the capacity.
 const CLOSED_IN_FLIGHT: [usize; 4] = [1, 4, 16, 64];
 
-const CLOSED: Duration = Duration::from_millis(900);
+const CLOSED: Duration = Duration::from_millis(600);
+
+/// Slices at the beginning of a closed loop that do not count.
+const CLOSED_WARM_UP: usize = 3;
+
+/// How often a recovery is measured until nothing disturbs it.
+const RECOVERY_TRIES: usize = 4;
 
 /// Between two looks at the server's memory, in microseconds.
 const RESIDENT_US: u32 = 250_000;
@@ -152,9 +174,7 @@ fn measure(
     doing(&format!("{name}: capacity"), 0.05);
     let mut capacity_per_s: f64 = 0.0;
     for in_flight in CLOSED_IN_FLIGHT {
-        let recorder = load.closed(in_flight, CLOSED)?;
-        let counted_s = CLOSED.as_secs_f64() * 2.0 / 3.0;
-        capacity_per_s = capacity_per_s.max(recorder.sums.good as f64 / counted_s);
+        capacity_per_s = capacity_per_s.max(closed(options, &mut load, in_flight)?);
     }
     let mut curve = Curve {
         workload,
@@ -186,6 +206,28 @@ fn measure(
     Ok(curve)
 }
 
+/// Answered in time in a closed loop, a second.
+fn closed(options: &GoodputOptions, load: &mut Load, in_flight: usize) -> Result<f64, WireError> {
+    let length = CLOSED * 10;
+    let from_us = load.now_us();
+    let until_us = from_us + length.as_micros() as u32;
+    let mut recorder = Recorder::in_slices(from_us, until_us, options.deadline.as_micros() as u32)?;
+    let mut watch = Watch::new(None, from_us, CLOSED_WARM_UP, slices(CLOSED));
+    load.closed(in_flight, length, &mut recorder, |now_us| watch.look(now_us))?;
+    let counted = watch.counted();
+    let total = recorder.total(&counted.slices)?;
+    Ok(total.sums.good as f64 / counted_s(&counted).max(1e-3))
+}
+
+/// How many slices a time has; at least one.
+fn slices(length: Duration) -> usize {
+    ((length.as_micros() as u32 / SLICE_US) as usize).max(1)
+}
+
+fn counted_s(counted: &Counted) -> f64 {
+    counted.slices.len() as f64 * f64::from(SLICE_US) / 1e6
+}
+
 fn measure_point(
     options: &GoodputOptions,
     load: &mut Load,
@@ -193,34 +235,25 @@ fn measure_point(
     capacity_per_s: f64,
 ) -> Result<Point, WireError> {
     let per_s = multiple * capacity_per_s;
-    let warm_up = options.point / 4;
+    let warm_up = slices(options.point / 4);
+    let length = options.point / 4 + options.point_max;
     let from_us = load.now_us();
-    let counted_from_us = from_us + warm_up.as_micros() as u32;
-    let until_us = counted_from_us + options.point.as_micros() as u32;
-    let mut recorder = Recorder::new(
-        from_us,
-        counted_from_us..until_us,
-        options.deadline.as_micros() as u32,
-    )?;
-    let phase = Phase {
-        per_s,
-        length: warm_up + options.point,
-    };
-    let usage = || options.server_pid.map(|pid| process_usage_of(&pid.to_string()));
-    let mut before = None;
-    let mut after = None;
-    load.open(&[phase], &mut recorder, |now_us| {
-        if before.is_none() && now_us >= counted_from_us {
-            before = usage();
-        }
-        if after.is_none() && now_us + 1_000 >= until_us {
-            after = usage();
-        }
+    let until_us = from_us + length.as_micros() as u32;
+    let mut recorder = Recorder::in_slices(from_us, until_us, options.deadline.as_micros() as u32)?;
+    let mut watch = Watch::new(options.server_pid, from_us, warm_up, slices(options.point));
+    load.open(&[Phase { per_s, length }], &mut recorder, |now_us| {
+        watch.look(now_us)
     })?;
-    let counted_s = options.point.as_secs_f64();
-    let rate = |count: u64| count as f64 / counted_s;
-    let sums = recorder.sums;
-    Ok(Point {
+    let counted = watch.counted();
+    let total = recorder.total(&counted.slices)?;
+    Ok(point(multiple, per_s, &counted, &total))
+}
+
+fn point(multiple: f64, per_s: f64, counted: &Counted, total: &Tally) -> Point {
+    let counted_s = counted_s(counted);
+    let rate = |count: u64| count as f64 / counted_s.max(1e-3);
+    let sums = total.sums;
+    Point {
         multiple,
         intended_per_s: per_s,
         sent_per_s: rate(sums.sent),
@@ -230,17 +263,18 @@ fn measure_point(
         failed_per_s: rate(sums.failed),
         held_back_per_s: rate(sums.held_back),
         not_generated_per_s: rate(sums.not_generated),
-        p50_us: recorder.served_us.value_at_quantile(0.5),
-        p99_us: recorder.served_us.value_at_quantile(0.99),
-        max_us: recorder.served_us.max(),
-        control_p99_us: recorder.control_us.value_at_quantile(0.99),
-        server_cpu: before
-            .zip(after)
-            .map(|(before, after)| (after.cpu.saturating_sub(before.cpu)).as_secs_f64() / counted_s),
-        resident_bytes: after.map(|usage| usage.resident_bytes),
-    })
+        p50_us: total.served_us.value_at_quantile(0.5),
+        p99_us: total.served_us.value_at_quantile(0.99),
+        max_us: total.served_us.max(),
+        control_p99_us: total.control_us.value_at_quantile(0.99),
+        server_cpu: counted.server_cpu,
+        resident_bytes: counted.resident_bytes,
+        counted_s,
+        stolen: counted.stolen,
+    }
 }
 
+/// Measures a recovery until nothing disturbs it.
 fn recover(
     options: &GoodputOptions,
     load: &mut Load,
@@ -248,21 +282,36 @@ fn recover(
     multiple: f64,
     length: Duration,
 ) -> Result<(), WireError> {
+    for tries_left in (0..RECOVERY_TRIES).rev() {
+        let (recovery, resident) = recover_once(options, load, curve.capacity_per_s, multiple, length)?;
+        if !recovery.is_disturbed || tries_left == 0 {
+            curve.recoveries.push(recovery);
+            curve.resident = resident;
+            break;
+        }
+    }
+    Ok(())
+}
+
+fn recover_once(
+    options: &GoodputOptions,
+    load: &mut Load,
+    capacity_per_s: f64,
+    multiple: f64,
+    length: Duration,
+) -> Result<(Recovery, Vec<(f64, u64)>), WireError> {
     let calm = Phase {
-        per_s: CALM * curve.capacity_per_s,
+        per_s: CALM * capacity_per_s,
         length: Duration::from_secs(1),
     };
     let overload = Phase {
-        per_s: multiple * curve.capacity_per_s,
+        per_s: multiple * capacity_per_s,
         length,
     };
     let from_us = load.now_us();
-    let all_us = (calm.length * 2 + length).as_micros() as u32;
-    let mut recorder = Recorder::new(
-        from_us,
-        from_us..from_us + all_us,
-        options.deadline.as_micros() as u32,
-    )?;
+    let until_us = from_us + (calm.length * 2 + length).as_micros() as u32;
+    let mut recorder = Recorder::in_windows(from_us, until_us, options.deadline.as_micros() as u32);
+    let mut watch = Watch::new(None, from_us, 0, usize::MAX);
     let mut resident = Vec::new();
     let mut look_at_us = from_us;
     load.open(&[calm, overload, calm], &mut recorder, |now_us| {
@@ -273,15 +322,19 @@ fn recover(
             let at_s = f64::from(now_us - from_us) / 1e6;
             resident.push((at_s, process_usage_of(&pid.to_string()).resident_bytes));
         }
+        let _never_enough: ControlFlow<()> = watch.look(now_us);
+        ControlFlow::Continue(())
     })?;
-    let end = (calm.length + length).as_micros() as u32 / recorder::WINDOW_US;
-    curve.recoveries.push(Recovery {
+    let end_us = (calm.length + length).as_micros() as u32;
+    let recovery_ms = recovery_ms(&recorder.windows, (end_us / WINDOW_US) as usize);
+    let normal_us = end_us + recovery_ms.map_or(800_000, |ms| ms * 1_000);
+    let recovery = Recovery {
         multiple,
         overload_s: length.as_secs_f64(),
-        recovery_ms: recovery_ms(&recorder.windows, end as usize),
-    });
-    curve.resident = resident;
-    Ok(())
+        recovery_ms,
+        is_disturbed: (end_us / SLICE_US..=normal_us / SLICE_US).any(|slice| !watch.is_quiet(slice as usize)),
+    };
+    Ok((recovery, resident))
 }
 
 impl Curve {

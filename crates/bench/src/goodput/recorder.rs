@@ -8,6 +8,9 @@ use super::wire::WireError;
 /// The length of a window, in microseconds: how finely recovery is seen.
 pub const WINDOW_US: u32 = 10_000;
 
+/// The length of a slice, in microseconds: what counts or does not count as a whole.
+pub const SLICE_US: u32 = 100_000;
+
 /// Latencies above this count as this: a minute, in microseconds.
 const LATENCY_US_MAX: u64 = 60_000_000;
 
@@ -20,7 +23,7 @@ pub struct Window {
     pub bad: u32,
 }
 
-/// Sums over the requests that were to be sent in the time that counts.
+/// Sums over the requests that were to be sent in some time.
 #[derive(Clone, Copy, Debug, Default)]
 pub struct Sums {
     pub sent: u64,
@@ -36,37 +39,84 @@ pub struct Sums {
     pub not_generated: u64,
 }
 
-pub struct Recorder {
-    from_us: u32,
-    /// What counts in `sums`.
-    counted_us: std::ops::Range<u32>,
-    deadline_us: u32,
-    pub windows: Vec<Window>,
+/// What came of the requests that were to be sent in some time.
+pub struct Tally {
     pub sums: Sums,
     /// Of served requests, whether in time or not.
-    pub served_us: Histogram<u64>,
+    pub served_us: Histogram<u32>,
     /// Of the control connection.
-    pub control_us: Histogram<u64>,
+    pub control_us: Histogram<u32>,
 }
 
-impl Recorder {
-    /// For requests from `from_us` on, of which those within `counted_us` make the sums.
-    pub fn new(from_us: u32, counted_us: std::ops::Range<u32>, deadline_us: u32) -> Result<Self, WireError> {
-        let windows = counted_us.end.saturating_sub(from_us) / WINDOW_US + 1;
-        Ok(Recorder {
-            from_us,
-            counted_us,
-            deadline_us,
-            windows: vec![Window::default(); windows as usize],
+impl Tally {
+    pub fn new() -> Result<Self, WireError> {
+        Ok(Tally {
             sums: Sums::default(),
             served_us: histogram()?,
             control_us: histogram()?,
         })
     }
 
+    fn add(&mut self, other: &Tally) -> Result<(), WireError> {
+        let (sums, others) = (&mut self.sums, &other.sums);
+        sums.sent += others.sent;
+        sums.good += others.good;
+        sums.late += others.late;
+        sums.refused += others.refused;
+        sums.failed += others.failed;
+        sums.held_back += others.held_back;
+        sums.not_generated += others.not_generated;
+        self.served_us
+            .add(&other.served_us)
+            .map_err(WireError::protocol)?;
+        self.control_us
+            .add(&other.control_us)
+            .map_err(WireError::protocol)
+    }
+}
+
+pub struct Recorder {
+    from_us: u32,
+    deadline_us: u32,
+    pub windows: Vec<Window>,
+    /// By [`SLICE_US`] from the beginning on; none where only the windows are asked for.
+    slices: Vec<Tally>,
+}
+
+impl Recorder {
+    /// For requests from `from_us` until `until_us`, in slices.
+    pub fn in_slices(from_us: u32, until_us: u32, deadline_us: u32) -> Result<Self, WireError> {
+        let slices = until_us.saturating_sub(from_us).div_ceil(SLICE_US);
+        Ok(Recorder {
+            slices: (0..slices).map(|_| Tally::new()).collect::<Result<_, _>>()?,
+            ..Recorder::in_windows(from_us, until_us, deadline_us)
+        })
+    }
+
+    /// For requests from `from_us` until `until_us`, in windows only.
+    pub fn in_windows(from_us: u32, until_us: u32, deadline_us: u32) -> Self {
+        let windows = until_us.saturating_sub(from_us) / WINDOW_US + 1;
+        Recorder {
+            from_us,
+            deadline_us,
+            windows: vec![Window::default(); windows as usize],
+            slices: Vec::new(),
+        }
+    }
+
+    /// What came of the requests of some slices.
+    pub fn total(&self, slices: &[usize]) -> Result<Tally, WireError> {
+        let mut total = Tally::new()?;
+        for slice in slices.iter().filter_map(|slice| self.slices.get(*slice)) {
+            total.add(slice)?;
+        }
+        Ok(total)
+    }
+
     #[inline]
-    fn counts(&self, intended_us: u32) -> bool {
-        self.counted_us.contains(&intended_us)
+    fn slice(&mut self, intended_us: u32) -> Option<&mut Tally> {
+        let index = intended_us.checked_sub(self.from_us)? / SLICE_US;
+        self.slices.get_mut(index as usize)
     }
 
     #[inline]
@@ -77,12 +127,16 @@ impl Recorder {
 
     #[inline]
     pub fn sent(&mut self, intended_us: u32) {
-        self.sums.sent += u64::from(self.counts(intended_us));
+        if let Some(slice) = self.slice(intended_us) {
+            slice.sums.sent += 1;
+        }
     }
 
     /// A request was not sent after all: it may be later, or it is given up.
     pub fn taken_back(&mut self, intended_us: u32) {
-        self.sums.sent = self.sums.sent.saturating_sub(u64::from(self.counts(intended_us)));
+        if let Some(slice) = self.slice(intended_us) {
+            slice.sums.sent = slice.sums.sent.saturating_sub(1);
+        }
     }
 
     /// A request was given up before it was sent.
@@ -90,9 +144,9 @@ impl Recorder {
         if let Some(window) = self.window(intended_us) {
             window.bad += 1;
         }
-        if self.counts(intended_us) {
-            self.sums.held_back += u64::from(is_held_back);
-            self.sums.not_generated += u64::from(!is_held_back);
+        if let Some(slice) = self.slice(intended_us) {
+            slice.sums.held_back += u64::from(is_held_back);
+            slice.sums.not_generated += u64::from(!is_held_back);
         }
     }
 
@@ -104,30 +158,32 @@ impl Recorder {
             window.good += u32::from(is_good);
             window.bad += u32::from(!is_good);
         }
-        if !self.counts(intended_us) {
+        let Some(slice) = self.slice(intended_us) else {
             return;
-        }
+        };
         match kind {
             AnswerKind::Done => {
-                self.served_us.saturating_record(u64::from(latency_us));
-                self.sums.good += u64::from(is_good);
-                self.sums.late += u64::from(!is_good);
+                slice.served_us.saturating_record(u64::from(latency_us));
+                slice.sums.good += u64::from(is_good);
+                slice.sums.late += u64::from(!is_good);
             }
-            AnswerKind::Refused => self.sums.refused += 1,
-            AnswerKind::Failed => self.sums.failed += 1,
+            AnswerKind::Refused => slice.sums.refused += 1,
+            AnswerKind::Failed => slice.sums.failed += 1,
         }
     }
 
     pub fn control_answered(&mut self, intended_us: u32, now_us: u32) {
-        if self.counts(intended_us) {
-            self.control_us
+        if let Some(slice) = self.slice(intended_us) {
+            slice
+                .control_us
                 .saturating_record(u64::from(now_us.saturating_sub(intended_us)));
         }
     }
 }
 
-fn histogram() -> Result<Histogram<u64>, WireError> {
-    Histogram::new_with_max(LATENCY_US_MAX, 3).map_err(WireError::protocol)
+/// To a hundredth: there are some hundred of them.
+fn histogram() -> Result<Histogram<u32>, WireError> {
+    Histogram::new_with_max(LATENCY_US_MAX, 2).map_err(WireError::protocol)
 }
 
 /// Milliseconds from `at` until windows are clean again, and stay so for five of them; `None` if they never are.
@@ -147,23 +203,19 @@ mod tests {
 
     #[test]
     fn a_request_counts_for_when_it_was_to_be_sent() {
-        let mut recorder = Recorder::new(1_000, 21_000..101_000, 10_000).unwrap();
+        let mut recorder = Recorder::in_slices(1_000, 301_000, 10_000).unwrap();
         recorder.answered(5_000, 6_000, AnswerKind::Done);
-        assert_eq!(recorder.sums.good, 0);
-        recorder.answered(30_000, 39_000, AnswerKind::Done);
-        recorder.answered(30_000, 41_000, AnswerKind::Done);
-        recorder.answered(40_000, 41_000, AnswerKind::Refused);
-        recorder.unsent(50_000, true);
-        let Sums {
-            good,
-            late,
-            refused,
-            held_back,
-            ..
-        } = recorder.sums;
-        assert_eq!((good, late, refused, held_back), (1, 1, 1, 1));
+        recorder.answered(110_000, 119_000, AnswerKind::Done);
+        recorder.answered(110_000, 121_000, AnswerKind::Done);
+        recorder.answered(120_000, 121_000, AnswerKind::Refused);
+        recorder.unsent(130_000, true);
+        recorder.answered(250_000, 251_000, AnswerKind::Done);
+        let Tally { sums, served_us, .. } = recorder.total(&[1]).unwrap();
+        assert_eq!((sums.good, sums.late, sums.refused, sums.held_back), (1, 1, 1, 1));
+        assert_eq!(served_us.len(), 2);
+        assert_eq!(recorder.total(&[0, 2]).unwrap().sums.good, 2);
         assert_eq!(recorder.windows[0], Window { good: 1, bad: 0 });
-        assert_eq!(recorder.windows[2], Window { good: 1, bad: 1 });
+        assert_eq!(recorder.windows[10], Window { good: 1, bad: 1 });
     }
 
     #[test]

@@ -6,8 +6,8 @@ use super::{GoodputReport, Point};
 use crate::chart::short_number;
 
 const HEAD: &str = "| | offered | a second | sent | in time | of peak | late | refused | other errors | held back | not generated \
-                    | p50 ms | p99 ms | control p99 ms | server CPU | resident MiB |\n\
-                    |---|---|---|---|---|---|---|---|---|---|---|---|---|---|---|---|\n";
+                    | p50 ms | p99 ms | control p99 ms | server CPU | resident MiB | counted s |\n\
+                    |---|---|---|---|---|---|---|---|---|---|---|---|---|---|---|---|---|\n";
 
 pub fn to_markdown(reports: &[GoodputReport]) -> String {
     let mut text = String::new();
@@ -29,9 +29,14 @@ pub fn to_markdown(reports: &[GoodputReport]) -> String {
                 let after = recovery
                     .recovery_ms
                     .map_or("not within a second".to_owned(), |ms| format!("within {ms} ms"));
+                let disturbed = if recovery.is_disturbed {
+                    " (the hypervisor took a processor away meanwhile)"
+                } else {
+                    ""
+                };
                 let _infallible = writeln!(
                     text,
-                    "After {} s of {}x, down to half: normal again {after}.",
+                    "After {} s of {}x, down to half: normal again {after}{disturbed}.",
                     recovery.overload_s, recovery.multiple
                 );
             }
@@ -49,8 +54,13 @@ fn row(point: &Point, peak_per_s: f64) -> String {
     let resident = point
         .resident_bytes
         .map_or(String::new(), |bytes| (bytes >> 20).to_string());
+    let stolen = if point.stolen > 0.0 {
+        format!(", {:.0} % of a core stolen", 100.0 * point.stolen)
+    } else {
+        String::new()
+    };
     format!(
-        "| | {}x | {} | {} | {} | {:.1} % | {} | {} | {} | {} | {} | {:.2} | {:.2} | {:.2} | {cpu} | {resident} |\n",
+        "| | {}x | {} | {} | {} | {:.1} % | {} | {} | {} | {} | {} | {:.2} | {:.2} | {:.2} | {cpu} | {resident} | {:.1}{stolen} |\n",
         point.multiple,
         short_number(point.intended_per_s),
         short_number(point.sent_per_s),
@@ -64,6 +74,7 @@ fn row(point: &Point, peak_per_s: f64) -> String {
         ms(point.p50_us),
         ms(point.p99_us),
         ms(point.control_p99_us),
+        point.counted_s,
     )
 }
 

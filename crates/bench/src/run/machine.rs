@@ -46,6 +46,14 @@ fn cpu_time(process: &str) -> Option<Duration> {
     Some(Duration::from_millis((user + system) * 1000 / TICKS_PER_SECOND))
 }
 
+/// What the hypervisor gave to others while this machine had work for its processors, since it was started: all
+/// processors together, in steps of 10 ms. `None` where /proc does not tell.
+pub fn stolen_time() -> Option<Duration> {
+    let stat = fs::read_to_string("/proc/stat").ok()?;
+    let ticks: u64 = stat.lines().next()?.split_whitespace().nth(8)?.parse().ok()?;
+    Some(Duration::from_millis(ticks * 1000 / TICKS_PER_SECOND))
+}
+
 impl ProcessUsage {
     /// The CPU since `before`, the memory of now.
     #[must_use]

@@ -22,7 +22,7 @@ use helenus_client::{RequestError, Session};
 use tokio::runtime::Runtime;
 
 pub use find_max::{FindMax, FoundRate, find_max};
-pub use machine::{ProcessUsage, process_usage, process_usage_of};
+pub use machine::{ProcessUsage, process_usage, process_usage_of, stolen_time};
 pub use options::{Length, Load, RunOptions};
 pub use recorder::{Latencies, Recorder};
 
