@@ -258,6 +258,7 @@ fn options(arguments: &ServeArguments, config: &ConfigFile) -> ServeOptions {
         memory_bytes: memory.map_or_else(|| memory_of_machine() / 4, |size| size.0),
         row_cache: row_cache(arguments, config),
         admission: admission(arguments, config),
+        buffer_pool: true,
         commitlog_sync: commitlog_sync(arguments, config),
         column_index_bytes: config.column_index_size.map_or(COLUMN_INDEX_BYTES, |size| {
             u32::try_from(size.0).unwrap_or(u32::MAX)

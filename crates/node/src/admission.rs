@@ -17,6 +17,7 @@ use tokio::sync::Notify;
 
 use crate::node::REQUEST_SHARE;
 use crate::options::NodeOptions;
+use crate::promises::Promises;
 use crate::shard::Shard;
 use crate::shifts::Shifts;
 
@@ -54,6 +55,7 @@ pub struct Admission {
     patience_ns: u64,
     request_bytes_max: usize,
     charged_bytes: Cell<usize>,
+    promises: RefCell<Promises>,
     /// Set by the event loop whenever it has slept.
     has_slept: Arc<AtomicBool>,
     awake_since_ns: Cell<u64>,
@@ -133,6 +135,7 @@ impl Admission {
             patience_ns,
             request_bytes_max,
             charged_bytes: Cell::new(0),
+            promises: RefCell::default(),
             has_slept,
             awake_since_ns: Cell::new(0),
             rounds_ns: Cell::new([0; 2]),
@@ -238,6 +241,7 @@ impl Admission {
     }
 
     pub fn connection_closed(&self, connection: u64) {
+        self.promises.borrow_mut().forget(connection);
         self.shifts.borrow_mut().connection_closed(connection);
     }
 
@@ -250,6 +254,19 @@ impl Admission {
     pub fn charge(&self, before: usize, now: usize) {
         let charged = (self.charged_bytes.get() + now).saturating_sub(before);
         self.charged_bytes.set(charged);
+    }
+
+    /// Whether there is memory for the `bytes` that are still to come of a message that a connection has begun; if so they
+    /// are kept for it until the time of a request is over. With 0 there is nothing more to come.
+    pub fn promise(&self, connection: u64, bytes: usize, now_ns: u64) -> bool {
+        let free_bytes = if self.is_on {
+            self.request_bytes_max.saturating_sub(self.charged_bytes.get())
+        } else {
+            usize::MAX
+        };
+        let kept_until_ns = now_ns.saturating_add(self.patience_ns);
+        let mut promises = self.promises.borrow_mut();
+        promises.promise(connection, bytes, free_bytes, kept_until_ns, now_ns)
     }
 
     /// Whether requests and answers hold all the memory that is theirs: no request is begun until some is given back.

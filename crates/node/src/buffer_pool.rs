@@ -15,13 +15,31 @@ const POOL_BYTES_MAX: usize = 4 << 20;
 /// The idle buffers of one shard; the last one that was given back is the next to be lent, its bytes are in the cache.
 ///
 /// A buffer is given back by its only owner: what still reads it (a trace, a suspended request) owns its own copy.
-#[derive(Default)]
 pub struct BufferPool {
+    bytes_max: usize,
     idle: RefCell<Vec<Vec<u8>>>,
     idle_bytes: Cell<usize>,
 }
 
+impl Default for BufferPool {
+    fn default() -> Self {
+        BufferPool {
+            bytes_max: POOL_BYTES_MAX,
+            idle: RefCell::default(),
+            idle_bytes: Cell::new(0),
+        }
+    }
+}
+
 impl BufferPool {
+    /// A pool that keeps nothing: what pooling is compared with.
+    pub fn keeping_nothing() -> Self {
+        BufferPool {
+            bytes_max: 0,
+            ..BufferPool::default()
+        }
+    }
+
     /// An empty buffer, with memory if there is any.
     #[inline]
     pub fn take(&self) -> Vec<u8> {
@@ -35,7 +53,7 @@ impl BufferPool {
     pub fn give_back(&self, mut buffer: Vec<u8>) {
         let bytes = buffer.capacity();
         let idle_bytes = self.idle_bytes.get() + bytes;
-        if (BUFFER_BYTES_MIN..=BUFFER_BYTES_MAX).contains(&bytes) && idle_bytes <= POOL_BYTES_MAX {
+        if (BUFFER_BYTES_MIN..=BUFFER_BYTES_MAX).contains(&bytes) && idle_bytes <= self.bytes_max {
             buffer.clear();
             self.idle.borrow_mut().push(buffer);
             self.idle_bytes.set(idle_bytes);

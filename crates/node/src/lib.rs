@@ -22,6 +22,7 @@ mod own_statement;
 mod panic_boundary;
 mod patience;
 mod priority;
+mod promises;
 pub mod rate_limit;
 mod read;
 mod refusal;

@@ -27,6 +27,8 @@ pub struct NodeOptions {
     pub row_cache: bool,
     /// Whether requests that have waited too long are refused before their time is over, so that others are in time.
     pub admission: bool,
+    /// Whether buffers of requests and answers are kept for the next; without, each comes from the allocator.
+    pub buffer_pool: bool,
     pub commitlog_sync: CommitlogSync,
     /// Granularity of the index inside a partition, in bytes: Cassandra's `column_index_size`.
     pub column_index_bytes: u32,

@@ -1,6 +1,7 @@
 //! One client's side of the conversation, as the engine sees it: where answers go, and what the client chose.
 
 use std::cell::{Cell, RefCell};
+use std::fmt::Display;
 use std::net::{IpAddr, Ipv4Addr};
 use std::rc::Rc;
 use std::sync::Arc;
@@ -11,7 +12,7 @@ use helenus_protocol::frame::{
     Compression, ENVELOPE_HEADER_BYTES, EnvelopeFlags, EnvelopeHeader, EnvelopeMark, FrameWriter,
     ResponseTooBig,
 };
-use helenus_protocol::response::Prelude;
+use helenus_protocol::response::{ErrorBody, Prelude, write_error};
 use helenus_protocol::{Direction, Opcode, ProtocolVersion};
 
 use crate::buffer_pool::BufferPool;
@@ -287,6 +288,17 @@ impl Session {
         self.lend(bytes);
         let mark = writer.begin(bytes, version, EnvelopeFlags::NONE, stream, Opcode::Error);
         error.write(bytes, version, self.knows_rate_limit_error.get());
+        // An error message is far below the 2 GiB that cannot be sent.
+        let _fits = writer.finish(bytes, mark);
+    }
+
+    /// Answers a message that cannot be decoded: what is wrong is written where it is sent from.
+    pub fn respond_protocol_error(&self, stream: i16, error: &dyn Display) {
+        let version = self.version.get();
+        let Output { writer, bytes } = &mut *self.output.borrow_mut();
+        self.lend(bytes);
+        let mark = writer.begin(bytes, version, EnvelopeFlags::NONE, stream, Opcode::Error);
+        write_error(bytes, version, &ErrorBody::ProtocolError, error);
         // An error message is far below the 2 GiB that cannot be sent.
         let _fits = writer.finish(bytes, mark);
     }

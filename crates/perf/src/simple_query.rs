@@ -11,7 +11,6 @@ use std::rc::Rc;
 use std::sync::{Arc, mpsc};
 use std::time::{Duration, Instant};
 
-use helenus_engine::CqlError;
 use helenus_node::{
     CommitlogSync, CompactionSettings, Node, NodeOptions, Session, Shard, SsTableFormat, overloaded_template,
 };
@@ -98,6 +97,7 @@ fn node_options(options: &SimpleQueryOptions) -> NodeOptions {
         memory_bytes: 1 << 30,
         row_cache: options.rows_in == RowsIn::RowCache,
         admission: true,
+        buffer_pool: true,
         commitlog_sync: CommitlogSync::Periodic {
             period: Duration::from_secs(10),
         },
@@ -260,8 +260,7 @@ impl Line {
             }
             // As a connection answers what it cannot decode.
             if let Err(error) = shard.handle(&self.session, &envelope, received_ns) {
-                let error = CqlError::protocol(format_args!("{error}"));
-                self.session.respond_error(stream, &error);
+                self.session.respond_protocol_error(stream, &error);
             }
         }
         Ok(())

@@ -61,6 +61,8 @@ pub struct Connection {
     is_waiting: bool,
     /// After such a wait.
     catching_up: Option<CatchingUp>,
+    /// Memory is set aside for the rest of a message.
+    has_promise: bool,
     /// Memory that the shard's admission has been told of.
     charged_bytes: usize,
     /// When it is closed unless it gets further: in the handshake, and while the client reads the last answer.
@@ -91,6 +93,9 @@ const IN_FLIGHT_MAX: u32 = 32_768;
 /// What a turn reads before it handles it: the largest v5 segment and the socket's buffer behind it. A larger message
 /// grows the buffer over several turns.
 const READ_BYTES_PER_TURN_MAX: usize = 256 * 1024;
+
+/// A message of which as much is still to come asks for memory first: less fits what a read is offered anyway.
+const LARGE_BYTES_MIN: usize = 16 * 1024;
 
 /// Work between two looks at the clock within a turn, in refusals: some 25 us.
 const WORK_PER_LOOK: u32 = 128;
@@ -143,6 +148,7 @@ impl Connection {
             was_refused: false,
             is_waiting: false,
             catching_up: None,
+            has_promise: false,
             charged_bytes: 0,
             ends: None,
         }
@@ -296,7 +302,12 @@ impl Connection {
             }
             let unread = self.received.unread().len();
             match self.reader.next_envelope(&mut self.received) {
-                Ok(None) => return Ok(false),
+                Ok(None) => {
+                    if self.has_memory_for_begun(turn.now_ns) {
+                        return Ok(false);
+                    }
+                    self.reader.skip_begun(&self.received);
+                }
                 Ok(Some(envelope)) if self.phase == Phase::Open && is_statement(envelope.header.opcode) => {
                     let received_ns = self.arrivals.arrival_ns(unread);
                     if self.door.drain_phase() == DrainPhase::Refusing {
@@ -336,6 +347,23 @@ impl Connection {
                 Err(error) => self.refuse_frame(&error)?,
             }
         }
+    }
+
+    /// Whether the message of which only the beginning has arrived may come: memory for a large one is set aside before it
+    /// is read.
+    fn has_memory_for_begun(&mut self, now_ns: u64) -> bool {
+        let begun = self.reader.begun(&self.received);
+        let bytes_left = match begun {
+            Some(header) if is_statement(header.opcode) => self.reader.begun_bytes_left(&self.received),
+            _ => 0,
+        };
+        let bytes_left = if bytes_left < LARGE_BYTES_MIN { 0 } else { bytes_left };
+        if bytes_left == 0 && !self.has_promise {
+            return true;
+        }
+        let has_memory = self.shard.admission.promise(self.id, bytes_left, now_ns);
+        self.has_promise = has_memory && bytes_left > 0;
+        has_memory
     }
 
     /// The handshake is over.
@@ -381,7 +409,10 @@ impl Connection {
             buffers.give_back(memory);
             buffers.give_back(self.reader.take_scratch());
         }
-        let held = self.received.capacity() + self.sending.capacity() + self.session.output_bytes();
+        let held = self.received.capacity()
+            + self.reader.scratch_bytes()
+            + self.sending.capacity()
+            + self.session.output_bytes();
         if held != self.charged_bytes {
             admission.charge(self.charged_bytes, held);
             self.charged_bytes = held;
@@ -389,8 +420,7 @@ impl Connection {
     }
 
     fn refuse_message(&mut self, stream: i16, error: &impl std::fmt::Display) {
-        self.session
-            .respond_error(stream, &CqlError::protocol(format_args!("{error}")));
+        self.session.respond_protocol_error(stream, error);
         self.shard.metrics.count_error(ErrorCode::ProtocolError);
         if self.reader.message_failed() != Recovery::Continue {
             self.begin_leaving();
@@ -409,6 +439,7 @@ impl Connection {
         }
         let body = match error.code() {
             ErrorCode::Invalid => ErrorBody::Invalid,
+            ErrorCode::Overloaded => ErrorBody::Overloaded,
             _ => ErrorBody::ProtocolError,
         };
         let version = self.session.version();

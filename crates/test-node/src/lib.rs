@@ -94,6 +94,7 @@ pub fn options(shard_count: u16, disk: Arc<dyn Disk>, clock: Arc<dyn Clock>) -> 
         memory_bytes: 256 << 20,
         row_cache: true,
         admission: true,
+        buffer_pool: true,
         commitlog_sync: CommitlogSync::Group,
         column_index_bytes: 64 * 1024,
         sstable_format: SsTableFormat::DEFAULT,

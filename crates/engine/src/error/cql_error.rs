@@ -23,6 +23,11 @@ pub enum CqlError {
     BadCredentials(Message),
     /// The statement is CQL, but not for this schema or not with these values.
     Invalid(Message),
+    /// As `Invalid`: a prepared statement was executed with another number of values than it has markers.
+    MarkerCount {
+        markers: u32,
+        values: u32,
+    },
     Unauthorized(Message),
     /// A keyspace or table cannot have such options.
     Config(Message),
@@ -126,6 +131,10 @@ impl fmt::Display for CqlError {
             | CqlError::Overloaded(message)
             | CqlError::Protocol(message)
             | CqlError::Server(message) => message.fmt(f),
+            CqlError::MarkerCount { markers, values } => write!(
+                f,
+                "there were {markers} markers(?) in CQL but {values} bound variables"
+            ),
             CqlError::Truncate(message) => write!(f, "Error during truncate: {message}"),
             CqlError::AlreadyExists(existing) => existing.fmt(f),
             CqlError::Unprepared(id) => write!(

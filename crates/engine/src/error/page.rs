@@ -21,6 +21,7 @@ kinds!(
     SyntaxRule,
     BadCredentials,
     Invalid,
+    MarkerCount,
     Unauthorized,
     Config,
     AlreadyExists,

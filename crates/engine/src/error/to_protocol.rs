@@ -25,7 +25,7 @@ impl CqlError {
         match self {
             CqlError::Syntax(_) | CqlError::SyntaxRule(_) => ErrorBody::SyntaxError,
             CqlError::BadCredentials(_) => ErrorBody::BadCredentials,
-            CqlError::Invalid(_) => ErrorBody::Invalid,
+            CqlError::Invalid(_) | CqlError::MarkerCount { .. } => ErrorBody::Invalid,
             CqlError::Unauthorized(_) => ErrorBody::Unauthorized,
             CqlError::Config(_) => ErrorBody::ConfigError,
             CqlError::AlreadyExists(existing) => ErrorBody::AlreadyExists {

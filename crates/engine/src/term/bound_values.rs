@@ -72,13 +72,13 @@ impl<'a> BoundValues<'a> {
         } else {
             values.iter().for_each(|value| self.push(value));
         }
-        let wanted = markers.len();
-        match self.count == wanted {
+        match self.count == markers.len() {
             true => Ok(()),
-            false if is_prepared => Err(invalid!(
-                "there were {wanted} markers(?) in CQL but {} bound variables",
-                self.count
-            )),
+            // A statement and a request have at most 65,535 of them.
+            false if is_prepared => Err(CqlError::MarkerCount {
+                markers: markers.len() as u32,
+                values: self.count as u32,
+            }),
             false => Err(invalid!("Invalid amount of bind variables")),
         }
     }

@@ -138,6 +138,11 @@ const FLUSH_POLL_INTERVAL: Duration = Duration::from_millis(20);
 impl Shard {
     pub(crate) fn new(parts: ShardParts, disk_reads: DiskReads, has_slept: Arc<AtomicBool>) -> Rc<Shard> {
         let admission = Admission::new(&parts.options, has_slept);
+        let buffers = if parts.options.buffer_pool {
+            BufferPool::default()
+        } else {
+            BufferPool::keeping_nothing()
+        };
         let clock = parts.options.clock.clone();
         // Random, so that two nodes (or this one before a restart) never make the same timeuuid.
         let timeuuid_seed = RandomState::new().build_hasher().finish();
@@ -154,7 +159,7 @@ impl Shard {
             admission,
             shed_key: RefCell::new(Vec::new()),
             hot_partitions: HotPartitions::new(timeuuid_seed),
-            buffers: Rc::default(),
+            buffers: Rc::new(buffers),
             passwords: parts.passwords.map(Passwords::new),
             rate_limiter: RefCell::new(RateLimiter::new(RandomState::new().build_hasher().finish())),
             foreground: Foreground::default(),

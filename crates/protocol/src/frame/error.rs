@@ -61,6 +61,9 @@ pub enum FrameError {
     /// Sent once all of the message has been skipped. A message in v5 segments.
     #[error("CQL Message of size {length} bytes exceeds allowed maximum of {maximum} bytes")]
     MessageTooBig { length: u64, maximum: u64, stream: i16 },
+    /// Sent once all of the message has been skipped, because its reader had no memory for it.
+    #[error("There is no memory for the {length} bytes of the request")]
+    NoMemory { length: u32, stream: i16 },
     #[error("{error}")]
     Compression { error: CompressionError, stream: i16 },
     #[error("Segment header checksum mismatch: wanted {wanted:#08x}, found {found:#08x}")]
@@ -85,9 +88,10 @@ pub enum FrameError {
 impl FrameError {
     pub fn recovery(&self) -> Recovery {
         match self {
-            Self::EnvelopeTooBig { .. } | Self::MessageTooBig { .. } | Self::Compression { .. } => {
-                Recovery::Continue
-            }
+            Self::EnvelopeTooBig { .. }
+            | Self::MessageTooBig { .. }
+            | Self::NoMemory { .. }
+            | Self::Compression { .. } => Recovery::Continue,
             Self::VersionChanged { recovery, .. }
             | Self::UnknownOpcode { recovery, .. }
             | Self::WrongDirection { recovery, .. } => *recovery,
@@ -114,6 +118,7 @@ impl FrameError {
             | Self::NegativeLength { stream, .. }
             | Self::EnvelopeTooBig { stream, .. }
             | Self::MessageTooBig { stream, .. }
+            | Self::NoMemory { stream, .. }
             | Self::Compression { stream, .. } => *stream,
             Self::BetaVersion { .. }
             | Self::HeaderChecksum { .. }
@@ -134,6 +139,7 @@ impl FrameError {
                 error: CompressionError::TooLarge { .. },
                 ..
             } => ErrorCode::Invalid,
+            Self::NoMemory { .. } => ErrorCode::Overloaded,
             _ => ErrorCode::ProtocolError,
         }
     }

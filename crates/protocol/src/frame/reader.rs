@@ -147,6 +147,52 @@ impl FrameReader {
         self.is_ready = true;
     }
 
+    /// The header of the message whose beginning is all that has arrived, after [`Self::next_envelope`] has found no whole
+    /// one.
+    pub fn begun(&self, buffer: &ReceiveBuffer) -> Option<EnvelopeHeader> {
+        if self.skipped.is_some() {
+            return None;
+        }
+        let beginning = match (self.framing, self.scratch_use) {
+            (Framing::Envelopes { .. }, _) => buffer.unread(),
+            (Framing::Segments { .. }, ScratchUse::Pieces { .. }) => &self.scratch,
+            _ => return None,
+        };
+        let header = EnvelopeHeader::decode(beginning.first_chunk()?, self.direction).ok()?;
+        self.check_version(&header).ok().map(|()| header)
+    }
+
+    /// What is still to come of the message that [`Self::begun`] names.
+    pub fn begun_bytes_left(&self, buffer: &ReceiveBuffer) -> usize {
+        let Some(header) = self.begun(buffer) else { return 0 };
+        let arrived = match self.framing {
+            Framing::Envelopes { .. } => buffer.unread().len(),
+            Framing::Segments { .. } => self.scratch.len(),
+        };
+        (ENVELOPE_HEADER_BYTES + header.body_bytes as usize).saturating_sub(arrived)
+    }
+
+    /// Throws the begun message away as it arrives; behind it comes [`FrameError::NoMemory`].
+    pub fn skip_begun(&mut self, buffer: &ReceiveBuffer) {
+        let Some(header) = self.begun(buffer) else { return };
+        let mut bytes_left = (ENVELOPE_HEADER_BYTES as u64) + u64::from(header.body_bytes);
+        if let ScratchUse::Pieces { .. } = self.scratch_use {
+            bytes_left = bytes_left.saturating_sub(self.scratch.len() as u64);
+            self.scratch = Vec::new();
+            self.scratch_use = ScratchUse::Free;
+        }
+        let error = FrameError::NoMemory {
+            length: header.body_bytes,
+            stream: header.stream,
+        };
+        self.skipped = Some(SkippedMessage { bytes_left, error });
+    }
+
+    /// Memory of what was decompressed or put together.
+    pub fn scratch_bytes(&self) -> usize {
+        self.scratch.capacity()
+    }
+
     /// The connection's version, once STARTUP fixed it.
     pub fn version(&self) -> Option<ProtocolVersion> {
         self.version

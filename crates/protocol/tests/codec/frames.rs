@@ -509,3 +509,53 @@ fn a_large_message_may_not_be_interrupted() {
     let error = read_all(&mut wire.reader, &bytes, bytes.len()).unwrap_err();
     assert_eq!(error, FrameError::LargeMessageInterrupted);
 }
+
+/// What is announced and for which there is no memory is thrown away as it comes, and the stream is told.
+#[test]
+fn a_begun_message_can_be_refused_and_the_next_is_read() {
+    let large = Message {
+        stream: 7,
+        opcode: Opcode::Query,
+        body: Random(1).bytes(500_000),
+    };
+    let small = Message {
+        stream: 8,
+        opcode: Opcode::Query,
+        body: b"small".to_vec(),
+    };
+    for (version, compression) in COMPRESSIONS {
+        for piece in [10_000, 200_000] {
+            let mut wire = Wire::new(Direction::Request, version, compression);
+            wire.send(&large);
+            wire.send(&small);
+            let bytes = wire.flush();
+            let mut buffer = ReceiveBuffer::new();
+            let (mut refused, mut streams, mut begun_bytes) = (Vec::new(), Vec::new(), 0);
+            for piece in bytes.chunks(piece) {
+                buffer.feed(piece);
+                loop {
+                    match wire.reader.next_envelope(&mut buffer) {
+                        Ok(Some(envelope)) => streams.push(envelope.header.stream),
+                        Ok(None) => match wire.reader.begun(&buffer) {
+                            Some(header) => {
+                                assert_eq!((header.stream, header.opcode), (7, Opcode::Query));
+                                begun_bytes = wire.reader.begun_bytes_left(&buffer);
+                                wire.reader.skip_begun(&buffer);
+                            }
+                            None => break,
+                        },
+                        Err(error) => refused.push((error.stream(), error.code(), error.recovery())),
+                    }
+                }
+            }
+            let case = format!("{version} {compression:?} in pieces of {piece}");
+            assert!((1..500_000).contains(&begun_bytes), "{case}: {begun_bytes}");
+            assert_eq!(
+                refused,
+                [(7, ErrorCode::Overloaded, Recovery::Continue)],
+                "{case}"
+            );
+            assert_eq!(streams, [8], "{case}");
+        }
+    }
+}

@@ -11,7 +11,8 @@ use helenus_node::metrics::PANICS;
 use helenus_node::{Authenticator, CommitlogSync, CompactionSettings, NodeOptions, SsTableFormat};
 use helenus_protocol::frame::{EnvelopeFlags, FrameLimits, FrameReader, FrameWriter, ReceiveBuffer};
 use helenus_protocol::request::{
-    BindValues, QueryParameters, write_auth_response, write_query, write_startup,
+    BindValues, QueryParameters, Value, write_auth_response, write_execute, write_prepare, write_query,
+    write_startup,
 };
 use helenus_protocol::response::{ReceivedResult, Response};
 use helenus_protocol::{Consistency, Direction, ErrorCode, Opcode, ProtocolVersion};
@@ -54,14 +55,19 @@ pub fn serve_with_metrics() -> Server {
 }
 
 fn start(connection_limits: ConnectionLimits, has_metrics: bool, authenticator: Authenticator) -> Server {
+    serve_node(node_options(authenticator), connection_limits, has_metrics)
+}
+
+pub fn node_options(authenticator: Authenticator) -> NodeOptions {
     let clock = Arc::new(SystemClock::new());
-    let node = NodeOptions {
+    NodeOptions {
         shard_count: 2,
         data_folder: PathBuf::from("/helenus-data"),
         in_memory: false,
         memory_bytes: 64 << 20,
         row_cache: true,
         admission: true,
+        buffer_pool: true,
         commitlog_sync: CommitlogSync::Group,
         column_index_bytes: 64 * 1024,
         sstable_format: SsTableFormat::DEFAULT,
@@ -80,7 +86,10 @@ fn start(connection_limits: ConnectionLimits, has_metrics: bool, authenticator: 
         authenticator,
         disk: Arc::new(MemoryDisk::new()),
         clock,
-    };
+    }
+}
+
+pub fn serve_node(node: NodeOptions, connection_limits: ConnectionLimits, has_metrics: bool) -> Server {
     let any_port = SocketAddr::from(([127, 0, 0, 1], 0));
     Server::start(ServeOptions {
         node,
@@ -182,6 +191,26 @@ impl Client {
         let parameters = QueryParameters::new(Consistency::One);
         self.message(Opcode::Query, |out| {
             write_query(out, version, text, &parameters, BindValues::NONE)
+        })
+    }
+
+    /// The id of a prepared statement.
+    pub fn prepare(&mut self, text: &str) -> Vec<u8> {
+        let version = self.version;
+        let prepare = self.message(Opcode::Prepare, |out| write_prepare(out, version, text, None));
+        self.send(&prepare);
+        let id = self.next(|opcode, response| match response {
+            Response::Result(ReceivedResult::Prepared(prepared)) => prepared.statement_id.to_vec(),
+            other => panic!("{opcode:?}: {other:?}"),
+        });
+        id.expect("an id and not the end")
+    }
+
+    pub fn execute(&mut self, id: &[u8], values: &[Value<'_>]) -> Vec<u8> {
+        let version = self.version;
+        let parameters = QueryParameters::new(Consistency::One);
+        self.message(Opcode::Execute, |out| {
+            write_execute(out, version, id, &[], &parameters, BindValues::Positional(values))
         })
     }
 
