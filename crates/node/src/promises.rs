@@ -28,7 +28,10 @@ impl Promises {
         until_ns: u64,
         now_ns: u64,
     ) -> bool {
-        let known = self.kept.iter().position(|promise| promise.connection == connection);
+        let known = self
+            .kept
+            .iter()
+            .position(|promise| promise.connection == connection);
         if bytes == 0 {
             self.forget(connection);
             return true;

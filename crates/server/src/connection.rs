@@ -357,7 +357,11 @@ impl Connection {
             Some(header) if is_statement(header.opcode) => self.reader.begun_bytes_left(&self.received),
             _ => 0,
         };
-        let bytes_left = if bytes_left < LARGE_BYTES_MIN { 0 } else { bytes_left };
+        let bytes_left = if bytes_left < LARGE_BYTES_MIN {
+            0
+        } else {
+            bytes_left
+        };
         if bytes_left == 0 && !self.has_promise {
             return true;
         }

@@ -84,7 +84,12 @@ fn cost(address: SocketAddr, request: &[u8], at_once: u64) -> Cost {
         }
     };
     ask(OPERATIONS / 10);
-    let counted = || (ALLOCATIONS.load(Ordering::Relaxed), ALLOCATED_BYTES.load(Ordering::Relaxed));
+    let counted = || {
+        (
+            ALLOCATIONS.load(Ordering::Relaxed),
+            ALLOCATED_BYTES.load(Ordering::Relaxed),
+        )
+    };
     let before = counted();
     ask(OPERATIONS);
     let after = counted();

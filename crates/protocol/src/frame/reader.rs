@@ -164,7 +164,9 @@ impl FrameReader {
 
     /// What is still to come of the message that [`Self::begun`] names.
     pub fn begun_bytes_left(&self, buffer: &ReceiveBuffer) -> usize {
-        let Some(header) = self.begun(buffer) else { return 0 };
+        let Some(header) = self.begun(buffer) else {
+            return 0;
+        };
         let arrived = match self.framing {
             Framing::Envelopes { .. } => buffer.unread().len(),
             Framing::Segments { .. } => self.scratch.len(),
