@@ -7,9 +7,11 @@
 //! look: it is compared with a [`Candidate`], a good deal larger or smaller, in pairs of short windows that alternate,
 //! until the pairs agree or there are enough of them. Then it holds still for a while, and tries the other direction.
 //!
-//! Latency needs no look of its own while queues are short: with throughput and concurrency given, Little's law gives
-//! it. Long queues ask for more gain ([`wanted_elasticity`]), which also ends the race of sessions that share a
-//! server, each of which gains from a larger limit what the others lose.
+//! Mistakes are not alike. A limit below the knee costs throughput, one above it nothing while the server's queues are
+//! short: so there the larger limit wins what the noise does not tell apart, and steps up are longer than steps down.
+//! Latency needs no look of its own: with throughput and concurrency given, Little's law gives it. Long queues ask for
+//! more gain ([`candidate::wanted_elasticity`]), which also ends the race of sessions that share a server, each of
+//! which gains from a larger limit what the others lose.
 //!
 //! A refusal or a timeout is plainer: the server has said that it is too much, and the limit falls at once.
 
@@ -21,17 +23,24 @@ mod window;
 use std::time::{Duration, Instant};
 
 use super::Ending;
-use candidate::{Candidate, Verdict};
+use candidate::{Candidate, SHORT_QUEUE, Verdict};
 use window::{Window, WindowRate};
 
 /// The most a node is ever asked at once: the streams of two connections.
 pub const LIMIT_MAX: usize = 65_536;
 
 /// Where the search begins: enough for a LAN round trip, too little to harm.
-const LIMIT_START: usize = 16;
+const LIMIT_START: usize = 64;
 
-/// How far a candidate is from the limit: the first steps, and while they go on in one direction.
-const STEP_MAX: f64 = 2.0;
+/// How far a candidate is from the limit: the first steps, and while they go on upwards. A slope of a few percent shows
+/// over a long step only, and from 64 to a thousand there are but two of these.
+const STEP_MAX: f64 = 4.0;
+
+/// The longest step down: below the knee, half of the limit is half of the throughput while it is looked at.
+const STEP_DOWN_MAX: f64 = 2.0;
+
+/// The first step after the server's speed has changed.
+const STEP_OF_SHIFT: f64 = 2.0;
 
 /// The same after a candidate was no better.
 const STEP_MIN: f64 = std::f64::consts::SQRT_2;
@@ -65,6 +74,8 @@ pub struct AdaptiveLimit {
     phase: Phase,
     direction: Direction,
     step: f64,
+    /// Whether the server's queues were short when they were last looked at.
+    has_short_queues: bool,
 }
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -91,6 +102,7 @@ impl AdaptiveLimit {
             phase: Phase::Compare(Candidate::new(LIMIT_START, scaled(LIMIT_START, STEP_MAX))),
             direction: Direction::Up,
             step: STEP_MAX,
+            has_short_queues: true,
         }
     }
 
@@ -100,6 +112,11 @@ impl AdaptiveLimit {
             Phase::Compare(candidate) => candidate.limit_now(),
             Phase::Hold { .. } => self.limit,
         }
+    }
+
+    /// Takes account of a request of which only that it has ended is known.
+    pub fn count(&mut self, ending: Ending, is_limited: bool) {
+        self.window.count_one(ending, is_limited);
     }
 
     /// Takes account of a request that has ended at `now`.
@@ -133,7 +150,9 @@ impl AdaptiveLimit {
                     self.hold(now, HOLD);
                     return;
                 }
-                match candidate.window_ended(rate) {
+                let verdict = candidate.window_ended(rate);
+                self.has_short_queues = candidate.queued() < SHORT_QUEUE;
+                match verdict {
                     Verdict::Undecided => {}
                     Verdict::Better => {
                         self.limit = candidate.limit;
@@ -156,6 +175,12 @@ impl AdaptiveLimit {
                 let mean = usual.map_or(throughput, |usual| usual + (throughput - usual) / 4.0);
                 *usual = Some(mean);
                 if rate.is_limited && (now >= *until || is_shift) {
+                    if is_shift {
+                        self.step = self.step.max(STEP_OF_SHIFT);
+                    }
+                    if is_shift && self.has_short_queues {
+                        self.direction = Direction::Up;
+                    }
                     self.compare(now);
                 }
             }
@@ -198,7 +223,7 @@ impl AdaptiveLimit {
     fn candidate(&self) -> usize {
         match self.direction {
             Direction::Up => scaled(self.limit, self.step),
-            Direction::Down => scaled(self.limit, 1.0 / self.step),
+            Direction::Down => scaled(self.limit, 1.0 / self.step.min(STEP_DOWN_MAX)),
         }
     }
 }

@@ -14,11 +14,22 @@ const SURE: f64 = 2.5;
 const NOISE_EXPECTED: f64 = 0.08;
 const NOISE_EXPECTED_PAIRS: f64 = 2.0;
 
-/// With short queues: a tenth more concurrency is to bring this share of a tenth more throughput. A server whose
-/// throughput follows `limit / (limit + half)` is then driven to 98.5% of its best.
-const ELASTICITY_WANTED: f64 = 0.015;
+/// The same for the larger of two limits while queues are short, where nothing is lost by it.
+const SURE_OF_LARGER: f64 = 1.5;
 
-/// What queues of [`LONG_QUEUE`] add to it.
+/// While queues are short, the larger of two limits wins ties: differences of so many standard errors.
+const TIE: f64 = 1.0;
+
+/// A pair says no more than this for or against a candidate (or the ratio of the limits, if that is more), in logarithms:
+/// a window in which the machine did something else, or the server's speed changed, is one voice among several.
+const GAIN_MAX: f64 = 0.35;
+
+/// A queueing time below which a larger limit costs nobody anything: of the order of a scheduler's slices, a quarter
+/// of [`LONG_QUEUE`].
+pub(super) const SHORT_QUEUE: Duration = Duration::from_millis(5);
+
+/// The elasticity that is wanted where queues are as long as [`LONG_QUEUE`]: a tenth more concurrency is to bring this
+/// share of a tenth more throughput.
 const ELASTICITY_OF_LONG_QUEUE: f64 = 0.3;
 
 /// The mean queueing time by which DAGOR (SoCC 2018) tells overload.
@@ -28,7 +39,7 @@ const LONG_QUEUE: Duration = Duration::from_millis(20);
 /// server's queues.
 pub(super) fn wanted_elasticity(queued: Duration) -> f64 {
     let length = queued.as_secs_f64() / LONG_QUEUE.as_secs_f64();
-    ELASTICITY_WANTED + ELASTICITY_OF_LONG_QUEUE * length * length
+    ELASTICITY_OF_LONG_QUEUE * length * length
 }
 
 #[derive(Clone, Debug)]
@@ -38,6 +49,8 @@ pub(super) struct Candidate {
     is_at_candidate: bool,
     /// The first window of the pair that is being measured.
     first: Option<WindowRate>,
+    /// The callers asked for as much as the candidate allows in every window.
+    is_filled: bool,
     pairs: Pairs,
 }
 
@@ -54,7 +67,8 @@ struct Pairs {
     count: u32,
     gain_sum: f64,
     gain_square_sum: f64,
-    queued_sum: Duration,
+    /// What the larger limit's requests took longer.
+    slower_sum: Duration,
 }
 
 impl Candidate {
@@ -64,6 +78,7 @@ impl Candidate {
             present,
             is_at_candidate: false,
             first: None,
+            is_filled: true,
             pairs: Pairs::default(),
         }
     }
@@ -89,39 +104,69 @@ impl Candidate {
         } else {
             (rate, first)
         };
-        self.pairs.add(&present, &candidate);
-        self.pairs.verdict((self.limit as f64 / self.present as f64).ln())
+        self.is_filled &= candidate.is_limited;
+        self.pairs.add(&present, &candidate, self.step().abs().max(GAIN_MAX));
+        self.verdict()
+    }
+
+    /// How long requests wait in the server's queues under the larger of the two limits: what is not queue yet is the
+    /// same under both, and the queue grows with the limit.
+    pub fn queued(&self) -> Duration {
+        let (less, more) = (self.limit.min(self.present), self.limit.max(self.present));
+        let slower = self.pairs.slower_sum / self.pairs.count.max(1);
+        slower.mul_f64(more as f64 / (more - less).max(1) as f64)
+    }
+
+    fn step(&self) -> f64 {
+        (self.limit as f64 / self.present as f64).ln()
+    }
+
+    fn verdict(&self) -> Verdict {
+        let step = self.step();
+        let queued = self.queued();
+        let (mean, error) = self.pairs.mean_and_error();
+        let gain = mean - wanted_elasticity(queued) * step;
+        // For the larger of the two, in standard errors.
+        let evidence = gain * step.signum() / error;
+        let is_cheap = queued < SHORT_QUEUE && self.is_filled;
+        let (sure, tie) = if is_cheap { (SURE_OF_LARGER, -TIE) } else { (SURE, 0.0) };
+        let is_larger_better = if evidence >= sure {
+            true
+        } else if evidence <= -SURE {
+            false
+        } else if self.pairs.count < PAIRS_MAX {
+            return Verdict::Undecided;
+        } else {
+            evidence > tie
+        };
+        if is_larger_better == (step > 0.0) {
+            Verdict::Better
+        } else {
+            Verdict::NoBetter
+        }
     }
 }
 
 impl Pairs {
-    fn add(&mut self, present: &WindowRate, candidate: &WindowRate) {
+    fn add(&mut self, present: &WindowRate, candidate: &WindowRate, gain_max: f64) {
         let gain = (candidate.throughput.max(1e-6) / present.throughput.max(1e-6)).ln();
+        let gain = gain.clamp(-gain_max, gain_max);
         // A window of few answers is worth little, however alike the answers are.
         let answers = 1.0 / present.answered.max(1) as f64 + 1.0 / candidate.answered.max(1) as f64;
         self.count += 1;
         self.gain_sum += gain;
         self.gain_square_sum += gain * gain + answers;
-        // Twice the difference between two limits, one of them about half of the other, is what has no queue yet.
-        self.queued_sum += 2 * candidate.latency.abs_diff(present.latency);
+        self.slower_sum += candidate.latency.abs_diff(present.latency);
     }
 
-    fn verdict(&self, step: f64) -> Verdict {
+    /// Of the gain.
+    fn mean_and_error(&self) -> (f64, f64) {
         let count = f64::from(self.count);
         let mean = self.gain_sum / count;
-        let queued = self.queued_sum / self.count;
-        let excess = mean - wanted_elasticity(queued) * step;
         let spread = (self.gain_square_sum - count * mean * mean).max(0.0);
         let expected = NOISE_EXPECTED_PAIRS * NOISE_EXPECTED * NOISE_EXPECTED;
         let variance = (spread + expected) / (count - 1.0 + NOISE_EXPECTED_PAIRS);
-        let error = (variance / count).sqrt();
-        if excess.abs() < SURE * error && self.count < PAIRS_MAX {
-            Verdict::Undecided
-        } else if excess > 0.0 {
-            Verdict::Better
-        } else {
-            Verdict::NoBetter
-        }
+        (mean, (variance / count).sqrt())
     }
 }
 
@@ -168,15 +213,42 @@ mod tests {
 
     #[test]
     fn more_requests_for_the_same_throughput_are_no_better_and_fewer_are() {
-        let flat = |_, _| 100_000.0;
+        let flat = |_, _| 10_000.0;
         assert_eq!(compare(&mut Candidate::new(100, 200), flat).0, Verdict::NoBetter);
         assert_eq!(compare(&mut Candidate::new(200, 100), flat).0, Verdict::Better);
     }
 
     #[test]
+    fn while_queues_are_short_the_larger_limit_wins_ties_but_no_losses() {
+        let flat = |_, _| 1e6;
+        assert_eq!(compare(&mut Candidate::new(100, 200), flat).0, Verdict::Better);
+        assert_eq!(compare(&mut Candidate::new(200, 100), flat).0, Verdict::NoBetter);
+        let crowded = |limit, _| if limit > 100 { 9e5 } else { 1e6 };
+        assert_eq!(compare(&mut Candidate::new(100, 200), crowded).0, Verdict::NoBetter);
+        assert_eq!(compare(&mut Candidate::new(200, 100), crowded).0, Verdict::Better);
+    }
+
+    #[test]
+    fn a_candidate_that_callers_do_not_fill_wins_no_tie() {
+        let mut candidate = Candidate::new(100, 200);
+        let verdict = loop {
+            let is_limited = candidate.limit_now() == 100;
+            let rate = WindowRate {
+                is_limited,
+                ..rate(1e6, 100)
+            };
+            match candidate.window_ended(rate) {
+                Verdict::Undecided => {}
+                verdict => break verdict,
+            }
+        };
+        assert_eq!(verdict, Verdict::NoBetter);
+    }
+
+    #[test]
     fn a_drift_of_the_server_is_no_gain() {
-        // A percent faster with each window, which is more than the bound for these limits.
-        let drifting = |_, window| 100_000.0 * 1.01_f64.powi(window as i32);
+        // A percent faster with each window.
+        let drifting = |_, window| 10_000.0 * 1.01_f64.powi(window as i32);
         assert_eq!(
             compare(&mut Candidate::new(100, 141), drifting).0,
             Verdict::NoBetter

@@ -12,6 +12,9 @@ enum Curve {
     Knee { parallel: f64 },
     /// Works in batches: slowly more, up to the best, of which it has half at `half`.
     Batches { half: f64 },
+    /// In proportion up to `from`, and from there to `until` slowly on, as a power of the requests under way: what a
+    /// Helenus with a core of its own shows between 64 and 1,024.
+    Slope { from: f64, until: f64, elasticity: f64 },
     /// As [`Curve::Batches`], but above `crowd` the requests are in each other's way.
     Crowd { half: f64, crowd: f64 },
 }
@@ -28,6 +31,11 @@ impl Server {
         let share = match self.curve {
             Curve::Knee { parallel } => (concurrency / parallel).min(1.0),
             Curve::Batches { half } => concurrency / (concurrency + half),
+            Curve::Slope {
+                from,
+                until,
+                elasticity,
+            } => (concurrency / from).min(1.0) * (concurrency.clamp(from, until) / until).powf(elasticity),
             Curve::Crowd { half, crowd } => {
                 concurrency / (concurrency + half) / (1.0 + (concurrency / crowd).powi(2))
             }
@@ -143,6 +151,12 @@ impl Simulation {
     }
 }
 
+const SLOPE: Curve = Curve::Slope {
+    from: 64.0,
+    until: 1_024.0,
+    elasticity: 0.05,
+};
+
 const CALLERS: usize = 50_000;
 const SEEDS: u64 = 3;
 
@@ -154,6 +168,7 @@ fn servers() -> Vec<Server> {
         server(Curve::Knee { parallel: 600.0 }, 100_000.0),
         server(Curve::Batches { half: 16.0 }, 100_000.0),
         server(Curve::Batches { half: 60.0 }, 200_000.0),
+        server(SLOPE, 340_000.0),
         server(
             Curve::Crowd {
                 half: 30.0,
@@ -187,13 +202,33 @@ fn mean_share(server: Server, noise: f64, sessions: usize) -> (f64, Vec<usize>) 
 #[test]
 fn the_best_fixed_limit_is_met_within_five_percent() {
     for server in servers() {
-        for noise in [0.0, 0.1] {
+        for noise in [0.0, 0.1, 0.2] {
             let (share, limits) = mean_share(server, noise, 1);
             assert!(
                 share >= 0.95,
                 "{share:.3} of {server:?}, noise {noise}: {limits:?}"
             );
         }
+    }
+}
+
+/// Symptom: for six seconds it stayed at 45 to 64 requests, where a thousand bring a sixth more: the noise of a busy
+/// machine hid an elasticity of 0.05, and what was not told apart was decided for the smaller limit.
+#[test]
+fn noise_does_not_keep_it_below_a_long_slope() {
+    let server = Server {
+        curve: SLOPE,
+        best: 340_000.0,
+    };
+    for seed in 0..12 {
+        let mut simulation = Simulation::new(server, 1, 4_096, 0.2, 700 + seed);
+        simulation.run(Duration::from_secs(2));
+        let share = simulation.run(Duration::from_secs(4)) / server.best_fixed();
+        assert!(
+            share >= 0.95,
+            "{share:.3} with seed {seed}: {:?}",
+            simulation.limits()
+        );
     }
 }
 
@@ -223,6 +258,15 @@ fn changed(server: Server, factor: f64) -> Server {
             parallel: parallel * factor,
         },
         Curve::Batches { half } => Curve::Batches { half: half * factor },
+        Curve::Slope {
+            from,
+            until,
+            elasticity,
+        } => Curve::Slope {
+            from: from * factor,
+            until,
+            elasticity,
+        },
         Curve::Crowd { half, crowd } => Curve::Crowd {
             half: half * factor,
             crowd,

@@ -28,7 +28,9 @@ pub(super) struct Window {
     answered: u64,
     refused: u64,
     limited: u64,
+    /// Of those that were timed.
     latency_sum: Duration,
+    timed: u32,
 }
 
 /// What a window has shown.
@@ -53,7 +55,22 @@ impl Window {
             refused: 0,
             limited: 0,
             latency_sum: Duration::ZERO,
+            timed: 0,
         }
+    }
+
+    /// A request that was not timed. The window begins and ends with those that are.
+    pub fn count_one(&mut self, ending: Ending, is_limited: bool) {
+        if self.begun_before > 0 {
+            self.begun_before = (self.begun_before - 1).max(1);
+            return;
+        }
+        match ending {
+            Ending::Answered => self.answered += 1,
+            Ending::Refused | Ending::TimedOut => self.refused += 1,
+            Ending::Unknown => return,
+        }
+        self.limited += u64::from(is_limited);
     }
 
     pub fn record(&mut self, now: Instant, sample: Sample) {
@@ -65,13 +82,9 @@ impl Window {
             }
             return;
         }
-        match sample.ending {
-            Ending::Answered => self.answered += 1,
-            Ending::Refused | Ending::TimedOut => self.refused += 1,
-            Ending::Unknown => return,
-        }
-        self.limited += u64::from(sample.is_limited);
+        self.count_one(sample.ending, sample.is_limited);
         self.latency_sum += sample.latency;
+        self.timed += 1;
     }
 
     pub fn is_over(&self, now: Instant, limit: usize) -> bool {
@@ -85,7 +98,7 @@ impl Window {
         let count = self.count().max(1);
         WindowRate {
             throughput: self.answered as f64 / length.as_secs_f64().max(1e-6),
-            latency: self.latency_sum.div_f64(count as f64),
+            latency: self.latency_sum / self.timed.max(1),
             answered: self.answered,
             is_refused: self.refused as f64 > REFUSED_SHARE_MAX * count as f64,
             is_limited: 2 * self.limited >= count,
