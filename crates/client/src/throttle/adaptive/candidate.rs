@@ -105,7 +105,8 @@ impl Candidate {
             (rate, first)
         };
         self.is_filled &= candidate.is_limited;
-        self.pairs.add(&present, &candidate, self.step().abs().max(GAIN_MAX));
+        self.pairs
+            .add(&present, &candidate, self.step().abs().max(GAIN_MAX));
         self.verdict()
     }
 
@@ -129,7 +130,11 @@ impl Candidate {
         // For the larger of the two, in standard errors.
         let evidence = gain * step.signum() / error;
         let is_cheap = queued < SHORT_QUEUE && self.is_filled;
-        let (sure, tie) = if is_cheap { (SURE_OF_LARGER, -TIE) } else { (SURE, 0.0) };
+        let (sure, tie) = if is_cheap {
+            (SURE_OF_LARGER, -TIE)
+        } else {
+            (SURE, 0.0)
+        };
         let is_larger_better = if evidence >= sure {
             true
         } else if evidence <= -SURE {
@@ -224,7 +229,10 @@ mod tests {
         assert_eq!(compare(&mut Candidate::new(100, 200), flat).0, Verdict::Better);
         assert_eq!(compare(&mut Candidate::new(200, 100), flat).0, Verdict::NoBetter);
         let crowded = |limit, _| if limit > 100 { 9e5 } else { 1e6 };
-        assert_eq!(compare(&mut Candidate::new(100, 200), crowded).0, Verdict::NoBetter);
+        assert_eq!(
+            compare(&mut Candidate::new(100, 200), crowded).0,
+            Verdict::NoBetter
+        );
         assert_eq!(compare(&mut Candidate::new(200, 100), crowded).0, Verdict::Better);
     }
 
