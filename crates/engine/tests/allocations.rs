@@ -2,44 +2,13 @@
 
 mod node;
 
-use std::alloc::{GlobalAlloc, Layout, System};
-use std::cell::Cell;
-
 use helenus_engine::Plan;
 use helenus_engine::select::Direct;
 use helenus_engine::term::BoundValues;
 use helenus_protocol::request::Value;
 use helenus_storage::read_state::ReadState;
+use helenus_test_heap::allocations_of;
 use node::{Shards, options};
-
-struct CountingAllocator;
-
-thread_local! {
-    static ALLOCATIONS: Cell<u64> = const { Cell::new(0) };
-}
-
-// SAFETY: every call goes to the system's allocator unchanged; counting touches no memory of its own.
-unsafe impl GlobalAlloc for CountingAllocator {
-    unsafe fn alloc(&self, layout: Layout) -> *mut u8 {
-        let _ = ALLOCATIONS.try_with(|count| count.set(count.get() + 1));
-        // SAFETY: as the caller promised.
-        unsafe { System.alloc(layout) }
-    }
-
-    unsafe fn dealloc(&self, pointer: *mut u8, layout: Layout) {
-        // SAFETY: as the caller promised.
-        unsafe { System.dealloc(pointer, layout) }
-    }
-}
-
-#[global_allocator]
-static ALLOCATOR: CountingAllocator = CountingAllocator;
-
-fn allocations_of(run: impl FnOnce()) -> u64 {
-    let before = ALLOCATIONS.get();
-    run();
-    ALLOCATIONS.get() - before
-}
 
 fn shards() -> Shards {
     let mut shards = Shards::new(1);

@@ -1,35 +1,10 @@
 //! What a refusal costs: nothing from the heap, whatever the version; and what it says.
 
-use std::alloc::{GlobalAlloc, Layout, System};
-use std::cell::Cell;
-
 use helenus_node::{Session, overloaded_template};
 use helenus_protocol::frame::{FrameLimits, FrameReader, ReceiveBuffer};
 use helenus_protocol::response::Response;
 use helenus_protocol::{Direction, ErrorCode, ProtocolVersion};
-
-struct CountingAllocator;
-
-thread_local! {
-    static ALLOCATIONS: Cell<u64> = const { Cell::new(0) };
-}
-
-// SAFETY: every call goes to the system's allocator unchanged; counting touches no memory of its own.
-unsafe impl GlobalAlloc for CountingAllocator {
-    unsafe fn alloc(&self, layout: Layout) -> *mut u8 {
-        let _ = ALLOCATIONS.try_with(|count| count.set(count.get() + 1));
-        // SAFETY: as the caller promised.
-        unsafe { System.alloc(layout) }
-    }
-
-    unsafe fn dealloc(&self, pointer: *mut u8, layout: Layout) {
-        // SAFETY: as the caller promised.
-        unsafe { System.dealloc(pointer, layout) }
-    }
-}
-
-#[global_allocator]
-static ALLOCATOR: CountingAllocator = CountingAllocator;
+use helenus_test_heap::allocations_of;
 
 /// Refuses streams 0 to 99 and takes the output.
 fn refuse_hundred(session: &Session, output: &mut Vec<u8>) {
@@ -49,9 +24,8 @@ fn a_refusal_allocates_nothing_and_names_its_stream() {
         // Twice: the session and its taker exchange two buffers.
         refuse_hundred(&session, &mut output);
         refuse_hundred(&session, &mut output);
-        let before = ALLOCATIONS.get();
-        refuse_hundred(&session, &mut output);
-        assert_eq!(ALLOCATIONS.get() - before, 0, "{version:?}");
+        let allocations = allocations_of(|| refuse_hundred(&session, &mut output));
+        assert_eq!(allocations, 0, "{version:?}");
 
         let mut received = ReceiveBuffer::new();
         received.feed(&output);

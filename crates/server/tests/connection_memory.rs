@@ -2,39 +2,12 @@
 
 mod support;
 
-use std::alloc::{GlobalAlloc, Layout, System};
 use std::io::{Read, Write};
 use std::net::{SocketAddr, TcpStream};
-use std::sync::atomic::{AtomicI64, AtomicU64, Ordering};
 
 use helenus_protocol::{Opcode, ProtocolVersion};
+use helenus_test_heap::of_process;
 use support::{Client, PATIENCE, Reply, header, serve, stop};
-
-struct CountingAllocator;
-
-static ALLOCATIONS: AtomicU64 = AtomicU64::new(0);
-static ALLOCATED_BYTES: AtomicU64 = AtomicU64::new(0);
-static LIVE_BYTES: AtomicI64 = AtomicI64::new(0);
-
-// SAFETY: every call goes to the system's allocator unchanged; counting touches only atomics.
-unsafe impl GlobalAlloc for CountingAllocator {
-    unsafe fn alloc(&self, layout: Layout) -> *mut u8 {
-        ALLOCATIONS.fetch_add(1, Ordering::Relaxed);
-        ALLOCATED_BYTES.fetch_add(layout.size() as u64, Ordering::Relaxed);
-        LIVE_BYTES.fetch_add(layout.size() as i64, Ordering::Relaxed);
-        // SAFETY: as the caller promised.
-        unsafe { System.alloc(layout) }
-    }
-
-    unsafe fn dealloc(&self, pointer: *mut u8, layout: Layout) {
-        LIVE_BYTES.fetch_sub(layout.size() as i64, Ordering::Relaxed);
-        // SAFETY: as the caller promised.
-        unsafe { System.dealloc(pointer, layout) }
-    }
-}
-
-#[global_allocator]
-static ALLOCATOR: CountingAllocator = CountingAllocator;
 
 /// Connects, sends `bytes`, reads the answer and then the end. Allocates nothing itself.
 fn refused(address: SocketAddr, bytes: &[u8]) {
@@ -58,13 +31,11 @@ fn a_refused_connection_allocates_nothing_big_and_one_at_rest_holds_two_kibibyte
         const CONNECTIONS: u64 = 300;
         // More than the lobby lets leave at their ease: its table has its full size then.
         (0..400).for_each(|_| refused(server.address, first_bytes));
-        let before = (
-            ALLOCATIONS.load(Ordering::Relaxed),
-            ALLOCATED_BYTES.load(Ordering::Relaxed),
-        );
+        let before = of_process();
         (0..CONNECTIONS).for_each(|_| refused(server.address, first_bytes));
-        let allocations = ALLOCATIONS.load(Ordering::Relaxed) - before.0;
-        let bytes = ALLOCATED_BYTES.load(Ordering::Relaxed) - before.1;
+        let after = of_process();
+        let allocations = after.allocations - before.allocations;
+        let bytes = after.allocated_bytes - before.allocated_bytes;
         println!("{CONNECTIONS} refused connections: {allocations} allocations, {bytes} bytes");
         // The node's own clockwork goes on meanwhile.
         assert!(allocations < 2 * CONNECTIONS, "{allocations} allocations");
@@ -87,9 +58,9 @@ fn a_refused_connection_allocates_nothing_big_and_one_at_rest_holds_two_kibibyte
         open.push(stream);
     };
     (0..100).for_each(|_| open_one());
-    let before = LIVE_BYTES.load(Ordering::Relaxed);
+    let before = of_process().live_bytes;
     (0..AT_REST).for_each(|_| open_one());
-    let bytes = (LIVE_BYTES.load(Ordering::Relaxed) - before) / AT_REST;
+    let bytes = (of_process().live_bytes - before) / AT_REST;
     println!("a connection at rest holds {bytes} bytes");
     assert!(bytes <= 2_048, "{bytes} bytes");
     let mut last = Client::open(server.address, ProtocolVersion::V5);

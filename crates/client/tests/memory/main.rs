@@ -4,14 +4,12 @@
 #[path = "../session/server.rs"]
 mod server;
 
-mod allocator;
-
 use std::sync::Arc;
 
-use allocator::{allocated, live_bytes};
 use helenus_client::throttle::ThrottleMode;
 use helenus_client::{Prepared, Session, SessionBuilder};
 use helenus_server::Server;
+use helenus_test_heap::{Heap, of_thread};
 use server::{any_port, block_on, builder, serve};
 
 const LARGE: usize = 8 << 10;
@@ -48,19 +46,19 @@ async fn costs(session: &Session, body: &[u8]) -> [Cost; 2] {
         write(id).await;
         read(id).await;
     }
-    let start = allocated();
+    let start = of_thread();
     for id in 0..REQUESTS as i64 {
         write(id).await;
     }
-    let written = allocated();
+    let written = of_thread();
     for id in 0..REQUESTS as i64 {
         read(id).await;
     }
-    let cost = |from: (u64, u64), to: (u64, u64)| Cost {
-        bytes: (to.0 - from.0) as f64 / REQUESTS as f64,
-        allocations: (to.1 - from.1) as f64 / REQUESTS as f64,
+    let cost = |from: Heap, to: Heap| Cost {
+        bytes: (to.allocated_bytes - from.allocated_bytes) as f64 / REQUESTS as f64,
+        allocations: (to.allocations - from.allocations) as f64 / REQUESTS as f64,
     };
-    [cost(start, written), cost(written, allocated())]
+    [cost(start, written), cost(written, of_thread())]
 }
 
 async fn prepare(session: &Session, text: &str) -> Prepared {
@@ -119,7 +117,7 @@ fn a_waiting_caller_costs_less_than_two_kibibytes() {
             session_with_table(one_connection(&server).throttle(ThrottleMode::Concurrency(1))).await;
         let select = Arc::new(prepare(&session, "SELECT body FROM memory.bodies WHERE id = ?").await);
         let future_bytes = size_of_val(&session.execute(&select, (1_i64,)));
-        let before = live_bytes();
+        let before = of_thread().live_bytes;
         let callers: Vec<_> = (0..WAITING)
             .map(|id| {
                 let (session, select) = (session.for_new_caller(), select.clone());
@@ -136,7 +134,7 @@ fn a_waiting_caller_costs_less_than_two_kibibytes() {
             }
         }
         assert!(waiting >= WAITING * 3 / 4, "{waiting} wait");
-        let bytes = (live_bytes() - before) as usize / waiting;
+        let bytes = (of_thread().live_bytes - before) as usize / waiting;
         println!("{bytes} bytes for each of {waiting} waiting callers; the future has {future_bytes}");
         assert!(bytes <= WAITING_BYTES_MAX, "{bytes} bytes for each caller");
         for caller in callers {

@@ -4,8 +4,6 @@
 //! `HELENUS_FUZZ_MUTATIONS` sets how many per target; `HELENUS_FUZZ_ONLY` runs one of them again, with its panic shown.
 //! `cargo xtask fuzz-corpus` writes the corpus anew, by `HELENUS_FUZZ_CORPUS=write`.
 
-#[path = "../../../storage-model/tests/bit_flips/allocator.rs"]
-mod allocator;
 mod regressions;
 
 use std::panic::catch_unwind;
@@ -14,7 +12,7 @@ use std::path::PathBuf;
 use helenus_fuzz_targets::{TARGETS, Target, mutate};
 use helenus_storage_model::Chance;
 
-use allocator::largest_allocation_of;
+use helenus_test_heap::largest_allocation_of;
 
 /// Some seconds each in a debug build.
 const MUTATIONS: u64 = 2000;

@@ -2,7 +2,7 @@
 
 use helenus_fuzz_targets::{fuzz_compression_info, fuzz_index};
 
-use crate::allocator::largest_allocation_of;
+use helenus_test_heap::largest_allocation_of;
 
 /// Of the first original: version `me`.
 const ME: u8 = 0;

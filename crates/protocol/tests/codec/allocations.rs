@@ -8,8 +8,8 @@ use helenus_protocol::response::{
 use helenus_protocol::{Consistency, Direction, Opcode, ProtocolVersion};
 use helenus_types::CqlType;
 
-use crate::allocator::allocations_of;
 use crate::support::{COMPRESSIONS, Message, Wire};
+use helenus_test_heap::allocations_of;
 
 fn executes(wire: &mut Wire, count: i16) -> Vec<u8> {
     let values = [Value::Bytes(&[0; 8]), Value::Null, Value::Bytes(&[7; 700])];

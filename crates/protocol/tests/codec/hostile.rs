@@ -6,8 +6,8 @@ use helenus_protocol::request::{BindValues, QueryParameters, Request, Value, wri
 use helenus_protocol::response::Response;
 use helenus_protocol::{Consistency, Opcode};
 
-use crate::allocator::peak_bytes_of;
 use crate::support::{COMPRESSIONS, Message, Random, Wire};
+use helenus_test_heap::peak_bytes_of;
 
 /// Walks everything a decoded request gives access to.
 fn walk_request(request: &Request<'_>) -> usize {

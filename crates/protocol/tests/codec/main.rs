@@ -1,7 +1,6 @@
 //! The codec as its users see it: what one side writes, the other reads.
 
 mod allocations;
-mod allocator;
 mod captured;
 mod frames;
 mod hostile;

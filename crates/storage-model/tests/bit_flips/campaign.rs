@@ -10,8 +10,8 @@ use helenus_storage::sstable::{Component, Descriptor, OpenError, SsTableFormat, 
 use helenus_storage_model::{Case, CaseKind, Chance, Era, write};
 use helenus_vfs::{Disk, SimulatedDisk};
 
-use crate::allocator::largest_allocation_of;
 use crate::reading::{Answers, read_everything};
+use helenus_test_heap::largest_allocation_of;
 
 /// Whose files: ours bring checksums of what the format leaves unchecked.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]

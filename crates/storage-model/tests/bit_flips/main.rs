@@ -5,7 +5,6 @@
 //! `HELENUS_BIT_FLIPS_FILES`, `HELENUS_BIT_FLIPS` (per component), `HELENUS_BIT_FLIPS_SEED` and
 //! `HELENUS_BIT_FLIPS_REPORT`.
 
-mod allocator;
 mod campaign;
 mod reading;
 

@@ -1,7 +1,5 @@
 //! What scanning costs: allocations here; `--nocapture` prints the speed too, which means something in a release build.
 
-use std::alloc::{GlobalAlloc, Layout, System};
-use std::cell::Cell;
 use std::sync::Arc;
 use std::time::Instant;
 
@@ -11,36 +9,13 @@ use helenus_storage::read::PartitionBound;
 use helenus_storage::row::RowRef;
 use helenus_storage::source::{PartitionCursor, PartitionScanner, Unfiltered};
 use helenus_storage::sstable::{PageCache, ReadTicket, SsTable, SsTableId, SsTableWriter, WriterOptions};
+use helenus_test_heap::of_thread;
 use helenus_types::Token;
 use helenus_types::token::token_of;
 use helenus_vfs::{Disk, MemoryDisk};
 
 use crate::read_counts::{blob_table, row_count};
 use crate::support::{NOW_US, cell, folder, id, key, live, row};
-
-thread_local! {
-    static ALLOCATIONS: Cell<u64> = const { Cell::new(0) };
-}
-
-/// Counts what this thread allocates.
-struct CountingAllocator;
-
-// SAFETY: every call is passed on to the system's allocator unchanged.
-unsafe impl GlobalAlloc for CountingAllocator {
-    unsafe fn alloc(&self, layout: Layout) -> *mut u8 {
-        let _ = ALLOCATIONS.try_with(|count| count.set(count.get() + 1));
-        // SAFETY: the caller keeps `alloc`'s contract, which is the same.
-        unsafe { System.alloc(layout) }
-    }
-
-    unsafe fn dealloc(&self, pointer: *mut u8, layout: Layout) {
-        // SAFETY: as above; `pointer` came from `System`.
-        unsafe { System.dealloc(pointer, layout) }
-    }
-}
-
-#[global_allocator]
-static ALLOCATOR: CountingAllocator = CountingAllocator;
 
 /// `partitions` times `rows` rows with blobs of 100 bytes.
 fn sstable(partitions: u32, rows: u32) -> Arc<SsTable> {
@@ -86,7 +61,7 @@ fn scan(sstable: &SsTable, rows: u32, what: &str) -> f64 {
     let cache = PageCache::new(1 << 20);
     let start = bound(Token::MINIMUM, Side::Before);
     let end = bound(Token::MAXIMUM, Side::After);
-    let allocations = ALLOCATIONS.get();
+    let allocations = of_thread().allocations;
     let began = Instant::now();
     let mut scanner = sstable.scan(&cache, start, end, &slices, false);
     let (mut found, mut bytes) = (0, 0);
@@ -100,7 +75,7 @@ fn scan(sstable: &SsTable, rows: u32, what: &str) -> f64 {
         }
     }
     let seconds = began.elapsed().as_secs_f64();
-    let per_row = (ALLOCATIONS.get() - allocations) as f64 / f64::from(rows);
+    let per_row = (of_thread().allocations - allocations) as f64 / f64::from(rows);
     assert_eq!((found, bytes > found as usize * 100), (rows, true));
     let cost = cache.cost();
     assert!(cost.reads < 20 + 2 * cost.read_bytes / (128 << 10), "{cost:?}");
@@ -190,12 +165,12 @@ fn a_cold_row_allocates_little() {
             start: bound(Side::Before),
             end: bound(Side::After),
         }];
-        let before = ALLOCATIONS.get();
+        let before = of_thread().allocations;
         let cursor = sstable.partition(&cache, token, &partition_key, &slices, false);
         let mut cursor = cursor.unwrap().unwrap();
         assert!(cursor.advance().unwrap() && !cursor.advance().unwrap());
         drop(cursor);
-        allocations += ALLOCATIONS.get() - before;
+        allocations += of_thread().allocations - before;
     }
     let per_read = allocations / u64::from(reads);
     println!("{per_read} allocations a cold row, {:?}", cache.cost());

@@ -1,7 +1,5 @@
 //! A point read that memtables answer allocates nothing.
 
-use std::alloc::{GlobalAlloc, Layout, System};
-use std::cell::Cell;
 use std::ops::ControlFlow;
 use std::sync::Arc;
 
@@ -13,41 +11,10 @@ use helenus_storage::read::{PartitionRange, ReadCommand, RowSink};
 use helenus_storage::row::{CellRef, Liveness, RowRef};
 use helenus_storage::store::StoreOptions;
 use helenus_storage::update::{Update, UpdateBuilder};
+use helenus_test_heap::{allocations_of, of_thread};
 use helenus_types::{Token, token_of};
 
 use super::table::{NUMBER, TEXT, packed};
-
-thread_local! {
-    static ALLOCATIONS: Cell<u64> = const { Cell::new(0) };
-    static LIVE_BYTES: Cell<i64> = const { Cell::new(0) };
-}
-
-/// Bytes that this thread has allocated and not freed; what it frees for others counts too.
-pub fn live_bytes() -> i64 {
-    LIVE_BYTES.get()
-}
-
-/// Counts what this thread allocates.
-struct CountingAllocator;
-
-// SAFETY: every call is passed on to the system's allocator unchanged.
-unsafe impl GlobalAlloc for CountingAllocator {
-    unsafe fn alloc(&self, layout: Layout) -> *mut u8 {
-        let _ = ALLOCATIONS.try_with(|count| count.set(count.get() + 1));
-        let _ = LIVE_BYTES.try_with(|bytes| bytes.set(bytes.get() + layout.size() as i64));
-        // SAFETY: the caller keeps `alloc`'s contract, which is the same.
-        unsafe { System.alloc(layout) }
-    }
-
-    unsafe fn dealloc(&self, pointer: *mut u8, layout: Layout) {
-        let _ = LIVE_BYTES.try_with(|bytes| bytes.set(bytes.get() - layout.size() as i64));
-        // SAFETY: as above; `pointer` came from `System`.
-        unsafe { System.dealloc(pointer, layout) }
-    }
-}
-
-#[global_allocator]
-static ALLOCATOR: CountingAllocator = CountingAllocator;
 
 #[derive(Default)]
 struct Count {
@@ -125,7 +92,7 @@ fn a_point_read_from_memory_allocates_nothing() {
         })
         .collect();
     let mut sink = Count::default();
-    let before = ALLOCATIONS.get();
+    let before = of_thread().allocations;
     for key in &keys {
         for slices in &slices {
             let partitions = PartitionRange::One {
@@ -142,7 +109,7 @@ fn a_point_read_from_memory_allocates_nothing() {
             store.read(&command, &mut sink).unwrap();
         }
     }
-    assert_eq!(ALLOCATIONS.get() - before, 0);
+    assert_eq!(of_thread().allocations - before, 0);
     assert_eq!(
         sink.rows,
         500 * 5,
@@ -167,9 +134,10 @@ fn an_overwrite_of_equal_length_allocates_nothing_once_buffers_have_grown() {
     let update = Update::decode(&bytes).unwrap();
     store.apply(&update).unwrap();
     store.apply(&update).unwrap();
-    let before = ALLOCATIONS.get();
-    for _ in 0..100 {
-        store.apply(&update).unwrap();
-    }
-    assert_eq!(ALLOCATIONS.get() - before, 0);
+    let allocations = allocations_of(|| {
+        for _ in 0..100 {
+            store.apply(&update).unwrap();
+        }
+    });
+    assert_eq!(allocations, 0);
 }

@@ -12,9 +12,9 @@ use helenus_storage::row::{CellRef, Liveness, RowRef};
 use helenus_storage::row_cache::{Recorder, RecordingCursor, RowCache};
 use helenus_storage::source::PartitionCursor;
 use helenus_storage::update::{Update, UpdateBuilder};
+use helenus_test_heap::of_thread;
 use helenus_types::token_of;
 
-use super::point_read::live_bytes;
 use super::table::{self, TEXT, packed};
 
 const ROWS: i32 = 20_000;
@@ -79,10 +79,10 @@ fn rows_between(first: i32, last: i32) -> [Slice; 1] {
 /// Bytes per row by the cache's own account, which must agree with the allocator's within a tenth below and a quarter
 /// above: it counts what allocators waste, which is not seen here.
 fn bytes_per_row(make: impl FnOnce(&mut RowCache), rows: i32) -> usize {
-    let before = live_bytes();
+    let before = of_thread().live_bytes;
     let mut cache = RowCache::new(1 << 30);
     make(&mut cache);
-    let held = (live_bytes() - before) as usize;
+    let held = (of_thread().live_bytes - before) as usize;
     let counted = cache.bytes();
     assert!(
         counted * 10 >= held * 9 && counted * 4 <= held * 5,

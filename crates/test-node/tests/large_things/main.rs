@@ -4,12 +4,11 @@
 //! `HELENUS_LARGE_ROWS=10000000` and `HELENUS_LARGE_ROW_BYTES=104857600` for larger ones, in a release build. An answer
 //! that these tests take ends at 16 MiB, so larger rows are read cell by cell.
 
-mod peak;
-
 use std::path::PathBuf;
 use std::sync::Arc;
 
 use helenus_storage::store::{CompactionKind, CompactionRequest};
+use helenus_test_heap::{process_peak_bytes_of, process_turn};
 use helenus_test_node::{Answer, Execution, TestNode, options};
 use helenus_tools::host::Host;
 use helenus_vfs::{Disk, RealDisk, SystemClock};
@@ -107,7 +106,7 @@ fn large_partition(rows: u32) -> Vec<(&'static str, usize)> {
         .run("CREATE TABLE k.t (p int, c int, v text, PRIMARY KEY (p, c))");
     let value = "v".repeat(VALUE_BYTES);
     let mut peaks = Vec::new();
-    let ((), peak) = peak::of(|| {
+    let ((), peak) = process_peak_bytes_of(|| {
         for first in (0..rows).step_by(50) {
             let inserts: String = (first..rows.min(first + 50))
                 .map(|c| format!("INSERT INTO k.t (p, c, v) VALUES (1, {c}, '{value}');"))
@@ -118,12 +117,12 @@ fn large_partition(rows: u32) -> Vec<(&'static str, usize)> {
         }
     });
     peaks.push(("write", peak));
-    peaks.push(("compact", peak::of(|| bench.compact()).1));
+    peaks.push(("compact", process_peak_bytes_of(|| bench.compact()).1));
     for (name, text) in [
         ("page", "SELECT * FROM k.t WHERE p = 1"),
         ("page in reverse", "SELECT * FROM k.t WHERE p = 1 ORDER BY c DESC"),
     ] {
-        let (found, peak) = peak::of(|| bench.page_through(text, 500));
+        let (found, peak) = process_peak_bytes_of(|| bench.page_through(text, 500));
         assert_eq!(found, rows as usize, "{text}");
         peaks.push((name, peak));
     }
@@ -132,7 +131,7 @@ fn large_partition(rows: u32) -> Vec<(&'static str, usize)> {
 
 #[test]
 fn the_memory_that_a_partition_takes_does_not_grow_with_it() {
-    let _alone = peak::turn();
+    let _alone = process_turn();
     let rows = setting("HELENUS_LARGE_ROWS", 4 * ROWS as usize) as u32;
     let small = large_partition(ROWS);
     let large = large_partition(rows);
@@ -148,7 +147,7 @@ fn the_memory_that_a_partition_takes_does_not_grow_with_it() {
 
 #[test]
 fn a_large_row_is_in_memory_a_few_times_at_most() {
-    let _alone = peak::turn();
+    let _alone = process_turn();
     let row_bytes = setting("HELENUS_LARGE_ROW_BYTES", ROW_BYTES);
     let bench = Bench::new("large-row");
     let columns: Vec<String> = (0..CELLS).map(|cell| format!("v{cell} text")).collect();
@@ -157,14 +156,14 @@ fn a_large_row_is_in_memory_a_few_times_at_most() {
         columns.join(", ")
     ));
     let value = "v".repeat(row_bytes / CELLS);
-    let ((), written) = peak::of(|| {
+    let ((), written) = process_peak_bytes_of(|| {
         for cell in 0..CELLS {
             bench.node.run(&format!(
                 "INSERT INTO k.t (p, c, v{cell}) VALUES (1, 1, '{value}')"
             ));
         }
     });
-    let ((), compacted) = peak::of(|| bench.compact());
+    let ((), compacted) = process_peak_bytes_of(|| bench.compact());
     let mut peaks = vec![("write", written), ("compact", compacted)];
     // An answer with all of it, or as many as there are cells.
     let selections = if row_bytes <= ANSWER_BYTES_MAX {
@@ -177,7 +176,7 @@ fn a_large_row_is_in_memory_a_few_times_at_most() {
         ("page", ""),
         ("page in reverse", "WHERE p = 1 ORDER BY c DESC"),
     ] {
-        let ((), peak) = peak::of(|| {
+        let ((), peak) = process_peak_bytes_of(|| {
             for selection in &selections {
                 let found = bench.page_through(&format!("SELECT {selection} FROM k.t {rest}"), 10);
                 assert_eq!(found, 1);
