@@ -117,12 +117,13 @@ impl Node {
         }
     }
 
-    /// Stops cleanly and starts again on the same address; `false` when the node is not ours.
+    /// Stops cleanly and starts again on the same address with the same options; `false` when the node is not ours.
     pub fn restart(&mut self) -> Result<bool, NodeError> {
         match self {
             Self::Helenus(helenus) => {
                 helenus.stop()?;
-                helenus.start_again(&[])?;
+                let options = helenus.options.clone();
+                helenus.start_again(&options.iter().map(String::as_str).collect::<Vec<_>>())?;
             }
             Self::Cassandra(peer) => peer.restart()?,
             Self::External(_) => return Ok(false),
@@ -176,6 +177,8 @@ pub struct Helenus {
     address: SocketAddr,
     metrics: SocketAddr,
     folder: PathBuf,
+    /// What it was last started with.
+    options: Vec<String>,
 }
 
 impl Helenus {
@@ -195,6 +198,7 @@ impl Helenus {
             address,
             metrics,
             folder,
+            options: options.iter().map(|&option| option.to_owned()).collect(),
         })
     }
 
@@ -202,6 +206,7 @@ impl Helenus {
         let (process, address) = launch(&self.folder, self.address, self.metrics, options)?;
         self.process = process;
         self.address = address;
+        self.options = options.iter().map(|&option| option.to_owned()).collect();
         Ok(())
     }
 

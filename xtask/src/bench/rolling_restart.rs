@@ -31,6 +31,9 @@ pub struct Arguments {
     /// Seconds between a node's return and the next restart
     #[arg(long, default_value_t = 1)]
     pause: u32,
+    /// The nodes' --commitlog-sync. Only `periodic` does not wait for a disk that the restarting node keeps busy, too
+    #[arg(long, default_value = "periodic")]
+    commitlog_sync: String,
 }
 
 /// What `helenus bench run --json` says that matters here.
@@ -60,7 +63,7 @@ const QUIET_SECONDS: u32 = 10;
 
 pub fn run(arguments: &Arguments) -> Result<(), TaskError> {
     super::build_helenus()?;
-    let options = ["--commitlog-sync", "periodic"];
+    let options = ["--commitlog-sync", &arguments.commitlog_sync[..]];
     let mut nodes = vec![
         Node::start(&Target::Helenus, "restart-a", &options)?,
         Node::start(&Target::Helenus, "restart-b", &options)?,
@@ -224,10 +227,15 @@ fn render(
     twice: usize,
     executed: u64,
 ) -> String {
-    let Arguments { restarts, rate, .. } = arguments;
+    let Arguments {
+        restarts,
+        rate,
+        commitlog_sync,
+        ..
+    } = arguments;
     let mut report = format!(
         "# Rolling restarts\n\n\
-         `cargo xtask bench rolling-restart --restarts {restarts} --rate {rate}`: two nodes behind one client of \
+         `cargo xtask bench rolling-restart --restarts {restarts} --rate {rate} --commitlog-sync {commitlog_sync}`: two nodes behind one client of \
          `helenus bench run`,\nopen loop, writes that are not idempotent; one node after the other is stopped by \
          SIGTERM and started again.\nLatencies count from the intended start. Everything shares {} cores.\n\n\
          | | requests | errors | per s | sent again, unseen | p50 ms | p99 ms | p99.9 ms | max ms |\n\
