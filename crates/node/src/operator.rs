@@ -128,18 +128,23 @@ impl Operator {
         Operator { mailboxes }
     }
 
+    /// The SSTables of a shard, which stay as they are. The log does not bring their rows back once they are gone.
     fn hold(&self, shard: ShardId, id: TableId) -> Result<Vec<Descriptor>, HostError> {
-        let held = self.ask(shard, move |shard| async move {
-            loop {
+        let (held, is_recorded) = self.ask(shard, move |shard| async move {
+            let held = loop {
                 // A job that ends after this look is not missed: it is reported on this thread.
                 let held = shard.store.borrow_mut().hold_sstables(id);
                 match held {
                     Err(TruncateError::Busy) => shard.job_ended().await,
                     held => break held,
                 }
-            }
-        })??;
-        Ok(held.iter().map(|sstable| sstable.descriptor()).collect())
+            };
+            (held, shard.record_flushes().await)
+        })?;
+        if !is_recorded {
+            return Err(HostError::NotFlushed { shard: shard.0 });
+        }
+        Ok(held?.iter().map(|sstable| sstable.descriptor()).collect())
     }
 
     fn exchange(

@@ -194,7 +194,15 @@ impl Shard {
         };
         match truncated {
             // The statement's own time ends the wait.
-            Ok(position) => self.durable(position, Patience::ENDLESS).await,
+            Ok(position) => {
+                self.durable(position, Patience::ENDLESS).await?;
+                // A periodic log makes nobody wait, and a start would bring back what is in it.
+                if self.record_flushes().await {
+                    Ok(())
+                } else {
+                    Err(CqlError::truncate(format_args!("the commit log has failed")))
+                }
+            }
             Err(error) => Err(CqlError::truncate(format_args!("{error}"))),
         }
     }

@@ -601,6 +601,18 @@ impl Shard {
         true
     }
 
+    /// Waits until a start would not bring back what was flushed or truncated. False if the log has failed.
+    pub async fn record_flushes(&self) -> bool {
+        while !self.store.borrow().are_flushes_recorded() {
+            if self.store.borrow().log_failure().is_some() {
+                return false;
+            }
+            self.hand_over_log(true);
+            let _timed_out = tokio::time::timeout(FLUSH_POLL_INTERVAL, self.room.notified()).await;
+        }
+        true
+    }
+
     /// After the loop has ended; waits for the threads.
     pub(crate) fn close(&self) {
         self.background.borrow_mut().stop();

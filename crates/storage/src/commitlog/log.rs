@@ -46,6 +46,8 @@ pub struct CommitLog {
     marked_offset: u32,
     failure: Option<String>,
     pending_flushed: Option<FlushedPositions>,
+    /// The log thread has positions that it has not made durable yet.
+    is_flushed_in_flight: bool,
     discard_before: u64,
     /// Buffers that came back, at most one.
     spare: Vec<u8>,
@@ -70,6 +72,7 @@ impl CommitLog {
             marked_offset: 0,
             failure: None,
             pending_flushed: None,
+            is_flushed_in_flight: false,
             discard_before: 0,
             spare: Vec::new(),
         }
@@ -155,6 +158,11 @@ impl CommitLog {
         self.discard_before = self.discard_before.max(discard_before);
     }
 
+    /// Whether all that was said by [`CommitLog::set_flushed`] is durable.
+    pub fn is_flushed_recorded(&self) -> bool {
+        self.pending_flushed.is_none() && !self.is_flushed_in_flight
+    }
+
     /// What has gathered since the last call; `None` if nothing has.
     pub fn take_batch(&mut self) -> Option<LogBatch> {
         self.end_run();
@@ -162,6 +170,7 @@ impl CommitLog {
             return None;
         }
         self.in_flight_bytes += std::mem::take(&mut self.chunk_bytes);
+        self.is_flushed_in_flight |= self.pending_flushed.is_some();
         Some(LogBatch {
             chunks: std::mem::take(&mut self.chunks),
             flushed: self.pending_flushed.take(),
@@ -179,6 +188,7 @@ impl CommitLog {
     /// The log thread is done with a batch. An error is kept: no later record is taken.
     pub fn batch_done(&mut self, batch: LogBatch, result: &Result<LogPosition, LogError>) {
         self.in_flight_bytes = self.in_flight_bytes.saturating_sub(batch.bytes());
+        self.is_flushed_in_flight &= batch.flushed.is_none() || result.is_err();
         self.log_synced(result);
         if let Some(chunk) = batch.chunks.into_iter().next_back()
             && self.spare.capacity() == 0

@@ -418,6 +418,13 @@ impl ShardStore {
         log.map_or(LogPosition::default(), CommitLog::durable)
     }
 
+    /// Whether a start would pass over all writes that are in SSTables or were truncated. Until then it would bring them
+    /// back, also those whose SSTables are gone by then.
+    pub fn are_flushes_recorded(&self) -> bool {
+        let log = self.disk.as_ref().and_then(|disk| disk.log.as_ref());
+        log.is_none_or(CommitLog::is_flushed_recorded)
+    }
+
     /// A table's writes up to here need no log any more.
     pub(super) fn log_flushed(&mut self, id: TableId, position: LogPosition) {
         let oldest = self.tables.values().filter_map(Table::oldest_unflushed).min();

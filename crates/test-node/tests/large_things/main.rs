@@ -1,8 +1,9 @@
 //! A large partition and a large row: what writing, reading, paging and compacting them takes of memory does not grow
 //! with them, or by a small multiple of the row.
 //!
-//! `HELENUS_LARGE_ROWS=10000000` and `HELENUS_LARGE_ROW_BYTES=104857600` for larger ones, in a release build. An answer
-//! that these tests take ends at 16 MiB, so larger rows are read cell by cell.
+//! `HELENUS_LARGE_ROWS=10000000` and `HELENUS_LARGE_ROW_BYTES=104857600` for larger ones, in a release build, and
+//! `HELENUS_LARGE_MEMORY_BYTES=67108864`, so that they do not go to disk in thousands of pieces. An answer that these tests
+//! take ends at 16 MiB, so larger rows are read cell by cell.
 
 use std::path::PathBuf;
 use std::sync::Arc;
@@ -17,7 +18,7 @@ use helenus_vfs::{Disk, RealDisk, SystemClock};
 const ROWS: u32 = 10_000;
 const VALUE_BYTES: usize = 200;
 /// Of memtables and caches together.
-const MEMORY_BYTES: u64 = 4 << 20;
+const MEMORY_BYTES: usize = 4 << 20;
 /// What four times the rows may add: the format's own index of the partition, which a writer holds until its end.
 const GROWTH_BYTES_MAX: usize = 512 << 10;
 
@@ -29,6 +30,10 @@ const ANSWER_BYTES_MAX: usize = 15 << 20;
 /// How many times the large row is in memory when most of it is: as it was read from the disk, merged, in the answer, the
 /// frame and the test's own copy.
 const ROW_COPIES_MAX: usize = 8;
+
+fn memory_bytes() -> usize {
+    setting("HELENUS_LARGE_MEMORY_BYTES", MEMORY_BYTES)
+}
 
 fn setting(name: &str, default: usize) -> usize {
     let text = std::env::var(name).ok();
@@ -47,7 +52,7 @@ impl Bench {
         let disk: Arc<dyn Disk> = Arc::new(RealDisk::new());
         let mut options = options(1, disk, Arc::new(SystemClock::new()));
         options.data_folder = folder.join("data");
-        options.memory_bytes = MEMORY_BYTES;
+        options.memory_bytes = memory_bytes() as u64;
         let minutes = std::time::Duration::from_secs(600);
         options.write_request_timeout = minutes;
         options.read_request_timeout = minutes;
@@ -137,7 +142,7 @@ fn the_memory_that_a_partition_takes_does_not_grow_with_it() {
     let large = large_partition(rows);
     for ((step, small), (_, large)) in small.into_iter().zip(large) {
         eprintln!("{step}: {small} bytes with {ROWS} rows, {large} bytes with {rows}");
-        let more = large.saturating_sub(small.max(MEMORY_BYTES as usize));
+        let more = large.saturating_sub(small.max(memory_bytes()));
         assert!(
             more <= GROWTH_BYTES_MAX * (rows / (4 * ROWS)) as usize,
             "{step}: {large} bytes with {rows} rows, {small} with {ROWS}"
