@@ -45,6 +45,9 @@ pub struct GoodputArguments {
     /// and how much was stolen [default: 10 times --duration].
     #[arg(long, value_name = "TIME", value_parser = parse_duration)]
     duration_max: Option<Duration>,
+    /// The loads take turns in so many rounds of --duration / N each, so that all meet the machine's better and worse minutes.
+    #[arg(long, value_name = "N", default_value_t = 4, value_parser = clap::value_parser!(u32).range(1..=1000))]
+    rounds: u32,
     #[arg(long, value_name = "N", default_value_t = 16, value_parser = clap::value_parser!(u16).range(1..=1024))]
     connections: u16,
     /// Requests without an answer on one connection; what waits beyond them waits in the client, and is given up there.
@@ -126,6 +129,7 @@ fn reports(arguments: &GoodputArguments) -> Result<Vec<GoodputReport>, GoodputEr
         },
         multiples: arguments.multiples.clone(),
         point: arguments.duration,
+        rounds: arguments.rounds,
         point_max: arguments
             .duration_max
             .unwrap_or(arguments.duration * 10)

@@ -31,7 +31,7 @@ pub struct PeerArguments {
 #[derive(clap::Args)]
 struct LoadArguments {
     /// Seconds of each load
-    #[arg(long, default_value_t = 2)]
+    #[arg(long, default_value_t = 4)]
     seconds: u32,
     /// Seconds of ten times the load before the recovery is measured
     #[arg(long, default_value_t = 10)]

@@ -38,9 +38,10 @@ pub struct GoodputOptions {
     pub size: RequestSize,
     /// Loads, as multiples of the capacity.
     pub multiples: Vec<f64>,
-    /// How long a load is measured, after a quarter of it to warm up. Time in which the hypervisor took a processor away
-    /// does not count.
+    /// How long a load is measured. Time in which the hypervisor took a processor away does not count.
     pub point: Duration,
+    /// The loads take turns in so many rounds, so that all meet the machine's better and worse minutes.
+    pub rounds: u32,
     /// How long a load is offered at most, to see `point` of time that counts.
     pub point_max: Duration,
     pub connections: usize,
@@ -129,6 +130,9 @@ const CLOSED: Duration = Duration::from_millis(600);
 /// Slices at the beginning of a closed loop that do not count.
 const CLOSED_WARM_UP: usize = 3;
 
+/// Of an open load, before anything counts.
+const WARM_UP: Duration = Duration::from_millis(300);
+
 /// How often a recovery is measured until nothing disturbs it.
 const RECOVERY_TRIES: usize = 4;
 
@@ -183,19 +187,26 @@ fn measure(
         recoveries: Vec::new(),
         resident: Vec::new(),
     };
-    let steps = options.multiples.len() as f64 + 2.0;
-    for (step, multiple) in options.multiples.iter().enumerate() {
-        doing(
-            &format!("{name}: {multiple} x {capacity_per_s:.0}/s"),
-            0.1 + 0.9 * step as f64 / steps,
-        );
-        curve.points.push(measure_point(
-            options,
-            &mut load,
-            *multiple,
-            curve.capacity_per_s,
-        )?);
+    let mut measurements = Vec::new();
+    for _ in &options.multiples {
+        measurements.push(Measurement::new()?);
     }
+    let rounds = options.rounds.max(1);
+    let steps = f64::from(rounds) * options.multiples.len() as f64;
+    for round in 0..rounds {
+        for (index, (multiple, measurement)) in options.multiples.iter().zip(&mut measurements).enumerate() {
+            let step = f64::from(round) * options.multiples.len() as f64 + index as f64;
+            doing(
+                &format!("{name}: {multiple} x {capacity_per_s:.0}/s, round {}", round + 1),
+                0.1 + 0.8 * step / steps,
+            );
+            measure_point(options, &mut load, multiple * curve.capacity_per_s, measurement)?;
+        }
+    }
+    let points = options.multiples.iter().zip(&measurements);
+    curve.points = points
+        .map(|(multiple, measurement)| measurement.point(*multiple, multiple * curve.capacity_per_s))
+        .collect();
     if !options.overload.is_zero() {
         for (multiple, length) in [(1.4, Duration::from_secs(1)), (10.0, options.overload)] {
             doing(&format!("{name}: recovery from {multiple} x"), 0.95);
@@ -228,49 +239,85 @@ fn counted_s(counted: &Counted) -> f64 {
     counted.slices.len() as f64 * f64::from(SLICE_US) / 1e6
 }
 
+/// What was seen of one load in all rounds.
+struct Measurement {
+    total: Tally,
+    counted_s: f64,
+    stolen_s: f64,
+    server_cpu_s: Option<f64>,
+    resident_bytes: Option<u64>,
+}
+
+/// Offers a load for one round.
 fn measure_point(
     options: &GoodputOptions,
     load: &mut Load,
-    multiple: f64,
-    capacity_per_s: f64,
-) -> Result<Point, WireError> {
-    let per_s = multiple * capacity_per_s;
-    let warm_up = slices(options.point / 4);
-    let length = options.point / 4 + options.point_max;
+    per_s: f64,
+    measurement: &mut Measurement,
+) -> Result<(), WireError> {
+    let rounds = options.rounds.max(1);
+    let length = WARM_UP + options.point_max / rounds;
     let from_us = load.now_us();
     let until_us = from_us + length.as_micros() as u32;
     let mut recorder = Recorder::in_slices(from_us, until_us, options.deadline.as_micros() as u32)?;
-    let mut watch = Watch::new(options.server_pid, from_us, warm_up, slices(options.point));
+    let wanted = slices(options.point / rounds);
+    let mut watch = Watch::new(options.server_pid, from_us, slices(WARM_UP), wanted);
     load.open(&[Phase { per_s, length }], &mut recorder, |now_us| {
         watch.look(now_us)
     })?;
     let counted = watch.counted();
-    let total = recorder.total(&counted.slices)?;
-    Ok(point(multiple, per_s, &counted, &total))
+    measurement.add(&counted, &recorder.total(&counted.slices)?)
 }
 
-fn point(multiple: f64, per_s: f64, counted: &Counted, total: &Tally) -> Point {
-    let counted_s = counted_s(counted);
-    let rate = |count: u64| count as f64 / counted_s.max(1e-3);
-    let sums = total.sums;
-    Point {
-        multiple,
-        intended_per_s: per_s,
-        sent_per_s: rate(sums.sent),
-        good_per_s: rate(sums.good),
-        late_per_s: rate(sums.late),
-        refused_per_s: rate(sums.refused),
-        failed_per_s: rate(sums.failed),
-        held_back_per_s: rate(sums.held_back),
-        not_generated_per_s: rate(sums.not_generated),
-        p50_us: total.served_us.value_at_quantile(0.5),
-        p99_us: total.served_us.value_at_quantile(0.99),
-        max_us: total.served_us.max(),
-        control_p99_us: total.control_us.value_at_quantile(0.99),
-        server_cpu: counted.server_cpu,
-        resident_bytes: counted.resident_bytes,
-        counted_s,
-        stolen: counted.stolen,
+impl Measurement {
+    fn new() -> Result<Self, WireError> {
+        Ok(Measurement {
+            total: Tally::new()?,
+            counted_s: 0.0,
+            stolen_s: 0.0,
+            server_cpu_s: None,
+            resident_bytes: None,
+        })
+    }
+
+    fn add(&mut self, counted: &Counted, total: &Tally) -> Result<(), WireError> {
+        let length_s = counted_s(counted);
+        self.counted_s += length_s;
+        self.stolen_s += counted.stolen * length_s;
+        if let Some(server_cpu) = counted.server_cpu {
+            *self.server_cpu_s.get_or_insert(0.0) += server_cpu * length_s;
+        }
+        self.resident_bytes = counted.resident_bytes.max(self.resident_bytes);
+        self.total.add(total)
+    }
+
+    fn point(&self, multiple: f64, intended_per_s: f64) -> Point {
+        let counted_s = self.counted_s.max(1e-3);
+        let rate = |count: u64| count as f64 / counted_s;
+        let Tally {
+            sums,
+            served_us,
+            control_us,
+        } = &self.total;
+        Point {
+            multiple,
+            intended_per_s,
+            sent_per_s: rate(sums.sent),
+            good_per_s: rate(sums.good),
+            late_per_s: rate(sums.late),
+            refused_per_s: rate(sums.refused),
+            failed_per_s: rate(sums.failed),
+            held_back_per_s: rate(sums.held_back),
+            not_generated_per_s: rate(sums.not_generated),
+            p50_us: served_us.value_at_quantile(0.5),
+            p99_us: served_us.value_at_quantile(0.99),
+            max_us: served_us.max(),
+            control_p99_us: control_us.value_at_quantile(0.99),
+            server_cpu: self.server_cpu_s.map(|cpu_s| cpu_s / counted_s),
+            resident_bytes: self.resident_bytes,
+            counted_s: self.counted_s,
+            stolen: self.stolen_s / counted_s,
+        }
     }
 }
 

@@ -57,7 +57,7 @@ impl Tally {
         })
     }
 
-    fn add(&mut self, other: &Tally) -> Result<(), WireError> {
+    pub fn add(&mut self, other: &Tally) -> Result<(), WireError> {
         let (sums, others) = (&mut self.sums, &other.sums);
         sums.sent += others.sent;
         sums.good += others.good;
