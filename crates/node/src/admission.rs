@@ -19,7 +19,7 @@ use crate::node::REQUEST_SHARE;
 use crate::options::NodeOptions;
 use crate::promises::Promises;
 use crate::shard::Shard;
-use crate::shifts::Shifts;
+use crate::shifts::{Refusing, Shifts};
 
 /// The longest wait of a request whose client asked to be told of overload (`THROW_ON_OVERLOAD`): CoDel's target of
 /// 5 ms, which leaves as much again to do the work before 10 ms are over.
@@ -46,6 +46,9 @@ const REFUSAL_NS_FIRST: u64 = 130;
 /// Turns with fewer refusals tell more of the system calls than of refusing.
 const MEASURED_REFUSALS_MIN: u64 = 64;
 
+/// The longest that reading a turn's worth takes; a thread that lost its processor meanwhile says nothing of reading.
+const RECEIVING_NS_MAX: u64 = 500_000;
+
 /// To find out the partition of a request and refuse it costs so many refusals.
 const REFUSALS_OF_SHEDDING: u64 = 2;
 
@@ -68,7 +71,9 @@ pub struct Admission {
     refused: Cell<u64>,
     queue_delay_ns: Cell<u64>,
     window: Cell<Window>,
-    /// What a refusal costs, with its part of the reading and sending; smoothed.
+    /// Requests were refused in this window or in the one before.
+    is_refusing: Cell<bool>,
+    /// What a refusal costs, with its part of the sending; smoothed.
     refusal_ns: Cell<u64>,
     shifts: RefCell<Shifts>,
 }
@@ -77,8 +82,13 @@ pub struct Admission {
 struct Window {
     began_ns: u64,
     has_refused: bool,
-    /// What the refusals took.
+    /// What the refusals took, but for reading them.
     refusing_ns: u64,
+    /// What reading took, of everything that was read in time: the kernel's part of a request is the larger one where each
+    /// comes in a segment of its own.
+    receiving_ns: u64,
+    messages: u64,
+    overloaded: u64,
     delay_ns_max: u64,
 }
 
@@ -91,10 +101,19 @@ pub struct TurnWork {
     pub shed: u64,
     /// Begun, and what else there was to do.
     pub handled: u64,
+    /// What reading from the socket took, where that was measured.
+    pub receiving_ns: u64,
     /// Whether what was refused had come while the connection was left unread.
     pub is_catching_up: bool,
     /// The longest that one of its requests had waited.
     pub delay_ns_max: u64,
+}
+
+impl Window {
+    /// What refusing took, with its part of the reading.
+    fn all_refusing_ns(&self) -> u64 {
+        self.refusing_ns + self.receiving_ns * self.overloaded / self.messages.max(1)
+    }
 }
 
 impl TurnWork {
@@ -146,6 +165,7 @@ impl Admission {
             refused: Cell::new(0),
             queue_delay_ns: Cell::new(0),
             window: Cell::new(Window::default()),
+            is_refusing: Cell::new(false),
             refusal_ns: Cell::new(REFUSAL_NS_FIRST),
             shifts: RefCell::default(),
         }
@@ -196,17 +216,27 @@ impl Admission {
     pub fn turn_ended(&self, now_ns: u64, work: &TurnWork) {
         self.refused.set(self.refused.get() + work.refused);
         let mut window = self.window.get();
-        window.has_refused |= work.overloaded() > 0;
+        if work.overloaded() > 0 {
+            window.has_refused = true;
+            self.is_refusing.set(true);
+        }
         if !work.is_catching_up {
             window.refusing_ns += work.refusing() * self.refusal_ns.get();
+            window.receiving_ns += work.receiving_ns.min(RECEIVING_NS_MAX);
+            window.messages += work.handled + work.overloaded();
+            window.overloaded += work.overloaded();
         }
         window.delay_ns_max = window.delay_ns_max.max(work.delay_ns_max);
         let took_ns = now_ns.saturating_sub(window.began_ns);
         if took_ns >= WINDOW_NS {
-            let refusing_permille = window.refusing_ns * 1_000 / took_ns;
-            self.shifts
-                .borrow_mut()
-                .window_ended(refusing_permille, window.has_refused);
+            let refusing_permille = window.all_refusing_ns() * 1_000 / took_ns;
+            self.is_refusing.set(window.has_refused);
+            self.shifts.borrow_mut().window_ended(&Refusing {
+                permille: refusing_permille,
+                served: window.messages - window.overloaded,
+                refused: window.overloaded,
+                has_refused: window.has_refused,
+            });
             self.queue_delay_ns.set(window.delay_ns_max);
             window = Window {
                 began_ns: now_ns,
@@ -216,7 +246,12 @@ impl Admission {
         self.window.set(window);
     }
 
-    /// A turn that did nothing but refuse took so long, from reading to sending.
+    /// Whether refusals are to be accounted for: then turns measure what reading takes.
+    pub fn is_refusing(&self) -> bool {
+        self.is_refusing.get()
+    }
+
+    /// A turn that did nothing but refuse took so long, to handle what was read and to send.
     pub fn refusing_took(&self, work: &TurnWork, took_ns: u64) {
         let known_ns = self.refusal_ns.get();
         // A thread that lost its processor in between says nothing of refusing.
@@ -397,6 +432,33 @@ mod tests {
         admission.must_wait(1, true, Waker::noop());
         (1..100).for_each(|window| admission.turn_ended(window * WINDOW_NS, &refusing(tenth)));
         assert!(!admission.must_wait(99, false, Waker::noop()));
+    }
+
+    /// At twice the capacity each request came in a segment of its own, and reading what was refused took a tenth of the
+    /// core; the refusals by themselves took a hundredth, so everything was read.
+    #[test]
+    fn what_reading_takes_of_the_refused_counts_as_refusing() {
+        let (admission, _) = admission();
+        let must_wait = |connection| admission.must_wait(connection, true, Waker::noop());
+        (0..16).for_each(|connection| assert!(!must_wait(connection)));
+        assert!(!admission.is_refusing());
+        let turn = TurnWork {
+            refused: 20,
+            handled: 20,
+            receiving_ns: 400_000,
+            ..TurnWork::default()
+        };
+        for turns in 0..1_000 {
+            admission.turn_ended(turns * 2 * MS, &turn);
+            assert!(admission.is_refusing());
+        }
+        assert_eq!((0..16).filter(|&connection| !must_wait(connection)).count(), 1);
+        // Where nothing is refused reading costs what it must.
+        for turns in 1_000..1_200 {
+            admission.turn_ended(turns * 2 * MS, &TurnWork { refused: 0, ..turn });
+        }
+        assert!(!admission.is_refusing());
+        assert_eq!((0..16).filter(|&connection| !must_wait(connection)).count(), 16);
     }
 
     /// Of 10 times the load, nine tenths are refused: that alone is no reason to leave connections unread.

@@ -71,13 +71,16 @@ pub const LOG_INTERVAL: Duration = Duration::from_secs(60);
 /// A partition with this share of its shard's requests is refused first where requests wait ...
 pub const SHED_SHARE_MIN: f32 = 0.25;
 
+/// ... together with others like it: no more of them fit the largest share of all that is refused first.
+const SHED_PARTITIONS_MAX: usize = 3;
+
 /// ... unless hardly anybody else is there to be kept: refusing by age costs less.
 pub const SHED_SHARE_MAX: f32 = 0.95;
 
 /// One shard's view of its partitions.
 pub struct HotPartitions {
-    /// The partition that is refused first.
-    shed: Cell<Option<(TableId, Token)>>,
+    /// The partitions that are refused first.
+    shed: Cell<[Option<(TableId, Token)>; SHED_PARTITIONS_MAX]>,
     shed_requests: Cell<u64>,
     /// How requests for it begin.
     known: RefCell<ShedRequests>,
@@ -97,6 +100,7 @@ struct Samples {
     /// Of all tables, by [`RECENT_HALF_LIFE`].
     recent: f32,
     heaviest: Option<Heaviest>,
+    shed: [Option<(TableId, Token)>; SHED_PARTITIONS_MAX],
 }
 
 struct TableSamples {
@@ -165,7 +169,7 @@ pub struct Activity {
 impl HotPartitions {
     pub fn new(seed: u64) -> Self {
         HotPartitions {
-            shed: Cell::new(None),
+            shed: Cell::default(),
             shed_requests: Cell::new(0),
             known: RefCell::default(),
             until_sample: Cell::new(1),
@@ -178,6 +182,7 @@ impl HotPartitions {
                 tables: Vec::new(),
                 recent: 0.0,
                 heaviest: None,
+                shed: Default::default(),
             }),
         }
     }
@@ -206,10 +211,7 @@ impl HotPartitions {
         samples.tick(now_ns);
         samples.add(table, operation, token, key);
         self.until_sample.set(samples.next_sample());
-        let is_shed = |heaviest: &&Heaviest| (SHED_SHARE_MIN..=SHED_SHARE_MAX).contains(&heaviest.share);
-        let shed = samples.heaviest.as_ref().filter(is_shed);
-        let shed = shed.map(|heaviest| (heaviest.table.id, heaviest.token));
-        if self.shed.replace(shed) != shed {
+        if self.shed.replace(samples.shed) != samples.shed {
             self.known.borrow_mut().forget();
         }
         samples.report(now_ns)
@@ -218,7 +220,7 @@ impl HotPartitions {
     /// Whether a request for the partition is refused rather than let wait on, while requests wait longer than they should.
     #[inline]
     pub fn is_to_be_shed(&self, table: TableId, token: Token) -> bool {
-        self.shed.get() == Some((table, token))
+        self.shed.get().contains(&Some((table, token)))
     }
 
     pub(crate) fn shed_requests(&self) -> u64 {
@@ -262,6 +264,7 @@ impl Samples {
         self.ticked_ns = now_ns - now_ns % TICK_NS;
         // Before the counts fade: what is left of the last tick's is all that a long pause leaves.
         self.heaviest = self.find_heaviest();
+        self.shed = self.find_shed();
         // Beyond a minute nothing is left.
         let ticks = ticks.min(1_000) as f32;
         let (faded, recent_faded) = (fade(ticks, HALF_LIFE), fade(ticks, RECENT_HALF_LIFE));
@@ -355,6 +358,27 @@ impl Samples {
             share: recent / self.recent,
             per_second: per_second(recent, RECENT_HALF_LIFE),
         })
+    }
+
+    /// The partitions that are refused first: those with a large share each, if they leave others to be kept.
+    fn find_shed(&self) -> [Option<(TableId, Token)>; SHED_PARTITIONS_MAX] {
+        let (mut shed, mut found, mut share) = ([None; SHED_PARTITIONS_MAX], 0, 0.0);
+        for table in &self.tables {
+            for (token, place) in table.tokens.iter().zip(&table.places) {
+                let of_all = place.recent / self.recent;
+                if of_all >= SHED_SHARE_MIN && found < SHED_PARTITIONS_MAX {
+                    shed[found] = Some((table.table.id, *token));
+                    found += 1;
+                    share += of_all;
+                }
+            }
+        }
+        if share > SHED_SHARE_MAX {
+            return [None; SHED_PARTITIONS_MAX];
+        }
+        // In an order that does not depend on whose table was asked for first.
+        shed.sort_unstable();
+        shed
     }
 
     /// The line for the log, if there is something to tell that was not told a moment ago.

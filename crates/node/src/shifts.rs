@@ -15,8 +15,11 @@ const REFUSING_PERMILLE_MAX: u64 = 30;
 /// ... and where it takes less than this, more of them.
 const REFUSING_PERMILLE_MIN: u64 = 15;
 
-/// A shift is at least so long, so that a client that was held back finds its pace again.
-const SHIFT_NS_MIN: u64 = 50_000_000;
+/// How many are read then is meant to make it this.
+const REFUSING_PERMILLE_WANTED: u64 = 20;
+
+/// A shift is at least so long: ten times what it takes a client that was held back to find its pace again.
+const SHIFT_NS_MIN: u64 = 100_000_000;
 
 /// To refuse what grew old in a connection's socket may take one part in so many of the time until the next one's shift.
 const CATCHING_UP_SHARE: u64 = 30;
@@ -41,6 +44,17 @@ pub(crate) struct Shifts {
     advanced_ns: u64,
     /// What a connection takes at the beginning of its shift, smoothed.
     catching_up_ns: u64,
+}
+
+/// What the connections that are read have sent in a window, but for what grew old before they were read.
+#[derive(Clone, Copy, Debug, Default)]
+pub(crate) struct Refusing {
+    /// What refusing took of the time, in thousandths.
+    pub permille: u64,
+    pub served: u64,
+    pub refused: u64,
+    /// Something was refused, also of what grew old.
+    pub has_refused: bool,
 }
 
 #[derive(Debug)]
@@ -117,20 +131,39 @@ impl Shifts {
         }
     }
 
-    /// A window has ended in which refusing took so much of the time. Where nothing was refused and nobody waits, the
-    /// overload is over.
-    pub fn window_ended(&mut self, refusing_permille: u64, has_refused: bool) {
-        if refusing_permille > REFUSING_PERMILLE_MAX {
-            self.read = (self.read * 7 / 10).max(1);
+    /// A window has ended. Where nothing was refused and nobody waits, the overload is over.
+    pub fn window_ended(&mut self, refusing: &Refusing) {
+        if refusing.permille > REFUSING_PERMILLE_MAX {
+            // By half at most: a thread that lost its processor looks like one that has much to refuse.
+            self.read = self.wanted(refusing).clamp(self.read.div_ceil(2), self.read.max(1));
         } else if self.is_anyone_waiting() {
-            if refusing_permille < REFUSING_PERMILLE_MIN {
-                self.read = (self.read * 5 / 4).max(self.read + 1);
+            if refusing.permille < REFUSING_PERMILLE_MIN {
+                let most = (self.read * 5 / 4).max(self.read + 1);
+                self.read = self.wanted(refusing).clamp(self.read + 1, most);
                 self.wake_those_read();
             }
-        } else if !has_refused {
+        } else if !refusing.has_refused {
             self.members.clear();
             self.read = 0;
         }
+    }
+
+    /// How many connections bring so many requests, if each brings as many as now, that refusing those which are too many
+    /// takes the time that it is meant to take.
+    fn wanted(&self, refusing: &Refusing) -> usize {
+        let Refusing {
+            permille,
+            served,
+            refused,
+            ..
+        } = *refusing;
+        let brought = (served + refused) * permille;
+        if brought == 0 {
+            return usize::MAX;
+        }
+        let wanted = served * permille + refused * REFUSING_PERMILLE_WANTED;
+        let read = (self.read as u64 * wanted + brought / 2) / brought;
+        usize::try_from(read).unwrap_or(usize::MAX)
     }
 
     fn step_ns(&self) -> u64 {
@@ -211,8 +244,13 @@ mod tests {
             self.shifts.tend(self.now_ns);
             let read = self.read();
             if self.now_ns.is_multiple_of(20 * MS) {
-                self.shifts
-                    .window_ended(permille_of_each * read.len() as u64, true);
+                let count = read.len() as u64;
+                self.shifts.window_ended(&Refusing {
+                    permille: permille_of_each * count,
+                    served: 100,
+                    refused: 900 * count,
+                    has_refused: true,
+                });
             }
             read
         }
@@ -246,15 +284,34 @@ mod tests {
         }
     }
 
+    /// Of twice the capacity too few connections were read, and then too many, in turns.
+    #[test]
+    fn as_many_are_read_as_bring_little_to_refuse_and_no_fewer() {
+        let mut overload = Overload::new(16);
+        overload.read();
+        for window in 0..100 {
+            let read = overload.read().len() as u64;
+            // Each brings an eighth of what can be served; to refuse as much as can be served takes a tenth of the time.
+            let refused = (read * 125).saturating_sub(1_000);
+            overload.shifts.window_ended(&Refusing {
+                permille: refused / 10,
+                served: (read * 125).min(1_000),
+                refused,
+                has_refused: true,
+            });
+            assert!(window < 4 || (9..=10).contains(&read), "{window}: {read}");
+        }
+    }
+
     #[test]
     fn shifts_are_long_beside_what_a_connection_takes_to_catch_up() {
         let mut overload = Overload::new(16);
-        (0..200).for_each(|_| drop(overload.pass(10)));
+        (0..200).for_each(|_| drop(overload.pass(5)));
         let began = overload.shifts.first;
         (0..100).for_each(|_| overload.shifts.caught_up(MS));
-        (0..60).for_each(|_| drop(overload.pass(10)));
+        (0..60).for_each(|_| drop(overload.pass(5)));
         let passed = (overload.shifts.first + 16 - began) % 16;
-        // In 300 ms ten connections have caught up, each a millisecond.
+        // In 300 ms some ten connections have caught up, each a millisecond.
         assert!((9..=11).contains(&passed), "{passed}");
     }
 
@@ -269,7 +326,7 @@ mod tests {
             assert_eq!(overload.read().len(), read + more);
         }
         // Then nobody waits, and the first window without a refusal ends it.
-        overload.shifts.window_ended(0, false);
+        overload.shifts.window_ended(&Refusing::default());
         assert!(overload.shifts.is_empty());
     }
 

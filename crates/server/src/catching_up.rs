@@ -1,7 +1,7 @@
 //! A connection after it was left unread: what comes from it was sent long ago, until it has caught up.
 //!
 //! The kernel's buffers on both sides are full, and the client has a queue of its own behind them. Seeing the socket
-//! empty says little: the client's kernel fills it again.
+//! empty says little: the client's kernel fills it again, and then the client does, with what it held back.
 
 /// What one look at the socket finds of a client that has caught up: a quarter of what the kernel holds for us
 /// (`listener::RECEIVE_BUFFER_BYTES`). Whoever has more behind it fills at least half.
@@ -11,6 +11,10 @@ const CAUGHT_UP_BYTES_MAX: usize = 32 * 1024;
 /// is gone after a few round trips.
 const CATCHING_UP_NS_MIN: u64 = 5_000_000;
 
+/// Looks that find little until a client has caught up: after the first one its kernel is rid of what it held, after the
+/// second one the client itself.
+const LOOKS: u32 = 2;
+
 /// A client has so many streams; what it sends beyond that it sends after it had an answer.
 const STREAMS: u64 = 32_768;
 
@@ -19,6 +23,8 @@ pub struct CatchingUp {
     resumed_ns: u64,
     /// When the socket was last looked at, if that found little and emptied it.
     emptied_ns: Option<u64>,
+    /// So many looks have found little.
+    looks: u32,
     /// Requests handled since it was read again.
     requests: u64,
     pub refused: u64,
@@ -29,6 +35,7 @@ impl CatchingUp {
         CatchingUp {
             resumed_ns: now_ns,
             emptied_ns: None,
+            looks: 0,
             requests: 0,
             refused: 0,
         }
@@ -36,13 +43,18 @@ impl CatchingUp {
 
     /// Before a look at the socket. If the client has caught up: since when what is there has been sent.
     pub fn over_since(&self, now_ns: u64) -> Option<u64> {
-        self.emptied_ns
-            .filter(|_| now_ns.saturating_sub(self.resumed_ns) >= CATCHING_UP_NS_MIN)
+        let is_over = self.looks >= LOOKS && now_ns.saturating_sub(self.resumed_ns) >= CATCHING_UP_NS_MIN;
+        self.emptied_ns.filter(|_| is_over)
     }
 
     /// A look at the socket has found `bytes`.
     pub fn looked(&mut self, now_ns: u64, bytes: usize, is_empty: bool) {
         self.emptied_ns = (is_empty && bytes <= CAUGHT_UP_BYTES_MAX).then_some(now_ns);
+        self.looks = if self.emptied_ns.is_some() {
+            self.looks + 1
+        } else {
+            0
+        };
     }
 
     /// More requests were handled. If that is more than were under way when the connection was read again: since when
@@ -71,12 +83,16 @@ mod tests {
         catching_up.looked(120 * MS, 100_000, true);
         assert_eq!(catching_up.over_since(121 * MS), None);
         catching_up.looked(121 * MS, 1_000, true);
-        assert_eq!(catching_up.over_since(122 * MS), Some(121 * MS));
+        // The client has heard of it now, and sends what it held back.
+        assert_eq!(catching_up.over_since(122 * MS), None);
+        catching_up.looked(122 * MS, 1_000, true);
+        assert_eq!(catching_up.over_since(123 * MS), Some(122 * MS));
         // At once after the pause the client's own queue is still to come.
         let mut catching_up = CatchingUp::new(100 * MS);
         catching_up.looked(101 * MS, 1_000, true);
-        assert_eq!(catching_up.over_since(102 * MS), None);
-        assert_eq!(catching_up.over_since(105 * MS), Some(101 * MS));
+        catching_up.looked(102 * MS, 1_000, true);
+        assert_eq!(catching_up.over_since(103 * MS), None);
+        assert_eq!(catching_up.over_since(105 * MS), Some(102 * MS));
     }
 
     /// A client that always has more to send than the socket holds is not refused for ever.

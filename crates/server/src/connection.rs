@@ -6,7 +6,7 @@
 //! the shard's admission allows are refused by their headers.
 
 use std::future::Future;
-use std::io;
+use std::io::{self, Read};
 use std::pin::{Pin, pin};
 use std::rc::Rc;
 use std::task::{Context, Poll};
@@ -23,6 +23,7 @@ use helenus_protocol::frame::{
 use helenus_protocol::request::{Request, Startup};
 use helenus_protocol::response::{ErrorBody, write_authenticate, write_error, write_ready};
 use helenus_protocol::{Direction, ErrorCode, Opcode, ProtocolVersion};
+use socket2::SockRef;
 use tokio::io::{AsyncReadExt, AsyncWrite};
 use tokio::net::TcpStream;
 use tokio::time::{Instant, Sleep, sleep};
@@ -87,6 +88,9 @@ const LEAVE_TIME: Duration = Duration::from_secs(2);
 /// Answers that may wait for a client that does not read them; no more of its requests are read until it does.
 const OUTPUT_BYTES_MAX: usize = 1 << 20;
 
+/// Answers of one turn: large ones end it before they leave the core's own cache, and fit a pooled buffer.
+const OUTPUT_BYTES_PER_TURN_MAX: usize = 192 * 1024;
+
 /// Requests of one connection that may be under way: the number of its streams.
 const IN_FLIGHT_MAX: u32 = 32_768;
 
@@ -96,6 +100,9 @@ const READ_BYTES_PER_TURN_MAX: usize = 256 * 1024;
 
 /// A message of which as much is still to come asks for memory first: less fits what a read is offered anyway.
 const LARGE_BYTES_MIN: usize = 16 * 1024;
+
+/// As much room as the receive buffer has at least.
+const READ_AT_ONCE_BYTES: usize = 16 * 1024;
 
 /// Work between two looks at the clock within a turn, in refusals: some 25 us.
 const WORK_PER_LOOK: u32 = 128;
@@ -271,6 +278,11 @@ impl Connection {
                     is_empty = true;
                 }
                 Poll::Ready(Ok(_)) => has_read = true,
+                // What the event loop knows may be old: the client's kernel fills the socket while it is read.
+                Poll::Pending if self.catching_up.is_some() => match read_at_once(&self.stream, self.received.tail()) {
+                    Ok(count) if count > 0 => has_read = true,
+                    _ => is_empty = true,
+                },
                 Poll::Pending => is_empty = true,
             }
         }
@@ -297,7 +309,10 @@ impl Connection {
                 self.received.discard_all();
                 return Ok(false);
             }
-            if turn.is_over(&self.shard) || !self.may_read() {
+            if turn.is_over(&self.shard)
+                || !self.may_read()
+                || self.session.output_bytes() >= OUTPUT_BYTES_PER_TURN_MAX
+            {
                 return Ok(true);
             }
             let unread = self.received.unread().len();
@@ -459,6 +474,15 @@ impl Connection {
     }
 }
 
+/// Reads what is in the socket now, whatever the event loop knows of it.
+fn read_at_once(stream: &TcpStream, buffer: &mut Vec<u8>) -> io::Result<usize> {
+    let filled = buffer.len();
+    buffer.resize(filled + READ_AT_ONCE_BYTES, 0);
+    let read = (&*SockRef::from(stream)).read(&mut buffer[filled..]);
+    buffer.truncate(filled + read.as_ref().map_or(0, |count| *count));
+    read
+}
+
 /// Drivers take this error as the word of a node that cannot serve yet or any more: they ask another one, also for
 /// statements that are not idempotent.
 fn refuse_to_start(session: &Session, stream: i16) {
@@ -512,6 +536,9 @@ impl Future for Connection {
             has_more = this.receive(context, now_ns);
         }
         let mut turn = this.begin_turn(now_ns);
+        if this.shard.admission.is_refusing() {
+            turn.work.receiving_ns = this.shard.look_at_clock().saturating_sub(now_ns);
+        }
         match this.handle_received(&mut turn) {
             Ok(has_leftover) => this.has_leftover = has_leftover,
             Err(Closed) => return Poll::Ready(()),
@@ -520,7 +547,8 @@ impl Future for Connection {
         let mut sent = this.poll_send(context);
         if turn.work.is_all_refusals() {
             let took_ns = this.shard.look_at_clock().saturating_sub(now_ns);
-            this.shard.admission.refusing_took(&turn.work, took_ns);
+            let refusing_ns = took_ns.saturating_sub(turn.work.receiving_ns);
+            this.shard.admission.refusing_took(&turn.work, refusing_ns);
         }
         if this.phase == Phase::Refusing && sent.is_ready() {
             sent = Pin::new(&mut this.stream).poll_shutdown(context);

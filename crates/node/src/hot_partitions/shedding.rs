@@ -102,9 +102,10 @@ impl Shard {
     #[inline]
     pub fn sheds(&self, envelope: &Envelope<'_>) -> bool {
         let hot = &self.hot_partitions;
-        let Some(shed) = hot.shed.get() else {
+        let shed = hot.shed.get();
+        if shed.iter().all(Option::is_none) {
             return false;
-        };
+        }
         if envelope.header.opcode != Opcode::Execute {
             return false;
         }
@@ -113,10 +114,10 @@ impl Shard {
             hot.shed_requests.set(hot.shed_requests.get() + 1);
             return true;
         }
-        self.sheds_decoded(envelope, shed)
+        self.sheds_decoded(envelope, &shed)
     }
 
-    fn sheds_decoded(&self, envelope: &Envelope<'_>, (table, token): (TableId, Token)) -> bool {
+    fn sheds_decoded(&self, envelope: &Envelope<'_>, shed: &[Option<(TableId, Token)>]) -> bool {
         let hot = &self.hot_partitions;
         let Ok((Request::Execute(execute), _payload)) = Request::decode(envelope) else {
             return false;
@@ -136,8 +137,12 @@ impl Shard {
         let values = execute.parameters.values;
         let indexes = &prepared.partition_key_bind_indexes;
         let mut key = self.shed_key.borrow_mut();
-        let is_shed = known.id == table && write_key(&mut key, values, indexes) && token_of(&key) == token;
-        if !is_shed {
+        let is_of_table = shed.iter().flatten().any(|(table, _)| *table == known.id);
+        if !is_of_table || !write_key(&mut key, values, indexes) {
+            return false;
+        }
+        let (table, token) = (known.id, token_of(&key));
+        if !shed.contains(&Some((table, token))) {
             return false;
         }
         hot.shed_requests.set(hot.shed_requests.get() + 1);

@@ -223,6 +223,8 @@ struct Overload {
     load: Load,
     table: Arc<TableMetadata>,
     sheds: bool,
+    /// Partitions that share the hot requests evenly.
+    hot_partitions: u64,
     served: [u64; 2],
     offered: [u64; 2],
 }
@@ -247,7 +249,7 @@ impl Overload {
             let arrived_ns = began_ns + request * gap_ns;
             let is_hot = self.load.random_below(1_000) < hot_permille;
             let key = if is_hot {
-                "celebrity".to_owned()
+                format!("celebrity {}", self.load.random_below(self.hot_partitions))
             } else {
                 format!("cold {}", request % 10_000)
             };
@@ -286,10 +288,15 @@ impl Overload {
 }
 
 fn overload(sheds: bool, times: u64, hot_permille: u64) -> Overload {
+    overload_of(1, sheds, times, hot_permille)
+}
+
+fn overload_of(hot_partitions: u64, sheds: bool, times: u64, hot_permille: u64) -> Overload {
     let mut overload = Overload {
         load: Load::new(),
         table: table(1),
         sheds,
+        hot_partitions,
         served: [0; 2],
         offered: [0; 2],
     };
@@ -320,4 +327,15 @@ fn a_hot_partition_has_what_the_others_leave() {
     let alone = overload(true, 5, 1_000);
     let without = overload(false, 5, 1_000);
     assert_eq!(alone.served, without.served);
+}
+
+/// Reads and writes of one key are of two partitions where they are of two tables: only one of them was refused first, the
+/// other crowded everybody out.
+#[test]
+fn all_heavy_partitions_are_refused_before_the_others() {
+    for partitions in [2, 3] {
+        let with = overload_of(partitions, true, 5, 900);
+        let share = with.share_served(false);
+        assert!(share >= 0.95, "{partitions}: {share}");
+    }
 }
