@@ -135,7 +135,9 @@ impl Shifts {
     pub fn window_ended(&mut self, refusing: &Refusing) {
         if refusing.permille > REFUSING_PERMILLE_MAX {
             // By half at most: a thread that lost its processor looks like one that has much to refuse.
-            self.read = self.wanted(refusing).clamp(self.read.div_ceil(2), self.read.max(1));
+            self.read = self
+                .wanted(refusing)
+                .clamp(self.read.div_ceil(2), self.read.max(1));
         } else if self.is_anyone_waiting() {
             if refusing.permille < REFUSING_PERMILLE_MIN {
                 let most = (self.read * 5 / 4).max(self.read + 1);

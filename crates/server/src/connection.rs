@@ -279,10 +279,12 @@ impl Connection {
                 }
                 Poll::Ready(Ok(_)) => has_read = true,
                 // What the event loop knows may be old: the client's kernel fills the socket while it is read.
-                Poll::Pending if self.catching_up.is_some() => match read_at_once(&self.stream, self.received.tail()) {
-                    Ok(count) if count > 0 => has_read = true,
-                    _ => is_empty = true,
-                },
+                Poll::Pending if self.catching_up.is_some() => {
+                    match read_at_once(&self.stream, self.received.tail()) {
+                        Ok(count) if count > 0 => has_read = true,
+                        _ => is_empty = true,
+                    }
+                }
                 Poll::Pending => is_empty = true,
             }
         }
