@@ -28,6 +28,9 @@ pub struct Arguments {
     /// Seconds of each measurement, after two to warm up
     #[arg(long, default_value_t = 3)]
     seconds: u32,
+    /// Seconds of load before all measurements, in which a virtual machine compiles what is hot
+    #[arg(long, default_value_t = 15)]
+    warm_up: u32,
     /// Limits chosen by hand
     #[arg(long, value_delimiter = ',', default_value = "16,64,256,600,1024,2048")]
     limits: Vec<usize>,
@@ -132,7 +135,7 @@ const HEAD: &str = "# The limit that the client finds, beside limits chosen by h
 
 fn measure(name: &str, address: SocketAddr, arguments: &Arguments) -> Result<Runs, TaskError> {
     let mut runs = Runs::new();
-    // Writes the rows, and lets a virtual machine compile what is hot.
+    // Writes the rows, too.
     load(address, arguments, None, true)?;
     for round in 0..arguments.rounds {
         // The first and the last of a round would get what the machine does then; so they move.
@@ -161,7 +164,7 @@ fn load(
     limit: Option<usize>,
     is_first: bool,
 ) -> Result<Figures, TaskError> {
-    let seconds = if is_first { 15 } else { arguments.seconds };
+    let seconds = if is_first { arguments.warm_up } else { arguments.seconds };
     let mut command = Command::new(workspace::target().join("release/helenus"));
     command
         .args([
@@ -197,12 +200,13 @@ fn how(part: Part, arguments: &Arguments) -> String {
         rounds,
         seconds,
         threads,
+        warm_up,
         ..
     } = arguments;
     let limits: Vec<String> = arguments.limits.iter().map(usize::to_string).collect();
     format!(
         "`cargo xtask bench throttle --part {} --workers {workers} --rounds {rounds} --seconds {seconds} --threads \
-         {threads} --limits {}`\n\n\
+         {threads} --warm-up {warm_up} --limits {}`\n\n\
          {workers} workers, each with one read of one row at a time; {threads} thread(s) of `helenus bench run` and \
          the server share {cores} cores.\n{rounds} rounds of {seconds} s for each limit, after 2 s of warm-up.\n\n",
         part.to_possible_value()
