@@ -164,7 +164,11 @@ fn load(
     limit: Option<usize>,
     is_first: bool,
 ) -> Result<Figures, TaskError> {
-    let seconds = if is_first { arguments.warm_up } else { arguments.seconds };
+    let seconds = if is_first {
+        arguments.warm_up
+    } else {
+        arguments.seconds
+    };
     let mut command = Command::new(workspace::target().join("release/helenus"));
     command
         .args([
