@@ -24,7 +24,8 @@ fuzz_target!(|bytes: &[u8]| {
         merged.clear();
         merge::merge(&shape, row, row, update.deletion, &mut merged);
         assert!(merged.len() <= row.as_bytes().len() + 64 + row.entries().count() * 8);
-        live::live_view(&shape, row, DeletionTime::LIVE, 1_000, &mut scratch, &mut 0);
+        let time = live::ReadTime { now_s: 1_000, gc_before_s: 900 };
+        live::live_view(&shape, row, DeletionTime::LIVE, time, &mut scratch, &mut 0);
         let rule = purge::Purge { now_s: 1_000, gc_before_s: 900, max_purgeable_timestamp_us: 500 };
         purge::purge_row(&shape, row, &rule, &mut scratch);
     }
