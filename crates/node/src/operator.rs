@@ -38,6 +38,10 @@ impl Host for Operator {
             statement,
             session_keyspace: None,
         };
+        // A table that is made again under its id must not meet what the log has of it.
+        for shard in self.shards() {
+            self.record_flushes(shard)?;
+        }
         let changed = self.ask(
             ShardId(0),
             |shard| async move { shard.change_schema(statement).await },
@@ -130,21 +134,26 @@ impl Operator {
 
     /// The SSTables of a shard, which stay as they are. The log does not bring their rows back once they are gone.
     fn hold(&self, shard: ShardId, id: TableId) -> Result<Vec<Descriptor>, HostError> {
-        let (held, is_recorded) = self.ask(shard, move |shard| async move {
-            let held = loop {
+        let held = self.ask(shard, move |shard| async move {
+            loop {
                 // A job that ends after this look is not missed: it is reported on this thread.
                 let held = shard.store.borrow_mut().hold_sstables(id);
                 match held {
                     Err(TruncateError::Busy) => shard.job_ended().await,
                     held => break held,
                 }
-            };
-            (held, shard.record_flushes().await)
-        })?;
-        if !is_recorded {
-            return Err(HostError::NotFlushed { shard: shard.0 });
+            }
+        })??;
+        self.record_flushes(shard)?;
+        Ok(held.iter().map(|sstable| sstable.descriptor()).collect())
+    }
+
+    fn record_flushes(&self, shard: ShardId) -> Result<(), HostError> {
+        if self.ask(shard, |shard| async move { shard.record_flushes().await })? {
+            Ok(())
+        } else {
+            Err(HostError::NotFlushed { shard: shard.0 })
         }
-        Ok(held?.iter().map(|sstable| sstable.descriptor()).collect())
     }
 
     fn exchange(

@@ -18,7 +18,8 @@ const ENTRY_BYTES: usize = 28;
 /// A guard against damage: ten million tables.
 const FILE_BYTES_MAX: u64 = 10_000_000 * ENTRY_BYTES as u64;
 
-/// For each table the position up to which its writes are in SSTables, or were truncated. Replay skips those.
+/// For each table the position up to which its writes are in SSTables, or were truncated, or went with the table before it was
+/// made again under its id. Replay skips those.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct FlushedPositions {
     positions: BTreeMap<TableId, LogPosition>,
@@ -36,8 +37,9 @@ impl FlushedPositions {
             .is_some_and(|flushed| position <= *flushed)
     }
 
-    pub fn retain(&mut self, mut is_kept: impl FnMut(TableId) -> bool) {
-        self.positions.retain(|table, _| is_kept(*table));
+    pub fn retain(&mut self, mut is_kept: impl FnMut(TableId, LogPosition) -> bool) {
+        self.positions
+            .retain(|table, position| is_kept(*table, *position));
     }
 
     /// The latest segment named.

@@ -92,6 +92,8 @@ pub struct ShardStore {
     /// The sum over those that take writes.
     pub(super) active_bytes: usize,
     pub(super) schedule: Schedule,
+    /// Ever: a table that is made again under its id is another.
+    tables_made: u64,
     pub(super) read_scratch: ReadScratch,
     write_scratch: Vec<u8>,
 }
@@ -132,6 +134,7 @@ impl ShardStore {
             memtable_bytes: 0,
             active_bytes: 0,
             schedule: Schedule::default(),
+            tables_made: 0,
             read_scratch: ReadScratch::default(),
             write_scratch: Vec::new(),
         }
@@ -168,7 +171,10 @@ impl ShardStore {
                             .disk
                             .as_ref()
                             .map_or_else(PathBuf::new, |disk| disk.folder.table_folder(metadata));
-                        let table = Table::new(TableLayout::of(metadata), keyspace.durable_writes, folder);
+                        let mut table =
+                            Table::new(TableLayout::of(metadata), keyspace.durable_writes, folder);
+                        table.epoch = self.tables_made << 32;
+                        self.tables_made += 1;
                         self.tables.insert(metadata.id, table);
                     }
                 }
@@ -186,8 +192,10 @@ impl ShardStore {
                 self.schedule.remove_dropped(table);
             }
         }
-        if let Some(disk) = self.disk.as_mut().filter(|_| !gone.is_empty()) {
-            disk.flushed.retain(is_kept);
+        // A snapshot may bring a table back under its id, and must not bring back what the log has of it.
+        let log = self.disk.as_ref().and_then(|disk| disk.log.as_ref());
+        if let Some(dropped_at) = log.map(CommitLog::position) {
+            gone.iter().for_each(|&id| self.log_flushed(id, dropped_at));
         }
     }
 
@@ -438,6 +446,8 @@ impl ShardStore {
         };
         flushed.set(id, position);
         let discard_before = oldest.unwrap_or(log.position()).segment;
+        // Of dropped tables, as long as the log has anything of them.
+        flushed.retain(|id, position| self.tables.contains_key(&id) || position.segment >= discard_before);
         log.set_flushed(flushed.clone(), discard_before);
     }
 }

@@ -69,7 +69,8 @@ pub(super) struct Table {
     pub jobs: Vec<Arc<JobProgress>>,
     /// A truncation waits for the jobs under way; no new flush or compaction is begun.
     pub is_held: bool,
-    /// Counts truncations: a job that began before one must not bring its result in.
+    /// Counts truncations, from a number of the table's own: a job that began before one, or for a table that was dropped and
+    /// made again under its id, must not bring its result in.
     pub epoch: u64,
 }
 
