@@ -159,18 +159,98 @@ fn draw(requests: Requests) -> Result<(), TaskError> {
         page,
         "# Goodput: what is answered in time, whatever is offered ({name} requests)\n\n\
          `cargo xtask bench goodput --requests {name}`, `cargo xtask bench goodput-peer --requests {name}`: server on one \
-         core\n(Helenus: one shard, in memory), generator on another. Open loop of evenly spaced requests over 16 \
-         connections that ask for\nerrors (`THROW_ON_OVERLOAD`), with at most 1,024 requests in flight on each, the Java \
-         driver's bound; latency counts from the\nmoment that a request was to be sent, in time is 10 ms. Heavy requests\nare writes of 100 values and reads of 100 rows, of 50 bytes on the wire, so \
-         that one core can offer ten times what another\nserves; small ones have five values of 34 bytes. Held back: given \
-         up by the client after 10 ms because the server did not read the\nconnection or had 1,024 requests of it; not generated: because the generator was too \
-         slow. p50 and p99 are of what was served, late or not. The control\nconnection asks OPTIONS and `system.local` in \
-         turns, every 50 ms.\n\n![goodput]({name}.svg)\n{tables}",
-        name = requests.name()
+         core\n(Helenus: one shard, in memory), generator on another. Open loop over 16 connections that ask for errors \
+         (`THROW_ON_OVERLOAD`),\nevenly spaced requests, of which each connection writes what is due every 200 us, as \
+         drivers do, with at most 1,024 in flight,\nthe Java driver's bound; latency counts from the moment that a request \
+         was to be sent, in time is 10 ms. Heavy requests are\nwrites of 100 values and reads of 100 rows, of 50 bytes on \
+         the wire, so that one core can offer ten times what another serves;\nsmall ones have five values of 34 bytes. Held \
+         back: given up by the client after 10 ms because the server did not read the\nconnection or had 1,024 requests \
+         of it; not generated: because the generator was too slow. p50 and p99 are of what was served,\nlate or not. The \
+         control connection asks OPTIONS and `system.local` in turns, every 50 ms.\n\nThe loads take turns in four \
+         rounds, and only time in which the hypervisor left both processors alone counts: \"counted s\".\n\n\
+         ![goodput]({name}.svg)\n{summary}\n{tables}",
+        name = requests.name(),
+        summary = summary(&reports),
     );
     let file = match requests {
         Requests::Heavy => "README",
         Requests::Small => "small",
     };
     super::write_report(&format!("{FOLDER}/{file}.md"), &page)
+}
+
+/// What the curves come to: of the best load of each, in percent.
+fn summary(reports: &[PathBuf]) -> String {
+    let mut table = String::from(
+        "\n| server, workload | in time at 2x | 5x | 10x | p99 ms at 2x, 5x, 10x | normal again after 1.4x, 10x |\n\
+         |---|---|---|---|---|---|\n",
+    );
+    let texts = reports
+        .iter()
+        .filter_map(|report| fs::read_to_string(report).ok());
+    for report in texts.filter_map(|text| serde_json::from_str::<Report>(&text).ok()) {
+        for curve in &report.curves {
+            table.push_str(&curve.summary(&report.label));
+        }
+    }
+    table
+}
+
+/// What the summary takes of a report of `helenus bench goodput --json`.
+#[derive(serde::Deserialize)]
+struct Report {
+    label: String,
+    curves: Vec<Curve>,
+}
+
+#[derive(serde::Deserialize)]
+struct Curve {
+    workload: String,
+    points: Vec<Point>,
+    recoveries: Vec<Recovery>,
+}
+
+#[derive(serde::Deserialize)]
+struct Point {
+    multiple: f64,
+    good_per_s: f64,
+    p99_us: u64,
+}
+
+#[derive(serde::Deserialize)]
+struct Recovery {
+    recovery_ms: Option<u32>,
+}
+
+impl Curve {
+    fn summary(&self, label: &str) -> String {
+        let rates = self.points.iter().map(|point| point.good_per_s);
+        let peak_per_s = rates.fold(1.0, f64::max);
+        let at = |multiple: f64| self.points.iter().find(|point| point.multiple == multiple);
+        let share = |multiple| {
+            at(multiple).map_or(String::new(), |point| {
+                format!("{:.1} %", 100.0 * point.good_per_s / peak_per_s)
+            })
+        };
+        let p99 = [2.0, 5.0, 10.0].map(|multiple| {
+            at(multiple).map_or(String::new(), |point| format!("{:.1}", point.p99_us as f64 / 1e3))
+        });
+        let recoveries: Vec<String> = self
+            .recoveries
+            .iter()
+            .map(|recovery| match recovery.recovery_ms {
+                Some(ms) => format!("{ms} ms"),
+                None => "not within a second".to_owned(),
+            })
+            .collect();
+        format!(
+            "| {label}, {} | {} | {} | {} | {} | {} |\n",
+            self.workload,
+            share(2.0),
+            share(5.0),
+            share(10.0),
+            p99.join(", "),
+            recoveries.join(", ")
+        )
+    }
 }
