@@ -2,49 +2,15 @@
 
 mod support;
 
-use std::alloc::{GlobalAlloc, Layout, System};
 use std::io::{Read, Write};
 use std::net::{SocketAddr, TcpStream};
-use std::sync::atomic::{AtomicU64, Ordering};
 
 use helenus_node::Authenticator;
 use helenus_protocol::ProtocolVersion;
 use helenus_protocol::request::Value;
 use helenus_server::ConnectionLimits;
+use helenus_test_heap::of_process;
 use support::{Client, PATIENCE, node_options, serve_node, stop};
-
-struct CountingAllocator;
-
-static ALLOCATIONS: AtomicU64 = AtomicU64::new(0);
-static ALLOCATED_BYTES: AtomicU64 = AtomicU64::new(0);
-
-fn count(bytes: usize) {
-    ALLOCATIONS.fetch_add(1, Ordering::Relaxed);
-    ALLOCATED_BYTES.fetch_add(bytes as u64, Ordering::Relaxed);
-}
-
-// SAFETY: every call goes to the system's allocator unchanged; counting touches only atomics.
-unsafe impl GlobalAlloc for CountingAllocator {
-    unsafe fn alloc(&self, layout: Layout) -> *mut u8 {
-        count(layout.size());
-        // SAFETY: as the caller promised.
-        unsafe { System.alloc(layout) }
-    }
-
-    unsafe fn realloc(&self, pointer: *mut u8, layout: Layout, bytes: usize) -> *mut u8 {
-        count(bytes);
-        // SAFETY: as the caller promised.
-        unsafe { System.realloc(pointer, layout, bytes) }
-    }
-
-    unsafe fn dealloc(&self, pointer: *mut u8, layout: Layout) {
-        // SAFETY: as the caller promised.
-        unsafe { System.dealloc(pointer, layout) }
-    }
-}
-
-#[global_allocator]
-static ALLOCATOR: CountingAllocator = CountingAllocator;
 
 const VALUE_BYTES: usize = 8 * 1024;
 const OPERATIONS: u64 = 4_000;
@@ -84,18 +50,12 @@ fn cost(address: SocketAddr, request: &[u8], at_once: u64) -> Cost {
         }
     };
     ask(OPERATIONS / 10);
-    let counted = || {
-        (
-            ALLOCATIONS.load(Ordering::Relaxed),
-            ALLOCATED_BYTES.load(Ordering::Relaxed),
-        )
-    };
-    let before = counted();
+    let before = of_process();
     ask(OPERATIONS);
-    let after = counted();
+    let after = of_process();
     Cost {
-        allocations: (after.0 - before.0) as f64 / OPERATIONS as f64,
-        bytes: (after.1 - before.1) as f64 / OPERATIONS as f64,
+        allocations: (after.allocations - before.allocations) as f64 / OPERATIONS as f64,
+        bytes: (after.allocated_bytes - before.allocated_bytes) as f64 / OPERATIONS as f64,
     }
 }
 
