@@ -74,8 +74,8 @@ impl SchemaKeeper {
     /// Blocks for as long as the disk takes. New tables get their folders first: a table that the stored schema names
     /// always has one.
     fn store(&mut self, before: &Schema, after: &Schema) -> Result<(), StoreFailure> {
-        for table in after.tables().filter(|table| table.kind == TableKind::Regular) {
-            if before.table_by_id(table.id).is_none() {
+        for table in after.tables_not_in(before) {
+            if table.kind == TableKind::Regular {
                 self.folder
                     .create_table_folder(table)
                     .map_err(|error| StoreFailure::Refused(CqlError::server(format_args!("{error}"))))?;
@@ -129,10 +129,7 @@ impl Shard {
             .warnings
             .extend(guardrails.check_schema(&self.schema(), transition)?);
         let (before, after) = (self.schema(), transition.schema.clone());
-        let gone = before
-            .tables()
-            .filter(|table| after.table_by_id(table.id).is_none());
-        let gone = gone.cloned().collect();
+        let gone = before.tables_not_in(&after).cloned().collect();
         self.snapshot_before(Taking::Drop, before, gone).await?;
         if let Some(keeper) = &mut *keeper {
             match keeper.store(&self.schema(), &transition.schema) {

@@ -56,4 +56,97 @@ impl Schema {
             .values()
             .flat_map(|keyspace| keyspace.tables.values())
     }
+
+    /// Tables that `other` does not have, by id. Between two versions nearly all keyspaces are the same object and are not
+    /// looked into; in the others a table has nearly always kept its name.
+    pub fn tables_not_in<'a>(&'a self, other: &'a Schema) -> impl Iterator<Item = &'a Arc<TableMetadata>> {
+        let changed = self.keyspaces.iter().filter_map(|(name, keyspace)| {
+            let theirs = other.keyspaces.get(name);
+            let is_same = theirs.is_some_and(|theirs| Arc::ptr_eq(theirs, keyspace));
+            (!is_same).then_some((keyspace, theirs))
+        });
+        changed.flat_map(move |(keyspace, theirs)| {
+            keyspace.tables.values().filter(move |table| {
+                let of_name = theirs.and_then(|theirs| theirs.tables.get(&table.name));
+                of_name.is_none_or(|of_name| of_name.id != table.id) && other.table_by_id(table.id).is_none()
+            })
+        })
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use uuid::Uuid;
+
+    use super::*;
+    use crate::{ColumnId, TableKind, TableParams};
+
+    fn table(name: &str, id: u128) -> TableMetadata {
+        TableMetadata {
+            keyspace: "k".into(),
+            name: name.into(),
+            id: TableId(Uuid::from_u128(id)),
+            kind: TableKind::Regular,
+            columns: Vec::new(),
+            partition_key_count: 0,
+            clustering_count: 0,
+            static_count: 0,
+            next_column_id: ColumnId(0),
+            dropped_columns: Vec::new(),
+            params: TableParams::default(),
+        }
+    }
+
+    fn keyspace(name: &str, tables: &[(&str, u128)]) -> Arc<KeyspaceMetadata> {
+        let tables = tables
+            .iter()
+            .map(|&(name, id)| (name.into(), Arc::new(table(name, id))));
+        Arc::new(KeyspaceMetadata {
+            name: name.into(),
+            durable_writes: true,
+            replication: Replication {
+                class: "SimpleStrategy".into(),
+                options: BTreeMap::new(),
+            },
+            tables: tables.collect(),
+            types: BTreeMap::new(),
+            is_virtual: false,
+        })
+    }
+
+    fn schema(keyspaces: &[&Arc<KeyspaceMetadata>]) -> Schema {
+        let keyspaces = keyspaces
+            .iter()
+            .map(|keyspace| (keyspace.name.clone(), Arc::clone(keyspace)));
+        Schema {
+            version: 0,
+            keyspaces: keyspaces.collect(),
+        }
+    }
+
+    #[test]
+    fn tables_that_another_version_does_not_have_are_told_by_their_ids() {
+        let same = keyspace("same", &[("t", 1)]);
+        let before = schema(&[
+            &same,
+            &keyspace("k", &[("kept", 2), ("dropped", 3), ("remade", 4), ("renamed", 5)]),
+        ]);
+        let after = schema(&[
+            &same,
+            &keyspace("k", &[("kept", 2), ("remade", 6), ("other_name", 5)]),
+        ]);
+        let names = |schema: &Schema, other: &Schema| -> Vec<String> {
+            schema
+                .tables_not_in(other)
+                .map(|table| table.name.to_string())
+                .collect()
+        };
+        assert_eq!(names(&before, &after), ["dropped", "remade"]);
+        assert_eq!(names(&after, &before), ["remade"]);
+        assert_eq!(
+            names(&before, &schema(&[])),
+            ["dropped", "kept", "remade", "renamed", "t"]
+        );
+        assert!(names(&before, &before).is_empty());
+    }
 }

@@ -117,8 +117,8 @@ impl Host for StoppedNode {
         // A table that the stored schema names always has a folder.
         for table in transition
             .schema
-            .tables()
-            .filter(|table| table.kind == TableKind::Regular && schema.table_by_id(table.id).is_none())
+            .tables_not_in(&schema)
+            .filter(|table| table.kind == TableKind::Regular)
         {
             self.folder
                 .create_table_folder(table)

@@ -5,7 +5,7 @@ use std::path::PathBuf;
 use std::sync::Arc;
 
 use foldhash::fast::FixedState;
-use helenus_schema::{Schema, SsTableFormat, TableId, TableKind};
+use helenus_schema::{Schema, SsTableFormat, TableId, TableKind, TableMetadata};
 use helenus_types::{ShardId, Token, token_of};
 
 use super::DataFolder;
@@ -146,10 +146,9 @@ impl ShardStore {
 
     /// Takes over a newer schema: makes room for new tables, drops those that are gone with all their data.
     pub fn set_schema(&mut self, schema: &Schema) {
-        self.drop_tables(|id| {
-            schema
-                .table_by_id(id)
-                .is_some_and(|table| table.kind == TableKind::Regular)
+        self.drop_tables(|table| {
+            let of_name = schema.table(&table.keyspace, &table.name);
+            of_name.is_some_and(|of_name| of_name.id == table.id && of_name.kind == TableKind::Regular)
         });
         for keyspace in schema.keyspaces.values() {
             for metadata in keyspace
@@ -182,8 +181,10 @@ impl ShardStore {
         }
     }
 
-    fn drop_tables(&mut self, is_kept: impl Fn(TableId) -> bool) {
-        let gone: Vec<TableId> = self.tables.keys().copied().filter(|&id| !is_kept(id)).collect();
+    fn drop_tables(&mut self, is_kept: impl Fn(&TableMetadata) -> bool) {
+        let gone = self.tables.iter();
+        let gone = gone.filter(|(_, table)| !is_kept(&table.layout.metadata));
+        let gone: Vec<TableId> = gone.map(|(&id, _)| id).collect();
         for table in gone.iter().filter_map(|id| self.tables.remove(id)) {
             self.memtable_bytes = self.memtable_bytes.saturating_sub(table.memory_bytes());
             self.active_bytes = self.active_bytes.saturating_sub(table.active.bytes());
