@@ -27,7 +27,6 @@ pub struct CatchingUp {
     looks: u32,
     /// Requests handled since it was read again.
     requests: u64,
-    pub refused: u64,
 }
 
 impl CatchingUp {
@@ -37,7 +36,6 @@ impl CatchingUp {
             emptied_ns: None,
             looks: 0,
             requests: 0,
-            refused: 0,
         }
     }
 
@@ -59,9 +57,8 @@ impl CatchingUp {
 
     /// More requests were handled. If that is more than were under way when the connection was read again: since when
     /// what is still to come has been sent.
-    pub fn handled(&mut self, now_ns: u64, requests: u64, refused: u64) -> Option<u64> {
+    pub fn handled(&mut self, now_ns: u64, requests: u64) -> Option<u64> {
         self.requests += requests;
-        self.refused += refused;
         if self.requests <= STREAMS {
             return None;
         }
@@ -99,9 +96,9 @@ mod tests {
     #[test]
     fn what_comes_behind_as_many_requests_as_there_are_streams_was_sent_after_the_pause() {
         let mut catching_up = CatchingUp::new(100 * MS);
-        assert_eq!(catching_up.handled(101 * MS, 30_000, 30_000), None);
-        assert_eq!(catching_up.handled(102 * MS, 3_000, 3_000), Some(100 * MS));
-        assert_eq!(catching_up.handled(103 * MS, 30_000, 0), None);
-        assert_eq!(catching_up.handled(104 * MS, 3_000, 0), Some(102 * MS));
+        assert_eq!(catching_up.handled(101 * MS, 30_000), None);
+        assert_eq!(catching_up.handled(102 * MS, 3_000), Some(100 * MS));
+        assert_eq!(catching_up.handled(103 * MS, 30_000), None);
+        assert_eq!(catching_up.handled(104 * MS, 3_000), Some(102 * MS));
     }
 }

@@ -255,7 +255,6 @@ impl Connection {
         if let Some(catching_up) = self.catching_up
             && let Some(sent_after_ns) = catching_up.over_since(now_ns)
         {
-            self.shard.admission.caught_up(catching_up.refused);
             self.catching_up = None;
             self.empty_ns = sent_after_ns;
         }
@@ -420,8 +419,7 @@ impl Connection {
         self.was_refused = overloaded > 0;
         admission.turn_ended(turn.began_ns, &turn.work);
         if let Some(catching_up) = &mut self.catching_up
-            && let Some(sent_after_ns) =
-                catching_up.handled(turn.now_ns, turn.work.handled + overloaded, overloaded)
+            && let Some(sent_after_ns) = catching_up.handled(turn.now_ns, turn.work.handled + overloaded)
         {
             self.empty_ns = self.empty_ns.max(sent_after_ns);
         }
