@@ -308,7 +308,7 @@ fn launch(
 }
 
 /// The CQL address in a ready line such as `helenus ready: cql 127.0.0.1:9042 (shard-aware ...), ...`.
-fn ready_address(line: &str) -> Option<SocketAddr> {
+pub fn ready_address(line: &str) -> Option<SocketAddr> {
     let after = line.split_once("cql ")?.1;
     let end = after.find([' ', ',']).unwrap_or(after.len());
     after.get(..end)?.parse().ok()

@@ -38,6 +38,9 @@ pub struct GoodputArguments {
         default_value = "0.25,0.5,0.75,1,1.4,2,5,10"
     )]
     multiples: Vec<f64>,
+    /// Requests a second to take for the capacity instead of measuring it: two servers are compared at the same loads.
+    #[arg(long, value_name = "N")]
+    capacity: Option<f64>,
     /// How long each load is measured. Time in which the hypervisor took a processor away does not count.
     #[arg(long, value_name = "TIME", value_parser = parse_duration, default_value = "2s")]
     duration: Duration,
@@ -128,6 +131,7 @@ fn reports(arguments: &GoodputArguments) -> Result<Vec<GoodputReport>, GoodputEr
             SizeName::Heavy => RequestSize::Heavy,
         },
         multiples: arguments.multiples.clone(),
+        capacity_per_s: arguments.capacity,
         point: arguments.duration,
         rounds: arguments.rounds,
         point_max: arguments

@@ -106,6 +106,9 @@ pub enum PerfCommand {
         warm_up_s: u64,
         #[arg(long, default_value_t = 10)]
         duration_s: u64,
+        /// Instead of a duration: so many times all requests of a connection at once, the next ones when all are answered.
+        #[arg(long)]
+        batches: Option<u64>,
         #[arg(long)]
         json: bool,
     },
@@ -257,6 +260,7 @@ pub fn run(command: &PerfCommand) -> ExitCode {
             keys,
             warm_up_s,
             duration_s,
+            batches,
             json,
         } => {
             let options = WireOptions {
@@ -268,6 +272,7 @@ pub fn run(command: &PerfCommand) -> ExitCode {
                 keys,
                 warm_up: Duration::from_secs(warm_up_s),
                 duration: Duration::from_secs(duration_s),
+                batches,
             };
             report(wire::run(&options), json)
         }

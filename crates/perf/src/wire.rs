@@ -17,6 +17,7 @@ use helenus_protocol::{Consistency, Opcode, ProtocolVersion};
 use helenus_types::{shard_of, token_of};
 use serde::Serialize;
 use tokio::runtime::{Builder, LocalOptions};
+use tokio::task::JoinHandle;
 
 use crate::cpu_time::{process_cpu_seconds, process_resident_bytes};
 use crate::wire_client::{ServerShards, WireClient};
@@ -33,6 +34,9 @@ pub struct WireOptions {
     pub keys: u32,
     pub warm_up: Duration,
     pub duration: Duration,
+    /// Instead of both: each connection sends so many times all of its requests at once, and the next ones when it has all
+    /// answers. However fast the server is, it finds the same requests in each read.
+    pub batches: Option<u64>,
 }
 
 #[derive(Clone, Debug, Serialize)]
@@ -63,6 +67,7 @@ struct Load {
     keys_by_shard: Vec<Vec<[u8; 8]>>,
     statement_id: Vec<u8>,
     write: bool,
+    batches: Option<u64>,
     measuring: Cell<bool>,
     stopping: Cell<bool>,
     operations: Cell<u64>,
@@ -85,7 +90,8 @@ async fn load(options: &WireOptions) -> io::Result<WireReport> {
         keys_by_shard: keys_by_shard(options.keys, shards.count),
         statement_id,
         write: options.write,
-        measuring: Cell::new(false),
+        batches: options.batches,
+        measuring: Cell::new(options.batches.is_some()),
         stopping: Cell::new(false),
         operations: Cell::new(0),
         errors: Cell::new(0),
@@ -103,18 +109,23 @@ async fn load(options: &WireOptions) -> io::Result<WireReport> {
         )));
     }
 
-    tokio::time::sleep(options.warm_up).await;
+    let is_timed = options.batches.is_none();
+    if is_timed {
+        tokio::time::sleep(options.warm_up).await;
+    }
     let cpu_before = options.server_pid.map(process_cpu_seconds).transpose()?;
     let started = Instant::now();
-    load.measuring.set(true);
-    tokio::time::sleep(options.duration).await;
-    load.measuring.set(false);
+    if is_timed {
+        load.measuring.set(true);
+        tokio::time::sleep(options.duration).await;
+        load.measuring.set(false);
+        load.stopping.set(true);
+    } else {
+        wait_for_all(&mut workers).await?;
+    }
     let elapsed_s = started.elapsed().as_secs_f64();
     let cpu_after = options.server_pid.map(process_cpu_seconds).transpose()?;
-    load.stopping.set(true);
-    for worker in workers {
-        worker.await.map_err(io::Error::other)??;
-    }
+    wait_for_all(&mut workers).await?;
 
     let operations = load.operations.get();
     let latencies_us = load.latencies_us.borrow();
@@ -134,6 +145,13 @@ async fn load(options: &WireOptions) -> io::Result<WireReport> {
             .map(|(before, after)| (after - before) * 1e6 / operations.max(1) as f64),
         server_resident_bytes: options.server_pid.map(process_resident_bytes).transpose()?,
     })
+}
+
+async fn wait_for_all(workers: &mut Vec<JoinHandle<io::Result<()>>>) -> io::Result<()> {
+    for worker in workers.drain(..) {
+        worker.await.map_err(io::Error::other)??;
+    }
+    Ok(())
 }
 
 /// Microseconds up to a minute, to three digits.
@@ -199,9 +217,15 @@ async fn work(load: Rc<Load>, mut client: WireClient, shard: u16, in_flight: u16
     let mut sent_at = vec![Instant::now(); usize::from(in_flight)];
     let mut next_key = usize::from(in_flight) * 7919 % keys.len();
     let mut answered: Vec<i16> = (0..in_flight as i16).collect();
-    let mut outstanding = 0u32;
+    let mut outstanding = 0;
+    let mut batches = 0;
     loop {
-        if !load.stopping.get() {
+        let may_send = match load.batches {
+            Some(count) => outstanding == 0 && batches < count,
+            None => !load.stopping.get(),
+        };
+        if may_send {
+            batches += 1;
             let now = Instant::now();
             for &stream in &answered {
                 // A stride prime to the number of keys visits all of them, and no cache line twice in a row.
@@ -215,13 +239,14 @@ async fn work(load: Rc<Load>, mut client: WireClient, shard: u16, in_flight: u16
                 )?;
                 sent_at[stream as usize] = now;
             }
-            outstanding += answered.len() as u32;
+            outstanding += answered.len();
+            answered.clear();
             client.send().await?;
         }
         if outstanding == 0 {
             return Ok(());
         }
-        answered.clear();
+        let answered_before = answered.len();
         client
             .receive(|stream, opcode, _| {
                 answered.push(stream);
@@ -230,12 +255,14 @@ async fn work(load: Rc<Load>, mut client: WireClient, shard: u16, in_flight: u16
                 }
             })
             .await?;
-        outstanding -= answered.len() as u32;
+        let now_answered = &answered[answered_before..];
+        outstanding -= now_answered.len();
         if load.measuring.get() {
             let now = Instant::now();
-            load.operations.set(load.operations.get() + answered.len() as u64);
+            load.operations
+                .set(load.operations.get() + now_answered.len() as u64);
             let mut latencies = load.latencies_us.borrow_mut();
-            for &stream in &answered {
+            for &stream in now_answered {
                 latencies.saturating_record((now - sent_at[stream as usize]).as_micros() as u64);
             }
         }

@@ -30,14 +30,17 @@ pub fn instructions(arguments: &[&str]) -> Result<u64, TaskError> {
             source,
         })?;
     let text = String::from_utf8_lossy(&output.stderr);
-    let collected = text
-        .lines()
-        .find_map(|line| line.split_once("Collected :")?.1.trim().parse().ok());
-    collected
+    collected(&text)
         .filter(|_| output.status.success())
         .ok_or_else(|| TaskError::Report {
             text: format!("callgrind counted nothing for {arguments:?}:\n{text}"),
         })
+}
+
+/// The instructions that callgrind's log tells.
+pub fn collected(log: &str) -> Option<u64> {
+    log.lines()
+        .find_map(|line| line.split_once("Collected :")?.1.trim().parse().ok())
 }
 
 /// What one operation takes: the difference of two runs, without how they start. `arguments` makes those of a run.

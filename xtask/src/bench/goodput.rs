@@ -167,7 +167,8 @@ fn draw(requests: Requests) -> Result<(), TaskError> {
          back: given up by the client after 10 ms because the server did not read the\nconnection or had 1,024 requests \
          of it; not generated: because the generator was too slow. p50 and p99 are of what was served,\nlate or not. The \
          control connection asks OPTIONS and `system.local` in turns, every 50 ms.\n\nThe loads take turns in four \
-         rounds, and only time in which the hypervisor left both processors alone counts: \"counted s\".\n\n\
+         rounds, and only time in which the hypervisor left both processors alone counts: \"counted s\". What\nadmission costs where \
+         nothing is overloaded is on [a page of its own](cost.md).\n\n\
          ![goodput]({name}.svg)\n{summary}\n{tables}",
         name = requests.name(),
         summary = summary(&reports),

@@ -1,5 +1,6 @@
 //! `cargo xtask bench`: Helenus beside Cassandra, with the clients that people use.
 
+mod admission_cost;
 pub mod callgrind;
 mod client_cost;
 mod compaction;
@@ -24,6 +25,8 @@ use crate::{TaskError, workspace};
 
 #[derive(Subcommand)]
 pub enum Command {
+    /// What a request pays for admission where nothing is overloaded, by callgrind
+    AdmissionCost(admission_cost::Arguments),
     /// What a request costs the client, ours and other drivers
     ClientCost(client_cost::Arguments),
     /// From 1,000 to 500,000 workers, with drivers and with `helenus bench run`
@@ -58,6 +61,7 @@ pub enum Command {
 
 pub fn run(command: Command) -> Result<(), TaskError> {
     match command {
+        Command::AdmissionCost(arguments) => admission_cost::run(&arguments),
         Command::ClientCost(arguments) => client_cost::run(&arguments),
         Command::Concurrency(arguments) => concurrency::run(&arguments),
         Command::Compaction(arguments) => compaction::run(&arguments),

@@ -5,7 +5,7 @@ use std::io::{BufRead, BufReader};
 use std::net::SocketAddr;
 use std::process::{Command, Stdio};
 
-use serde_json::Value;
+use serde_json::{Value, json};
 
 use crate::TaskError;
 use crate::node::{Node, Target};
@@ -20,9 +20,10 @@ pub struct Arguments {
     /// Storms of each kind on each server, in turns; the medians are reported
     #[arg(long, default_value_t = 3)]
     rounds: usize,
-    /// Seconds of the steady load, without and with a storm
-    #[arg(long, default_value_t = 10)]
-    steady_s: u64,
+    /// Seconds of the steady load, without and with each storm, in turns; the medians of those in which the hypervisor left
+    /// the machine alone are reported
+    #[arg(long, default_value_t = 12)]
+    steady_s: usize,
     /// Connects a second beside the steady load
     #[arg(long, default_value_t = 10_000)]
     steady_connects_per_s: u64,
@@ -70,19 +71,7 @@ pub fn run(arguments: &Arguments) -> Result<(), TaskError> {
         }
     }
     report.push_str(&bad_logins(arguments)?);
-    report.push_str(&format!(
-        "\n`helenus bench run --preset read --rate {STEADY_PER_S}` on Helenus, and {} connects a second with a wrong \
-         version\non the same two cores:\n\n| storm | p50 us | p99 us | errors |\n|---|---|---|---|\n",
-        arguments.steady_connects_per_s
-    ));
-    for (name, target) in [
-        ("none", None),
-        ("on the floor", Some(floor_address)),
-        ("on Helenus", Some(node.address())),
-    ] {
-        eprintln!("a steady load, storm: {name}");
-        report.push_str(&steady(node.address(), name, target, arguments)?);
-    }
+    report.push_str(&steady_loads(node.address(), floor_address, arguments)?);
     floor.kill();
     node.check_panics()?;
     node.stop()?;
@@ -162,48 +151,122 @@ fn storm_command(address: SocketAddr, arguments: &[&str]) -> Command {
     command
 }
 
-/// One row: the latencies of the steady load while connects go to `target`.
-fn steady(
+/// What a steady load notices of a storm: a second without one, a second beside one on the floor, a second beside one on
+/// Helenus, and again.
+fn steady_loads(
     address: SocketAddr,
-    name: &str,
-    target: Option<SocketAddr>,
+    floor_address: SocketAddr,
     arguments: &Arguments,
 ) -> Result<String, TaskError> {
-    const WARM_UP_S: u64 = 3;
-    let per_s = arguments.steady_connects_per_s;
-    // It begins with the warm-up and outlasts the measurement.
-    let connects = per_s * (arguments.steady_s + 2 * WARM_UP_S);
+    let kinds = [
+        ("none", None),
+        ("on the floor", Some(floor_address)),
+        ("on Helenus", Some(address)),
+    ];
+    steady(address, &["--warm-up", "0s", "--duration", "100ms"])?;
+    let mut reports = [Vec::new(), Vec::new(), Vec::new()];
+    for round in 1..=arguments.steady_s.max(1) {
+        eprintln!("a steady load, round {round}");
+        for ((_, target), reports) in kinds.iter().zip(&mut reports) {
+            reports.push(second_beside_storm(
+                address,
+                *target,
+                arguments.steady_connects_per_s,
+            )?);
+        }
+    }
+    let mut table = format!(
+        "\n`helenus bench run --preset read --rate {STEADY_PER_S}` on Helenus, and {} connects a second with a wrong version\n\
+         on the same two cores; a second of each in turns, medians of the seconds in which nothing was stolen.\n\n\
+         | storm | p50 us | p99 us | of none | errors | seconds |\n|---|---|---|---|---|---|\n",
+        arguments.steady_connects_per_s
+    );
+    let quiet = reports.map(quiet_ones);
+    let p99 = |reports: &[Value]| median(reports, "p99");
+    for ((name, _), reports) in kinds.iter().zip(&quiet) {
+        let errors: u64 = reports
+            .iter()
+            .filter_map(|report| report["errors"].as_u64())
+            .sum();
+        table.push_str(&format!(
+            "| {name} | {:.0} | {:.0} | {:.2} | {errors} | {} |\n",
+            median(reports, "p50"),
+            p99(reports),
+            p99(reports) / p99(&quiet[0]),
+            reports.len(),
+        ));
+    }
+    Ok(table)
+}
+
+/// Those in which nothing was stolen; if there is none, all.
+fn quiet_ones(reports: Vec<Value>) -> Vec<Value> {
+    let is_quiet = |report: &Value| report["stolen_ticks"] == 0;
+    if reports.iter().any(is_quiet) {
+        reports.into_iter().filter(is_quiet).collect()
+    } else {
+        reports
+    }
+}
+
+/// The latencies of a steady load while connects go to `target`, and what was stolen meanwhile.
+fn second_beside_storm(
+    address: SocketAddr,
+    target: Option<SocketAddr>,
+    connects_per_s: u64,
+) -> Result<Value, TaskError> {
+    // It begins before the load and is killed after it.
+    const STORM_S_MAX: u64 = 10;
     let storm = match target {
         None => None,
         Some(target) => {
-            let (rate, connects) = (per_s.to_string(), connects.to_string());
+            let (rate, connects) = (
+                connects_per_s.to_string(),
+                (connects_per_s * STORM_S_MAX).to_string(),
+            );
             let mut command = storm_command(target, &["--rate", &rate, "--connects", &connects]);
             Some(Process::start(command.stdout(Stdio::null()))?)
         }
     };
+    let stolen_before = stolen_ticks();
+    let report = steady(
+        address,
+        &["--no-set-up", "--warm-up", "500ms", "--duration", "1s"],
+    )?;
+    let stolen_ticks = stolen_ticks().saturating_sub(stolen_before);
+    if let Some(mut storm) = storm {
+        storm.kill();
+    }
+    let latency_us = &report["latency_us"];
+    Ok(json!({
+        "p50": latency_us["p50"],
+        "p99": latency_us["p99"],
+        "errors": report["errors"],
+        "stolen_ticks": stolen_ticks,
+    }))
+}
+
+fn steady(address: SocketAddr, arguments: &[&str]) -> Result<Value, TaskError> {
     let output = Command::new(workspace::target().join("release/helenus"))
         .args([
             "bench", "run", "--preset", "read", "--keys", "10000", "--quiet", "--json", "-",
         ])
         .args(["--rate", STEADY_PER_S, "--hosts", &address.to_string()])
-        .args(["--warm-up", &format!("{WARM_UP_S}s")])
-        .args(["--duration", &format!("{}s", arguments.steady_s)])
+        .args(arguments)
         .output()
         .map_err(|source| ProcessError::Start {
             program: "helenus bench run".to_owned(),
             source,
         })?;
-    if let Some(mut storm) = storm {
-        storm.kill();
-    }
-    let report = parse(&output.stdout)?;
-    let figure = |key: &str| report["latency_us"][key].to_string();
-    Ok(format!(
-        "| {name} | {} | {} | {} |\n",
-        figure("p50"),
-        figure("p99"),
-        report["errors"]
-    ))
+    parse(&output.stdout)
+}
+
+/// Processor time that the hypervisor gave to others since the start, in hundredths of a second; 0 where /proc does not
+/// tell.
+fn stolen_ticks() -> u64 {
+    let stat = std::fs::read_to_string("/proc/stat").unwrap_or_default();
+    let stolen = stat.lines().next().and_then(|all| all.split_whitespace().nth(8));
+    stolen.and_then(|ticks| ticks.parse().ok()).unwrap_or_default()
 }
 
 fn parse(json: &[u8]) -> Result<Value, TaskError> {

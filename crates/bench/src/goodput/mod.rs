@@ -38,6 +38,8 @@ pub struct GoodputOptions {
     pub size: RequestSize,
     /// Loads, as multiples of the capacity.
     pub multiples: Vec<f64>,
+    /// Taken for the capacity; measured if there is none.
+    pub capacity_per_s: Option<f64>,
     /// How long a load is measured. Time in which the hypervisor took a processor away does not count.
     pub point: Duration,
     /// The loads take turns in so many rounds, so that all meet the machine's better and worse minutes.
@@ -176,9 +178,11 @@ fn measure(
         options.deadline,
     )?;
     doing(&format!("{name}: capacity"), 0.05);
-    let mut capacity_per_s: f64 = 0.0;
-    for in_flight in CLOSED_IN_FLIGHT {
-        capacity_per_s = capacity_per_s.max(closed(options, &mut load, in_flight)?);
+    let mut capacity_per_s: f64 = options.capacity_per_s.unwrap_or_default();
+    if options.capacity_per_s.is_none() {
+        for in_flight in CLOSED_IN_FLIGHT {
+            capacity_per_s = capacity_per_s.max(closed(options, &mut load, in_flight)?);
+        }
     }
     let mut curve = Curve {
         workload,
