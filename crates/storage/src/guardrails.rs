@@ -1,6 +1,6 @@
 //! Limits from which on Cassandra warns, by its names and in its words; here those on what an SSTable gets to hold.
 
-use std::path::Path;
+use std::path::PathBuf;
 
 use helenus_schema::{ColumnId, TableMetadata};
 use helenus_types::partition_key::partition_key_components;
@@ -173,7 +173,7 @@ impl PartitionGuardrails {
         &self,
         table: &TableMetadata,
         key: &[u8],
-        sstable: &Path,
+        sstable: impl Fn() -> PathBuf,
         extent: PartitionExtent,
     ) -> Vec<String> {
         let name = || {
@@ -182,7 +182,7 @@ impl PartitionGuardrails {
                 table.keyspace,
                 table.name,
                 key_text(table, key),
-                sstable.display()
+                sstable().display()
             )
         };
         let mut lines = Vec::new();
@@ -362,7 +362,7 @@ mod tests {
         let table = table();
         let lines = |bytes, tombstones| {
             let extent = PartitionExtent { bytes, tombstones };
-            guardrails.check(&table, b"me", Path::new("/d/nb-1-big-Data.db"), extent)
+            guardrails.check(&table, b"me", || PathBuf::from("/d/nb-1-big-Data.db"), extent)
         };
         assert_eq!(lines(10, 1), Vec::<String>::new());
         assert_eq!(

@@ -5,7 +5,6 @@ use crate::clustering::ClusteringBound;
 use crate::deletion::DeletionTime;
 use crate::layout::TableLayout;
 use crate::row::{RowRef, merge};
-use crate::sstable::EncodingStatsCollector;
 use crate::update::{BoundRef, Update, UpdateItem};
 
 /// What was written to one partition. Deletions do not remove what they hide: a read passes over it, and the flush
@@ -69,18 +68,6 @@ impl Partition {
                 .max(ranges.deletion_at(&layout.comparator, clustering)),
         };
         Some((row, shadow))
-    }
-
-    /// What an SSTable with it would count its timestamps from.
-    pub fn collect_stats(&self, stats: &mut EncodingStatsCollector) {
-        stats.deletion(self.deletion);
-        if let Some(row) = &self.static_row {
-            stats.row(row.row());
-        }
-        self.rows.iter().for_each(|row| stats.row(row.row()));
-        self.range_tombstones()
-            .iter()
-            .for_each(|range| stats.deletion(range.deletion));
     }
 
     /// Merges an update in; returns by how many bytes the partition has grown.

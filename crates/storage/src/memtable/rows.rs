@@ -119,6 +119,12 @@ impl Rows {
             ordering => ordering == Ordering::Less,
         };
         match self {
+            // Before or after all rows: none of them is touched.
+            _ if prefix.is_empty() && side == Side::Before => RowPosition::default(),
+            Rows::Many(chunks) if prefix.is_empty() => RowPosition {
+                chunk: chunks.len(),
+                index: 0,
+            },
             Rows::Empty => RowPosition::default(),
             Rows::One(row) => RowPosition {
                 chunk: 0,

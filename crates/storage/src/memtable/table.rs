@@ -8,10 +8,9 @@ use helenus_types::Token;
 use super::{MemtableCursor, MemtableScanner, Partition, Partitions};
 use crate::clustering::Slice;
 use crate::commitlog::LogPosition;
-use crate::deletion::{DeletionTime, NEVER_S};
 use crate::layout::TableLayout;
 use crate::read::PartitionRange;
-use crate::row::{Entry, RowRef};
+use crate::sstable::{EncodingStats, EncodingStatsCollector};
 use crate::update::{Update, UpdateItem};
 
 #[derive(Debug)]
@@ -22,7 +21,8 @@ pub struct Memtable {
     bytes: usize,
     first_position: Option<LogPosition>,
     last_position: Option<LogPosition>,
-    min_timestamp_us: i64,
+    /// Of all that was written, also of what something later hides.
+    encoding_stats: EncodingStatsCollector,
 }
 
 /// The partitions of one token. Keys collide about once in 2^63 pairs, but a client may look for such keys.
@@ -42,7 +42,7 @@ impl Memtable {
             bytes: 0,
             first_position: None,
             last_position: None,
-            min_timestamp_us: i64::MAX,
+            encoding_stats: EncodingStatsCollector::default(),
         }
     }
 
@@ -76,7 +76,12 @@ impl Memtable {
     /// The smallest timestamp of anything written, `i64::MAX` while empty; compaction keeps the deletions that may
     /// hide it.
     pub fn min_timestamp_us(&self) -> i64 {
-        self.min_timestamp_us
+        self.encoding_stats.timestamp_us_min()
+    }
+
+    /// What an SSTable with all of it counts its times from.
+    pub fn encoding_stats(&self) -> EncodingStats {
+        self.encoding_stats.finish()
     }
 
     /// Merges an update in; returns by how many bytes the memtable has grown.
@@ -89,7 +94,7 @@ impl Memtable {
     ) -> isize {
         self.first_position = self.first_position.or(position);
         self.last_position = position.or(self.last_position);
-        self.min_timestamp_us = self.min_timestamp_us.min(min_timestamp_us(update));
+        collect_stats(&mut self.encoding_stats, update);
         let mut grown = 0_isize;
         let new_partition = |grown: &mut isize| {
             let partition = Partition::new(update.partition_key);
@@ -185,36 +190,13 @@ impl Slot {
     }
 }
 
-/// The smallest timestamp in an update.
-fn min_timestamp_us(update: &Update<'_>) -> i64 {
-    let of_deletion = |deletion: DeletionTime| {
-        if deletion.is_live() {
-            i64::MAX
-        } else {
-            deletion.timestamp_us
+/// What an SSTable with an update would count its times from.
+fn collect_stats(stats: &mut EncodingStatsCollector, update: &Update<'_>) {
+    stats.deletion(update.deletion);
+    for item in update.items() {
+        match item {
+            UpdateItem::StaticRow(row) | UpdateItem::Row { row, .. } => stats.row(row),
+            UpdateItem::RangeTombstone { deletion, .. } => stats.deletion(deletion),
         }
-    };
-    update.items().fold(of_deletion(update.deletion), |min, item| {
-        min.min(match item {
-            UpdateItem::StaticRow(row) | UpdateItem::Row { row, .. } => row_min_timestamp_us(row),
-            UpdateItem::RangeTombstone { deletion, .. } => of_deletion(deletion),
-        })
-    })
-}
-
-fn row_min_timestamp_us(row: RowRef<'_>) -> i64 {
-    let (liveness, deletion, entries) = row.open();
-    let mut min = i64::MAX;
-    if !liveness.is_none() {
-        min = liveness.timestamp_us;
     }
-    if deletion.local_s != NEVER_S {
-        min = min.min(deletion.timestamp_us);
-    }
-    entries.fold(min, |min, entry| {
-        min.min(match entry {
-            Entry::ComplexDeletion { deletion, .. } => deletion.timestamp_us,
-            Entry::Cell(cell) => cell.timestamp_us,
-        })
-    })
 }

@@ -29,6 +29,8 @@ const OVERGROWN_FACTOR: u64 = 64;
 const FILTERED_ROW_BYTES_MIN: u64 = 64;
 /// Keeps an entry small, where a block of many small rows ends with a huge one.
 const FILTERED_ROWS_MAX: usize = 256;
+/// Those of a block of common rows; where keys are longer, they are hashed earlier.
+const UNHASHED_BYTES_MAX: usize = BLOCK_BYTES_MAX as usize;
 /// Keys beyond are not kept in memory.
 const KEY_BYTES_MAX: usize = 1024;
 
@@ -72,7 +74,11 @@ struct Block {
     first: Vec<u8>,
     start: u64,
     row_count: u64,
+    /// Of the first rows, [`FILTERED_ROWS_MAX`] at most.
     fingerprints: Vec<u8>,
+    /// Rows that follow these and were not hashed yet, packed one after the other, and where each ends.
+    rows: Vec<u8>,
+    row_ends: Vec<u32>,
 }
 
 /// A row or marker that was written.
@@ -132,9 +138,8 @@ impl BlockFileWriter {
             return Ok(());
         }
         block.row_count += 1;
-        if self.has_filters && block.fingerprints.len() < 2 * FILTERED_ROWS_MAX {
-            let hash = fingerprint(item.prefix);
-            block.fingerprints.extend_from_slice(&hash.to_be_bytes());
+        if self.has_filters && block.row_count <= FILTERED_ROWS_MAX as u64 {
+            block.push_row(item.prefix);
         }
         Ok(())
     }
@@ -225,6 +230,7 @@ impl BlockFileWriter {
 impl Partition {
     /// Adds the block to the page, or to a new one where it does not fit.
     fn end_block(&mut self, end: u64, checksums: &mut Vec<u32>) {
+        self.block.hash_rows();
         let block = &self.block;
         let mut flags = block.flags;
         let is_filtered = block.fingerprints.len() as u64 == 2 * block.row_count
@@ -287,6 +293,28 @@ impl Block {
         self.start = item.offset;
         self.row_count = 0;
         self.fingerprints.clear();
+        self.rows.clear();
+        self.row_ends.clear();
+    }
+
+    /// Rows are hashed when a block ends, as that of a small partition never does.
+    #[inline]
+    fn push_row(&mut self, prefix: &[u8]) {
+        self.rows.extend_from_slice(prefix);
+        self.row_ends.push(self.rows.len() as u32);
+        if self.rows.len() > UNHASHED_BYTES_MAX {
+            self.hash_rows();
+        }
+    }
+
+    fn hash_rows(&mut self) {
+        let mut start = 0;
+        for end in self.row_ends.drain(..) {
+            let hash = fingerprint(&self.rows[start..end as usize]);
+            self.fingerprints.extend_from_slice(&hash.to_be_bytes());
+            start = end as usize;
+        }
+        self.rows.clear();
     }
 }
 

@@ -12,6 +12,8 @@ use crate::clustering::{ClusteringComparator, Components, Side, push_component};
 
 /// Components per header word.
 const HEADER_COMPONENTS: usize = 32;
+/// So many have a header of seven bits or less: one byte.
+const SHORT_HEADER_COMPONENTS: usize = 3;
 const HEADER_EMPTY: u64 = 1;
 const HEADER_NULL: u64 = 2;
 
@@ -101,6 +103,9 @@ impl ClusteringCodec {
 
     /// The values of a packed key or prefix. A value whose length is not its type's was refused by the statement.
     pub fn write_values(&self, out: &mut Vec<u8>, packed: &[u8]) {
+        if self.fixed_lengths.len() <= SHORT_HEADER_COMPONENTS {
+            return self.write_few_values(out, packed);
+        }
         let mut components = Components::new(packed).zip(&self.fixed_lengths);
         let mut ahead = Components::new(packed);
         loop {
@@ -129,6 +134,29 @@ impl ClusteringCodec {
                 }
             }
         }
+    }
+
+    /// [`Self::write_values`] where the header is one byte, which is filled in at the end.
+    #[inline]
+    fn write_few_values(&self, out: &mut Vec<u8>, packed: &[u8]) {
+        if packed.is_empty() {
+            return;
+        }
+        let header_at = out.len();
+        let mut header = 0;
+        out.push(header);
+        for (index, (component, fixed)) in Components::new(packed).zip(&self.fixed_lengths).enumerate() {
+            if component.is_empty() {
+                header |= (HEADER_EMPTY as u8) << (2 * index);
+                continue;
+            }
+            match fixed {
+                Some(length) => debug_assert_eq!(*length, component.len(), "clustering values are validated"),
+                None => push_unsigned_vint(out, component.len() as u64),
+            }
+            out.extend_from_slice(component);
+        }
+        out[header_at] = header;
     }
 
     /// Appends `count` components in packed form. A null, which only old compact tables have, reads as empty.

@@ -13,9 +13,9 @@ use crate::row::{Entry, RowRef, counter};
 #[derive(Debug)]
 pub(super) struct StatisticsCollector {
     comparator: ClusteringComparator,
-    timestamps: Option<(i64, i64)>,
-    local_deletions: Option<(u32, u32)>,
-    ttls: Option<(u32, u32)>,
+    timestamps: Extent<i64>,
+    local_deletions: Extent<u32>,
+    ttls: Extent<u32>,
     tombstone_drop_times: TombstoneHistogram,
     clustering_min: Option<Extreme>,
     clustering_max: Option<Extreme>,
@@ -34,6 +34,33 @@ pub(super) struct StatisticsCollector {
     pub cardinality: Cardinality,
 }
 
+/// From the smallest to the largest of what was seen; the other way round while nothing was.
+#[derive(Clone, Copy, Debug)]
+struct Extent<T> {
+    min: T,
+    max: T,
+}
+
+impl<T: Copy + Ord> Extent<T> {
+    /// Of nothing yet: the largest and the smallest of the type.
+    fn new(largest: T, smallest: T) -> Self {
+        Extent {
+            min: largest,
+            max: smallest,
+        }
+    }
+
+    #[inline]
+    fn widen(&mut self, value: T) {
+        self.min = self.min.min(value);
+        self.max = self.max.max(value);
+    }
+
+    fn get(self) -> Option<(T, T)> {
+        (self.min <= self.max).then_some((self.min, self.max))
+    }
+}
+
 /// The first or last place so far; written over in place.
 #[derive(Debug, Default)]
 struct Extreme {
@@ -46,9 +73,9 @@ impl StatisticsCollector {
     pub fn new(comparator: ClusteringComparator, is_counter: bool) -> Self {
         StatisticsCollector {
             comparator,
-            timestamps: None,
-            local_deletions: None,
-            ttls: None,
+            timestamps: Extent::new(i64::MAX, i64::MIN),
+            local_deletions: Extent::new(u32::MAX, 0),
+            ttls: Extent::new(u32::MAX, 0),
             tombstone_drop_times: TombstoneHistogram::default(),
             clustering_min: None,
             clustering_max: None,
@@ -105,7 +132,7 @@ impl StatisticsCollector {
     /// Of a row, a range or a collection.
     pub fn deletion(&mut self, deletion: DeletionTime) {
         if !deletion.is_live() {
-            widen(&mut self.timestamps, deletion.timestamp_us);
+            self.timestamps.widen(deletion.timestamp_us);
             self.local_deletion(deletion.local_s);
         }
     }
@@ -133,13 +160,13 @@ impl StatisticsCollector {
     }
 
     pub fn finish(mut self) -> (SsTableStatistics, Cardinality) {
-        if let Some((min, max)) = self.timestamps {
+        if let Some((min, max)) = self.timestamps.get() {
             (self.stats.timestamp_us_min, self.stats.timestamp_us_max) = (min, max);
         }
-        if let Some((min, max)) = self.local_deletions {
+        if let Some((min, max)) = self.local_deletions.get() {
             (self.stats.local_deletion_s_min, self.stats.local_deletion_s_max) = (min, max);
         }
-        if let Some((min, max)) = self.ttls {
+        if let Some((min, max)) = self.ttls.get() {
             (self.stats.ttl_s_min, self.stats.ttl_s_max) = (min, max);
         }
         self.stats.tombstone_drop_times = self.tombstone_drop_times;
@@ -154,14 +181,16 @@ impl StatisticsCollector {
         (self.stats, self.cardinality)
     }
 
+    #[inline]
     fn written(&mut self, timestamp_us: i64, ttl_s: u32, local_deletion_s: u32) {
-        widen(&mut self.timestamps, timestamp_us);
-        widen(&mut self.ttls, ttl_s);
+        self.timestamps.widen(timestamp_us);
+        self.ttls.widen(ttl_s);
         self.local_deletion(local_deletion_s);
     }
 
+    #[inline]
     fn local_deletion(&mut self, local_deletion_s: u32) {
-        widen(&mut self.local_deletions, local_deletion_s);
+        self.local_deletions.widen(local_deletion_s);
         if local_deletion_s != NEVER_S {
             self.partition_tombstones += 1;
             self.tombstone_drop_times.add(local_deletion_s);
@@ -233,8 +262,4 @@ fn covered_bound(place: Option<Extreme>, outward: Side) -> ClusteringBound {
             },
         },
     }
-}
-
-fn widen<T: Copy + Ord>(range: &mut Option<(T, T)>, value: T) {
-    *range = Some(range.map_or((value, value), |(min, max)| (min.min(value), max.max(value))));
 }

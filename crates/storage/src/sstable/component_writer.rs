@@ -16,6 +16,8 @@ use super::version::Version;
 
 /// Bytes gathered before a write to the file: the largest that drives take in one piece, small next to a memtable.
 const WRITE_BUFFER_BYTES: usize = 1 << 20;
+/// Memory kept for what is not in a full chunk yet: a chunk, and the last row of a common size.
+const TAIL_CHUNKS_MAX: usize = 4;
 /// What an uncompressed Data.db has one checksum for; Cassandra's choice.
 const UNCOMPRESSED_CHUNK_BYTES: u32 = 64 * 1024;
 
@@ -95,8 +97,8 @@ pub(super) struct DataWriter {
     version: Version,
     file: ComponentFile,
     compression: Option<CompressionParameters>,
-    /// The chunk being filled.
-    chunk: Vec<u8>,
+    /// What is not in a full chunk yet.
+    tail: Vec<u8>,
     stored: Vec<u8>,
     /// Uncompressed bytes in full chunks.
     position: u64,
@@ -134,7 +136,7 @@ impl DataWriter {
             version,
             file: ComponentFile::create(disk, descriptor.path(directory, Component::Data))?,
             compression: compression.map(|compression| compression.for_version(version)),
-            chunk: Vec::new(),
+            tail: Vec::new(),
             stored: Vec::new(),
             position: 0,
             chunk_offsets: Vec::new(),
@@ -146,12 +148,12 @@ impl DataWriter {
 
     /// Uncompressed bytes so far.
     pub fn position(&self) -> u64 {
-        self.position + self.chunk.len() as u64
+        self.position + self.tail.len() as u64
     }
 
     /// With the chunk being filled as if it did not compress.
     pub fn file_length_estimate(&self) -> u64 {
-        self.file.length() + self.chunk.len() as u64
+        self.file.length() + self.tail.len() as u64
     }
 
     fn chunk_bytes(&self) -> usize {
@@ -159,49 +161,61 @@ impl DataWriter {
             .map_or(UNCOMPRESSED_CHUNK_BYTES, |compression| compression.chunk_bytes) as usize
     }
 
-    pub fn append(&mut self, mut bytes: &[u8]) -> Result<(), WriteError> {
-        while !bytes.is_empty() {
-            let room = self.chunk_bytes() - self.chunk.len();
-            let (now, rest) = bytes.split_at(room.min(bytes.len()));
-            self.chunk.extend_from_slice(now);
-            bytes = rest;
-            if self.chunk.len() == self.chunk_bytes() {
-                self.finish_chunk()?;
-            }
+    /// What is appended here is in the file; [`Self::settle`] is to be called after each element.
+    #[inline]
+    pub fn tail(&mut self) -> &mut Vec<u8> {
+        &mut self.tail
+    }
+
+    /// Writes the chunks that are full.
+    #[inline]
+    pub fn settle(&mut self) -> Result<(), WriteError> {
+        if self.tail.len() < self.chunk_bytes() {
+            return Ok(());
         }
+        self.write_full_chunks()
+    }
+
+    #[cold]
+    fn write_full_chunks(&mut self) -> Result<(), WriteError> {
+        let chunk_bytes = self.chunk_bytes();
+        let mut tail = std::mem::take(&mut self.tail);
+        for chunk in tail.chunks_exact(chunk_bytes) {
+            self.write_chunk(chunk)?;
+        }
+        tail.drain(..tail.len() / chunk_bytes * chunk_bytes);
+        // A huge row leaves no memory behind.
+        tail.shrink_to(TAIL_CHUNKS_MAX * chunk_bytes);
+        self.tail = tail;
         Ok(())
     }
 
-    fn finish_chunk(&mut self) -> Result<(), WriteError> {
+    fn write_chunk(&mut self, chunk: &[u8]) -> Result<(), WriteError> {
+        self.position += chunk.len() as u64;
         let Some(compression) = self.compression else {
-            self.checksums.push(crc32fast::hash(&self.chunk));
-            self.granules.update(&self.chunk);
-            self.digest.update(&self.chunk);
-            self.file.append(&self.chunk)?;
-            self.position += self.chunk.len() as u64;
-            self.chunk.clear();
-            return Ok(());
+            self.checksums.push(crc32fast::hash(chunk));
+            self.granules.update(chunk);
+            self.digest.update(chunk);
+            return self.file.append(chunk);
         };
         self.chunk_offsets.push(self.file.length());
-        compression.compressor.compress(&self.chunk, &mut self.stored);
+        compression.compressor.compress(chunk, &mut self.stored);
         if self.stored.len() >= compression.compressed_bytes_max as usize {
             self.stored.clear();
-            self.stored.extend_from_slice(&self.chunk);
+            self.stored.extend_from_slice(chunk);
             let padded = self.stored.len().max(compression.compressed_bytes_max as usize);
             self.stored.resize(padded, 0);
         }
         let checksum = crc32fast::hash(&self.stored);
         self.stored.extend_from_slice(&checksum.to_be_bytes());
         self.digest.update(&self.stored);
-        self.file.append(&self.stored)?;
-        self.position += self.chunk.len() as u64;
-        self.chunk.clear();
-        Ok(())
+        self.file.append(&self.stored)
     }
 
     pub fn finish(mut self) -> Result<FinishedData, WriteError> {
-        if !self.chunk.is_empty() {
-            self.finish_chunk()?;
+        let tail = std::mem::take(&mut self.tail);
+        if !tail.is_empty() {
+            self.write_chunk(&tail)?;
         }
         let data_length = self.position;
         let granules = self

@@ -257,13 +257,46 @@ fn push_long_unsigned_vint(out: &mut Vec<u8>, value: u64) {
         out.extend_from_slice(&value.to_be_bytes());
         return;
     }
-    // Seven bits in each byte, and as many ones at the top of the first as there are more.
-    let length_bits = u64::from(!(0xff_u8 >> (length - 1))) << 56;
-    let bytes = (value << (64 - 8 * length) | length_bits).to_be_bytes();
     // A copy of fixed size is a single store.
     let end = out.len() + length;
-    out.extend_from_slice(&bytes);
+    out.extend_from_slice(&unsigned_vint_bytes(value, length));
     out.truncate(end);
+}
+
+/// The bytes of a number that takes `length` of them, 8 at most.
+#[inline]
+fn unsigned_vint_bytes(value: u64, length: usize) -> [u8; 8] {
+    // Seven bits in each byte, and as many ones at the top of the first as there are more.
+    let length_bits = u64::from(!(0xff_u8 >> (length - 1))) << 56;
+    (value << (64 - 8 * length) | length_bits).to_be_bytes()
+}
+
+/// Begins something whose length goes before it and is not known yet; returns where it begins.
+#[inline]
+pub(super) fn begin_after_vint(out: &mut Vec<u8>) -> usize {
+    // Most are short: one byte is kept.
+    out.push(0);
+    out.len()
+}
+
+/// Ends what began at `start`: now its length is written.
+#[inline]
+pub(super) fn end_after_vint(out: &mut Vec<u8>, start: usize) {
+    let length = out.len() - start;
+    if length < 0x80 {
+        out[start - 1] = length as u8;
+    } else {
+        put_long_length(out, start, length);
+    }
+}
+
+fn put_long_length(out: &mut Vec<u8>, start: usize, length: usize) {
+    // Memory is far smaller than 2^56 bytes, so that eight suffice.
+    let vint_length = unsigned_vint_length(length as u64).min(8);
+    let bytes = unsigned_vint_bytes(length as u64, vint_length);
+    out.extend_from_slice(&[0; 7][..vint_length - 1]);
+    out.copy_within(start..start + length, start + vint_length - 1);
+    out[start - 1..start - 1 + vint_length].copy_from_slice(&bytes[..vint_length]);
 }
 
 pub(super) fn push_signed_vint(out: &mut Vec<u8>, value: i64) {

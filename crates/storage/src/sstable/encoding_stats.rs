@@ -17,12 +17,23 @@ pub struct EncodingStats {
 const TIMESTAMP_EPOCH_US: i64 = 1_442_880_000_000_000;
 const DELETION_EPOCH_S: u32 = 1_442_880_000;
 
-/// Gathers [`EncodingStats`] from what is going to be written.
-#[derive(Clone, Copy, Debug, Default)]
+/// Gathers [`EncodingStats`] from what is going to be written. It sees each write, so that it only takes minima: what
+/// nothing was said of is the largest number.
+#[derive(Clone, Copy, Debug)]
 pub struct EncodingStatsCollector {
-    timestamp_us_min: Option<i64>,
-    local_deletion_s_min: Option<u32>,
-    ttl_s_min: Option<u32>,
+    timestamp_us_min: i64,
+    local_deletion_s_min: u32,
+    ttl_s_min: u32,
+}
+
+impl Default for EncodingStatsCollector {
+    fn default() -> Self {
+        EncodingStatsCollector {
+            timestamp_us_min: i64::MAX,
+            local_deletion_s_min: NEVER_S,
+            ttl_s_min: u32::MAX,
+        }
+    }
 }
 
 impl Default for EncodingStats {
@@ -66,6 +77,7 @@ impl EncodingStats {
 }
 
 impl EncodingStatsCollector {
+    #[inline]
     pub fn row(&mut self, row: RowRef<'_>) {
         let (liveness, deletion, entries) = row.open();
         if !liveness.is_none() {
@@ -85,6 +97,7 @@ impl EncodingStatsCollector {
     }
 
     /// Of a partition, a row, a range or a collection.
+    #[inline]
     pub fn deletion(&mut self, deletion: DeletionTime) {
         if !deletion.is_live() {
             self.timestamp(deletion.timestamp_us);
@@ -105,33 +118,47 @@ impl EncodingStatsCollector {
     }
 
     pub fn finish(&self) -> EncodingStats {
-        let defaults = EncodingStats::default();
+        let EncodingStats {
+            timestamp_us_min,
+            local_deletion_s_min,
+            ttl_s_min,
+        } = EncodingStats::default();
+        let found = *self;
         EncodingStats {
-            timestamp_us_min: self.timestamp_us_min.unwrap_or(defaults.timestamp_us_min),
-            local_deletion_s_min: self.local_deletion_s_min.unwrap_or(defaults.local_deletion_s_min),
-            ttl_s_min: self.ttl_s_min.unwrap_or(defaults.ttl_s_min),
+            timestamp_us_min: match found.timestamp_us_min {
+                i64::MAX => timestamp_us_min,
+                min => min,
+            },
+            local_deletion_s_min: match found.local_deletion_s_min {
+                NEVER_S => local_deletion_s_min,
+                min => min,
+            },
+            ttl_s_min: match found.ttl_s_min {
+                u32::MAX => ttl_s_min,
+                min => min,
+            },
         }
     }
 
+    /// The smallest of all timestamps, `i64::MAX` if there was none.
+    pub fn timestamp_us_min(&self) -> i64 {
+        self.timestamp_us_min
+    }
+
+    #[inline]
     fn timestamp(&mut self, timestamp_us: i64) {
         if timestamp_us != NO_TIMESTAMP {
-            self.timestamp_us_min = Some(
-                self.timestamp_us_min
-                    .map_or(timestamp_us, |min| min.min(timestamp_us)),
-            );
+            self.timestamp_us_min = self.timestamp_us_min.min(timestamp_us);
         }
     }
 
+    #[inline]
     fn expiration(&mut self, ttl_s: u32, local_deletion_s: u32) {
         if ttl_s != 0 {
-            self.ttl_s_min = Some(self.ttl_s_min.map_or(ttl_s, |min| min.min(ttl_s)));
+            self.ttl_s_min = self.ttl_s_min.min(ttl_s);
         }
-        if local_deletion_s != NEVER_S {
-            let min = self
-                .local_deletion_s_min
-                .map_or(local_deletion_s, |min| min.min(local_deletion_s));
-            self.local_deletion_s_min = Some(min);
-        }
+        // Of what never expires this is the largest number.
+        self.local_deletion_s_min = self.local_deletion_s_min.min(local_deletion_s);
     }
 }
 

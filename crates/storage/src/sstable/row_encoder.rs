@@ -6,7 +6,7 @@ use super::clustering_codec::{
     KIND_EXCLUSIVE_END, KIND_EXCLUSIVE_END_INCLUSIVE_START, KIND_EXCLUSIVE_START, KIND_INCLUSIVE_END,
     KIND_INCLUSIVE_END_EXCLUSIVE_START, KIND_INCLUSIVE_START,
 };
-use super::decode::{push_bytes_after_vint, push_unsigned_vint, unsigned_vint_length};
+use super::decode::{begin_after_vint, end_after_vint, push_bytes_after_vint, push_unsigned_vint};
 use super::deletion_codec::{deletion_s_max, never_in_rows};
 use super::encoding_stats::EncodingStats;
 use super::error::WriteError;
@@ -45,7 +45,6 @@ pub(super) struct RowCounts {
 
 #[derive(Debug, Default)]
 pub(super) struct RowEncoder {
-    body: Vec<u8>,
     /// Index of each column that the row has, in the order of the header.
     present: Vec<usize>,
     /// Empty between rows; kept for its memory.
@@ -107,18 +106,25 @@ impl RowEncoder {
             None => out.push(IS_STATIC),
             Some(clustering) => header.clustering.write_values(out, clustering),
         }
-        self.begin_body(header, liveness, deletion, previous_length);
+        let start = begin_body(out, header, liveness, deletion, previous_length);
         let deltas = Deltas::of(header);
         if !has_all_columns {
-            push_column_subset(&mut self.body, &self.present, columns.columns.len());
+            push_column_subset(out, &self.present, columns.columns.len());
         }
         let mut counts = RowCounts::default();
         for column_entries in sorted.chunk_by(|(left, _), (right, _)| left == right) {
-            let cells = self.column(columns, column_entries, has_complex_deletion, liveness, deltas)?;
+            let cells = push_column(
+                out,
+                columns,
+                column_entries,
+                has_complex_deletion,
+                liveness,
+                deltas,
+            )?;
             counts.cells += cells;
             counts.columns += u64::from(cells > 0);
         }
-        push_bytes_after_vint(out, &self.body);
+        end_after_vint(out, start);
         self.sorted = recycled(sorted);
         Ok(Some(counts))
     }
@@ -142,8 +148,9 @@ impl RowEncoder {
     }
 
     /// [`Self::row`] where [`Self::is_plain`].
+    #[inline]
     fn plain_row(
-        &mut self,
+        &self,
         out: &mut Vec<u8>,
         header: &Header,
         clustering: &[u8],
@@ -158,165 +165,160 @@ impl RowEncoder {
         let has_all_columns = self.present.len() == columns.columns.len();
         out.push(row_flags(liveness, deletion) | if has_all_columns { HAS_ALL_COLUMNS } else { 0 });
         header.clustering.write_values(out, clustering);
-        self.begin_body(header, liveness, deletion, previous_length);
+        let start = begin_body(out, header, liveness, deletion, previous_length);
         if !has_all_columns {
-            push_column_subset(&mut self.body, &self.present, columns.columns.len());
+            push_column_subset(out, &self.present, columns.columns.len());
         }
-        for (at, entry) in entries.enumerate() {
+        for (entry, index) in entries.zip(&self.present) {
             if let Entry::Cell(cell) = entry {
-                let column = &columns.columns[self.present[at]];
-                self.cell(column, &cell, liveness, Deltas::of(header))?;
+                push_cell(out, &columns.columns[*index], &cell, liveness, Deltas::of(header))?;
             }
         }
-        push_bytes_after_vint(out, &self.body);
+        end_after_vint(out, start);
         let cells = self.present.len() as u64;
         Ok(Some(RowCounts {
             columns: cells,
             cells,
         }))
     }
+}
 
-    /// What a row's body has before its columns.
-    #[inline]
-    fn begin_body(
-        &mut self,
-        header: &Header,
-        liveness: Liveness,
-        deletion: DeletionTime,
-        previous_length: u64,
-    ) {
-        self.body.clear();
-        push_unsigned_vint(&mut self.body, previous_length);
-        let deltas = Deltas::of(header);
-        if !liveness.is_none() {
-            deltas.push_timestamp(&mut self.body, liveness.timestamp_us);
-            if liveness.ttl_s != 0 {
-                deltas.push_ttl(&mut self.body, liveness.ttl_s);
-                deltas.push_local_deletion(&mut self.body, liveness.expires_at_s);
-            }
-        }
-        if !deletion.is_live() {
-            deltas.push_deletion(&mut self.body, deletion);
+/// What a row's body has before its columns. Returns where the body begins.
+#[inline]
+fn begin_body(
+    out: &mut Vec<u8>,
+    header: &Header,
+    liveness: Liveness,
+    deletion: DeletionTime,
+    previous_length: u64,
+) -> usize {
+    let start = begin_after_vint(out);
+    push_unsigned_vint(out, previous_length);
+    let deltas = Deltas::of(header);
+    if !liveness.is_none() {
+        deltas.push_timestamp(out, liveness.timestamp_us);
+        if liveness.ttl_s != 0 {
+            deltas.push_ttl(out, liveness.ttl_s);
+            deltas.push_local_deletion(out, liveness.expires_at_s);
         }
     }
+    if !deletion.is_live() {
+        deltas.push_deletion(out, deletion);
+    }
+    start
+}
 
-    /// Appends the entries of one column, of which there is at least one. Returns the number of cells.
-    fn column(
-        &mut self,
-        columns: &RowColumns,
-        entries: &[(usize, Entry<'_>)],
-        has_complex_deletion: bool,
-        liveness: Liveness,
-        deltas: Deltas,
-    ) -> Result<u64, WriteError> {
-        let column = &columns.columns[entries[0].0];
-        let cells = entries
-            .iter()
-            .filter(|(_, entry)| matches!(entry, Entry::Cell(_)))
-            .count() as u64;
-        if column.is_multi_cell {
-            if has_complex_deletion {
-                let deletion = entries.iter().find_map(|(_, entry)| match entry {
-                    Entry::ComplexDeletion { deletion, .. } => Some(*deletion),
-                    Entry::Cell(_) => None,
+/// Appends the entries of one column, of which there is at least one. Returns the number of cells.
+fn push_column(
+    out: &mut Vec<u8>,
+    columns: &RowColumns,
+    entries: &[(usize, Entry<'_>)],
+    has_complex_deletion: bool,
+    liveness: Liveness,
+    deltas: Deltas,
+) -> Result<u64, WriteError> {
+    let column = &columns.columns[entries[0].0];
+    let cells = entries
+        .iter()
+        .filter(|(_, entry)| matches!(entry, Entry::Cell(_)))
+        .count() as u64;
+    if column.is_multi_cell {
+        if has_complex_deletion {
+            let deletion = entries.iter().find_map(|(_, entry)| match entry {
+                Entry::ComplexDeletion { deletion, .. } => Some(*deletion),
+                Entry::Cell(_) => None,
+            });
+            deltas.push_deletion(out, deletion.unwrap_or(DeletionTime::LIVE));
+        }
+        push_unsigned_vint(out, cells);
+    }
+    for (_, entry) in entries {
+        if let Entry::Cell(cell) = entry {
+            push_cell(out, column, cell, liveness, deltas)?;
+        }
+    }
+    Ok(cells)
+}
+
+#[inline]
+fn push_cell(
+    out: &mut Vec<u8>,
+    column: &StoredColumn,
+    cell: &CellRef<'_>,
+    liveness: Liveness,
+    deltas: Deltas,
+) -> Result<(), WriteError> {
+    let is_deleted = cell.is_tombstone();
+    let is_expiring = cell.ttl_s != 0;
+    let uses_row_timestamp = !liveness.is_none() && cell.timestamp_us == liveness.timestamp_us;
+    let uses_row_ttl = is_expiring
+        && !liveness.is_none()
+        && cell.ttl_s == liveness.ttl_s
+        && cell.local_deletion_s == liveness.expires_at_s;
+    let has_value = !is_deleted && !cell.value.is_empty();
+    let flags = if has_value { 0 } else { CELL_HAS_EMPTY_VALUE }
+        | if is_deleted { CELL_IS_DELETED } else { 0 }
+        | if is_expiring { CELL_IS_EXPIRING } else { 0 }
+        | if uses_row_timestamp {
+            CELL_USES_ROW_TIMESTAMP
+        } else {
+            0
+        }
+        | if uses_row_ttl { CELL_USES_ROW_TTL } else { 0 };
+    out.push(flags);
+    if !uses_row_timestamp {
+        deltas.push_timestamp(out, cell.timestamp_us);
+    }
+    if (is_deleted || is_expiring) && !uses_row_ttl {
+        deltas.push_local_deletion(out, cell.local_deletion_s);
+    }
+    if is_expiring && !uses_row_ttl {
+        deltas.push_ttl(out, cell.ttl_s);
+    }
+    if column.is_multi_cell {
+        push_bytes_after_vint(out, cell.path.unwrap_or_default());
+    }
+    if has_value {
+        match column.fixed_length {
+            None => push_bytes_after_vint(out, cell.value),
+            Some(wanted) if wanted == cell.value.len() => out.extend_from_slice(cell.value),
+            Some(wanted) => {
+                let found = cell.value.len();
+                return Err(WriteError::ValueLength {
+                    column: column.name.to_string(),
+                    wanted,
+                    found,
                 });
-                deltas.push_deletion(&mut self.body, deletion.unwrap_or(DeletionTime::LIVE));
-            }
-            push_unsigned_vint(&mut self.body, cells);
-        }
-        for (_, entry) in entries {
-            if let Entry::Cell(cell) = entry {
-                self.cell(column, cell, liveness, deltas)?;
             }
         }
-        Ok(cells)
     }
+    Ok(())
+}
 
-    #[inline]
-    fn cell(
-        &mut self,
-        column: &StoredColumn,
-        cell: &CellRef<'_>,
-        liveness: Liveness,
-        deltas: Deltas,
-    ) -> Result<(), WriteError> {
-        let is_deleted = cell.is_tombstone();
-        let is_expiring = cell.ttl_s != 0;
-        let uses_row_timestamp = !liveness.is_none() && cell.timestamp_us == liveness.timestamp_us;
-        let uses_row_ttl = is_expiring
-            && !liveness.is_none()
-            && cell.ttl_s == liveness.ttl_s
-            && cell.local_deletion_s == liveness.expires_at_s;
-        let has_value = !is_deleted && !cell.value.is_empty();
-        let flags = if has_value { 0 } else { CELL_HAS_EMPTY_VALUE }
-            | if is_deleted { CELL_IS_DELETED } else { 0 }
-            | if is_expiring { CELL_IS_EXPIRING } else { 0 }
-            | if uses_row_timestamp {
-                CELL_USES_ROW_TIMESTAMP
-            } else {
-                0
-            }
-            | if uses_row_ttl { CELL_USES_ROW_TTL } else { 0 };
-        self.body.push(flags);
-        if !uses_row_timestamp {
-            deltas.push_timestamp(&mut self.body, cell.timestamp_us);
-        }
-        if (is_deleted || is_expiring) && !uses_row_ttl {
-            deltas.push_local_deletion(&mut self.body, cell.local_deletion_s);
-        }
-        if is_expiring && !uses_row_ttl {
-            deltas.push_ttl(&mut self.body, cell.ttl_s);
-        }
-        if column.is_multi_cell {
-            push_bytes_after_vint(&mut self.body, cell.path.unwrap_or_default());
-        }
-        if has_value {
-            match column.fixed_length {
-                None => push_bytes_after_vint(&mut self.body, cell.value),
-                Some(wanted) if wanted == cell.value.len() => self.body.extend_from_slice(cell.value),
-                Some(wanted) => {
-                    let found = cell.value.len();
-                    return Err(WriteError::ValueLength {
-                        column: column.name.to_string(),
-                        wanted,
-                        found,
-                    });
-                }
-            }
-        }
-        Ok(())
+/// Appends a change of the range deletion in force. Returns the kind of the bound, for the index.
+pub(super) fn push_marker(
+    out: &mut Vec<u8>,
+    header: &Header,
+    bound: BoundRef<'_>,
+    before: DeletionTime,
+    after: DeletionTime,
+    previous_length: u64,
+) -> u8 {
+    let kind = marker_kind(bound.side, before, after);
+    out.push(IS_MARKER);
+    out.push(kind);
+    header.clustering.write_bound_values(out, bound.prefix);
+    let start = begin_after_vint(out);
+    push_unsigned_vint(out, previous_length);
+    let deltas = Deltas::of(header);
+    if !before.is_live() {
+        deltas.push_deletion(out, before);
     }
-
-    /// Appends a change of the range deletion in force. Returns the kind of the bound, for the index.
-    pub fn marker(
-        &mut self,
-        out: &mut Vec<u8>,
-        header: &Header,
-        bound: BoundRef<'_>,
-        before: DeletionTime,
-        after: DeletionTime,
-        previous_length: u64,
-    ) -> u8 {
-        let kind = marker_kind(bound.side, before, after);
-        out.push(IS_MARKER);
-        out.push(kind);
-        header.clustering.write_bound_values(out, bound.prefix);
-        self.body.clear();
-        let deltas = Deltas::of(header);
-        if !before.is_live() {
-            deltas.push_deletion(&mut self.body, before);
-        }
-        if !after.is_live() {
-            deltas.push_deletion(&mut self.body, after);
-        }
-        push_unsigned_vint(
-            out,
-            (self.body.len() + unsigned_vint_length(previous_length)) as u64,
-        );
-        push_unsigned_vint(out, previous_length);
-        out.extend_from_slice(&self.body);
-        kind
+    if !after.is_live() {
+        deltas.push_deletion(out, after);
     }
+    end_after_vint(out, start);
+    kind
 }
 
 #[inline]
@@ -370,6 +372,7 @@ struct Deltas {
 }
 
 impl Deltas {
+    #[inline]
     fn of(header: &Header) -> Self {
         Deltas {
             stats: header.stats,
@@ -378,6 +381,7 @@ impl Deltas {
         }
     }
 
+    #[inline]
     fn push_timestamp(self, out: &mut Vec<u8>, timestamp_us: i64) {
         push_unsigned_vint(
             out,
@@ -388,6 +392,7 @@ impl Deltas {
     }
 
     /// The difference is a signed 32-bit number, sign-extended.
+    #[inline]
     fn push_local_deletion(self, out: &mut Vec<u8>, local_s: u32) {
         let stored = if local_s == NEVER_S {
             self.never
@@ -398,11 +403,13 @@ impl Deltas {
         push_unsigned_vint(out, i64::from(delta).cast_unsigned());
     }
 
+    #[inline]
     fn push_ttl(self, out: &mut Vec<u8>, ttl_s: u32) {
         let delta = ttl_s.wrapping_sub(self.stats.ttl_s_min).cast_signed();
         push_unsigned_vint(out, i64::from(delta).cast_unsigned());
     }
 
+    #[inline]
     fn push_deletion(self, out: &mut Vec<u8>, deletion: DeletionTime) {
         self.push_timestamp(out, deletion.timestamp_us);
         self.push_local_deletion(out, deletion.local_s);

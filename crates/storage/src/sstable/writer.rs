@@ -27,7 +27,7 @@ use super::header::{Header, HeaderComponent};
 use super::index::BlockBounds;
 use super::index_writer::{IndexWriter, WrittenPartition};
 use super::page_sums::PageSums;
-use super::row_encoder::{END_OF_PARTITION, RowEncoder};
+use super::row_encoder::{END_OF_PARTITION, RowEncoder, push_marker};
 use super::statistics_file::StatisticsFile;
 use super::toc::Toc;
 use super::version::Version;
@@ -88,7 +88,6 @@ pub struct SsTableWriter {
     partition_count: u64,
     last_token: Option<Token>,
     partition: PartitionState,
-    buffer: Vec<u8>,
 }
 
 /// The partition being written. Offsets count from its start.
@@ -104,7 +103,8 @@ struct PartitionState {
     /// The range deletion in force.
     open: DeletionTimeOrLive,
     /// The index block being filled, if it has begun.
-    block: Option<BlockBounds>,
+    block: BlockBounds,
+    has_block: bool,
 }
 
 #[derive(Clone, Copy, Debug)]
@@ -206,7 +206,6 @@ impl SsTableWriter {
             partition_count: 0,
             last_token: None,
             partition: PartitionState::default(),
-            buffer: Vec::new(),
         })
     }
 
@@ -254,40 +253,33 @@ impl SsTableWriter {
         partition.deletion = DeletionTimeOrLive(deletion);
         partition.position = self.data.position();
         partition.open = DeletionTimeOrLive::default();
-        partition.block = None;
+        partition.has_block = false;
         if let Some(blocks) = &mut self.blocks {
             blocks.begin_partition();
         }
 
-        self.buffer.clear();
-        push_bytes_after_u16(&mut self.buffer, key);
-        push_deletion_time(&mut self.buffer, self.descriptor.version, deletion);
+        let out = self.data.tail();
+        push_bytes_after_u16(out, key);
+        push_deletion_time(out, self.descriptor.version, deletion);
         self.collector.partition_deletion(deletion);
         if self.has_statics {
-            let counts = self
-                .encoder
-                .row(&mut self.buffer, &self.header, None, static_row, 0)?;
+            // The first row's "previous length" is that of the partition's head.
+            let counts = self.encoder.row(out, &self.header, None, static_row, 0)?;
             if !static_row.is_empty() {
                 self.collector.row(None, static_row, counts.unwrap_or_default());
             }
         }
-        self.partition.header_length = self.buffer.len() as u64;
-        // The first row's "previous length" is that of the partition's head.
+        self.partition.header_length = self.data.position() - self.partition.position;
         self.partition.last_item_offset = 0;
-        self.data.append(&self.buffer)
+        self.data.settle()
     }
 
     pub fn row(&mut self, clustering: &[u8], row: RowRef<'_>) -> Result<(), WriteError> {
         let (offset, previous_length) = self.next_item();
-        self.buffer.clear();
-        let encoder = &mut self.encoder;
-        let counts = encoder.row(
-            &mut self.buffer,
-            &self.header,
-            Some(clustering),
-            row,
-            previous_length,
-        )?;
+        let out = self.data.tail();
+        let counts = self
+            .encoder
+            .row(out, &self.header, Some(clustering), row, previous_length)?;
         let Some(counts) = counts else { return Ok(()) };
         self.collector.row(Some(clustering), row, counts);
         let open = self.partition.open.0;
@@ -309,15 +301,8 @@ impl SsTableWriter {
             return Ok(());
         }
         let (offset, previous_length) = self.next_item();
-        self.buffer.clear();
-        let kind = self.encoder.marker(
-            &mut self.buffer,
-            &self.header,
-            bound,
-            before,
-            after,
-            previous_length,
-        );
+        let out = self.data.tail();
+        let kind = push_marker(out, &self.header, bound, before, after, previous_length);
         self.collector.marker(bound.prefix, bound.side, before, after);
         self.partition.open = DeletionTimeOrLive(after);
         self.item_written(offset, bound.prefix, kind, before)
@@ -330,7 +315,7 @@ impl SsTableWriter {
         (offset, offset - self.partition.last_item_offset)
     }
 
-    /// Writes the buffer and keeps the indexes of blocks.
+    /// Writes what is full of the data, and keeps the indexes of blocks.
     fn item_written(
         &mut self,
         offset: u64,
@@ -338,7 +323,7 @@ impl SsTableWriter {
         kind: u8,
         open_before: DeletionTime,
     ) -> Result<(), WriteError> {
-        self.data.append(&self.buffer)?;
+        self.data.settle()?;
         if let Some(blocks) = &mut self.blocks {
             let item = WrittenItem {
                 prefix,
@@ -352,36 +337,36 @@ impl SsTableWriter {
         let partition = &mut self.partition;
         partition.last_item_offset = offset;
         let codec = &self.header.clustering;
-        let block = partition.block.get_or_insert_with(|| {
-            let mut block = BlockBounds {
-                offset,
-                ..BlockBounds::default()
-            };
+        let block = &mut partition.block;
+        if !partition.has_block {
+            partition.has_block = true;
+            block.offset = offset;
             block.first.set(prefix, kind);
-            block
-        });
+        }
         block.last.set(prefix, kind);
         block.width = self.data.position() - partition.position - block.offset;
         if block.width >= u64::from(self.options.column_index_bytes) {
             self.index.push_block(codec, block, partition.open.0);
-            partition.block = None;
+            partition.has_block = false;
         }
         Ok(())
     }
 
     pub fn end_partition(&mut self) -> Result<(), WriteError> {
-        self.data.append(&[END_OF_PARTITION])?;
+        self.data.tail().push(END_OF_PARTITION);
+        self.data.settle()?;
         let partition = &mut self.partition;
         assert!(
             partition.is_open && partition.open.0.is_live(),
             "range deletions are closed"
         );
         partition.is_open = false;
-        if let Some(mut block) = partition.block.take() {
+        if std::mem::take(&mut partition.has_block) {
+            let block = &mut partition.block;
             // The last block includes the mark of the partition's end.
             block.width = self.data.position() - partition.position - block.offset;
             self.index
-                .push_block(&self.header.clustering, &block, DeletionTime::LIVE);
+                .push_block(&self.header.clustering, block, DeletionTime::LIVE);
         }
         let key = &partition.key;
         if let Some(filter) = &mut self.filter {

@@ -21,7 +21,7 @@ use crate::layout::TableLayout;
 use crate::memtable::{Memtable, MemtableCursor};
 use crate::read::PartitionRange;
 use crate::sstable::{
-    self, Descriptor, EncodingStatsCollector, SealError, SsTable, WriteError, WriterOptions,
+    self, Descriptor, SealError, SsTable, WriteError, WriterOptions,
 };
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -301,13 +301,9 @@ impl BackgroundJob {
 
     fn flush(&self, memtable: &Memtable) -> Result<Option<Arc<SsTable>>, JobError> {
         let everything = PartitionRange::everything();
-        let mut stats = EncodingStatsCollector::default();
-        memtable
-            .partitions(&everything)
-            .for_each(|(_, partition)| partition.collect_stats(&mut stats));
         let options = WriterOptions {
             partition_count_estimate: memtable.partition_count() as u64,
-            encoding_stats: stats.finish(),
+            encoding_stats: memtable.encoding_stats(),
             ..WriterOptions::of(&self.layout.metadata)
         };
         let slices = [Slice::all()];

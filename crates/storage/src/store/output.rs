@@ -134,10 +134,10 @@ impl<'a> JobOutput<'a> {
             &mut self.scratch,
         )?;
         if writer.partition_count() > partitions {
-            let path = writer.descriptor().path(&self.job.table_folder, Component::Data);
+            let path = || writer.descriptor().path(&self.job.table_folder, Component::Data);
             let table = &self.job.layout.metadata;
             let guardrails = &self.job.partition_guardrails;
-            for line in guardrails.check(table, key, &path, writer.last_extent()) {
+            for line in guardrails.check(table, key, path, writer.last_extent()) {
                 eprintln!("{line}");
             }
         }
