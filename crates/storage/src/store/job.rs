@@ -20,9 +20,7 @@ use crate::guardrails::PartitionGuardrails;
 use crate::layout::TableLayout;
 use crate::memtable::{Memtable, MemtableCursor};
 use crate::read::PartitionRange;
-use crate::sstable::{
-    self, Descriptor, SealError, SsTable, WriteError, WriterOptions,
-};
+use crate::sstable::{self, Descriptor, SealError, SsTable, WriteError, WriterOptions};
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum JobKind {
