@@ -137,11 +137,16 @@ impl TestNode {
 
     /// Stops cleanly (everything flushed) and starts again on the same disk.
     pub fn restart(&mut self) -> Result<(), StartError> {
+        self.stop();
+        self.node = Some(Node::start(self.options.clone(), Arc::new(|_| {}))?);
+        Ok(())
+    }
+
+    /// Stops cleanly, everything flushed; [`TestNode::restart`] starts it again.
+    pub fn stop(&mut self) {
         if let Some(node) = self.node.take() {
             node.stop();
         }
-        self.node = Some(Node::start(self.options.clone(), Arc::new(|_| {}))?);
-        Ok(())
     }
 
     /// Ends all threads without flushing or syncing anything. What the disk lost is the simulated disk's business.

@@ -1,9 +1,12 @@
 //! Statements end to end on a whole node, on one shard and on several: the answers must not depend on the number.
 
 use std::collections::BTreeSet;
+use std::path::Path;
+use std::sync::Arc;
 
 use helenus_protocol::ErrorCode;
-use helenus_test_node::{Answer, Execution, TestNode};
+use helenus_test_node::{Answer, Execution, TestNode, options};
+use helenus_vfs::{Disk, EntryKind, MemoryDisk, SystemClock};
 
 const KEYSPACE: &str =
     "CREATE KEYSPACE k WITH replication = {'class': 'SimpleStrategy', 'replication_factor': 1}";
@@ -246,4 +249,40 @@ fn a_traced_request_is_answered_as_ever_and_leaves_its_trace() {
         "SELECT activity FROM system_traces.events WHERE session_id = {id}"
     ));
     assert_eq!(events.len(), 2);
+}
+
+/// How many SSTables a stopped node has of the tables in a folder.
+fn sstables_below(disk: &dyn Disk, folder: &Path) -> usize {
+    let entries = disk.list(folder).expect("a folder of the node");
+    let counts = entries.iter().map(|entry| {
+        let path = folder.join(&entry.name);
+        if entry.kind == EntryKind::Directory {
+            sstables_below(disk, &path)
+        } else {
+            usize::from(entry.name.ends_with("-TOC.txt"))
+        }
+    });
+    counts.sum()
+}
+
+/// Symptom: every fourth stop of a node took a second, and the nodes beside it answered late: the flush at its end made
+/// the fourth SSTable of a table, and the node compacted the four before it left.
+#[test]
+fn a_node_that_stops_flushes_and_begins_no_compaction() {
+    let disk: Arc<dyn Disk> = Arc::new(MemoryDisk::new());
+    let options = options(1, disk.clone(), Arc::new(SystemClock::new()));
+    let folder = options.data_folder.join("data/k");
+    let mut node = TestNode::start(options).expect("an empty disk in memory can be opened");
+    node.run(KEYSPACE);
+    node.run("CREATE TABLE k.t (p int PRIMARY KEY)");
+    for stops in 1..=4 {
+        for row in 0..100 {
+            node.run(&format!("INSERT INTO k.t (p) VALUES ({})", 100 * stops + row));
+        }
+        node.stop();
+        assert_eq!(sstables_below(&*disk, &folder), stops);
+        if stops < 4 {
+            node.restart().expect("the disk in memory can be opened again");
+        }
+    }
 }

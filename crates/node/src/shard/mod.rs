@@ -566,6 +566,9 @@ impl Shard {
             self.stopping.set(true);
             return;
         }
+        // Compactions can be done again after the next start. Waited for, they keep the node, and the processors from
+        // those who serve meanwhile.
+        self.store.borrow_mut().stop_compactions(None);
         let shard = self.clone();
         self.spawn(async move {
             // After a panic the log still has what was not flushed.
@@ -625,7 +628,7 @@ impl Shard {
 /// How a shard ends.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Ending {
-    /// Log synced, memtables flushed.
+    /// Log synced, memtables flushed; compactions are left.
     Flush,
     /// Nothing more is written: what a crash would leave.
     Abandon,
