@@ -18,3 +18,5 @@ pub mod report;
 pub mod compare;
 
 pub mod goodput;
+
+mod quiet;

@@ -1,4 +1,4 @@
-//! Which slices of a load count: those in which the machine was its own.
+//! Which slices of a load count: those in which the machine was its own. For every load that is measured here.
 //!
 //! A virtual machine's hypervisor takes processors away for milliseconds at a time, which is longer than the deadlines that
 //! are measured here. The kernel counts that time; a slice in which it grew tells of the neighbours, not of the server.
@@ -6,8 +6,10 @@
 use std::ops::ControlFlow;
 use std::time::Duration;
 
-use super::recorder::SLICE_US;
 use crate::run::{ProcessUsage, process_usage_of, stolen_time};
+
+/// The length of a slice, in microseconds: what counts or does not count as a whole.
+pub const SLICE_US: u32 = 100_000;
 
 /// Read at the end of each slice of a load, and at its beginning.
 #[derive(Clone, Copy, Debug, Default)]
@@ -82,6 +84,11 @@ impl Watch {
         } else {
             ControlFlow::Continue(())
         }
+    }
+
+    /// Slices that are over.
+    pub fn ended(&self) -> usize {
+        self.looks.len().saturating_sub(1)
     }
 
     /// Whether nothing was stolen in a slice, nor in the one before it, whose queue it began with; and whether this

@@ -14,7 +14,8 @@ use helenus_bench::compare;
 use helenus_bench::live;
 use helenus_bench::report::{Report, to_csv, to_html, to_text};
 use helenus_bench::run::{
-    FindMax, Length, Load, Measurement, Progress, RunError, RunOptions, Second, find_max, run as run_load,
+    FindMax, Length, Load, Measurement, Progress, RunError, RunOptions, Second, TraceOptions, find_max,
+    run as run_load,
 };
 use helenus_bench::storm::{self, StormMode, StormOptions};
 use helenus_bench::workload::{Preset, Workload, WorkloadError};
@@ -179,6 +180,11 @@ pub struct RunArguments {
     /// Write a page with charts that opens without a network.
     #[arg(long, value_name = "FILE")]
     html: Option<PathBuf>,
+    /// Write down each tenth of a second and each request slower than --trace-over.
+    #[arg(long, value_name = "FILE")]
+    trace: Option<PathBuf>,
+    #[arg(long, value_name = "TIME", value_parser = parse_duration, default_value = "1ms")]
+    trace_over: Duration,
     /// Show nothing while running.
     #[arg(long)]
     quiet: bool,
@@ -371,6 +377,10 @@ fn options(arguments: &RunArguments) -> Result<RunOptions, BenchError> {
     options.buffer_pool = !arguments.no_buffer_pool;
     options.sets_up = !arguments.no_set_up;
     options.seed = arguments.seed;
+    options.trace = arguments.trace.clone().map(|file| TraceOptions {
+        file,
+        over: arguments.trace_over,
+    });
     Ok(options)
 }
 

@@ -6,7 +6,6 @@
 mod line;
 mod load;
 mod picture;
-mod quiet;
 mod recorder;
 mod table;
 mod wire;
@@ -23,10 +22,10 @@ pub use table::to_markdown;
 pub use wire::WireError;
 pub use workload::{GoodputWorkload, RequestSize};
 
+use crate::quiet::{Counted, SLICE_US, Watch};
 use crate::run::process_usage_of;
 use load::{Load, Phase};
-use quiet::{Counted, Watch};
-use recorder::{Recorder, SLICE_US, Tally, WINDOW_US, recovery_ms};
+use recorder::{Recorder, Tally, WINDOW_US, recovery_ms};
 use wire::WireClient;
 
 #[derive(Clone, Debug)]

@@ -4,12 +4,10 @@ use hdrhistogram::Histogram;
 
 use super::line::AnswerKind;
 use super::wire::WireError;
+use crate::quiet::SLICE_US;
 
 /// The length of a window, in microseconds: how finely recovery is seen.
 pub const WINDOW_US: u32 = 10_000;
-
-/// The length of a slice, in microseconds: what counts or does not count as a whole.
-pub const SLICE_US: u32 = 100_000;
 
 /// Latencies above this count as this: a minute, in microseconds.
 const LATENCY_US_MAX: u64 = 60_000_000;

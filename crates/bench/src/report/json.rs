@@ -4,7 +4,7 @@ use std::collections::BTreeMap;
 
 use serde::{Deserialize, Serialize};
 
-use crate::run::{Latencies, Load, Measurement, Recorder};
+use crate::run::{Latencies, Load, Measurement, Recorder, Undisturbed};
 
 /// A run's report. Field names are the JSON's keys and stay.
 #[derive(Clone, Debug, Serialize, Deserialize)]
@@ -25,6 +25,9 @@ pub struct Report {
     pub unsent: u64,
     pub ops_per_s: f64,
     pub latency_us: ReportLatencies,
+    /// The same of the time in which the hypervisor took no processor away.
+    #[serde(default)]
+    pub undisturbed: ReportUndisturbed,
     /// Open loop: how late the generator itself was.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub sent_late_us: Option<ReportLatencies>,
@@ -39,6 +42,14 @@ pub struct Report {
     pub retried: u64,
     pub refused: u64,
     pub seconds: Vec<ReportSecond>,
+}
+
+#[derive(Clone, Copy, Debug, Default, Serialize, Deserialize)]
+pub struct ReportUndisturbed {
+    pub elapsed_s: f64,
+    pub ops: u64,
+    pub ops_per_s: f64,
+    pub latency_us: ReportLatencies,
 }
 
 #[derive(Clone, Copy, Debug, Default, Serialize, Deserialize)]
@@ -64,6 +75,8 @@ pub struct ReportSecond {
     pub throttle_limit: Option<usize>,
     pub in_flight: usize,
     pub waiting: usize,
+    #[serde(default)]
+    pub is_disturbed: bool,
 }
 
 impl From<Latencies> for ReportLatencies {
@@ -114,6 +127,7 @@ impl Report {
             unsent: measured.unsent,
             ops_per_s: *ops as f64 / elapsed_s.max(1e-9),
             latency_us: measured.totals.latencies().into(),
+            undisturbed: undisturbed(&measured.undisturbed),
             sent_late_us: rate_per_s.map(|_| lateness(&measured.totals)),
             spectrum: SPECTRUM
                 .map(|share| (share, histogram.value_at_quantile(share)))
@@ -127,6 +141,16 @@ impl Report {
             refused: measured.refused,
             seconds: measured.seconds.iter().map(second).collect(),
         }
+    }
+}
+
+fn undisturbed(undisturbed: &Undisturbed) -> ReportUndisturbed {
+    let elapsed_s = undisturbed.length.as_secs_f64();
+    ReportUndisturbed {
+        elapsed_s,
+        ops: undisturbed.totals.ops,
+        ops_per_s: undisturbed.totals.ops as f64 / elapsed_s.max(1e-9),
+        latency_us: undisturbed.totals.latencies().into(),
     }
 }
 
@@ -154,5 +178,6 @@ fn second(second: &crate::run::Second) -> ReportSecond {
         throttle_limit: second.throttle_limit,
         in_flight: second.in_flight,
         waiting: second.waiting,
+        is_disturbed: second.is_disturbed,
     }
 }

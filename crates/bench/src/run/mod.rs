@@ -11,6 +11,7 @@ mod options;
 mod pacer;
 mod recorder;
 mod timer;
+mod trace;
 mod worker;
 
 use std::sync::atomic::Ordering;
@@ -25,8 +26,11 @@ pub use find_max::{FindMax, FoundRate, find_max};
 pub use machine::{ProcessUsage, process_usage, process_usage_of, stolen_time};
 pub use options::{Length, Load, RunOptions};
 pub use recorder::{Latencies, Recorder};
+pub use trace::TraceOptions;
 
+use crate::quiet::Watch;
 use crate::workload::Workload;
+use trace::Trace;
 use worker::{Crew, Phase, Signals};
 
 /// A run could not take place.
@@ -49,6 +53,8 @@ pub enum RunError {
     Thread(std::io::Error),
     #[error("a thread of the run has stopped")]
     Stopped,
+    #[error("the trace cannot be written: {0}")]
+    Trace(std::io::Error),
 }
 
 /// Told how far a run is; draws the live view, or nothing.
@@ -78,6 +84,8 @@ pub struct Second {
     pub throttle_limit: Option<usize>,
     pub in_flight: usize,
     pub waiting: usize,
+    /// The hypervisor took processors away meanwhile, or the generator itself was late to look.
+    pub is_disturbed: bool,
 }
 
 /// What a run has measured.
@@ -88,6 +96,8 @@ pub struct Measurement {
     pub threads: usize,
     pub elapsed: Duration,
     pub totals: Recorder,
+    /// What counts where the machine is shared: the slices in which it was not disturbed.
+    pub undisturbed: Undisturbed,
     pub seconds: Vec<Second>,
     /// Open loop: requests whose time had come and that were never sent.
     pub unsent: u64,
@@ -98,6 +108,13 @@ pub struct Measurement {
     pub sent_again: u64,
     pub retried: u64,
     pub refused: u64,
+}
+
+/// What ended in slices of a tenth of a second in which the hypervisor took no processor away, nor in the slice before.
+#[derive(Clone, Debug, Default)]
+pub struct Undisturbed {
+    pub length: Duration,
+    pub totals: Recorder,
 }
 
 /// How often the live view and the series of seconds get a new point.
@@ -160,6 +177,7 @@ fn watch(
             threads: options.threads.max(1),
             elapsed: Duration::ZERO,
             totals: Recorder::new(),
+            undisturbed: Undisturbed::default(),
             seconds: Vec::new(),
             unsent: 0,
             usage: ProcessUsage::default(),
@@ -169,6 +187,10 @@ fn watch(
             refused: 0,
         },
         last: Instant::now(),
+        gathered: Recorder::new(),
+        is_disturbed: false,
+        slices: Slices::begin(),
+        trace: options.trace.as_ref().map(Trace::create).transpose()?,
     };
     signals.start();
     if !options.warm_up.is_zero() {
@@ -179,6 +201,7 @@ fn watch(
     signals.set_phase(Phase::Measure);
     let (usage, started) = (process_usage(), Instant::now());
     watcher.last = started;
+    watcher.slices = Slices::begin();
     let workers = signals.workers_wanted;
     let is_over = || match options.length {
         Length::Time(time) => started.elapsed() >= time,
@@ -197,6 +220,52 @@ struct Watcher {
     crews: Vec<Joined>,
     measured: Measurement,
     last: Instant,
+    /// Since the last tick.
+    gathered: Recorder,
+    is_disturbed: bool,
+    slices: Slices,
+    trace: Option<Trace>,
+}
+
+/// The slices of a measurement, and which of them count.
+struct Slices {
+    watch: Watch,
+    begun: Instant,
+    last: Instant,
+}
+
+/// After so many slices, a watch begins anew: an hour, so that neither its memory nor its clock runs over.
+const SLICES_MAX: usize = 36_000;
+
+impl Slices {
+    fn begin() -> Self {
+        let now = Instant::now();
+        let mut watch = Watch::new(None, 0, 0, usize::MAX);
+        let _never_enough = watch.look(0);
+        Slices {
+            watch,
+            begun: now,
+            last: now,
+        }
+    }
+
+    /// If a slice has ended since it was last asked: how long ago that was, and whether the slice counts.
+    fn ended(&mut self) -> Option<(Duration, bool)> {
+        let before = self.watch.ended();
+        let _never_enough = self.watch.look(self.begun.elapsed().as_micros() as u32);
+        let ended = self.watch.ended();
+        if ended == before {
+            return None;
+        }
+        let now = Instant::now();
+        let length = now.duration_since(std::mem::replace(&mut self.last, now));
+        // Of the first slice nobody knows what came before it.
+        let counts = ended > 1 && self.watch.is_quiet(ended - 1);
+        if ended >= SLICES_MAX {
+            *self = Slices::begin();
+        }
+        Some((length, counts))
+    }
 }
 
 impl Watcher {
@@ -205,27 +274,54 @@ impl Watcher {
         let start = Instant::now();
         while !is_over() && !progress.is_stopped() {
             thread::sleep(LOOK);
+            self.look();
             if self.last.elapsed() >= TICK {
                 self.tick(progress, from_s + start.elapsed().as_secs_f64());
             }
         }
     }
 
+    /// Takes what was recorded, if a slice has ended.
+    fn look(&mut self) {
+        let Some((length, counts)) = self.slices.ended() else {
+            return;
+        };
+        let slice = self.gather();
+        if counts {
+            self.measured.undisturbed.length += length;
+            self.measured.undisturbed.totals.add(&slice);
+        }
+        self.is_disturbed |= !counts;
+        if let Some(trace) = &mut self.trace {
+            trace.slice(length, counts, &slice);
+        }
+    }
+
+    /// What was recorded since it was last asked; it counts for the second, too.
+    fn gather(&mut self) -> Recorder {
+        let mut slice = Recorder::new();
+        for crew in &self.crews {
+            let recorder = &mut *crew.recorder.lock().unwrap_or_else(PoisonError::into_inner);
+            slice.add(recorder);
+            slice.traced.append(&mut recorder.traced);
+            recorder.clear();
+        }
+        self.gathered.add(&slice);
+        slice
+    }
+
     fn tick(&mut self, progress: &mut dyn Progress, at_s: f64) {
         let length_s = self.last.elapsed().as_secs_f64();
         self.last = Instant::now();
-        let mut interval = Recorder::new();
-        for crew in &self.crews {
-            let recorder = &mut *crew.recorder.lock().unwrap_or_else(PoisonError::into_inner);
-            interval.add(recorder);
-            recorder.clear();
-        }
+        self.gather();
+        let interval = std::mem::take(&mut self.gathered);
         let mut second = Second {
             at_s,
             length_s,
             ops: interval.ops,
             errors: interval.errors(),
             latencies: interval.latencies(),
+            is_disturbed: std::mem::take(&mut self.is_disturbed),
             ..Second::default()
         };
         let (mut sent_again, mut retried, mut refused) = (0, 0, 0);
@@ -261,7 +357,9 @@ impl Watcher {
                 .unwrap_or_else(PoisonError::into_inner)
                 .clear();
         }
+        self.gathered.clear();
         self.measured.totals.clear();
+        self.measured.undisturbed = Undisturbed::default();
         self.measured.seconds.clear();
         self.measured.elapsed = Duration::ZERO;
     }

@@ -8,6 +8,7 @@ use helenus_client::{RequestError, Session};
 use helenus_protocol::frame::Compression;
 use helenus_protocol::{Consistency, ProtocolVersion};
 
+use super::trace::TraceOptions;
 use crate::workload::Workload;
 
 /// How requests come.
@@ -60,6 +61,7 @@ pub struct RunOptions {
     /// Whether the schema is made and rows are written first.
     pub sets_up: bool,
     pub seed: u64,
+    pub trace: Option<TraceOptions>,
 }
 
 impl RunOptions {
@@ -85,6 +87,7 @@ impl RunOptions {
             buffer_pool: true,
             sets_up: true,
             seed: 1,
+            trace: None,
         }
     }
 

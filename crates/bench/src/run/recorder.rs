@@ -6,6 +6,8 @@ use std::time::Duration;
 use hdrhistogram::Histogram;
 use helenus_client::RequestError;
 
+use super::trace::{TRACED_MAX, TracedRequest};
+
 /// The longest latency that is told apart, in µs: an hour. Longer ones count as that.
 const LATENCY_US_MAX: u64 = 3_600_000_000;
 
@@ -24,6 +26,8 @@ pub struct Recorder {
     pub histogram: Histogram<u64>,
     /// Open loop: how late requests were sent, in µs. The generator's own share of the latencies.
     pub lateness: Histogram<u64>,
+    /// Requests that a trace tells of, since it last did.
+    pub(super) traced: Vec<TracedRequest>,
 }
 
 /// Latencies in µs.
@@ -57,6 +61,7 @@ impl Recorder {
             samples: BTreeMap::new(),
             histogram: histogram(),
             lateness: histogram(),
+            traced: Vec::new(),
         }
     }
 
@@ -77,6 +82,12 @@ impl Recorder {
 
     pub fn sent_late(&mut self, lateness: Duration) {
         self.lateness.saturating_record(lateness.as_micros() as u64);
+    }
+
+    pub(super) fn trace(&mut self, request: TracedRequest) {
+        if self.traced.len() < TRACED_MAX {
+            self.traced.push(request);
+        }
     }
 
     pub fn errors(&self) -> u64 {
@@ -106,6 +117,7 @@ impl Recorder {
         self.samples.clear();
         self.histogram.reset();
         self.lateness.reset();
+        self.traced.clear();
     }
 
     pub fn latencies(&self) -> Latencies {

@@ -13,6 +13,7 @@ use super::options::{Length, Load, RunOptions};
 use super::pacer::{Pacer, Schedule, Share};
 use super::recorder::Recorder;
 use super::timer::Timer;
+use super::trace::TracedRequest;
 use super::{Joined, Progress, RunError, prepare_all, runtime};
 use crate::workload::{Populate, Random, Workload, WorkloadStatement};
 
@@ -104,6 +105,8 @@ struct Shared {
     recorder: Arc<Mutex<Recorder>>,
     signals: Arc<Signals>,
     requests_max: u64,
+    /// Requests that take longer are traced.
+    traced_over: Option<Duration>,
 }
 
 /// Requests whose latency and ending a worker knows.
@@ -169,6 +172,7 @@ impl Crew {
                 Length::Time(_) => u64::MAX,
                 Length::RequestsPerWorker(requests) => requests,
             },
+            traced_over: self.options.trace.as_ref().map(|trace| trace.over),
         };
         Ok((shared, pacing))
     }
@@ -220,7 +224,7 @@ async fn closed_loop(shared: Arc<Shared>, mut random: Random, start: Instant) {
     while left > 0 && !shared.signals.is_stopped() {
         left -= 1;
         let sent = Instant::now();
-        execute(&shared, &mut random, &mut values, sent).await;
+        execute(&shared, &mut random, &mut values, sent, Duration::ZERO).await;
     }
     shared.signals.workers_done.fetch_add(1, Ordering::Release);
 }
@@ -278,22 +282,29 @@ async fn open_loop(shared: Arc<Shared>, mut random: Random, started: Instant, du
         let Some(intended) = due.next().await else { break };
         left -= 1;
         let intended = started + intended;
+        let late = intended.elapsed();
         if shared.signals.is_measuring() {
-            shared.recorder().sent_late(intended.elapsed());
+            shared.recorder().sent_late(late);
         }
-        execute(&shared, &mut random, &mut values, intended).await;
+        execute(&shared, &mut random, &mut values, intended, late).await;
     }
     shared.signals.workers_done.fetch_add(1, Ordering::Release);
 }
 
-/// One request; its latency counts from `from`. The values' buffer is the worker's, used again.
-async fn execute(shared: &Shared, random: &mut Random, values: &mut BoundValues, from: Instant) {
+/// One request; its latency counts from `from`, and it was sent `late`. The values' buffer is the worker's, used again.
+async fn execute(
+    shared: &Shared,
+    random: &mut Random,
+    values: &mut BoundValues,
+    from: Instant,
+    late: Duration,
+) {
     let result = async {
         let index = shared.workload.pick(random);
         let (Some(statement), Some(prepared)) =
             (shared.workload.statements.get(index), shared.prepared.get(index))
         else {
-            return Ok(());
+            return Ok(None);
         };
         let sequence = shared.signals.sequences[index].fetch_add(1, Ordering::Relaxed);
         values.clear();
@@ -302,12 +313,25 @@ async fn execute(shared: &Shared, random: &mut Random, values: &mut BoundValues,
             .session
             .execute_bound(prepared, values, None)
             .await
-            .map(drop)
+            .map(|answer| Some(answer.address()))
     }
     .await;
     let latency = from.elapsed();
     match result {
-        Ok(()) => shared.recorder().answered(latency),
+        Ok(node) => {
+            let mut recorder = shared.recorder();
+            recorder.answered(latency);
+            if let Some(node) = node
+                && shared.traced_over.is_some_and(|over| latency > over)
+            {
+                recorder.trace(TracedRequest {
+                    intended: from,
+                    late_us: late.as_micros() as u64,
+                    latency_us: latency.as_micros() as u64,
+                    node,
+                });
+            }
+        }
         Err(helenus_client::RequestError::Closed) => {}
         Err(error) => shared.recorder().failed(&error),
     }
