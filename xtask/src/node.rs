@@ -119,9 +119,15 @@ impl Node {
 
     /// Stops cleanly and starts again on the same address with the same options; `false` when the node is not ours.
     pub fn restart(&mut self) -> Result<bool, NodeError> {
+        self.restart_noting(|| {})
+    }
+
+    /// The same; `stopped` is called between the two. Of a Cassandra it is not known when that is.
+    pub fn restart_noting(&mut self, stopped: impl FnOnce()) -> Result<bool, NodeError> {
         match self {
             Self::Helenus(helenus) => {
                 helenus.stop()?;
+                stopped();
                 let options = helenus.options.clone();
                 helenus.start_again(&options.iter().map(String::as_str).collect::<Vec<_>>())?;
             }

@@ -10,6 +10,7 @@ mod driver_restarts;
 mod errors;
 mod goodput;
 mod insns;
+mod load_generator;
 mod mixed;
 mod peer;
 mod reads;

@@ -1,22 +1,25 @@
 //! `cargo xtask bench rolling-restart`: two nodes behind one client, restarted in turns under a steady load. A ledger
 //! tells what was executed: every request writes a row of its own on whichever node takes it, so a row on both nodes
-//! was executed twice, and an acknowledged row on none was lost.
+//! was executed twice, and an acknowledged row on none was lost. The quiet state is measured in the same run, before,
+//! between and after the restarts, and both without the time that the hypervisor took.
+
+mod trace;
 
 use std::collections::HashSet;
 use std::fmt::Write as _;
 use std::fs;
 use std::net::SocketAddr;
+use std::ops::Range;
 use std::path::{Path, PathBuf};
-use std::process::{Command, Stdio};
 use std::thread;
-use std::time::Duration;
+use std::time::{Duration, SystemTime, UNIX_EPOCH};
 
-use serde::Deserialize;
-
+use super::load_generator::{self, Figures};
 use crate::native::Connection;
 use crate::node::{Node, Target};
 use crate::process::{self, Process};
 use crate::{TaskError, workspace};
+use trace::{Restart, Trace};
 
 const REPORT: &str = "bench/results/concurrency/rolling-restart.md";
 
@@ -36,30 +39,18 @@ pub struct Arguments {
     commitlog_sync: String,
 }
 
-/// What `helenus bench run --json` says that matters here.
-#[derive(Deserialize)]
-struct Figures {
-    ops: u64,
-    errors: u64,
-    errors_by_kind: std::collections::BTreeMap<String, u64>,
-    ops_per_s: f64,
-    sent_again: u64,
-    latency_us: Latencies,
-}
-
-#[derive(Deserialize)]
-struct Latencies {
-    p50: u64,
-    p99: u64,
-    p999: u64,
-    max: u64,
-}
-
 /// Requests that wait for a node that is away, at most; far beyond what a rate needs.
 const WORKERS: u32 = 20_000;
 
-/// The load alone, without restarts, to compare with.
-const QUIET_SECONDS: u32 = 10;
+/// The load alone, to compare with: before the first restart, after the last, and after every [`RESTARTS_AT_ONCE`].
+const QUIET: Duration = Duration::from_secs(8);
+const RESTARTS_AT_ONCE: usize = 10;
+
+/// Before anything counts: connections, the first pages of memory.
+const WARM_UP: Duration = Duration::from_secs(2);
+
+/// Only requests that take longer are traced: the p99 of a quiet machine is above.
+const TRACED_OVER: &str = "100us";
 
 pub fn run(arguments: &Arguments) -> Result<(), TaskError> {
     super::build_helenus()?;
@@ -73,33 +64,74 @@ pub fn run(arguments: &Arguments) -> Result<(), TaskError> {
         create_ledger(*address)?;
     }
     let folder = workspace::scratch("rolling-restart");
-    let quiet = Load::start(&folder, "quiet", &addresses, arguments.rate, QUIET_SECONDS)?.finish()?;
-    // Ends when it is told to: long enough for any restart.
-    let load = Load::start(&folder, "restarts", &addresses, arguments.rate, 3600)?;
-    thread::sleep(Duration::from_secs(2));
+    let load = Load::start(&folder, &addresses, arguments.rate)?;
+    thread::sleep(WARM_UP);
+    let mut times = Times::default();
+    times.quiet();
     for restart in 0..arguments.restarts as usize {
         let index = restart % nodes.len();
-        nodes[index].restart()?;
+        times.restart(&mut nodes[index], arguments.pause)?;
         println!("restart {} of {}: node {index}", restart + 1, arguments.restarts);
-        thread::sleep(Duration::from_secs(arguments.pause.into()));
+        if (restart + 1).is_multiple_of(RESTARTS_AT_ONCE) || restart + 1 == arguments.restarts as usize {
+            times.quiet();
+        }
     }
-    let restarted = load.stop()?;
-    let (first, second) = (
-        ledger(addresses[0], "restarts")?,
-        ledger(addresses[1], "restarts")?,
-    );
+    let (figures, trace) = load.stop()?;
+    let (first, second) = (ledger(addresses[0])?, ledger(addresses[1])?);
     let twice = first.intersection(&second).count();
     let executed = (first.len() + second.len() - twice) as u64;
     for node in nodes {
         node.check_panics()?;
         node.stop()?;
     }
-    let report = render(arguments, &quiet, &restarted, twice, executed);
+    let report = render(arguments, &figures, &trace, &times, Ledger { executed, twice });
     println!("{report}");
-    if restarted.errors > 0 || twice > 0 || executed < restarted.ops {
+    if figures.errors > 0 || twice > 0 || executed < figures.ops() {
         return Err(TaskError::Report { text: report });
     }
     super::write_report(REPORT, &report)
+}
+
+/// When there were restarts, and when there were none.
+#[derive(Default)]
+struct Times {
+    quiet: Vec<Range<u64>>,
+    restarts: Vec<Restart>,
+}
+
+impl Times {
+    fn quiet(&mut self) {
+        let start = now_us();
+        thread::sleep(QUIET);
+        self.quiet.push(start..now_us());
+    }
+
+    fn restart(&mut self, node: &mut Node, pause_s: u32) -> Result<(), TaskError> {
+        let signalled_us = now_us();
+        let mut left_us = signalled_us;
+        node.restart_noting(|| left_us = now_us())?;
+        let ready_us = now_us();
+        thread::sleep(Duration::from_secs(pause_s.into()));
+        self.restarts.push(Restart {
+            signalled_us,
+            left_us,
+            ready_us,
+            ended_us: now_us(),
+        });
+        Ok(())
+    }
+}
+
+/// Microseconds since 1970.
+fn now_us() -> u64 {
+    let since_1970 = SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default();
+    since_1970.as_micros() as u64
+}
+
+/// What the two nodes have in the end.
+struct Ledger {
+    executed: u64,
+    twice: usize,
 }
 
 const TIMEOUT: Duration = Duration::from_secs(30);
@@ -109,14 +141,12 @@ fn create_ledger(address: SocketAddr) -> Result<(), TaskError> {
     connection.query(
         "CREATE KEYSPACE ledger WITH replication = {'class': 'SimpleStrategy', 'replication_factor': 1}",
     )?;
-    for table in ["quiet", "restarts"] {
-        connection.query(&format!("CREATE TABLE ledger.{table} (id bigint PRIMARY KEY)"))?;
-    }
+    connection.query("CREATE TABLE ledger.rows (id bigint PRIMARY KEY)")?;
     Ok(())
 }
 
 /// The ids of a node's rows, read in slices of the ring so that no answer is too large.
-fn ledger(address: SocketAddr, table: &str) -> Result<HashSet<i64>, TaskError> {
+fn ledger(address: SocketAddr) -> Result<HashSet<i64>, TaskError> {
     const SLICES: i128 = 256;
     let mut connection = Connection::open(address, TIMEOUT)?;
     let mut ids = HashSet::new();
@@ -125,7 +155,7 @@ fn ledger(address: SocketAddr, table: &str) -> Result<HashSet<i64>, TaskError> {
     for slice in 0..SLICES {
         let (from, to) = (bound(slice), bound(slice + 1).min(i64::MAX.into()));
         let rows = connection.query(&format!(
-            "SELECT id FROM ledger.{table} WHERE token(id) > {from} AND token(id) <= {to}"
+            "SELECT id FROM ledger.rows WHERE token(id) > {from} AND token(id) <= {to}"
         ))?;
         ids.extend(rows.into_iter().filter_map(|row| {
             let cell = row.into_iter().next()??;
@@ -139,93 +169,63 @@ fn ledger(address: SocketAddr, table: &str) -> Result<HashSet<i64>, TaskError> {
 struct Load {
     process: Process,
     json: PathBuf,
+    trace: PathBuf,
 }
 
 impl Load {
-    fn start(
-        folder: &Path,
-        table: &str,
-        addresses: &[SocketAddr],
-        rate: u32,
-        seconds: u32,
-    ) -> Result<Load, TaskError> {
-        let (json, workload) = (
-            folder.join(format!("{table}.json")),
-            folder.join(format!("{table}.yaml")),
-        );
+    fn start(folder: &Path, addresses: &[SocketAddr], rate: u32) -> Result<Load, TaskError> {
+        let workload = folder.join("workload.yaml");
+        let (json, trace) = (folder.join("report.json"), folder.join("trace.csv"));
         // Not idempotent: whatever may have run is not to be sent again.
-        let text = format!(
-            "statements:\n  write:\n    cql: INSERT INTO ledger.{table} (id) VALUES (?)\n    \
-             values: [{{sequence: {{}}}}]\n    idempotent: false\n"
-        );
+        let text = "statements:\n  write:\n    cql: INSERT INTO ledger.rows (id) VALUES (?)\n    \
+                    values: [{sequence: {}}]\n    idempotent: false\n";
         let written = fs::create_dir_all(folder).and_then(|()| fs::write(&workload, text));
         written.map_err(|source| TaskError::File {
             path: workload.clone(),
             source,
         })?;
-        let hosts: Vec<String> = addresses.iter().map(SocketAddr::to_string).collect();
-        let mut command = Command::new(workspace::target().join("release/helenus"));
+        let mut command = load_generator::command(addresses);
         command
-            .args([
-                "bench",
-                "run",
-                "--quiet",
-                "--no-set-up",
-                "--only-these-hosts",
-                "--warm-up",
-                "0s",
-            ])
-            .args(["--hosts", &hosts.join(","), "--rate", &rate.to_string()])
-            .args([
-                "--concurrency",
-                &WORKERS.to_string(),
-                "--duration",
-                &format!("{seconds}s"),
-            ])
+            .args(["--no-set-up", "--warm-up", "0s"])
+            // Ends when it is told to: long enough for any restarts.
+            .args(["--rate", &rate.to_string(), "--duration", "3600s"])
+            .args(["--concurrency", &WORKERS.to_string()])
             .arg("--workload")
             .arg(&workload)
             .arg("--json")
             .arg(&json)
-            .stdin(Stdio::null())
-            .stdout(Stdio::null());
+            .arg("--trace")
+            .arg(&trace)
+            .args(["--trace-over", TRACED_OVER]);
         Ok(Load {
             process: Process::start(&mut command)?,
             json,
+            trace,
         })
-    }
-
-    /// Waits for its end.
-    fn finish(mut self) -> Result<Figures, TaskError> {
-        let deadline = std::time::Instant::now() + Duration::from_secs(120);
-        self.process.wait_until(deadline)?;
-        self.figures()
     }
 
     /// Asks it to end now and to report.
-    fn stop(mut self) -> Result<Figures, TaskError> {
+    fn stop(mut self) -> Result<(Figures, Trace), TaskError> {
         process::send_signal("INT", &self.process.id().to_string());
         let deadline = std::time::Instant::now() + Duration::from_secs(60);
         self.process.wait_until(deadline)?;
-        self.figures()
-    }
-
-    fn figures(&self) -> Result<Figures, TaskError> {
-        let text = fs::read_to_string(&self.json).map_err(|source| TaskError::File {
-            path: self.json.clone(),
-            source,
-        })?;
-        serde_json::from_str(&text).map_err(|error| TaskError::Report {
-            text: format!("{error} in {}", self.json.display()),
-        })
+        let read = |path: &Path| {
+            fs::read_to_string(path).map_err(|source| TaskError::File {
+                path: path.to_owned(),
+                source,
+            })
+        };
+        let figures = Figures::parse(&read(&self.json)?)?;
+        Ok((figures, Trace::parse(&read(&self.trace)?)))
     }
 }
 
 fn render(
     arguments: &Arguments,
-    quiet: &Figures,
-    restarted: &Figures,
-    twice: usize,
-    executed: u64,
+    figures: &Figures,
+    trace: &Trace,
+    times: &Times,
+    Ledger { executed, twice }: Ledger,
 ) -> String {
     let Arguments {
         restarts,
@@ -237,37 +237,55 @@ fn render(
         "# Rolling restarts\n\n\
          `cargo xtask bench rolling-restart --restarts {restarts} --rate {rate} --commitlog-sync {commitlog_sync}`: two nodes behind one client of \
          `helenus bench run`,\nopen loop, writes that are not idempotent; one node after the other is stopped by \
-         SIGTERM and started again.\nLatencies count from the intended start. Everything shares {} cores.\n\n\
-         | | requests | errors | per s | sent again, unseen | p50 ms | p99 ms | p99.9 ms | max ms |\n\
-         |---|---|---|---|---|---|---|---|---|\n",
+         SIGTERM and started again.\nLatencies count from the intended start. Everything shares {} cores. The quiet \
+         state is that of the same run, before,\nbetween and after the restarts. *Undisturbed* are the tenths of a \
+         second in which the hypervisor took no processor away,\nnor in the one before.\n\n\
+         | | slices | requests | p99 ms | p99.9 ms | max ms |\n|---|---|---|---|---|---|\n",
         std::thread::available_parallelism().map_or(0, usize::from)
     );
-    for (name, figures) in [("quiet", quiet), ("restarts", restarted)] {
-        let ms = |us: u64| us as f64 / 1e3;
+    let under_restarts: Vec<Range<u64>> = times
+        .restarts
+        .iter()
+        .map(|restart| restart.signalled_us..restart.ended_us)
+        .collect();
+    let ms = |us: Option<u64>| us.map_or("< 0.1".to_owned(), |us| format!("{:.2}", us as f64 / 1e3));
+    for (name, times, counts_only) in [
+        ("quiet, undisturbed", &times.quiet, true),
+        ("restarts, undisturbed", &under_restarts, true),
+        ("quiet, all", &times.quiet, false),
+        ("restarts, all", &under_restarts, false),
+    ] {
+        let tail = trace.tail(times, counts_only);
         // Writing to a String cannot fail.
         let _ = writeln!(
             report,
-            "| {name} | {} | {} | {:.0} | {} | {:.2} | {:.2} | {:.2} | {:.2} |",
-            figures.ops,
-            figures.errors,
-            figures.ops_per_s,
-            figures.sent_again,
-            ms(figures.latency_us.p50),
-            ms(figures.latency_us.p99),
-            ms(figures.latency_us.p999),
-            ms(figures.latency_us.max)
+            "| {name} | {} | {} | {} | {} | {} |",
+            tail.slices,
+            tail.ops,
+            ms(tail.p99_us),
+            ms(tail.p999_us),
+            ms(tail.max_us)
         );
     }
+    let quiet_p99_us = trace.tail(&times.quiet, true).p99_us.unwrap_or(100);
+    let p99_us = trace.tail(&under_restarts, true).p99_us.unwrap_or(100);
     let _ = writeln!(
         report,
-        "\nThe ledger: {executed} rows on the two nodes, {} acknowledged, {twice} executed twice, {} missing. Rows \
-         beyond the\nacknowledged were under way when the load was ended. p99 under restarts is {:.1} of the quiet one.",
-        restarted.ops,
-        restarted.ops.saturating_sub(executed),
-        restarted.latency_us.p99 as f64 / quiet.latency_us.p99.max(1) as f64
+        "\n{} requests, {} errors, {} sent again, unseen. The ledger: {executed} rows on the two nodes, {} acknowledged, \
+         {twice} executed\ntwice, {} missing. Rows beyond the acknowledged were under way when the load was ended. \
+         p99 under restarts is {:.1} of the quiet one.\n\n\
+         Requests that took more than three times the quiet p99, in undisturbed slices:\n",
+        figures.ops(),
+        figures.errors,
+        figures.sent_again,
+        figures.ops(),
+        figures.ops().saturating_sub(executed),
+        p99_us as f64 / quiet_p99_us as f64
     );
-    if !restarted.errors_by_kind.is_empty() {
-        let _ = writeln!(report, "\nErrors: {:?}", restarted.errors_by_kind);
+    let over_us = 3 * quiet_p99_us;
+    report.push_str(&trace::render(&trace.phases(&times.restarts, over_us), over_us));
+    if !figures.errors_by_kind.is_empty() {
+        let _ = writeln!(report, "\nErrors: {:?}", figures.errors_by_kind);
     }
     report
 }

@@ -7,11 +7,11 @@ mod change;
 use std::collections::BTreeMap;
 use std::fmt::Write as _;
 use std::net::SocketAddr;
-use std::process::Command;
+use std::process::Stdio;
 
 use clap::ValueEnum;
-use serde::Deserialize;
 
+use super::load_generator::{self, Figures};
 use crate::node::{Node, Target};
 use crate::{TaskError, process, workspace};
 
@@ -67,20 +67,6 @@ impl Part {
     }
 }
 
-/// What `helenus bench run --json` says that matters here.
-#[derive(Clone, Deserialize)]
-struct Figures {
-    ops_per_s: f64,
-    errors: u64,
-    latency_us: Latencies,
-}
-
-#[derive(Clone, Deserialize)]
-struct Latencies {
-    p50: u64,
-    p99: u64,
-}
-
 /// Every run on one server; `None` is the limit that the client finds.
 type Runs = BTreeMap<Option<usize>, Vec<Figures>>;
 
@@ -131,7 +117,8 @@ fn page_with(old: &str, part: Part, section: &str) -> String {
 
 const HEAD: &str = "# The limit that the client finds, beside limits chosen by hand\n\n\
     The limits take turns on one server, `adaptive` twice as often; medians. Latency is the caller's, its wait for a \
-    turn\nincluded. Client and server share the machine: hold as ratios only.\n";
+    turn\nincluded. Client and server share the machine: hold as ratios only. Figures are of the time in which the \
+    hypervisor took\nno processor away, as far as there was enough of it.\n";
 
 fn measure(name: &str, address: SocketAddr, arguments: &Arguments) -> Result<Runs, TaskError> {
     let mut runs = Runs::new();
@@ -147,10 +134,11 @@ fn measure(name: &str, address: SocketAddr, arguments: &Arguments) -> Result<Run
         for limit in order {
             let figures = load(address, arguments, limit, false)?;
             println!(
-                "{name}, {}: {:.0} reads/s, p99 {} us",
+                "{name}, {}: {:.0} reads/s, p99 {} us, {:.1} s undisturbed",
                 label(limit),
-                figures.ops_per_s,
-                figures.latency_us.p99
+                figures.measured().ops_per_s,
+                figures.measured().latency_us.p99,
+                figures.undisturbed_s()
             );
             runs.entry(limit).or_default().push(figures);
         }
@@ -169,18 +157,10 @@ fn load(
     } else {
         arguments.seconds
     };
-    let mut command = Command::new(workspace::target().join("release/helenus"));
+    let mut command = load_generator::command(&[address]);
     command
-        .args([
-            "bench",
-            "run",
-            "--quiet",
-            "--json",
-            "-",
-            "--preset",
-            "concurrent-client",
-        ])
-        .args(["--hosts", &address.to_string(), "--warm-up", "2s"])
+        .args(["--json", "-", "--preset", "concurrent-client", "--warm-up", "2s"])
+        .stdout(Stdio::piped())
         .args(["--concurrency", &arguments.workers.to_string()])
         .args(["--threads", &arguments.threads.to_string()])
         .args(["--duration", &format!("{seconds}s"), "--throttle", &label(limit)]);
@@ -188,9 +168,7 @@ fn load(
         command.arg("--no-set-up");
     }
     let output = process::run_quietly(&mut command)?;
-    serde_json::from_str(&output).map_err(|error| TaskError::Report {
-        text: format!("{error} in {output:?}"),
-    })
+    Figures::parse(&output)
 }
 
 fn label(limit: Option<usize>) -> String {
@@ -219,8 +197,11 @@ fn how(part: Part, arguments: &Arguments) -> String {
     )
 }
 
+/// Of the undisturbed runs, if there are any.
 fn median<T: Copy + PartialOrd>(runs: &[Figures], value: impl Fn(&Figures) -> T) -> Option<T> {
-    let mut values: Vec<T> = runs.iter().map(value).collect();
+    let none_is = !runs.iter().any(Figures::is_undisturbed);
+    let chosen = runs.iter().filter(|run| none_is || run.is_undisturbed());
+    let mut values: Vec<T> = chosen.map(value).collect();
     values.sort_by(|one, other| one.partial_cmp(other).unwrap_or(std::cmp::Ordering::Equal));
     values.get(values.len() / 2).copied()
 }
@@ -231,9 +212,9 @@ fn render(report: &mut String, runs: &Runs) {
     let mut found = None;
     for (limit, runs) in runs {
         let (Some(throughput), Some(p50), Some(p99)) = (
-            median(runs, |run| run.ops_per_s),
-            median(runs, |run| run.latency_us.p50),
-            median(runs, |run| run.latency_us.p99),
+            median(runs, |run| run.measured().ops_per_s),
+            median(runs, |run| run.measured().latency_us.p50),
+            median(runs, |run| run.measured().latency_us.p99),
         ) else {
             continue;
         };
@@ -265,14 +246,19 @@ fn render(report: &mut String, runs: &Runs) {
 
 #[cfg(test)]
 mod tests {
+    use super::super::load_generator::{Latencies, Measured};
     use super::*;
 
     #[test]
     fn the_best_fixed_limit_is_what_adaptive_is_measured_by() {
-        let figures = |ops_per_s, p99| Figures {
-            ops_per_s,
-            errors: 0,
-            latency_us: Latencies { p50: 1000, p99 },
+        let figures = |ops_per_s, p99| {
+            let latency_us = Latencies { p50: 1000, p99 };
+            let measured = Measured {
+                ops: 1,
+                ops_per_s,
+                latency_us,
+            };
+            Figures::of(measured, Vec::new())
         };
         let runs = Runs::from([
             (None, vec![figures(95.0, 9), figures(96.0, 8), figures(10.0, 99)]),

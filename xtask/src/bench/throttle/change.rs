@@ -4,13 +4,12 @@
 use std::collections::BTreeMap;
 use std::fmt::Write as _;
 use std::net::SocketAddr;
-use std::process::{Command, Stdio};
+use std::process::Command;
 use std::thread;
 use std::time::{Duration, Instant};
 
-use serde::Deserialize;
-
 use super::{Arguments, Part, how, label};
+use crate::bench::load_generator::{self, Figures, Second};
 use crate::node::{Node, Target};
 use crate::process::{self, Process};
 use crate::{TaskError, workspace};
@@ -25,19 +24,6 @@ const PHASES: [&str; 3] = ["full", "half", "full again"];
 
 /// What the adaptive limit may take after a change.
 const SETTLE_SECONDS: usize = 2;
-
-#[derive(Deserialize)]
-struct Figures {
-    errors: u64,
-    seconds: Vec<Second>,
-}
-
-#[derive(Clone, Deserialize)]
-struct Second {
-    ops_per_s: f64,
-    p99_us: u64,
-    throttle_limit: Option<usize>,
-}
 
 /// By limit: the seconds of each run.
 type Runs = BTreeMap<Option<usize>, Vec<Figures>>;
@@ -78,32 +64,14 @@ fn changing_run(
 ) -> Result<Figures, TaskError> {
     let json = workspace::scratch("bench-throttle-change").with_extension("json");
     let seconds = PHASE_SECONDS * PHASES.len();
-    let mut command = Command::new("taskset");
+    let mut command = load_generator::command_on_core(CLIENT_CORE, &[address]);
     command
-        .args(["-c", CLIENT_CORE])
-        .arg(workspace::target().join("release/helenus"));
-    command
-        .args([
-            "bench",
-            "run",
-            "--quiet",
-            "--no-set-up",
-            "--preset",
-            "concurrent-client",
-        ])
-        .args([
-            "--hosts",
-            &address.to_string(),
-            "--warm-up",
-            "0s",
-            "--threads",
-            "1",
-        ])
+        .args(["--no-set-up", "--preset", "concurrent-client"])
+        .args(["--warm-up", "0s", "--threads", "1"])
         .args(["--concurrency", &arguments.workers.to_string()])
         .args(["--duration", &format!("{seconds}s"), "--throttle", &label(limit)])
         .arg("--json")
-        .arg(&json)
-        .stdout(Stdio::null());
+        .arg(&json);
     let start = Instant::now();
     let mut client = Process::start(&mut command)?;
     let phase = Duration::from_secs(PHASE_SECONDS as u64);
@@ -114,9 +82,7 @@ fn changing_run(
     burner.kill();
     client.wait_until(start + 4 * phase)?;
     let text = std::fs::read_to_string(&json).map_err(|source| TaskError::File { path: json, source })?;
-    let figures: Figures = serde_json::from_str(&text).map_err(|error| TaskError::Report {
-        text: format!("{error} in the report of a changing run"),
-    })?;
+    let figures = Figures::parse(&text)?;
     for second in &figures.seconds {
         print!("{:.0}/{} ", second.ops_per_s, second.throttle_limit.unwrap_or(0));
     }
@@ -124,7 +90,8 @@ fn changing_run(
     Ok(figures)
 }
 
-/// The seconds of a phase in which the limit should have settled: throughput in the mean, the median p99.
+/// The seconds of a phase in which the limit should have settled, the undisturbed ones if there are any: throughput in
+/// the mean, the median p99.
 fn settled(runs: &[Figures], phase: usize) -> Option<(f64, u64)> {
     let from = phase * PHASE_SECONDS + SETTLE_SECONDS;
     let until = (phase + 1) * PHASE_SECONDS;
@@ -133,6 +100,16 @@ fn settled(runs: &[Figures], phase: usize) -> Option<(f64, u64)> {
         .flat_map(|run| run.seconds.get(from..until))
         .flatten()
         .collect();
+    let undisturbed: Vec<&Second> = seconds
+        .iter()
+        .copied()
+        .filter(|second| !second.is_disturbed)
+        .collect();
+    let seconds = if undisturbed.is_empty() {
+        seconds
+    } else {
+        undisturbed
+    };
     let mut p99: Vec<u64> = seconds.iter().map(|second| second.p99_us).collect();
     p99.sort_unstable();
     let mean = seconds.iter().map(|second| second.ops_per_s).sum::<f64>() / seconds.len() as f64;
@@ -182,18 +159,18 @@ fn render(runs: &Runs) -> String {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::bench::load_generator::Measured;
 
     #[test]
     fn what_comes_two_seconds_after_a_change_counts() {
-        let run = |speed: f64, late: usize| Figures {
-            errors: 0,
-            seconds: (0..3 * PHASE_SECONDS)
-                .map(|second| Second {
-                    ops_per_s: if second % PHASE_SECONDS < late { 1.0 } else { speed },
-                    p99_us: 1000,
-                    throttle_limit: None,
-                })
-                .collect(),
+        let run = |speed: f64, late: usize| {
+            let seconds = (0..3 * PHASE_SECONDS).map(|second| Second {
+                ops_per_s: if second % PHASE_SECONDS < late { 1.0 } else { speed },
+                p99_us: 1000,
+                throttle_limit: None,
+                is_disturbed: false,
+            });
+            Figures::of(Measured::default(), seconds.collect())
         };
         let runs = Runs::from([(None, vec![run(96.0, 2)]), (Some(64), vec![run(100.0, 0)])]);
         let text = render(&runs);
