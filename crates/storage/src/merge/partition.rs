@@ -152,7 +152,7 @@ impl<'a> MergedCursor<'a> {
     /// Whether the rows taken leave anything to hand out.
     fn merge_rows(&mut self) -> bool {
         let shadow = self.deletion.max(self.announced);
-        self.is_row_merged = self.taken.len() > 1 || !shadow.is_live();
+        self.is_row_merged = !shadow.is_live() || !self.put_newest_first();
         if !self.is_row_merged {
             return true;
         }
@@ -180,6 +180,24 @@ impl<'a> MergedCursor<'a> {
             std::mem::swap(row, spare);
         }
         !RowRef::new(row).is_empty()
+    }
+
+    /// Whether one of the rows taken leaves nothing of the others, as an INSERT does; it is the first of `taken` then.
+    fn put_newest_first(&mut self) -> bool {
+        let (shape, sources) = (&self.layout.shape, &self.sources);
+        let row_of = |index: usize| match sources[index].cursor.current() {
+            Unfiltered::Row { row, .. } => row,
+            Unfiltered::Marker { .. } => RowRef::EMPTY,
+        };
+        for at in 1..self.taken.len() {
+            let (first, other) = (row_of(self.taken[0]), row_of(self.taken[at]));
+            if merge::replaces(shape, other, first) {
+                self.taken.swap(0, at);
+            } else if !merge::replaces(shape, first, other) {
+                return false;
+            }
+        }
+        true
     }
 
     /// Whether the markers taken change the deletion in force.

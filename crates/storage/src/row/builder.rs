@@ -64,6 +64,9 @@ impl<'b> RowBuilder<'b> {
     pub fn cell(&mut self, cell: CellRef<'_>) {
         let is_tombstone = cell.is_tombstone();
         let uses_row_timestamp = cell.timestamp_us == self.row_timestamp_us;
+        if uses_row_timestamp && cell.ttl_s == 0 && !is_tombstone && cell.path.is_none() {
+            return self.plain_cell(cell.column, cell.value);
+        }
         let flags = if uses_row_timestamp {
             CELL_USES_ROW_TIMESTAMP
         } else {
@@ -91,6 +94,17 @@ impl<'b> RowBuilder<'b> {
         if !is_tombstone {
             self.sized(cell.value);
         }
+    }
+
+    /// One as old as its row that stays.
+    #[inline]
+    fn plain_cell(&mut self, column: ColumnId, value: &[u8]) {
+        let [low, high] = column.0.to_le_bytes();
+        let [l0, l1, l2, l3] = (value.len() as u32).to_le_bytes();
+        let head = [low, high, CELL_USES_ROW_TIMESTAMP, l0, l1, l2, l3];
+        self.out.reserve(head.len() + value.len());
+        self.out.extend_from_slice(&head);
+        self.out.extend_from_slice(value);
     }
 
     /// Lengths fit: a value is at most one frame (256 MiB) long, which the protocol checked.

@@ -36,6 +36,9 @@ pub(super) struct Header {
 #[derive(Clone, Debug)]
 pub(super) struct RowColumns {
     pub columns: Vec<StoredColumn>,
+    /// Whether the cells of every row are those of a packed row, in its order: single cells of columns by ascending id,
+    /// none of which was dropped.
+    pub is_plain: bool,
     /// The index within `columns` by column id.
     index_by_id: Vec<Option<u16>>,
 }
@@ -193,7 +196,14 @@ impl RowColumns {
         for (index, id) in ids {
             index_by_id[usize::from(id.0)] = Some(index as u16);
         }
-        Ok(RowColumns { columns, index_by_id })
+        let is_kept = |column: &StoredColumn| {
+            column.id.is_some() && column.dropped_at_us.is_none() && !column.is_multi_cell
+        };
+        Ok(RowColumns {
+            is_plain: columns.iter().all(is_kept) && columns.is_sorted_by_key(|column| column.id),
+            columns,
+            index_by_id,
+        })
     }
 
     /// `None` for a column that is not stored here, such as one dropped since the row was written.

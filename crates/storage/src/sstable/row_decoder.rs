@@ -187,8 +187,18 @@ impl RowDecoder {
         } else {
             read_column_subset(&mut body.reader, columns.columns.len(), &mut self.present)?;
         }
-        self.cells.clear();
         let has_complex_deletion = flags & HAS_COMPLEX_DELETION != 0;
+        if columns.is_plain && !has_complex_deletion {
+            let mut builder = RowBuilder::new(row, liveness, deletion);
+            for index in &self.present {
+                let column = &columns.columns[*index];
+                let cell = body.cell(column, liveness)?;
+                let column = column.id.unwrap_or(cell.column);
+                builder.push(DecodedEntry { column, ..cell }.entry(bytes));
+            }
+            return body.reader.finish();
+        }
+        self.cells.clear();
         for index in 0..self.present.len() {
             let column = &columns.columns[self.present[index]];
             self.column(body, column, liveness, has_complex_deletion)?;
