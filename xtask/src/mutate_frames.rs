@@ -17,6 +17,7 @@ use helenus_protocol::request::{
 };
 use helenus_protocol::wire::WireReader;
 use helenus_protocol::{Consistency, Direction, Opcode, ProtocolVersion};
+use helenus_vfs::{Random, SeededRandom};
 
 use crate::TaskError;
 use crate::node::{Node, Target};
@@ -108,7 +109,7 @@ fn mutate(arguments: &Arguments) -> Result<Outcome, TaskError> {
 
     let stop = Arc::new(AtomicBool::new(false));
     let beside = Bystander::start(address, stop.clone());
-    let mut random = Random(arguments.seed.wrapping_mul(0x9e37_79b9_7f4a_7c15) | 1);
+    let random = SeededRandom::new(arguments.seed);
     let mut left = arguments.mutations;
     while left > 0 {
         // One of four connections has checksums, which most damage does not get past.
@@ -116,7 +117,7 @@ fn mutate(arguments: &Arguments) -> Result<Outcome, TaskError> {
         let corpus = corpus.map_err(|error| failed(io::Error::other(error.to_string())))?;
         let count = left.min(1 + random.below(PER_CONNECTION_MAX));
         left -= count;
-        let bytes: Vec<u8> = (0..count).flat_map(|_| corpus.damaged(&mut random)).collect();
+        let bytes: Vec<u8> = (0..count).flat_map(|_| corpus.damaged(&random)).collect();
         corpus
             .exchange(address, &bytes, &mut outcome.answers)
             .map_err(failed)?;
@@ -225,7 +226,7 @@ impl Corpus {
     }
 
     /// One of the messages, with one to four pieces of damage.
-    fn damaged(&self, random: &mut Random) -> Vec<u8> {
+    fn damaged(&self, random: &SeededRandom) -> Vec<u8> {
         let mut bytes = self.messages[random.below(self.messages.len() as u64) as usize].clone();
         for _ in 0..1 + random.below(4) {
             let length = bytes.len().max(1) as u64;
@@ -233,13 +234,13 @@ impl Corpus {
             let is_in_header = random.below(2) == 0;
             let at = random.below(if is_in_header { length.min(16) } else { length }) as usize;
             match random.below(6) {
-                _ if bytes.is_empty() => bytes.push(random.next() as u8),
+                _ if bytes.is_empty() => bytes.push(random.next_u64() as u8),
                 0 => bytes[at] ^= 1 << random.below(8),
-                1 => bytes[at] = random.next() as u8,
+                1 => bytes[at] = random.next_u64() as u8,
                 2 => bytes.truncate(at),
                 3 => drop(bytes.drain(at..(at + 1 + random.below(8) as usize).min(bytes.len()))),
                 4 => {
-                    let inserted = random.next().to_be_bytes();
+                    let inserted = random.next_u64().to_be_bytes();
                     bytes.splice(at..at, inserted);
                 }
                 _ => {
@@ -440,20 +441,4 @@ fn p99(latencies_us: &[u64]) -> u64 {
     let mut sorted = latencies_us.to_vec();
     sorted.sort_unstable();
     sorted.get(sorted.len() * 99 / 100).copied().unwrap_or(0)
-}
-
-/// xorshift64*.
-struct Random(u64);
-
-impl Random {
-    fn next(&mut self) -> u64 {
-        self.0 ^= self.0 >> 12;
-        self.0 ^= self.0 << 25;
-        self.0 ^= self.0 >> 27;
-        self.0.wrapping_mul(0x2545_f491_4f6c_dd1d)
-    }
-
-    fn below(&mut self, bound: u64) -> u64 {
-        (self.next() >> 11) % bound.max(1)
-    }
 }

@@ -12,16 +12,12 @@ use std::rc::Rc;
 use std::task::{Context, Poll};
 use std::time::Duration;
 
-use helenus_engine::CqlError;
-use helenus_node::hot_partitions::is_time_to_shed;
 use helenus_node::metrics::ConnectionRefusal;
 use helenus_node::{Session, Shard, TurnWork, overloaded_template};
-use helenus_protocol::extensions::{Sharding, write_supported};
 use helenus_protocol::frame::{
-    Envelope, EnvelopeFlags, FrameError, FrameLimits, FrameReader, ReceiveBuffer, Recovery,
+    EnvelopeFlags, FrameError, FrameLimits, FrameReader, ReceiveBuffer, Recovery,
 };
-use helenus_protocol::request::{Request, Startup};
-use helenus_protocol::response::{ErrorBody, write_authenticate, write_error, write_ready};
+use helenus_protocol::response::{ErrorBody, write_error};
 use helenus_protocol::{Direction, ErrorCode, Opcode, ProtocolVersion};
 use socket2::SockRef;
 use tokio::io::{AsyncReadExt, AsyncWrite};
@@ -30,8 +26,9 @@ use tokio::time::{Instant, Sleep, sleep};
 
 use crate::arrivals::Arrivals;
 use crate::catching_up::CatchingUp;
-use crate::control_lane::{CONTROL_PER_TURN_MAX, is_control};
 use crate::door::{Door, DrainPhase};
+use crate::handshake::{Handshake, Outcome, Phase};
+use crate::turn::Turn;
 
 pub struct Connection {
     stream: TcpStream,
@@ -70,18 +67,6 @@ pub struct Connection {
     ends: Option<Pin<Box<Sleep>>>,
 }
 
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-enum Phase {
-    /// OPTIONS and STARTUP are all that is understood.
-    Opening,
-    /// STARTUP was answered with AUTHENTICATE: AUTH_RESPONSE is all that is understood.
-    Authenticating,
-    Open,
-    /// The last answer is written; what still arrives is thrown away until the peer closes. Closing earlier would make
-    /// the kernel reset the connection and the peer lose the answer.
-    Refusing,
-}
-
 /// How long a client may take to read its last answer and to close.
 const LEAVE_TIME: Duration = Duration::from_secs(2);
 
@@ -103,27 +88,6 @@ const LARGE_BYTES_MIN: usize = 16 * 1024;
 
 /// As much room as the receive buffer has at least.
 const READ_AT_ONCE_BYTES: usize = 16 * 1024;
-
-/// Work between two looks at the clock within a turn, in refusals: some 25 us.
-const WORK_PER_LOOK: u32 = 128;
-
-/// A statement that is executed costs at least as much as so many refusals.
-const WORK_OF_STATEMENT: u32 = 16;
-
-/// To find out which partition a statement is for, and refuse it.
-const WORK_OF_SHEDDING: u32 = 2;
-
-/// What one turn of a connection has done so far.
-struct Turn {
-    began_ns: u64,
-    now_ns: u64,
-    ends_ns: u64,
-    wait_ns_max: u64,
-    is_out_of_memory: bool,
-    work: TurnWork,
-    control: u32,
-    work_since_look: u32,
-}
 
 impl Connection {
     pub fn new(
@@ -341,17 +305,17 @@ impl Connection {
                 }
                 Ok(Some(envelope)) => {
                     let stream = envelope.header.stream;
-                    let control = Control {
+                    let handshake = Handshake {
                         shard: &self.shard,
                         door: &self.door,
                         session: &self.session,
                         id: self.id,
                     };
-                    match control.handle(&envelope, self.phase) {
+                    match handshake.handle(&envelope, self.phase) {
                         Ok(Outcome::Answered) => {}
                         Ok(Outcome::Started(version, compression)) => {
                             self.reader.startup_answered(version, compression);
-                            if control.must_log_in() {
+                            if handshake.must_log_in() {
                                 self.phase = Phase::Authenticating;
                             } else {
                                 self.let_in();
@@ -567,49 +531,6 @@ impl Future for Connection {
     }
 }
 
-impl Turn {
-    /// Looks at the clock every few statements.
-    #[inline]
-    fn is_over(&mut self, shard: &Shard) -> bool {
-        if self.work_since_look >= WORK_PER_LOOK {
-            self.work_since_look = 0;
-            self.now_ns = shard.look_at_clock();
-        }
-        self.now_ns > self.ends_ns
-    }
-
-    /// Whether a statement that came at `received_ns` is refused for its partition: where requests have waited half of
-    /// what they may, those for the shard's heaviest partition go first.
-    #[inline]
-    fn sheds(&mut self, received_ns: u64, envelope: &Envelope<'_>, shard: &Shard) -> bool {
-        let delay_ns = self.now_ns.saturating_sub(received_ns);
-        if !is_time_to_shed(delay_ns, self.wait_ns_max) || !shard.sheds(envelope) {
-            return false;
-        }
-        self.work.delay_ns_max = self.work.delay_ns_max.max(delay_ns);
-        self.work.shed += 1;
-        self.work_since_look += WORK_OF_SHEDDING;
-        true
-    }
-
-    /// Whether a statement that came at `received_ns` has waited too long, or there is no memory for it.
-    #[inline]
-    fn refuses(&mut self, received_ns: u64, envelope: &Envelope<'_>) -> bool {
-        let delay_ns = self.now_ns.saturating_sub(received_ns);
-        self.work.delay_ns_max = self.work.delay_ns_max.max(delay_ns);
-        let may_begin = delay_ns <= self.wait_ns_max && !self.is_out_of_memory;
-        if may_begin || (self.control < CONTROL_PER_TURN_MAX && is_control(envelope)) {
-            self.control += u32::from(!may_begin);
-            self.work.handled += 1;
-            self.work_since_look += WORK_OF_STATEMENT;
-            return false;
-        }
-        self.work.refused += 1;
-        self.work_since_look += 1;
-        true
-    }
-}
-
 impl Drop for Connection {
     fn drop(&mut self) {
         self.shard.admission.charge(self.charged_bytes, 0);
@@ -624,158 +545,4 @@ fn is_statement(opcode: Opcode) -> bool {
         opcode,
         Opcode::Query | Opcode::Execute | Opcode::Batch | Opcode::Prepare
     )
-}
-
-/// Handles the messages that are about the connection itself.
-struct Control<'a> {
-    shard: &'a Rc<Shard>,
-    door: &'a Rc<Door>,
-    session: &'a Rc<Session>,
-    id: u64,
-}
-
-enum Outcome {
-    Answered,
-    Started(ProtocolVersion, Option<helenus_protocol::frame::Compression>),
-}
-
-impl Control<'_> {
-    fn handle(&self, envelope: &Envelope<'_>, phase: Phase) -> Result<Outcome, CqlError> {
-        let header = &envelope.header;
-        if phase == Phase::Opening {
-            self.session.set_version(header.version);
-        }
-        let (request, _payload) =
-            Request::decode(envelope).map_err(|error| CqlError::protocol(format_args!("{error}")))?;
-        match request {
-            Request::Options if phase != Phase::Authenticating => {
-                let sharding = Sharding {
-                    shard: u32::from(self.shard.id.0),
-                    shards: u32::from(self.shard.options.shard_count),
-                    shard_aware_port: self.door.shard_aware_port(),
-                };
-                self.answer(header.stream, Opcode::Supported, |out| {
-                    write_supported(out, Some(sharding))
-                });
-                Ok(Outcome::Answered)
-            }
-            Request::Startup(startup) if phase == Phase::Opening => {
-                self.start(header.stream, header.version, &startup)
-            }
-            Request::AuthResponse(token) if phase == Phase::Authenticating => {
-                self.shard.log_in_later(self.session, header.stream, token);
-                Ok(Outcome::Answered)
-            }
-            Request::Register(events) if phase == Phase::Open => {
-                self.answer(header.stream, Opcode::Ready, write_ready);
-                self.door.register(self.id, events);
-                Ok(Outcome::Answered)
-            }
-            _ => Err(CqlError::protocol(format_args!(
-                "Unexpected message {}, {}",
-                header.opcode,
-                match phase {
-                    Phase::Opening => "expecting STARTUP or OPTIONS",
-                    Phase::Authenticating => "expecting SASL_RESPONSE",
-                    Phase::Open | Phase::Refusing => "the connection is ready",
-                }
-            ))),
-        }
-    }
-
-    fn authenticator_class(&self) -> Option<&'static str> {
-        self.shard.options.authenticator.class()
-    }
-
-    fn must_log_in(&self) -> bool {
-        self.authenticator_class().is_some()
-    }
-
-    fn start(
-        &self,
-        stream: i16,
-        version: ProtocolVersion,
-        startup: &Startup<'_>,
-    ) -> Result<Outcome, CqlError> {
-        let compression = startup
-            .negotiate(version)
-            .map_err(|error| CqlError::protocol(format_args!("{error}")))?;
-        match self.authenticator_class() {
-            Some(class) => self.answer(stream, Opcode::Authenticate, |out| write_authenticate(out, class)),
-            None => self.answer(stream, Opcode::Ready, write_ready),
-        }
-        self.session.startup_answered(version, compression);
-        self.session.set_throws_on_overload(startup.throws_on_overload());
-        self.session
-            .set_knows_rate_limit_error(startup.knows_rate_limit_error());
-        Ok(Outcome::Started(version, compression))
-    }
-
-    fn answer(&self, stream: i16, opcode: Opcode, body: impl FnOnce(&mut Vec<u8>)) {
-        self.session.respond(stream, EnvelopeFlags::NONE, opcode, |out| {
-            body(out);
-            Ok(())
-        });
-    }
-}
-
-#[cfg(test)]
-mod tests {
-    use helenus_protocol::frame::EnvelopeHeader;
-
-    use super::*;
-
-    const MS: u64 = 1_000_000;
-
-    fn turn_at(now_ns: u64) -> Turn {
-        Turn {
-            began_ns: now_ns,
-            now_ns,
-            ends_ns: now_ns + MS,
-            wait_ns_max: 5 * MS,
-            is_out_of_memory: false,
-            work: TurnWork::default(),
-            control: 0,
-            work_since_look: 0,
-        }
-    }
-
-    fn envelope(opcode: Opcode, body: &[u8]) -> Envelope<'_> {
-        let header = EnvelopeHeader {
-            version: ProtocolVersion::V5,
-            flags: EnvelopeFlags::NONE,
-            stream: 1,
-            opcode,
-            body_bytes: body.len() as u32,
-        };
-        Envelope { header, body }
-    }
-
-    #[test]
-    fn what_waited_longer_than_the_bound_is_refused_by_its_header() {
-        let mut turn = turn_at(100 * MS);
-        let execute = envelope(Opcode::Execute, &[]);
-        assert!(!turn.refuses(95 * MS, &execute));
-        assert!(turn.refuses(94 * MS, &execute));
-        assert_eq!((turn.work.refused, turn.work.delay_ns_max), (1, 6 * MS));
-    }
-
-    #[test]
-    fn a_drivers_own_statements_pass_in_a_flood_but_are_no_way_around_admission() {
-        let mut turn = turn_at(100 * MS);
-        let prepare = envelope(Opcode::Prepare, &[]);
-        for _ in 0..1_000 {
-            turn.refuses(0, &envelope(Opcode::Execute, &[]));
-        }
-        assert_eq!(turn.work.refused, 1_000);
-        let passed = (0..1_000).filter(|_| !turn.refuses(0, &prepare)).count();
-        assert_eq!(passed, CONTROL_PER_TURN_MAX as usize);
-    }
-
-    #[test]
-    fn without_memory_even_what_came_just_now_is_refused() {
-        let mut turn = turn_at(100 * MS);
-        turn.is_out_of_memory = true;
-        assert!(turn.refuses(100 * MS, &envelope(Opcode::Execute, &[])));
-    }
 }

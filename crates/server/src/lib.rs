@@ -11,10 +11,12 @@ mod control;
 mod control_lane;
 mod door;
 mod guests;
+mod handshake;
 mod listener;
 mod lobby;
 mod metrics_page;
 mod serve;
+mod turn;
 
 pub use connection_limits::ConnectionLimits;
 pub use serve::{ServeError, ServeOptions, Server};
