@@ -14,9 +14,7 @@ use std::time::Duration;
 
 use helenus_node::metrics::ConnectionRefusal;
 use helenus_node::{Session, Shard, TurnWork, overloaded_template};
-use helenus_protocol::frame::{
-    EnvelopeFlags, FrameError, FrameLimits, FrameReader, ReceiveBuffer, Recovery,
-};
+use helenus_protocol::frame::{EnvelopeFlags, FrameError, FrameLimits, FrameReader, ReceiveBuffer, Recovery};
 use helenus_protocol::response::{ErrorBody, write_error};
 use helenus_protocol::{Direction, ErrorCode, Opcode, ProtocolVersion};
 use socket2::SockRef;

@@ -22,8 +22,8 @@ pub struct Arguments {
 
 const REPORT: &str = "bench/results/goodput/cost.md";
 
-/// Of a batch: some ten in a segment, what drivers gather under load.
-const REQUESTS_PER_BATCH: u64 = 16;
+/// Of a batch: fewer than what a turn does between two looks at the clock, which callgrind makes fifty times slower.
+const REQUESTS_PER_BATCH: u64 = 7;
 
 pub fn run(arguments: &Arguments) -> Result<(), TaskError> {
     super::build_helenus()?;
