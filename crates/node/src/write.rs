@@ -2,6 +2,7 @@
 
 use std::collections::BTreeSet;
 use std::rc::Rc;
+use std::sync::Arc;
 
 use helenus_engine::CqlError;
 use helenus_engine::execute::{QueryOptions, Scratch};
@@ -11,6 +12,7 @@ use helenus_protocol::Opcode;
 use helenus_protocol::extensions::RateLimitedOperation;
 use helenus_protocol::frame::EnvelopeFlags;
 use helenus_protocol::response::write_void;
+use helenus_schema::TableMetadata;
 use helenus_storage::commitlog::{LogAppendError, LogPosition};
 use helenus_storage::error::WriteError;
 use helenus_storage::update::{Update, merge_by_partition};
@@ -79,7 +81,7 @@ impl Shard {
                 return Ok(());
             }
             if self.hot_partitions.is_sampled() {
-                self.sample_write(token, update);
+                self.sample_write_of(&plan.table, token, update);
             }
             self.check_rate(&plan.table, RateLimitedOperation::Write, token)?;
             match self.apply(token, update) {
@@ -177,6 +179,14 @@ impl Shard {
         if let Some(update) = Update::decode_trusted(update)
             && let Some(table) = self.schema.borrow().table_by_id(update.table)
         {
+            self.sample_partition(table, RateLimitedOperation::Write, token, update.partition_key);
+        }
+    }
+
+    /// As [`Shard::sample_write`], where the table is known: to find it by its id takes as long as the sample.
+    #[cold]
+    fn sample_write_of(&self, table: &Arc<TableMetadata>, token: Token, update: &[u8]) {
+        if let Some(update) = Update::decode_trusted(update) {
             self.sample_partition(table, RateLimitedOperation::Write, token, update.partition_key);
         }
     }

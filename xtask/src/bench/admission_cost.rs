@@ -16,7 +16,7 @@ use super::callgrind;
 #[derive(clap::Args)]
 pub struct Arguments {
     /// Batches of the longer run; the shorter one has a fifth
-    #[arg(long, default_value_t = 500)]
+    #[arg(long, default_value_t = 1_000)]
     batches: u64,
 }
 
@@ -29,10 +29,12 @@ pub fn run(arguments: &Arguments) -> Result<(), TaskError> {
     super::build_helenus()?;
     let mut report = format!(
         "# What admission costs when nothing is overloaded\n\n\
-         `cargo xtask bench admission-cost`: instructions of a whole node (one shard, in memory) for each request of five 34-byte\n\
-         values, by callgrind; one connection sends {REQUESTS_PER_BATCH} requests at once and the next {REQUESTS_PER_BATCH} when all are answered, so both\n\
-         find the same requests in each read. Without: `--admission off`, which refuses nothing and measures no waits; the\n\
-         deadlines of requests and the sampling of hot partitions are there in both.\n\n\
+         `cargo xtask bench admission-cost`: instructions of a whole node (one shard, in memory) for each request of five \
+         34-byte values, by\ncallgrind; one connection sends {REQUESTS_PER_BATCH} requests at once and the next \
+         {REQUESTS_PER_BATCH} when all are answered, so both find the same requests in each\nread. Without: \
+         `--admission off`, which refuses nothing; deadlines, the marking of rounds and the sampling of hot partitions\n\
+         (of each request, as slow as callgrind is) are there in both. What all of that costs against a build without it is in\n\
+         [decision 13](../../../docs/decisions/0013-admission.md).\n\n\
          | | with admission | without | more |\n|---|---|---|---|\n"
     );
     for (name, flags) in [("read", &[][..]), ("write", &["--write"][..])] {
