@@ -12,8 +12,8 @@ use helenus_protocol::{Opcode, ProtocolVersion};
 
 use crate::door::Door;
 
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
 /// How far a connection has come.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Phase {
     /// OPTIONS and STARTUP are all that is understood.
     Opening,

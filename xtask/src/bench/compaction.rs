@@ -65,13 +65,14 @@ pub fn run(arguments: &Arguments) -> Result<(), TaskError> {
     let mut report = head(arguments);
     for value_bytes in VALUE_BYTES {
         let rows = arguments.megabytes * 1_000_000 / value_bytes / PARTITION_ROWS * PARTITION_ROWS;
-        let mut table = helenus(arguments, value_bytes, rows)?;
-        let mut lines = Vec::new();
+        let mut text = String::new();
+        // In turns, and the last round counts: a machine is not as fast in one minute as in the next.
         for round in 0..arguments.rounds.max(1) {
-            lines = cassandra.measure(arguments, &mut table, round)?;
+            let mut table = helenus(arguments, value_bytes, rows)?;
+            let lines = cassandra.measure(arguments, &mut table, round)?;
+            table.lines.extend(lines);
+            text = table.render();
         }
-        table.lines.extend(lines);
-        let text = table.render();
         println!("{text}");
         report.push_str(&text);
     }
@@ -339,8 +340,9 @@ fn head(arguments: &Arguments) -> String {
          ck bigint, value blob, PRIMARY KEY (pk, ck))`, LZ4 in chunks of 16 KiB, partitions of {PARTITION_ROWS} rows of which half are in the\n\
          next SSTable too; values compress by about a fifth. Helenus: `helenus perf compaction`, flush and major compaction on\n\
          one thread, whose processor time is read. Cassandra 5.0: the same rows over CQL, `nodetool flush` for each SSTable,\n\
-         then `nodetool compact`, in the last round; the time of its flush or compaction threads alone, and of\n\
-         the whole process meanwhile, compiler and garbage collector included. Hold as ratios only.\n\n",
+         then `nodetool compact`; the time of its flush or compaction threads alone, and of\n\
+         the whole process meanwhile, compiler and garbage collector included. In turns; this is the last round. Hold as\n\
+         ratios only.\n\n",
         arguments.megabytes, arguments.sstables, arguments.rounds
     )
 }
