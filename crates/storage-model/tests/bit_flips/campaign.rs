@@ -59,12 +59,13 @@ pub struct Campaign {
 
 /// One file on a disk of its own, and what reading it undamaged returned.
 struct Target<'a> {
+    origin: Origin,
     disk: Arc<SimulatedDisk>,
     folder: PathBuf,
     descriptor: Descriptor,
     case: &'a Case,
     pristine: Answers,
-    /// The largest allocation that reading may make.
+    /// The largest allocation that reading may make: what reading the file undamaged takes, or the file's size.
     allocation_max: usize,
 }
 
@@ -80,31 +81,36 @@ impl Campaign {
 
     /// Damages one case's file in each format; formats that cannot be written yet are left out.
     pub fn run(&mut self, seed: u64, formats: &[SsTableFormat]) {
-        let kinds = [
-            CaseKind::Small,
-            CaseKind::Wide,
-            CaseKind::Deep,
-            CaseKind::Collisions,
-            CaseKind::Counters,
-        ];
-        let kind = kinds[seed as usize % kinds.len()];
         for &format in formats {
-            let era = if Version::from(format).has_unsigned_deletion_time() {
-                Era::UNSIGNED
-            } else {
-                Era::SIGNED
-            };
-            let mut case = Case::of_kind(seed, kind, "flipped", era);
-            // A few partitions are enough, and let more bits be tried.
-            while case.item_count() > 150 && case.partitions.len() > 1 {
-                case.partitions.pop_last();
-            }
+            let case = case(seed, format);
             for origin in [Origin::Ours, Origin::Foreign] {
                 let Some(target) = Target::new(&case, format, origin) else {
                     continue;
                 };
                 self.damage(&target, origin, format);
             }
+        }
+    }
+
+    /// Flips one bit of a file that Cassandra could have left; its complaint, if there is one.
+    pub fn flip(
+        seed: u64,
+        format: SsTableFormat,
+        component: Component,
+        bit: u64,
+    ) -> Result<&'static str, String> {
+        let case = case(seed, format);
+        let target = Target::new(&case, format, Origin::Foreign).ok_or("not a file")?;
+        let path = target.descriptor.path(&target.folder, component);
+        target
+            .disk
+            .flip_bit(&path, bit)
+            .map_err(|error| error.to_string())?;
+        match target.verdict() {
+            Verdict::Detected => Ok("detected"),
+            Verdict::Refused => Ok("refused"),
+            Verdict::Harmless => Ok("harmless"),
+            Verdict::Wrong(reason) | Verdict::Fault(reason) => Err(reason),
         }
     }
 
@@ -141,11 +147,11 @@ impl Campaign {
                     &mut count,
                     verdict,
                     &format!("{what} bit {bit}"),
-                    is_covered(origin, component),
+                    target.is_covered(component),
                 );
                 target.disk.flip_bit(&path, bit).unwrap();
             }
-            self.cut(target, &path, length, (origin, component), &mut count, &what);
+            self.cut(target, &path, length, component, &mut count, &what);
             self.counts.insert(key, count);
         }
     }
@@ -174,7 +180,7 @@ impl Campaign {
         target: &Target<'_>,
         path: &Path,
         length: u64,
-        (origin, component): (Origin, Component),
+        component: Component,
         count: &mut Count,
         what: &str,
     ) {
@@ -187,7 +193,7 @@ impl Campaign {
             match target.verdict() {
                 Verdict::Detected | Verdict::Refused => count.cuts_detected += 1,
                 Verdict::Harmless => {}
-                Verdict::Wrong(_) if !is_covered(origin, component) => {}
+                Verdict::Wrong(_) if !target.is_covered(component) => {}
                 Verdict::Wrong(reason) | Verdict::Fault(reason) => {
                     self.complaints.push(format!("{what} cut to {keep}: {reason}"));
                 }
@@ -205,13 +211,26 @@ impl Campaign {
     }
 }
 
-/// Whether a checksum, or the format's own redundancy, covers every byte of the component.
-fn is_covered(origin: Origin, component: Component) -> bool {
-    match component {
-        Component::Data | Component::Statistics | Component::Checksums => true,
-        Component::Digest | Component::Toc => true,
-        _ => origin == Origin::Ours,
+fn case(seed: u64, format: SsTableFormat) -> Case {
+    let kinds = [
+        CaseKind::Small,
+        CaseKind::Wide,
+        CaseKind::Deep,
+        CaseKind::Collisions,
+        CaseKind::Counters,
+    ];
+    let kind = kinds[seed as usize % kinds.len()];
+    let era = if Version::from(format).has_unsigned_deletion_time() {
+        Era::UNSIGNED
+    } else {
+        Era::SIGNED
+    };
+    let mut case = Case::of_kind(seed, kind, "flipped", era);
+    // A few partitions are enough, and let more bits be tried.
+    while case.item_count() > 150 && case.partitions.len() > 1 {
+        case.partitions.pop_last();
     }
+    case
 }
 
 impl<'a> Target<'a> {
@@ -242,6 +261,7 @@ impl<'a> Target<'a> {
         let (pristine, largest) = largest_allocation_of(read);
         let pristine = pristine.ok()?;
         Some(Target {
+            origin,
             allocation_max: largest.max(info.disk_bytes as usize),
             pristine,
             disk,
@@ -249,6 +269,16 @@ impl<'a> Target<'a> {
             descriptor: info.descriptor,
             case,
         })
+    }
+
+    /// Whether a checksum, or the format's own redundancy, covers every byte of the component.
+    fn is_covered(&self, component: Component) -> bool {
+        match component {
+            Component::Data | Component::Checksums | Component::Digest | Component::Toc => true,
+            // The format has a checksum of it from `na` on.
+            Component::Statistics if self.descriptor.version.has_metadata_checksum() => true,
+            _ => self.origin == Origin::Ours,
+        }
     }
 
     fn read(&self) -> Result<Answers, OpenError> {

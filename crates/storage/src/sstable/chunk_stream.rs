@@ -211,7 +211,7 @@ impl<'a> ChunkStream<'a> {
                 self.start = skipped;
                 self.window = Window::Shared(run.bytes);
             } else {
-                self.join(run.bytes.get(skipped..).unwrap_or_default());
+                self.join(run.bytes.get(skipped..).unwrap_or_default(), needed_end);
             }
             return Ok(());
         }
@@ -226,12 +226,12 @@ impl<'a> ChunkStream<'a> {
             }
             self.start = skipped;
         } else if skipped == 0 {
-            self.join(&[]);
+            self.join(&[], needed_end);
             self.fetch_behind(absent)?;
         } else {
             let bytes = self.pages.fetch(absent)?;
             self.fetched_end = page_offset + bytes.len() as u64;
-            self.join(bytes.get(skipped..).unwrap_or_default());
+            self.join(bytes.get(skipped..).unwrap_or_default(), needed_end);
         }
         Ok(())
     }
@@ -311,16 +311,22 @@ impl<'a> ChunkStream<'a> {
         AbsentPages::new(self.file, first, last, is_kept)
     }
 
-    fn join(&mut self, added: &[u8]) {
+    /// Moves what is left of the window to its beginning and puts what follows behind it. There is room for the pages until
+    /// `needed_end` afterwards, and not for twice as much.
+    fn join(&mut self, added: &[u8], needed_end: u64) {
         let window_start = self.start;
+        let rest_offset = self.window_offset + window_start as u64;
+        let needed_end = needed_end.next_multiple_of(self.file.page_bytes());
+        let room = needed_end.min(self.file.length()).saturating_sub(rest_offset) as usize;
         match &mut self.window {
             Window::Joined(bytes) => {
                 bytes.drain(..window_start);
+                bytes.reserve_exact(room.saturating_sub(bytes.len()));
                 bytes.extend_from_slice(added);
             }
             Window::Shared(current) => {
                 let rest = &current[window_start..];
-                let mut bytes = Vec::with_capacity(rest.len() + added.len());
+                let mut bytes = Vec::with_capacity(room.max(rest.len() + added.len()));
                 bytes.extend_from_slice(rest);
                 bytes.extend_from_slice(added);
                 self.window = Window::Joined(bytes);

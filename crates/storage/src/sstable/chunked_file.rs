@@ -40,6 +40,9 @@ pub(super) enum Form {
     },
 }
 
+/// A CRC32 behind each compressed chunk.
+const CHECKSUM_BYTES: usize = 4;
+
 static NEXT_FILE_ID: AtomicU64 = AtomicU64::new(0);
 
 impl ChunkedFile {
@@ -135,6 +138,34 @@ impl ChunkedFile {
         end.saturating_sub(start) as usize
     }
 
+    /// Refuses pages whose last one claims more bytes than the whole file stores and does not hold them, before there is
+    /// room for them: no more than a damaged length says is taken from memory.
+    pub fn check_length(&self, first: u64, last: u64, stored: &[u8]) -> Result<(), ReadError> {
+        let Form::Compressed { info, file_length } = &self.inner.form else {
+            return Ok(());
+        };
+        let claimed = self.bytes_of(last, last);
+        if claimed as u64 <= *file_length {
+            return Ok(());
+        }
+        let (base, _) = self.stored_range(first, last);
+        let (offset, length) = self.stored_range(last, last);
+        let compressed_length = length.saturating_sub(CHECKSUM_BYTES);
+        let within = (offset - base) as usize;
+        let compressed = stored.get(within..within + compressed_length).unwrap_or_default();
+        let parameters = info.parameters;
+        let holds = if compressed_length >= parameters.compressed_bytes_max as usize {
+            compressed_length >= claimed
+        } else {
+            parameters.compressor.decompresses_to(compressed, claimed)
+        };
+        if holds {
+            Ok(())
+        } else {
+            Err(self.not_a_chunk(offset, claimed))
+        }
+    }
+
     /// Checks pages as they are stored and puts their uncompressed bytes into `out`, which has their length.
     pub fn unpack_pages(
         &self,
@@ -173,8 +204,11 @@ impl ChunkedFile {
     ) -> Result<(), ReadError> {
         match &self.inner.form {
             Form::Compressed { .. } => {
+                self.check_length(first, last, stored)?;
                 let held = out.len();
-                out.resize(held + self.bytes_of(first, last), 0);
+                let added = self.bytes_of(first, last);
+                out.reserve_exact(added);
+                out.resize(held + added, 0);
                 let pages = out.get_mut(held..).unwrap_or_default();
                 return self.decompress_pages(first, last, stored, pages);
             }
@@ -210,7 +244,9 @@ impl ChunkedFile {
         let Form::Compressed { info, .. } = &self.inner.form else {
             return Ok(());
         };
-        let (compressed, checksum) = stored.split_last_chunk::<4>().unwrap_or((&[], &[0; 4]));
+        let (compressed, checksum) = stored
+            .split_last_chunk::<CHECKSUM_BYTES>()
+            .unwrap_or((&[], &[0; CHECKSUM_BYTES]));
         self.check(offset, u32::from_be_bytes(*checksum), compressed)?;
         if compressed.len() >= info.parameters.compressed_bytes_max as usize {
             // Stored as it is; a short last chunk is padded up to the limit.

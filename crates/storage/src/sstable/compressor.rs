@@ -132,6 +132,21 @@ impl Compressor {
         out.truncate(length.unwrap_or_default());
     }
 
+    /// Whether a chunk itself says that it decompresses to `length` bytes, found out without room for them.
+    pub(super) fn decompresses_to(self, stored: &[u8], length: usize) -> bool {
+        match self {
+            Compressor::Lz4 => stored
+                .first_chunk::<4>()
+                .is_some_and(|head| u32::from_le_bytes(*head) as usize == length),
+            Compressor::Snappy => snap::raw::decompress_len(stored) == Ok(length),
+            Compressor::Deflate => inflated_length(stored) == Some(length as u64),
+            // A frame may leave its length out.
+            Compressor::Zstd { .. } => zstd::zstd_safe::get_frame_content_size(stored)
+                .is_ok_and(|found| found.is_none_or(|found| found == length as u64)),
+            Compressor::Noop => stored.len() == length,
+        }
+    }
+
     /// Decompresses a chunk whose uncompressed length is known; false if it is not one.
     pub(super) fn decompress(self, stored: &[u8], out: &mut [u8]) -> bool {
         match self {
@@ -194,6 +209,24 @@ fn inflate(stored: &[u8], out: &mut [u8]) -> bool {
     })
 }
 
+/// Inflates without keeping anything.
+fn inflated_length(stored: &[u8]) -> Option<u64> {
+    INFLATE.with_borrow_mut(|state| {
+        state.reset(true);
+        let mut lost = [0; 4096];
+        loop {
+            let (taken, made) = (state.total_in(), state.total_out());
+            let rest = stored.get(usize::try_from(taken).ok()?..)?;
+            let status = state.decompress(rest, &mut lost, FlushDecompress::None);
+            match status.ok()? {
+                Status::StreamEnd => return Some(state.total_out()),
+                _ if (taken, made) == (state.total_in(), state.total_out()) => return None,
+                Status::Ok | Status::BufError => {}
+            }
+        }
+    })
+}
+
 fn compress_zstd(level: i32, chunk: &[u8], out: &mut [u8]) -> Option<usize> {
     use zstd::zstd_safe::CParameter;
     ZSTD_COMPRESS.with_borrow_mut(|state| {
@@ -238,6 +271,12 @@ mod tests {
                 let mut stored = Vec::new();
                 compressor.compress(&chunk, &mut stored);
                 assert!(stored.len() < chunk.len() || noise_share > 0 || compressor == Compressor::Noop);
+                assert!(compressor.decompresses_to(&stored, chunk.len()), "{compressor:?}");
+                assert!(
+                    !compressor.decompresses_to(&stored, chunk.len() + 1),
+                    "{compressor:?}"
+                );
+                assert!(!compressor.decompresses_to(&[], chunk.len()), "{compressor:?}");
                 let mut back = vec![0; chunk.len()];
                 assert!(compressor.decompress(&stored, &mut back), "{compressor:?}");
                 assert_eq!(back, chunk);

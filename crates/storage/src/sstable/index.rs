@@ -425,7 +425,11 @@ impl PromotedBlocks<'_> {
     fn span(&mut self, index: u32) -> Result<BlockSpan, ReadError> {
         let block = self.block(index)?;
         let open_before = match index.checked_sub(1) {
-            Some(previous) => self.block(previous)?.open_at_end,
+            Some(previous) => {
+                let previous = self.block(previous)?;
+                self.check_adjoins(previous.end, block.offset)?;
+                previous.open_at_end
+            }
             None => DeletionTime::LIVE,
         };
         Ok(BlockSpan {
@@ -445,9 +449,24 @@ impl PromotedBlocks<'_> {
 
     pub fn before(&mut self, block: &BlockSpan) -> Result<Option<BlockSpan>, ReadError> {
         match (block.id as u32).checked_sub(1) {
-            Some(previous) => self.span(previous).map(Some),
+            Some(previous) => {
+                let previous = self.span(previous)?;
+                self.check_adjoins(previous.end, block.start)?;
+                Ok(Some(previous))
+            }
             None => Ok(None),
         }
+    }
+
+    /// A block ends where the next one begins, or one of the two is damaged: rows would be hidden, or read in one piece
+    /// with those of many blocks.
+    fn check_adjoins(&self, end: u64, next_start: u64) -> Result<(), ReadError> {
+        if end == next_start {
+            return Ok(());
+        }
+        let wanted = "blocks without a gap between them";
+        let error = DecodeError::malformed(0, wanted, format!("{end} before {next_start}"));
+        Err(error.in_file(self.stream.path(), self.stream.position()))
     }
 
     /// The end of the last block for which a test holds. Blocks near the first are looked at first, in growing steps,

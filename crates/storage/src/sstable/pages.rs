@@ -109,6 +109,7 @@ impl PageCache {
         let bytes = match known {
             Some(known) => known,
             None => {
+                file.check_length(first, last, stored)?;
                 let unpack = |room: &mut [u8]| file.unpack_pages(first, last, stored, room);
                 let bytes = self.make_page(file.bytes_of(first, last), unpack)?;
                 self.keep(absent, &bytes);
