@@ -195,6 +195,8 @@ fn serve(server: Server, summary: &Summary, started: Instant) -> ExitCode {
         summary.data,
         started.elapsed().as_millis()
     );
+    // All that this thread has left to do is to end the process: what that frees, nobody waits for.
+    helenus_scheduling::give_way();
     let runtime = match tokio::runtime::Builder::new_current_thread().enable_all().build() {
         Ok(runtime) => runtime,
         Err(error) => {

@@ -21,7 +21,6 @@ mod options;
 mod own_statement;
 mod panic_boundary;
 mod patience;
-mod priority;
 mod promises;
 pub mod rate_limit;
 mod read;

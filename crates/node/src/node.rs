@@ -69,7 +69,7 @@ impl Node {
         let opened = if options.in_memory {
             Opened::in_memory(&options)?
         } else {
-            Opened::on_disk(&options)?
+            beside_those_who_serve(|| Opened::on_disk(&options))?
         };
         let (mailboxes, inboxes): (Vec<Mailbox>, Vec<Inbox>) =
             (0..options.shard_count).map(|_| mailbox()).unzip();
@@ -136,14 +136,42 @@ impl Node {
     }
 
     fn end(self, ending: Ending) {
-        for mailbox in self.mailboxes.iter() {
-            mailbox.run(move |shard| shard.stop(ending));
-        }
-        for thread in self.threads {
-            // The panic hook has reported and counted it.
-            let _panicked = thread.join();
+        let at_once = self.threads.len().div_ceil(ENDINGS);
+        let mut threads = self.threads.into_iter();
+        for mailboxes in self.mailboxes.chunks(at_once.max(1)) {
+            for mailbox in mailboxes {
+                mailbox.run(move |shard| shard.stop(ending));
+            }
+            for thread in threads.by_ref().take(mailboxes.len()) {
+                // The panic hook has reported and counted it.
+                let _panicked = thread.join();
+            }
         }
     }
+}
+
+/// A node's shards end in so many turns. Each flushes, which takes a core for some milliseconds: with a shard a core, half
+/// of the cores stay with the other processes, which serve what this one did.
+const ENDINGS: usize = 2;
+
+/// What a start does before any shard runs: reading schema, SSTables and log. Other processes may serve on these cores
+/// meanwhile, so it gives way to them; on a thread of its own, because shards inherit how the one who starts them runs.
+fn beside_those_who_serve<T: Send>(
+    work: impl FnOnce() -> Result<T, StartError> + Send,
+) -> Result<T, StartError> {
+    thread::scope(|scope| {
+        let thread = thread::Builder::new()
+            .name("start".to_owned())
+            .stack_size(SHARD_STACK_BYTES)
+            .spawn_scoped(scope, || {
+                helenus_scheduling::give_way();
+                work()
+            })
+            .map_err(StartError::Thread)?;
+        thread
+            .join()
+            .unwrap_or_else(|panicked| panic::resume_unwind(panicked))
+    })
 }
 
 /// What the data folder held, or what an in-memory node starts with.
@@ -254,6 +282,8 @@ fn store_options(options: &NodeOptions) -> StoreOptions {
 const TASKS_PER_LOOK_AT_EVENTS: u32 = 16;
 
 fn run_shard(parts: ShardParts, inbox: Inbox, open_doors: &OpenDoors, ready: &mpsc::Sender<()>) {
+    // Before the threads that read for it are started: they do what a request waits for, too.
+    let has_short_slices = helenus_scheduling::answer_soon();
     let has_slept = Arc::new(AtomicBool::new(true));
     let woken = has_slept.clone();
     let runtime = match Builder::new_current_thread()
@@ -277,7 +307,15 @@ fn run_shard(parts: ShardParts, inbox: Inbox, open_doors: &OpenDoors, ready: &mp
         }
     };
     if parts.id == ShardId(0) {
-        eprintln!("the disk is read through {}", disk_reads.name());
+        let slices = if has_short_slices {
+            "short slices of the processor"
+        } else {
+            "the kernel's usual slices of the processor"
+        };
+        eprintln!(
+            "the disk is read through {}; shards have {slices}",
+            disk_reads.name()
+        );
     }
     runtime.block_on(async {
         let shard = Shard::new(parts, disk_reads, has_slept);

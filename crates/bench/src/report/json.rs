@@ -16,6 +16,9 @@ pub struct Report {
     #[serde(skip_serializing_if = "Option::is_none")]
     pub rate_per_s: Option<f64>,
     pub threads: usize,
+    /// Of them, those to which the kernel gives short slices of the processor (Linux 6.12 and later).
+    #[serde(default)]
+    pub threads_with_short_slices: usize,
     pub elapsed_s: f64,
     pub ops: u64,
     pub errors: u64,
@@ -119,6 +122,7 @@ impl Report {
             workers: measured.load.workers(),
             rate_per_s,
             threads: measured.threads,
+            threads_with_short_slices: helenus_scheduling::short_slices(),
             elapsed_s,
             ops: *ops,
             errors: measured.totals.errors(),

@@ -188,6 +188,7 @@ fn watch(
         },
         last: Instant::now(),
         gathered: Recorder::new(),
+        spare: Recorder::new(),
         is_disturbed: false,
         slices: Slices::begin(),
         trace: options.trace.as_ref().map(Trace::create).transpose()?,
@@ -222,6 +223,8 @@ struct Watcher {
     last: Instant,
     /// Since the last tick.
     gathered: Recorder,
+    /// What a crew gets in exchange for what it has recorded.
+    spare: Recorder,
     is_disturbed: bool,
     slices: Slices,
     trace: Option<Trace>,
@@ -301,10 +304,13 @@ impl Watcher {
     fn gather(&mut self) -> Recorder {
         let mut slice = Recorder::new();
         for crew in &self.crews {
-            let recorder = &mut *crew.recorder.lock().unwrap_or_else(PoisonError::into_inner);
-            slice.add(recorder);
-            slice.traced.append(&mut recorder.traced);
-            recorder.clear();
+            self.spare.clear();
+            // Only exchanged under the lock: each request of that crew waits for it.
+            let mut recorder = crew.recorder.lock().unwrap_or_else(PoisonError::into_inner);
+            std::mem::swap(&mut *recorder, &mut self.spare);
+            drop(recorder);
+            slice.add(&self.spare);
+            slice.traced.append(&mut self.spare.traced);
         }
         self.gathered.add(&slice);
         slice

@@ -19,8 +19,6 @@ use sha2::{Digest, Sha256};
 use tokio::sync::{OnceCell, oneshot};
 use uuid::Uuid;
 
-use crate::priority;
-
 /// The logarithm of bcrypt's rounds for new passwords: Cassandra's default.
 const COST: u32 = 10;
 
@@ -110,7 +108,7 @@ impl PasswordThread {
 }
 
 fn work(jobs: &Receiver<Job>) {
-    priority::lower_this_thread();
+    helenus_scheduling::give_way();
     while let Ok(job) = jobs.recv() {
         match job {
             // Whoever asked may have left while the job waited.

@@ -71,7 +71,7 @@ impl BackgroundThread {
             _ => format!("compact-{shard}-{index}"),
         };
         let handle = thread::Builder::new().name(name).spawn(move || {
-            crate::priority::lower_this_thread();
+            helenus_scheduling::give_way();
             while let Ok(job) = receiver.recv() {
                 let result = job.run();
                 mailbox.run(move |shard| shard.job_finished(index, result));

@@ -58,6 +58,8 @@ impl LogThread {
     pub fn start(name: String, mut writer: LogWriter, mailbox: Mailbox) -> std::io::Result<Self> {
         let (sender, receiver) = mpsc::channel::<LogWork>();
         let handle = thread::Builder::new().name(name).spawn(move || {
+            // Writes wait for it.
+            helenus_scheduling::answer_soon();
             while let Ok(work) = receiver.recv() {
                 let LogWork { batch, sync } = work;
                 // After a panic nobody knows what the file holds; the shard takes no more writes, as after an error.

@@ -562,6 +562,8 @@ impl Shard {
 
     /// Ends [`Shard::run`]: at once, or when everything acknowledged is in SSTables.
     pub(crate) fn stop(self: &Rc<Self>, ending: Ending) {
+        // It has answered everybody; what it still does, down to giving its memory back, others need not wait for.
+        helenus_scheduling::give_way();
         if ending == Ending::Abandon {
             self.stopping.set(true);
             return;
