@@ -164,6 +164,14 @@ impl Node {
         }
     }
 
+    /// The metrics page; empty when the node has none.
+    pub fn metrics(&self) -> Result<String, NodeError> {
+        match self {
+            Self::Helenus(helenus) => helenus.metrics_page(),
+            Self::Cassandra(_) | Self::External(_) => Ok(String::new()),
+        }
+    }
+
     /// Stops what was started and asserts that it stopped cleanly.
     pub fn stop(self) -> Result<(), NodeError> {
         match self {
@@ -225,19 +233,25 @@ impl Helenus {
         }
     }
 
-    fn check_panics(&self) -> Result<(), NodeError> {
-        let fail = |reason: String| NodeError::Metrics {
+    fn metrics_page(&self) -> Result<String, NodeError> {
+        metrics_page(self.metrics).map_err(|error| NodeError::Metrics {
             address: self.metrics,
-            reason,
-        };
-        let page = metrics_page(self.metrics).map_err(|error| fail(error.to_string()))?;
+            reason: error.to_string(),
+        })
+    }
+
+    fn check_panics(&self) -> Result<(), NodeError> {
+        let page = self.metrics_page()?;
         let value = page
             .lines()
             .filter(|line| line.starts_with(PANICS_METRIC))
             .filter_map(|line| line.split_whitespace().next_back()?.parse::<f64>().ok())
             .fold(None, |sum: Option<f64>, value| Some(sum.unwrap_or(0.0) + value));
         match value {
-            None => Err(fail(format!("{PANICS_METRIC} is missing"))),
+            None => Err(NodeError::Metrics {
+                address: self.metrics,
+                reason: format!("{PANICS_METRIC} is missing"),
+            }),
             Some(0.0) => Ok(()),
             Some(count) => Err(NodeError::Panics {
                 count: count as u64,

@@ -48,9 +48,13 @@ pub struct GoodputArguments {
     /// and how much was stolen [default: 10 times --duration].
     #[arg(long, value_name = "TIME", value_parser = parse_duration)]
     duration_max: Option<Duration>,
-    /// The loads take turns in so many rounds of --duration / N each, so that all meet the machine's better and worse minutes.
-    #[arg(long, value_name = "N", default_value_t = 4, value_parser = clap::value_parser!(u32).range(1..=1000))]
+    /// The loads take turns in so many rounds of --duration / N each, in another order each time, so that all meet the
+    /// machine's better and worse minutes. The median of its rounds is a load's goodput.
+    #[arg(long, value_name = "N", default_value_t = 5, value_parser = clap::value_parser!(u32).range(1..=1000))]
     rounds: u32,
+    /// What a load is offered in each round before anything counts: connections take turns in a second.
+    #[arg(long, value_name = "TIME", value_parser = parse_duration, default_value = "1s")]
+    warm_up: Duration,
     #[arg(long, value_name = "N", default_value_t = 16, value_parser = clap::value_parser!(u16).range(1..=1024))]
     connections: u16,
     /// Requests without an answer on one connection; what waits beyond them waits in the client, and is given up there.
@@ -134,6 +138,7 @@ fn reports(arguments: &GoodputArguments) -> Result<Vec<GoodputReport>, GoodputEr
         capacity_per_s: arguments.capacity,
         point: arguments.duration,
         rounds: arguments.rounds,
+        warm_up: arguments.warm_up,
         point_max: arguments
             .duration_max
             .unwrap_or(arguments.duration * 10)

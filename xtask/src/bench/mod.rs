@@ -9,6 +9,7 @@ mod concurrent_client;
 mod driver_restarts;
 mod errors;
 mod goodput;
+mod goodput_memory;
 mod insns;
 mod load_generator;
 mod mixed;
@@ -42,7 +43,9 @@ pub enum Command {
     Errors(errors::Arguments),
     /// What is answered in time, from a quarter to ten times of what a core can do, with admission and without
     Goodput(goodput::Arguments),
-    /// The same of Cassandra, on the same axes
+    /// A node's memory while ten times what it can do is offered
+    GoodputMemory(goodput_memory::Arguments),
+    /// Goodput of Cassandra, on the same axes
     GoodputPeer(goodput::PeerArguments),
     /// The same wire load on both: throughput, latency, server CPU per operation
     Peer(peer::Arguments),
@@ -70,6 +73,7 @@ pub fn run(command: Command) -> Result<(), TaskError> {
         Command::DriverRestarts(arguments) => driver_restarts::run(&arguments),
         Command::Errors(arguments) => errors::run(&arguments),
         Command::Goodput(arguments) => goodput::run(&arguments),
+        Command::GoodputMemory(arguments) => goodput_memory::run(&arguments),
         Command::GoodputPeer(arguments) => goodput::run_peer(&arguments),
         Command::Peer(arguments) => peer::run(&arguments),
         Command::RollingRestart(arguments) => rolling_restart::run(&arguments),

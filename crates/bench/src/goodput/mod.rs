@@ -41,8 +41,11 @@ pub struct GoodputOptions {
     pub capacity_per_s: Option<f64>,
     /// How long a load is measured. Time in which the hypervisor took a processor away does not count.
     pub point: Duration,
-    /// The loads take turns in so many rounds, so that all meet the machine's better and worse minutes.
+    /// The loads take turns in so many rounds, each in another order, so that all meet the machine's better and worse
+    /// minutes; the median round is a load's goodput.
     pub rounds: u32,
+    /// What a load is offered in each round before anything counts.
+    pub warm_up: Duration,
     /// How long a load is offered at most, to see `point` of time that counts.
     pub point_max: Duration,
     pub connections: usize,
@@ -83,7 +86,14 @@ pub struct Point {
     pub intended_per_s: f64,
     /// Given to a socket.
     pub sent_per_s: f64,
+    /// The median of the rounds; everything else is of all rounds together.
     pub good_per_s: f64,
+    /// Of each round.
+    #[serde(default)]
+    pub good_rounds_per_s: Vec<f64>,
+    /// Goodput as a share of the best load's in the same round, from 0 to 1 and a little above; the median of the rounds.
+    #[serde(default)]
+    pub of_best: Option<f64>,
     pub late_per_s: f64,
     pub refused_per_s: f64,
     pub failed_per_s: f64,
@@ -131,8 +141,8 @@ const CLOSED: Duration = Duration::from_millis(600);
 /// Slices at the beginning of a closed loop that do not count.
 const CLOSED_WARM_UP: usize = 3;
 
-/// Of an open load, before anything counts.
-const WARM_UP: Duration = Duration::from_millis(300);
+/// Of the order of the loads in a round: every run has the same.
+const ORDER_SEED: u64 = 4;
 
 /// How often a recovery is measured until nothing disturbs it.
 const RECOVERY_TRIES: usize = 4;
@@ -196,9 +206,13 @@ fn measure(
     }
     let rounds = options.rounds.max(1);
     let steps = f64::from(rounds) * options.multiples.len() as f64;
+    let mut random = line::Random::new(ORDER_SEED);
+    let mut order: Vec<usize> = (0..options.multiples.len()).collect();
     for round in 0..rounds {
-        for (index, (multiple, measurement)) in options.multiples.iter().zip(&mut measurements).enumerate() {
-            let step = f64::from(round) * options.multiples.len() as f64 + index as f64;
+        shuffle(&mut order, &mut random);
+        for (nth, index) in order.iter().enumerate() {
+            let (multiple, measurement) = (options.multiples[*index], &mut measurements[*index]);
+            let step = f64::from(round) * options.multiples.len() as f64 + nth as f64;
             doing(
                 &format!("{name}: {multiple} x {capacity_per_s:.0}/s, round {}", round + 1),
                 0.1 + 0.8 * step / steps,
@@ -210,6 +224,7 @@ fn measure(
     curve.points = points
         .map(|(multiple, measurement)| measurement.point(*multiple, multiple * curve.capacity_per_s))
         .collect();
+    compare_with_best(&mut curve.points);
     if !options.overload.is_zero() {
         for (multiple, length) in [(1.4, Duration::from_secs(1)), (10.0, options.overload)] {
             doing(&format!("{name}: recovery from {multiple} x"), 0.95);
@@ -218,6 +233,40 @@ fn measure(
     }
     doing(&format!("{name}: done"), 1.0);
     Ok(curve)
+}
+
+/// Fisher and Yates's.
+fn shuffle(order: &mut [usize], random: &mut line::Random) {
+    for last in (1..order.len()).rev() {
+        // The upper bits: xorshift's lower ones are the weaker.
+        let other = ((random.next() >> 32) * (last as u64 + 1)) >> 32;
+        order.swap(last, other as usize);
+    }
+}
+
+/// The middle one; of an even number the mean of the middle two. 0 of none.
+fn median(values: &[f64]) -> f64 {
+    let mut sorted = values.to_vec();
+    sorted.sort_by(f64::total_cmp);
+    let middle = sorted.len() / 2;
+    match (sorted.get(middle.wrapping_sub(1)), sorted.get(middle)) {
+        (Some(before), Some(after)) if sorted.len().is_multiple_of(2) => (before + after) / 2.0,
+        (_, Some(middle)) => *middle,
+        _ => 0.0,
+    }
+}
+
+/// Compares each load with the best one round by round: from one to the next the machine may lose a third of its speed.
+fn compare_with_best(points: &mut [Point]) {
+    let best = points
+        .iter()
+        .max_by(|left, right| left.good_per_s.total_cmp(&right.good_per_s));
+    let best_rounds = best.map_or(Vec::new(), |best| best.good_rounds_per_s.clone());
+    for point in points {
+        let rounds = point.good_rounds_per_s.iter().zip(&best_rounds);
+        let shares: Vec<f64> = rounds.map(|(good, best)| good / best.max(1e-3)).collect();
+        point.of_best = Some(median(&shares));
+    }
 }
 
 /// Answered in time in a closed loop, a second.
@@ -245,6 +294,7 @@ fn counted_s(counted: &Counted) -> f64 {
 /// What was seen of one load in all rounds.
 struct Measurement {
     total: Tally,
+    good_rounds_per_s: Vec<f64>,
     counted_s: f64,
     stolen_s: f64,
     server_cpu_s: Option<f64>,
@@ -259,12 +309,12 @@ fn measure_point(
     measurement: &mut Measurement,
 ) -> Result<(), WireError> {
     let rounds = options.rounds.max(1);
-    let length = WARM_UP + options.point_max / rounds;
+    let length = options.warm_up + options.point_max / rounds;
     let from_us = load.now_us();
     let until_us = from_us + length.as_micros() as u32;
     let mut recorder = Recorder::in_slices(from_us, until_us, options.deadline.as_micros() as u32)?;
     let wanted = slices(options.point / rounds);
-    let mut watch = Watch::new(options.server_pid, from_us, slices(WARM_UP), wanted);
+    let mut watch = Watch::new(options.server_pid, from_us, slices(options.warm_up), wanted);
     load.open(&[Phase { per_s, length }], &mut recorder, |now_us| {
         watch.look(now_us)
     })?;
@@ -276,6 +326,7 @@ impl Measurement {
     fn new() -> Result<Self, WireError> {
         Ok(Measurement {
             total: Tally::new()?,
+            good_rounds_per_s: Vec::new(),
             counted_s: 0.0,
             stolen_s: 0.0,
             server_cpu_s: None,
@@ -286,6 +337,8 @@ impl Measurement {
     fn add(&mut self, counted: &Counted, total: &Tally) -> Result<(), WireError> {
         let length_s = counted_s(counted);
         self.counted_s += length_s;
+        self.good_rounds_per_s
+            .push(total.sums.good as f64 / length_s.max(1e-3));
         self.stolen_s += counted.stolen * length_s;
         if let Some(server_cpu) = counted.server_cpu {
             *self.server_cpu_s.get_or_insert(0.0) += server_cpu * length_s;
@@ -306,7 +359,9 @@ impl Measurement {
             multiple,
             intended_per_s,
             sent_per_s: rate(sums.sent),
-            good_per_s: rate(sums.good),
+            good_per_s: median(&self.good_rounds_per_s),
+            good_rounds_per_s: self.good_rounds_per_s.clone(),
+            of_best: None,
             late_per_s: rate(sums.late),
             refused_per_s: rate(sums.refused),
             failed_per_s: rate(sums.failed),
@@ -388,11 +443,57 @@ fn recover_once(
 }
 
 impl Curve {
-    /// The most that was answered in time under any load, a second.
+    /// The most that was answered in time under any load in its median round, a second.
     pub fn peak_per_s(&self) -> f64 {
         self.points
             .iter()
             .map(|point| point.good_per_s)
             .fold(0.0, f64::max)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// Loads in rising order, each measured beside the same neighbour: a machine that grew slower made twice the load look
+    /// worse than once.
+    #[test]
+    fn each_round_has_every_load_in_an_order_of_its_own() {
+        let mut random = line::Random::new(ORDER_SEED);
+        let mut order: Vec<usize> = (0..8).collect();
+        let mut firsts = Vec::new();
+        for _ in 0..40 {
+            shuffle(&mut order, &mut random);
+            let mut sorted = order.clone();
+            sorted.sort_unstable();
+            assert_eq!(sorted, (0..8).collect::<Vec<_>>());
+            firsts.push(order[0]);
+        }
+        firsts.sort_unstable();
+        firsts.dedup();
+        assert_eq!(firsts.len(), 8);
+    }
+
+    #[test]
+    fn a_round_that_was_disturbed_does_not_move_the_median() {
+        assert_eq!(median(&[1.0, 97.0, 98.0, 99.0, 100.0]), 98.0);
+        assert_eq!(median(&[97.0, 99.0]), 98.0);
+        assert_eq!(median(&[97.0]), 97.0);
+        assert_eq!(median(&[]), 0.0);
+    }
+
+    /// The machine was half as fast in the second round.
+    #[test]
+    fn a_load_is_compared_with_the_best_one_of_the_same_round() {
+        let point = |good_rounds_per_s: [f64; 3]| Point {
+            good_per_s: median(&good_rounds_per_s),
+            good_rounds_per_s: good_rounds_per_s.to_vec(),
+            ..Point::default()
+        };
+        let mut points = [point([97.0, 48.5, 97.0]), point([100.0, 50.0, 101.0])];
+        compare_with_best(&mut points);
+        let shares = points.map(|point| point.of_best.unwrap());
+        assert!((shares[0] - 0.97).abs() < 1e-9 && shares[1] == 1.0, "{shares:?}");
     }
 }

@@ -5,7 +5,7 @@ use std::fmt::Write as _;
 use super::{GoodputReport, Point};
 use crate::chart::short_number;
 
-const HEAD: &str = "| | offered | a second | sent | in time | of peak | late | refused | other errors | held back | not generated \
+const HEAD: &str = "| | offered | a second | sent | in time (its rounds) | of the best | late | refused | other errors | held back | not generated \
                     | p50 ms | p99 ms | control p99 ms | server CPU | resident MiB | counted s |\n\
                     |---|---|---|---|---|---|---|---|---|---|---|---|---|---|---|---|---|\n";
 
@@ -59,13 +59,26 @@ fn row(point: &Point, peak_per_s: f64) -> String {
     } else {
         String::new()
     };
+    let rounds = if point.good_rounds_per_s.is_empty() {
+        String::new()
+    } else {
+        let rounds = point.good_rounds_per_s.iter().copied();
+        let (least, most) = (
+            rounds.clone().fold(f64::INFINITY, f64::min),
+            rounds.fold(0.0, f64::max),
+        );
+        format!(" ({} to {})", short_number(least), short_number(most))
+    };
+    let of_best = point
+        .of_best
+        .unwrap_or_else(|| point.good_per_s / peak_per_s.max(1.0));
     format!(
-        "| | {}x | {} | {} | {} | {:.1} % | {} | {} | {} | {} | {} | {:.2} | {:.2} | {:.2} | {cpu} | {resident} | {:.1}{stolen} |\n",
+        "| | {}x | {} | {} | {}{rounds} | {:.1} % | {} | {} | {} | {} | {} | {:.2} | {:.2} | {:.2} | {cpu} | {resident} | {:.1}{stolen} |\n",
         point.multiple,
         short_number(point.intended_per_s),
         short_number(point.sent_per_s),
         short_number(point.good_per_s),
-        100.0 * point.good_per_s / peak_per_s.max(1.0),
+        100.0 * of_best,
         short_number(point.late_per_s),
         short_number(point.refused_per_s),
         short_number(point.failed_per_s),
