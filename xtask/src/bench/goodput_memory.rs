@@ -110,10 +110,7 @@ fn page(arguments: &Arguments, looks: &[Look]) -> String {
         );
         let middle = (least + most) / 2.0;
         let from_middle = 100.0 * (most - middle) / middle.max(f64::MIN_POSITIVE);
-        let _infallible = writeln!(
-            page,
-            "| {name} | {least:.2} | {most:.2} | +-{from_middle:.2} % |"
-        );
+        let _infallible = writeln!(page, "| {name} | {least:.2} | {most:.2} | +-{from_middle:.2} % |");
     }
     page.push_str("\n| s | resident | charged | memtables |\n|---|---|---|---|\n");
     for look in looks {
