@@ -12,7 +12,7 @@ use helenus_cql::ast::Statement;
 use helenus_engine::CqlError;
 use helenus_engine::ddl::{self, DdlContext, DdlOutcome, SchemaChange};
 use helenus_engine::schema_store::SchemaStore;
-use helenus_schema::{Schema, TableId, TableKind};
+use helenus_schema::{Schema, TableId, TableKind, TableMetadata};
 use helenus_storage::store::DataFolder;
 use helenus_types::ShardId;
 
@@ -76,9 +76,7 @@ impl SchemaKeeper {
     fn store(&mut self, before: &Schema, after: &Schema) -> Result<(), StoreFailure> {
         for table in after.tables_not_in(before) {
             if table.kind == TableKind::Regular {
-                self.folder
-                    .create_table_folder(table)
-                    .map_err(|error| StoreFailure::Refused(CqlError::server(format_args!("{error}"))))?;
+                self.make_folder(table).map_err(StoreFailure::Refused)?;
             }
         }
         let Err(error) = self.schema_store.save(after) else {
@@ -91,6 +89,21 @@ impl SchemaKeeper {
             Ok(()) => Err(StoreFailure::Refused(failed)),
             Err(_) => Err(StoreFailure::Undecided(failed)),
         }
+    }
+}
+
+impl SchemaKeeper {
+    fn make_folder(&self, table: &TableMetadata) -> Result<(), CqlError> {
+        let leftover = self.folder.leftover_sstable(table);
+        let leftover = leftover.map_err(|error| CqlError::server(format_args!("{error}")))?;
+        if let Some(sstable) = leftover {
+            return Err(CqlError::invalid(format_args!(
+                "{} is of a table that had the same id. Move its files out of that folder, and import them if they are wanted",
+                sstable.display()
+            )));
+        }
+        let made = self.folder.create_table_folder(table);
+        made.map_err(|error| CqlError::server(format_args!("{error}")))
     }
 }
 
@@ -129,6 +142,12 @@ impl Shard {
             .warnings
             .extend(guardrails.check_schema(&self.schema(), transition)?);
         let (before, after) = (self.schema(), transition.schema.clone());
+        for made_again in after
+            .tables_not_in(&before)
+            .filter(|table| table.id != context.new_table_id)
+        {
+            self.forget_everywhere(made_again.id).await?;
+        }
         let gone = before.tables_not_in(&after).cloned().collect();
         self.snapshot_before(Taking::Drop, before, gone).await?;
         if let Some(keeper) = &mut *keeper {
@@ -162,6 +181,37 @@ impl Shard {
             });
         }
         Ok(outcome)
+    }
+
+    /// A table can be given the id of one that was dropped, by `WITH ID` or from a snapshot. It must not meet what the log
+    /// or the folder still have of that one.
+    async fn forget_everywhere(self: &Rc<Self>, id: TableId) -> Result<(), CqlError> {
+        for shard in self.shards() {
+            let forgotten = self.call_async(shard, move |shard| async move { shard.forget(id).await });
+            forgotten
+                .await
+                .unwrap_or_else(|| Err(self.no_answer_from(shard)))?;
+        }
+        Ok(())
+    }
+
+    async fn forget(&self, id: TableId) -> Result<(), CqlError> {
+        let mut has_tried = false;
+        loop {
+            let forgotten = {
+                let store = self.store.borrow();
+                match store.log_failure() {
+                    Some(reason) => return Err(CqlError::server(format_args!("{reason}"))),
+                    None => store.is_forgotten(id),
+                }
+            };
+            match forgotten {
+                Ok(true) => return Ok(()),
+                Err(error) if has_tried => return Err(CqlError::server(format_args!("{error}"))),
+                Ok(false) | Err(_) => self.background_progress().await,
+            }
+            has_tried = true;
+        }
     }
 
     fn set_schema(&self, schema: Arc<Schema>) {

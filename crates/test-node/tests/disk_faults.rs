@@ -6,7 +6,8 @@ use std::sync::Arc;
 
 use helenus_protocol::ErrorCode;
 use helenus_test_node::{Answer, TestNode, options};
-use helenus_vfs::{Disk, EntryKind, Fault, FaultKind, Operation, SimulatedDisk, SystemClock};
+use helenus_tools::host::Host as _;
+use helenus_vfs::{Disk, EntryKind, Fault, FaultKind, ManualClock, Operation, SimulatedDisk, SystemClock};
 
 /// One shard, so that it is known whose file an injected fault hits.
 struct Node {
@@ -318,4 +319,80 @@ fn what_was_refused_at_the_start_is_on_the_metrics_page_until_its_table_goes() {
     assert_eq!(value(&node, refused), Some(1.0));
     node.node.run("DROP TABLE k.t");
     assert_eq!(value(&node, refused), None);
+}
+
+const TABLE_WITH_ID: &str =
+    "CREATE TABLE k.made_again (p int PRIMARY KEY) WITH id = 5a1c395e-b41f-11e5-9f22-ba0be0483c18";
+/// More than a drop has files to remove.
+const FAULTS: u64 = 40;
+
+/// A table made at once under the id of one that was dropped, as restoring a snapshot does, had the dropped rows again
+/// after a crash: their files were still to be removed.
+#[test]
+fn a_table_is_made_again_once_nothing_is_left_of_the_one_that_was_dropped() {
+    let disk = Arc::new(SimulatedDisk::new(1));
+    let clock = Arc::new(ManualClock::starting_at(0));
+    let mut node = TestNode::start(options(1, disk.clone(), clock.clone())).unwrap();
+    node.run("CREATE KEYSPACE k WITH replication = {'class': 'SimpleStrategy', 'replication_factor': 1}");
+    node.run(TABLE_WITH_ID);
+    node.run("INSERT INTO k.made_again (p) VALUES (1)");
+    node.operator().flush(None).unwrap();
+    for after in 0..FAULTS {
+        disk.inject(Fault {
+            operation: Operation::Remove,
+            after,
+            kind: FaultKind::Error,
+        });
+    }
+    node.run("DROP TABLE k.made_again");
+    let refused = refusal(node.execute(TABLE_WITH_ID));
+    assert!(refused.contains("cannot be removed"), "{refused}");
+
+    disk.clear_faults();
+    clock.advance_s(60);
+    node.run(TABLE_WITH_ID);
+    for _ in 0..2 {
+        assert!(node.rows("SELECT p FROM k.made_again").is_empty());
+        node.crash();
+        disk.crash();
+        node.start_again().unwrap();
+    }
+}
+
+#[test]
+fn a_table_is_not_made_over_the_files_of_another() {
+    let node = Node::start();
+    node.node.run(TABLE_WITH_ID);
+    node.node.run("INSERT INTO k.made_again (p) VALUES (1)");
+    node.node.operator().flush(None).unwrap();
+    let is_component = |name: &str| name.contains("-big-") || name.contains("-bti-");
+    let components = node.files(node.node.data_folder(), &|name| is_component(name));
+    let kept = |path: &Path| Path::new("/kept").join(path.file_name().unwrap());
+    node.disk.create_dir_all(Path::new("/kept")).unwrap();
+    let of_table = |path: &&PathBuf| path.to_string_lossy().contains("made_again-");
+    let components: Vec<&PathBuf> = components.iter().filter(of_table).collect();
+    assert!(!components.is_empty());
+    for path in &components {
+        node.disk.hard_link(path, &kept(path)).unwrap();
+    }
+    node.node.run("DROP TABLE k.made_again");
+    node.node.run(TABLE_WITH_ID);
+    node.node.run("DROP TABLE k.made_again");
+
+    node.disk.create_dir_all(components[0].parent().unwrap()).unwrap();
+    for path in &components {
+        node.disk.hard_link(&kept(path), path).unwrap();
+    }
+    let Answer::Error { code, message } = node.node.execute(TABLE_WITH_ID) else {
+        panic!("the files would have become the table's")
+    };
+    assert_eq!(code, ErrorCode::Invalid);
+    assert!(
+        message.contains("made_again-") && message.contains("Data.db"),
+        "{message}"
+    );
+    for path in &components {
+        node.disk.remove(path).unwrap();
+    }
+    node.node.run(TABLE_WITH_ID);
 }

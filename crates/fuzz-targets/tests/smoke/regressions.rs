@@ -1,6 +1,6 @@
 //! Inputs that once did harm, each headed by its symptom.
 
-use helenus_fuzz_targets::{fuzz_compression_info, fuzz_index};
+use helenus_fuzz_targets::{fuzz_blocks, fuzz_compression_info, fuzz_index};
 
 use helenus_test_heap::largest_allocation_of;
 
@@ -37,4 +37,13 @@ fn a_chunk_cannot_hold_more_than_its_bytes_expand_to() {
     fuzz_compression_info(&info);
     let ((), largest) = largest_allocation_of(|| fuzz_compression_info(&info));
     assert!(largest < 1 << 20, "{largest} bytes at once");
+}
+
+/// Symptom: "attempt to multiply with overflow" in a debug build when a partition was read backwards: a page of Blocks.db
+/// ended beyond 2^63, and the next request was to be twice as long. The fuzzer found it.
+#[test]
+fn a_block_may_end_beyond_all_files() {
+    fuzz_blocks(include_bytes!(
+        "../../../../fuzz/corpus/sstable_blocks/found-block-that-ends-beyond-64-bits"
+    ));
 }

@@ -598,10 +598,7 @@ impl Shard {
                 );
                 return false;
             }
-            // A memtable is flushed once its last write is durable, and a periodic log is not synced on its own.
-            self.hand_over_log(true);
-            self.offer_background_work();
-            let _timed_out = tokio::time::timeout(FLUSH_POLL_INTERVAL, self.room.notified()).await;
+            self.background_progress().await;
         }
         true
     }
@@ -612,10 +609,17 @@ impl Shard {
             if self.store.borrow().log_failure().is_some() {
                 return false;
             }
-            self.hand_over_log(true);
-            let _timed_out = tokio::time::timeout(FLUSH_POLL_INTERVAL, self.room.notified()).await;
+            self.background_progress().await;
         }
         true
+    }
+
+    /// Hands out what there is for the threads of the log and of background work, and waits for one of them to be done.
+    pub(crate) async fn background_progress(&self) {
+        // A memtable is flushed once its last write is durable, and a periodic log is not synced on its own.
+        self.hand_over_log(true);
+        self.offer_background_work();
+        let _timed_out = tokio::time::timeout(FLUSH_POLL_INTERVAL, self.room.notified()).await;
     }
 
     /// After the loop has ended; waits for the threads.

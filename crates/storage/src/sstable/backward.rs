@@ -47,7 +47,7 @@ impl Backward {
             None => reader.seek(0),
             Some(block) => {
                 // What continues backwards asks for twice as much each time, as scans do forwards.
-                let wanted = (2 * self.prefetched).min(PREFETCH_BYTES_MAX);
+                let wanted = self.prefetched.saturating_mul(2).min(PREFETCH_BYTES_MAX);
                 let start = block.end.saturating_sub(wanted).min(block.start);
                 if !reader.holds(block.start, block.end) {
                     reader.prefetch(start, block.end)?;

@@ -1,10 +1,12 @@
 //! Opening all shards of a node: their SSTables, and the logs of the last run.
 
+use std::collections::BTreeSet;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
 use helenus_schema::{Schema, TableId, TableKind, TableMetadata};
 use helenus_types::{ShardId, Token, shard_of, token_of};
+use helenus_vfs::{self as vfs, EntryKind};
 
 use super::adoption::{Adoption, AdoptionError};
 use super::folder::{DataFolder, RefusedSsTable};
@@ -18,8 +20,8 @@ use crate::layout::TableLayout;
 use crate::read::PartitionRange;
 use crate::source::PartitionScanner;
 use crate::sstable::{
-    self, EncodingStatsCollector, PageCache, SsTable, SsTableWriter, WriterOptions, finished_sstables,
-    foreign_sstables, remove_sstable, remove_unfinished,
+    self, Component, EncodingStatsCollector, PageCache, SsTable, SsTableWriter, WriterOptions,
+    finished_sstables, foreign_sstables, remove_sstable, remove_unfinished,
 };
 
 /// A file is split reading it once from start to end; nothing is worth keeping.
@@ -78,6 +80,39 @@ impl DataFolder {
         self.disk().sync_directory(&self.data_folder())
     }
 
+    /// The first SSTable in the folder of a table that is still to be made, if one that was dropped left none there. A start
+    /// would take it for the table's.
+    pub fn leftover_sstable(&self, table: &TableMetadata) -> Result<Option<PathBuf>, OpenError> {
+        let folder = self.table_folder(table);
+        let failed = |source| OpenError::Io {
+            path: folder.clone(),
+            source,
+        };
+        if !self.disk().exists(&folder).map_err(failed)? {
+            return Ok(None);
+        }
+        Removal::recover(&**self.disk(), &folder)?;
+        let found = finished_sstables(&**self.disk(), &folder).map_err(failed)?;
+        Ok(found.first().map(|found| found.path(&folder, Component::Data)))
+    }
+
+    /// Removes what tables that were dropped in the last run have left. What cannot be removed does no harm until a table is
+    /// made under the same id; that is refused then.
+    fn finish_drops(&self, schema: &Schema) {
+        let disk = &**self.disk();
+        let kept: BTreeSet<PathBuf> = schema.tables().map(|table| self.table_folder(table)).collect();
+        let folders = directories(disk, &self.data_folder());
+        let folders = folders
+            .iter()
+            .flat_map(|keyspace_folder| directories(disk, keyspace_folder));
+        for folder in folders.filter(|folder| !kept.contains(folder)) {
+            if Removal::recover(disk, &folder).is_ok() {
+                // Snapshots keep it, and whatever else somebody put there.
+                let _not_empty = disk.remove_directory(&folder);
+            }
+        }
+    }
+
     /// Opens the SSTables of all tables, replays the logs and flushes what they held. Blocks until all is done.
     pub fn open_shards(
         self: &Arc<Self>,
@@ -86,6 +121,7 @@ impl DataFolder {
         schema: &Schema,
     ) -> Result<OpenedShards, OpenError> {
         self.set_shard_count(shard_count);
+        self.finish_drops(schema);
         let mut stores: Vec<ShardStore> = (0..shard_count)
             .map(|shard| {
                 let disk = Disk {
@@ -387,4 +423,11 @@ impl ShardStore {
         }
         Ok(())
     }
+}
+
+/// None where they cannot be listed.
+fn directories(disk: &dyn vfs::Disk, folder: &Path) -> Vec<PathBuf> {
+    let entries = disk.list(folder).unwrap_or_default();
+    let directories = entries.iter().filter(|entry| entry.kind == EntryKind::Directory);
+    directories.map(|entry| folder.join(&entry.name)).collect()
 }

@@ -13,7 +13,7 @@ use super::job::{
 use super::shard::{Disk, ShardStore, StoreOptions};
 use super::table::Table;
 use crate::commitlog::{CommitLog, LogPosition};
-use crate::compaction::{Candidate, Pace, RemovalError, Task};
+use crate::compaction::{Candidate, Pace, Removal, RemovalError, Task};
 use crate::layout::TableLayout;
 use crate::memtable::Memtable;
 use crate::sstable::{Descriptor, SsTable};
@@ -35,6 +35,8 @@ const LOOK_AGAIN_NS: u64 = 100_000_000;
 pub(super) struct Schedule {
     /// SSTables that nothing reads any more, by table.
     removals: Vec<Obsolete>,
+    /// Dropped tables whose files may still come or go: an entry for each job and each removal that is not done.
+    leaving: Vec<TableId>,
     /// Memtables that nothing reads any more. Freeing millions of rows takes longer than a shard may stand still.
     garbage: Vec<(Arc<TableLayout>, Arc<Memtable>)>,
     /// Compactions under way.
@@ -64,10 +66,24 @@ struct Obsolete {
 }
 
 impl Schedule {
-    /// All that a dropped table leaves.
-    pub fn remove_dropped(&mut self, table: Table) {
-        let generations = table.sstables.iter().map(|sstable| sstable.descriptor());
-        let files = ObsoleteFiles::Unlisted(generations.collect());
+    /// All that a dropped table leaves. From here on a crash brings none of its SSTables back, unless the list of them cannot
+    /// be written; then, or while a job may still add some, it is written in the background.
+    pub fn remove_dropped(&mut self, disk: &dyn helenus_vfs::Disk, table: Table) {
+        let sstables: Vec<_> = table
+            .sstables
+            .iter()
+            .map(|sstable| sstable.descriptor())
+            .collect();
+        table.jobs.iter().for_each(|job| job.stop());
+        let listed = if table.jobs.is_empty() && !sstables.is_empty() {
+            Removal::commit(disk, &table.folder, &sstables).ok()
+        } else {
+            None
+        };
+        let files = listed.map_or(ObsoleteFiles::Unlisted(sstables), ObsoleteFiles::Listed);
+        let left_to_do = table.jobs.len() + 1;
+        self.leaving
+            .extend(std::iter::repeat_n(table.layout.metadata.id, left_to_do));
         self.remove(&table.layout, table.folder, files, true);
         self.release(
             &table.layout,
@@ -95,6 +111,11 @@ impl Schedule {
     /// There may be a job now.
     pub fn note_news(&mut self) {
         self.has_news = true;
+    }
+
+    /// Whether no file of a dropped table is left, nor will come.
+    pub fn has_left(&self, id: TableId) -> bool {
+        !self.leaving.contains(&id)
     }
 
     pub fn note_log_progress(&mut self) {
@@ -203,6 +224,11 @@ impl ShardStore {
         } = result;
         let id = progress.table_id;
         let suspect = self.job_ended(&progress, &work, &outcome);
+        let has_left = match &work {
+            Work::Removal { is_table_dropped, .. } => *is_table_dropped && outcome.is_ok(),
+            Work::Flush(_) | Work::Compaction(_) => !self.tables.contains_key(&id),
+            Work::Release(_) => false,
+        };
         let is_current = self.tables.get(&id).is_some_and(|table| table.epoch == epoch);
         let result = match (work, outcome) {
             (
@@ -254,6 +280,9 @@ impl ShardStore {
             }
             (_, Ok(JobOutcome::Nothing)) => Ok(()),
         };
+        if has_left && let Some(place) = self.schedule.leaving.iter().position(|leaving| *leaving == id) {
+            self.schedule.leaving.swap_remove(place);
+        }
         if let Some(disk) = &self.disk {
             let failed = matches!(&result, Err(error) if !matches!(error, JobError::Stopped));
             self.schedule.job_done(failed, disk.folder.clock().monotonic_ns());
@@ -304,8 +333,9 @@ impl ShardStore {
     fn remove(&mut self, id: TableId, layout: &Arc<TableLayout>, folder: PathBuf, files: ObsoleteFiles) {
         let table = self.tables.get_mut(&id);
         let is_table_dropped = table.is_none();
-        if let Some(table) = table {
-            table.removals += 1;
+        match table {
+            Some(table) => table.removals += 1,
+            None => self.schedule.leaving.push(id),
         }
         self.schedule.remove(layout, folder, files, is_table_dropped);
     }

@@ -189,8 +189,8 @@ impl ShardStore {
             self.memtable_bytes = self.memtable_bytes.saturating_sub(table.memory_bytes());
             self.active_bytes = self.active_bytes.saturating_sub(table.active.bytes());
             self.row_cache.drop_table(table.layout.metadata.id);
-            if self.disk.is_some() {
-                self.schedule.remove_dropped(table);
+            if let Some(disk) = &self.disk {
+                self.schedule.remove_dropped(&**disk.folder.disk(), table);
             }
         }
         // A snapshot may bring a table back under its id, and must not bring back what the log has of it.
@@ -432,6 +432,18 @@ impl ShardStore {
     pub fn are_flushes_recorded(&self) -> bool {
         let log = self.disk.as_ref().and_then(|disk| disk.log.as_ref());
         log.is_none_or(CommitLog::is_flushed_recorded)
+    }
+
+    /// Whether a table may be made under the id of one that was dropped: neither the log nor a file would bring back what
+    /// that one had. `CannotRemove` while removing its files fails; that is tried again.
+    pub fn is_forgotten(&self, id: TableId) -> Result<bool, TruncateError> {
+        if self.schedule.has_left(id) {
+            Ok(self.are_flushes_recorded())
+        } else if self.schedule.is_failing() {
+            Err(TruncateError::CannotRemove)
+        } else {
+            Ok(false)
+        }
     }
 
     /// A table's writes up to here need no log any more.
