@@ -49,6 +49,17 @@ const STEP_MIN: f64 = std::f64::consts::SQRT_2;
 /// second, so a server that has changed is found out within two.
 const HOLD: Duration = Duration::from_millis(400);
 
+/// The same after [`SETTLED_AFTER`] candidates in a row that were no better. What is tried is worse then, and whoever is served
+/// meanwhile waits longer: compared without a pause, it is more than half of the time, and decides the p99.
+const HOLD_SETTLED: Duration = Duration::from_millis(800);
+
+/// Both directions twice: sessions that share a server still find their shares at the usual pace.
+const SETTLED_AFTER: u32 = 4;
+
+/// Smaller limits that were no better are looked for ever less often, but after so many looks at larger ones: such a look
+/// is what makes callers wait. A server that has become slower shows by itself.
+const LOOKS_UP_MAX: u32 = 7;
+
 /// After refusals: a server that refuses is not pressed again soon.
 const HOLD_REFUSED: Duration = Duration::from_secs(1);
 
@@ -74,6 +85,11 @@ pub struct AdaptiveLimit {
     phase: Phase,
     direction: Direction,
     step: f64,
+    /// Candidates in a row that were no better.
+    no_better: u32,
+    /// Looks at larger limits between two at smaller ones, and those of them that are left.
+    looks_up: u32,
+    looks_up_left: u32,
     /// Whether the server's queues were short when they were last looked at.
     has_short_queues: bool,
 }
@@ -102,6 +118,9 @@ impl AdaptiveLimit {
             phase: Phase::Compare(Candidate::new(LIMIT_START, scaled(LIMIT_START, STEP_MAX))),
             direction: Direction::Up,
             step: STEP_MAX,
+            no_better: 0,
+            looks_up: 0,
+            looks_up_left: 0,
             has_short_queues: true,
         }
     }
@@ -156,17 +175,11 @@ impl AdaptiveLimit {
                     Verdict::Undecided => {}
                     Verdict::Better => {
                         self.limit = candidate.limit;
+                        self.search_again();
                         self.step = (self.step * STEP_MIN).min(STEP_MAX);
                         self.compare(now);
                     }
-                    Verdict::NoBetter => {
-                        self.step = STEP_MIN;
-                        self.direction = match self.direction {
-                            Direction::Up => Direction::Down,
-                            Direction::Down => Direction::Up,
-                        };
-                        self.hold(now, HOLD);
-                    }
+                    Verdict::NoBetter => self.no_better(now),
                 }
             }
             Phase::Hold { until, usual } => {
@@ -176,6 +189,7 @@ impl AdaptiveLimit {
                 *usual = Some(mean);
                 if rate.is_limited && (now >= *until || is_shift) {
                     if is_shift {
+                        self.search_again();
                         self.step = self.step.max(STEP_OF_SHIFT);
                     }
                     if is_shift && self.has_short_queues {
@@ -187,6 +201,26 @@ impl AdaptiveLimit {
         }
     }
 
+    /// The other direction is next, but for looks down that are put off.
+    fn no_better(&mut self, now: Instant) {
+        self.step = STEP_MIN;
+        self.direction = match self.direction {
+            Direction::Up if self.looks_up_left > 0 => {
+                self.looks_up_left -= 1;
+                Direction::Up
+            }
+            Direction::Up => Direction::Down,
+            Direction::Down => {
+                self.looks_up = (2 * self.looks_up + 1).min(LOOKS_UP_MAX);
+                self.looks_up_left = self.looks_up - 1;
+                Direction::Up
+            }
+        };
+        self.no_better = self.no_better.saturating_add(1);
+        let is_settled = self.no_better >= SETTLED_AFTER;
+        self.hold(now, if is_settled { HOLD_SETTLED } else { HOLD });
+    }
+
     /// A candidate that is refused is only dropped; the limit itself falls.
     fn refused(&mut self, now: Instant) {
         let is_candidates =
@@ -195,8 +229,14 @@ impl AdaptiveLimit {
             self.limit = scaled(self.limit, REFUSED_KEEP);
         }
         self.step = STEP_MIN;
+        self.search_again();
         self.direction = Direction::Up;
         self.hold(now, HOLD_REFUSED);
+    }
+
+    /// The limit or the server is another one: what was no better may be so now.
+    fn search_again(&mut self) {
+        (self.no_better, self.looks_up, self.looks_up_left) = (0, 0, 0);
     }
 
     fn hold(&mut self, now: Instant, length: Duration) {
