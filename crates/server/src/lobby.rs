@@ -32,9 +32,16 @@ const FIRST_MESSAGE_BYTES_MAX: u32 = 4 * 1024;
 /// What is read at once of a connection in the lobby: a first message and what a hasty client sends behind it.
 const READ_BYTES: usize = 8 * 1024;
 
-/// Connections accepted, and guests looked after, before the shard's own connections get their turn: some 300 us at 20 us
-/// of kernel time each, well within the 1 ms that one connection may take (see `Admission::turn_ns`).
+/// A turn of the lobby, half of it for guests and half to accept others; the last one begun is finished. At some 20 us of
+/// kernel time each that is four, and as long as the shortest turn that a connection has (see `Admission::turn_ns`): with 16 of
+/// each, requests of the shard's connections waited for 600 us in a storm.
+const TURN_NS_MAX: u64 = 50_000;
+
+/// The same in connections, however fast they are.
 const PER_TURN_MAX: usize = 16;
+
+/// While there is work that is known, the kernel is asked for more of it at every so many turns.
+const TURNS_PER_LOOK: usize = 4;
 
 /// Connections in the lobby: 10 MiB of them. The oldest that has not said anything makes room for a new one, so that
 /// silent ones never keep others out.
@@ -150,8 +157,10 @@ impl Lobby {
                 self.close_late();
                 tick.as_mut().reset(tokio::time::Instant::now() + TICK);
             }
-            loop {
-                self.take_news(&mut events)?;
+            for turn in 0_usize.. {
+                if turn.is_multiple_of(TURNS_PER_LOOK) {
+                    self.take_news(&mut events)?;
+                }
                 self.look_after_guests();
                 let is_out_of_files = !self.accept_some();
                 if is_out_of_files {
@@ -203,16 +212,25 @@ impl Lobby {
         self.shard.clock.monotonic_ns() / 1_000_000
     }
 
+    fn turn_ends_ns(&self) -> u64 {
+        self.shard.clock.monotonic_ns() + TURN_NS_MAX / 2
+    }
+
     fn look_after_guests(&mut self) {
+        let ends_ns = self.turn_ends_ns();
         for _ in 0..PER_TURN_MAX {
             let Some(number) = self.ready.pop() else { break };
             self.look_after(number);
+            if self.shard.clock.monotonic_ns() >= ends_ns {
+                break;
+            }
         }
     }
 
     /// Accepts a turn's worth; false if there is no file descriptor left.
     fn accept_some(&mut self) -> bool {
         let mut accepted = 0;
+        let ends_ns = self.turn_ends_ns();
         for index in 0..self.listeners.len() {
             while self.listeners[index].may_have_more && accepted < PER_TURN_MAX {
                 let listener = &mut self.listeners[index];
@@ -227,6 +245,9 @@ impl Lobby {
                     // The peer has left already.
                     Err(error) if error.kind() == io::ErrorKind::ConnectionAborted => accepted += 1,
                     Err(error) => return self.make_room(&error),
+                }
+                if self.shard.clock.monotonic_ns() >= ends_ns {
+                    return true;
                 }
             }
         }
