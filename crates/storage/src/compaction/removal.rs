@@ -3,7 +3,7 @@
 //! A compaction has dropped tombstones together with what they hid. Were some of its inputs gone and others not after
 //! a crash, hidden data could come back; so the list of what comes and what goes is made durable first, and what a
 //! crash interrupts is finished at the next start. Before the list is there, the outputs have no TOC and are garbage;
-//! from then on the inputs are. A TRUNCATE removes with such a list too.
+//! from then on the inputs are. TRUNCATE and DROP remove with such a list too.
 
 use std::io;
 use std::path::{Path, PathBuf};
