@@ -65,7 +65,8 @@ struct Target<'a> {
     descriptor: Descriptor,
     case: &'a Case,
     pristine: Answers,
-    /// The largest allocation that reading may make: what reading the file undamaged takes, or the file's size.
+    /// The largest allocation that reading may make: what reading the file undamaged takes, or the file's size, compressed or
+    /// not.
     allocation_max: usize,
 }
 
@@ -262,7 +263,7 @@ impl<'a> Target<'a> {
         let pristine = pristine.ok()?;
         Some(Target {
             origin,
-            allocation_max: largest.max(info.disk_bytes as usize),
+            allocation_max: largest.max(info.disk_bytes.max(info.data_bytes) as usize),
             pristine,
             disk,
             folder,
