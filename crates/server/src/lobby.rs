@@ -4,7 +4,7 @@
 //! no task, no session and no buffer of its own. One task on the accepting shard looks after all of them, with an event
 //! queue of its own, in turns of bounded length.
 
-use std::io::{self, Read, Write};
+use std::io::{self, Read};
 use std::net::SocketAddr;
 use std::rc::Rc;
 use std::sync::Arc;
@@ -13,12 +13,15 @@ use std::time::Duration;
 use helenus_engine::CqlError;
 use helenus_node::Shard;
 use helenus_node::metrics::ConnectionRefusal;
-use helenus_protocol::frame::{EnvelopeFlags, FirstMessage, FrameError, FrameWriter, first_message};
+use helenus_protocol::frame::{
+    EnvelopeFlags, FirstMessage, FrameError, FrameWriter, first_message, is_one_message,
+};
 use helenus_protocol::request::Request;
 use helenus_protocol::response::{ErrorBody, write_error};
 use helenus_protocol::{ErrorCode, Opcode, ProtocolVersion};
 use mio::net::{TcpListener, TcpStream};
 use mio::{Events, Interest, Poll, Token};
+use socket2::SockRef;
 use tokio::io::unix::AsyncFd;
 use tokio::time::{Sleep, sleep};
 
@@ -58,6 +61,12 @@ const LEAVING_MAX: usize = 256;
 
 /// What a refused client may still send before the connection is reset.
 const IGNORED_BYTES_MAX: usize = 1 << 20;
+
+/// The kernel is to wait with what is sent until more, or the end, comes: a segment less on both sides.
+#[cfg(target_os = "linux")]
+const MORE_FOLLOWS: i32 = libc::MSG_MORE;
+#[cfg(not(target_os = "linux"))]
+const MORE_FOLLOWS: i32 = 0;
 
 /// How often the lobby looks for guests whose time is over.
 const TICK: Duration = Duration::from_millis(250);
@@ -106,7 +115,15 @@ enum Verdict {
     /// More of them are needed.
     Wait,
     Good,
-    Refuse,
+    Refuse(Rest),
+}
+
+/// What a refused guest may still have to say.
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum Rest {
+    /// It has sent one message, to the end, and waits for the answer.
+    Nothing,
+    Unknown,
 }
 
 impl Lobby {
@@ -300,9 +317,11 @@ impl Lobby {
                     guest.received.extend_from_slice(&self.scratch[..count]);
                     self.seat(guest);
                 }
-                Verdict::Refuse => {
-                    refuse(&self.shard, &mut guest.stream, &self.answer);
-                    self.let_leave(guest);
+                Verdict::Refuse(rest) => {
+                    refuse(&self.shard, &guest.stream, &self.answer);
+                    if rest == Rest::Unknown {
+                        self.let_leave(guest);
+                    }
                 }
             },
             Err(error) if error.kind() == io::ErrorKind::WouldBlock => self.seat(guest),
@@ -397,7 +416,7 @@ impl Lobby {
                     }
                 }
                 Verdict::Good => return self.show_in(number, before + count),
-                Verdict::Refuse => self.dismiss(number),
+                Verdict::Refuse(rest) => self.dismiss(number, rest),
             }
         }
     }
@@ -414,10 +433,14 @@ impl Lobby {
     }
 
     /// Tells a guest that was waiting what `judge` found, and lets it leave.
-    fn dismiss(&mut self, number: u32) {
+    fn dismiss(&mut self, number: u32, rest: Rest) {
         if let Some((guest, _)) = self.guests.get_mut(number) {
-            refuse(&self.shard, &mut guest.stream, &self.answer);
+            refuse(&self.shard, &guest.stream, &self.answer);
             guest.received = Vec::new();
+            if rest == Rest::Nothing {
+                self.guests.remove(number);
+                return;
+            }
             let now_ms = self.now_ms();
             self.guests.move_to(number, Queue::Leaving, now_ms);
         }
@@ -434,6 +457,11 @@ impl Lobby {
     /// Judges the first `bytes` bytes of the scratch buffer. A refusal's answer is in `self.answer` then.
     fn judge(&mut self, bytes: usize) -> Verdict {
         let received = &self.scratch[..bytes];
+        let rest = if is_one_message(received) {
+            Rest::Nothing
+        } else {
+            Rest::Unknown
+        };
         match first_message(received, FIRST_MESSAGE_BYTES_MAX) {
             Ok(FirstMessage::Nothing) => Verdict::Wait,
             Ok(FirstMessage::Begun(header)) if may_come_first(header.opcode) => Verdict::Wait,
@@ -448,16 +476,16 @@ impl Lobby {
                 };
                 let (version, stream) = (envelope.header.version, envelope.header.stream);
                 self.write_answer(version, stream, &ErrorBody::ProtocolError, &error);
-                Verdict::Refuse
+                Verdict::Refuse(rest)
             }
             Ok(FirstMessage::Begun(header)) => {
                 self.write_unexpected(header.version, header.stream, header.opcode);
-                Verdict::Refuse
+                Verdict::Refuse(rest)
             }
             Ok(FirstMessage::Whole(envelope)) => {
                 let header = envelope.header;
                 self.write_unexpected(header.version, header.stream, header.opcode);
-                Verdict::Refuse
+                Verdict::Refuse(rest)
             }
             Err(error) => {
                 // Drivers step down to the version of the answer to one that nobody knows.
@@ -471,7 +499,7 @@ impl Lobby {
                     _ => ErrorBody::ProtocolError,
                 };
                 self.write_answer(version, error.stream(), &body, &error);
-                Verdict::Refuse
+                Verdict::Refuse(rest)
             }
         }
     }
@@ -520,11 +548,12 @@ impl Lobby {
     }
 }
 
-/// Sends the last answer, and says that nothing follows.
-fn refuse(shard: &Shard, stream: &mut TcpStream, answer: &[u8]) {
+/// Sends the last answer, and says that nothing follows: in one segment, as the kernel keeps the answer until the end is
+/// behind it. It goes out before the socket is closed, so that what the client sends meanwhile takes no answer away.
+fn refuse(shard: &Shard, stream: &TcpStream, answer: &[u8]) {
     shard.metrics.connection_refused(ConnectionRefusal::Protocol);
     // A new socket has room for a hundred bytes; if not, the client has left.
-    let _left = stream.write(answer);
+    let _left = SockRef::from(stream).send_with_flags(answer, MORE_FOLLOWS);
     let _left = stream.shutdown(std::net::Shutdown::Write);
 }
 

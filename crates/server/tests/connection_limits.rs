@@ -109,6 +109,34 @@ fn a_refused_client_reads_why_whatever_it_has_sent_behind() {
     stop(server);
 }
 
+/// The server closes at once whoever has said one message to its end: what comes later finds a closed socket, and the answer
+/// is there all the same.
+#[test]
+fn a_refused_client_that_goes_on_talking_reads_why() {
+    let server = serve();
+    let messages = [
+        header(66, 5, 0),
+        [header(4, 7, 4), vec![0; 4]].concat(),
+        header(4, 0x55, 0),
+    ];
+    for round in 0..300 {
+        let mut client = Client::connect(server.address, ProtocolVersion::V4);
+        client.stream.set_nodelay(true).unwrap();
+        client.send(&messages[round % messages.len()]);
+        if round % 2 == 0 {
+            client.stream.peek(&mut [0]).unwrap();
+        }
+        let _closed = client.stream.write_all(&header(4, 5, 0));
+        let reply = client.reply();
+        assert!(
+            matches!(reply, Reply::Error(ErrorCode::ProtocolError, _)),
+            "{round}: {reply:?}"
+        );
+    }
+    assert_serves(server.address);
+    stop(server);
+}
+
 #[test]
 fn a_first_message_may_come_in_pieces_and_with_the_next_one_behind_it() {
     let server = serve();

@@ -41,6 +41,15 @@ pub fn first_message(bytes: &[u8], envelope_bytes_max: u32) -> Result<FirstMessa
     })
 }
 
+/// Whether `bytes` are one message to its end and nothing behind it, by the length in its header, whatever else is wrong
+/// with it. Versions before 3 have another header: of their messages it says no.
+pub fn is_one_message(bytes: &[u8]) -> bool {
+    let Some((&[version, .., a, b, c, d], body)) = bytes.split_first_chunk::<ENVELOPE_HEADER_BYTES>() else {
+        return false;
+    };
+    version >= 3 && u32::from_be_bytes([a, b, c, d]) as usize == body.len()
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -76,5 +85,17 @@ mod tests {
                 stream: 1
             }
         ));
+    }
+    #[test]
+    fn one_message_ends_where_its_header_says_even_in_a_version_that_nobody_speaks() {
+        for length in 0..STARTUP.len() {
+            assert!(!is_one_message(&STARTUP[..length]));
+        }
+        assert!(is_one_message(&STARTUP));
+        assert!(is_one_message(&[66, 0, 0, 1, 5, 0, 0, 0, 0]));
+        assert!(!is_one_message(&[66, 0, 0, 1, 5, 0, 0, 0, 0, 9]));
+        assert!(!is_one_message(&[66, 0, 0, 1, 5, 0xff, 0xff, 0xff, 0xff]));
+        // A header of eight bytes and a body of one.
+        assert!(!is_one_message(&[2, 0, 0, 5, 0, 0, 0, 1, 0]));
     }
 }

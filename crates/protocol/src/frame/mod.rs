@@ -16,7 +16,7 @@ mod writer;
 
 pub use compression::{Compression, CompressionError};
 pub use error::{FrameError, Recovery};
-pub use first::{FirstMessage, first_message};
+pub use first::{FirstMessage, first_message, is_one_message};
 pub use header::{ENVELOPE_HEADER_BYTES, EnvelopeFlags, EnvelopeHeader};
 pub use reader::{Envelope, FrameLimits, FrameReader};
 pub use receive_buffer::ReceiveBuffer;
