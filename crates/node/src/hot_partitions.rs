@@ -49,9 +49,9 @@ const HALF_LIFE: Duration = Duration::from_secs(2);
 const RECENT_HALF_LIFE: Duration = Duration::from_millis(250);
 
 /// Samples between two ticks above which fewer requests are sampled, and below which more. A sample takes some 200 ns:
-/// at most 0.2 % of the shard's time.
-const SAMPLES_PER_TICK_MAX: u32 = 800;
-const SAMPLES_PER_TICK_MIN: u32 = 200;
+/// at most 0.1 % of the shard's time.
+const SAMPLES_PER_TICK_MAX: u32 = 400;
+const SAMPLES_PER_TICK_MIN: u32 = 100;
 
 /// One of 1,024: a shard that serves eight million requests a second would still be sampled often enough.
 const INTERVAL_MAX: u32 = 1_024;
