@@ -2,7 +2,7 @@
 
 use std::fmt::Write as _;
 
-use super::{GoodputReport, Point};
+use super::{GoodputReport, Point, Recovery};
 use crate::chart::short_number;
 
 const HEAD: &str = "| | offered | a second | sent | in time (its rounds) | of the best | late | refused | other errors | held back | not generated \
@@ -26,24 +26,36 @@ pub fn to_markdown(reports: &[GoodputReport]) -> String {
             }
             text.push('\n');
             for recovery in &curve.recoveries {
-                let after = recovery
-                    .recovery_ms
-                    .map_or("not within a second".to_owned(), |ms| format!("within {ms} ms"));
-                let disturbed = if recovery.is_disturbed {
-                    " (the hypervisor took a processor away meanwhile)"
-                } else {
-                    ""
-                };
-                let _infallible = writeln!(
-                    text,
-                    "After {} s of {}x, down to half: normal again {after}{disturbed}.",
-                    recovery.overload_s, recovery.multiple
-                );
+                text.push_str(&recovered(recovery));
             }
             text.push_str(&memory(&curve.resident));
         }
     }
     text
+}
+
+fn recovered(recovery: &Recovery) -> String {
+    let within =
+        |ms: Option<u32>| ms.map_or("not within a second".to_owned(), |ms| format!("within {ms} ms"));
+    let disturbed = if recovery.is_disturbed {
+        " (the hypervisor took a processor away meanwhile)"
+    } else {
+        ""
+    };
+    let worst = match recovery.all_ms.len() {
+        0 | 1 => String::new(),
+        looks => format!(
+            " (the median of {looks} looks; the worst {}; of the windows before, {:.1} % were not normal either)",
+            within(recovery.worst_ms()),
+            100.0 * recovery.abnormal_before
+        ),
+    };
+    format!(
+        "After {} s of {}x, down to half: normal again {}{worst}{disturbed}.\n",
+        recovery.overload_s,
+        recovery.multiple,
+        within(recovery.recovery_ms)
+    )
 }
 
 fn row(point: &Point, peak_per_s: f64) -> String {
