@@ -1,4 +1,5 @@
-//! `cargo xtask mutate-frames`: valid messages with random damage, on a live node; another connection goes on meanwhile.
+//! `cargo xtask mutate-frames`: valid messages with random damage, on a live node; another connection goes on meanwhile, and
+//! what it notices is compared, in turns, with nobody else's messages and with as many that are not damaged.
 //!
 //! Nothing may panic, hang or go unanswered without its connection being closed. What the damage was is a function of the
 //! seed and the mutation's number.
@@ -6,10 +7,12 @@
 use std::collections::BTreeMap;
 use std::io::{self, Read, Write};
 use std::net::{Shutdown, SocketAddr, TcpStream};
-use std::sync::Arc;
-use std::sync::atomic::{AtomicBool, Ordering};
 use std::thread;
 use std::time::{Duration, Instant};
+
+mod bystander;
+
+use bystander::{Bystander, Seen};
 
 use helenus_protocol::frame::{EnvelopeFlags, FrameLimits, FrameReader, FrameWriter, ReceiveBuffer};
 use helenus_protocol::request::{
@@ -30,12 +33,21 @@ pub struct Arguments {
     mutations: u64,
     #[arg(long, default_value_t = 1)]
     seed: u64,
+    /// Rounds in which the other connection's latencies are compared: a second alone, one beside valid messages and one
+    /// beside damaged ones, in another order each time. What is left to damage then goes as fast as it can.
+    #[arg(long, default_value_t = 20)]
+    rounds: u32,
+    /// Messages a second in those rounds, valid or damaged
+    #[arg(long, default_value_t = 5_000.0)]
+    rate: f64,
 }
 
 /// Of the test command: some seconds.
 const SHORT: Arguments = Arguments {
     mutations: 5_000,
     seed: 1,
+    rounds: 0,
+    rate: 1.0,
 };
 
 /// Damaged messages of one connection: the first whose boundaries are lost ends it.
@@ -44,43 +56,74 @@ const PER_CONNECTION_MAX: u64 = 16;
 /// Longer than any timeout of a request.
 const SILENCE_MAX: Duration = Duration::from_secs(15);
 
-/// Between two requests of the connection that goes on.
-const BYSTANDER_PAUSE: Duration = Duration::from_millis(1);
+/// What the connection that goes on has beside it for so long.
+const PHASE: Duration = Duration::from_secs(1);
 
-/// How long that connection is measured alone.
-const ALONE: Duration = Duration::from_secs(2);
+/// What is sent beside the connection that goes on.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Beside {
+    Nothing,
+    Valid,
+    Damaged,
+}
+
+const COMPARED: [Beside; 3] = [Beside::Nothing, Beside::Valid, Beside::Damaged];
+
+impl Beside {
+    fn name(self) -> &'static str {
+        match self {
+            Beside::Nothing => "alone",
+            Beside::Valid => "beside valid messages",
+            Beside::Damaged => "beside damaged messages",
+        }
+    }
+}
 
 /// What came of the mutations.
 #[derive(Debug, Default)]
 struct Outcome {
+    mutations: u64,
     connections: u64,
-    /// By opcode or error.
+    /// By opcode or error, of damaged messages.
     answers: BTreeMap<String, u64>,
-    /// Latencies of the other connection, in microseconds, without and with the mutations.
-    alone_us: Vec<u64>,
-    beside_us: Vec<u64>,
+    /// The other connection's requests, as of [`COMPARED`].
+    compared: [Seen; 3],
+    /// While the rest was sent as fast as it could be.
+    at_speed: Seen,
 }
 
 pub fn run(arguments: &Arguments) -> Result<(), TaskError> {
     let outcome = mutate(arguments)?;
-    let Outcome {
-        connections,
-        answers,
-        alone_us,
-        beside_us,
-    } = outcome;
     println!(
-        "{} damaged messages (seed {}) over {connections} connections; no panic, the node serves",
-        arguments.mutations, arguments.seed
+        "{} damaged messages (seed {}) over {} connections; no panic, the node serves",
+        outcome.mutations, arguments.seed, outcome.connections
     );
-    for (kind, count) in answers {
+    for (kind, count) in &outcome.answers {
         println!("{count:>10} {kind}");
     }
+    let alone_us = outcome.compared[0].p99_us().max(1) as f64;
     println!(
-        "another connection: p99 {} us alone, {} us beside the mutations ({} requests, none failed)",
-        p99(&alone_us),
-        p99(&beside_us),
-        alone_us.len() + beside_us.len()
+        "another connection, {} rounds of {} s each with {} messages a second; slices of 100 ms in which nothing was stolen:",
+        arguments.rounds,
+        PHASE.as_secs(),
+        arguments.rate
+    );
+    for (beside, seen) in COMPARED.into_iter().zip(&outcome.compared) {
+        println!(
+            "  {:<24} p50 {} us, p99 {} us, {:.2} of alone; {} requests, none failed",
+            beside.name(),
+            seen.p50_us(),
+            seen.p99_us(),
+            seen.p99_us() as f64 / alone_us,
+            seen.latencies_us.len()
+        );
+    }
+    println!(
+        "  {:<24} p50 {} us, p99 {} us; {} requests, none failed",
+        "beside the rest at speed",
+        outcome.at_speed.p50_us(),
+        outcome.at_speed.p99_us(),
+        outcome.at_speed.latencies_us.len()
     );
     Ok(())
 }
@@ -100,37 +143,96 @@ fn mutate(arguments: &Arguments) -> Result<Outcome, TaskError> {
         text: format!("mutations of seed {}: {error}", arguments.seed),
     };
     let corpora = [ProtocolVersion::V4, ProtocolVersion::V5].map(|version| Corpus::new(address, version));
-    let mut outcome = Outcome::default();
-    let is_over = Arc::new(AtomicBool::new(false));
-    let (alone, stop) = (Bystander::start(address, is_over.clone()), is_over);
-    thread::sleep(ALONE);
-    stop.store(true, Ordering::Relaxed);
-    outcome.alone_us = alone.join().map_err(failed)?;
-
-    let stop = Arc::new(AtomicBool::new(false));
-    let beside = Bystander::start(address, stop.clone());
-    let random = SeededRandom::new(arguments.seed);
-    let mut left = arguments.mutations;
-    while left > 0 {
-        // One of four connections has checksums, which most damage does not get past.
-        let corpus = corpora[usize::from(random.below(4) == 0)].as_ref();
-        let corpus = corpus.map_err(|error| failed(io::Error::other(error.to_string())))?;
-        let count = left.min(1 + random.below(PER_CONNECTION_MAX));
-        left -= count;
-        let bytes: Vec<u8> = (0..count).flat_map(|_| corpus.damaged(&random)).collect();
-        corpus
-            .exchange(address, &bytes, &mut outcome.answers)
-            .map_err(failed)?;
-        outcome.connections += 1;
+    let [v4, v5] = corpora;
+    let mut sender = Sender {
+        address,
+        corpora: [v4.map_err(failed)?, v5.map_err(failed)?],
+        random: SeededRandom::new(arguments.seed),
+        valid_random: SeededRandom::new(arguments.seed ^ 1),
+        outcome: Outcome::default(),
+    };
+    let order = SeededRandom::new(arguments.seed ^ 2);
+    let mut kinds = [0, 1, 2];
+    for _ in 0..arguments.rounds {
+        for last in (1..kinds.len()).rev() {
+            kinds.swap(last, order.below(last as u64 + 1) as usize);
+        }
+        for kind in kinds {
+            let seen = sender.compare(COMPARED[kind], arguments.rate).map_err(failed)?;
+            sender.outcome.compared[kind].add(seen);
+        }
     }
-    stop.store(true, Ordering::Relaxed);
-    outcome.beside_us = beside.join().map_err(failed)?;
+    let bystander = Bystander::start(address);
+    while sender.outcome.mutations < arguments.mutations {
+        sender
+            .send(Beside::Damaged, arguments.mutations - sender.outcome.mutations)
+            .map_err(failed)?;
+    }
+    sender.outcome.at_speed = bystander.join().map_err(failed)?;
     node.check_panics()?;
     Client::connect(address, ProtocolVersion::V4)
         .and_then(|mut client| client.ask(Opcode::Query, |out| query(out, ProtocolVersion::V4, SELECT)))
         .map_err(failed)?;
     node.stop()?;
-    Ok(outcome)
+    Ok(sender.outcome)
+}
+
+struct Sender {
+    address: SocketAddr,
+    corpora: [Corpus; 2],
+    /// What is damaged is a function of its seed alone, whatever is sent in between.
+    random: SeededRandom,
+    valid_random: SeededRandom,
+    outcome: Outcome,
+}
+
+impl Sender {
+    /// What a bystander sees in one phase.
+    fn compare(&mut self, beside: Beside, per_s: f64) -> io::Result<Seen> {
+        let bystander = Bystander::start(self.address);
+        let began = Instant::now();
+        let mut sent = 0;
+        while began.elapsed() < PHASE {
+            let due = match beside {
+                Beside::Nothing => PHASE,
+                _ => Duration::from_secs_f64(sent as f64 / per_s.max(1.0)).min(PHASE),
+            };
+            thread::sleep(due.saturating_sub(began.elapsed()));
+            if due < PHASE {
+                sent += self.send(beside, PER_CONNECTION_MAX)?;
+            }
+        }
+        bystander.join()
+    }
+
+    /// A connection's worth of messages; how many.
+    fn send(&mut self, beside: Beside, messages_max: u64) -> io::Result<u64> {
+        let is_damaged = beside == Beside::Damaged;
+        let random = if is_damaged {
+            &self.random
+        } else {
+            &self.valid_random
+        };
+        // One of four connections has checksums, which most damage does not get past.
+        let corpus = &self.corpora[usize::from(random.below(4) == 0)];
+        let count = messages_max.min(1 + random.below(PER_CONNECTION_MAX));
+        let message = |_| {
+            if is_damaged {
+                corpus.damaged(random)
+            } else {
+                corpus.choose(random).to_vec()
+            }
+        };
+        let bytes: Vec<u8> = (0..count).flat_map(message).collect();
+        if is_damaged {
+            corpus.exchange(self.address, &bytes, &mut self.outcome.answers)?;
+            self.outcome.mutations += count;
+            self.outcome.connections += 1;
+        } else {
+            corpus.exchange(self.address, &bytes, &mut BTreeMap::new())?;
+        }
+        Ok(count)
+    }
 }
 
 const SELECT: &str = "SELECT v FROM mutations.t WHERE p = 1";
@@ -225,9 +327,13 @@ impl Corpus {
         })
     }
 
+    fn choose(&self, random: &SeededRandom) -> &[u8] {
+        &self.messages[random.below(self.messages.len() as u64) as usize]
+    }
+
     /// One of the messages, with one to four pieces of damage.
     fn damaged(&self, random: &SeededRandom) -> Vec<u8> {
-        let mut bytes = self.messages[random.below(self.messages.len() as u64) as usize].clone();
+        let mut bytes = self.choose(random).to_vec();
         for _ in 0..1 + random.below(4) {
             let length = bytes.len().max(1) as u64;
             // The header is where most is decided.
@@ -407,38 +513,4 @@ impl Client {
             }
         }
     }
-}
-
-/// A connection of somebody who does nothing wrong.
-struct Bystander {
-    thread: thread::JoinHandle<io::Result<Vec<u64>>>,
-}
-
-impl Bystander {
-    fn start(address: SocketAddr, stop: Arc<AtomicBool>) -> Bystander {
-        let thread = thread::spawn(move || {
-            let mut client = Client::connect(address, ProtocolVersion::V4)?;
-            let mut latencies_us = Vec::new();
-            while !stop.load(Ordering::Relaxed) {
-                let began = Instant::now();
-                client.ask(Opcode::Query, |out| query(out, ProtocolVersion::V4, SELECT))?;
-                latencies_us.push(began.elapsed().as_micros() as u64);
-                thread::sleep(BYSTANDER_PAUSE);
-            }
-            Ok(latencies_us)
-        });
-        Bystander { thread }
-    }
-
-    fn join(self) -> io::Result<Vec<u64>> {
-        self.thread
-            .join()
-            .unwrap_or_else(|_| Err(io::Error::other("the other connection's thread panicked")))
-    }
-}
-
-fn p99(latencies_us: &[u64]) -> u64 {
-    let mut sorted = latencies_us.to_vec();
-    sorted.sort_unstable();
-    sorted.get(sorted.len() * 99 / 100).copied().unwrap_or(0)
 }

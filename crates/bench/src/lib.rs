@@ -19,4 +19,4 @@ pub mod compare;
 
 pub mod goodput;
 
-mod quiet;
+pub mod quiet;
