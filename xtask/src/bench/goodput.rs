@@ -3,10 +3,11 @@
 
 use std::fmt::Write as _;
 use std::fs;
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 use std::process::Command;
 
 use clap::ValueEnum;
+use serde_json::Value;
 
 use crate::node::{Node, Target};
 use crate::{TaskError, process, workspace};
@@ -71,6 +72,11 @@ pub(super) const GENERATOR_CORE: &str = "1";
 /// Of each workload before anything is measured: without it one core answered 2 to 1,600 heavy requests a second while
 /// it compiled, and the loads, multiples of that, said nothing.
 const JVM_WARM_UP: &str = "20s";
+/// The loads take turns so often, each with this much that does not count: rounds of one load differ by a tenth and more,
+/// and the median of five of them by 5 %.
+const ROUNDS: &str = "12";
+const WARM_UP: &str = "700ms";
+
 /// Heavy requests a second, about what one warm core of Cassandra answers.
 const JVM_WARM_UP_PER_S: &str = "3000";
 
@@ -121,6 +127,8 @@ fn measure(
 ) -> Result<(), TaskError> {
     let folder = workspace::path(FOLDER);
     fs::create_dir_all(&folder).map_err(|source| TaskError::File { path: folder, source })?;
+    let report = report_of(file, arguments.requests);
+    let measured = workspace::scratch("goodput.json");
     let label = SERVERS
         .iter()
         .find(|(name, _)| *name == file)
@@ -152,12 +160,45 @@ fn measure(
         .args(["--server-pid", &server, "--label", label])
         .args(["--duration", &format!("{}s", arguments.seconds)])
         .args(["--overload", &format!("{}s", arguments.overload)])
+        .args(["--rounds", ROUNDS, "--warm-up", WARM_UP])
         .arg("--json")
-        .arg(report_of(file, arguments.requests));
+        .arg(&measured);
     process::run(&mut command)?;
     node.check_panics()?;
     node.stop()?;
-    Ok(())
+    let measured = read_report(&measured)?;
+    let known = if report.exists() {
+        read_report(&report)?
+    } else {
+        Value::Null
+    };
+    let text = format!("{:#}\n", with_curves(&known, measured));
+    fs::write(&report, text).map_err(|source| TaskError::File { path: report, source })
+}
+
+fn read_report(path: &Path) -> Result<Value, TaskError> {
+    let text = fs::read_to_string(path).map_err(|source| TaskError::File {
+        path: path.to_owned(),
+        source,
+    })?;
+    serde_json::from_str(&text).map_err(|error| TaskError::Report {
+        text: format!("{}: {error}", path.display()),
+    })
+}
+
+/// What was measured now, and the curves of other workloads that were known before: one workload at a time can be measured
+/// again.
+fn with_curves(known: &Value, mut measured: Value) -> Value {
+    let workload = |curve: &Value| curve["workload"].clone();
+    let mut curves: Vec<Value> = known["curves"].as_array().cloned().unwrap_or_default();
+    for curve in measured["curves"].as_array().into_iter().flatten() {
+        match curves.iter_mut().find(|known| workload(known) == workload(curve)) {
+            Some(known) => *known = curve.clone(),
+            None => curves.push(curve.clone()),
+        }
+    }
+    measured["curves"] = curves.into();
+    measured
 }
 
 /// Puts everything that was measured on one page.
@@ -183,9 +224,9 @@ fn draw(requests: Requests) -> Result<(), TaskError> {
          the wire, so that one core can offer ten times what another serves;\nsmall ones have five values of 34 bytes. Held \
          back: given up by the client after 10 ms because the server did not read the\nconnection or had 1,024 requests \
          of it; not generated: because the generator was too slow. p50 and p99 are of what was served,\nlate or not. The \
-         control connection asks OPTIONS and `system.local` in turns, every 50 ms.\n\nCassandra had 20 s of each workload before. The loads take turns in five \
+         control connection asks OPTIONS and `system.local` in turns, every 50 ms.\n\nCassandra had 20 s of each workload before. The loads take turns in twelve \
          rounds, each in another order; in time is the median of the rounds (and the least and the most), of the best load\nthe \
-         median of the rounds' shares. Only time in which the hypervisor left both processors alone counts: \"counted s\". What\nadmission costs where \
+         median of the rounds' shares. Which load is the best is asked of the other rounds: else the luckiest of eight equal ones is. Only time in which the hypervisor left both processors alone counts: \"counted s\". What\nadmission costs where \
          nothing is overloaded is on [a page of its own](cost.md).\n\n\
          ![goodput]({name}.svg)\n{summary}\n{tables}",
         name = requests.name(),
@@ -201,7 +242,7 @@ fn draw(requests: Requests) -> Result<(), TaskError> {
 /// What the curves come to: of the best load of each in the same round, in percent.
 fn summary(reports: &[PathBuf]) -> String {
     let mut table = String::from(
-        "\n| server, workload | in time at 2x | 5x | 10x | p99 ms at 2x, 5x, 10x | normal again after 1.4x, 10x |\n\
+        "\n| server, workload | in time at 2x | 5x | 10x | p99 ms at 2x, 5x, 10x | normal again after 1.4x, 10x: median of seven looks |\n\
          |---|---|---|---|---|---|\n",
     );
     let texts = reports
@@ -241,6 +282,9 @@ struct Point {
 #[derive(serde::Deserialize)]
 struct Recovery {
     recovery_ms: Option<u32>,
+    /// Not in reports of before there was.
+    #[serde(default)]
+    all_ms: Vec<Option<u32>>,
 }
 
 impl Curve {
@@ -260,9 +304,13 @@ impl Curve {
         let recoveries: Vec<String> = self
             .recoveries
             .iter()
-            .map(|recovery| match recovery.recovery_ms {
-                Some(ms) => format!("{ms} ms"),
-                None => "not within a second".to_owned(),
+            .map(|recovery| {
+                let told =
+                    |ms: Option<u32>| ms.map_or("not within a second".to_owned(), |ms| format!("{ms} ms"));
+                match recovery.all_ms.last() {
+                    Some(worst) => format!("{} (worst {})", told(recovery.recovery_ms), told(*worst)),
+                    None => told(recovery.recovery_ms),
+                }
             })
             .collect();
         format!(
@@ -274,5 +322,22 @@ impl Curve {
             p99.join(", "),
             recoveries.join(", ")
         )
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use serde_json::json;
+
+    use super::*;
+
+    #[test]
+    fn a_workload_that_is_measured_again_takes_its_own_place_on_the_page() {
+        let curve = |workload: &str, per_s: u64| json!({ "workload": workload, "capacity_per_s": per_s });
+        let known = json!({ "label": "x", "curves": [curve("reads", 1), curve("writes", 2)] });
+        let measured = json!({ "label": "x", "curves": [curve("writes", 3), curve("mixed", 4)] });
+        let curves = with_curves(&known, measured.clone())["curves"].clone();
+        assert_eq!(curves, json!([curve("reads", 1), curve("writes", 3), curve("mixed", 4)]));
+        assert_eq!(with_curves(&Value::Null, measured.clone()), measured);
     }
 }
