@@ -337,7 +337,10 @@ mod tests {
         let known = json!({ "label": "x", "curves": [curve("reads", 1), curve("writes", 2)] });
         let measured = json!({ "label": "x", "curves": [curve("writes", 3), curve("mixed", 4)] });
         let curves = with_curves(&known, measured.clone())["curves"].clone();
-        assert_eq!(curves, json!([curve("reads", 1), curve("writes", 3), curve("mixed", 4)]));
+        assert_eq!(
+            curves,
+            json!([curve("reads", 1), curve("writes", 3), curve("mixed", 4)])
+        );
         assert_eq!(with_curves(&Value::Null, measured.clone()), measured);
     }
 }
