@@ -139,6 +139,9 @@ pub struct RunArguments {
     /// Requests under way per node and thread: adaptive, off, a number, or rate:N a second.
     #[arg(long, value_name = "MODE", value_parser = parse_throttle, default_value = "adaptive")]
     throttle: ThrottleMode,
+    /// Fixed limits that take turns with the adaptive one, 0.3 s each; --trace tells them apart.
+    #[arg(long, value_name = "N,...", value_delimiter = ',')]
+    beside: Vec<usize>,
     /// Connections per node and thread, where the server has no shards.
     #[arg(long, value_name = "N", default_value_t = 2)]
     connections: usize,
@@ -361,6 +364,7 @@ fn options(arguments: &RunArguments) -> Result<RunOptions, BenchError> {
     options.ramp = arguments.ramp;
     options.threads = arguments.threads.unwrap_or(options.threads).max(1);
     options.throttle = arguments.throttle;
+    options.beside.clone_from(&arguments.beside);
     options.connections_per_node = arguments.connections;
     options.compression = arguments.compression.map(|name| match name {
         CompressionName::Lz4 => Compression::Lz4,

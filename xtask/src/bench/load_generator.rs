@@ -19,7 +19,6 @@ pub struct Figures {
     pub sent_again: u64,
     /// Of the time in which the hypervisor took no processor away.
     undisturbed: Undisturbed,
-    pub seconds: Vec<Second>,
 }
 
 #[derive(Clone, Copy, Default, Deserialize)]
@@ -42,14 +41,6 @@ pub struct Latencies {
     pub p99: u64,
 }
 
-#[derive(Clone, Deserialize)]
-pub struct Second {
-    pub ops_per_s: f64,
-    pub p99_us: u64,
-    pub throttle_limit: Option<usize>,
-    pub is_disturbed: bool,
-}
-
 /// The share of a run that must have been undisturbed for that part to speak for it.
 const UNDISTURBED_SHARE_MIN: f64 = 0.1;
 
@@ -61,10 +52,9 @@ impl Figures {
     }
 
     #[cfg(test)]
-    pub fn of(measured: Measured, seconds: Vec<Second>) -> Figures {
+    pub fn of(measured: Measured) -> Figures {
         Figures {
             all: measured,
-            seconds,
             ..Figures::default()
         }
     }
@@ -124,7 +114,7 @@ mod tests {
     use super::*;
 
     const REPORT: &str = r#"{"ops": 100, "ops_per_s": 10.0, "latency_us": {"p50": 1, "p99": 900}, "errors": 0,
-        "errors_by_kind": {}, "elapsed_s": 10.0, "sent_again": 0, "seconds": [],
+        "errors_by_kind": {}, "elapsed_s": 10.0, "sent_again": 0,
         "undisturbed": {"elapsed_s": SECONDS, "ops": 30, "ops_per_s": 15.0, "latency_us": {"p50": 1, "p99": 30}}}"#;
 
     #[test]

@@ -258,7 +258,7 @@ mod tests {
                 ops_per_s,
                 latency_us,
             };
-            Figures::of(measured, Vec::new())
+            Figures::of(measured)
         };
         let runs = Runs::from([
             (None, vec![figures(95.0, 9), figures(96.0, 8), figures(10.0, 99)]),

@@ -12,6 +12,7 @@ mod pacer;
 mod recorder;
 mod timer;
 mod trace;
+mod turns;
 mod worker;
 
 use std::sync::atomic::Ordering;
@@ -31,6 +32,7 @@ pub use trace::TraceOptions;
 use crate::quiet::Watch;
 use crate::workload::Workload;
 use trace::Trace;
+use turns::Turns;
 use worker::{Crew, Phase, Signals};
 
 /// A run could not take place.
@@ -188,9 +190,11 @@ fn watch(
         },
         last: Instant::now(),
         gathered: Recorder::new(),
+        slice: Recorder::new(),
         spare: Recorder::new(),
         is_disturbed: false,
         slices: Slices::begin(),
+        turns: Turns::new(&options.beside),
         trace: options.trace.as_ref().map(Trace::create).transpose()?,
     };
     signals.start();
@@ -223,10 +227,13 @@ struct Watcher {
     last: Instant,
     /// Since the last tick.
     gathered: Recorder,
+    /// Since the last slice.
+    slice: Recorder,
     /// What a crew gets in exchange for what it has recorded.
     spare: Recorder,
     is_disturbed: bool,
     slices: Slices,
+    turns: Turns,
     trace: Option<Trace>,
 }
 
@@ -289,31 +296,35 @@ impl Watcher {
         let Some((length, counts)) = self.slices.ended() else {
             return;
         };
-        let slice = self.gather();
+        self.gather();
+        let slice = std::mem::take(&mut self.slice);
         if counts {
             self.measured.undisturbed.length += length;
             self.measured.undisturbed.totals.add(&slice);
         }
         self.is_disturbed |= !counts;
         if let Some(trace) = &mut self.trace {
-            trace.slice(length, counts, &slice);
+            trace.slice(length, counts, self.turns.limit(), &slice);
+        }
+        if let Some(limit) = self.turns.next() {
+            for crew in &self.crews {
+                crew.session.stand_in_limit(limit);
+            }
         }
     }
 
-    /// What was recorded since it was last asked; it counts for the second, too.
-    fn gather(&mut self) -> Recorder {
-        let mut slice = Recorder::new();
+    /// Takes what was recorded, which counts for the second and for the slice.
+    fn gather(&mut self) {
         for crew in &self.crews {
             self.spare.clear();
             // Only exchanged under the lock: each request of that crew waits for it.
             let mut recorder = crew.recorder.lock().unwrap_or_else(PoisonError::into_inner);
             std::mem::swap(&mut *recorder, &mut self.spare);
             drop(recorder);
-            slice.add(&self.spare);
-            slice.traced.append(&mut self.spare.traced);
+            self.gathered.add(&self.spare);
+            self.slice.add(&self.spare);
+            self.slice.traced.append(&mut self.spare.traced);
         }
-        self.gathered.add(&slice);
-        slice
     }
 
     fn tick(&mut self, progress: &mut dyn Progress, at_s: f64) {
@@ -364,6 +375,7 @@ impl Watcher {
                 .clear();
         }
         self.gathered.clear();
+        self.slice.clear();
         self.measured.totals.clear();
         self.measured.undisturbed = Undisturbed::default();
         self.measured.seconds.clear();

@@ -49,6 +49,8 @@ pub struct RunOptions {
     /// Threads, each with a session of its own.
     pub threads: usize,
     pub throttle: ThrottleMode,
+    /// Fixed limits that take turns with the adaptive one, so that what the machine does meets all of them alike.
+    pub beside: Vec<usize>,
     pub connections_per_node: usize,
     pub compression: Option<Compression>,
     pub consistency: Consistency,
@@ -76,6 +78,7 @@ impl RunOptions {
             ramp: Duration::ZERO,
             threads: std::thread::available_parallelism().map_or(1, usize::from),
             throttle: ThrottleMode::Adaptive,
+            beside: Vec::new(),
             connections_per_node: 2,
             compression: None,
             consistency: Consistency::LocalOne,

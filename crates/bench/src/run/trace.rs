@@ -1,6 +1,6 @@
 //! What a run writes down of each slice and of each slow request, to be laid beside what happened when.
 //!
-//! One line each: `slice,END,LENGTH_US,COUNTS,OPS`, then the requests that ended in it,
+//! One line each: `slice,END,LENGTH_US,COUNTS,OPS,P99_US,LIMIT`, then the requests that ended in it,
 //! `request,INTENDED,LATE_US,LATENCY_US,NODE`. Points in time are microseconds since 1970.
 
 use std::fs::File;
@@ -58,14 +58,17 @@ impl Trace {
     }
 
     /// A slice that ends now. A trace whose disk is full ends there; the run does not.
-    pub fn slice(&mut self, length: Duration, counts: bool, slice: &Recorder) {
+    /// `limit` is the one that stood in for the adaptive one.
+    pub fn slice(&mut self, length: Duration, counts: bool, limit: Option<usize>, slice: &Recorder) {
         let end = self.unix_us(Instant::now());
         let _best_effort = writeln!(
             self.file,
-            "slice,{end},{},{},{}",
+            "slice,{end},{},{},{},{},{}",
             length.as_micros(),
             u8::from(counts),
-            slice.ops
+            slice.ops,
+            slice.latencies().p99,
+            limit.map_or("adaptive".to_owned(), |limit| limit.to_string())
         );
         for request in &slice.traced {
             let intended = self.unix_us(request.intended);
@@ -98,13 +101,13 @@ mod tests {
             latency_us: 1500,
             node: SocketAddr::from(([127, 0, 0, 1], 9042)),
         });
-        trace.slice(Duration::from_millis(100), true, &slice);
+        trace.slice(Duration::from_millis(100), true, Some(64), &slice);
         let intended = trace.now_us + 250;
         drop(trace);
         let text = std::fs::read_to_string(&file).unwrap();
         std::fs::remove_file(&file).unwrap();
         let lines: Vec<&str> = text.lines().collect();
-        assert!(lines[0].starts_with("slice,") && lines[0].ends_with(",100000,1,1"));
+        assert!(lines[0].starts_with("slice,") && lines[0].contains(",100000,1,1,15") && lines[0].ends_with(",64"));
         assert_eq!(lines[1], format!("request,{intended},20,1500,127.0.0.1:9042"));
         assert_eq!(lines.len(), 2);
     }

@@ -221,6 +221,13 @@ impl Session {
         }
     }
 
+    /// For every node: a fixed limit that stands in for the adaptive one ([`crate::throttle::Throttle::stand_in`]).
+    pub fn stand_in_limit(&self, limit: Option<usize>) {
+        for pool in &self.shared.cluster().pools {
+            pool.throttle.stand_in(limit);
+        }
+    }
+
     /// Closes every connection. Requests under way end; new ones are refused.
     pub fn close(&self) {
         self.shared.close();

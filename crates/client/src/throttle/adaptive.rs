@@ -133,6 +133,15 @@ impl AdaptiveLimit {
         }
     }
 
+    /// After a pause in which nothing was told: it goes on where it was. `under_way` are requests of another limit.
+    pub fn go_on(&mut self, now: Instant, pause: Duration, under_way: usize) {
+        match &mut self.phase {
+            Phase::Compare(candidate) => candidate.begin_pair_again(),
+            Phase::Hold { until, .. } => *until += pause,
+        }
+        self.window = Window::start(now, under_way.max(self.limit()));
+    }
+
     /// Takes account of a request of which only that it has ended is known.
     pub fn count(&mut self, ending: Ending, is_limited: bool) {
         self.window.count_one(ending, is_limited);

@@ -58,6 +58,8 @@ struct State {
     untimed: u32,
     /// When the next request may start, in [`ThrottleMode::Rate`].
     next_start: Option<Instant>,
+    /// Since when a limit that was given for a while stands in for the one of the mode.
+    stood_in_since: Option<Instant>,
 }
 
 /// How a request ended, as far as the throttle is concerned.
@@ -104,6 +106,7 @@ impl Throttle {
                 adaptive,
                 untimed: 0,
                 next_start: matches!(mode, ThrottleMode::Rate(_)).then_some(now),
+                stood_in_since: None,
             }),
             mode,
             waiting_max,
@@ -117,6 +120,28 @@ impl Throttle {
             in_flight: state.in_flight,
             waiting: state.queue.len(),
         }
+    }
+
+    /// A fixed limit that stands in for an adaptive one, which learns nothing meanwhile; `None` ends it. So limits can be
+    /// compared on a machine whose speed changes by the second. Other modes have nothing to stand in for.
+    pub fn stand_in(&self, limit: Option<usize>) {
+        if self.mode != ThrottleMode::Adaptive {
+            return;
+        }
+        let wakers = {
+            let state = &mut *lock(&self.state);
+            let now = Instant::now();
+            if let Some(limit) = limit {
+                state.stood_in_since.get_or_insert(now);
+                state.limit = limit.max(1);
+            } else if let Some(since) = state.stood_in_since.take() {
+                let pause = now.saturating_duration_since(since);
+                state.adaptive.go_on(now, pause, state.in_flight);
+                state.limit = state.adaptive.limit();
+            }
+            state.grant()
+        };
+        wakers.into_iter().for_each(Waker::wake);
     }
 
     /// Waits for a turn. Dropped before, it leaves the queue. `caller` is who is asking: turns go round among callers.
@@ -144,7 +169,7 @@ impl Throttle {
     /// When a turn that is given now has started, if it is timed: looking at the clock for each costs a few percent of a
     /// fast server's throughput.
     fn start(&self, state: &mut State) -> Option<Instant> {
-        if self.mode != ThrottleMode::Adaptive {
+        if self.mode != ThrottleMode::Adaptive || state.stood_in_since.is_some() {
             return None;
         }
         if state.untimed > 0 {
@@ -156,11 +181,12 @@ impl Throttle {
     }
 
     fn release(&self, started: Option<Instant>, ending: Ending) {
-        let mut wakers = Vec::new();
-        {
+        let wakers = {
             let state = &mut *lock(&self.state);
             let is_limited = state.in_flight >= state.limit;
-            if let Some(started) = started {
+            if state.stood_in_since.is_some() {
+                // What it says is said of another limit.
+            } else if let Some(started) = started {
                 let now = Instant::now();
                 let sample = Sample {
                     latency: now.saturating_duration_since(started),
@@ -173,15 +199,24 @@ impl Throttle {
                 state.adaptive.count(ending, is_limited);
             }
             state.in_flight -= 1;
-            while state.in_flight < state.limit {
-                let Some(waker) = state.queue.grant_next() else {
-                    break;
-                };
-                state.in_flight += 1;
-                wakers.extend(waker);
-            }
-        }
+            state.grant()
+        };
         wakers.into_iter().for_each(Waker::wake);
+    }
+}
+
+impl State {
+    /// Gives the turns that there are; who got one is to be woken.
+    fn grant(&mut self) -> Vec<Waker> {
+        let mut wakers = Vec::new();
+        while self.in_flight < self.limit {
+            let Some(waker) = self.queue.grant_next() else {
+                break;
+            };
+            self.in_flight += 1;
+            wakers.extend(waker);
+        }
+        wakers
     }
 }
 
@@ -259,5 +294,33 @@ impl Permit {
 impl Drop for Permit {
     fn drop(&mut self) {
         self.throttle.release(self.started, self.ending);
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::pin::pin;
+
+    use super::*;
+
+    #[test]
+    fn a_limit_that_stands_in_gives_its_turns_at_once_and_goes_again() {
+        let throttle = Throttle::new(ThrottleMode::Adaptive, WAITING_MAX_DEFAULT);
+        let found = throttle.status().limit;
+        let context = &mut Context::from_waker(Waker::noop());
+        let mut permits = Vec::new();
+        let mut waiter = pin!(throttle.acquire(1));
+        while let Poll::Ready(Ok(permit)) = pin!(throttle.acquire(1)).poll(context) {
+            permits.push(permit);
+        }
+        assert_eq!(permits.len(), found);
+        assert!(waiter.as_mut().poll(context).is_pending());
+        throttle.stand_in(Some(found + 1));
+        assert!(waiter.poll(context).is_ready());
+        assert_eq!(throttle.status().limit, found + 1);
+        // What ends now says nothing to the adaptive limit, refusals neither.
+        permits.into_iter().for_each(|permit| permit.end(Ending::Refused));
+        throttle.stand_in(None);
+        assert_eq!(throttle.status(), ThrottleStatus { limit: found, in_flight: 0, waiting: 0 });
     }
 }

@@ -92,6 +92,11 @@ impl Candidate {
         }
     }
 
+    /// The windows of a pair are to follow each other.
+    pub fn begin_pair_again(&mut self) {
+        self.first = None;
+    }
+
     pub fn window_ended(&mut self, rate: WindowRate) -> Verdict {
         let Some(first) = self.first.take() else {
             self.first = Some(rate);
