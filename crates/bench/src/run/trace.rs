@@ -107,7 +107,11 @@ mod tests {
         let text = std::fs::read_to_string(&file).unwrap();
         std::fs::remove_file(&file).unwrap();
         let lines: Vec<&str> = text.lines().collect();
-        assert!(lines[0].starts_with("slice,") && lines[0].contains(",100000,1,1,15") && lines[0].ends_with(",64"));
+        assert!(
+            lines[0].starts_with("slice,")
+                && lines[0].contains(",100000,1,1,15")
+                && lines[0].ends_with(",64")
+        );
         assert_eq!(lines[1], format!("request,{intended},20,1500,127.0.0.1:9042"));
         assert_eq!(lines.len(), 2);
     }

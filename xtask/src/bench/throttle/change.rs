@@ -36,6 +36,7 @@ struct Slice {
     limit: Option<usize>,
     ops_per_s: f64,
     p99_us: u64,
+    is_undisturbed: bool,
 }
 
 pub(super) fn measure(arguments: &Arguments) -> Result<String, TaskError> {
@@ -53,7 +54,7 @@ pub(super) fn measure(arguments: &Arguments) -> Result<String, TaskError> {
     super::load(node.address(), arguments, None, true)?;
     for round in 0..arguments.rounds {
         let run = changing_run(node.address(), arguments, round)?;
-        println!("round {}: {} slices that count\n{}", round + 1, run.len(), render(&run));
+        println!("round {}\n{}", round + 1, render(&run));
         slices.extend(run);
     }
     node.check_panics()?;
@@ -61,10 +62,10 @@ pub(super) fn measure(arguments: &Arguments) -> Result<String, TaskError> {
     Ok(how(Part::Change, arguments) + &introduction() + &render(&slices))
 }
 
-/// One run through the three phases; the slices that count.
+/// One run through the three phases.
 fn changing_run(address: SocketAddr, arguments: &Arguments, round: usize) -> Result<Vec<Slice>, TaskError> {
     let folder = workspace::scratch("bench-throttle-change");
-    let trace = folder.join("trace.csv");
+    let trace = folder.join(format!("trace-{}.csv", round + 1));
     std::fs::create_dir_all(&folder).map_err(|source| TaskError::File { path: folder, source })?;
     // Whoever comes after a change comes at another time in each round.
     let mut beside: Vec<String> = arguments.limits.iter().map(usize::to_string).collect();
@@ -101,7 +102,7 @@ fn now_us() -> u64 {
     since_1970.as_micros() as u64
 }
 
-/// The slices of a trace that count: undisturbed, not the first of a turn, within one phase.
+/// The slices of a trace that are not the first of a turn, and within one phase.
 fn parse(trace: &str, changes_us: &[u64]) -> Vec<Slice> {
     let mut slices = Vec::new();
     let mut last_limit = Some("");
@@ -113,7 +114,14 @@ fn parse(trace: &str, changes_us: &[u64]) -> Vec<Slice> {
         };
         let number = |text: &str| text.parse::<u64>().unwrap_or(0);
         let (end_us, length_us) = (number(end), number(length).max(1));
-        let phase_at = |at_us| changes_us.iter().filter(|change| **change <= at_us).count().max(1) - 1;
+        let phase_at = |at_us| {
+            changes_us
+                .iter()
+                .filter(|change| **change <= at_us)
+                .count()
+                .max(1)
+                - 1
+        };
         let phase = phase_at(end_us.saturating_sub(length_us));
         if phase != last_phase {
             (last_phase, own_s) = (phase, 0.0);
@@ -123,13 +131,14 @@ fn parse(trace: &str, changes_us: &[u64]) -> Vec<Slice> {
             own_s += length_us as f64 / 1e6;
         }
         let is_first = last_limit.replace(limit) != Some(limit);
-        if counts == "1" && !is_first && phase == phase_at(end_us) {
+        if !is_first && phase == phase_at(end_us) {
             slices.push(Slice {
                 phase,
                 own_s,
                 limit: limit_number,
                 ops_per_s: number(ops) as f64 * 1e6 / length_us as f64,
                 p99_us: number(p99),
+                is_undisturbed: counts == "1",
             });
         }
     }
@@ -138,7 +147,12 @@ fn parse(trace: &str, changes_us: &[u64]) -> Vec<Slice> {
 
 /// Throughput in the mean, the median of the slices' p99, how many there are: of one limit in one phase, while the adaptive
 /// limit has been there for this long.
-fn figures(slices: &[Slice], phase: usize, limit: Option<usize>, own_s: (f64, f64)) -> Option<(f64, u64, usize)> {
+fn figures(
+    slices: &[Slice],
+    phase: usize,
+    limit: Option<usize>,
+    own_s: (f64, f64),
+) -> Option<(f64, u64, usize)> {
     let is_wanted = |slice: &&Slice| {
         slice.phase == phase && slice.limit == limit && slice.own_s > own_s.0 && slice.own_s <= own_s.1
     };
@@ -156,13 +170,36 @@ fn introduction() -> String {
         "The server has core {SERVER_CORE} and the client core {CLIENT_CORE}. After {PHASE_SECONDS} s a process that \
          only burns time comes onto the server's\ncore, and {PHASE_SECONDS} s later it goes again. Within each run the \
          fixed limits take turns of 0.3 s with the adaptive one, which\nlearns nothing meanwhile and has every other turn; the \
-         first tenth of a turn does not count, nor does a disturbed one.\nFigures are of what comes after the adaptive \
+         first tenth of a turn does not count.\nFigures are of what comes after the adaptive \
          limit's first {SETTLE_S} s of a phase: reads/s, the median of the p99 of\neach tenth of a second in ms.\n\n"
     )
 }
 
+/// The undisturbed slices, if there are at least [`UNDISTURBED_SHARE_MIN`] of all: they take turns, so the others meet all limits
+/// alike, too.
+fn counted(slices: &[Slice]) -> (Vec<Slice>, &'static str) {
+    let undisturbed = slices.iter().copied().filter(|slice| slice.is_undisturbed);
+    let undisturbed: Vec<Slice> = undisturbed.collect();
+    if undisturbed.len() as f64 >= UNDISTURBED_SHARE_MIN * slices.len() as f64 {
+        (undisturbed, "undisturbed slices only")
+    } else {
+        (
+            slices.to_vec(),
+            "disturbed slices, too: there were hardly any others",
+        )
+    }
+}
+
+/// With less, single limits have none in some phase.
+const UNDISTURBED_SHARE_MIN: f64 = 0.4;
+
 fn render(slices: &[Slice]) -> String {
-    let mut text = format!("| limit | {} |\n|---|---|---|---|\n", PHASES.join(" | "));
+    let (slices, which) = counted(slices);
+    let slices = &slices[..];
+    let mut text = format!(
+        "Of the {which}.\n\n| limit | {} |\n|---|---|---|---|\n",
+        PHASES.join(" | ")
+    );
     let limits: BTreeMap<Option<usize>, ()> = slices.iter().map(|slice| (slice.limit, ())).collect();
     for limit in limits.keys() {
         let _infallible = write!(text, "| {} |", label(*limit));
@@ -206,15 +243,35 @@ fn render(slices: &[Slice]) -> String {
 mod tests {
     use super::*;
 
+    const TRACE: &str = "slice,100000,100000,1,10,900,adaptive\nslice,200000,100000,1,20,900,adaptive\n\
+        request,1,2,3,127.0.0.1:1\nslice,300000,100000,1,30,900,64\nslice,400000,100000,0,40,900,64\n\
+        slice,500000,100000,1,50,900,64\nslice,600000,100000,1,60,900,64\nslice,700000,100000,1,70,900,64\n";
+
     #[test]
-    fn slices_count_if_they_are_undisturbed_in_one_phase_and_not_the_first_of_a_turn() {
-        let trace = "slice,100000,100000,1,10,900,adaptive\nslice,200000,100000,1,20,900,adaptive\n\
-            request,1,2,3,127.0.0.1:1\nslice,300000,100000,1,30,900,64\nslice,400000,100000,0,40,900,64\n\
-            slice,500000,100000,1,50,900,64\nslice,600000,100000,1,60,900,64\nslice,700000,100000,1,70,900,64\n";
-        let slices = parse(trace, &[0, 550_000]);
-        let counted: Vec<_> = slices.iter().map(|slice| (slice.phase, slice.limit, slice.ops_per_s)).collect();
-        assert_eq!(counted, [(0, None, 200.0), (0, Some(64), 500.0), (1, Some(64), 700.0)]);
+    fn slices_are_in_one_phase_and_not_the_first_of_a_turn() {
+        let slices = parse(TRACE, &[0, 550_000]);
+        let phases: Vec<_> = slices
+            .iter()
+            .map(|slice| (slice.phase, slice.limit, slice.ops_per_s))
+            .collect();
+        let wanted = [
+            (0, None, 200.0),
+            (0, Some(64), 400.0),
+            (0, Some(64), 500.0),
+            (1, Some(64), 700.0),
+        ];
+        assert_eq!(phases, wanted);
         assert_eq!(slices[0].own_s, 0.2);
+    }
+
+    #[test]
+    fn disturbed_slices_count_where_there_are_hardly_any_others() {
+        let mut slices = parse(TRACE, &[0, 550_000]);
+        assert_eq!(counted(&slices).0.len(), 3);
+        for slice in &mut slices[1..] {
+            slice.is_undisturbed = false;
+        }
+        assert_eq!(counted(&slices).0.len(), 4);
     }
 
     #[test]
@@ -225,6 +282,7 @@ mod tests {
             limit,
             ops_per_s,
             p99_us: 1000,
+            is_undisturbed: true,
         };
         let mut slices = Vec::new();
         for phase in 0..3 {

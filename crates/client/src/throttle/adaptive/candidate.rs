@@ -7,6 +7,9 @@ use super::window::WindowRate;
 /// Beyond these pairs of windows the mean decides: what they cannot tell apart differs by a few percent.
 pub(super) const PAIRS_MAX: u32 = 12;
 
+/// Pairs that are looked at in any case: one window in which the processor was taken away is not to decide alone.
+const PAIRS_MIN: u32 = 2;
+
 /// The distance from the bound, in standard errors, that decides earlier.
 const SURE: f64 = 2.5;
 
@@ -67,8 +70,8 @@ struct Pairs {
     count: u32,
     gain_sum: f64,
     gain_square_sum: f64,
-    /// What the larger limit's requests took longer.
-    slower_sum: Duration,
+    /// What the requests under the other limit took longer, or shorter, pair by pair, in us.
+    differences_us: [u32; PAIRS_MAX as usize],
 }
 
 impl Candidate {
@@ -119,7 +122,7 @@ impl Candidate {
     /// same under both, and the queue grows with the limit.
     pub fn queued(&self) -> Duration {
         let (less, more) = (self.limit.min(self.present), self.limit.max(self.present));
-        let slower = self.pairs.slower_sum / self.pairs.count.max(1);
+        let slower = self.pairs.median_difference();
         slower.mul_f64(more as f64 / (more - less).max(1) as f64)
     }
 
@@ -128,6 +131,9 @@ impl Candidate {
     }
 
     fn verdict(&self) -> Verdict {
+        if self.pairs.count < PAIRS_MIN {
+            return Verdict::Undecided;
+        }
         let step = self.step();
         let queued = self.queued();
         let (mean, error) = self.pairs.mean_and_error();
@@ -163,10 +169,22 @@ impl Pairs {
         let gain = gain.clamp(-gain_max, gain_max);
         // A window of few answers is worth little, however alike the answers are.
         let answers = 1.0 / present.answered.max(1) as f64 + 1.0 / candidate.answered.max(1) as f64;
+        if let Some(difference) = self.differences_us.get_mut(self.count as usize) {
+            let longer = candidate.latency.abs_diff(present.latency);
+            *difference = u32::try_from(longer.as_micros()).unwrap_or(u32::MAX);
+        }
         self.count += 1;
         self.gain_sum += gain;
         self.gain_square_sum += gain * gain + answers;
-        self.slower_sum += candidate.latency.abs_diff(present.latency);
+    }
+
+    /// The lower one of two: a window that was stolen is as long as a queue.
+    fn median_difference(&self) -> Duration {
+        let mut differences_us = self.differences_us;
+        let known = differences_us.get_mut(..self.count as usize).unwrap_or_default();
+        known.sort_unstable();
+        let median_us = known.get(known.len().saturating_sub(1) / 2).copied();
+        Duration::from_micros(median_us.unwrap_or_default().into())
     }
 
     /// Of the gain.
@@ -209,16 +227,35 @@ mod tests {
     }
 
     #[test]
-    fn what_is_plain_is_decided_by_the_first_pair() {
+    fn what_is_plain_is_decided_by_the_first_pairs() {
         let proportional = |limit, _| limit as f64 * 1000.0;
         assert_eq!(
             compare(&mut Candidate::new(16, 32), proportional),
-            (Verdict::Better, 2)
+            (Verdict::Better, 2 * PAIRS_MIN)
         );
         assert_eq!(
             compare(&mut Candidate::new(32, 16), proportional),
-            (Verdict::NoBetter, 2)
+            (Verdict::NoBetter, 2 * PAIRS_MIN)
         );
+    }
+
+    /// Symptom: on a shared machine the limit fell or stayed by a single window of which the hypervisor had taken most.
+    #[test]
+    fn one_stolen_window_decides_nothing() {
+        for stolen in [0, 1] {
+            let proportional = |limit, window| {
+                let share = if window == stolen { 0.02 } else { 1.0 };
+                limit as f64 * 1000.0 * share
+            };
+            assert_eq!(
+                compare(&mut Candidate::new(16, 32), proportional).0,
+                Verdict::Better
+            );
+            assert_eq!(
+                compare(&mut Candidate::new(32, 16), proportional).0,
+                Verdict::NoBetter
+            );
+        }
     }
 
     #[test]
