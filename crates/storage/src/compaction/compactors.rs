@@ -4,12 +4,14 @@ use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex, PoisonError};
 
 use super::pace::ThroughputLimit;
+use super::turns::Turns;
 
 /// What all shards of a node share.
 #[derive(Debug)]
 pub struct CompactionLimits {
     pub throughput: ThroughputLimit,
     compactors: Compactors,
+    pub(super) turns: Turns,
 }
 
 #[derive(Debug)]
@@ -45,6 +47,7 @@ impl CompactionLimits {
                 count_max: AtomicUsize::new(concurrent_compactors.max(1)),
                 running: Mutex::default(),
             },
+            turns: Turns::default(),
         })
     }
 
