@@ -7,7 +7,7 @@
 use std::cell::{Cell, RefCell};
 use std::time::Duration;
 
-use helenus_storage::compaction::{Allowance, PaceController, WINDOW_NS, Window};
+use helenus_storage::compaction::{PaceController, WINDOW_NS, Window};
 
 /// How often the loop's lateness is looked at: ten times a window.
 pub const PROBE_INTERVAL: Duration = Duration::from_nanos(WINDOW_NS / PROBES_PER_WINDOW as u64);
@@ -94,8 +94,8 @@ impl Foreground {
         (probes + 1).is_multiple_of(PROBES_PER_WINDOW)
     }
 
-    /// Ends a window: what compactions may do in the next.
-    pub fn next_allowance(&self, is_compacting: bool, is_far_behind: bool) -> Allowance {
+    /// Ends a window: the share of their time that compactions may work in the next.
+    pub fn next_share(&self, is_compacting: bool, is_far_behind: bool) -> f64 {
         let requests = self.requests.take();
         let log_ns = self.log_ns_max.take();
         let latency_ns = (self.taken.take() > 0).then(|| {
@@ -142,7 +142,7 @@ mod tests {
             (0..PROBES_PER_WINDOW).for_each(|_| {
                 foreground.probe(0);
             });
-            foreground.next_allowance(latency_ns.is_some(), false).share
+            foreground.next_share(latency_ns.is_some(), false)
         };
         assert_eq!(window(Some(1_000_000)), 1.0);
         assert_eq!(window(Some(60_000_000)), 0.5);

@@ -445,10 +445,10 @@ impl Shard {
                 .probe(self.clock.monotonic_ns().saturating_sub(due_ns))
             {
                 let store = self.store.borrow();
-                let allowance = self
+                let share = self
                     .foreground
-                    .next_allowance(store.has_compactions(), store.is_far_behind());
-                store.compaction_pace().allow(allowance);
+                    .next_share(store.has_compactions(), store.is_far_behind());
+                store.compaction_pace().set_share(share);
             }
         }
     }

@@ -4,14 +4,12 @@ use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex, PoisonError};
 
 use super::pace::ThroughputLimit;
-use super::turns::Turns;
 
 /// What all shards of a node share.
 #[derive(Debug)]
 pub struct CompactionLimits {
     pub throughput: ThroughputLimit,
     compactors: Compactors,
-    pub(super) turns: Turns,
 }
 
 #[derive(Debug)]
@@ -47,7 +45,6 @@ impl CompactionLimits {
                 count_max: AtomicUsize::new(concurrent_compactors.max(1)),
                 running: Mutex::default(),
             },
-            turns: Turns::default(),
         })
     }
 

@@ -16,7 +16,6 @@ mod split;
 
 mod compactors;
 mod pace;
-mod turns;
 
 mod removal;
 mod rewrite;
@@ -27,9 +26,8 @@ pub use options::{
     CompactionOptions, LeveledOptions, OverlapInclusion, SizeTieredOptions, Strategy, TimeWindowOptions,
     TombstoneOptions, UnifiedOptions,
 };
-pub use pace::{Allowance, Pace, PaceController, ThroughputLimit, WINDOW_NS, Window};
+pub use pace::{Pace, PaceController, ThroughputLimit, WINDOW_NS, Window};
 pub use removal::{Removal, RemovalError};
 pub(crate) use removal::{decode_sstables, encode_sstables};
 pub use rewrite::{PurgeRule, RewriteError, Rewritten, RowGuard, Stopped, Watch, rewrite_partition};
 pub use split::Splitter;
-pub use turns::Turn;

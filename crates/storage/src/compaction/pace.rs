@@ -2,24 +2,13 @@
 //!
 //! Why measured latency and not only a rate: `docs/decisions/0011-compaction.md`.
 
-use std::sync::atomic::{AtomicBool, AtomicU32, AtomicU64, Ordering};
+use std::sync::atomic::{AtomicU32, AtomicU64, Ordering};
 use std::time::Duration;
 
 /// How much of its time a shard's compactions may work; the rest they sleep. Set by the shard, read by its threads.
 #[derive(Debug)]
 pub struct Pace {
     share_permille: AtomicU32,
-    takes_turns: AtomicBool,
-}
-
-/// What a shard's compactions may do in a window.
-#[derive(Clone, Copy, Debug, PartialEq)]
-pub struct Allowance {
-    /// Of their time that they may work.
-    pub share: f64,
-    /// Half of the node's compactors work at a time, so that requests find a core without one. Not while nobody asks for
-    /// anything, nor while requests suffer more from what is not compacted.
-    pub takes_turns: bool,
 }
 
 /// The node's bound on what all compactions together write: Cassandra's `compaction_throughput`.
@@ -80,24 +69,18 @@ impl Default for Pace {
     fn default() -> Self {
         Pace {
             share_permille: AtomicU32::new(1_000),
-            takes_turns: AtomicBool::new(false),
         }
     }
 }
 
 impl Pace {
-    pub fn allow(&self, allowance: Allowance) {
-        let permille = (allowance.share.clamp(SHARE_MIN, 1.0) * 1_000.0) as u32;
+    pub fn set_share(&self, share: f64) {
+        let permille = (share.clamp(SHARE_MIN, 1.0) * 1_000.0) as u32;
         self.share_permille.store(permille, Ordering::Relaxed);
-        self.takes_turns.store(allowance.takes_turns, Ordering::Relaxed);
     }
 
     pub fn share(&self) -> f64 {
         f64::from(self.share_permille.load(Ordering::Relaxed)) / 1_000.0
-    }
-
-    pub(crate) fn takes_turns(&self) -> bool {
-        self.takes_turns.load(Ordering::Relaxed)
     }
 
     /// How long to sleep after having worked so long.
@@ -156,8 +139,8 @@ impl Default for PaceController {
 }
 
 impl PaceController {
-    /// What is allowed in the next window.
-    pub fn window(&mut self, window: Window) -> Allowance {
+    /// The share for the next window.
+    pub fn window(&mut self, window: Window) -> f64 {
         let least = if window.is_far_behind {
             SHARE_MIN_BEHIND
         } else {
@@ -173,10 +156,7 @@ impl PaceController {
             None => self.share = (self.share * 2.0).min(1.0),
         }
         self.share = self.share.max(least);
-        Allowance {
-            share: self.share,
-            takes_turns: window.latency_ns.is_some() && !window.is_far_behind,
-        }
+        self.share
     }
 
     fn adapt(&mut self, latency_ns: f64, least: f64) {
@@ -292,33 +272,15 @@ mod tests {
             is_compacting: true,
             is_far_behind: false,
         };
-        let shares: Vec<f64> = (0..5).map(|_| controller.window(window).share).collect();
+        let shares: Vec<f64> = (0..5).map(|_| controller.window(window)).collect();
         assert_eq!(shares, [0.1, 0.2, 0.4, 0.8, 1.0]);
-    }
-
-    #[test]
-    fn compactions_take_turns_beside_requests_unless_they_are_far_behind() {
-        let takes_turns = |latency_ns, is_far_behind| {
-            let window = Window {
-                latency_ns,
-                is_compacting: true,
-                is_far_behind,
-            };
-            PaceController::default().window(window).takes_turns
-        };
-        assert!(takes_turns(Some(1_000), false));
-        assert!(!takes_turns(Some(1_000), true));
-        assert!(!takes_turns(None, false));
     }
 
     #[test]
     fn a_tenth_of_the_time_is_one_part_work_and_nine_parts_sleep() {
         let pace = Pace::default();
         assert_eq!(pace.rest(Duration::from_millis(5)), Duration::ZERO);
-        pace.allow(Allowance {
-            share: 0.1,
-            takes_turns: false,
-        });
+        pace.set_share(0.1);
         assert_eq!(pace.rest(Duration::from_millis(5)).as_millis(), 45);
         assert_eq!(pace.rest(Duration::from_secs(5)), SLEEP_MAX);
     }

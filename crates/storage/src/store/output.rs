@@ -10,7 +10,7 @@ use helenus_vfs::{Clock, Disk};
 use super::job::{BackgroundJob, JobError, JobProgress};
 use crate::compaction::{
     CompactionLimits, OutputShape, Pace, PurgeRule, RewriteError, Rewritten, RowGuard, Splitter, Stopped,
-    Turn, Watch, rewrite_partition,
+    Watch, rewrite_partition,
 };
 use crate::source::PartitionCursor;
 use crate::sstable::{
@@ -38,12 +38,7 @@ struct Meter {
     /// `None` for a flush, which nothing may hold up.
     pace: Option<(Arc<Pace>, Arc<CompactionLimits>)>,
     resumed_ns: u64,
-    /// While compactions take turns, with when it began.
-    turn: Option<(Turn, u64)>,
 }
-
-/// How long a turn is, in nanoseconds: a few looks, so that handing it on costs nothing beside it.
-const TURN_NS: u64 = 5_000_000;
 
 impl Watch for Meter {
     fn look(&mut self, bytes: u64) -> Result<(), Stopped> {
@@ -54,8 +49,6 @@ impl Watch for Meter {
         let now_ns = self.clock.monotonic_ns();
         let worked = Duration::from_nanos(now_ns.saturating_sub(self.resumed_ns));
         let mut wait = pace.rest(worked).max(limits.throughput.spend(bytes, now_ns));
-        let is_over = |(_, since_ns): &mut (Turn, u64)| now_ns.saturating_sub(*since_ns) >= TURN_NS;
-        self.turn.take_if(|turn| !wait.is_zero() || is_over(turn));
         while !wait.is_zero() {
             self.progress.check()?;
             // In pieces, so that a stop is heard.
@@ -63,14 +56,8 @@ impl Watch for Meter {
             std::thread::sleep(slice);
             wait -= slice;
         }
-        self.progress.check()?;
-        if self.turn.is_none() && pace.takes_turns() {
-            let wants_one = || self.progress.check().map(|()| pace.takes_turns());
-            let turn = limits.turn(wants_one)?;
-            self.turn = turn.map(|turn| (turn, self.clock.monotonic_ns()));
-        }
         self.resumed_ns = self.clock.monotonic_ns();
-        Ok(())
+        self.progress.check()
     }
 }
 
@@ -90,7 +77,6 @@ impl<'a> JobOutput<'a> {
             resumed_ns: clock.monotonic_ns(),
             clock,
             pace: job.pace.clone(),
-            turn: None,
         };
         let mut scratch = Rewritten::watched_by(Box::new(meter));
         let (guardrails, table) = (job.partition_guardrails, &job.layout.metadata);
