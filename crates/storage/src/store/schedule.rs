@@ -63,6 +63,8 @@ struct Obsolete {
     folder: PathBuf,
     files: ObsoleteFiles,
     is_table_dropped: bool,
+    /// It was tried, and is to be tried again.
+    has_failed: bool,
 }
 
 impl Schedule {
@@ -84,7 +86,13 @@ impl Schedule {
         let left_to_do = table.jobs.len() + 1;
         self.leaving
             .extend(std::iter::repeat_n(table.layout.metadata.id, left_to_do));
-        self.remove(&table.layout, table.folder, files, true);
+        self.remove(Obsolete {
+            layout: Arc::clone(&table.layout),
+            folder: table.folder,
+            files,
+            is_table_dropped: true,
+            has_failed: false,
+        });
         self.release(
             &table.layout,
             table
@@ -122,20 +130,9 @@ impl Schedule {
         self.has_news |= self.is_waiting_for_log;
     }
 
-    fn remove(
-        &mut self,
-        layout: &Arc<TableLayout>,
-        folder: PathBuf,
-        files: ObsoleteFiles,
-        is_table_dropped: bool,
-    ) {
+    fn remove(&mut self, obsolete: Obsolete) {
         self.has_news = true;
-        self.removals.push(Obsolete {
-            layout: Arc::clone(layout),
-            folder,
-            files,
-            is_table_dropped,
-        });
+        self.removals.push(obsolete);
     }
 
     /// How many compactions strategies wanted when they were last asked.
@@ -159,9 +156,10 @@ impl Schedule {
         now_ns >= self.not_before_ns && (self.has_news || now_ns >= self.look_again_ns)
     }
 
-    /// Whether the last job failed.
-    pub fn is_failing(&self) -> bool {
-        self.retry_delay_ns > 0
+    /// Whether files of a table could not be removed when that was tried last.
+    pub fn is_failing_to_remove(&self, id: TableId) -> bool {
+        let mut removals = self.removals.iter();
+        removals.any(|obsolete| obsolete.has_failed && obsolete.layout.metadata.id == id)
     }
 
     fn job_done(&mut self, failed: bool, now_ns: u64) {
@@ -238,8 +236,13 @@ impl ShardStore {
                 },
                 Err(error),
             ) => {
-                self.schedule
-                    .remove(&layout, table_folder, files, is_table_dropped);
+                self.schedule.remove(Obsolete {
+                    layout,
+                    folder: table_folder,
+                    files,
+                    is_table_dropped,
+                    has_failed: true,
+                });
                 Err(error)
             }
             (_, Err(error)) => Err(error),
@@ -337,7 +340,13 @@ impl ShardStore {
             Some(table) => table.removals += 1,
             None => self.schedule.leaving.push(id),
         }
-        self.schedule.remove(layout, folder, files, is_table_dropped);
+        self.schedule.remove(Obsolete {
+            layout: Arc::clone(layout),
+            folder,
+            files,
+            is_table_dropped,
+            has_failed: false,
+        });
     }
 
     /// Seals the memtable that keeps the log from being cut when the log has become too long.
@@ -422,6 +431,7 @@ impl ShardStore {
             folder,
             files,
             is_table_dropped,
+            has_failed: _,
         } = self.schedule.removals.pop()?;
         Some(BackgroundJob {
             folder: Arc::clone(&disk.folder),

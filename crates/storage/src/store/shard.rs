@@ -331,7 +331,7 @@ impl ShardStore {
         table.is_held = table.has_files_to_come_or_go();
         if table.is_held {
             table.jobs.iter().for_each(|job| job.stop());
-            if table.jobs.is_empty() && (self.schedule.is_failing() || table.is_undecided) {
+            if table.jobs.is_empty() && (self.schedule.is_failing_to_remove(id) || table.is_undecided) {
                 return Err(TruncateError::CannotRemove);
             }
             self.schedule.note_news();
@@ -439,7 +439,7 @@ impl ShardStore {
     pub fn is_forgotten(&self, id: TableId) -> Result<bool, TruncateError> {
         if self.schedule.has_left(id) {
             Ok(self.are_flushes_recorded())
-        } else if self.schedule.is_failing() {
+        } else if self.schedule.is_failing_to_remove(id) {
             Err(TruncateError::CannotRemove)
         } else {
             Ok(false)

@@ -15,7 +15,7 @@ use helenus_storage::row::Liveness;
 use helenus_storage::sstable::{Component, OpenError, finished_sstables};
 use helenus_storage::store::{DataFolder, JobKind, StoreOptions};
 use helenus_storage::update::Update;
-use helenus_vfs::{Clock, Disk, ManualClock, SimulatedDisk};
+use helenus_vfs::{Clock, Disk, Fault, FaultKind, ManualClock, Operation, SimulatedDisk};
 
 use super::check::Collected;
 use super::naive::{RowWrite, Write};
@@ -255,6 +255,39 @@ fn a_dropped_table_leaves_nothing() {
     assert_eq!(tables.store.memtable_bytes(), 0);
     assert_eq!(tables.run_jobs(), [JobKind::Release, JobKind::Removal]);
     assert_eq!(tables.files(), 0);
+}
+
+/// Symptom: making a dropped table again waited, instead of saying that the dropped one's files cannot be removed, when its
+/// memory was given back just after removing them had failed.
+#[test]
+fn a_removal_that_failed_is_told_whatever_succeeds_after_it() {
+    let mut tables = Tables::start(table::schema(TableParams::default()));
+    tables.write(1).unwrap();
+    tables.persist();
+    tables.store.flush(None);
+    tables.run_jobs();
+    tables.write(2).unwrap();
+    let id = tables.id();
+    for after in 0..40 {
+        tables.disk.inject(Fault {
+            operation: Operation::Remove,
+            after,
+            kind: FaultKind::Error,
+        });
+    }
+    tables.schema = Schema::default();
+    tables.store.set_schema(&tables.schema);
+    let release = tables.store.next_job().unwrap();
+    let removal = tables.store.next_job().unwrap();
+    assert_eq!(removal.progress().kind, JobKind::Removal);
+    assert!(matches!(tables.store.is_forgotten(id), Ok(false)));
+    assert!(tables.store.complete(removal.run()).result.is_err());
+    assert!(tables.store.complete(release.run()).result.is_ok());
+    let forgotten = tables.store.is_forgotten(id);
+    assert!(
+        matches!(forgotten, Err(TruncateError::CannotRemove)),
+        "{forgotten:?}"
+    );
 }
 
 #[test]
