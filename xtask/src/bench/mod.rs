@@ -20,6 +20,7 @@ mod storm;
 mod throttle;
 
 use std::fs;
+use std::time::{SystemTime, UNIX_EPOCH};
 
 use clap::Subcommand;
 
@@ -92,6 +93,12 @@ fn build_helenus() -> Result<(), crate::process::ProcessError> {
             .args(["build", "--release", "--quiet", "--package", "helenus"])
             .current_dir(workspace::root()),
     )
+}
+
+/// Microseconds since 1970, as in the load generator's traces.
+fn now_us() -> u64 {
+    let since_1970 = SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default();
+    since_1970.as_micros() as u64
 }
 
 /// Writes a report into the project, where it is kept beside the code that it measured.

@@ -12,9 +12,10 @@ use std::net::SocketAddr;
 use std::ops::Range;
 use std::path::{Path, PathBuf};
 use std::thread;
-use std::time::{Duration, SystemTime, UNIX_EPOCH};
+use std::time::Duration;
 
 use super::load_generator::{self, Figures};
+use super::now_us;
 use crate::native::Connection;
 use crate::node::{Node, Target};
 use crate::process::{self, Process};
@@ -120,12 +121,6 @@ impl Times {
         });
         Ok(())
     }
-}
-
-/// Microseconds since 1970.
-fn now_us() -> u64 {
-    let since_1970 = SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default();
-    since_1970.as_micros() as u64
 }
 
 /// What the two nodes have in the end.

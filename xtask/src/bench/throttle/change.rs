@@ -7,10 +7,10 @@ use std::fmt::Write as _;
 use std::net::SocketAddr;
 use std::process::Command;
 use std::thread;
-use std::time::{Duration, Instant, SystemTime, UNIX_EPOCH};
+use std::time::{Duration, Instant};
 
 use super::{Arguments, Part, how, label};
-use crate::bench::load_generator;
+use crate::bench::{load_generator, now_us};
 use crate::node::{Node, Target};
 use crate::process::{self, Process};
 use crate::{TaskError, workspace};
@@ -94,12 +94,6 @@ fn changing_run(address: SocketAddr, arguments: &Arguments, round: usize) -> Res
     client.wait_until(start + 4 * phase)?;
     let text = std::fs::read_to_string(&trace).map_err(|source| TaskError::File { path: trace, source })?;
     Ok(parse(&text, &changes_us))
-}
-
-/// Microseconds since 1970.
-fn now_us() -> u64 {
-    let since_1970 = SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default();
-    since_1970.as_micros() as u64
 }
 
 /// The slices of a trace that are not the first of a turn, and within one phase.
