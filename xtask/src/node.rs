@@ -87,17 +87,22 @@ impl Node {
     pub fn start(target: &Target, name: &str, options: &[&str]) -> Result<Self, NodeError> {
         match target {
             Target::Helenus => Ok(Self::Helenus(Helenus::start(name, options)?)),
-            Target::Cassandra => Ok(Self::Cassandra(Peer::start(PeerOptions {
-                home: workspace::scratch("cassandra"),
-                address: IpAddr::V4(own_loopback_address()),
-                port: 9042,
-                jmx_port: free_address()?.port(),
-                heap: "1g".to_owned(),
-                fresh: true,
-                settings: vec![commit_log_setting(options)],
-            })?)),
+            Target::Cassandra => Self::start_cassandra("1g", options),
             Target::External(address) => Ok(Self::External(*address)),
         }
+    }
+
+    /// Starts Cassandra with so much of a Java heap, as `-Xmx` takes it.
+    pub fn start_cassandra(heap: &str, options: &[&str]) -> Result<Self, NodeError> {
+        Ok(Self::Cassandra(Peer::start(PeerOptions {
+            home: workspace::scratch("cassandra"),
+            address: IpAddr::V4(own_loopback_address()),
+            port: 9042,
+            jmx_port: free_address()?.port(),
+            heap: heap.to_owned(),
+            fresh: true,
+            settings: vec![commit_log_setting(options)],
+        })?))
     }
 
     pub fn address(&self) -> SocketAddr {

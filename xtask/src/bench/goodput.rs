@@ -69,16 +69,32 @@ impl Requests {
 /// The server's core; the generator has the next.
 pub(super) const SERVER_CORE: &str = "0";
 pub(super) const GENERATOR_CORE: &str = "1";
-/// Of each workload before anything is measured: without it one core answered 2 to 1,600 heavy requests a second while
-/// it compiled, and the loads, multiples of that, said nothing.
-const JVM_WARM_UP: &str = "20s";
 /// The loads take turns so often, each with this much that does not count: rounds of one load differ by a tenth and more,
 /// and the median of five of them by 5 %.
-const ROUNDS: &str = "12";
-const WARM_UP: &str = "700ms";
+const PACE: Pace = Pace {
+    rounds: "12",
+    warm_up: "700ms",
+};
 
-/// Heavy requests a second, about what one warm core of Cassandra answers.
-const JVM_WARM_UP_PER_S: &str = "3000";
+/// Cassandra is busy with a load for seconds after it has ended: with Helenus' rounds a quarter of the load looked like the ten
+/// times before it.
+const PEER_PACE: Pace = Pace {
+    rounds: "3",
+    warm_up: "4s",
+};
+
+/// Heavy requests a second and for how long, of each workload on all cores before anything is measured: on its one core, and
+/// with these not yet compiled, Cassandra answered 2 to 1,600 a second, and the loads, multiples of that, said nothing.
+const JVM_WARM_UP: [(&str, &str); 4] = [("1500", "20s"), ("3000", "10s"), ("6000", "10s"), ("1500", "5s")];
+
+/// A gigabyte is full of garbage after some thousand heavy writes a second.
+const JVM_HEAP: &str = "4g";
+
+/// How the loads of one server take turns.
+struct Pace {
+    rounds: &'static str,
+    warm_up: &'static str,
+}
 
 /// In the order of the page: a file's name, and the server's in tables and charts.
 const SERVERS: [(&str, &str); 3] = [
@@ -103,15 +119,24 @@ pub fn run(arguments: &Arguments) -> Result<(), TaskError> {
             "--admission",
             switch,
         ];
-        measure(&Target::Helenus, file, &options, &arguments.load)?;
+        let node = Node::start(&Target::Helenus, "bench-goodput", &options)?;
+        measure(&node, file, &PACE, &arguments.load)?;
+        node.stop()?;
     }
     draw(arguments.load.requests)
 }
 
 pub fn run_peer(arguments: &PeerArguments) -> Result<(), TaskError> {
     super::build_helenus()?;
-    let options = ["--commitlog-sync", "periodic"];
-    measure(&Target::Cassandra, "cassandra", &options, &arguments.load)?;
+    let node = Node::start_cassandra(JVM_HEAP, &["--commitlog-sync", "periodic"])?;
+    for (per_s, length) in JVM_WARM_UP {
+        let mut load = generator(&node, &arguments.load);
+        load.args(["--capacity", per_s, "--multiples", "1", "--rounds", "1"]);
+        load.args(["--duration", length, "--duration-max", length, "--overload", "0s"]);
+        process::run_quietly(&mut load)?;
+    }
+    measure(&node, "cassandra", &PEER_PACE, &arguments.load)?;
+    node.stop()?;
     draw(arguments.load.requests)
 }
 
@@ -119,12 +144,21 @@ fn report_of(file: &str, requests: Requests) -> PathBuf {
     workspace::path(FOLDER).join(format!("{file}-{}.json", requests.name()))
 }
 
-fn measure(
-    target: &Target,
-    file: &str,
-    options: &[&str],
-    arguments: &LoadArguments,
-) -> Result<(), TaskError> {
+/// The load generator on its core.
+fn generator(node: &Node, arguments: &LoadArguments) -> Command {
+    let mut command = Command::new("taskset");
+    command
+        .args(["-c", GENERATOR_CORE])
+        .arg(workspace::target().join("release/helenus"))
+        .args(["bench", "goodput", "--hosts", &node.address().to_string()])
+        .args(["--requests", arguments.requests.name()]);
+    if !arguments.workload.is_empty() {
+        command.args(["--workload", &arguments.workload.join(",")]);
+    }
+    command
+}
+
+fn measure(node: &Node, file: &str, pace: &Pace, arguments: &LoadArguments) -> Result<(), TaskError> {
     let folder = workspace::path(FOLDER);
     fs::create_dir_all(&folder).map_err(|source| TaskError::File { path: folder, source })?;
     let report = report_of(file, arguments.requests);
@@ -133,39 +167,18 @@ fn measure(
         .iter()
         .find(|(name, _)| *name == file)
         .map_or(file, |(_, label)| label);
-    let node = Node::start(target, "bench-goodput", options)?;
     let server = node.process_id().unwrap_or_default().to_string();
     process::run_quietly(Command::new("taskset").args(["-a", "-c", "-p", SERVER_CORE, &server]))?;
-    let generator = || {
-        let mut command = Command::new("taskset");
-        command
-            .args(["-c", GENERATOR_CORE])
-            .arg(workspace::target().join("release/helenus"))
-            .args(["bench", "goodput", "--hosts", &node.address().to_string()])
-            .args(["--requests", arguments.requests.name()]);
-        if !arguments.workload.is_empty() {
-            command.args(["--workload", &arguments.workload.join(",")]);
-        }
-        command
-    };
-    if matches!(target, Target::Cassandra) {
-        let mut warm_up = generator();
-        warm_up.args(["--capacity", JVM_WARM_UP_PER_S, "--multiples", "1"]);
-        warm_up.args(["--rounds", "1", "--overload", "0s"]);
-        warm_up.args(["--duration", JVM_WARM_UP, "--duration-max", JVM_WARM_UP]);
-        process::run_quietly(&mut warm_up)?;
-    }
-    let mut command = generator();
+    let mut command = generator(node, arguments);
     command
         .args(["--server-pid", &server, "--label", label])
         .args(["--duration", &format!("{}s", arguments.seconds)])
         .args(["--overload", &format!("{}s", arguments.overload)])
-        .args(["--rounds", ROUNDS, "--warm-up", WARM_UP])
+        .args(["--rounds", pace.rounds, "--warm-up", pace.warm_up])
         .arg("--json")
         .arg(&measured);
     process::run(&mut command)?;
     node.check_panics()?;
-    node.stop()?;
     let measured = read_report(&measured)?;
     let known = if report.exists() {
         read_report(&report)?
@@ -224,7 +237,8 @@ fn draw(requests: Requests) -> Result<(), TaskError> {
          the wire, so that one core can offer ten times what another serves;\nsmall ones have five values of 34 bytes. Held \
          back: given up by the client after 10 ms because the server did not read the\nconnection or had 1,024 requests \
          of it; not generated: because the generator was too slow. p50 and p99 are of what was served,\nlate or not. The \
-         control connection asks OPTIONS and `system.local` in turns, every 50 ms.\n\nCassandra had 20 s of each workload before. The loads take turns in twelve \
+         control connection asks OPTIONS and `system.local` in turns, every 50 ms.\n\nCassandra had 45 s of each workload on both cores before, \
+         and its loads take turns in three\nrounds. The loads of the others take turns in twelve \
          rounds, each in another order; in time is the median of the rounds (and the least and the most), of the best load\nthe \
          median of the rounds' shares. Which load is the best is asked of the other rounds: else the luckiest of eight equal ones is. Only time in which the hypervisor left both processors alone counts: \"counted s\". What\nadmission costs where \
          nothing is overloaded is on [a page of its own](cost.md).\n\n\

@@ -87,7 +87,7 @@ pub fn run(arguments: &Arguments) -> Result<(), TaskError> {
     }
     let report = render(arguments, &figures, &trace, &times, Ledger { executed, twice });
     println!("{report}");
-    if figures.errors > 0 || twice > 0 || executed < figures.ops() {
+    if figures.errors > 0 || twice > 0 || executed < figures.ops {
         return Err(TaskError::Report { text: report });
     }
     super::write_report(REPORT, &report)
@@ -270,11 +270,11 @@ fn render(
          {twice} executed\ntwice, {} missing. Rows beyond the acknowledged were under way when the load was ended. \
          p99 under restarts is {:.1} of the quiet one.\n\n\
          Requests that took more than three times the quiet p99, in undisturbed slices:\n",
-        figures.ops(),
+        figures.ops,
         figures.errors,
         figures.sent_again,
-        figures.ops(),
-        figures.ops().saturating_sub(executed),
+        figures.ops,
+        figures.ops.saturating_sub(executed),
         p99_us as f64 / quiet_p99_us as f64
     );
     let over_us = 3 * quiet_p99_us;

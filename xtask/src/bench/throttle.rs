@@ -1,19 +1,14 @@
-//! `cargo xtask bench throttle`: the limit that the client finds beside limits that were chosen by hand, in turns on
-//! one server, so that what else the machine does meets all of them; and what it does when the server's speed changes.
-//! Each part of the page can be measured by itself.
+//! `cargo xtask bench throttle`: the limit that the client finds beside limits that were chosen by hand, in turns within
+//! one run, so that what else the machine does meets all of them; on Helenus, on Cassandra, and where the server's speed
+//! changes. Each part of the page can be measured by itself.
 
-mod change;
-
-use std::collections::BTreeMap;
-use std::fmt::Write as _;
-use std::net::SocketAddr;
-use std::process::Stdio;
+mod runs;
+mod slices;
 
 use clap::ValueEnum;
 
-use super::load_generator::{self, Figures};
-use crate::node::{Node, Target};
-use crate::{TaskError, process, workspace};
+use crate::node::Target;
+use crate::{TaskError, workspace};
 
 const REPORT: &str = "bench/results/concurrency/throttle.md";
 
@@ -22,21 +17,18 @@ pub struct Arguments {
     /// Workers with one read at a time each
     #[arg(long, default_value_t = 4096)]
     workers: u32,
-    /// Times that every limit is measured
-    #[arg(long, default_value_t = 5)]
+    /// Runs; each begins with another of the limits
+    #[arg(long, default_value_t = 4)]
     rounds: usize,
-    /// Seconds of each measurement, after two to warm up
-    #[arg(long, default_value_t = 3)]
+    /// Seconds of each phase of a run; half of them are the adaptive limit's
+    #[arg(long, default_value_t = 12)]
     seconds: u32,
     /// Seconds of load before all measurements, in which a virtual machine compiles what is hot
     #[arg(long, default_value_t = 15)]
     warm_up: u32,
     /// Limits chosen by hand
-    #[arg(long, value_delimiter = ',', default_value = "16,64,256,600,1024,2048")]
+    #[arg(long, value_delimiter = ',', default_value = "256,1024,4096")]
     limits: Vec<usize>,
-    /// Threads of the client, each with a session and a limit of its own
-    #[arg(long, default_value_t = 1)]
-    threads: u32,
     /// What to measure; the page keeps what it has of the others
     #[arg(
         long,
@@ -65,34 +57,33 @@ impl Part {
             Part::Change => "Helenus at full speed, at half, and at full again",
         }
     }
-}
 
-/// Every run on one server; `None` is the limit that the client finds.
-type Runs = BTreeMap<Option<usize>, Vec<Figures>>;
+    fn target(self) -> Target {
+        match self {
+            Part::Helenus | Part::Change => Target::Helenus,
+            Part::Cassandra => Target::Cassandra,
+        }
+    }
+
+    /// What a run goes through.
+    fn phases(self) -> &'static [&'static str] {
+        match self {
+            Part::Helenus | Part::Cassandra => &["steady"],
+            Part::Change => &["full", "half", "full again"],
+        }
+    }
+}
 
 pub fn run(arguments: &Arguments) -> Result<(), TaskError> {
     super::build_helenus()?;
     for part in &arguments.part {
-        let section = match part {
-            Part::Helenus => section(*part, &Target::Helenus, arguments)?,
-            Part::Cassandra => section(*part, &Target::Cassandra, arguments)?,
-            Part::Change => change::measure(arguments)?,
-        };
+        let slices = runs::measure(*part, arguments)?;
+        let section = how(*part, arguments) + &slices::render(&slices, part.phases());
         println!("{section}");
         let old = std::fs::read_to_string(workspace::path(REPORT)).unwrap_or_default();
         super::write_report(REPORT, &page_with(&old, *part, &section))?;
     }
     Ok(())
-}
-
-fn section(part: Part, target: &Target, arguments: &Arguments) -> Result<String, TaskError> {
-    let node = Node::start(target, "bench-throttle", &[])?;
-    let runs = measure(part.title(), node.address(), arguments)?;
-    node.check_panics()?;
-    node.stop()?;
-    let mut text = how(part, arguments);
-    render(&mut text, &runs);
-    Ok(text)
 }
 
 /// The page with one part of it replaced, or added.
@@ -116,163 +107,42 @@ fn page_with(old: &str, part: Part, section: &str) -> String {
 }
 
 const HEAD: &str = "# The limit that the client finds, beside limits chosen by hand\n\n\
-    The limits take turns on one server, `adaptive` twice as often; medians. Latency is the caller's, its wait for a \
-    turn\nincluded. Client and server share the machine: hold as ratios only. Figures are of the time in which the \
-    hypervisor took\nno processor away, as far as there was enough of it.\n";
-
-fn measure(name: &str, address: SocketAddr, arguments: &Arguments) -> Result<Runs, TaskError> {
-    let mut runs = Runs::new();
-    // Writes the rows, too.
-    load(address, arguments, None, true)?;
-    for round in 0..arguments.rounds {
-        // The first and the last of a round would get what the machine does then; so they move.
-        let mut order: Vec<Option<usize>> = arguments.limits.iter().copied().map(Some).collect();
-        order.insert(order.len() / 2, None);
-        order.push(None);
-        let length = order.len();
-        order.rotate_left(3 * round % length);
-        for limit in order {
-            let figures = load(address, arguments, limit, false)?;
-            println!(
-                "{name}, {}: {:.0} reads/s, p99 {} us, {:.1} s undisturbed",
-                label(limit),
-                figures.measured().ops_per_s,
-                figures.measured().latency_us.p99,
-                figures.undisturbed_s()
-            );
-            runs.entry(limit).or_default().push(figures);
-        }
-    }
-    Ok(runs)
-}
-
-fn load(
-    address: SocketAddr,
-    arguments: &Arguments,
-    limit: Option<usize>,
-    is_first: bool,
-) -> Result<Figures, TaskError> {
-    let seconds = if is_first {
-        arguments.warm_up
-    } else {
-        arguments.seconds
-    };
-    let mut command = load_generator::command(&[address]);
-    command
-        .args(["--json", "-", "--preset", "concurrent-client", "--warm-up", "2s"])
-        .stdout(Stdio::piped())
-        .args(["--concurrency", &arguments.workers.to_string()])
-        .args(["--threads", &arguments.threads.to_string()])
-        .args(["--duration", &format!("{seconds}s"), "--throttle", &label(limit)]);
-    if !is_first {
-        command.arg("--no-set-up");
-    }
-    let output = process::run_quietly(&mut command)?;
-    Figures::parse(&output)
-}
-
-fn label(limit: Option<usize>) -> String {
-    limit.map_or("adaptive".to_owned(), |limit| limit.to_string())
-}
+    Within each run the fixed limits take turns of 0.3 s with the adaptive one, which has every other turn and learns nothing\n\
+    in between; the first tenth of a turn does not count, nor do the adaptive limit's first two seconds of a phase.\n\
+    Client and server share the machine: hold as ratios only. Latency is the caller's, its wait for a turn included; p99 is\n\
+    the median of that of each tenth of a second, and that of the worst tenth of these.\n";
 
 fn how(part: Part, arguments: &Arguments) -> String {
-    let cores = std::thread::available_parallelism().map_or(0, |cores| cores.get());
     let Arguments {
         workers,
         rounds,
         seconds,
-        threads,
         warm_up,
+        limits,
         ..
     } = arguments;
-    let limits: Vec<String> = arguments.limits.iter().map(usize::to_string).collect();
+    let limits: Vec<String> = limits.iter().map(usize::to_string).collect();
+    let name = part.to_possible_value();
+    let (phases, cores) = match part {
+        Part::Helenus | Part::Cassandra => ("", "They share all cores."),
+        Part::Change => (
+            " each at full speed, at half and at full again",
+            "The server has one core and the client another; a process that only burns time comes onto the\nserver's core \
+             in the middle phase.",
+        ),
+    };
     format!(
-        "`cargo xtask bench throttle --part {} --workers {workers} --rounds {rounds} --seconds {seconds} --threads \
-         {threads} --warm-up {warm_up} --limits {}`\n\n\
-         {workers} workers, each with one read of one row at a time; {threads} thread(s) of `helenus bench run` and \
-         the server share {cores} cores.\n{rounds} rounds of {seconds} s for each limit, after 2 s of warm-up.\n\n",
-        part.to_possible_value()
-            .map_or(String::new(), |value| value.get_name().to_owned()),
+        "`cargo xtask bench throttle --part {} --workers {workers} --rounds {rounds} --seconds {seconds} --warm-up \
+         {warm_up} --limits {}`\n\n{workers} workers, each with one read of one row at a time; one thread of `helenus bench \
+         run`. {rounds} runs of {seconds} s{phases}.\n{cores}\n\n",
+        name.as_ref().map_or("", |value| value.get_name()),
         limits.join(","),
     )
 }
 
-/// Of the undisturbed runs, if there are any.
-fn median<T: Copy + PartialOrd>(runs: &[Figures], value: impl Fn(&Figures) -> T) -> Option<T> {
-    let none_is = !runs.iter().any(Figures::is_undisturbed);
-    let chosen = runs.iter().filter(|run| none_is || run.is_undisturbed());
-    let mut values: Vec<T> = chosen.map(value).collect();
-    values.sort_by(|one, other| one.partial_cmp(other).unwrap_or(std::cmp::Ordering::Equal));
-    values.get(values.len() / 2).copied()
-}
-
-fn render(report: &mut String, runs: &Runs) {
-    report.push_str("| limit | reads/s | p50 ms | p99 ms | errors |\n|---|---|---|---|---|\n");
-    let mut best: Option<(usize, f64, u64)> = None;
-    let mut found = None;
-    for (limit, runs) in runs {
-        let (Some(throughput), Some(p50), Some(p99)) = (
-            median(runs, |run| run.measured().ops_per_s),
-            median(runs, |run| run.measured().latency_us.p50),
-            median(runs, |run| run.measured().latency_us.p99),
-        ) else {
-            continue;
-        };
-        let errors: u64 = runs.iter().map(|run| run.errors).sum();
-        let _infallible = writeln!(
-            report,
-            "| {} | {throughput:.0} | {:.2} | {:.2} | {errors} |",
-            label(*limit),
-            p50 as f64 / 1e3,
-            p99 as f64 / 1e3
-        );
-        match limit {
-            None => found = Some((throughput, p99)),
-            Some(limit) if best.is_none_or(|(_, best, _)| throughput > best) => {
-                best = Some((*limit, throughput, p99));
-            }
-            Some(_) => {}
-        }
-    }
-    if let (Some((throughput, p99)), Some((limit, best, best_p99))) = (found, best) {
-        let _infallible = writeln!(
-            report,
-            "\nAdaptive brings {:.1}% of the best fixed limit's throughput ({limit}), with {:.2} of its p99.",
-            100.0 * throughput / best,
-            p99 as f64 / best_p99.max(1) as f64
-        );
-    }
-}
-
 #[cfg(test)]
 mod tests {
-    use super::super::load_generator::{Latencies, Measured};
     use super::*;
-
-    #[test]
-    fn the_best_fixed_limit_is_what_adaptive_is_measured_by() {
-        let figures = |ops_per_s, p99| {
-            let latency_us = Latencies { p50: 1000, p99 };
-            let measured = Measured {
-                ops: 1,
-                ops_per_s,
-                latency_us,
-            };
-            Figures::of(measured)
-        };
-        let runs = Runs::from([
-            (None, vec![figures(95.0, 9), figures(96.0, 8), figures(10.0, 99)]),
-            (Some(16), vec![figures(50.0, 20)]),
-            (Some(600), vec![figures(100.0, 10)]),
-        ]);
-        let mut report = String::new();
-        render(&mut report, &runs);
-        let last = report.lines().last().unwrap();
-        assert_eq!(
-            last,
-            "Adaptive brings 95.0% of the best fixed limit's throughput (600), with 0.90 of its p99."
-        );
-    }
 
     #[test]
     fn a_part_that_is_measured_again_leaves_the_others_as_they_are() {

@@ -181,7 +181,10 @@ impl Line {
             let end = at + HEADER_BYTES + body;
             // Every answer to these requests has a body of four bytes and more.
             if body < 4 || stream >= STREAMS || self.intended_us[stream] == 0 {
-                return Err(io::Error::other("an answer that was not asked for"));
+                let kind = self.input[at + 4];
+                return Err(io::Error::other(format!(
+                    "an answer that was not asked for: opcode {kind:#04x} on stream {stream}, {body} bytes"
+                )));
             }
             answers += 1;
             self.outstanding -= 1;

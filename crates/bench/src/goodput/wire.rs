@@ -27,6 +27,8 @@ pub enum WireError {
     Protocol(String),
     #[error("the server answered {0}")]
     Answer(String),
+    #[error("the server was silent for {} s", SILENCE_MAX.as_secs())]
+    Silent,
 }
 
 impl WireError {
@@ -121,9 +123,11 @@ impl WireClient {
                 }
                 None => {}
             }
-            match self.stream.read(&mut chunk)? {
-                0 => return Err(io::Error::from(io::ErrorKind::UnexpectedEof).into()),
-                count => self.received.feed(&chunk[..count]),
+            match self.stream.read(&mut chunk) {
+                Ok(0) => return Err(io::Error::from(io::ErrorKind::UnexpectedEof).into()),
+                Ok(count) => self.received.feed(&chunk[..count]),
+                Err(error) if error.kind() == io::ErrorKind::WouldBlock => return Err(WireError::Silent),
+                Err(error) => return Err(error.into()),
             }
         }
     }
