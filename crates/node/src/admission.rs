@@ -17,6 +17,7 @@ use tokio::sync::Notify;
 
 use crate::node::REQUEST_SHARE;
 use crate::options::NodeOptions;
+use crate::patience::nanoseconds;
 use crate::promises::Promises;
 use crate::shard::Shard;
 use crate::shifts::{Refusing, Shifts};
@@ -70,7 +71,7 @@ pub struct Admission {
     mark_rounds: Notify,
     refused: Cell<u64>,
     queue_delay_ns: Cell<u64>,
-    window: Cell<Window>,
+    window: RefCell<Window>,
     /// Requests were refused in this window or in the one before.
     is_refusing: Cell<bool>,
     /// What a refusal costs, with its part of the sending; smoothed.
@@ -164,7 +165,7 @@ impl Admission {
             mark_rounds: Notify::new(),
             refused: Cell::new(0),
             queue_delay_ns: Cell::new(0),
-            window: Cell::new(Window::default()),
+            window: RefCell::default(),
             is_refusing: Cell::new(false),
             refusal_ns: Cell::new(REFUSAL_NS_FIRST),
             shifts: RefCell::default(),
@@ -172,6 +173,7 @@ impl Admission {
     }
 
     /// A connection's turn begins.
+    #[inline]
     pub fn turn_begins(&self, now_ns: u64) {
         self.turns_in_round.set(self.turns_in_round.get() + 1);
         if self.has_slept.load(Ordering::Relaxed) {
@@ -213,9 +215,10 @@ impl Admission {
     }
 
     /// What a turn did that began at `now_ns`, for the next ones and the metrics.
+    #[inline]
     pub fn turn_ended(&self, now_ns: u64, work: &TurnWork) {
         self.refused.set(self.refused.get() + work.refused);
-        let mut window = self.window.get();
+        let window = &mut *self.window.borrow_mut();
         if work.overloaded() > 0 {
             window.has_refused = true;
             self.is_refusing.set(true);
@@ -227,23 +230,27 @@ impl Admission {
             window.overloaded += work.overloaded();
         }
         window.delay_ns_max = window.delay_ns_max.max(work.delay_ns_max);
-        let took_ns = now_ns.saturating_sub(window.began_ns);
-        if took_ns >= WINDOW_NS {
-            let refusing_permille = window.all_refusing_ns() * 1_000 / took_ns;
-            self.is_refusing.set(window.has_refused);
-            self.shifts.borrow_mut().window_ended(&Refusing {
-                permille: refusing_permille,
-                served: window.messages - window.overloaded,
-                refused: window.overloaded,
-                has_refused: window.has_refused,
-            });
-            self.queue_delay_ns.set(window.delay_ns_max);
-            window = Window {
-                began_ns: now_ns,
-                ..Window::default()
-            };
+        if now_ns.saturating_sub(window.began_ns) >= WINDOW_NS {
+            self.window_ended(window, now_ns);
         }
-        self.window.set(window);
+    }
+
+    #[cold]
+    fn window_ended(&self, window: &mut Window, now_ns: u64) {
+        let refusing_permille =
+            window.all_refusing_ns() * 1_000 / now_ns.saturating_sub(window.began_ns).max(1);
+        self.is_refusing.set(window.has_refused);
+        self.shifts.borrow_mut().window_ended(&Refusing {
+            permille: refusing_permille,
+            served: window.messages - window.overloaded,
+            refused: window.overloaded,
+            has_refused: window.has_refused,
+        });
+        self.queue_delay_ns.set(window.delay_ns_max);
+        *window = Window {
+            began_ns: now_ns,
+            ..Window::default()
+        };
     }
 
     /// Whether refusals are to be accounted for: then turns measure what reading takes.
@@ -261,6 +268,7 @@ impl Admission {
 
     /// Whether a connection is to be left unread for a while because refusing costs too much; it is woken when its shift
     /// comes. `was_refused`: whether something of it was refused in its last turn.
+    #[inline]
     pub fn must_wait(&self, connection: u64, was_refused: bool, waker: &Waker) -> bool {
         if !self.is_on || (!was_refused && self.shifts.borrow().is_empty()) {
             return false;
@@ -337,10 +345,6 @@ impl Shard {
             admission.turns_of_last_round.set(0);
         }
     }
-}
-
-fn nanoseconds(duration: Duration) -> u64 {
-    u64::try_from(duration.as_nanos()).unwrap_or(u64::MAX)
 }
 
 #[cfg(test)]

@@ -3,7 +3,7 @@
 use std::cell::{Cell, RefCell};
 
 /// Smaller buffers are not worth keeping: the allocator has them at hand.
-const BUFFER_BYTES_MIN: usize = 1024;
+pub(crate) const BUFFER_BYTES_MIN: usize = 1024;
 
 /// What one turn of a connection reads. Larger buffers belonged to one large message.
 const BUFFER_BYTES_MAX: usize = 256 * 1024;

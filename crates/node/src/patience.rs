@@ -10,6 +10,7 @@ use std::time::Duration;
 use helenus_engine::{CqlError, Plan, QueryOptions};
 use helenus_protocol::{Consistency, WriteType};
 
+use crate::options::NodeOptions;
 use crate::refusal::TIMED_OUT_WAITING;
 use crate::session::Session;
 use crate::shard::Shard;
@@ -27,6 +28,42 @@ pub struct Patience {
 /// How often a shard looks for requests whose time was over while they waited: half of the shortest timeouts in use, so
 /// that a client that waits 10 ms is answered within 15.
 pub const LATE_LOOK_INTERVAL: Duration = Duration::from_millis(5);
+
+/// The configured times of requests, in nanoseconds: one is added to the time of each request.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Timeouts {
+    read_ns: u64,
+    range_ns: u64,
+    pub write_ns: u64,
+    truncate_ns: u64,
+}
+
+impl Timeouts {
+    pub fn of(options: &NodeOptions) -> Self {
+        Timeouts {
+            read_ns: nanoseconds(options.read_request_timeout),
+            range_ns: nanoseconds(options.range_request_timeout),
+            write_ns: nanoseconds(options.write_request_timeout),
+            truncate_ns: nanoseconds(options.truncate_request_timeout),
+        }
+    }
+
+    /// Schema changes and the like take theirs.
+    pub fn of_plan(&self, plan: &Plan) -> u64 {
+        match plan {
+            Plan::Select(plan) if plan.is_range_scan() => self.range_ns,
+            Plan::Select(_) => self.read_ns,
+            Plan::Modify(_) | Plan::Batch(_) => self.write_ns,
+            Plan::Truncate(_) => self.truncate_ns,
+            Plan::Use(_) | Plan::Other(_) => u64::MAX,
+        }
+    }
+}
+
+/// At most 584 years.
+pub(crate) fn nanoseconds(duration: Duration) -> u64 {
+    u64::try_from(duration.as_nanos()).unwrap_or(u64::MAX)
+}
 
 impl Patience {
     /// For what ends in another way.
@@ -106,26 +143,12 @@ impl Shard {
     }
 
     pub(crate) fn deadline_after(&self, timeout: Duration) -> u64 {
-        self.clock
-            .monotonic_ns()
-            .saturating_add(timeout.as_nanos() as u64)
-    }
-
-    /// The configured time for a statement. Schema changes and the like take theirs.
-    pub(crate) fn timeout_of(&self, plan: &Plan) -> Duration {
-        match plan {
-            Plan::Select(plan) if plan.is_range_scan() => self.options.range_request_timeout,
-            Plan::Select(_) => self.options.read_request_timeout,
-            Plan::Modify(_) | Plan::Batch(_) => self.options.write_request_timeout,
-            Plan::Truncate(_) => self.options.truncate_request_timeout,
-            Plan::Use(_) | Plan::Other(_) => Duration::from_nanos(u64::MAX),
-        }
+        self.clock.monotonic_ns().saturating_add(nanoseconds(timeout))
     }
 
     /// When the request that the session handles must be answered; an error if that was before it could be begun.
     #[inline]
-    pub(crate) fn deadline_of(&self, session: &Rc<Session>, timeout: Duration) -> Result<u64, CqlError> {
-        let timeout_ns = u64::try_from(timeout.as_nanos()).unwrap_or(u64::MAX);
+    pub(crate) fn deadline_of(&self, session: &Rc<Session>, timeout_ns: u64) -> Result<u64, CqlError> {
         let deadline_ns = session.received_ns().saturating_add(timeout_ns);
         if self.last_looked_ns() > deadline_ns {
             return Err(not_begun_in_time());

@@ -22,6 +22,7 @@ use helenus_types::ShardId;
 
 use crate::metrics::RequestKind;
 use crate::panic_boundary::{Panicked, catch};
+use crate::patience::nanoseconds;
 use crate::session::Session;
 use crate::shard::Shard;
 
@@ -140,20 +141,14 @@ impl Shard {
         let mut values = BoundValues::EMPTY;
         values.add(parameters.values, &prepared.bind_columns, is_prepared)?;
         let metadata_form = metadata_form(statement, prepared);
-        let options = QueryOptions {
-            metadata_form,
-            ..self.options_of(session.version(), parameters)
+        let mut options = self.options_of(session.version(), parameters);
+        options.metadata_form = metadata_form;
+        let own_timeout = match &prepared.timeout {
+            None => None,
+            Some(timeout) => timeout.evaluate(&values, &options)?.map(nanoseconds),
         };
-        let timeout = match &prepared.timeout {
-            None => self.timeout_of(&prepared.plan),
-            Some(timeout) => timeout
-                .evaluate(&values, &options)?
-                .unwrap_or_else(|| self.timeout_of(&prepared.plan)),
-        };
-        let options = QueryOptions {
-            deadline_ns: self.deadline_of(session, timeout)?,
-            ..options
-        };
+        let timeout_ns = own_timeout.unwrap_or_else(|| self.timeouts.of_plan(&prepared.plan));
+        options.deadline_ns = self.deadline_of(session, timeout_ns)?;
         match &prepared.plan {
             Plan::Select(plan) => {
                 self.metrics.count_request(RequestKind::Read);
@@ -276,10 +271,8 @@ impl Shard {
             BatchKind::Counter => ast::BatchKind::Counter,
         };
         check_batch(kind, false, false, plans())?;
-        let options = QueryOptions {
-            deadline_ns: self.deadline_of(session, self.options.write_request_timeout)?,
-            ..self.options_of(session.version(), &batch.parameters)
-        };
+        let mut options = self.options_of(session.version(), &batch.parameters);
+        options.deadline_ns = self.deadline_of(session, self.timeouts.write_ns)?;
         let mut bound = Vec::with_capacity(members.len());
         for member in &members {
             bound.push(BoundValues::resolve(

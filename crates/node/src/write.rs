@@ -30,6 +30,7 @@ use crate::shard::{Acknowledgement, Shard};
 pub(crate) type UpdatesByShard = Vec<(ShardId, Vec<u8>)>;
 
 /// Updates on their way to their owners.
+#[derive(Default)]
 pub(crate) struct UnwrittenUpdates {
     updates: UpdatesByShard,
     /// The first so many are of partitions whose rate limits were not looked at yet.
@@ -45,7 +46,27 @@ impl From<UpdatesByShard> for UnwrittenUpdates {
     }
 }
 
+/// What most writes have nothing of: all of it is applied here at once, and there is nothing to warn of.
+#[derive(Default)]
+struct Rest {
+    unwritten: UnwrittenUpdates,
+    warnings: Vec<String>,
+}
+
 impl UnwrittenUpdates {
+    /// In front of those that were checked: what they all change is of one time, so their order says nothing.
+    fn add_unchecked(&mut self, owner: ShardId, update: &[u8]) {
+        self.updates.push((owner, update.to_vec()));
+        let last = self.updates.len() - 1;
+        self.updates.swap(self.unchecked, last);
+        self.unchecked += 1;
+    }
+
+    /// The rate limit of its partition has admitted it.
+    fn add_checked(&mut self, owner: ShardId, update: &[u8]) {
+        self.updates.push((owner, update.to_vec()));
+    }
+
     fn unchecked_partitions(&self) -> Vec<(ShardId, WrittenPartition)> {
         let unchecked = self.updates.iter().take(self.unchecked);
         unchecked
@@ -64,20 +85,23 @@ impl Shard {
         values: &BoundValues<'_>,
         options: &QueryOptions<'_>,
     ) -> Result<(), CqlError> {
-        let mut elsewhere = UpdatesByShard::new();
-        let mut waiting_for_room = UpdatesByShard::new();
+        let mut rest: Option<Rest> = None;
         let mut position = None;
-        let mut warnings = Vec::new();
         let guardrails = &self.options.guardrails.values;
         let checks_values = guardrails.is_enabled();
         let scratch = &mut *self.scratch.borrow_mut();
         plan.updates(values, options, scratch, &mut |token, update| {
             if checks_values {
-                warnings.extend(guardrails.check(&self.schema(), update)?);
+                let warnings = guardrails.check(&self.schema(), update)?;
+                if !warnings.is_empty() {
+                    rest.get_or_insert_default().warnings.extend(warnings);
+                }
             }
             let owner = self.owner_of(token);
             if owner != self.id {
-                elsewhere.push((owner, update.to_vec()));
+                rest.get_or_insert_default()
+                    .unwritten
+                    .add_unchecked(owner, update);
                 return Ok(());
             }
             if self.hot_partitions.is_sampled() {
@@ -86,7 +110,9 @@ impl Shard {
             self.check_rate(&plan.table, RateLimitedOperation::Write, token)?;
             match self.apply(token, update) {
                 Ok(applied) => position = Some(applied),
-                Err(WriteError::MemtablesFull { .. }) => waiting_for_room.push((owner, update.to_vec())),
+                Err(WriteError::MemtablesFull { .. }) => {
+                    rest.get_or_insert_default().unwritten.add_checked(owner, update)
+                }
                 Err(WriteError::Log(LogAppendError::BufferFull { .. })) if position.is_some() => {
                     return Err(Patience::of_write(options).timed_out());
                 }
@@ -95,28 +121,23 @@ impl Shard {
             Ok(())
         })?;
         let patience = Patience::of_write(options);
-        if elsewhere.is_empty() && waiting_for_room.is_empty() && warnings.is_empty() {
+        let Some(rest) = rest else {
             self.acknowledge_session(session, stream, position, patience);
             return Ok(());
-        }
-        if let [(owner, _)] = elsewhere.as_slice()
-            && waiting_for_room.is_empty()
+        };
+        let Rest {
+            mut unwritten,
+            warnings,
+        } = rest;
+        if unwritten.updates.len() == 1
+            && unwritten.unchecked == 1
             && position.is_none()
             && warnings.is_empty()
+            && let Some((owner, update)) = unwritten.updates.pop()
         {
-            let owner = *owner;
-            return match elsewhere.pop() {
-                Some((_, update)) => self.forward_write(session, stream, owner, update, patience),
-                None => Ok(()),
-            };
+            return self.forward_write(session, stream, owner, update, patience);
         }
-        let unchecked = elsewhere.len();
-        elsewhere.append(&mut waiting_for_room);
-        let writes = UnwrittenUpdates {
-            updates: elsewhere,
-            unchecked,
-        };
-        self.write_later(session, stream, writes, position, warnings, patience);
+        self.write_later(session, stream, unwritten, position, warnings, patience);
         Ok(())
     }
 
@@ -466,5 +487,21 @@ pub(crate) fn write_failure(error: &WriteError) -> CqlError {
             CqlError::overloaded(format_args!("{error}"))
         }
         _ => CqlError::server(format_args!("{error}")),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn updates_whose_limits_are_still_to_be_looked_at_come_first() {
+        let mut unwritten = UnwrittenUpdates::default();
+        unwritten.add_checked(ShardId(0), b"here");
+        unwritten.add_unchecked(ShardId(1), b"there");
+        unwritten.add_unchecked(ShardId(2), b"elsewhere");
+        assert_eq!(unwritten.unchecked, 2);
+        let owners: Vec<ShardId> = unwritten.updates.iter().map(|(owner, _)| *owner).collect();
+        assert_eq!(owners, [ShardId(1), ShardId(2), ShardId(0)]);
     }
 }

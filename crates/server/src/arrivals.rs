@@ -4,7 +4,8 @@
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Arrivals {
     earliest_ns: u64,
-    latest_ns: u64,
+    /// The time in which the bytes came evenly; 0 where all of them count from the earliest moment.
+    even_ns: u64,
     bytes: usize,
 }
 
@@ -19,25 +20,31 @@ const EVEN_NS_MAX: u64 = 10_000_000;
 impl Arrivals {
     /// `bytes` in all, of which some may be left from before.
     pub fn new(earliest_ns: u64, latest_ns: u64, bytes: usize) -> Self {
+        let span_ns = latest_ns.saturating_sub(earliest_ns);
+        let is_even = (EVEN_NS_MIN..=EVEN_NS_MAX).contains(&span_ns);
         Arrivals {
             earliest_ns: earliest_ns.min(latest_ns),
-            latest_ns,
+            even_ns: if is_even { span_ns } else { 0 },
             bytes,
         }
     }
 
-    /// When a message came behind which `unread` bytes are left: bytes are taken to have come evenly within a time in which
-    /// a socket does not fill up.
+    /// Nothing of it came before.
+    pub fn earliest_ns(&self) -> u64 {
+        self.earliest_ns
+    }
+
+    /// When a message came of which and behind which `unread` bytes are left: bytes are taken to have come evenly within a
+    /// time in which a socket does not fill up.
     #[inline]
-    pub fn arrival_ns(&self, unread: usize) -> u64 {
-        let span_ns = self.latest_ns - self.earliest_ns;
-        if !(EVEN_NS_MIN..=EVEN_NS_MAX).contains(&span_ns) {
+    pub fn arrival_ns(&self, unread: impl FnOnce() -> usize) -> u64 {
+        if self.even_ns == 0 {
             return self.earliest_ns;
         }
         let bytes = self.bytes.max(1) as u64;
-        let passed = bytes.saturating_sub(unread as u64);
+        let passed = bytes.saturating_sub(unread() as u64);
         // Spans are seconds and turns are below a MiB: the product fits.
-        self.earliest_ns + span_ns.saturating_mul(passed) / bytes
+        self.earliest_ns + self.even_ns.saturating_mul(passed) / bytes
     }
 }
 
@@ -48,23 +55,23 @@ mod tests {
     #[test]
     fn what_is_read_last_came_last() {
         let arrivals = Arrivals::new(1_000_000, 11_000_000, 1_000);
-        assert_eq!(arrivals.arrival_ns(1_000), 1_000_000);
-        assert_eq!(arrivals.arrival_ns(500), 6_000_000);
-        assert_eq!(arrivals.arrival_ns(0), 11_000_000);
+        assert_eq!(arrivals.arrival_ns(|| 1_000), 1_000_000);
+        assert_eq!(arrivals.arrival_ns(|| 500), 6_000_000);
+        assert_eq!(arrivals.arrival_ns(|| 0), 11_000_000);
     }
 
     /// 350 ms of silence from the shard: the last bytes of what is read then looked fresh, and were served too late.
     #[test]
     fn what_a_full_socket_held_came_long_ago() {
         let arrivals = Arrivals::new(0, 350_000_000, 1_000);
-        assert_eq!(arrivals.arrival_ns(1), 0);
+        assert_eq!(arrivals.arrival_ns(|| 1), 0);
     }
 
     #[test]
     fn a_short_span_counts_from_its_beginning() {
         let arrivals = Arrivals::new(1_000, 2_000, 10);
-        assert_eq!(arrivals.arrival_ns(0), 1_000);
+        assert_eq!(arrivals.arrival_ns(|| 0), 1_000);
         // A clock that was read in between must not make it negative.
-        assert_eq!(Arrivals::new(3_000, 2_000, 10).arrival_ns(0), 2_000);
+        assert_eq!(Arrivals::new(3_000, 2_000, 10).arrival_ns(|| 0), 2_000);
     }
 }

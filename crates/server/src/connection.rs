@@ -13,7 +13,7 @@ use std::task::{Context, Poll};
 use std::time::Duration;
 
 use helenus_node::metrics::ConnectionRefusal;
-use helenus_node::{Session, Shard, TurnWork, overloaded_template};
+use helenus_node::{Session, Shard, overloaded_template};
 use helenus_protocol::frame::{EnvelopeFlags, FrameError, FrameLimits, FrameReader, ReceiveBuffer, Recovery};
 use helenus_protocol::response::{ErrorBody, write_error};
 use helenus_protocol::{Direction, ErrorCode, Opcode, ProtocolVersion};
@@ -26,7 +26,7 @@ use crate::arrivals::Arrivals;
 use crate::catching_up::CatchingUp;
 use crate::door::{Door, DrainPhase};
 use crate::handshake::{Handshake, Outcome, Phase};
-use crate::turn::Turn;
+use crate::turn::{Turn, TurnLimits};
 
 pub struct Connection {
     stream: TcpStream,
@@ -278,7 +278,7 @@ impl Connection {
             {
                 return Ok(true);
             }
-            let unread = self.received.unread().len();
+            let received_ns = self.arrivals.arrival_ns(|| self.received.unread().len());
             match self.reader.next_envelope(&mut self.received) {
                 Ok(None) => {
                     if self.has_memory_for_begun(turn.now_ns) {
@@ -287,13 +287,10 @@ impl Connection {
                     self.reader.skip_begun(&self.received);
                 }
                 Ok(Some(envelope)) if self.phase == Phase::Open && is_statement(envelope.header.opcode) => {
-                    let received_ns = self.arrivals.arrival_ns(unread);
                     if self.door.drain_phase() == DrainPhase::Refusing {
                         refuse_to_start(&self.session, envelope.header.stream);
                         self.shard.metrics.count_error(ErrorCode::IsBootstrapping);
-                    } else if turn.sheds(received_ns, &envelope, &self.shard)
-                        || turn.refuses(received_ns, &envelope)
-                    {
+                    } else if !turn.admits(received_ns, &envelope, &self.shard) {
                         let template = overloaded_template(self.session.version());
                         self.session.respond_template(envelope.header.stream, template);
                     } else if let Err(error) = self.shard.handle(&self.session, &envelope, received_ns) {
@@ -357,19 +354,13 @@ impl Connection {
 
     fn begin_turn(&self, now_ns: u64) -> Turn {
         let admission = &self.shard.admission;
-        Turn {
-            began_ns: now_ns,
-            now_ns,
-            ends_ns: now_ns.saturating_add(admission.turn_ns()),
+        let limits = TurnLimits {
+            turn_ns: admission.turn_ns(),
             wait_ns_max: admission.wait_ns_max(self.session.throws_on_overload()),
             is_out_of_memory: admission.is_out_of_memory(),
-            work: TurnWork {
-                is_catching_up: self.catching_up.is_some(),
-                ..TurnWork::default()
-            },
-            control: 0,
-            work_since_look: 0,
-        }
+            earliest_ns: self.arrivals.earliest_ns(),
+        };
+        Turn::begin(now_ns, limits, self.catching_up.is_some())
     }
 
     fn end_turn(&mut self, turn: &Turn) {

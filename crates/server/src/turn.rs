@@ -15,35 +15,89 @@ const WORK_OF_STATEMENT: u32 = 16;
 /// To find out which partition a statement is for, and refuse it.
 const WORK_OF_SHEDDING: u32 = 2;
 
+/// What admission says of a turn as it begins.
+#[derive(Clone, Copy, Debug)]
+pub struct TurnLimits {
+    pub turn_ns: u64,
+    pub wait_ns_max: u64,
+    pub is_out_of_memory: bool,
+    /// What the turn handles came then or later.
+    pub earliest_ns: u64,
+}
+
 /// What one turn of a connection has done so far.
 pub struct Turn {
     pub began_ns: u64,
     pub now_ns: u64,
-    pub ends_ns: u64,
-    pub wait_ns_max: u64,
-    pub is_out_of_memory: bool,
+    limits: TurnLimits,
+    /// As of the last look at the clock: time is up.
+    is_over: bool,
+    /// As of the last look at the clock: nothing has waited so long that it could be refused.
+    is_calm: bool,
     pub work: TurnWork,
-    pub control: u32,
-    pub work_since_look: u32,
+    control: u32,
+    work_since_look: u32,
 }
 
 impl Turn {
+    pub fn begin(now_ns: u64, limits: TurnLimits, is_catching_up: bool) -> Turn {
+        let mut turn = Turn {
+            began_ns: now_ns,
+            now_ns,
+            limits,
+            is_over: false,
+            is_calm: false,
+            work: TurnWork {
+                is_catching_up,
+                ..TurnWork::default()
+            },
+            control: 0,
+            work_since_look: 0,
+        };
+        turn.look(now_ns);
+        turn
+    }
+
+    fn look(&mut self, now_ns: u64) {
+        let limits = &self.limits;
+        let longest_ns = now_ns.saturating_sub(limits.earliest_ns);
+        self.is_over = now_ns.saturating_sub(self.began_ns) > limits.turn_ns;
+        self.is_calm = longest_ns <= limits.wait_ns_max / 2 && !limits.is_out_of_memory;
+        self.now_ns = now_ns;
+    }
+
     /// Looks at the clock every few statements.
     #[inline]
     pub fn is_over(&mut self, shard: &Shard) -> bool {
         if self.work_since_look >= WORK_PER_LOOK {
             self.work_since_look = 0;
-            self.now_ns = shard.look_at_clock();
+            self.look(shard.look_at_clock());
         }
-        self.now_ns > self.ends_ns
+        self.is_over
+    }
+
+    /// Whether a statement that came at `received_ns` is begun; if not it is answered OVERLOADED.
+    #[inline]
+    pub fn admits(&mut self, received_ns: u64, envelope: &Envelope<'_>, shard: &Shard) -> bool {
+        if self.is_calm {
+            self.begins(self.now_ns.saturating_sub(received_ns));
+            return true;
+        }
+        !self.sheds(received_ns, envelope, shard) && !self.refuses(received_ns, envelope)
+    }
+
+    #[inline]
+    fn begins(&mut self, delay_ns: u64) {
+        self.work.delay_ns_max = self.work.delay_ns_max.max(delay_ns);
+        self.work.handled += 1;
+        self.work_since_look += WORK_OF_STATEMENT;
     }
 
     /// Whether a statement that came at `received_ns` is refused for its partition: where requests have waited half of
     /// what they may, those for the shard's heaviest partition go first.
-    #[inline]
-    pub fn sheds(&mut self, received_ns: u64, envelope: &Envelope<'_>, shard: &Shard) -> bool {
+    fn sheds(&mut self, received_ns: u64, envelope: &Envelope<'_>, shard: &Shard) -> bool {
         let delay_ns = self.now_ns.saturating_sub(received_ns);
-        if !is_time_to_shed(delay_ns, self.wait_ns_max) || !shard.sheds(envelope) {
+        if !is_time_to_shed(delay_ns, self.limits.wait_ns_max) || !shard.sheds(envelope) {
             return false;
         }
         self.work.delay_ns_max = self.work.delay_ns_max.max(delay_ns);
@@ -53,17 +107,15 @@ impl Turn {
     }
 
     /// Whether a statement that came at `received_ns` has waited too long, or there is no memory for it.
-    #[inline]
-    pub fn refuses(&mut self, received_ns: u64, envelope: &Envelope<'_>) -> bool {
+    fn refuses(&mut self, received_ns: u64, envelope: &Envelope<'_>) -> bool {
         let delay_ns = self.now_ns.saturating_sub(received_ns);
-        self.work.delay_ns_max = self.work.delay_ns_max.max(delay_ns);
-        let may_begin = delay_ns <= self.wait_ns_max && !self.is_out_of_memory;
+        let may_begin = delay_ns <= self.limits.wait_ns_max && !self.limits.is_out_of_memory;
         if may_begin || (self.control < CONTROL_PER_TURN_MAX && is_control(envelope)) {
             self.control += u32::from(!may_begin);
-            self.work.handled += 1;
-            self.work_since_look += WORK_OF_STATEMENT;
+            self.begins(delay_ns);
             return false;
         }
+        self.work.delay_ns_max = self.work.delay_ns_max.max(delay_ns);
         self.work.refused += 1;
         self.work_since_look += 1;
         true
@@ -79,17 +131,17 @@ mod tests {
 
     const MS: u64 = 1_000_000;
 
-    fn turn_at(now_ns: u64) -> Turn {
-        Turn {
-            began_ns: now_ns,
-            now_ns,
-            ends_ns: now_ns + MS,
+    fn limits(earliest_ns: u64) -> TurnLimits {
+        TurnLimits {
+            turn_ns: MS,
             wait_ns_max: 5 * MS,
             is_out_of_memory: false,
-            work: TurnWork::default(),
-            control: 0,
-            work_since_look: 0,
+            earliest_ns,
         }
+    }
+
+    fn turn_at(now_ns: u64) -> Turn {
+        Turn::begin(now_ns, limits(0), false)
     }
 
     fn envelope(opcode: Opcode, body: &[u8]) -> Envelope<'_> {
@@ -126,8 +178,29 @@ mod tests {
 
     #[test]
     fn without_memory_even_what_came_just_now_is_refused() {
-        let mut turn = turn_at(100 * MS);
-        turn.is_out_of_memory = true;
-        assert!(turn.refuses(100 * MS, &envelope(Opcode::Execute, &[])));
+        let limits = TurnLimits {
+            is_out_of_memory: true,
+            ..limits(100 * MS)
+        };
+        let mut turn = Turn::begin(100 * MS, limits, false);
+        assert!(!turn.is_calm && turn.refuses(100 * MS, &envelope(Opcode::Execute, &[])));
+    }
+
+    #[test]
+    fn nothing_is_refused_while_the_oldest_has_waited_less_than_half_of_what_it_may() {
+        let mut turn = Turn::begin(100 * MS, limits(98 * MS), false);
+        assert!(turn.is_calm);
+        turn.look(101 * MS);
+        assert!(!turn.is_calm && !turn.is_over);
+        turn.look(102 * MS);
+        assert!(turn.is_over);
+        // A client that waits for ever, and a turn that nobody waits for.
+        let endless = TurnLimits {
+            turn_ns: u64::MAX,
+            wait_ns_max: u64::MAX,
+            ..limits(0)
+        };
+        let turn = Turn::begin(100 * MS, endless, false);
+        assert!(turn.is_calm && !turn.is_over);
     }
 }

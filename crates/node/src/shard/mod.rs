@@ -46,7 +46,7 @@ use crate::metrics::{MetricsSnapshot, ShardMetrics};
 use crate::operator::Operator;
 use crate::options::{CommitlogSync, NodeOptions};
 use crate::panic_boundary::{catch, catch_async};
-use crate::patience::Patience;
+use crate::patience::{Patience, Timeouts};
 use crate::rate_limit::{RateLimiter, has_rate_limits};
 use crate::roles::{PasswordThread, Passwords};
 use crate::schema_change::{SchemaKeeper, SchemaListeners};
@@ -73,6 +73,7 @@ pub(crate) struct ShardParts {
 pub struct Shard {
     pub id: ShardId,
     pub options: Arc<NodeOptions>,
+    pub(crate) timeouts: Timeouts,
     pub clock: Arc<dyn Clock>,
     /// Every shard's mailbox, by id; this shard's own included.
     pub mailboxes: Arc<[Mailbox]>,
@@ -150,6 +151,7 @@ impl Shard {
             id: parts.id,
             has_rate_limits: Cell::new(has_rate_limits(&parts.schema)),
             clock,
+            timeouts: Timeouts::of(&parts.options),
             options: parts.options,
             mailboxes: parts.mailboxes,
             store: RefCell::new(parts.store),
