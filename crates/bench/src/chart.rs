@@ -43,6 +43,14 @@ const RIGHT: f64 = 18.0;
 const TOP: f64 = 34.0;
 const BOTTOM: f64 = 78.0;
 
+/// The legend below the axis: its first row, the next ones, and what a name takes with its dash, its characters and the gap
+/// behind it. Two rows fit.
+const LEGEND_FROM: f64 = 50.0;
+const LEGEND_ROW: f64 = 16.0;
+const LEGEND_DASH: f64 = 23.0;
+const LEGEND_CHARACTER: f64 = 6.2;
+const LEGEND_GAP: f64 = 17.0;
+
 /// One axis: from values to pixels.
 struct Axis {
     from: f64,
@@ -175,9 +183,8 @@ impl Chart {
     }
 
     fn write_legend(&self, svg: &mut String) {
-        let mut at = LEFT;
-        for (index, line) in self.lines.iter().enumerate() {
-            let y = HEIGHT - 18.0;
+        for (index, (line, (at, row))) in self.lines.iter().zip(self.legend_places()).enumerate() {
+            let y = HEIGHT - BOTTOM + LEGEND_FROM + LEGEND_ROW * f64::from(row);
             let dash = if line.is_dashed {
                 " stroke-dasharray=\"5 4\""
             } else {
@@ -189,12 +196,26 @@ impl Chart {
                  <text x=\"{:.1}\" y=\"{:.1}\">{}</text>",
                 at + 18.0,
                 COLOURS[index % COLOURS.len()],
-                at + 23.0,
+                at + LEGEND_DASH,
                 y + 4.0,
                 escaped(&line.name)
             );
-            at += 40.0 + 6.2 * line.name.chars().count() as f64;
         }
+    }
+
+    /// Where the names of the lines begin, and in which row: a name that would reach out of the chart begins another one.
+    fn legend_places(&self) -> Vec<(f64, u32)> {
+        let (mut at, mut row) = (LEFT, 0);
+        let place = |line: &Line| {
+            let text = LEGEND_CHARACTER * line.name.chars().count() as f64;
+            if at > LEFT && at + LEGEND_DASH + text > WIDTH {
+                (at, row) = (LEFT, row + 1);
+            }
+            let place = (at, row);
+            at += LEGEND_DASH + text + LEGEND_GAP;
+            place
+        };
+        self.lines.iter().map(place).collect()
     }
 }
 
@@ -273,6 +294,29 @@ mod tests {
                 assert!(svg.contains("a &lt; b") && svg.contains("line &amp; more"));
             }
         }
+    }
+
+    /// The charts of what was not in time named half of their lines beyond the right edge.
+    #[test]
+    fn names_that_do_not_fit_are_in_a_second_row() {
+        let names = [
+            "Helenus, refused",
+            "Helenus without admission, refused",
+            "Cassandra 5.0, refused",
+            "Helenus, late or unsent",
+            "Helenus without admission, late or unsent",
+            "Cassandra 5.0, late or unsent",
+        ];
+        let chart = Chart {
+            lines: names.map(|name| Line::new(name, Vec::new())).into(),
+            ..Chart::default()
+        };
+        let places = chart.legend_places();
+        assert_eq!(
+            places.iter().map(|place| place.1).collect::<Vec<_>>(),
+            [0, 0, 0, 1, 1, 1]
+        );
+        assert!(places[1].0 > places[0].0 && places[3].0 == LEFT);
     }
 
     #[test]

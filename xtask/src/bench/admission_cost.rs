@@ -2,6 +2,8 @@
 //!
 //! A whole node under callgrind, with admission and without. A connection sends a batch and waits for all its answers, so
 //! the node finds the same requests in each read however slow it is; the difference of two runs is what the requests took.
+//! What goes by the clock is left out, for callgrind is fifty times slower than the clock: counted is what the connections'
+//! turns do, without the samples of hot partitions. Two runs then differ by a thousandth; of whole nodes, by a fiftieth.
 
 use std::io::{BufRead, BufReader, Read};
 use std::net::SocketAddr;
@@ -20,6 +22,12 @@ pub struct Arguments {
     batches: u64,
 }
 
+/// Functions that switch the counting when they are entered and when they are left.
+const SWITCHES: [&str; 2] = [
+    "*helenus_server::connection::Connection as*poll",
+    "*HotPartitions::sample",
+];
+
 const REPORT: &str = "bench/results/goodput/cost.md";
 
 /// Of a batch: fewer than what a turn does between two looks at the clock, which callgrind makes fifty times slower.
@@ -29,11 +37,11 @@ pub fn run(arguments: &Arguments) -> Result<(), TaskError> {
     super::build_helenus()?;
     let mut report = format!(
         "# What admission costs when nothing is overloaded\n\n\
-         `cargo xtask bench admission-cost`: instructions of a whole node (one shard, in memory) for each request of five \
-         34-byte values, by\ncallgrind; one connection sends {REQUESTS_PER_BATCH} requests at once and the next \
-         {REQUESTS_PER_BATCH} when all are answered, so both find the same requests in each\nread. Without: \
-         `--admission off`, which refuses nothing; deadlines, the marking of rounds and the sampling of hot partitions\n\
-         (of each request, as slow as callgrind is) are there in both. What all of that costs against a build without it is in\n\
+         `cargo xtask bench admission-cost`: instructions that a connection's turns take for each request of five 34-byte values, \
+         by callgrind\non a whole node (one shard, in memory); one connection sends {REQUESTS_PER_BATCH} requests at once and the \
+         next {REQUESTS_PER_BATCH} when all are answered, so both find\nthe same requests in each read. Without: `--admission \
+         off`, which refuses nothing; deadlines and what the turns say of themselves are\nthere in both. The samples of hot \
+         partitions are in neither: they go by the clock. What all of it costs against a build without it\nis in \
          [decision 13](../../../docs/decisions/0013-admission.md).\n\n\
          | | with admission | without | more |\n|---|---|---|---|\n"
     );
@@ -71,6 +79,8 @@ fn instructions(admission: &str, flags: &[&str], batches: u64) -> Result<u64, Ta
     command
         .args(["--tool=callgrind", "--log-fd=1"])
         .arg(format!("--callgrind-out-file={}", log.display()))
+        .arg("--collect-atstart=no")
+        .args(SWITCHES.map(|function| format!("--toggle-collect={function}")))
         .arg(workspace::target().join("release/helenus"))
         .args(["serve", "--listen", "127.0.0.1:0", "--metrics", "127.0.0.1:0"])
         .args([

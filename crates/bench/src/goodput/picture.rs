@@ -66,7 +66,7 @@ fn charts(reports: &[GoodputReport], workload: GoodputWorkload) -> [Chart; 3] {
     };
     let mut lost = lines(", refused", |point| point.refused_per_s + point.failed_per_s);
     lost.extend(
-        lines(", late or never sent", |point| {
+        lines(", late or unsent", |point| {
             point.late_per_s + point.held_back_per_s + point.not_generated_per_s
         })
         .into_iter()
