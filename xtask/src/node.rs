@@ -122,6 +122,14 @@ impl Node {
         }
     }
 
+    /// All its threads run on this core from now on; a node that is not ours is left alone.
+    pub fn keep_to_core(&self, core: &str) -> Result<(), NodeError> {
+        if let Some(id) = self.process_id() {
+            process::run_quietly(Command::new("taskset").args(["-a", "-c", "-p", core, &id.to_string()]))?;
+        }
+        Ok(())
+    }
+
     /// Stops cleanly and starts again on the same address with the same options; `false` when the node is not ours.
     pub fn restart(&mut self) -> Result<bool, NodeError> {
         self.restart_noting(|| {})

@@ -35,7 +35,6 @@ mod shifts;
 mod stall;
 mod statement;
 mod suspended_read;
-mod thread_time;
 mod tracing;
 mod value_guardrails;
 mod write;

@@ -6,7 +6,7 @@
 use std::cell::Cell;
 use std::time::Duration;
 
-use crate::thread_time::thread_time;
+use helenus_vfs::thread_time;
 
 /// The environment variable that turns the detector on: milliseconds from which on a stall is reported.
 const THRESHOLD_VARIABLE: &str = "HELENUS_STALL_MS";

@@ -13,7 +13,7 @@ pub mod simulated_disk;
 pub mod clock;
 pub mod random;
 
-pub use clock::{Clock, ManualClock, SystemClock};
+pub use clock::{Clock, ManualClock, SystemClock, thread_time};
 pub use disk::{DirectoryEntry, DirectoryLock, Disk, DiskCounters, DiskUsage, EntryKind, File};
 pub use memory_disk::MemoryDisk;
 pub use random::{Random, SeededRandom, SystemRandom};

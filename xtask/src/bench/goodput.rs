@@ -168,7 +168,7 @@ fn measure(node: &Node, file: &str, pace: &Pace, arguments: &LoadArguments) -> R
         .find(|(name, _)| *name == file)
         .map_or(file, |(_, label)| label);
     let server = node.process_id().unwrap_or_default().to_string();
-    process::run_quietly(Command::new("taskset").args(["-a", "-c", "-p", SERVER_CORE, &server]))?;
+    node.keep_to_core(SERVER_CORE)?;
     let mut command = generator(node, arguments);
     command
         .args(["--server-pid", &server, "--label", label])
@@ -229,7 +229,7 @@ fn draw(requests: Requests) -> Result<(), TaskError> {
     let _infallible = write!(
         page,
         "# Goodput: what is answered in time, whatever is offered ({name} requests)\n\n\
-         `cargo xtask bench goodput --requests {name}`, `cargo xtask bench goodput-peer --requests {name}`: server on one \
+         `cargo xtask bench goodput --requests {name}`, `cargo xtask bench goodput-peer --requests {name} --overload 0 --seconds 6`: server on one \
          core\n(Helenus: one shard, in memory), generator on another. Open loop over 16 connections that ask for errors \
          (`THROW_ON_OVERLOAD`),\nevenly spaced requests, of which each connection writes what is due every 200 us, as \
          drivers do, with at most 1,024 in flight,\nthe Java driver's bound; latency counts from the moment that a request \
@@ -237,7 +237,7 @@ fn draw(requests: Requests) -> Result<(), TaskError> {
          the wire, so that one core can offer ten times what another serves;\nsmall ones have five values of 34 bytes. Held \
          back: given up by the client after 10 ms because the server did not read the\nconnection or had 1,024 requests \
          of it; not generated: because the generator was too slow. p50 and p99 are of what was served,\nlate or not. The \
-         control connection asks OPTIONS and `system.local` in turns, every 50 ms.\n\nCassandra had 45 s of each workload on both cores before, \
+         control connection asks OPTIONS and `system.local` in turns, every 50 ms.\n\nEach workload was measured by itself (`--workload`). Cassandra had 45 s of each workload on both cores before, \
          and its loads take turns in three\nrounds. The loads of the others take turns in twelve \
          rounds, each in another order; in time is the median of the rounds (and the least and the most), of the best load\nthe \
          median of the rounds' shares. Which load is the best is asked of the other rounds: else the luckiest of eight equal ones is. Only time in which the hypervisor left both processors alone counts: \"counted s\". What\nadmission costs where \
@@ -327,8 +327,14 @@ impl Curve {
                 }
             })
             .collect();
+        let has_rounds = self.points.iter().all(|point| point.of_best.is_some());
+        let order = if has_rounds {
+            ""
+        } else {
+            " (one round, loads in rising order)"
+        };
         format!(
-            "| {label}, {} | {} | {} | {} | {} | {} |\n",
+            "| {label}, {}{order} | {} | {} | {} | {} | {} |\n",
             self.workload,
             share(2.0),
             share(5.0),

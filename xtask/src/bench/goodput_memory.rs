@@ -7,7 +7,7 @@ use std::time::{Duration, Instant};
 use super::goodput::{GENERATOR_CORE, SERVER_CORE};
 use crate::node::{Node, Target};
 use crate::process::Process;
-use crate::{TaskError, process, workspace};
+use crate::{TaskError, workspace};
 
 #[derive(clap::Args)]
 pub struct Arguments {
@@ -47,7 +47,7 @@ pub fn run(arguments: &Arguments) -> Result<(), TaskError> {
     let options = ["--shards", "1", "--in-memory", "--memory", "4GiB"];
     let node = Node::start(&Target::Helenus, "bench-goodput-memory", &options)?;
     let server = node.process_id().unwrap_or_default();
-    process::run_quietly(Command::new("taskset").args(["-a", "-c", "-p", SERVER_CORE, &server.to_string()]))?;
+    node.keep_to_core(SERVER_CORE)?;
     let length = format!("{}s", arguments.seconds);
     let mut command = Command::new("taskset");
     command

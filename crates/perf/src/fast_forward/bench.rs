@@ -12,7 +12,7 @@ use helenus_storage::read::{PartitionBound, PartitionRange, PartitionSpan, ReadC
 use helenus_storage::row::RowRef;
 use helenus_storage::store::{DataFolder, StoreOptions};
 use helenus_types::{Token, token_of};
-use helenus_vfs::{RealDisk, SystemClock};
+use helenus_vfs::{RealDisk, SystemClock, thread_time};
 
 use super::DataSet;
 use super::case::{Access, Case, Plan, Run};
@@ -130,7 +130,7 @@ impl Bench {
     fn measure(&mut self, plan: &Plan) -> Result<Sample, FastForwardError> {
         let cost = self.store.read_cost();
         let cached = self.store.row_cache_counts();
-        let (around, cpu_seconds) = (Instant::now(), machine::thread_cpu_seconds());
+        let (around, cpu_seconds) = (Instant::now(), thread_time().as_secs_f64());
         let instructions = self.instructions.as_mut().and_then(InstructionCounter::count);
         self.allocations.start();
         let started = Instant::now();
@@ -138,7 +138,7 @@ impl Bench {
         let seconds = started.elapsed().as_secs_f64();
         let allocations = self.allocations.stop();
         let counted = self.instructions.as_mut().and_then(InstructionCounter::count);
-        let cpu_seconds = machine::thread_cpu_seconds() - cpu_seconds;
+        let cpu_seconds = thread_time().as_secs_f64() - cpu_seconds;
         let around_seconds = around.elapsed().as_secs_f64();
         let cached_after = self.store.row_cache_counts();
         Ok(Sample {

@@ -1,23 +1,9 @@
-//! What the operating system counts and forgets: a thread's processor time and instructions, and cached files.
+//! What the operating system counts and forgets: a thread's instructions, and cached files.
 
 use std::fs::File;
 use std::io::{self, Read};
-use std::mem::MaybeUninit;
 use std::os::fd::{AsRawFd, FromRawFd, OwnedFd};
 use std::path::Path;
-
-/// Seconds of processor time that this thread has used.
-pub fn thread_cpu_seconds() -> f64 {
-    let mut time = MaybeUninit::<libc::timespec>::uninit();
-    // SAFETY: the kernel writes a timespec behind the pointer, which is valid for that.
-    let failed = unsafe { libc::clock_gettime(libc::CLOCK_THREAD_CPUTIME_ID, time.as_mut_ptr()) };
-    if failed != 0 {
-        return 0.0;
-    }
-    // SAFETY: the call succeeded, so the value was written.
-    let time = unsafe { time.assume_init() };
-    time.tv_sec as f64 + time.tv_nsec as f64 / 1e9
-}
 
 /// Makes the operating system forget what it has cached of a file. The file must have been synced: what is not on disk
 /// yet stays.

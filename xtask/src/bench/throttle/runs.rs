@@ -29,11 +29,8 @@ pub(super) fn measure(part: Part, arguments: &Arguments) -> Result<Vec<Slice>, T
         &[]
     };
     let node = Node::start(&part.target(), "bench-throttle", options)?;
-    if part == Part::Change
-        && let Some(server) = node.process_id()
-    {
-        let server = server.to_string();
-        process::run_quietly(Command::new("taskset").args(["-a", "-c", "-p", SERVER_CORE, &server]))?;
+    if part == Part::Change {
+        node.keep_to_core(SERVER_CORE)?;
     }
     write_rows(node.address(), arguments)?;
     let mut slices = Vec::new();
