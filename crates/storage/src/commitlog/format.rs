@@ -4,10 +4,14 @@ use std::path::{Path, PathBuf};
 
 use helenus_types::ShardId;
 
+use super::WriteSetPart;
+
 /// As Cassandra's `commitlog_segment_size`.
 pub const SEGMENT_BYTES_DEFAULT: u32 = 32 << 20;
 
-pub(super) const VERSION: u32 = 1;
+/// Of the segments that are written. Version 1 had neither write sets nor what marks say of them.
+pub(super) const VERSION: u32 = 2;
+const VERSION_MIN: u32 = 1;
 
 const MAGIC: [u8; 8] = *b"HELENLOG";
 const VERSION_AT: usize = 8;
@@ -27,8 +31,13 @@ const PAYLOAD_CRC_AT: usize = 9;
 pub(super) enum RecordKind {
     /// A packed update.
     Update = 1,
-    /// The segment's bytes before the offset in the payload (u32) had been synced when this was written.
+    /// The segment's bytes before the offset in the payload (u32) had been synced when this was written. Then, where it
+    /// was news, up to which number the write sets of a run (u64) were resolved: coordinator (u16), number (u64) each.
     SyncMark = 2,
+    /// Packed updates of several partitions, each after its length (u32).
+    Updates = 3,
+    /// As `Updates`, after what says which part of a write set they are.
+    WriteSetPart = 4,
 }
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -74,12 +83,13 @@ pub(super) fn check_header(bytes: &[u8], shard: ShardId, segment: u64) -> Result
     if header[..VERSION_AT] != MAGIC {
         return Err(HeaderError::Magic);
     }
-    let version = u32_at(header, VERSION_AT);
-    if version != VERSION {
-        return Err(HeaderError::Version(version));
-    }
+    // Before anything else: a header that a crash has torn says nothing. All versions have it at the same place.
     if crc32fast::hash(&header[..CRC_AT]) != u32_at(header, CRC_AT) {
         return Err(HeaderError::Checksum);
+    }
+    let version = u32_at(header, VERSION_AT);
+    if !(VERSION_MIN..=VERSION).contains(&version) {
+        return Err(HeaderError::Version(version));
     }
     let found_segment =
         u64::from(u32_at(header, SEGMENT_AT)) | u64::from(u32_at(header, SEGMENT_AT + 4)) << 32;
@@ -99,6 +109,108 @@ pub(super) fn push_record(out: &mut Vec<u8>, segment: u64, offset: u32, kind: Re
     out.extend_from_slice(payload);
 }
 
+/// Appends several updates, as records of more than one have them.
+pub(super) fn push_updates(out: &mut Vec<u8>, updates: &[&[u8]]) {
+    for update in updates {
+        // Below half a segment, as their sum is.
+        out.extend_from_slice(&(update.len() as u32).to_le_bytes());
+        out.extend_from_slice(update);
+    }
+}
+
+/// Bytes that [`push_updates`] appends.
+pub(super) fn updates_bytes(updates: &[&[u8]]) -> usize {
+    updates.iter().map(|update| 4 + update.len()).sum()
+}
+
+impl<'a> Record<'a> {
+    /// Where it ends if it starts at `offset`.
+    pub fn end(&self, offset: usize) -> usize {
+        offset + RECORD_HEAD_BYTES + self.payload.len()
+    }
+
+    /// Which part of a write set it is, if any; `Err` if it should say and does not.
+    pub fn part(&self) -> Result<Option<WriteSetPart>, MalformedRecord> {
+        match self.kind {
+            RecordKind::WriteSetPart => {
+                let (part, _) = WriteSetPart::decode(self.payload).ok_or(MalformedRecord)?;
+                Ok(Some(part))
+            }
+            _ => Ok(None),
+        }
+    }
+
+    /// Hands over each packed update in it.
+    pub fn each_update<E: From<MalformedRecord>>(
+        &self,
+        mut take: impl FnMut(&'a [u8]) -> Result<(), E>,
+    ) -> Result<(), E> {
+        let mut rest = match self.kind {
+            RecordKind::SyncMark => return Ok(()),
+            RecordKind::Update => return take(self.payload),
+            RecordKind::Updates => self.payload,
+            RecordKind::WriteSetPart => WriteSetPart::decode(self.payload).ok_or(MalformedRecord)?.1,
+        };
+        while !rest.is_empty() {
+            let (length, bytes) = rest.split_first_chunk().ok_or(MalformedRecord)?;
+            let length = u32::from_le_bytes(*length) as usize;
+            let (update, after) = bytes.split_at_checked(length).ok_or(MalformedRecord)?;
+            take(update)?;
+            rest = after;
+        }
+        Ok(())
+    }
+
+    /// What a mark says: up to which offset the segment was synced, and which write sets were resolved.
+    pub fn mark(&self) -> Option<Mark<'a>> {
+        let (synced, rest) = self.payload.split_first_chunk()?;
+        let (run, resolved) = rest.split_first_chunk().unwrap_or((&[0; 8], &[]));
+        (self.kind == RecordKind::SyncMark).then_some(Mark {
+            synced: u32::from_le_bytes(*synced),
+            run: u64::from_le_bytes(*run),
+            resolved,
+        })
+    }
+}
+
+/// A record with a right checksum whose payload does not add up.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
+#[error("lengths that do not add up")]
+pub(super) struct MalformedRecord;
+
+pub(super) struct Mark<'a> {
+    pub synced: u32,
+    pub run: u64,
+    resolved: &'a [u8],
+}
+
+/// Coordinator u16, number u64.
+const RESOLVED_BYTES: usize = 10;
+
+impl Mark<'_> {
+    pub fn encode(synced: u32, resolved: Option<(u64, &[(ShardId, u64)])>) -> Vec<u8> {
+        let mut payload = synced.to_le_bytes().to_vec();
+        if let Some((run, resolved)) = resolved {
+            payload.extend_from_slice(&run.to_le_bytes());
+            for (coordinator, through) in resolved {
+                payload.extend_from_slice(&coordinator.0.to_le_bytes());
+                payload.extend_from_slice(&through.to_le_bytes());
+            }
+        }
+        payload
+    }
+
+    /// Coordinators, and the numbers up to which their sets were resolved.
+    pub fn resolved(&self) -> impl Iterator<Item = (ShardId, u64)> {
+        let entries = self.resolved.as_chunks::<RESOLVED_BYTES>().0.iter();
+        entries.filter_map(|entry| {
+            let (coordinator, through) = entry.split_first_chunk()?;
+            let coordinator = ShardId(u16::from_le_bytes(*coordinator));
+            Some((coordinator, u64::from_le_bytes(*through.first_chunk()?)))
+        })
+    }
+}
+
 /// The record at `offset`; `None` where there is no complete and undamaged one.
 pub(super) fn record_at(bytes: &[u8], segment: u64, offset: usize) -> Option<Record<'_>> {
     let rest = bytes.get(offset..)?;
@@ -107,6 +219,8 @@ pub(super) fn record_at(bytes: &[u8], segment: u64, offset: usize) -> Option<Rec
     let kind = match head[KIND_AT] {
         1 => RecordKind::Update,
         2 => RecordKind::SyncMark,
+        3 => RecordKind::Updates,
+        4 => RecordKind::WriteSetPart,
         _ => return None,
     };
     if head_crc(segment, offset as u32, length, kind as u8) != u32_at(head, HEAD_CRC_AT) {
@@ -155,10 +269,10 @@ mod tests {
             hex.join(""),
             concat!(
                 "48454c454e4c4f47", // magic
-                "01000000",         // version
+                "02000000",         // version
                 "02000000",         // shard
                 "0807060504030201", // segment
-                "84e5c1ad",         // checksum of the above
+                "76510984",         // checksum of the above
                 "03000000",         // payload length
                 "01",               // kind: update
                 "736d850e",         // checksum of the head

@@ -1,12 +1,19 @@
 //! The shard's half of the log: a buffer, and the count of where it will end up.
 
+use std::sync::Arc;
+
 use helenus_types::ShardId;
 
 use super::batch::LogChunk;
 use super::format::{
-    HEADER_BYTES, RECORD_HEAD_BYTES, RecordKind, SEGMENT_BYTES_DEFAULT, push_header, push_record,
+    HEADER_BYTES, Mark, RECORD_HEAD_BYTES, RecordKind, SEGMENT_BYTES_DEFAULT, push_header, push_record,
+    push_updates, updates_bytes,
 };
-use super::{FlushedPositions, LogAppendError, LogBatch, LogError, LogPosition};
+use super::write_set::{PART_BYTES, UnresolvedParts};
+use super::{
+    FlushedPositions, LogAppendError, LogBatch, LogError, LogPosition, ResolvedWriteSets, WriteSetId,
+    WriteSetPart,
+};
 
 #[derive(Clone, Debug)]
 pub struct LogOptions {
@@ -51,11 +58,18 @@ pub struct CommitLog {
     discard_before: u64,
     /// Buffers that came back, at most one.
     spare: Vec<u8>,
+    unresolved: UnresolvedParts,
 }
 
 impl CommitLog {
-    /// `first_segment` is larger than any segment that this folder ever had.
-    pub fn new(options: LogOptions, shard: ShardId, first_segment: u64) -> Self {
+    /// `first_segment` is larger than any segment that this folder ever had. A log on its own takes no parts of write
+    /// sets.
+    pub fn new(
+        options: LogOptions,
+        shard: ShardId,
+        first_segment: u64,
+        resolved: Option<Arc<ResolvedWriteSets>>,
+    ) -> Self {
         CommitLog {
             options,
             shard,
@@ -75,6 +89,7 @@ impl CommitLog {
             is_flushed_in_flight: false,
             discard_before: 0,
             spare: Vec::new(),
+            unresolved: UnresolvedParts::new(resolved),
         }
     }
 
@@ -82,14 +97,55 @@ impl CommitLog {
     #[inline]
     pub fn append(&mut self, update: &[u8]) -> Result<LogPosition, LogAppendError> {
         self.check_append(update.len())?;
-        if self.offset as usize + RECORD_HEAD_BYTES + update.len() > self.options.segment_bytes as usize {
+        self.make_room(update.len());
+        self.push(RecordKind::Update, update);
+        Ok(self.position())
+    }
+
+    /// Takes packed updates of several partitions: after a crash the log has all of them or none.
+    pub fn append_all(&mut self, updates: &[&[u8]]) -> Result<LogPosition, LogAppendError> {
+        let bytes = updates_bytes(updates);
+        self.check_append(bytes)?;
+        self.make_room(bytes);
+        let mut payload = Vec::with_capacity(bytes);
+        push_updates(&mut payload, updates);
+        self.push(RecordKind::Updates, &payload);
+        Ok(self.position())
+    }
+
+    /// Takes a part of a write set, which [`CommitLog::check_part`] has found to fit. Taken even if what waits for the
+    /// disk has reached its bound since then, because other shards take theirs: refused only where the log has failed.
+    pub fn append_part(
+        &mut self,
+        part: WriteSetPart,
+        updates: &[&[u8]],
+    ) -> Result<LogPosition, LogAppendError> {
+        self.check_failure()?;
+        let bytes = PART_BYTES + updates_bytes(updates);
+        self.check_length(bytes)?;
+        self.make_room(bytes);
+        let mut payload = Vec::with_capacity(bytes);
+        part.encode(&mut payload);
+        push_updates(&mut payload, updates);
+        self.push(RecordKind::WriteSetPart, &payload);
+        let position = self.position();
+        self.unresolved.push(position, part.id);
+        Ok(position)
+    }
+
+    /// Whether a part of a write set with these updates would be taken now.
+    pub fn check_part(&self, updates: &[&[u8]]) -> Result<(), LogAppendError> {
+        self.check_append(PART_BYTES + updates_bytes(updates))
+    }
+
+    #[inline]
+    fn make_room(&mut self, bytes: usize) {
+        if self.offset as usize + RECORD_HEAD_BYTES + bytes > self.options.segment_bytes as usize {
             self.begin_segment();
         }
         if self.buffer.is_empty() {
             self.begin_run();
         }
-        self.push(RecordKind::Update, update);
-        Ok(self.position())
     }
 
     /// Appends a record that says nothing, so that there is a position to wait for.
@@ -97,29 +153,38 @@ impl CommitLog {
         if self.buffer.is_empty() {
             self.begin_run();
         }
-        self.push(RecordKind::SyncMark, &self.marked_offset.to_le_bytes());
+        self.push(RecordKind::SyncMark, &Mark::encode(self.marked_offset, None));
     }
 
     /// Whether a record would be taken, and why not.
     #[inline]
     fn check_append(&self, bytes: usize) -> Result<(), LogAppendError> {
-        if let Some(reason) = &self.failure {
-            return Err(LogAppendError::Failed {
-                reason: reason.clone(),
-            });
-        }
-        let record_bytes_max = (self.options.segment_bytes / 2) as usize;
-        if bytes > record_bytes_max {
-            return Err(LogAppendError::RecordTooLarge {
-                bytes,
-                bytes_max: record_bytes_max,
-            });
-        }
+        self.check_failure()?;
+        self.check_length(bytes)?;
         let waiting = self.chunk_bytes + self.buffer.len() + self.in_flight_bytes;
         if waiting + bytes > self.options.buffer_bytes_max {
             return Err(LogAppendError::BufferFull {
                 bytes_max: self.options.buffer_bytes_max,
             });
+        }
+        Ok(())
+    }
+
+    #[inline]
+    fn check_failure(&self) -> Result<(), LogAppendError> {
+        match &self.failure {
+            None => Ok(()),
+            Some(reason) => Err(LogAppendError::Failed {
+                reason: reason.clone(),
+            }),
+        }
+    }
+
+    #[inline]
+    fn check_length(&self, bytes: usize) -> Result<(), LogAppendError> {
+        let bytes_max = (self.options.segment_bytes / 2) as usize;
+        if bytes > bytes_max {
+            return Err(LogAppendError::RecordTooLarge { bytes, bytes_max });
         }
         Ok(())
     }
@@ -137,6 +202,23 @@ impl CommitLog {
         self.durable
     }
 
+    /// All records up to here survive a crash and count: none of them is a part of a write set that other logs may miss.
+    pub fn resolved(&mut self) -> LogPosition {
+        match self.unresolved.first() {
+            // A record has a head, so that its end is never a segment's start.
+            Some(part) => self.durable.min(LogPosition {
+                offset: part.offset - 1,
+                ..part
+            }),
+            None => self.durable,
+        }
+    }
+
+    /// Of each coordinator the last write set with a part in this log that is not resolved. Some before it may be.
+    pub fn unresolved_write_sets(&mut self) -> Vec<WriteSetId> {
+        self.unresolved.ids()
+    }
+
     pub fn fail(&mut self, reason: &str) {
         self.failure.get_or_insert_with(|| reason.to_owned());
     }
@@ -151,9 +233,17 @@ impl CommitLog {
             + u64::from(self.offset)
     }
 
-    /// Everything up to these positions is in SSTables, and segments before `discard_before` are of no more use. The
-    /// log thread learns both with the next batch.
-    pub fn set_flushed(&mut self, flushed: FlushedPositions, discard_before: u64) {
+    /// The first segment that must stay where records from `needed` on are needed: none before it has a part of a write
+    /// set that is not resolved.
+    pub fn first_kept_segment(&mut self, needed: LogPosition) -> u64 {
+        let part = self.unresolved.first();
+        part.map_or(needed, |part| part.min(needed)).segment
+    }
+
+    /// Everything up to these positions is in SSTables, and segments before `discard_before` are of no more use: at most
+    /// [`CommitLog::first_kept_segment`]. The log thread learns both with the next batch.
+    pub fn set_flushed(&mut self, mut flushed: FlushedPositions, discard_before: u64) {
+        self.unresolved.note_resolved(&mut flushed);
         self.pending_flushed = Some(flushed);
         self.discard_before = self.discard_before.max(discard_before);
     }
@@ -220,10 +310,23 @@ impl CommitLog {
         if self.offset == 0 {
             push_header(&mut self.buffer, self.shard, self.segment);
             self.offset = HEADER_BYTES as u32;
-        } else if self.durable.segment == self.segment && self.durable.offset > self.marked_offset {
-            self.marked_offset = self.durable.offset;
-            self.push(RecordKind::SyncMark, &self.durable.offset.to_le_bytes());
+        } else {
+            self.push_mark();
         }
+    }
+
+    fn push_mark(&mut self) {
+        let is_durable_news =
+            self.durable.segment == self.segment && self.durable.offset > self.marked_offset;
+        let resolved = self.unresolved.news();
+        if !is_durable_news && resolved.is_none() {
+            return;
+        }
+        if is_durable_news {
+            self.marked_offset = self.durable.offset;
+        }
+        let mark = Mark::encode(self.marked_offset, resolved);
+        self.push(RecordKind::SyncMark, &mark);
     }
 
     fn push(&mut self, kind: RecordKind, payload: &[u8]) {

@@ -11,6 +11,7 @@ mod batch;
 mod log;
 
 mod flushed;
+mod write_set;
 mod writer;
 
 pub mod error;
@@ -23,4 +24,5 @@ pub use format::{SEGMENT_BYTES_DEFAULT, shard_folder};
 pub use log::{CommitLog, LogOptions};
 pub use position::LogPosition;
 pub use replay::{ReplayedLog, replay};
+pub use write_set::{ResolvedWriteSets, WriteSetId, WriteSetNumbers, WriteSetPart};
 pub use writer::LogWriter;

@@ -8,9 +8,10 @@ use helenus_types::ShardId;
 use helenus_vfs::{Disk, EntryKind};
 
 use super::format::{
-    HEADER_BYTES, HeaderError, RECORD_HEAD_BYTES, RecordKind, VERSION, check_header, record_at, segment_name,
-    segment_of_name, shard_folder,
+    HEADER_BYTES, HeaderError, MalformedRecord, RECORD_HEAD_BYTES, Record, RecordKind, VERSION, check_header,
+    record_at, segment_name, segment_of_name, shard_folder,
 };
+use super::write_set::Census;
 use super::{FlushedPositions, LogPosition, ReplayError};
 use crate::update::Update;
 
@@ -24,16 +25,36 @@ pub struct ReplayedLog {
     /// Of all shards, each shard's oldest first.
     segments: Vec<PathBuf>,
     pub updates_applied: u64,
-    /// Already in SSTables, or of tables that are gone.
+    /// Already in SSTables, or of tables that are gone, or of write sets that are not whole.
     pub updates_skipped: u64,
+    /// Atomic batches that had not reached all their logs when the node stopped: nothing of them was applied.
+    pub write_sets_undone: u64,
+    /// Larger than the number of any run that the logs have write sets of.
+    pub next_run: u64,
     /// Bytes at the ends of logs that had not reached the disk when the node stopped.
     pub torn_bytes: u64,
+}
+
+/// The log of one shard, as the first look at it has found it.
+struct ShardLog {
+    flushed: FlushedPositions,
+    /// Oldest first.
+    segments: Vec<Segment>,
+}
+
+struct Segment {
+    number: u64,
+    path: PathBuf,
+    /// Where the undamaged records end.
+    end: usize,
 }
 
 /// Hands every write that is in no SSTable to `apply`, whatever shard logged it: the caller finds its owner, whose
 /// number may have changed. Runs before any shard does.
 ///
 /// The end of the last segment may be torn, since it was never acknowledged. Damage anywhere before is an error.
+///
+/// Reads all logs twice: which write sets are whole is known at the end of the first time.
 pub fn replay<E>(
     disk: &dyn Disk,
     log_folder: &Path,
@@ -48,6 +69,8 @@ pub fn replay<E>(
     if !disk.exists(log_folder).map_err(failed)? {
         return Ok(replayed);
     }
+    let mut census = Census::default();
+    let mut logs = Vec::new();
     for entry in disk.list(log_folder).map_err(failed)? {
         let shard = entry
             .name
@@ -57,71 +80,138 @@ pub fn replay<E>(
         if let Some(shard) = shard
             && entry.kind == EntryKind::Directory
         {
-            replay_shard(disk, log_folder, shard, schema, &mut replayed, &mut apply)?;
+            logs.push(look_through(disk, log_folder, shard, &mut census, &mut replayed)?);
         }
     }
+    replayed.write_sets_undone = census.incomplete() as u64;
+    replayed.next_run = census.last_run() + 1;
+    for log in &logs {
+        for segment in &log.segments {
+            apply_segment(disk, log, segment, schema, &census, &mut replayed, &mut apply)?;
+        }
+    }
+    let segments = logs.into_iter().flat_map(|log| log.segments);
+    replayed.segments = segments.map(|segment| segment.path).collect();
     Ok(replayed)
 }
 
-fn replay_shard<E>(
+/// Checks a shard's segments and takes note of the write sets in them.
+fn look_through<E>(
     disk: &dyn Disk,
     log_folder: &Path,
     shard: ShardId,
-    schema: &Schema,
+    census: &mut Census,
     replayed: &mut ReplayedLog,
-    apply: &mut impl FnMut(&Update<'_>) -> Result<(), E>,
-) -> Result<(), ReplayError<E>> {
+) -> Result<ShardLog, ReplayError<E>> {
     let folder = shard_folder(log_folder, shard);
     let failed = |source| ReplayError::Io {
         file: folder.clone(),
         source,
     };
     let flushed = FlushedPositions::load(disk, &folder).map_err(failed)?;
+    for ((run, coordinator), through) in flushed.resolved() {
+        census.resolved(*run, *coordinator, *through);
+    }
     let entries = disk.list(&folder).map_err(failed)?;
-    let mut segments: Vec<u64> = entries
+    let mut numbers: Vec<u64> = entries
         .iter()
         .filter_map(|entry| segment_of_name(&entry.name))
         .collect();
-    segments.sort_unstable();
-    for (index, &segment) in segments.iter().enumerate() {
-        let path = folder.join(segment_name(segment));
+    numbers.sort_unstable();
+    let last = numbers.last().copied();
+    let mut segments = Vec::with_capacity(numbers.len());
+    for number in numbers {
+        let path = folder.join(segment_name(number));
         let bytes = read_segment(disk, &path)?;
-        let is_last = index + 1 == segments.len();
-        replayed.segments.push(path.clone());
-        let end = check_segment(&path, &bytes, shard, segment, is_last)?;
+        let end = check_segment(&path, &bytes, shard, number, Some(number) == last, census)?;
         replayed.torn_bytes += (bytes.len() - end) as u64;
-        let mut offset = HEADER_BYTES;
-        while offset < end {
-            let Some(record) = record_at(&bytes, segment, offset) else {
-                break;
-            };
-            let record_start = offset;
-            offset += RECORD_HEAD_BYTES + record.payload.len();
-            if record.kind == RecordKind::SyncMark {
-                continue;
-            }
-            let update = Update::decode(record.payload).map_err(|error| ReplayError::Corrupt {
-                file: path.clone(),
-                offset: record_start as u64,
-                wanted: "a packed update",
-                found: error.to_string(),
-            })?;
-            let position = LogPosition {
-                segment,
-                offset: offset as u32,
-            };
-            let is_stored = schema
-                .table_by_id(update.table)
-                .is_some_and(|table| table.kind == TableKind::Regular);
-            if !is_stored || flushed.contains(update.table, position) {
-                replayed.updates_skipped += 1;
-                continue;
-            }
-            apply(&update).map_err(ReplayError::Apply)?;
-            replayed.updates_applied += 1;
+        segments.push(Segment { number, path, end });
+    }
+    Ok(ShardLog { flushed, segments })
+}
+
+fn count_write_sets(record: &Record<'_>, census: &mut Census) -> Result<(), MalformedRecord> {
+    if let Some(mark) = record.mark() {
+        for (coordinator, through) in mark.resolved() {
+            census.resolved(mark.run, coordinator, through);
         }
     }
+    if let Some(part) = record.part()? {
+        census.part(part);
+    }
     Ok(())
+}
+
+fn apply_segment<E>(
+    disk: &dyn Disk,
+    log: &ShardLog,
+    segment: &Segment,
+    schema: &Schema,
+    census: &Census,
+    replayed: &mut ReplayedLog,
+    apply: &mut impl FnMut(&Update<'_>) -> Result<(), E>,
+) -> Result<(), ReplayError<E>> {
+    let bytes = read_segment(disk, &segment.path)?;
+    let whole = bytes.get(..segment.end).unwrap_or(&bytes);
+    for (at, record) in records(whole, segment.number) {
+        let position = LogPosition {
+            segment: segment.number,
+            offset: record.end(at) as u32,
+        };
+        let part = record
+            .part()
+            .map_err(|malformed| malformed.in_file(&segment.path, at))?;
+        let counts = part.is_none_or(|part| census.is_whole(part.id));
+        record
+            .each_update(|update| {
+                let update =
+                    Update::decode(update).map_err(|error| Unapplied::Malformed(error.to_string()))?;
+                let is_stored = schema
+                    .table_by_id(update.table)
+                    .is_some_and(|table| table.kind == TableKind::Regular);
+                if !counts || !is_stored || log.flushed.contains(update.table, position) {
+                    replayed.updates_skipped += 1;
+                    return Ok(());
+                }
+                apply(&update).map_err(Unapplied::Refused)?;
+                replayed.updates_applied += 1;
+                Ok(())
+            })
+            .map_err(|unapplied| match unapplied {
+                Unapplied::Malformed(found) => corrupt(&segment.path, at as u64, "a packed update", found),
+                Unapplied::Refused(error) => ReplayError::Apply(error),
+            })?;
+    }
+    Ok(())
+}
+
+/// Why an update of a record was not applied.
+enum Unapplied<E> {
+    Malformed(String),
+    Refused(E),
+}
+
+impl<E> From<MalformedRecord> for Unapplied<E> {
+    fn from(malformed: MalformedRecord) -> Self {
+        Unapplied::Malformed(malformed.to_string())
+    }
+}
+
+impl MalformedRecord {
+    fn in_file<E>(self, path: &Path, at: usize) -> ReplayError<E> {
+        corrupt(path, at as u64, "a record of updates", self.to_string())
+    }
+}
+
+/// The undamaged records from a segment's header on, each with the offset of its start.
+fn records(bytes: &[u8], segment: u64) -> impl Iterator<Item = (usize, Record<'_>)> {
+    let mut offset = HEADER_BYTES;
+    std::iter::from_fn(move || {
+        let at = offset;
+        let record = record_at(bytes, segment, at)?;
+        offset = record.end(at);
+        Some((at, record))
+    })
 }
 
 fn read_segment<E>(disk: &dyn Disk, path: &Path) -> Result<Vec<u8>, ReplayError<E>> {
@@ -145,19 +235,22 @@ fn read_segment<E>(disk: &dyn Disk, path: &Path) -> Result<Vec<u8>, ReplayError<
     Ok(bytes)
 }
 
-/// Where the undamaged records end; an error if that is before the end of what had been synced.
+/// Where the undamaged records end, of which the census takes note; an error if that is before the end of what had been
+/// synced.
 fn check_segment<E>(
     path: &Path,
     bytes: &[u8],
     shard: ShardId,
     segment: u64,
     is_last: bool,
+    census: &mut Census,
 ) -> Result<usize, ReplayError<E>> {
     let mut end = HEADER_BYTES;
     match check_header(bytes, shard, segment) {
         Ok(()) => {
-            while let Some(record) = record_at(bytes, segment, end) {
-                end += RECORD_HEAD_BYTES + record.payload.len();
+            for (at, record) in records(bytes, segment) {
+                count_write_sets(&record, census).map_err(|malformed| malformed.in_file(path, at))?;
+                end = record.end(at);
             }
         }
         Err(HeaderError::Version(found)) => {
@@ -193,7 +286,7 @@ fn synced_after(bytes: &[u8], segment: u64, damaged_at: usize) -> Option<u32> {
     (damaged_at..bytes.len().saturating_sub(RECORD_HEAD_BYTES)).find_map(|offset| {
         let record =
             record_at(bytes, segment, offset).filter(|record| record.kind == RecordKind::SyncMark)?;
-        let synced = u32::from_le_bytes(*record.payload.first_chunk()?);
+        let synced = record.mark()?.synced;
         (synced as usize > damaged_at).then_some(synced)
     })
 }

@@ -13,7 +13,9 @@ use super::folder::{DataFolder, RefusedSsTable};
 use super::job::{JobError, JobResult};
 use super::shard::{Disk, ShardStore, StoreOptions};
 use crate::clustering::Slice;
-use crate::commitlog::{CommitLog, FlushedPositions, LogError, LogWriter, ReplayError, replay};
+use crate::commitlog::{
+    CommitLog, FlushedPositions, LogError, LogWriter, ReplayError, ResolvedWriteSets, replay,
+};
 use crate::compaction::{PurgeRule, Removal, RemovalError, RewriteError, Rewritten, rewrite_partition};
 use crate::error::{ReadError, WriteError};
 use crate::layout::TableLayout;
@@ -34,6 +36,10 @@ pub struct OpenedShards {
     pub updates_replayed: u64,
     /// Of unacknowledged writes at the ends of the logs.
     pub torn_bytes: u64,
+    /// Atomic batches that had not reached all their logs, none of which was acknowledged: nothing of them is left.
+    pub write_sets_undone: u64,
+    /// Shared by the logs of all shards; a shard numbers its write sets with it.
+    pub resolved: Arc<ResolvedWriteSets>,
     /// Files that held partitions of several shards, because the number of shards has changed or they were copied in.
     pub sstables_split: u64,
 }
@@ -158,6 +164,10 @@ impl DataFolder {
             store.flush_here()?;
         }
         let (updates_replayed, torn_bytes) = (replayed.updates_applied, replayed.torn_bytes);
+        let write_sets_undone = replayed.write_sets_undone;
+        // The clock makes numbers that grow even if a folder was emptied by hand.
+        let now_us = u64::try_from(self.clock().wall_us()).unwrap_or(0);
+        let resolved = ResolvedWriteSets::new(now_us.max(replayed.next_run), shard_count);
         let log_folder = self.log_folder();
         replayed.discard(&**self.disk()).map_err(|source| OpenError::Io {
             path: log_folder,
@@ -165,17 +175,23 @@ impl DataFolder {
         })?;
         let shards = stores
             .into_iter()
-            .map(|store| self.begin_log(store))
+            .map(|store| self.begin_log(store, &resolved))
             .collect::<Result<_, _>>()?;
         Ok(OpenedShards {
             shards,
             updates_replayed,
             torn_bytes,
+            write_sets_undone,
+            resolved,
             sstables_split,
         })
     }
 
-    fn begin_log(&self, mut store: ShardStore) -> Result<(ShardStore, LogWriter), OpenError> {
+    fn begin_log(
+        &self,
+        mut store: ShardStore,
+        resolved: &Arc<ResolvedWriteSets>,
+    ) -> Result<(ShardStore, LogWriter), OpenError> {
         // The clock makes numbers that grow even if a folder was emptied by hand.
         let floor = u64::try_from(self.clock().wall_us()).unwrap_or(0);
         let (writer, first_segment) =
@@ -185,6 +201,7 @@ impl DataFolder {
                 store.options.log.clone(),
                 store.shard,
                 first_segment,
+                Some(resolved.clone()),
             ));
         }
         Ok((store, writer))

@@ -370,19 +370,19 @@ impl ShardStore {
     }
 
     pub(super) fn next_flush(&mut self) -> Option<BackgroundJob> {
-        let durable = self.disk.as_ref()?.log.as_ref().map(CommitLog::durable);
+        let resolved = self.disk.as_mut()?.log.as_mut().map(CommitLog::resolved);
         self.schedule.is_waiting_for_log = self
             .tables
             .values()
             .filter_map(|table| table.sealed.first())
-            .any(|memtable| !is_logged(memtable, durable));
+            .any(|memtable| !is_logged(memtable, resolved));
         let table = self.tables.values_mut().find(|table| {
             !table.is_flushing
                 && !table.is_held
                 && table
                     .sealed
                     .first()
-                    .is_some_and(|memtable| is_logged(memtable, durable))
+                    .is_some_and(|memtable| is_logged(memtable, resolved))
         })?;
         let memtable = Arc::clone(table.sealed.first()?);
         table.is_flushing = true;
@@ -663,12 +663,12 @@ fn sends_up(task: &Task, candidates: &[Candidate]) -> Option<u32> {
     (lowest > 0 && task.output.level > lowest).then_some(task.output.level)
 }
 
-/// Whether the log has all of a memtable, so that an SSTable never knows a write that the log does not. Else a
-/// deletion could be flushed, purged together with what it hides, and be missing from the log that brings the latter
-/// back after a crash.
-fn is_logged(memtable: &Memtable, durable: Option<LogPosition>) -> bool {
-    match (memtable.log_positions(), durable) {
-        (Some((_, last)), Some(durable)) => last <= durable,
+/// Whether the log has all of a memtable for good, so that an SSTable never knows a write that a replay would not apply.
+/// Else a deletion could be flushed, purged together with what it hides, and be missing from the log that brings the
+/// latter back after a crash; or half of a write set would stay that the crash undoes.
+fn is_logged(memtable: &Memtable, resolved: Option<LogPosition>) -> bool {
+    match (memtable.log_positions(), resolved) {
+        (Some((_, last)), Some(resolved)) => last <= resolved,
         _ => true,
     }
 }

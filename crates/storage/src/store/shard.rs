@@ -14,7 +14,9 @@ use super::folder::RefusedSsTable;
 use super::job::JobProgress;
 use super::schedule::Schedule;
 use super::table::Table;
-use crate::commitlog::{CommitLog, FlushedPositions, LogBatch, LogError, LogOptions, LogPosition};
+use crate::commitlog::{
+    CommitLog, FlushedPositions, LogBatch, LogError, LogOptions, LogPosition, WriteSetId, WriteSetPart,
+};
 use crate::compaction::{CompactionLimits, Removal};
 use crate::error::{TruncateError, WriteError};
 use crate::guardrails::PartitionGuardrails;
@@ -234,12 +236,101 @@ impl ShardStore {
         let grown = table
             .active
             .apply(token, update, position, &mut self.write_scratch);
+        self.note_grown(grown);
+        Ok(position.unwrap_or_default())
+    }
+
+    #[inline]
+    fn note_grown(&mut self, grown: isize) {
         self.memtable_bytes = self.memtable_bytes.saturating_add_signed(grown);
         self.active_bytes = self.active_bytes.saturating_add_signed(grown);
         if self.disk.is_some() && self.active_bytes > self.options.memtable_bytes_max / ACTIVE_SHARE {
             self.seal_largest();
         }
+    }
+
+    /// As [`ShardStore::apply_at`], for several partitions: a crash leaves all of these updates or none.
+    pub fn apply_all(&mut self, updates: &[(Token, Update<'_>)]) -> Result<LogPosition, WriteError> {
+        self.check_taken(updates)?;
+        let logged = self.logged(updates);
+        let position = match self.log_mut() {
+            Some(log) if !logged.is_empty() => Some(log.append_all(&logged)?),
+            _ => None,
+        };
+        self.merge_in(updates, position);
         Ok(position.unwrap_or_default())
+    }
+
+    /// Whether this shard would take its part of a write set now, and whether any of that is logged; if not, its part
+    /// is none.
+    pub fn check_part(&self, updates: &[(Token, Update<'_>)]) -> Result<bool, WriteError> {
+        self.check_taken(updates)?;
+        let logged = self.logged(updates);
+        match self.disk.as_ref().and_then(|disk| disk.log.as_ref()) {
+            Some(log) if !logged.is_empty() => log.check_part(&logged)?,
+            _ => return Ok(false),
+        }
+        Ok(true)
+    }
+
+    /// Takes a shard's share of a write set that [`ShardStore::check_part`] has promised to take, with the part that it
+    /// is in the log. Also where memory has filled since then: what is taken beyond the bound is as much as requests are
+    /// in flight. Tables that were dropped since then are passed over.
+    pub fn apply_part(
+        &mut self,
+        part: Option<WriteSetPart>,
+        updates: &[(Token, Update<'_>)],
+    ) -> Result<LogPosition, WriteError> {
+        let logged = self.logged(updates);
+        let position = match (self.log_mut(), part) {
+            // Even of nothing: the set is resolved once all its parts are there.
+            (Some(log), Some(part)) => Some(log.append_part(part, &logged)?),
+            _ => None,
+        };
+        self.merge_in(updates, position);
+        Ok(position.unwrap_or_default())
+    }
+
+    fn check_taken(&self, updates: &[(Token, Update<'_>)]) -> Result<(), WriteError> {
+        if self.memtable_bytes >= self.options.memtable_bytes_max {
+            return Err(WriteError::MemtablesFull {
+                bytes_max: self.options.memtable_bytes_max,
+            });
+        }
+        let unknown = updates
+            .iter()
+            .find(|(_, update)| !self.tables.contains_key(&update.table));
+        match unknown {
+            Some((_, update)) => Err(WriteError::UnknownTable { id: update.table }),
+            None => Ok(()),
+        }
+    }
+
+    fn log_mut(&mut self) -> Option<&mut CommitLog> {
+        self.disk.as_mut()?.log.as_mut()
+    }
+
+    /// Those of tables whose writes are logged.
+    fn logged<'u>(&self, updates: &[(Token, Update<'u>)]) -> Vec<&'u [u8]> {
+        let is_logged = |id| self.tables.get(&id).is_some_and(|table| table.is_logged);
+        let logged = updates.iter().filter(|(_, update)| is_logged(update.table));
+        logged.map(|(_, update)| update.as_bytes()).collect()
+    }
+
+    /// Merges the updates of one record of the log into memory. No memtable is sealed in between: what is flushed up to
+    /// the record's position must have all of it.
+    fn merge_in(&mut self, updates: &[(Token, Update<'_>)], position: Option<LogPosition>) {
+        let mut grown = 0;
+        for (token, update) in updates {
+            let Some(table) = self.tables.get_mut(&update.table) else {
+                continue;
+            };
+            let position = position.filter(|_| table.is_logged);
+            grown += table
+                .active
+                .apply(*token, update, position, &mut self.write_scratch);
+        }
+        self.note_grown(grown);
     }
 
     /// Flushes and compactions under way on all shards of the node, the oldest first.
@@ -391,6 +482,12 @@ impl ShardStore {
         self.schedule.is_waiting_for_log()
     }
 
+    /// Of each coordinator the last write set that this shard has a part of and that is not resolved.
+    pub fn unresolved_write_sets(&mut self) -> Vec<WriteSetId> {
+        self.log_mut()
+            .map_or_else(Vec::new, CommitLog::unresolved_write_sets)
+    }
+
     /// Takes a batch back that the log thread is done with, and what came of it. After an error every later write is
     /// refused; reads go on.
     pub fn log_batch_done(&mut self, batch: LogBatch, result: &Result<LogPosition, LogError>) {
@@ -458,7 +555,7 @@ impl ShardStore {
             return;
         };
         flushed.set(id, position);
-        let discard_before = oldest.unwrap_or(log.position()).segment;
+        let discard_before = log.first_kept_segment(oldest.unwrap_or(log.position()));
         // Of dropped tables, as long as the log has anything of them.
         flushed.retain(|id, position| self.tables.contains_key(&id) || position.segment >= discard_before);
         log.set_flushed(flushed.clone(), discard_before);

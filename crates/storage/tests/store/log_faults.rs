@@ -210,12 +210,29 @@ fn a_newer_log_is_refused() {
     let mut log = Log::start();
     log.write().unwrap();
     log.persist().unwrap();
-    log.overwrite(&log.segments()[0], 8, &2_u32.to_le_bytes());
+    let segment = log.segments()[0].clone();
+    let mut header = [0; 24];
+    let file = log.disk.open(&segment).unwrap();
+    file.read_exact_at(0, &mut header).unwrap();
+    header[8..12].copy_from_slice(&3_u32.to_le_bytes());
+    log.overwrite(&segment, 0, &header);
+    log.overwrite(&segment, 24, &crc32fast::hash(&header).to_le_bytes());
     let error = log.replayed().unwrap_err();
     assert!(
-        error.contains("has format version 2, this program reads 1"),
+        error.contains("has format version 3, this program reads 2"),
         "{error}"
     );
+}
+
+/// After a crash the first page of a new segment held its magic number and then zeros: "has format version 0", and no
+/// start any more.
+#[test]
+fn a_torn_header_is_no_other_version() {
+    let mut log = Log::start();
+    log.write().unwrap();
+    log.persist().unwrap();
+    log.overwrite(&log.segments()[0], 8, &[0; 20]);
+    assert_eq!(log.replayed(), Ok(0));
 }
 
 #[test]

@@ -19,3 +19,4 @@ mod row_cache;
 mod row_cache_memory;
 mod settled;
 mod tables;
+mod write_sets;
