@@ -38,6 +38,7 @@ mod suspended_read;
 mod tracing;
 mod value_guardrails;
 mod write;
+mod write_set;
 
 pub use admission::TurnWork;
 pub use buffer_pool::BufferPool;

@@ -12,7 +12,7 @@ use helenus_engine::schema_store::{SchemaStore, SchemaStoreError};
 use helenus_engine::system::add_system_keyspaces;
 use helenus_schema::Schema;
 use helenus_storage::ShardStore;
-use helenus_storage::commitlog::LogWriter;
+use helenus_storage::commitlog::{LogWriter, ResolvedWriteSets};
 use helenus_storage::compaction::CompactionLimits;
 use helenus_storage::store::{DataFolder, FolderError, OpenError, StoreOptions};
 use helenus_types::ShardId;
@@ -97,6 +97,7 @@ impl Node {
                 schema_keeper: schema_keeper.take(),
                 host_id: opened.host_id,
                 log: log.transpose().map_err(StartError::Thread)?,
+                resolved: opened.resolved.clone(),
                 passwords: passwords.clone(),
                 background: BackgroundThreads::start(id.0, mailbox).map_err(StartError::Thread)?,
             };
@@ -177,6 +178,7 @@ fn beside_those_who_serve<T: Send>(
 /// What the data folder held, or what an in-memory node starts with.
 struct Opened {
     stores: Vec<(ShardStore, Option<LogWriter>)>,
+    resolved: Arc<ResolvedWriteSets>,
     schema: Arc<Schema>,
     schema_keeper: Option<SchemaKeeper>,
     host_id: Uuid,
@@ -201,6 +203,7 @@ impl Opened {
             .collect();
         Ok(Opened {
             stores,
+            resolved: ResolvedWriteSets::new(0, options.shard_count),
             schema,
             schema_keeper: None,
             host_id: Uuid::new_v4(),
@@ -223,6 +226,13 @@ impl Opened {
                 refused.keyspace, refused.table, refused.reason
             );
         }
+        if opened.write_sets_undone > 0 {
+            eprintln!(
+                "{} atomic batches that were being written when the node stopped, none of them acknowledged, are undone",
+                opened.write_sets_undone
+            );
+        }
+        let resolved = opened.resolved;
         let stores = opened
             .shards
             .into_iter()
@@ -230,6 +240,7 @@ impl Opened {
             .collect();
         Ok(Opened {
             stores,
+            resolved,
             schema,
             schema_keeper: Some(SchemaKeeper { folder, schema_store }),
             host_id,

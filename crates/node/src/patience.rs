@@ -7,6 +7,7 @@
 use std::rc::Rc;
 use std::time::Duration;
 
+use helenus_cql::ast::BatchKind;
 use helenus_engine::{CqlError, Plan, QueryOptions};
 use helenus_protocol::{Consistency, WriteType};
 
@@ -88,9 +89,14 @@ impl Patience {
         }
     }
 
-    pub fn of_batch(options: &QueryOptions<'_>) -> Self {
+    pub fn of_batch(options: &QueryOptions<'_>, kind: BatchKind) -> Self {
+        let write_type = match kind {
+            BatchKind::Logged => WriteType::Batch,
+            BatchKind::Unlogged => WriteType::UnloggedBatch,
+            BatchKind::Counter => WriteType::Counter,
+        };
         Patience {
-            write_type: Some(WriteType::UnloggedBatch),
+            write_type: Some(write_type),
             ..Self::of_read(options)
         }
     }
@@ -173,6 +179,10 @@ impl Shard {
             tokio::time::sleep(LATE_LOOK_INTERVAL).await;
             let now_ns = self.clock.monotonic_ns();
             self.admission.tend_shifts(now_ns);
+            // A flush may wait for the logs of other shards, which do not tell when they have got there.
+            if self.store.borrow().wants_log_sync() {
+                self.schedule_turn();
+            }
             let forwards = self.forwards.borrow_mut().take_late(now_ns);
             for waiting in forwards {
                 let error = waiting.patience.timed_out();

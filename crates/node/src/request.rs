@@ -22,7 +22,7 @@ use helenus_types::ShardId;
 
 use crate::metrics::RequestKind;
 use crate::panic_boundary::{Panicked, catch};
-use crate::patience::nanoseconds;
+use crate::patience::{Patience, nanoseconds};
 use crate::session::Session;
 use crate::shard::Shard;
 
@@ -288,7 +288,8 @@ impl Shard {
             )));
         }
         let warning = |partitions| unlogged_batch_warning(kind, partitions, plans());
-        self.modify_all(session, stream, &options, warning, |scratch, emit| {
+        let patience = Patience::of_batch(&options, kind);
+        self.modify_all(session, stream, kind, patience, warning, |scratch, emit| {
             plans()
                 .zip(&bound)
                 .try_for_each(|(plan, values)| plan.updates(values, &options, scratch, emit))

@@ -4,7 +4,7 @@ use std::rc::Rc;
 use std::sync::Arc;
 use std::time::Duration;
 
-use helenus_cql::ast::{self, DescribeStatement};
+use helenus_cql::ast::{self, BatchKind, DescribeStatement};
 use helenus_engine::ddl::{self, DdlOutcome};
 use helenus_engine::describe::{DescribeAnswer, describe, page_offset, page_state};
 use helenus_engine::modify::ListReading;
@@ -32,7 +32,6 @@ use crate::roles::{is_about_roles, not_anonymous};
 use crate::schema_change::{DATA_CENTER, SchemaStatement};
 use crate::session::Session;
 use crate::shard::Shard;
-use crate::write::UpdatesByShard;
 
 /// The release whose behaviour drivers and tools may expect.
 pub const RELEASE_VERSION: &str = "5.0.5";
@@ -275,9 +274,9 @@ impl Shard {
     ) -> Result<(), CqlError> {
         let owned = Arc::new(OwnedExecution::new(statement.prepared, values, options));
         let (answered, stream) = (statement.session.clone(), statement.stream);
-        let patience = match &statement.prepared.plan {
-            Plan::Batch(_) => Patience::of_batch(options),
-            _ => Patience::of_write(options),
+        let (kind, patience) = match &statement.prepared.plan {
+            Plan::Batch(plan) => (plan.kind, Patience::of_batch(options, plan.kind)),
+            _ => (BatchKind::Unlogged, Patience::of_write(options)),
         };
         let shard = self.clone();
         self.answer_later(statement.session, stream, async move {
@@ -290,14 +289,17 @@ impl Shard {
                         shard.updates_reading(&owned).await
                     });
                     let built = built.await.unwrap_or_else(|| Err(shard.no_answer_from(owner)));
-                    updates = updates.and_then(|mut updates: UpdatesByShard| {
+                    updates = updates.and_then(|mut updates: Vec<Vec<u8>>| {
                         updates.extend(built?);
                         Ok(updates)
                     });
                 }
                 match updates {
                     Ok(_) if patience.is_over(shard.clock.monotonic_ns()) => Err(not_begun_in_time()),
-                    Ok(updates) => shard.write_everywhere(updates.into(), patience).await,
+                    Ok(updates) => {
+                        let updates = shard.by_owner(updates);
+                        shard.write_updates(updates, kind, patience).await
+                    }
                     Err(error) => Err(error),
                 }
             };
@@ -308,16 +310,14 @@ impl Shard {
     }
 
     /// What the statement writes to partitions of this shard, once all lists that it depends on were read.
-    async fn updates_reading(&self, owned: &OwnedExecution) -> Result<UpdatesByShard, CqlError> {
+    async fn updates_reading(self: &Rc<Self>, owned: &OwnedExecution) -> Result<Vec<Vec<u8>>, CqlError> {
+        self.write_sets_resolved().await;
         let mut reading = ListReading::default();
         loop {
             reading.begin_run();
             let result = self.run_updates_reading(owned, &mut reading);
             let Some((absent, state)) = reading.take_absent() else {
-                let updates = result?.into_iter();
-                return Ok(updates
-                    .map(|(token, update)| (self.owner_of(token), update))
-                    .collect());
+                return Ok(result?.into_iter().map(|(_, update)| update).collect());
             };
             self.bring(state, &absent).await?;
         }

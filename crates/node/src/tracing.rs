@@ -146,13 +146,13 @@ impl Shard {
             &values,
             &options,
             &mut self.scratch.borrow_mut(),
-            &mut |token, update| {
-                updates.push((self.owner_of(token), update.to_vec()));
+            &mut |_, update| {
+                updates.push(update.to_vec());
                 Ok(())
             },
         )?;
-        self.write_everywhere(updates.into(), Patience::of_write(&options))
-            .await
+        let patience = Patience::of_write(&options);
+        self.write_by_partition(self.by_owner(updates), patience).await
     }
 }
 

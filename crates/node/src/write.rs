@@ -1,9 +1,14 @@
 //! Executing modifications: apply what this shard owns, send the rest to its owners, acknowledge when all is durable.
+//!
+//! A statement for one partition, which nearly all are, is applied where it arrives or forwarded to its owner as it is.
+//! Whatever covers several partitions is built entirely before any of it is written: a LOGGED batch is then written
+//! whole or not at all ([`crate::write_set`]), others partition by partition.
 
-use std::collections::BTreeSet;
+use std::collections::BTreeMap;
 use std::rc::Rc;
 use std::sync::Arc;
 
+use helenus_cql::ast::BatchKind;
 use helenus_engine::CqlError;
 use helenus_engine::execute::{QueryOptions, Scratch};
 use helenus_engine::modify::{BatchPlan, ModifyPlan, unlogged_batch_warning};
@@ -16,7 +21,7 @@ use helenus_schema::TableMetadata;
 use helenus_storage::commitlog::{LogAppendError, LogPosition};
 use helenus_storage::error::WriteError;
 use helenus_storage::update::{Update, merge_by_partition};
-use helenus_types::{ShardId, Token};
+use helenus_types::{ShardId, Token, token_of};
 use tokio::sync::oneshot;
 
 use crate::forward::{ForwardedWrite, Ticket, Waiting};
@@ -26,52 +31,31 @@ use crate::rate_limit::WrittenPartition;
 use crate::session::Session;
 use crate::shard::{Acknowledgement, Shard};
 
-/// The updates of one statement or batch, by the shard that owns them.
-pub(crate) type UpdatesByShard = Vec<(ShardId, Vec<u8>)>;
+/// The packed updates of one statement or batch, at most one of each partition, by the shard that owns them.
+pub(crate) type UpdatesByShard = BTreeMap<ShardId, Vec<Vec<u8>>>;
 
-/// Updates on their way to their owners.
-#[derive(Default)]
-pub(crate) struct UnwrittenUpdates {
-    updates: UpdatesByShard,
-    /// The first so many are of partitions whose rate limits were not looked at yet.
-    unchecked: usize,
+/// What became of the update of a statement for one partition.
+enum Outcome {
+    /// There was nothing to write, or it was not logged.
+    Applied(Option<LogPosition>),
+    Elsewhere(ShardId, Vec<u8>),
+    /// This shard's memtables are full.
+    NoRoom(Vec<u8>),
 }
 
-impl From<UpdatesByShard> for UnwrittenUpdates {
-    fn from(updates: UpdatesByShard) -> Self {
-        UnwrittenUpdates {
-            unchecked: updates.len(),
-            updates,
+/// A write that was refused or failed on one shard.
+pub(crate) struct FailedWrite {
+    error: CqlError,
+    /// Some of it is stored, or may be.
+    is_partial: bool,
+}
+
+impl FailedWrite {
+    pub fn whole(error: CqlError) -> Self {
+        FailedWrite {
+            error,
+            is_partial: false,
         }
-    }
-}
-
-/// What most writes have nothing of: all of it is applied here at once, and there is nothing to warn of.
-#[derive(Default)]
-struct Rest {
-    unwritten: UnwrittenUpdates,
-    warnings: Vec<String>,
-}
-
-impl UnwrittenUpdates {
-    /// In front of those that were checked: what they all change is of one time, so their order says nothing.
-    fn add_unchecked(&mut self, owner: ShardId, update: &[u8]) {
-        self.updates.push((owner, update.to_vec()));
-        let last = self.updates.len() - 1;
-        self.updates.swap(self.unchecked, last);
-        self.unchecked += 1;
-    }
-
-    /// The rate limit of its partition has admitted it.
-    fn add_checked(&mut self, owner: ShardId, update: &[u8]) {
-        self.updates.push((owner, update.to_vec()));
-    }
-
-    fn unchecked_partitions(&self) -> Vec<(ShardId, WrittenPartition)> {
-        let unchecked = self.updates.iter().take(self.unchecked);
-        unchecked
-            .filter_map(|(owner, update)| Some((*owner, partition_of_update(update)?)))
-            .collect()
     }
 }
 
@@ -85,99 +69,130 @@ impl Shard {
         values: &BoundValues<'_>,
         options: &QueryOptions<'_>,
     ) -> Result<(), CqlError> {
-        let mut rest: Option<Rest> = None;
-        let mut position = None;
+        let patience = Patience::of_write(options);
+        if !plan.names_one_partition() {
+            let build = |scratch: &mut Scratch, emit: &mut EmitUpdate<'_>| {
+                plan.updates(values, options, scratch, emit)
+            };
+            return self.modify_all(session, stream, BatchKind::Unlogged, patience, |_| None, build);
+        }
+        let mut outcome = Outcome::Applied(None);
+        let mut warnings = Vec::new();
         let guardrails = &self.options.guardrails.values;
-        let checks_values = guardrails.is_enabled();
         let scratch = &mut *self.scratch.borrow_mut();
         plan.updates(values, options, scratch, &mut |token, update| {
-            if checks_values {
-                let warnings = guardrails.check(&self.schema(), update)?;
-                if !warnings.is_empty() {
-                    rest.get_or_insert_default().warnings.extend(warnings);
-                }
+            if guardrails.is_enabled() {
+                warnings = guardrails.check(&self.schema(), update)?;
             }
             let owner = self.owner_of(token);
             if owner != self.id {
-                rest.get_or_insert_default()
-                    .unwritten
-                    .add_unchecked(owner, update);
+                outcome = Outcome::Elsewhere(owner, update.to_vec());
                 return Ok(());
             }
             if self.hot_partitions.is_sampled() {
                 self.sample_write_of(&plan.table, token, update);
             }
             self.check_rate(&plan.table, RateLimitedOperation::Write, token)?;
-            match self.apply(token, update) {
-                Ok(applied) => position = Some(applied),
-                Err(WriteError::MemtablesFull { .. }) => {
-                    rest.get_or_insert_default().unwritten.add_checked(owner, update)
-                }
-                Err(WriteError::Log(LogAppendError::BufferFull { .. })) if position.is_some() => {
-                    return Err(Patience::of_write(options).timed_out());
-                }
+            outcome = match self.apply(token, update) {
+                Ok(position) => Outcome::Applied(Some(position)),
+                Err(WriteError::MemtablesFull { .. }) => Outcome::NoRoom(update.to_vec()),
                 Err(error) => return Err(write_failure(&error)),
-            }
+            };
             Ok(())
         })?;
-        let patience = Patience::of_write(options);
-        let Some(rest) = rest else {
-            self.acknowledge_session(session, stream, position, patience);
-            return Ok(());
-        };
-        let Rest {
-            mut unwritten,
-            warnings,
-        } = rest;
-        if unwritten.updates.len() == 1
-            && unwritten.unchecked == 1
-            && position.is_none()
-            && warnings.is_empty()
-            && let Some((owner, update)) = unwritten.updates.pop()
-        {
-            return self.forward_write(session, stream, owner, update, patience);
+        match outcome {
+            Outcome::Applied(position) if warnings.is_empty() => {
+                self.acknowledge_session(session, stream, position, patience);
+            }
+            Outcome::Elsewhere(owner, update) if warnings.is_empty() => {
+                return self.forward_write(session, stream, owner, update, patience);
+            }
+            outcome => {
+                let shard = self.clone();
+                self.answer_write(session, stream, warnings, patience, async move {
+                    match outcome {
+                        Outcome::Applied(None) => Ok(()),
+                        Outcome::Applied(Some(position)) => shard.durable(position, patience).await,
+                        Outcome::Elsewhere(owner, update) => {
+                            let updates = UpdatesByShard::from([(owner, vec![update])]);
+                            shard.write_by_partition(updates, patience).await
+                        }
+                        Outcome::NoRoom(update) => {
+                            let written = shard.apply_durably(vec![update], patience).await;
+                            written.map_err(|failed| failed.error)
+                        }
+                    }
+                });
+            }
         }
-        self.write_later(session, stream, unwritten, position, warnings, patience);
         Ok(())
     }
 
-    /// Executes a batch: all its updates are built before the first is applied, so that an invalid statement leaves
-    /// nothing behind. `warning` learns how many partitions it covers.
+    /// Executes a batch, or a statement for several partitions: all updates are built before the first is applied, so
+    /// that an invalid statement leaves nothing behind. `warning` learns how many partitions they cover.
     pub(crate) fn modify_all(
         self: &Rc<Self>,
         session: &Rc<Session>,
         stream: i16,
-        options: &QueryOptions<'_>,
+        kind: BatchKind,
+        patience: Patience,
         warning: impl FnOnce(usize) -> Option<String>,
-        build: impl FnOnce(
-            &mut Scratch,
-            &mut dyn FnMut(Token, &[u8]) -> Result<(), CqlError>,
-        ) -> Result<(), CqlError>,
+        build: impl FnOnce(&mut Scratch, &mut EmitUpdate<'_>) -> Result<(), CqlError>,
     ) -> Result<(), CqlError> {
-        let mut updates = UpdatesByShard::new();
+        let mut updates = Vec::new();
         let mut warnings = Vec::new();
         let guardrails = &self.options.guardrails.values;
         let scratch = &mut *self.scratch.borrow_mut();
-        build(scratch, &mut |token, update| {
+        build(scratch, &mut |_, update| {
             if guardrails.is_enabled() {
                 warnings.extend(guardrails.check(&self.schema(), update)?);
             }
-            updates.push((self.owner_of(token), update.to_vec()));
+            updates.push(update.to_vec());
             Ok(())
         })?;
-        if updates.is_empty() {
-            self.acknowledge_session(session, stream, None, Patience::of_batch(options));
-        } else {
-            let partitions = partition_count(&updates);
-            if partitions > 1 {
-                let packed = updates.iter().map(|(_, update)| update.as_slice());
-                warnings.extend(self.options.guardrails.check_batch(&self.schema(), packed)?);
-            }
-            warnings.extend(warning(partitions));
-            let patience = Patience::of_batch(options);
-            self.write_later(session, stream, updates.into(), None, warnings, patience);
+        let updates = self.by_owner(updates);
+        let partitions = updates.values().map(Vec::len).sum();
+        if partitions > 1 {
+            let packed = updates.values().flatten().map(Vec::as_slice);
+            warnings.extend(self.options.guardrails.check_batch(&self.schema(), packed)?);
         }
+        warnings.extend(warning(partitions));
+        if warnings.is_empty()
+            && let Some(position) = self.apply_here(&updates)?
+        {
+            self.acknowledge_session(session, stream, position, patience);
+            return Ok(());
+        }
+        let shard = self.clone();
+        self.answer_write(session, stream, warnings, patience, async move {
+            shard.write_updates(updates, kind, patience).await
+        });
         Ok(())
+    }
+
+    /// Applies updates of this shard's partitions as one record of its log. `None` where that takes other shards, memory
+    /// that is not there, or more than one record.
+    fn apply_here(&self, updates: &UpdatesByShard) -> Result<Option<Option<LogPosition>>, CqlError> {
+        let own = match updates.first_key_value() {
+            None => return Ok(Some(None)),
+            Some((owner, own)) if *owner == self.id && updates.len() == 1 => own,
+            Some(_) => return Ok(None),
+        };
+        if self.has_rate_limits.get() {
+            return Ok(None);
+        }
+        let decoded = self.decode_sampled(own)?;
+        let applied = self.store.borrow_mut().apply_all(&decoded);
+        match applied {
+            Ok(position) => {
+                self.note_write();
+                Ok(Some(Some(position)))
+            }
+            Err(
+                WriteError::MemtablesFull { .. } | WriteError::Log(LogAppendError::RecordTooLarge { .. }),
+            ) => Ok(None),
+            Err(error) => Err(write_failure(&error)),
+        }
     }
 
     /// Executes a batch whose statements came as one plan.
@@ -190,13 +205,26 @@ impl Shard {
         options: &QueryOptions<'_>,
     ) -> Result<(), CqlError> {
         let warning = |partitions| unlogged_batch_warning(plan.kind, partitions, &plan.statements);
-        self.modify_all(session, stream, options, warning, |scratch, emit| {
+        let patience = Patience::of_batch(options, plan.kind);
+        self.modify_all(session, stream, plan.kind, patience, warning, |scratch, emit| {
             plan.updates(values, options, scratch, emit)
         })
     }
 
+    /// Makes one update of all those of a partition, and brings them into order by owner.
+    pub(crate) fn by_owner(&self, updates: Vec<Vec<u8>>) -> UpdatesByShard {
+        let mut by_shard = UpdatesByShard::new();
+        for update in merge_by_partition(updates) {
+            // The engine has just built it, so it has a head.
+            if let Some((_, token)) = partition_of(&update) {
+                by_shard.entry(self.owner_of(token)).or_default().push(update);
+            }
+        }
+        by_shard
+    }
+
     #[cold]
-    fn sample_write(&self, token: Token, update: &[u8]) {
+    pub(crate) fn sample_write(&self, token: Token, update: &[u8]) {
         if let Some(update) = Update::decode_trusted(update)
             && let Some(table) = self.schema.borrow().table_by_id(update.table)
         {
@@ -301,7 +329,7 @@ impl Shard {
             return self.answer_forwarded_write(from, ticket, Err(not_begun_in_time()));
         }
         let applied = catch(|| {
-            let Some((table, token)) = partition_of_update(&update) else {
+            let Some((table, token)) = partition_of(&update) else {
                 return Ok(Err(WriteError::Malformed));
             };
             if self.hot_partitions.is_sampled() {
@@ -323,8 +351,8 @@ impl Shard {
                 let shard = self.clone();
                 self.spawn(async move {
                     let result = catch_async(shard.apply_durably(vec![update], patience)).await;
-                    let result = result.unwrap_or_else(|panicked| Err(panicked.error()));
-                    shard.answer_forwarded_write(from, ticket, result);
+                    let result = result.unwrap_or_else(|panicked| Err(FailedWrite::whole(panicked.error())));
+                    shard.answer_forwarded_write(from, ticket, result.map_err(|failed| failed.error));
                 });
             }
             Err(error) => self.answer_forwarded_write(from, ticket, Err(write_failure(&error))),
@@ -340,27 +368,18 @@ impl Shard {
         self.mailbox(from).answered(ticket, result);
     }
 
-    /// Applies updates wherever they belong and answers when all of them, and what this shard has logged up to
-    /// `position`, are durable.
-    fn write_later(
+    /// Answers a write once `written` has come to an end or its time is over, warning the client besides.
+    fn answer_write(
         self: &Rc<Self>,
         session: &Rc<Session>,
         stream: i16,
-        updates: UnwrittenUpdates,
-        position: Option<LogPosition>,
         warnings: Vec<String>,
         patience: Patience,
+        written: impl Future<Output = Result<(), CqlError>> + 'static,
     ) {
         let shard = self.clone();
         let answered = session.clone();
         self.answer_later(session, stream, async move {
-            let written = async {
-                shard.write_everywhere(updates, patience).await?;
-                match position {
-                    Some(position) => shard.durable(position, patience).await,
-                    None => Ok(()),
-                }
-            };
             let result = shard.in_time(patience, written).await;
             shard.count_failure(&result);
             let warnings: Vec<&str> = warnings.iter().map(String::as_str).collect();
@@ -372,26 +391,32 @@ impl Shard {
         });
     }
 
-    /// What goes to one partition is written entirely or not at all. All shards work at the same time; the first error is the answer once all of them are done.
-    pub(crate) async fn write_everywhere(
+    /// Writes what a batch of this kind has built, and waits until it is durable. Nothing of it was looked at before.
+    pub(crate) async fn write_updates(
         self: &Rc<Self>,
-        updates: UnwrittenUpdates,
+        updates: UpdatesByShard,
+        kind: BatchKind,
+        patience: Patience,
+    ) -> Result<(), CqlError> {
+        let is_one_partition = updates.values().map(Vec::len).sum::<usize>() < 2;
+        match kind {
+            BatchKind::Logged if !is_one_partition => self.write_whole(updates, patience).await,
+            _ => self.write_by_partition(updates, patience).await,
+        }
+    }
+
+    /// What goes to one partition is written entirely or not at all. All shards work at the same time; the first error
+    /// is the answer once all of them are done.
+    pub(crate) async fn write_by_partition(
+        self: &Rc<Self>,
+        updates: UpdatesByShard,
         patience: Patience,
     ) -> Result<(), CqlError> {
         if self.has_rate_limits.get() {
-            self.check_rates_everywhere(updates.unchecked_partitions())
-                .await?;
-        }
-        let mut by_shard: Vec<Vec<Vec<u8>>> = vec![Vec::new(); usize::from(self.options.shard_count)];
-        for (owner, update) in updates.updates {
-            by_shard[usize::from(owner.0)].push(update);
+            self.check_rates_everywhere(partitions_of(&updates)).await?;
         }
         let mut results = Vec::new();
-        for (owner, updates) in self.shards().zip(by_shard) {
-            if updates.is_empty() {
-                continue;
-            }
-            let updates = merge_by_partition(updates);
+        for (owner, updates) in updates {
             let (sender, receiver) = oneshot::channel();
             self.mailbox(owner).run(move |owner| {
                 let shard = owner.clone();
@@ -402,12 +427,29 @@ impl Shard {
             });
             results.push((owner, receiver));
         }
-        let mut first_error = Ok(());
+        let mut first_failure = None;
+        let mut is_partial = false;
         for (owner, result) in results {
-            let result = result.await.unwrap_or_else(|_| Err(self.no_answer_from(owner)));
-            first_error = first_error.and(result);
+            // Nobody knows how far a shard came that does not answer.
+            let result = result.await.unwrap_or_else(|_| {
+                Err(FailedWrite {
+                    error: self.no_answer_from(owner),
+                    is_partial: true,
+                })
+            });
+            match result {
+                Ok(()) => is_partial = true,
+                Err(failed) => {
+                    is_partial |= failed.is_partial;
+                    first_failure = first_failure.or(Some(failed.error));
+                }
+            }
         }
-        first_error
+        match first_failure {
+            None => Ok(()),
+            Some(error) if is_partial && error.promises_nothing_was_done() => Err(patience.timed_out()),
+            Some(error) => Err(error),
+        }
     }
 
     /// Applies updates that this shard owns, waiting for memory where there is none, and for the log.
@@ -415,42 +457,50 @@ impl Shard {
         self: &Rc<Self>,
         updates: Vec<Vec<u8>>,
         patience: Patience,
-    ) -> Result<(), CqlError> {
+    ) -> Result<(), FailedWrite> {
         if patience.is_over(self.clock.monotonic_ns()) {
-            return Err(not_begun_in_time());
+            return Err(FailedWrite::whole(not_begun_in_time()));
         }
-        let mut position = None;
+        // The log's positions ascend, but for writes that are not logged.
+        let mut last = None;
         for update in &updates {
-            let (_, token) =
-                partition_of_update(update).ok_or_else(|| write_failure(&WriteError::Malformed))?;
-            if self.hot_partitions.is_sampled() {
-                self.sample_write(token, update);
-            }
-            loop {
-                match self.apply(token, update) {
-                    Ok(applied) => {
-                        position = Some(applied);
-                        break;
-                    }
-                    Err(error @ WriteError::MemtablesFull { .. }) => {
-                        if !self.wait_for_room(patience).await {
-                            return Err(match position {
-                                None => CqlError::overloaded(format_args!("{error}")),
-                                Some(_) => patience.timed_out(),
-                            });
-                        }
-                    }
-                    // Some of it is written already: nobody may take it for refused.
-                    Err(WriteError::Log(LogAppendError::BufferFull { .. })) if position.is_some() => {
-                        return Err(patience.timed_out());
-                    }
-                    Err(error) => return Err(write_failure(&error)),
+            let applied = self.apply_waiting(update, patience).await;
+            match applied {
+                Ok(position) => last = last.max(Some(position)),
+                Err(error) => {
+                    return Err(FailedWrite {
+                        error,
+                        is_partial: last.is_some(),
+                    });
                 }
             }
         }
-        match position {
+        let durable = match last {
             Some(position) => self.durable(position, patience).await,
             None => Ok(()),
+        };
+        durable.map_err(|error| FailedWrite {
+            error,
+            is_partial: true,
+        })
+    }
+
+    /// Applies one update, waiting for memory where there is none.
+    async fn apply_waiting(&self, update: &[u8], patience: Patience) -> Result<LogPosition, CqlError> {
+        let (_, token) = partition_of(update).ok_or_else(|| write_failure(&WriteError::Malformed))?;
+        if self.hot_partitions.is_sampled() {
+            self.sample_write(token, update);
+        }
+        loop {
+            match self.apply(token, update) {
+                Ok(position) => return Ok(position),
+                Err(error @ WriteError::MemtablesFull { .. }) => {
+                    if !self.wait_for_room(patience).await {
+                        return Err(write_failure(&error));
+                    }
+                }
+                Err(error) => return Err(write_failure(&error)),
+            }
         }
     }
 
@@ -466,18 +516,20 @@ impl Shard {
     }
 }
 
-/// How many partitions a batch writes to.
-fn partition_count(updates: &UpdatesByShard) -> usize {
-    let keys = updates
+/// Takes the packed updates that a statement builds, one by one.
+pub(crate) type EmitUpdate<'e> = dyn FnMut(Token, &[u8]) -> Result<(), CqlError> + 'e;
+
+pub(crate) fn partitions_of(updates: &UpdatesByShard) -> Vec<(ShardId, WrittenPartition)> {
+    let partitions = updates
         .iter()
-        .filter_map(|(_, update)| Update::decode_trusted(update));
-    keys.map(|update| (update.table, update.partition_key))
-        .collect::<BTreeSet<_>>()
-        .len()
+        .flat_map(|(owner, updates)| updates.iter().map(|update| (*owner, partition_of(update))));
+    partitions
+        .filter_map(|(owner, partition)| Some((owner, partition?)))
+        .collect()
 }
 
-fn partition_of_update(update: &[u8]) -> Option<WrittenPartition> {
-    Update::decode_trusted(update).map(|update| (update.table, helenus_types::token_of(update.partition_key)))
+pub(crate) fn partition_of(update: &[u8]) -> Option<WrittenPartition> {
+    Update::decode_trusted(update).map(|update| (update.table, token_of(update.partition_key)))
 }
 
 /// For a write of which nothing is stored.
@@ -487,21 +539,5 @@ pub(crate) fn write_failure(error: &WriteError) -> CqlError {
             CqlError::overloaded(format_args!("{error}"))
         }
         _ => CqlError::server(format_args!("{error}")),
-    }
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn updates_whose_limits_are_still_to_be_looked_at_come_first() {
-        let mut unwritten = UnwrittenUpdates::default();
-        unwritten.add_checked(ShardId(0), b"here");
-        unwritten.add_unchecked(ShardId(1), b"there");
-        unwritten.add_unchecked(ShardId(2), b"elsewhere");
-        assert_eq!(unwritten.unchecked, 2);
-        let owners: Vec<ShardId> = unwritten.updates.iter().map(|(owner, _)| *owner).collect();
-        assert_eq!(owners, [ShardId(1), ShardId(2), ShardId(0)]);
     }
 }

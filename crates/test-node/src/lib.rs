@@ -1,6 +1,8 @@
 //! A whole node in process, for tests: statements go in as protocol messages and come out as decoded rows, without a
 //! socket in between. Any number of shards; restart and crash are methods.
 
+mod hooked_disk;
+
 use std::net::SocketAddr;
 use std::path::{Path, PathBuf};
 use std::rc::Rc;
@@ -20,6 +22,8 @@ use helenus_protocol::response::{ReceivedColumn, ReceivedResult, Response};
 use helenus_protocol::{Consistency, Direction, ErrorCode, Opcode, ProtocolVersion};
 use helenus_types::{CqlType, ShardId};
 use helenus_vfs::{Clock, Disk, MemoryDisk, SystemClock};
+
+pub use hooked_disk::{Hook, HookedDisk};
 
 /// A node that a test owns. Dropping it stops it as a crash would.
 pub struct TestNode {

@@ -175,3 +175,16 @@ fn drivers_find_the_limit_among_the_extensions() {
     let has = |text: &[u8]| bytes.windows(text.len()).any(|window| window == text);
     assert!(has(b"per_partition_rate_limit") && has(b"max_writes_per_second") && has(b"50"));
 }
+
+/// A statement for several partitions wrote to those in front of the one that was refused.
+#[test]
+fn a_refused_statement_for_several_partitions_writes_to_none() {
+    let (node, _clock) = node();
+    let insert = "INSERT INTO k.t (p, c, v) VALUES (3, 1, 1)";
+    assert_eq!(served(&node, insert, WRITES, 20), WRITES_AT_ONCE);
+    for shard in 0..SHARDS {
+        let update = "UPDATE k.t SET v = 9 WHERE p IN (0, 1, 2, 3, 4) AND c = 1";
+        assert!(is_refused(&node.execute_with(update, &on_shard(shard)), WRITES));
+    }
+    assert_eq!(node.rows("SELECT p FROM k.t WHERE v = 9 ALLOW FILTERING").len(), 0);
+}

@@ -84,6 +84,14 @@ pub enum CqlError {
 const _: () = assert!(size_of::<CqlError>() <= 24);
 
 impl CqlError {
+    /// Whether drivers take it for a promise that nothing was done, and send the statement again.
+    pub fn promises_nothing_was_done(&self) -> bool {
+        matches!(
+            self,
+            CqlError::Overloaded(_) | CqlError::RateLimited { .. } | CqlError::Unavailable { .. }
+        )
+    }
+
     /// `CqlError::invalid(format_args!("Unknown property '{name}'"))`; likewise for the other kinds.
     pub fn invalid(text: fmt::Arguments<'_>) -> Self {
         CqlError::Invalid(Message::from(text))

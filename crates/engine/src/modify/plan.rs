@@ -6,6 +6,7 @@ use helenus_schema::TableMetadata;
 
 use super::attributes::Attributes;
 use super::operation::Operation;
+use crate::select::restriction::RestrictionKind;
 use crate::select::{StatementKind, WhereClause};
 
 /// What an INSERT, UPDATE or DELETE does; immutable, shared by all executions.
@@ -28,6 +29,16 @@ impl ModifyPlan {
             .iter()
             .chain(&self.regular_operations)
             .any(Operation::needs_read)
+    }
+
+    /// Whether each column of the partition key is given one value: such a statement writes to one partition, whatever
+    /// its values are.
+    #[inline]
+    pub fn names_one_partition(&self) -> bool {
+        let restrictions = &self.keys.partition;
+        restrictions
+            .iter()
+            .all(|restriction| matches!(restriction.kind, RestrictionKind::Equal(_)))
     }
 
     pub fn has_timestamp(&self) -> bool {

@@ -18,6 +18,7 @@ use crate::mailbox::Mailbox;
 use crate::panic_boundary::catch;
 use crate::patience::Patience;
 use crate::session::Session;
+use crate::write_set::PartOfSet;
 
 /// The log thread of one shard, seen from the shard.
 pub struct LogThread {
@@ -31,7 +32,7 @@ struct LogWork {
 }
 
 /// Writes that wait until the log is durable up to their position, oldest first. Bounded by the requests in flight,
-/// of which a connection has at most 32,768.
+/// of which a connection has at most 32,768, and of a periodic log by the parts of write sets that it may owe a sync.
 pub struct Unacknowledged {
     waiting: VecDeque<LoggedWrite>,
     /// No write that waits must be answered before.
@@ -52,6 +53,8 @@ pub enum Acknowledgement {
     Forwarded { from: ShardId, ticket: Ticket },
     /// A task of this shard's that coordinates several writes.
     Task(oneshot::Sender<Result<(), CqlError>>),
+    /// The coordinator of a write set, of which this shard has a part.
+    Part(PartOfSet),
 }
 
 impl LogThread {
@@ -110,6 +113,10 @@ impl Unacknowledged {
             patience,
             acknowledgement,
         });
+    }
+
+    pub fn len(&self) -> usize {
+        self.waiting.len()
     }
 
     pub fn pop_durable(&mut self, durable: LogPosition) -> Option<Acknowledgement> {

@@ -23,7 +23,7 @@ use helenus_engine::CqlError;
 use helenus_engine::execute::Scratch;
 use helenus_schema::{Schema, TableId};
 use helenus_storage::ShardStore;
-use helenus_storage::commitlog::{LogBatch, LogError, LogPosition};
+use helenus_storage::commitlog::{LogBatch, LogError, LogPosition, ResolvedWriteSets};
 use helenus_storage::store::{JobKind, JobResult};
 use helenus_types::value::timeuuid::TimeuuidGenerator;
 use helenus_types::{ShardId, Token, shard_of};
@@ -52,6 +52,7 @@ use crate::roles::{PasswordThread, Passwords};
 use crate::schema_change::{SchemaKeeper, SchemaListeners};
 use crate::session::Session;
 use crate::stall::StallDetector;
+use crate::write_set::WriteSets;
 use foreground::PROBE_INTERVAL;
 
 /// What a shard starts with; its store, log and background thread are its own.
@@ -65,6 +66,7 @@ pub(crate) struct ShardParts {
     pub schema_keeper: Option<SchemaKeeper>,
     pub host_id: Uuid,
     pub log: Option<LogThread>,
+    pub resolved: Arc<ResolvedWriteSets>,
     /// Where clients log in with passwords.
     pub passwords: Option<Arc<PasswordThread>>,
     pub background: BackgroundThreads,
@@ -109,6 +111,9 @@ pub struct Shard {
     /// On the clock's monotonic time, when the log thread got the batch it has.
     log_handed_over_ns: Cell<u64>,
     unacknowledged: RefCell<Unacknowledged>,
+    pub(crate) write_sets: WriteSets,
+    /// Somebody waits for a periodic log to be synced.
+    wants_log_sync: Cell<bool>,
     background: RefCell<BackgroundThreads>,
     /// Set where the loop must look at log and background work before it sleeps.
     turn: Notify,
@@ -133,6 +138,12 @@ const PERIODIC_WRITE_INTERVAL: Duration = Duration::from_millis(10);
 /// Writes that are acknowledged at once between two looks at the log and the memtables: some 100 KiB of small rows.
 const WRITES_PER_TURN_MAX: u32 = 1_024;
 
+/// Parts of write sets that a periodic log may owe a sync: some 10 MB of them.
+const PARTS_UNSYNCED_MAX: usize = 65_536;
+
+/// How long a stopping shard waits for the logs of others.
+const WRITE_SETS_RESOLVED_IN: Duration = Duration::from_secs(1);
+
 /// How often a stopping shard looks whether its memtables are flushed, in case it missed the news.
 const FLUSH_POLL_INTERVAL: Duration = Duration::from_millis(20);
 
@@ -148,6 +159,8 @@ impl Shard {
         // Random, so that two nodes (or this one before a restart) never make the same timeuuid.
         let timeuuid_seed = RandomState::new().build_hasher().finish();
         Rc::new(Shard {
+            write_sets: WriteSets::new(parts.id, parts.resolved),
+            wants_log_sync: Cell::new(false),
             id: parts.id,
             has_rate_limits: Cell::new(has_rate_limits(&parts.schema)),
             clock,
@@ -429,11 +442,25 @@ impl Shard {
         let mut last_sync = tokio::time::Instant::now();
         loop {
             interval.tick().await;
-            let sync = last_sync.elapsed() >= period || self.store.borrow().wants_log_sync();
+            if self.store.borrow().wants_log_sync() {
+                self.sync_logs_soon();
+            }
+            let is_due =
+                last_sync.elapsed() >= period || self.unacknowledged.borrow().len() > PARTS_UNSYNCED_MAX;
+            let sync = is_due || self.wants_log_sync.get();
             if self.hand_over_log(sync) && sync {
+                self.wants_log_sync.set(false);
                 last_sync = tokio::time::Instant::now();
             }
             self.offer_background_work();
+        }
+    }
+
+    /// Has the periodic logs of all shards synced the next time they are written: a flush, or whoever decides on what a
+    /// write set has written, waits for its parts in all of them.
+    pub(crate) fn sync_logs_soon(&self) {
+        for shard in self.shards() {
+            self.mailbox(shard).run(|shard| shard.wants_log_sync.set(true));
         }
     }
 
@@ -524,6 +551,7 @@ impl Shard {
             Acknowledgement::Task(sender) => {
                 let _gone = sender.send(result);
             }
+            Acknowledgement::Part(part) => self.part_persisted(part, result),
         }
     }
 
@@ -575,11 +603,22 @@ impl Shard {
         self.store.borrow_mut().stop_compactions(None);
         let shard = self.clone();
         self.spawn(async move {
+            shard.resolve_write_sets().await;
             // After a panic the log still has what was not flushed.
             let _reported = catch_async(shard.flush(None)).await;
             // The loop looks at the flag when the next message arrives.
             shard.mailbox(shard.id).run(|shard| shard.stopping.set(true));
         });
+    }
+
+    /// Waits until the write sets that this shard coordinates are durable on all shards, which nobody else can find out:
+    /// what shards that end later have of them could not be flushed. Not for long: replay finds out, too.
+    async fn resolve_write_sets(&self) {
+        let deadline_ns = self.deadline_after(WRITE_SETS_RESOLVED_IN);
+        while !self.write_sets.are_resolved() && self.clock.monotonic_ns() < deadline_ns {
+            self.sync_logs_soon();
+            self.background_progress().await;
+        }
     }
 
     /// Forgets all rows and pages that could be read again: for measurements that begin cold.
@@ -593,7 +632,8 @@ impl Shard {
         self.flush_failed.set(false);
         self.store.borrow_mut().flush(table);
         while self.store.borrow().has_sealed_memtables(table) {
-            if self.flush_failed.get() || self.store.borrow().log_failure().is_some() {
+            let has_failed = self.flush_failed.get() || self.store.borrow().log_failure().is_some();
+            if has_failed || self.has_orphaned_parts() {
                 eprintln!(
                     "shard {}: not everything was flushed; the commit log still has it",
                     self.id.0

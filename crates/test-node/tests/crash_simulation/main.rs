@@ -1,7 +1,7 @@
 //! Whole nodes on a disk that loses what was not synced, crashed at random changes of the disk and started again.
 //!
 //! After each crash the rows are compared with a model: every acknowledged statement is there, every other one is
-//! there entirely or not at all (a batch: per partition), and so are schema changes. The seed chooses statements,
+//! there entirely or not at all (an UNLOGGED batch: per partition), and so are schema changes. The seed chooses statements,
 //! crash points and what the disk loses; the threads of a node are real, so a seed repeats its workload but not every
 //! interleaving. A failure prints its seed.
 //!

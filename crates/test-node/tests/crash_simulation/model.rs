@@ -41,9 +41,11 @@ pub struct Sent {
     pub partition: i32,
     pub effects: Vec<Effect>,
     pub is_acknowledged: bool,
+    /// All parts of the statement are there or none.
+    pub is_whole: bool,
 }
 
-/// Unacknowledged statements per partition of which all combinations are tried.
+/// Unacknowledged statements per partition, and atomic ones of all partitions, of which all combinations are tried.
 const UNCERTAIN_MAX: usize = 12;
 
 impl std::fmt::Debug for Text {
@@ -113,15 +115,53 @@ impl Table {
         keys.extend(sent.iter().map(|sent| sent.partition));
         keys.sort_unstable();
         keys.dedup();
-        for key in keys {
-            let before = self.partitions.remove(&key).unwrap_or_default();
+        // Of several partitions, so that what one of them says binds the others.
+        let mut atomic: Vec<usize> = sent
+            .iter()
+            .filter(|sent| sent.is_whole && !sent.is_acknowledged)
+            .map(|sent| sent.statement)
+            .collect();
+        atomic.sort_unstable();
+        atomic.dedup();
+        assert!(
+            atomic.len() <= UNCERTAIN_MAX,
+            "the workload keeps few statements under way"
+        );
+        let mut nearest: Option<(usize, String)> = None;
+        for survivors in 0..1_u32 << atomic.len() {
+            let decided = |statement: usize| {
+                let place = atomic.iter().position(|&other| other == statement)?;
+                Some(survivors & (1 << place) != 0)
+            };
+            match self.explain_partitions(&keys, &sent, found, decided) {
+                Ok(explained) => {
+                    self.partitions.extend(explained);
+                    return Ok(());
+                }
+                Err(error) => nearest = nearest.max(Some(error)),
+            }
+        }
+        Err(nearest.map_or_else(String::new, |(_, error)| error))
+    }
+
+    /// The error says how many partitions were explained, and of the first that was not why.
+    fn explain_partitions(
+        &self,
+        keys: &[i32],
+        sent: &[Sent],
+        found: &BTreeMap<i32, Partition>,
+        decided: impl Fn(usize) -> Option<bool>,
+    ) -> Result<BTreeMap<i32, Partition>, (usize, String)> {
+        let mut explained = BTreeMap::new();
+        for &key in keys {
+            let before = self.partitions.get(&key).cloned().unwrap_or_default();
             let of_partition: Vec<&Sent> = sent.iter().filter(|sent| sent.partition == key).collect();
             let found = visible(found.get(&key).cloned().unwrap_or_default());
-            let explained = explain_partition(&before, &of_partition, &found)
-                .ok_or_else(|| describe(key, &before, &of_partition, &found))?;
-            self.partitions.insert(key, explained);
+            let partition = explain_partition(&before, &of_partition, &found, &decided)
+                .ok_or_else(|| (explained.len(), describe(key, &before, &of_partition, &found)))?;
+            explained.insert(key, partition);
         }
-        Ok(())
+        Ok(explained)
     }
 
     /// An unacknowledged TRUNCATE may have removed any of what there was, and made up nothing.
@@ -144,9 +184,15 @@ impl Table {
     }
 }
 
-fn explain_partition(before: &Partition, sent: &[&Sent], found: &Partition) -> Option<Partition> {
+/// `decided` says of a statement whether it survived, where that is not open.
+fn explain_partition(
+    before: &Partition,
+    sent: &[&Sent],
+    found: &Partition,
+    decided: impl Fn(usize) -> Option<bool>,
+) -> Option<Partition> {
     let uncertain: Vec<usize> = (0..sent.len())
-        .filter(|&index| !sent[index].is_acknowledged)
+        .filter(|&index| !sent[index].is_acknowledged && decided(sent[index].statement).is_none())
         .collect();
     assert!(
         uncertain.len() <= UNCERTAIN_MAX,
@@ -156,7 +202,11 @@ fn explain_partition(before: &Partition, sent: &[&Sent], found: &Partition) -> O
         let mut partition = before.clone();
         for (index, sent) in sent.iter().enumerate() {
             let place = uncertain.iter().position(|&other| other == index);
-            if place.is_none_or(|place| survivors & (1 << place) != 0) {
+            let survived = match place {
+                Some(place) => survivors & (1 << place) != 0,
+                None => sent.is_acknowledged || decided(sent.statement) == Some(true),
+            };
+            if survived {
                 sent.effects
                     .iter()
                     .for_each(|effect| effect.apply(&mut partition));

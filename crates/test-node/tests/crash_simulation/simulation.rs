@@ -170,7 +170,8 @@ impl Simulation {
             vec![self.effect()]
         };
         let timestamp = self.statements;
-        let text = statement_text(&name, timestamp, &parts);
+        let is_whole = self.below(3) > 0;
+        let text = statement_text(&name, timestamp, &parts, is_whole);
         let mut by_partition: BTreeMap<i32, Vec<Effect>> = BTreeMap::new();
         for (partition, effect) in parts {
             by_partition.entry(partition).or_default().push(effect);
@@ -183,6 +184,7 @@ impl Simulation {
                 partition,
                 effects,
                 is_acknowledged: false,
+                is_whole,
             }));
         let pending = self.submit(&text);
         self.under_way.push((name, timestamp, pending));
@@ -416,7 +418,7 @@ fn int(bytes: &[u8]) -> i32 {
     i32::from_be_bytes(bytes.try_into().expect("an int has four bytes"))
 }
 
-fn statement_text(table: &str, timestamp: usize, parts: &[(i32, Effect)]) -> String {
+fn statement_text(table: &str, timestamp: usize, parts: &[(i32, Effect)], is_whole: bool) -> String {
     let text = |(p, effect): &(i32, Effect), using: &str| match effect {
         Effect::Insert { c, v, w } => {
             format!(
@@ -433,8 +435,9 @@ fn statement_text(table: &str, timestamp: usize, parts: &[(i32, Effect)]) -> Str
         return text(part, &format!(" USING TIMESTAMP {timestamp}"));
     }
     let statements: Vec<String> = parts.iter().map(|part| text(part, "") + ";").collect();
+    let unlogged = if is_whole { "" } else { "UNLOGGED " };
     format!(
-        "BEGIN BATCH USING TIMESTAMP {timestamp} {} APPLY BATCH",
+        "BEGIN {unlogged}BATCH USING TIMESTAMP {timestamp} {} APPLY BATCH",
         statements.join(" ")
     )
 }
