@@ -66,7 +66,8 @@ impl Writer {
         loop {
             match self.random.below(10) {
                 0 => self.delete(&mut connection)?,
-                1 | 2 => self.batch(&mut connection)?,
+                1 => self.batch_of_partition(&mut connection)?,
+                2 => self.batch_of_partitions(&mut connection)?,
                 3 | 4 => self.append(&mut connection)?,
                 _ => self.put(&mut connection)?,
             }
@@ -91,8 +92,26 @@ impl Writer {
         Ok(())
     }
 
+    /// Rows of several partitions, and so of several shards, in one LOGGED batch: all or none may be there after a kill.
+    fn batch_of_partitions(&mut self, connection: &mut Connection) -> Result<(), NativeError> {
+        let (part, key) = self.place();
+        let count = 2 + self.random.below(PARTITIONS - 1);
+        let base = self.id * PARTITIONS;
+        let changes: Vec<(Place, Value)> = (0..count)
+            .map(|index| {
+                let part = base + (part - base + index) % PARTITIONS;
+                ((part, key), self.value())
+            })
+            .collect();
+        self.register.sending(changes.clone());
+        let inserts: Vec<String> = changes.into_iter().map(|change| insert(change) + ";").collect();
+        connection.query(&format!("BEGIN BATCH {} APPLY BATCH", inserts.join(" ")))?;
+        self.register.acknowledge();
+        Ok(())
+    }
+
     /// Two rows of one partition in one batch: both or neither may be there after a kill.
-    fn batch(&mut self, connection: &mut Connection) -> Result<(), NativeError> {
+    fn batch_of_partition(&mut self, connection: &mut Connection) -> Result<(), NativeError> {
         let (part, key) = self.place();
         let first = ((part, key), self.value());
         let second = ((part, (key + 1) % KEYS), self.value());
