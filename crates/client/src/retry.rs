@@ -31,15 +31,22 @@ pub(crate) enum Verdict {
     NotRun,
     /// The server has forgotten the statement: it is prepared again first.
     Unprepared,
+    /// As `MayHaveRun`, after a pause.
+    Overloaded,
     /// It may have run in part; another try may succeed.
     MayHaveRun,
     /// Another try would end alike.
     Final,
 }
 
-pub(crate) fn judge(error: &ServerError) -> Verdict {
+/// `overloaded_is_not_run`: the server has said so.
+pub(crate) fn judge(error: &ServerError, overloaded_is_not_run: bool) -> Verdict {
     match error.code {
-        Some(ErrorCode::Overloaded | ErrorCode::IsBootstrapping) => Verdict::NotRun,
+        Some(ErrorCode::IsBootstrapping) => Verdict::NotRun,
+        Some(ErrorCode::Overloaded) if overloaded_is_not_run || is_refusal_before_work(&error.message) => {
+            Verdict::NotRun
+        }
+        Some(ErrorCode::Overloaded) => Verdict::Overloaded,
         Some(ErrorCode::Unprepared) => Verdict::Unprepared,
         Some(
             ErrorCode::ReadTimeout
@@ -50,4 +57,20 @@ pub(crate) fn judge(error: &ServerError) -> Verdict {
         ) => Verdict::MayHaveRun,
         _ => Verdict::Final,
     }
+}
+
+/// What Cassandra's transport says before it hands a request on (`CQLMessageHandler`, `Dispatcher` of 5.0.5, by their
+/// beginnings). Its coordinator's own refusals ("Too many in flight hints") may come in the middle of a batch, a
+/// conditional write or a counter.
+const REFUSALS_BEFORE_WORK: [&str; 4] = [
+    "Request breached ",
+    "Request has spent over ",
+    "Query timed out before it could start",
+    "Server is shutting down",
+];
+
+fn is_refusal_before_work(message: &str) -> bool {
+    REFUSALS_BEFORE_WORK
+        .iter()
+        .any(|beginning| message.starts_with(beginning))
 }

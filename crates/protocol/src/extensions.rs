@@ -15,6 +15,10 @@ pub const THROW_ON_OVERLOAD: &str = "THROW_ON_OVERLOAD";
 /// Offered as "true": a connection may register for the event of the same name (CEP-59).
 pub const GRACEFUL_DISCONNECT: &str = "GRACEFUL_DISCONNECT";
 
+/// Offered as "true": OVERLOADED always means that nothing of the request was done, so that a client may send it again.
+/// Cassandra and ScyllaDB also answer so in the middle of batches and of writes to several replicas.
+pub const OVERLOADED_IS_NOT_RUN: &str = "HELENUS_OVERLOADED_IS_NOT_RUN";
+
 /// The version of CQL that Cassandra 5.0 speaks.
 pub const CQL_VERSION_SPOKEN: &str = "3.4.7";
 
@@ -64,6 +68,7 @@ pub fn write_supported(out: &mut Vec<u8>, sharding: Option<Sharding>) {
     options.option(out, CQL_VERSION, &[CQL_VERSION_SPOKEN]);
     let Some(sharding) = sharding else { return };
     options.option(out, GRACEFUL_DISCONNECT, &["true"]);
+    options.option(out, OVERLOADED_IS_NOT_RUN, &["true"]);
     options.option(
         out,
         SCYLLA_RATE_LIMIT_ERROR,

@@ -186,5 +186,8 @@ fn a_refused_statement_for_several_partitions_writes_to_none() {
         let update = "UPDATE k.t SET v = 9 WHERE p IN (0, 1, 2, 3, 4) AND c = 1";
         assert!(is_refused(&node.execute_with(update, &on_shard(shard)), WRITES));
     }
-    assert_eq!(node.rows("SELECT p FROM k.t WHERE v = 9 ALLOW FILTERING").len(), 0);
+    assert_eq!(
+        node.rows("SELECT p FROM k.t WHERE v = 9 ALLOW FILTERING").len(),
+        0
+    );
 }

@@ -3,7 +3,8 @@
 use std::io;
 use std::net::SocketAddr;
 use std::sync::Arc;
-use std::sync::atomic::{AtomicU16, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicU16, Ordering};
+use std::time::Duration;
 
 use helenus_protocol::extensions;
 use helenus_protocol::frame::{
@@ -36,7 +37,13 @@ pub(crate) struct ConnectTarget {
     /// Events that the connection registers for beside its own graceful disconnect.
     pub events: Option<EventSender>,
     pub changed: Arc<Notify>,
+    /// Something between here and the node has swallowed a registration for graceful disconnects: none is sent any more.
+    pub swallows_disconnects: Arc<AtomicBool>,
 }
+
+/// How long a server may take to answer a REGISTER for an event that a proxy in front of it may not know. A connection
+/// does without that event then.
+const REGISTER_TIMEOUT: Duration = Duration::from_secs(1);
 
 /// Opens a connection and starts its task. Steps down to the newest version that the server speaks.
 pub(crate) async fn open(
@@ -63,6 +70,7 @@ pub(crate) async fn open(
                         });
                     }
                 },
+                Err(Refusal::Swallowed) => target.swallows_disconnects.store(true, Ordering::Relaxed),
                 Err(Refusal::Final(error)) => return Err(error),
                 Ok(connection) => return Ok(connection),
             }
@@ -157,6 +165,8 @@ async fn connect_from_port_of(address: SocketAddr, shard: u16, count: u16) -> io
 enum Refusal {
     /// The server does not speak the version.
     StepDown,
+    /// A registration for graceful disconnects was not answered, or refused.
+    Swallowed,
     Final(ConnectError),
 }
 
@@ -186,6 +196,7 @@ struct Offer {
     shard_count: u16,
     shard_aware_port: Option<u16>,
     has_graceful_disconnect: bool,
+    overloaded_is_not_run: bool,
     rate_limit_error: Option<String>,
 }
 
@@ -198,6 +209,10 @@ impl Offer {
                 .next()
                 .and_then(|text| text.parse().ok())
         };
+        let is_true = |name| {
+            let values = supported.option(name);
+            values.iter().any(|value| value.eq_ignore_ascii_case("true"))
+        };
         Offer {
             compressions: supported
                 .option(extensions::COMPRESSION)
@@ -207,10 +222,8 @@ impl Offer {
             shard: number(extensions::SCYLLA_SHARD),
             shard_count: number(extensions::SCYLLA_NR_SHARDS).unwrap_or(1).max(1),
             shard_aware_port: number(extensions::SCYLLA_SHARD_AWARE_PORT),
-            has_graceful_disconnect: supported
-                .option(extensions::GRACEFUL_DISCONNECT)
-                .iter()
-                .any(|value| value.eq_ignore_ascii_case("true")),
+            has_graceful_disconnect: is_true(extensions::GRACEFUL_DISCONNECT),
+            overloaded_is_not_run: is_true(extensions::OVERLOADED_IS_NOT_RUN),
             rate_limit_error: supported
                 .option(extensions::SCYLLA_RATE_LIMIT_ERROR)
                 .iter()
@@ -257,6 +270,7 @@ impl Opening {
             shard: offer.shard,
             shard_count: offer.shard_count,
             shard_aware_port: offer.shard_aware_port,
+            overloaded_is_not_run: offer.overloaded_is_not_run,
         };
         let connection = Arc::new(Connection::new(peer, self.writer, target.changed.clone()));
         tokio::spawn(IoTask {
@@ -284,6 +298,10 @@ impl Opening {
             (extensions::DRIVER_NAME, "helenus-client"),
             (extensions::DRIVER_VERSION, env!("CARGO_PKG_VERSION")),
         ];
+        if !offer.overloaded_is_not_run {
+            // Else an overloaded Cassandra stops reading the connection, which all callers share.
+            startup.push((extensions::THROW_ON_OVERLOAD, "1"));
+        }
         startup.extend(compression.map(|compression| (extensions::COMPRESSION, compression.name())));
         if let Some(rate_limit_error) = &offer.rate_limit_error {
             startup.push((extensions::SCYLLA_RATE_LIMIT_ERROR, rate_limit_error));
@@ -332,7 +350,9 @@ impl Opening {
 
     async fn register(&mut self, target: &ConnectTarget, offer: &Offer) -> Result<(), Refusal> {
         let mut events = Register::default();
-        if offer.has_graceful_disconnect {
+        let wants_disconnects =
+            offer.has_graceful_disconnect && !target.swallows_disconnects.load(Ordering::Relaxed);
+        if wants_disconnects {
             events = events.with(EventKind::GracefulDisconnect);
         }
         if target.events.is_some() {
@@ -344,11 +364,17 @@ impl Opening {
         if events.is_empty() {
             return Ok(());
         }
-        let answer = self
-            .ask(Opcode::Register, |out| write_register(out, events))
-            .await?;
+        let answer = self.ask(Opcode::Register, |out| write_register(out, events));
+        let answer = match wants_disconnects {
+            false => answer.await?,
+            true => match tokio::time::timeout(REGISTER_TIMEOUT, answer).await {
+                Ok(answer) => answer?,
+                Err(_) => return Err(Refusal::Swallowed),
+            },
+        };
         match answer.decode() {
             Ok((Message::Ready, _)) => Ok(()),
+            Ok((Message::Error(_), _)) if wants_disconnects => Err(Refusal::Swallowed),
             Ok((Message::Error(error), _)) => Err(self.refused(error.message).into()),
             _ => Err(self.broken("REGISTER was not answered with READY").into()),
         }

@@ -78,6 +78,8 @@ pub(crate) struct Peer {
     pub shard: Option<u16>,
     pub shard_count: u16,
     pub shard_aware_port: Option<u16>,
+    /// The server promises it: see [`helenus_protocol::extensions::OVERLOADED_IS_NOT_RUN`].
+    pub overloaded_is_not_run: bool,
 }
 
 #[derive(Debug)]

@@ -115,9 +115,11 @@ impl Attempts<'_> {
                 waiting_max: full.waiting_max,
             })?;
         let mut address = pool.address;
+        let mut overloaded_is_not_run = false;
         let token = || self.request.partition().map(|(_, token)| token);
         let exchange = pool.exchange(token, self.request.opcode(), |connection, out| {
             address = connection.peer.address;
+            overloaded_is_not_run = connection.peer.overloaded_is_not_run;
             self.request.write(out, connection.peer.version);
         });
         let exchange = match exchange {
@@ -154,7 +156,11 @@ impl Attempts<'_> {
                     shape: None,
                 }))
             }
-            Ok(Ok(response)) => Box::pin(self.refused(&pool, permit, &response, was_sent_before)).await,
+            Ok(Ok(response)) => {
+                let error = response.server_error(pool.address);
+                let verdict = judge(&error, overloaded_is_not_run);
+                Box::pin(self.refused(&pool, permit, &response, verdict, error, was_sent_before)).await
+            }
             Ok(Err(lost)) => {
                 drop(permit);
                 self.lost(lost, &pool, was_sent_before)
@@ -205,22 +211,28 @@ impl Attempts<'_> {
         pool: &NodePool,
         permit: Permit,
         response: &Response,
+        verdict: Verdict,
+        error: ServerError,
         was_sent_before: bool,
     ) -> Result<Attempt, RequestError> {
-        let error = response.server_error(pool.address);
-        match judge(&error) {
+        if matches!(verdict, Verdict::NotRun | Verdict::Overloaded) {
+            let refused = &self.session.shared.counters.refused;
+            refused.fetch_add(1, Ordering::Relaxed);
+        }
+        match verdict {
             Verdict::NotRun => {
                 permit.end(Ending::Refused);
-                self.session
-                    .shared
-                    .counters
-                    .refused
-                    .fetch_add(1, Ordering::Relaxed);
                 let attempt = self.sent_again(was_sent_before);
-                let pause = self.pause;
-                self.pause = (2 * pause).min(REFUSED_PAUSE_MAX);
-                self.by_deadline(sleep(pause)).await?;
+                self.pause_refused().await?;
                 Ok(attempt)
+            }
+            Verdict::Overloaded => {
+                permit.end(Ending::Refused);
+                if !self.may_retry() {
+                    return Err(error.into());
+                }
+                self.pause_refused().await?;
+                Ok(self.retried())
             }
             Verdict::Unprepared if self.prepares < PREPARES_MAX => {
                 permit.end(Ending::Answered);
@@ -241,6 +253,13 @@ impl Attempts<'_> {
                 Err(error.into())
             }
         }
+    }
+
+    /// Each time twice as long as the last.
+    async fn pause_refused(&mut self) -> Result<(), RequestError> {
+        let pause = self.pause;
+        self.pause = (2 * pause).min(REFUSED_PAUSE_MAX);
+        self.by_deadline(sleep(pause)).await
     }
 
     /// Teaches the node the statement that it says it does not know.

@@ -32,6 +32,7 @@ pub(super) struct NodePool {
     left_at: Mutex<Option<Instant>>,
     turn: AtomicU64,
     is_closed: AtomicBool,
+    swallows_disconnects: Arc<AtomicBool>,
 }
 
 /// Whether a node can be asked.
@@ -69,6 +70,7 @@ impl NodePool {
             left_at: Mutex::new(None),
             turn: AtomicU64::new(0),
             is_closed: AtomicBool::new(false),
+            swallows_disconnects: Arc::default(),
         });
         tokio::spawn(keep_connected(Arc::downgrade(&pool)));
         tokio::spawn(keep_alive(Arc::downgrade(&pool)));
@@ -82,6 +84,7 @@ impl NodePool {
             shard: None,
             events: None,
             changed: self.changed.clone(),
+            swallows_disconnects: self.swallows_disconnects.clone(),
         }
     }
 

@@ -33,6 +33,8 @@ pub enum Rule {
     WrongVersion,
     /// A body that ends before what it announces.
     ShortBody,
+    /// Results are exchanged for an OVERLOADED error with these words.
+    Overloaded(&'static str),
 }
 
 pub struct FaultProxy {
@@ -42,11 +44,28 @@ pub struct FaultProxy {
     applied: Arc<AtomicU64>,
 }
 
-/// OPCODE 0x08: what requests are answered with; handshakes have other ones.
+/// What a proxy does to every connection.
+#[derive(Clone, Copy, Debug, Default)]
+pub struct Habits {
+    /// Its SUPPORTED names none of Helenus' own options, as another server's.
+    pub hides_helenus: bool,
+    /// It knows no event but the specification's, and leaves a registration for another unanswered.
+    pub swallows_disconnects: bool,
+}
+
+/// What requests are answered with; handshakes have other opcodes.
 const RESULT: u8 = 0x08;
+const ERROR: u8 = 0x00;
+const SUPPORTED: u8 = 0x06;
+const REGISTER: u8 = 0x0B;
+const OVERLOADED: u32 = 0x1001;
 
 impl FaultProxy {
     pub async fn start(server: SocketAddr) -> FaultProxy {
+        Self::start_with(server, Habits::default()).await
+    }
+
+    pub async fn start_with(server: SocketAddr, habits: Habits) -> FaultProxy {
         let listener = TcpListener::bind(("127.0.0.1", 0)).await.unwrap();
         let address = listener.local_addr().unwrap();
         let (rule, rules) = watch::channel(Rule::Pass);
@@ -59,8 +78,14 @@ impl FaultProxy {
                 };
                 let (client_read, client_write) = client.into_split();
                 let (server_read, server_write) = server.into_split();
-                tokio::spawn(forward(client_read, server_write));
-                tokio::spawn(answer(server_read, client_write, rules.clone(), counter.clone()));
+                tokio::spawn(forward(client_read, server_write, habits));
+                tokio::spawn(answer(
+                    server_read,
+                    client_write,
+                    rules.clone(),
+                    counter.clone(),
+                    habits,
+                ));
             }
         });
         FaultProxy {
@@ -79,8 +104,26 @@ impl FaultProxy {
     }
 }
 
-async fn forward(mut from: OwnedReadHalf, mut to: OwnedWriteHalf) {
-    let _until_either_closes = tokio::io::copy(&mut from, &mut to).await;
+async fn forward(mut from: OwnedReadHalf, mut to: OwnedWriteHalf, habits: Habits) {
+    while let Ok(envelope) = read_envelope(&mut from).await {
+        let is_unknown = envelope[4] == REGISTER && find(&envelope, b"GRACEFUL_DISCONNECT").is_some();
+        if !(is_unknown && habits.swallows_disconnects) && to.write_all(&envelope).await.is_err() {
+            return;
+        }
+    }
+}
+
+async fn read_envelope(from: &mut OwnedReadHalf) -> io::Result<Vec<u8>> {
+    let mut envelope = vec![0; 9];
+    from.read_exact(&mut envelope).await?;
+    let length = u32::from_be_bytes([envelope[5], envelope[6], envelope[7], envelope[8]]) as usize;
+    envelope.resize(9 + length, 0);
+    from.read_exact(&mut envelope[9..]).await?;
+    Ok(envelope)
+}
+
+fn find(bytes: &[u8], word: &[u8]) -> Option<usize> {
+    bytes.windows(word.len()).position(|window| window == word)
 }
 
 async fn answer(
@@ -88,8 +131,12 @@ async fn answer(
     mut to: OwnedWriteHalf,
     rules: watch::Receiver<Rule>,
     applied: Arc<AtomicU64>,
+    habits: Habits,
 ) {
-    while pass_one(&mut from, &mut to, &rules, &applied).await.is_ok() {}
+    while pass_one(&mut from, &mut to, &rules, &applied, habits)
+        .await
+        .is_ok()
+    {}
 }
 
 async fn pass_one(
@@ -97,12 +144,14 @@ async fn pass_one(
     to: &mut OwnedWriteHalf,
     rules: &watch::Receiver<Rule>,
     applied: &AtomicU64,
+    habits: Habits,
 ) -> io::Result<()> {
-    let mut envelope = vec![0; 9];
-    from.read_exact(&mut envelope).await?;
-    let length = u32::from_be_bytes([envelope[5], envelope[6], envelope[7], envelope[8]]) as usize;
-    envelope.resize(9 + length, 0);
-    from.read_exact(&mut envelope[9..]).await?;
+    let mut envelope = read_envelope(from).await?;
+    if envelope[4] == SUPPORTED && habits.hides_helenus {
+        while let Some(at) = find(&envelope, b"HELENUS_") {
+            envelope[at] = b'X';
+        }
+    }
     let rule = if envelope[4] == RESULT {
         *rules.borrow()
     } else {
@@ -132,6 +181,15 @@ async fn pass_one(
         Rule::ShortBody => {
             envelope.truncate(9 + 6);
             envelope[5..9].copy_from_slice(&6_u32.to_be_bytes());
+        }
+        Rule::Overloaded(words) => {
+            envelope.truncate(9);
+            envelope[4] = ERROR;
+            envelope.extend(OVERLOADED.to_be_bytes());
+            envelope.extend((words.len() as u16).to_be_bytes());
+            envelope.extend(words.as_bytes());
+            let length = envelope.len() as u32 - 9;
+            envelope[5..9].copy_from_slice(&length.to_be_bytes());
         }
     }
     to.write_all(&envelope).await

@@ -6,7 +6,7 @@ use std::time::{Duration, Instant};
 use helenus_client::{RequestError, Session};
 use helenus_protocol::ProtocolVersion;
 
-use super::fault_proxy::{FaultProxy, Rule};
+use super::fault_proxy::{FaultProxy, Habits, Rule};
 use super::server::{PATIENCE, any_port, block_on, serve};
 
 const DEADLINE: Duration = Duration::from_millis(400);
@@ -123,4 +123,86 @@ fn a_server_that_changes_its_version() {
 #[test]
 fn a_server_whose_bodies_end_too_early() {
     block_on(spoil(Rule::ShortBody));
+}
+
+async fn session_through(proxy: &FaultProxy) -> Session {
+    Session::builder()
+        .node(proxy.address.to_string())
+        .only_these_nodes()
+        .protocol_version_max(ProtocolVersion::V4)
+        .connections_per_node(1)
+        .connect_timeout(PATIENCE)
+        .timeout(PATIENCE)
+        .connect()
+        .await
+        .unwrap()
+}
+
+/// Executes a statement that is not idempotent while the proxy exchanges results for OVERLOADED; how many answers that
+/// were, and what became of it.
+async fn overloaded(habits: Habits, words: &'static str) -> (u64, Result<(), RequestError>) {
+    let server = serve(1, any_port());
+    let proxy = FaultProxy::start_with(server.address, habits).await;
+    let session = session_through(&proxy).await;
+    proxy.set(Rule::Overloaded(words));
+    let asked = tokio::spawn({
+        let session = session.clone();
+        async move { session.query("SELECT key FROM system.local", ()).await.map(drop) }
+    });
+    let begun = Instant::now();
+    while proxy.applied() < 3 && !asked.is_finished() && begun.elapsed() < PATIENCE {
+        tokio::time::sleep(Duration::from_millis(1)).await;
+    }
+    let applied = proxy.applied();
+    proxy.set(Rule::Pass);
+    let outcome = tokio::time::timeout(PATIENCE, asked)
+        .await
+        .expect("an end")
+        .unwrap();
+    session.close();
+    server.stop().await;
+    (applied, outcome)
+}
+
+/// Cassandra's coordinator says OVERLOADED also in the middle of batches, conditional writes and counters: sent again,
+/// a list append or an increment ran twice.
+#[test]
+fn what_an_overloaded_coordinator_may_have_done_is_not_sent_again() {
+    let other = Habits {
+        hides_helenus: true,
+        ..Habits::default()
+    };
+    block_on(async {
+        let (applied, outcome) = overloaded(other, "Too many in flight hints: 128").await;
+        assert_eq!(applied, 1);
+        assert!(matches!(outcome, Err(RequestError::Server(_))), "{outcome:?}");
+        // What its transport refuses it has not begun.
+        for words in [
+            "Request breached limit on bytes in flight. (Endpoint: 1/1 bytes, Global: 1/1 bytes.)",
+            "Query timed out before it could start",
+        ] {
+            let (applied, outcome) = overloaded(other, words).await;
+            assert!(applied >= 3 && outcome.is_ok(), "{words}: {applied} {outcome:?}");
+        }
+        // Helenus promises it of all.
+        let (applied, outcome) = overloaded(Habits::default(), "memtables are full").await;
+        assert!(applied >= 3 && outcome.is_ok(), "{applied} {outcome:?}");
+    });
+}
+
+/// A proxy that did not know CEP-59's event left each connection hanging until its time to connect was over.
+#[test]
+fn a_proxy_that_swallows_a_registration_costs_the_event_and_not_the_connection() {
+    block_on(async {
+        let server = serve(1, any_port());
+        let habits = Habits {
+            swallows_disconnects: true,
+            ..Habits::default()
+        };
+        let proxy = FaultProxy::start_with(server.address, habits).await;
+        let session = session_through(&proxy).await;
+        until_served(&session, Rule::Pass).await;
+        session.close();
+        server.stop().await;
+    });
 }
