@@ -257,7 +257,11 @@ fn a_bad_file_stops_an_import_unless_it_may_be_skipped() {
         panic!("{error}")
     };
     assert!(first.contains("lb-3-big-Data.db"), "{first}");
-    assert_eq!(bench_rows(&bench.node), 0, "none was taken");
+    let schema = bench.node.operator().schema().unwrap();
+    assert!(
+        schema.keyspace("adopted").is_none(),
+        "none was taken, and nothing is left"
+    );
     options.skip_bad = true;
     let imported = import(&bench.node.operator(), &options, &Silent).unwrap();
     assert_eq!((imported.sstables, imported.refused.len()), (1, 2));
@@ -320,4 +324,35 @@ fn a_stopped_nodes_table_is_not_replaced_under_its_log() {
     assert_eq!(bench.count(), 35, "nothing was changed");
     bench.restore("before", Incumbents::Go);
     assert_eq!(bench.count(), 30);
+}
+
+/// A backup is what somebody sent: `ALTER TABLE prod.users DROP balance;` in front of its own table took the column.
+#[test]
+fn a_backups_schema_changes_nothing_but_its_own_table() {
+    let bench = Bench::with_table(1);
+    let folder = PathBuf::from("/elsewhere/adopted/types");
+    fixture(&bench.disk, "types", &folder);
+    let own = "CREATE TABLE adopted.types (id int PRIMARY KEY, v text)";
+    for foreign in [
+        "ALTER TABLE k.t DROP v",
+        "CREATE TABLE k.other (p int PRIMARY KEY)",
+        "CREATE TYPE k.u (f int)",
+        "CREATE TABLE adopted.other (p int PRIMARY KEY)",
+    ] {
+        let text = format!("{foreign};\n{own};\n");
+        let path = folder.join("schema.cql");
+        if bench.disk.exists(&path).unwrap() {
+            bench.disk.remove(&path).unwrap();
+        }
+        bench.disk.create(&path).unwrap().append(text.as_bytes()).unwrap();
+        let error = import(&bench.node.operator(), &import_options(folder.clone()), &Silent).unwrap_err();
+        assert!(
+            matches!(&error, ImportError::ForeignStatement { .. }),
+            "{foreign}: {error}"
+        );
+        let schema = bench.node.operator().schema().unwrap();
+        assert!(schema.keyspace("adopted").is_none(), "{foreign}");
+        assert_eq!(bench.count(), 30);
+        assert_eq!(bench.node.rows("SELECT v FROM k.t").len(), 30);
+    }
 }

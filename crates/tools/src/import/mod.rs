@@ -26,6 +26,16 @@ pub enum ImportError {
         folder.display()
     )]
     UnknownTable { folder: PathBuf },
+    #[error(
+        "{} has statements about {found} beside the table {wanted} that it makes; an import executes none of them: take \
+         them out of the file, and execute them yourself if they are wanted",
+        path.display()
+    )]
+    ForeignStatement {
+        path: PathBuf,
+        found: String,
+        wanted: String,
+    },
     #[error("{} makes no table", path.display())]
     NoTableInText { path: PathBuf },
     #[error(

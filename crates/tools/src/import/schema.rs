@@ -4,7 +4,7 @@ use std::io;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
-use helenus_cql::ast::Statement;
+use helenus_cql::ast::{QualifiedName, Statement};
 use helenus_cql::{parse_statement, split_statements};
 use helenus_engine::ddl::{self, DdlContext};
 use helenus_engine::describe::{create_table_statement, create_type_statement};
@@ -66,31 +66,49 @@ impl TextSchema {
     fn parse(text: &str, path: &Path) -> Result<Self, ImportError> {
         let mut table = None;
         let mut statements = Vec::new();
+        let mut types = Vec::new();
+        let mut altered = Vec::new();
         for text in split_statements(text) {
             let statement = parse_statement(text).map_err(|source| HostError::Syntax {
                 statement: text.to_owned(),
                 source,
             })?;
             match &statement {
-                Statement::CreateTable(create) => {
-                    table = Some((create.table.keyspace.clone(), create.table.name.clone()));
-                }
-                Statement::CreateType(_) | Statement::AlterTable(_) => {}
+                Statement::CreateTable(create) => altered.push(table.insert(create.table.clone()).clone()),
+                Statement::CreateType(create) => types.push(create.name.clone()),
+                Statement::AlterTable(alter) => altered.push(alter.table.clone()),
                 // Indexes, views and triggers are no part of the table's own files.
                 _ => continue,
             }
             statements.push(text.to_owned());
         }
-        match table {
-            Some((Some(keyspace), table)) => Ok(TextSchema {
-                keyspace,
-                table,
-                statements,
-            }),
-            _ => Err(ImportError::NoTableInText {
+        let Some((keyspace, table)) = table.and_then(|table| Some((table.keyspace?, table.name))) else {
+            return Err(ImportError::NoTableInText {
                 path: path.to_path_buf(),
-            }),
+            });
+        };
+        // A backup comes from anywhere, and what it says of other tables is nobody's wish.
+        let is_of_keyspace =
+            |name: &QualifiedName| name.keyspace.as_ref().is_none_or(|named| *named == keyspace);
+        let is_of_table = |name: &&QualifiedName| is_of_keyspace(name) && name.name == table;
+        let foreign_table = altered.iter().find(|name| !is_of_table(name));
+        let foreign = foreign_table.or_else(|| types.iter().find(|name| !is_of_keyspace(name)));
+        if let Some(foreign) = foreign {
+            return Err(ImportError::ForeignStatement {
+                path: path.to_path_buf(),
+                found: format!(
+                    "{}.{}",
+                    foreign.keyspace.as_deref().unwrap_or(&keyspace),
+                    foreign.name
+                ),
+                wanted: format!("{keyspace}.{table}"),
+            });
         }
+        Ok(TextSchema {
+            keyspace,
+            table,
+            statements,
+        })
     }
 
     /// The table as it would be, made nowhere.
@@ -127,6 +145,57 @@ impl TextSchema {
         self.statements
             .iter()
             .try_for_each(|statement| host.change_schema(statement))
+    }
+}
+
+/// What an import has made before it found that it cannot take the files, as the schema was before.
+pub(super) struct Undo {
+    before: Arc<Schema>,
+    keyspace: String,
+    table: String,
+}
+
+impl Undo {
+    pub fn begin(host: &dyn Host, keyspace: &str, table: &str) -> Result<Self, HostError> {
+        Ok(Undo {
+            before: host.schema()?,
+            keyspace: keyspace.to_owned(),
+            table: table.to_owned(),
+        })
+    }
+
+    /// Drops the table, the types and the keyspace that were not there before, as far as nobody else uses them by now.
+    pub fn undo(&self, host: &dyn Host) -> Result<(), HostError> {
+        let keyspace = quoted_identifier(&self.keyspace);
+        if self.before.table(&self.keyspace, &self.table).is_none() {
+            host.change_schema(&format!(
+                "DROP TABLE IF EXISTS {keyspace}.{}",
+                quoted_identifier(&self.table)
+            ))?;
+        }
+        let had = self.before.keyspace(&self.keyspace);
+        let made = |name: &str| had.is_none_or(|had| !had.types.contains_key(name));
+        // Those that others are made of go after them; each round drops at least the last of a chain.
+        while let Some(now) = host.schema()?.keyspace(&self.keyspace) {
+            let mut names = now.types.keys().filter(|name| made(name));
+            let dropped = names.any(|name| {
+                let drop = format!("DROP TYPE {keyspace}.{}", quoted_identifier(name));
+                host.change_schema(&drop).is_ok()
+            });
+            if !dropped {
+                break;
+            }
+        }
+        let is_empty = |now: &KeyspaceMetadata| now.tables.is_empty() && now.types.is_empty();
+        if had.is_none()
+            && host
+                .schema()?
+                .keyspace(&self.keyspace)
+                .is_some_and(|now| is_empty(now))
+        {
+            host.change_schema(&format!("DROP KEYSPACE {keyspace}"))?;
+        }
+        Ok(())
     }
 }
 

@@ -5,12 +5,12 @@ use std::sync::Arc;
 
 use helenus_engine::system::is_local_system_keyspace;
 use helenus_schema::{TableId, TableMetadata};
-use helenus_storage::store::{Adoption, Transfer};
+use helenus_storage::store::{Adoption, DataFolder, Transfer};
 use helenus_vfs::Disk;
 use serde::{Deserialize, Serialize};
 use uuid::Uuid;
 
-use super::schema::create_inferred;
+use super::schema::{Undo, create_inferred};
 use super::{ImportError, SchemaSource, TextSchema, origin_of_folder};
 use crate::host::{Host, Incumbents, TableChoice};
 use crate::progress::Progress;
@@ -69,10 +69,29 @@ pub fn import(
         Err(TargetError::Empty { .. }) if options.may_be_empty => Targets::default(),
         found => found?,
     };
-    let (table, schema) = table_for(host, disk, options, &targets.readable)?;
+    let wanted = Wanted::find(disk, options)?;
+    let undo = Undo::begin(host, &wanted.keyspace, &wanted.table)?;
+    let imported = import_into(host, &data, &wanted, options, &targets, progress);
+    if imported.is_err() {
+        // The error to tell is the first.
+        let _left_behind = undo.undo(host);
+    }
+    imported
+}
+
+fn import_into(
+    host: &dyn Host,
+    data: &Arc<DataFolder>,
+    wanted: &Wanted,
+    options: &ImportOptions,
+    targets: &Targets,
+    progress: &dyn Progress,
+) -> Result<Imported, ImportError> {
+    let disk = &**data.disk();
+    let (table, schema) = wanted.table(host, disk, options, &targets.readable)?;
     // A stopped node's folder may hold what a crash left.
     host.sstables(&table)?;
-    let mut adoption = Adoption::begin(&data, &table)?;
+    let mut adoption = Adoption::begin(data, &table)?;
     let mut import = Import {
         host,
         disk,
@@ -81,7 +100,7 @@ pub fn import(
         taken: 0,
         refused: Vec::new(),
     };
-    if let Err(error) = import.stage(&mut adoption, &targets, progress) {
+    if let Err(error) = import.stage(&mut adoption, targets, progress) {
         adoption.abandon()?;
         return Err(error);
     }
@@ -212,57 +231,76 @@ impl Import<'_> {
     }
 }
 
-/// The table that the files go to; made if the node does not have it.
-fn table_for(
-    host: &dyn Host,
-    disk: &dyn Disk,
-    options: &ImportOptions,
-    targets: &[Target],
-) -> Result<(Arc<TableMetadata>, SchemaSource), ImportError> {
-    let text = TextSchema::find(disk, &options.folder, options.schema_file.as_deref())?;
-    let origin = origin_of_folder(&options.folder);
-    let chosen = &options.choice;
-    let names = match (&chosen.keyspace, &chosen.table, &text) {
-        (Some(keyspace), Some(table), _) => Some((keyspace.clone(), table.clone())),
-        (_, _, Some(text)) => Some((text.keyspace.clone(), text.table.clone())),
-        (keyspace, table, None) => keyspace
-            .clone()
-            .or(origin.keyspace)
-            .zip(table.clone().or(origin.table)),
-    };
-    let (keyspace, table) = names.ok_or_else(|| ImportError::UnknownTable {
-        folder: options.folder.clone(),
-    })?;
-    if is_local_system_keyspace(&keyspace) {
-        return Err(ImportError::SystemTable { keyspace, table });
-    }
-    if let Some(found) = host.schema()?.table(&keyspace, &table) {
-        return Ok((Arc::clone(found), SchemaSource::Node));
-    }
-    let source = match text {
-        Some(text) if (&text.keyspace, &text.table) != (&keyspace, &table) => {
-            return Err(ImportError::OtherTable {
-                path: options.folder.join(crate::schema_text::SCHEMA_FILE),
-                found: format!("{}.{}", text.keyspace, text.table),
-                wanted: format!("{keyspace}.{table}"),
-            });
-        }
-        Some(text) => {
-            text.create(host)?;
-            SchemaSource::Text
-        }
-        None => {
-            let inferred = inferred_table(disk, &keyspace, &table, targets)?;
-            create_inferred(host, &inferred)?;
-            SchemaSource::Statistics
-        }
-    };
-    let schema = host.schema()?;
-    let made = schema.table(&keyspace, &table).cloned();
-    made.map(|made| (made, source))
-        .ok_or_else(|| ImportError::UnknownTable {
+/// The table that the files go to.
+struct Wanted {
+    keyspace: String,
+    table: String,
+    text: Option<TextSchema>,
+}
+
+impl Wanted {
+    fn find(disk: &dyn Disk, options: &ImportOptions) -> Result<Wanted, ImportError> {
+        let text = TextSchema::find(disk, &options.folder, options.schema_file.as_deref())?;
+        let origin = origin_of_folder(&options.folder);
+        let chosen = &options.choice;
+        let names = match (&chosen.keyspace, &chosen.table, &text) {
+            (Some(keyspace), Some(table), _) => Some((keyspace.clone(), table.clone())),
+            (_, _, Some(text)) => Some((text.keyspace.clone(), text.table.clone())),
+            (keyspace, table, None) => keyspace
+                .clone()
+                .or(origin.keyspace)
+                .zip(table.clone().or(origin.table)),
+        };
+        let (keyspace, table) = names.ok_or_else(|| ImportError::UnknownTable {
             folder: options.folder.clone(),
+        })?;
+        if is_local_system_keyspace(&keyspace) {
+            return Err(ImportError::SystemTable { keyspace, table });
+        }
+        Ok(Wanted {
+            keyspace,
+            table,
+            text,
         })
+    }
+
+    /// Makes it if the node does not have it.
+    fn table(
+        &self,
+        host: &dyn Host,
+        disk: &dyn Disk,
+        options: &ImportOptions,
+        targets: &[Target],
+    ) -> Result<(Arc<TableMetadata>, SchemaSource), ImportError> {
+        let (keyspace, table) = (&self.keyspace, &self.table);
+        if let Some(found) = host.schema()?.table(keyspace, table) {
+            return Ok((Arc::clone(found), SchemaSource::Node));
+        }
+        let source = match &self.text {
+            Some(text) if (&text.keyspace, &text.table) != (keyspace, table) => {
+                return Err(ImportError::OtherTable {
+                    path: options.folder.join(crate::schema_text::SCHEMA_FILE),
+                    found: format!("{}.{}", text.keyspace, text.table),
+                    wanted: format!("{keyspace}.{table}"),
+                });
+            }
+            Some(text) => {
+                text.create(host)?;
+                SchemaSource::Text
+            }
+            None => {
+                let inferred = inferred_table(disk, keyspace, table, targets)?;
+                create_inferred(host, &inferred)?;
+                SchemaSource::Statistics
+            }
+        };
+        let schema = host.schema()?;
+        let made = schema.table(keyspace, table).cloned();
+        made.map(|made| (made, source))
+            .ok_or_else(|| ImportError::UnknownTable {
+                folder: options.folder.clone(),
+            })
+    }
 }
 
 /// From the first file that can be read. The names of key columns are the usual ones of a table that has none.
