@@ -1,7 +1,8 @@
 //! Two reports side by side: what has changed, and whether that is noise.
 //!
-//! Seconds of a run are its samples. Two means differ by more than noise if Welch's t-test says so at 1%; a tail
-//! percentile of a second is a sample of its own.
+//! The figures are those that the reports give of their whole runs. Whether they differ is told by their seconds, which are
+//! samples: two means of seconds differ by more than noise if Welch's t-test says so at 1%; a tail percentile of a second is
+//! a sample of its own.
 
 use std::fmt::Write as _;
 
@@ -35,36 +36,85 @@ pub enum Verdict {
 const SECONDS_MIN: usize = 5;
 
 pub fn compare(before: &Report, after: &Report) -> Vec<Difference> {
-    let series = |figure, unit, is_more_better, value: fn(&ReportSecond) -> f64| {
-        let of = |report: &Report| whole_seconds(report).iter().map(value).collect::<Vec<_>>();
-        difference(figure, unit, is_more_better, &of(before), &of(after))
-    };
-    let single = |figure, unit, before: f64, after: f64| Difference {
-        figure,
-        unit,
-        before,
-        after,
-        change: (after - before) / before.abs().max(1e-9),
-        verdict: if before == after {
-            Verdict::Noise
-        } else {
-            Verdict::Unknown
-        },
-    };
-    vec![
-        series("throughput", "ops/s", true, |second| second.ops_per_s),
-        series("p50", "us", false, |second| second.p50_us as f64),
-        series("p99", "us", false, |second| second.p99_us as f64),
-        series("p99.9", "us", false, |second| second.p999_us as f64),
-        series("errors", "/s", false, |second| second.errors as f64),
-        single(
-            "client CPU",
-            "us/op",
-            before.client_cpu_us_per_op,
-            after.client_cpu_us_per_op,
-        ),
-    ]
+    FIGURES
+        .iter()
+        .map(|figure| {
+            let (whole_before, whole_after) = ((figure.whole)(before), (figure.whole)(after));
+            let samples = figure.second.map(|second| {
+                let of = |report: &Report| whole_seconds(report).iter().map(second).collect::<Vec<_>>();
+                (of(before), of(after))
+            });
+            Difference {
+                figure: figure.name,
+                unit: figure.unit,
+                before: whole_before,
+                after: whole_after,
+                change: (whole_after - whole_before) / whole_before.abs().max(1e-9),
+                verdict: match samples {
+                    _ if whole_before == whole_after => Verdict::Noise,
+                    Some((before, after)) => verdict(figure.is_more_better, &before, &after),
+                    None => Verdict::Unknown,
+                },
+            }
+        })
+        .collect()
 }
+
+/// What is compared of two reports.
+struct Figure {
+    name: &'static str,
+    unit: &'static str,
+    is_more_better: bool,
+    /// Of the whole run, as the report prints it.
+    whole: fn(&Report) -> f64,
+    /// Of one second.
+    second: Option<fn(&ReportSecond) -> f64>,
+}
+
+const FIGURES: [Figure; 6] = [
+    Figure {
+        name: "throughput",
+        unit: "ops/s",
+        is_more_better: true,
+        whole: |report| report.ops_per_s,
+        second: Some(|second| second.ops_per_s),
+    },
+    Figure {
+        name: "p50",
+        unit: "us",
+        is_more_better: false,
+        whole: |report| report.latency_us.p50 as f64,
+        second: Some(|second| second.p50_us as f64),
+    },
+    Figure {
+        name: "p99",
+        unit: "us",
+        is_more_better: false,
+        whole: |report| report.latency_us.p99 as f64,
+        second: Some(|second| second.p99_us as f64),
+    },
+    Figure {
+        name: "p99.9",
+        unit: "us",
+        is_more_better: false,
+        whole: |report| report.latency_us.p999 as f64,
+        second: Some(|second| second.p999_us as f64),
+    },
+    Figure {
+        name: "errors",
+        unit: "in all",
+        is_more_better: false,
+        whole: |report| report.errors as f64,
+        second: Some(|second| second.errors as f64),
+    },
+    Figure {
+        name: "client CPU",
+        unit: "us/op",
+        is_more_better: false,
+        whole: |report| report.client_cpu_us_per_op,
+        second: None,
+    },
+];
 
 /// The last second is cut short by the end.
 fn whole_seconds(report: &Report) -> &[ReportSecond] {
@@ -72,17 +122,12 @@ fn whole_seconds(report: &Report) -> &[ReportSecond] {
     seconds.split_last().map_or(seconds, |(_, whole)| whole)
 }
 
-fn difference(
-    figure: &'static str,
-    unit: &'static str,
-    is_more_better: bool,
-    before: &[f64],
-    after: &[f64],
-) -> Difference {
+/// What the seconds of two runs say of their difference.
+fn verdict(is_more_better: bool, before: &[f64], after: &[f64]) -> Verdict {
     let (mean_before, variance_before) = mean_and_variance(before);
     let (mean_after, variance_after) = mean_and_variance(after);
     let gain = mean_after - mean_before;
-    let verdict = if gain == 0.0 {
+    if gain == 0.0 {
         Verdict::Noise
     } else if before.len() < SECONDS_MIN || after.len() < SECONDS_MIN {
         Verdict::Unknown
@@ -98,14 +143,6 @@ fn difference(
         Verdict::Better
     } else {
         Verdict::Worse
-    };
-    Difference {
-        figure,
-        unit,
-        before: mean_before,
-        after: mean_after,
-        change: gain / mean_before.abs().max(1e-9),
-        verdict,
     }
 }
 
@@ -176,7 +213,7 @@ mod tests {
 
     #[test]
     fn noise_is_told_from_change() {
-        let verdict = |before: &[f64], after: &[f64]| difference("x", "", true, before, after).verdict;
+        let verdict = |before: &[f64], after: &[f64]| verdict(true, before, after);
         let base = samples(1000.0, 50.0, 1);
         assert_eq!(verdict(&base, &samples(1000.0, 50.0, 2)), Verdict::Noise);
         assert_eq!(verdict(&base, &samples(1100.0, 50.0, 3)), Verdict::Better);
@@ -192,4 +229,34 @@ mod tests {
         assert!((critical_t(10.0) - 3.169).abs() < 0.02);
         assert!((critical_t(30.0) - 2.750).abs() < 0.005);
     }
+
+    /// The mean of the seconds' p99 was printed as the run's p99.
+    #[test]
+    fn the_figures_are_those_of_the_reports() {
+        let report = |p99: u64, ops_per_s: f64| {
+            let second = ReportSecond {
+                ops_per_s: 1.0,
+                p99_us: 1,
+                ..ReportSecond::default()
+            };
+            let mut report: Report = serde_json::from_str(EMPTY).unwrap();
+            report.latency_us.p99 = p99;
+            report.ops_per_s = ops_per_s;
+            report.seconds = vec![second; 20];
+            report
+        };
+        let differences = compare(&report(500, 10.0), &report(600, 20.0));
+        let told: Vec<_> = differences
+            .iter()
+            .map(|difference| (difference.figure, difference.before, difference.after))
+            .filter(|(figure, ..)| ["throughput", "p99"].contains(figure))
+            .collect();
+        assert_eq!(told, [("throughput", 10.0, 20.0), ("p99", 500.0, 600.0)]);
+    }
+
+    const EMPTY: &str = r#"{"workload": "w", "mode": "m", "workers": 1, "threads": 1, "elapsed_s": 1.0, "ops": 0,
+        "errors": 0, "errors_by_kind": {}, "error_samples": {}, "unsent": 0, "ops_per_s": 0.0,
+        "latency_us": {"mean": 0.0, "p50": 0, "p90": 0, "p95": 0, "p99": 0, "p999": 0, "max": 0}, "spectrum": [],
+        "client_cpu_s": 0.0, "client_cpu_us_per_op": 0.0, "generator_us_per_op": 0.0, "client_resident_bytes_max": 0,
+        "sent_again": 0, "retried": 0, "refused": 0, "seconds": []}"#;
 }

@@ -106,9 +106,14 @@ impl LiveView {
 
 impl Drop for LiveView {
     fn drop(&mut self) {
-        // The terminal may be gone; there is nobody left to tell.
+        // What is printed next goes below the last drawing. The terminal may be gone; there is nobody left to tell.
+        let view = self.terminal.get_frame().area();
+        let _below = self
+            .terminal
+            .set_cursor_position((0, view.bottom().saturating_sub(1)));
+        let _shown = self.terminal.show_cursor();
         let _restored = disable_raw_mode();
-        eprintln!("\r");
+        eprintln!();
     }
 }
 

@@ -197,27 +197,74 @@ fn print_list(snapshots: &[SnapshotInfo]) {
         println!("there are no snapshots");
         return;
     }
-    println!(
-        "{:<24} {:<32} {:>12} {:>12}  created",
-        "name", "table", "true size", "on disk"
-    );
-    for snapshot in snapshots {
-        println!(
-            "{:<24} {:<32} {:>12} {:>12}  {}",
-            snapshot.name,
+    print!("{}", list_text(snapshots));
+}
+
+/// Columns as wide as what is in them: snapshots have long names.
+fn list_text(snapshots: &[SnapshotInfo]) -> String {
+    let head = ["name", "table", "true size", "on disk", "created"].map(str::to_owned);
+    let lines = snapshots.iter().map(|snapshot| {
+        let created = match &snapshot.created_at {
+            Some(at) => at,
+            None if snapshot.is_complete => "",
+            None => "was not finished",
+        };
+        [
+            snapshot.name.clone(),
             format!("{}.{}", snapshot.keyspace, snapshot.table),
             bytes_text(snapshot.true_bytes),
             bytes_text(snapshot.bytes),
-            match &snapshot.created_at {
-                Some(at) => at,
-                None if snapshot.is_complete => "",
-                None => "was not finished",
-            }
-        );
-    }
+            created.to_owned(),
+        ]
+    });
+    let lines: Vec<[String; 5]> = std::iter::once(head).chain(lines).collect();
+    let width = |column: usize| {
+        lines
+            .iter()
+            .map(|line| line[column].chars().count())
+            .max()
+            .unwrap_or(0)
+    };
+    let [name, table, true_size, on_disk] = [0, 1, 2, 3].map(width);
+    lines
+        .iter()
+        .map(|line| {
+            let text = format!(
+                "{:<name$}  {:<table$}  {:>true_size$}  {:>on_disk$}  {}",
+                line[0], line[1], line[2], line[3], line[4]
+            );
+            format!("{}\n", text.trim_end())
+        })
+        .collect()
 }
 
 fn now_ms() -> String {
     let now = std::time::SystemTime::now().duration_since(std::time::UNIX_EPOCH);
     now.map_or_else(|_| "0".to_owned(), |now| now.as_millis().to_string())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// A name of a snapshot that TRUNCATE took is longer than a column was wide.
+    #[test]
+    fn long_names_move_no_column() {
+        let snapshot = |name: &str, table: &str| SnapshotInfo {
+            name: name.to_owned(),
+            keyspace: "k".to_owned(),
+            table: table.to_owned(),
+            table_id: String::new(),
+            files: 1,
+            folder: std::path::PathBuf::new(),
+            true_bytes: 1 << 20,
+            bytes: 1 << 20,
+            created_at: Some("2026-01-01".to_owned()),
+            is_complete: true,
+        };
+        let long = "truncated-1790000000000-a_table_with_a_long_name_of_its_own";
+        let text = list_text(&[snapshot("s", "t"), snapshot(long, &"t".repeat(48))]);
+        let places: Vec<_> = text.lines().skip(1).map(|line| line.find("2026-01-01")).collect();
+        assert!(places[0].is_some() && places[0] == places[1], "{text}");
+    }
 }

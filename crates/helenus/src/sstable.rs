@@ -13,8 +13,9 @@ use helenus_tools::dump::{DumpError, DumpOptions, Shape, dump};
 #[cfg(feature = "parquet")]
 use helenus_tools::export::export_parquet;
 use helenus_tools::export::{ExportError, Exported, export_csv, export_sstables};
-use helenus_tools::import::TextSchema;
+use helenus_tools::import::{ImportError, TextSchema};
 use helenus_tools::metadata::metadata;
+use helenus_tools::node_schema::table_of_node;
 use helenus_tools::scrub::{Scrubbed, scrub};
 use helenus_tools::target::{Target, TargetError, Targets};
 use helenus_tools::verify::verify;
@@ -361,8 +362,8 @@ fn run_export(arguments: &ExportArguments) -> Result<ExitCode, ExportError> {
         ExportFormat::Nb => SsTableFormat::Nb,
         ExportFormat::Oa => SsTableFormat::Oa,
         ExportFormat::Da => SsTableFormat::Da,
-        ExportFormat::Csv => return run_export_csv(arguments, &*disk, &found),
-        ExportFormat::Parquet => return run_export_parquet(arguments, &*disk, &found),
+        ExportFormat::Csv => return run_export_csv(arguments, &disk, &found),
+        ExportFormat::Parquet => return run_export_parquet(arguments, &disk, &found),
     };
     let Some(out) = &arguments.out else {
         return Ok(fail(
@@ -376,23 +377,26 @@ fn run_export(arguments: &ExportArguments) -> Result<ExitCode, ExportError> {
     Ok(report_export(arguments, &exported))
 }
 
-/// The rows' table: by a schema.cql, else by what the first file says.
+/// The rows' table: by a schema.cql, else by the schema of the node whose folder it is, else by what the first file says.
 fn table_of(
     arguments: &ExportArguments,
-    disk: &dyn Disk,
+    disk: &Arc<dyn Disk>,
     found: &[Target],
 ) -> Result<Arc<TableMetadata>, ExportError> {
     let first = found.first().ok_or(ExportError::Nothing)?;
-    match TextSchema::find(disk, &first.folder, arguments.schema.as_deref())? {
+    match TextSchema::find(&**disk, &first.folder, arguments.schema.as_deref())? {
         Some(text) => Ok(text.table_metadata()?),
-        None => Ok(Arc::new(first.metadata(disk)?.table("", "table")?)),
+        None => match table_of_node(disk, &std::path::absolute(&first.folder)?).map_err(ImportError::from)? {
+            Some(table) => Ok(table),
+            None => Ok(Arc::new(first.metadata(&**disk)?.table("", "table")?)),
+        },
     }
 }
 
 #[cfg(feature = "parquet")]
 fn run_export_parquet(
     arguments: &ExportArguments,
-    disk: &dyn Disk,
+    disk: &Arc<dyn Disk>,
     found: &[Target],
 ) -> Result<ExitCode, ExportError> {
     let table = table_of(arguments, disk, found)?;
@@ -407,7 +411,7 @@ fn run_export_parquet(
     let path = out.join(format!("{}.parquet", table.name));
     let mut file = BufWriter::new(std::fs::File::create_new(&path)?);
     let bar = Bar::new();
-    let mut exported = export_parquet(disk, found, &table, now_s, &mut file, &bar)?;
+    let mut exported = export_parquet(&**disk, found, &table, now_s, &mut file, &bar)?;
     file.flush()?;
     drop(bar);
     exported.files.push(path.display().to_string());
@@ -415,13 +419,13 @@ fn run_export_parquet(
 }
 
 #[cfg(not(feature = "parquet"))]
-fn run_export_parquet(_: &ExportArguments, _: &dyn Disk, _: &[Target]) -> Result<ExitCode, ExportError> {
+fn run_export_parquet(_: &ExportArguments, _: &Arc<dyn Disk>, _: &[Target]) -> Result<ExitCode, ExportError> {
     Err(ExportError::NoParquet)
 }
 
 fn run_export_csv(
     arguments: &ExportArguments,
-    disk: &dyn Disk,
+    disk: &Arc<dyn Disk>,
     found: &[Target],
 ) -> Result<ExitCode, ExportError> {
     let table = table_of(arguments, disk, found)?;
@@ -429,14 +433,14 @@ fn run_export_csv(
     let bar = Bar::new();
     let Some(out) = &arguments.out else {
         let mut out = BufWriter::new(std::io::stdout().lock());
-        export_csv(disk, found, &table, now_s, &mut out, &bar)?;
+        export_csv(&**disk, found, &table, now_s, &mut out, &bar)?;
         out.flush()?;
         return Ok(ExitCode::SUCCESS);
     };
     std::fs::create_dir_all(out)?;
     let path = out.join(format!("{}.csv", table.name));
     let mut file = BufWriter::new(std::fs::File::create_new(&path)?);
-    let mut exported = export_csv(disk, found, &table, now_s, &mut file, &bar)?;
+    let mut exported = export_csv(&**disk, found, &table, now_s, &mut file, &bar)?;
     file.flush()?;
     drop(bar);
     exported.files.push(path.display().to_string());

@@ -9,6 +9,7 @@ pub mod times;
 pub mod host;
 pub mod stopped_node;
 
+pub mod node_schema;
 pub mod schema_text;
 
 pub mod target;

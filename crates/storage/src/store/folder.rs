@@ -106,6 +106,13 @@ impl DataFolder {
         }))
     }
 
+    /// Whether a node of this kind keeps its data here.
+    pub fn is_at(disk: &dyn Disk, root: &Path) -> Result<bool, FolderError> {
+        let file = root.join(VERSION_FILE);
+        let exists = disk.exists(&file);
+        exists.map_err(|source| FolderError::Io { path: file, source })
+    }
+
     pub fn disk(&self) -> &Arc<dyn Disk> {
         &self.disk
     }
