@@ -3,8 +3,10 @@
 //! Everything that tests, compares, breaks or measures Helenus from the outside starts here, on a
 //! developer's machine and in CI alike.
 
+mod attack;
 mod bench;
 mod bit_flips;
+mod bystander;
 mod crash;
 mod differential;
 mod fuzz_corpus;
@@ -17,6 +19,7 @@ mod process;
 mod program;
 mod runtime;
 mod test;
+mod wire;
 mod workspace;
 
 use std::process::ExitCode;
@@ -50,6 +53,8 @@ enum Task {
     BitFlips(bit_flips::Arguments),
     /// Send damaged messages to a live node and see that nobody is harmed
     MutateFrames(mutate_frames::Arguments),
+    /// Attack a live node in many ways and see that a polite client beside it notices little
+    Attack(attack::Arguments),
     /// Write anew what fuzzing of files begins with: `fuzz/corpus`
     FuzzCorpus,
     /// Measure Helenus beside Cassandra
@@ -66,6 +71,7 @@ fn main() -> ExitCode {
         Task::Interchange(arguments) => interchange::run(&arguments),
         Task::BitFlips(arguments) => bit_flips::run(&arguments),
         Task::MutateFrames(arguments) => mutate_frames::run(&arguments),
+        Task::Attack(arguments) => attack::run(&arguments),
         Task::FuzzCorpus => fuzz_corpus::run(),
         Task::Bench(command) => bench::run(command),
     };

@@ -5,26 +5,22 @@
 //! seed and the mutation's number.
 
 use std::collections::BTreeMap;
-use std::io::{self, Read, Write};
-use std::net::{Shutdown, SocketAddr, TcpStream};
+use std::io::{self, Write};
+use std::net::{Shutdown, SocketAddr};
 use std::thread;
 use std::time::{Duration, Instant};
 
-mod bystander;
-
-use bystander::{Bystander, Seen};
-
-use helenus_protocol::frame::{EnvelopeFlags, FrameLimits, FrameReader, FrameWriter, ReceiveBuffer};
 use helenus_protocol::request::{
     BindValues, QueryParameters, Value, write_execute, write_prepare, write_query, write_startup,
 };
-use helenus_protocol::wire::WireReader;
-use helenus_protocol::{Consistency, Direction, Opcode, ProtocolVersion};
+use helenus_protocol::{Consistency, Opcode, ProtocolVersion};
 use helenus_vfs::{Random, SeededRandom};
 
 use crate::TaskError;
+use crate::bystander::{Bystander, Seen};
 use crate::node::{Node, Target};
 use crate::program::Tally;
+use crate::wire::{Client, Prepared, is_closed, query};
 
 #[derive(clap::Args)]
 pub struct Arguments {
@@ -52,9 +48,6 @@ const SHORT: Arguments = Arguments {
 
 /// Damaged messages of one connection: the first whose boundaries are lost ends it.
 const PER_CONNECTION_MAX: u64 = 16;
-
-/// Longer than any timeout of a request.
-const SILENCE_MAX: Duration = Duration::from_secs(15);
 
 /// What the connection that goes on has beside it for so long.
 const PHASE: Duration = Duration::from_secs(1);
@@ -162,7 +155,7 @@ fn mutate(arguments: &Arguments) -> Result<Outcome, TaskError> {
             sender.outcome.compared[kind].add(seen);
         }
     }
-    let bystander = Bystander::start(address);
+    let bystander = Bystander::start(address, None, &[SELECT]);
     while sender.outcome.mutations < arguments.mutations {
         sender
             .send(Beside::Damaged, arguments.mutations - sender.outcome.mutations)
@@ -189,7 +182,7 @@ struct Sender {
 impl Sender {
     /// What a bystander sees in one phase.
     fn compare(&mut self, beside: Beside, per_s: f64) -> io::Result<Seen> {
-        let bystander = Bystander::start(self.address);
+        let bystander = Bystander::start(self.address, None, &[SELECT]);
         let began = Instant::now();
         let mut sent = 0;
         while began.elapsed() < PHASE {
@@ -236,11 +229,6 @@ impl Sender {
 }
 
 const SELECT: &str = "SELECT v FROM mutations.t WHERE p = 1";
-
-fn query(out: &mut Vec<u8>, version: ProtocolVersion, text: &str) {
-    let parameters = QueryParameters::new(Consistency::One);
-    write_query(out, version, text, &parameters, BindValues::NONE);
-}
 
 /// Valid messages of one version, as a connection sends them after STARTUP.
 struct Corpus {
@@ -389,127 +377,6 @@ impl Corpus {
                     return client.drain();
                 }
                 Err(error) => return Err(error),
-            }
-        }
-    }
-}
-
-fn is_closed(error: &io::Error) -> bool {
-    matches!(
-        error.kind(),
-        io::ErrorKind::UnexpectedEof
-            | io::ErrorKind::ConnectionReset
-            | io::ErrorKind::ConnectionAborted
-            | io::ErrorKind::BrokenPipe
-            | io::ErrorKind::NotConnected
-    )
-}
-
-struct Prepared {
-    id: Vec<u8>,
-    /// v5 only.
-    metadata_id: Vec<u8>,
-}
-
-/// A connection after STARTUP.
-struct Client {
-    stream: TcpStream,
-    version: ProtocolVersion,
-    writer: FrameWriter,
-    reader: FrameReader,
-    received: ReceiveBuffer,
-}
-
-impl Client {
-    fn connect(address: SocketAddr, version: ProtocolVersion) -> io::Result<Client> {
-        let stream = TcpStream::connect(address)?;
-        stream.set_nodelay(true)?;
-        stream.set_read_timeout(Some(SILENCE_MAX))?;
-        stream.set_write_timeout(Some(SILENCE_MAX))?;
-        let mut client = Client {
-            stream,
-            version,
-            writer: FrameWriter::new(),
-            reader: FrameReader::new(Direction::Response, FrameLimits::default()),
-            received: ReceiveBuffer::new(),
-        };
-        client.ask(Opcode::Startup, |out| {
-            write_startup(out, &[("CQL_VERSION", "3.0.0")]);
-        })?;
-        client.writer.startup_answered(version, None);
-        client.reader.startup_answered(version, None);
-        client.reader.ready();
-        Ok(client)
-    }
-
-    fn framed(&mut self, opcode: Opcode, body: &[u8]) -> io::Result<Vec<u8>> {
-        let mut bytes = Vec::new();
-        let mark = self
-            .writer
-            .begin(&mut bytes, self.version, EnvelopeFlags::NONE, 1, opcode);
-        bytes.extend_from_slice(body);
-        self.writer.finish(&mut bytes, mark).map_err(io::Error::other)?;
-        self.writer.flush(&mut bytes);
-        Ok(bytes)
-    }
-
-    /// The body of the answer, which must not be an error.
-    fn ask(&mut self, opcode: Opcode, write: impl FnOnce(&mut Vec<u8>)) -> io::Result<Vec<u8>> {
-        let mut body = Vec::new();
-        write(&mut body);
-        let frame = self.framed(opcode, &body)?;
-        self.stream.write_all(&frame)?;
-        match self.answer()? {
-            (Opcode::Error, body) => Err(io::Error::other(format!(
-                "{opcode} was answered {}",
-                String::from_utf8_lossy(&body)
-            ))),
-            (_, body) => Ok(body),
-        }
-    }
-
-    fn prepare(&mut self, text: &str) -> io::Result<Prepared> {
-        let version = self.version;
-        let body = self.ask(Opcode::Prepare, |out| write_prepare(out, version, text, None))?;
-        // The kind, then the ids.
-        let mut reader = WireReader::new(body.get(4..).unwrap_or_default());
-        let mut id = || reader.short_bytes().map(<[u8]>::to_vec).map_err(io::Error::other);
-        Ok(Prepared {
-            id: id()?,
-            metadata_id: if version == ProtocolVersion::V5 {
-                id()?
-            } else {
-                Vec::new()
-            },
-        })
-    }
-
-    /// Reads until the server closes.
-    fn drain(&mut self) -> io::Result<()> {
-        let mut chunk = [0; 16 * 1024];
-        loop {
-            match self.stream.read(&mut chunk) {
-                Ok(0) => return Ok(()),
-                Ok(_) => {}
-                Err(error) if is_closed(&error) => return Ok(()),
-                Err(error) => return Err(error),
-            }
-        }
-    }
-
-    fn answer(&mut self) -> io::Result<(Opcode, Vec<u8>)> {
-        let mut chunk = [0; 16 * 1024];
-        loop {
-            let envelope = self
-                .reader
-                .next_envelope(&mut self.received)
-                .map_err(io::Error::other)?;
-            if let Some(envelope) = envelope {
-                return Ok((envelope.header.opcode, envelope.body.to_vec()));
-            }
-            match self.stream.read(&mut chunk)? {
-                0 => return Err(io::ErrorKind::UnexpectedEof.into()),
-                count => self.received.feed(&chunk[..count]),
             }
         }
     }

@@ -86,9 +86,26 @@ impl Node {
     /// Starts the target with an empty data folder below `target/blackbox/NAME`.
     pub fn start(target: &Target, name: &str, options: &[&str]) -> Result<Self, NodeError> {
         match target {
-            Target::Helenus => Ok(Self::Helenus(Helenus::start(name, options)?)),
+            Target::Helenus => Ok(Self::Helenus(Helenus::start(name, options, None)?)),
             Target::Cassandra => Self::start_cassandra("1g", options),
             Target::External(address) => Ok(Self::External(*address)),
+        }
+    }
+
+    /// Starts Helenus as [`Node::start`] does, with at most so many open files.
+    pub fn start_limited(name: &str, options: &[&str], descriptors_max: u32) -> Result<Self, NodeError> {
+        Ok(Self::Helenus(Helenus::start(
+            name,
+            options,
+            Some(descriptors_max),
+        )?))
+    }
+
+    /// The address of the metrics page, where it is ours.
+    pub fn metrics_address(&self) -> Option<SocketAddr> {
+        match self {
+            Self::Helenus(helenus) => Some(helenus.metrics),
+            Self::Cassandra(_) | Self::External(_) => None,
         }
     }
 
@@ -206,10 +223,11 @@ pub struct Helenus {
     folder: PathBuf,
     /// What it was last started with.
     options: Vec<String>,
+    descriptors_max: Option<u32>,
 }
 
 impl Helenus {
-    fn start(name: &str, options: &[&str]) -> Result<Self, NodeError> {
+    fn start(name: &str, options: &[&str], descriptors_max: Option<u32>) -> Result<Self, NodeError> {
         let folder = workspace::scratch(name);
         if folder.exists() {
             fs::remove_dir_all(&folder).map_err(|source| NodeError::File {
@@ -219,18 +237,25 @@ impl Helenus {
         }
         let metrics = free_address()?;
         let any_port = SocketAddr::from((Ipv4Addr::LOCALHOST, 0));
-        let (process, address) = launch(&folder, any_port, metrics, options)?;
+        let (process, address) = launch(&folder, any_port, metrics, options, descriptors_max)?;
         Ok(Self {
             process,
             address,
             metrics,
             folder,
             options: options.iter().map(|&option| option.to_owned()).collect(),
+            descriptors_max,
         })
     }
 
     fn start_again(&mut self, options: &[&str]) -> Result<(), NodeError> {
-        let (process, address) = launch(&self.folder, self.address, self.metrics, options)?;
+        let (process, address) = launch(
+            &self.folder,
+            self.address,
+            self.metrics,
+            options,
+            self.descriptors_max,
+        )?;
         self.process = process;
         self.address = address;
         self.options = options.iter().map(|&option| option.to_owned()).collect();
@@ -280,6 +305,7 @@ fn launch(
     listen: SocketAddr,
     metrics: SocketAddr,
     options: &[&str],
+    descriptors_max: Option<u32>,
 ) -> Result<(Process, SocketAddr), NodeError> {
     let binary = workspace::target().join("release/helenus");
     if !binary.exists() {
@@ -298,7 +324,16 @@ fn launch(
             path: log_path.clone(),
             source,
         })?;
-    let mut command = Command::new(binary);
+    let mut command = match descriptors_max {
+        None => Command::new(binary),
+        Some(descriptors_max) => {
+            let mut command = Command::new("prlimit");
+            command
+                .arg(format!("--nofile={descriptors_max}:{descriptors_max}"))
+                .arg(binary);
+            command
+        }
+    };
     command
         .args([
             "serve",

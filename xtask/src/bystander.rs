@@ -9,9 +9,9 @@ use std::thread;
 use std::time::{Duration, Instant};
 
 use helenus_bench::quiet::{SLICE_US, Watch};
-use helenus_protocol::{Opcode, ProtocolVersion};
+use helenus_protocol::ProtocolVersion;
 
-use super::{Client, SELECT, query};
+use crate::wire::Client;
 
 /// Between two requests.
 const PAUSE: Duration = Duration::from_millis(1);
@@ -51,10 +51,15 @@ pub struct Bystander {
 }
 
 impl Bystander {
-    pub fn start(address: SocketAddr) -> Bystander {
+    /// Asks `statements` in turns, as somebody with this account where the server asks for one.
+    pub fn start(
+        address: SocketAddr,
+        account: Option<(&'static str, &'static str)>,
+        statements: &'static [&'static str],
+    ) -> Bystander {
         let stop = Arc::new(AtomicBool::new(false));
         let is_over = stop.clone();
-        let thread = thread::spawn(move || ask_until(address, &is_over));
+        let thread = thread::spawn(move || ask_until(address, account, statements, &is_over));
         Bystander { stop, thread }
     }
 
@@ -67,16 +72,24 @@ impl Bystander {
     }
 }
 
-fn ask_until(address: SocketAddr, is_over: &AtomicBool) -> io::Result<Seen> {
-    let mut client = Client::connect(address, ProtocolVersion::V4)?;
+fn ask_until(
+    address: SocketAddr,
+    account: Option<(&str, &str)>,
+    statements: &[&str],
+    is_over: &AtomicBool,
+) -> io::Result<Seen> {
+    let mut client = Client::connect_as(address, ProtocolVersion::V4, account)?;
     let mut watch = Watch::new(None, 0, WARM_UP_SLICES, usize::MAX);
     let began = Instant::now();
     let mut latencies_us = Vec::new();
-    while !is_over.load(Ordering::Relaxed) {
+    for statement in statements.iter().cycle() {
+        if is_over.load(Ordering::Relaxed) {
+            break;
+        }
         let at = Instant::now();
         let at_us = (at - began).as_micros() as u32;
         let _never_enough: ControlFlow<()> = watch.look(at_us);
-        client.ask(Opcode::Query, |out| query(out, ProtocolVersion::V4, SELECT))?;
+        client.query(statement)?;
         latencies_us.push(((at_us / SLICE_US) as usize, at.elapsed().as_micros() as u64));
         thread::sleep(PAUSE);
     }
