@@ -3,6 +3,7 @@
 use std::process::ExitCode;
 
 use clap::{Args, Subcommand};
+use helenus_server::config::DurationSetting;
 use helenus_tools::control::{Answer, Request};
 use helenus_tools::import::Imported;
 use helenus_tools::snapshot::SnapshotInfo;
@@ -19,6 +20,9 @@ pub enum SnapshotCommand {
         /// The snapshot's name [default: the milliseconds since 1970].
         #[arg(long)]
         name: Option<String>,
+        /// How long it lives, for example 12h or 7d; then the node removes it. Without it, until it is removed.
+        #[arg(long)]
+        ttl: Option<DurationSetting>,
         #[command(flatten)]
         tables: TableArguments,
         #[command(flatten)]
@@ -75,11 +79,17 @@ const EXAMPLES: &str = "Examples:
 
 pub fn run(command: &SnapshotCommand) -> ExitCode {
     let (node, request) = match command {
-        SnapshotCommand::Create { name, tables, node } => (
+        SnapshotCommand::Create {
+            name,
+            ttl,
+            tables,
+            node,
+        } => (
             node,
             Request::SnapshotCreate {
                 tables: tables.choice(),
                 name: name.clone().unwrap_or_else(now_ms),
+                ttl_s: ttl.map(|ttl| ttl.0.as_secs()),
             },
         ),
         SnapshotCommand::List { name, tables, node } => (
@@ -202,7 +212,7 @@ fn print_list(snapshots: &[SnapshotInfo]) {
 
 /// Columns as wide as what is in them: snapshots have long names.
 fn list_text(snapshots: &[SnapshotInfo]) -> String {
-    let head = ["name", "table", "true size", "on disk", "created"].map(str::to_owned);
+    let head = ["name", "table", "true size", "on disk", "created", "expires"].map(str::to_owned);
     let lines = snapshots.iter().map(|snapshot| {
         let created = match &snapshot.created_at {
             Some(at) => at,
@@ -215,9 +225,10 @@ fn list_text(snapshots: &[SnapshotInfo]) -> String {
             bytes_text(snapshot.true_bytes),
             bytes_text(snapshot.bytes),
             created.to_owned(),
+            snapshot.expires_at.clone().unwrap_or_default(),
         ]
     });
-    let lines: Vec<[String; 5]> = std::iter::once(head).chain(lines).collect();
+    let lines: Vec<[String; 6]> = std::iter::once(head).chain(lines).collect();
     let width = |column: usize| {
         lines
             .iter()
@@ -225,13 +236,13 @@ fn list_text(snapshots: &[SnapshotInfo]) -> String {
             .max()
             .unwrap_or(0)
     };
-    let [name, table, true_size, on_disk] = [0, 1, 2, 3].map(width);
+    let [name, table, true_size, on_disk, created] = [0, 1, 2, 3, 4].map(width);
     lines
         .iter()
         .map(|line| {
             let text = format!(
-                "{:<name$}  {:<table$}  {:>true_size$}  {:>on_disk$}  {}",
-                line[0], line[1], line[2], line[3], line[4]
+                "{:<name$}  {:<table$}  {:>true_size$}  {:>on_disk$}  {:<created$}  {}",
+                line[0], line[1], line[2], line[3], line[4], line[5]
             );
             format!("{}\n", text.trim_end())
         })
@@ -260,6 +271,7 @@ mod tests {
             true_bytes: 1 << 20,
             bytes: 1 << 20,
             created_at: Some("2026-01-01".to_owned()),
+            expires_at: None,
             is_complete: true,
         };
         let long = "truncated-1790000000000-a_table_with_a_long_name_of_its_own";

@@ -105,7 +105,7 @@ fn snapshot_all(
             }
             now_ms += 1;
         };
-        create_table_snapshot(operator, schema, table, &name)?;
+        create_table_snapshot(operator, schema, table, &name, None)?;
     }
     Ok(())
 }

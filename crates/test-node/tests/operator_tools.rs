@@ -12,7 +12,7 @@ use helenus_tools::import::{ImportError, ImportOptions, SchemaSource, import};
 use helenus_tools::progress::Silent;
 use helenus_tools::snapshot::{self, SnapshotError};
 use helenus_tools::stopped_node::StoppedNode;
-use helenus_vfs::{Disk, MemoryDisk, SystemClock};
+use helenus_vfs::{Disk, ManualClock, MemoryDisk, SystemClock};
 
 const KEYSPACE: &str =
     "CREATE KEYSPACE k WITH replication = {'class': 'SimpleStrategy', 'replication_factor': 1}";
@@ -56,7 +56,7 @@ impl Bench {
     }
 
     fn create(&self, name: &str) -> Result<Vec<snapshot::Created>, SnapshotError> {
-        snapshot::create(&self.node.operator(), &tables(), name, &Silent)
+        snapshot::create(&self.node.operator(), &tables(), name, None, &Silent)
     }
 
     fn restore(&self, name: &str, incumbents: Incumbents) {
@@ -355,4 +355,44 @@ fn a_backups_schema_changes_nothing_but_its_own_table() {
         assert_eq!(bench.count(), 30);
         assert_eq!(bench.node.rows("SELECT v FROM k.t").len(), 30);
     }
+}
+
+/// As `nodetool snapshot --ttl`: the manifest says when the snapshot may go.
+#[test]
+fn a_snapshot_with_a_ttl_goes_when_its_time_is_over() {
+    let disk: Arc<dyn Disk> = Arc::new(MemoryDisk::new());
+    let clock = Arc::new(ManualClock::starting_at(1_000_000_000_000_000));
+    let node = TestNode::start(options(1, Arc::clone(&disk), clock.clone())).unwrap();
+    node.run(KEYSPACE);
+    node.run("CREATE TABLE k.t (p int PRIMARY KEY)");
+    node.run("INSERT INTO k.t (p) VALUES (1)");
+    let host = node.operator();
+    let create = |name: &str, ttl_s| snapshot::create(&host, &tables(), name, ttl_s, &Silent);
+    assert!(matches!(
+        create("short", Some(59)),
+        Err(SnapshotError::ShortTtl { ttl_s: 59 })
+    ));
+    create("passing", Some(3_600)).unwrap();
+    create("lasting", None).unwrap();
+    let data = host.data_folder().unwrap();
+    let names = || {
+        let found = snapshot::list(&*disk, &data.data_folder(), &tables(), None).unwrap();
+        found
+            .into_iter()
+            .map(|found| (found.name, found.expires_at))
+            .collect::<Vec<_>>()
+    };
+    assert_eq!(
+        names(),
+        [
+            ("lasting".to_owned(), None),
+            ("passing".to_owned(), Some("2001-09-09T02:46:40Z".to_owned()))
+        ]
+    );
+    clock.advance_s(3_599);
+    assert_eq!(snapshot::remove_expired(&data).unwrap(), []);
+    clock.advance_s(1);
+    let gone = snapshot::remove_expired(&data).unwrap();
+    assert_eq!(gone.len(), 1);
+    assert_eq!(names(), [("lasting".to_owned(), None)]);
 }

@@ -44,7 +44,7 @@ fn node_with_snapshot(shard_count: u16, seed: u64) -> (Arc<SimulatedDisk>, TestN
     node.run("CREATE KEYSPACE k WITH replication = {'class': 'SimpleStrategy', 'replication_factor': 1}");
     node.run("CREATE TABLE k.t (p int PRIMARY KEY, v text)");
     insert(&node, 0..KEPT);
-    snapshot::create(&node.operator(), &tables(), "kept", &Silent).unwrap();
+    snapshot::create(&node.operator(), &tables(), "kept", None, &Silent).unwrap();
     node.run("TRUNCATE k.t");
     insert(&node, 100..100 + WRITTEN);
     (disk, node)

@@ -1,6 +1,6 @@
 //! Times as Cassandra's tools print them.
 
-use helenus_types::value::calendar::civil_from_days;
+use helenus_types::value::calendar::{civil_from_days, days_from_civil, days_in_month};
 
 const SECONDS_PER_DAY: i64 = 86_400;
 
@@ -63,6 +63,33 @@ pub fn instant_of_us(us: i64) -> String {
     instant(us.div_euclid(1_000_000), u32::try_from(nanos).unwrap_or(0))
 }
 
+/// Microseconds since the Unix epoch of an ISO 8601 instant in UTC, as [`instant_of_us`] and Cassandra print it; what is
+/// finer is cut off. `None` for anything else.
+pub fn us_of_instant(text: &str) -> Option<i64> {
+    let (date, time) = text.strip_suffix('Z')?.split_once('T')?;
+    let mut date = date.splitn(3, '-').map(str::parse::<i64>);
+    let (year, month, day) = (date.next()?.ok()?, date.next()?.ok()?, date.next()?.ok()?);
+    let (time, fraction) = time.split_once('.').unwrap_or((time, ""));
+    let mut time = time.splitn(3, ':').map(str::parse::<i64>);
+    let (hour, minute) = (time.next()?.ok()?, time.next()?.ok()?);
+    // Java leaves seconds of zero out of nothing, but others do.
+    let second = time.next().unwrap_or(Ok(0)).ok()?;
+    let is_time = (0..24).contains(&hour) && (0..60).contains(&minute) && (0..61).contains(&second);
+    let is_date = (0..=9999).contains(&year)
+        && (1..=12).contains(&month)
+        && (1..=days_in_month(year, month)).contains(&day);
+    if !is_time || !is_date {
+        return None;
+    }
+    let days = days_from_civil(year, month, day);
+    let digits = fraction.get(..fraction.len().min(6))?;
+    let us: i64 = match digits {
+        "" => 0,
+        digits => digits.parse::<i64>().ok()? * 10_i64.pow(6 - digits.len() as u32),
+    };
+    Some((days * SECONDS_PER_DAY + hour * 3600 + minute * 60 + second) * 1_000_000 + us)
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -75,6 +102,25 @@ mod tests {
             "2023-11-14T22:13:20.000005Z"
         );
         assert_eq!(instant_of_us(1_700_000_000_120_000), "2023-11-14T22:13:20.120Z");
+        for text in [
+            "2023-11-14T22:13:20Z",
+            "2023-11-14T22:13:20.000005Z",
+            "2023-11-14T22:13:20.120Z",
+            "1969-12-31T23:59:59.999999Z",
+        ] {
+            assert_eq!(us_of_instant(text).map(instant_of_us).as_deref(), Some(text));
+        }
+        assert_eq!(us_of_instant("2023-11-14T22:13Z"), Some(1_699_999_980_000_000));
+        for text in [
+            "",
+            "null",
+            "2023-11-14",
+            "2023-13-14T22:13:20Z",
+            "2023-11-14T25:13:20Z",
+            "2023-11-14T22:13:20",
+        ] {
+            assert_eq!(us_of_instant(text), None, "{text}");
+        }
         assert_eq!(instant_of_us(-1), "1969-12-31T23:59:59.999999Z");
         assert_eq!(instant_of_us(i64::MAX), "+294247-01-10T04:00:54.775807Z");
     }

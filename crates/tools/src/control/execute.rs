@@ -25,9 +25,10 @@ pub enum ExecuteError {
 /// Blocks until all is done.
 pub fn execute(host: &dyn Host, request: &Request, progress: &dyn Progress) -> Result<Answer, ExecuteError> {
     match request {
-        Request::SnapshotCreate { tables, name } => Ok(Answer::SnapshotsCreated(snapshot::create(
-            host, tables, name, progress,
-        )?)),
+        Request::SnapshotCreate { tables, name, ttl_s } => {
+            let created = snapshot::create(host, tables, name, *ttl_s, progress)?;
+            Ok(Answer::SnapshotsCreated(created))
+        }
         Request::SnapshotList { tables, name } => {
             let data = host.data_folder()?;
             let found = snapshot::list(&**data.disk(), &data.data_folder(), tables, name.as_deref())?;

@@ -13,6 +13,9 @@ pub enum Request {
         #[serde(default)]
         tables: TableChoice,
         name: String,
+        /// Seconds after which the node removes it by itself.
+        #[serde(default)]
+        ttl_s: Option<u64>,
     },
     SnapshotList {
         #[serde(default)]

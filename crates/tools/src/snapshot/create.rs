@@ -11,7 +11,7 @@ use helenus_storage::sstable::{Component, Descriptor, FileName};
 use helenus_vfs::Disk;
 use serde::{Deserialize, Serialize};
 
-use super::{MANIFEST, Manifest, SNAPSHOTS, SnapshotError, check_name, io_at};
+use super::{MANIFEST, Manifest, SNAPSHOTS, SnapshotError, check_name, check_ttl, io_at};
 use crate::host::{Host, TableChoice};
 use crate::progress::{Progress, Unit};
 use crate::schema_text::{SCHEMA_FILE, schema_text};
@@ -34,15 +34,17 @@ pub struct Created {
     pub folder: PathBuf,
 }
 
-/// Snapshots of all chosen tables under one name. Tables are flushed first, each is linked at one moment; a failure
+/// Snapshots of all chosen tables under one name, which expire after so many seconds if they do. Tables are flushed first, each is linked at one moment; a failure
 /// leaves the snapshots of the tables before.
 pub fn create(
     host: &dyn Host,
     choice: &TableChoice,
     name: &str,
+    ttl_s: Option<u64>,
     progress: &dyn Progress,
 ) -> Result<Vec<Created>, SnapshotError> {
     check_name(name)?;
+    check_ttl(ttl_s)?;
     let schema = host.schema()?;
     let tables = choice.tables(&schema)?;
     let folder = host.data_folder()?;
@@ -60,7 +62,7 @@ pub fn create(
     let mut created = Vec::new();
     let mut files = 0;
     for table in tables {
-        let made = create_table_snapshot(host, &schema, &table, name)?;
+        let made = create_table_snapshot(host, &schema, &table, name, ttl_s)?;
         files += made.files;
         progress.at(files);
         created.push(made);
@@ -74,6 +76,7 @@ pub fn create_table_snapshot(
     schema: &Schema,
     table: &Arc<TableMetadata>,
     name: &str,
+    ttl_s: Option<u64>,
 ) -> Result<Created, SnapshotError> {
     check_name(name)?;
     host.flush(Some(table.id))?;
@@ -99,7 +102,15 @@ pub fn create_table_snapshot(
         .cloned()
         .collect();
     let sstables = data_files.len() as u64;
-    Manifest::new(data_files, instant_of_us(data.clock().wall_us() / 1000 * 1000)).store(disk, &folder)?;
+    let created_us = data.clock().wall_us() / 1000 * 1000;
+    let lives_us = ttl_s.map(|ttl_s| i64::try_from(ttl_s).unwrap_or(i64::MAX).saturating_mul(1_000_000));
+    let expires_us = lives_us.map(|lives_us| created_us.saturating_add(lives_us));
+    Manifest::new(
+        data_files,
+        instant_of_us(created_us),
+        expires_us.map(instant_of_us),
+    )
+    .store(disk, &folder)?;
     Ok(Created {
         keyspace: table.keyspace.to_string(),
         table: table.name.to_string(),

@@ -19,6 +19,9 @@ pub struct SnapshotInfo {
     pub table_id: String,
     /// Absent where the snapshot has no manifest: making it was interrupted.
     pub created_at: Option<String>,
+    /// Absent where the snapshot stays until somebody removes it.
+    #[serde(default)]
+    pub expires_at: Option<String>,
     pub is_complete: bool,
     /// Of SSTables.
     pub files: u64,
@@ -89,6 +92,7 @@ fn describe(disk: &dyn Disk, folder: &Path, live: &BTreeSet<String>) -> Result<S
         table: String::new(),
         table_id: String::new(),
         created_at: manifest.as_ref().and_then(Manifest::created_at),
+        expires_at: manifest.as_ref().and_then(Manifest::expires_at),
         is_complete: manifest.is_some(),
         files: 0,
         bytes: 0,

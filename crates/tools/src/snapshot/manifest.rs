@@ -24,21 +24,26 @@ pub struct Manifest {
 }
 
 impl Manifest {
-    pub fn new(files: Vec<String>, created_at: String) -> Self {
+    pub fn new(files: Vec<String>, created_at: String, expires_at: Option<String>) -> Self {
         Manifest {
             files,
             created_at: Some(created_at.into()),
-            expires_at: None,
+            expires_at: expires_at.map(Into::into),
             ephemeral: false,
         }
     }
 
     /// When the snapshot was made, if it says so.
     pub fn created_at(&self) -> Option<String> {
-        self.created_at.as_ref().map(|value| match value {
-            serde_json::Value::String(text) => text.clone(),
-            other => other.to_string(),
-        })
+        self.created_at.as_ref().map(time_text)
+    }
+
+    /// When the snapshot may go, if it says so.
+    pub fn expires_at(&self) -> Option<String> {
+        self.expires_at
+            .as_ref()
+            .filter(|value| !value.is_null())
+            .map(time_text)
     }
 
     /// Makes the snapshot in the folder exist.
@@ -81,5 +86,12 @@ impl Manifest {
         serde_json::from_slice(&bytes)
             .map(Some)
             .map_err(|error| damaged(error.to_string()))
+    }
+}
+
+fn time_text(value: &serde_json::Value) -> String {
+    match value {
+        serde_json::Value::String(text) => text.clone(),
+        other => other.to_string(),
     }
 }

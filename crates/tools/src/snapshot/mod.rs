@@ -15,7 +15,7 @@ mod restore;
 pub use create::{Created, create, create_table_snapshot};
 pub use inventory::{SnapshotInfo, list, table_folder_name};
 pub use manifest::Manifest;
-pub use remove::remove;
+pub use remove::{remove, remove_expired};
 pub use restore::restore;
 
 use std::io;
@@ -36,6 +36,8 @@ pub enum SnapshotError {
         "{name:?} cannot be a snapshot's name: it names a folder, so no slashes, and neither \".\" nor \"..\""
     )]
     BadName { name: String },
+    #[error("a snapshot lives for {TTL_S_MIN} seconds at least, {ttl_s} are fewer")]
+    ShortTtl { ttl_s: u64 },
     #[error("{keyspace}.{table} has a snapshot {name:?} already; remove it, or choose another name")]
     Exists {
         keyspace: String,
@@ -67,6 +69,16 @@ fn io_at(path: &Path) -> impl Fn(io::Error) -> SnapshotError + use<> {
     move |source| SnapshotError::Io {
         path: path.clone(),
         source,
+    }
+}
+
+/// Cassandra's `snapshot_min_allowed_ttl_seconds`.
+const TTL_S_MIN: u64 = 60;
+
+fn check_ttl(ttl_s: Option<u64>) -> Result<(), SnapshotError> {
+    match ttl_s {
+        Some(ttl_s) if ttl_s < TTL_S_MIN => Err(SnapshotError::ShortTtl { ttl_s }),
+        _ => Ok(()),
     }
 }
 
