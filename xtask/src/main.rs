@@ -19,6 +19,7 @@ mod process;
 mod program;
 mod runtime;
 mod test;
+mod tidy;
 mod wire;
 mod workspace;
 
@@ -57,6 +58,8 @@ enum Task {
     Attack(attack::Arguments),
     /// Write anew what fuzzing of files begins with: `fuzz/corpus`
     FuzzCorpus,
+    /// See that the rules of STYLE.md are kept that a program can look after
+    Tidy(tidy::Arguments),
     /// Measure Helenus beside Cassandra
     #[command(subcommand)]
     Bench(bench::Command),
@@ -73,6 +76,7 @@ fn main() -> ExitCode {
         Task::MutateFrames(arguments) => mutate_frames::run(&arguments),
         Task::Attack(arguments) => attack::run(&arguments),
         Task::FuzzCorpus => fuzz_corpus::run(),
+        Task::Tidy(arguments) => tidy::run(&arguments),
         Task::Bench(command) => bench::run(command),
     };
     match outcome {
@@ -106,6 +110,11 @@ enum TaskError {
     Report { text: String },
     #[error("the exchange cannot go on: {reason}")]
     Interchange { reason: String },
+    #[error("{path}: {reason}")]
+    Tidy {
+        path: std::path::PathBuf,
+        reason: String,
+    },
     #[error("{count} failed")]
     Failures { count: usize },
     #[error("no part is called {name:?}; `cargo xtask test --list` names them")]

@@ -1,0 +1,300 @@
+//! The rules, each with the reason that STYLE.md gives.
+
+use std::collections::BTreeSet;
+use std::fs;
+use std::path::PathBuf;
+
+use super::Finding;
+use super::graph;
+use super::items::Items;
+use super::sources::{SourceFile, Sources};
+use crate::workspace;
+
+pub struct Rule {
+    pub name: &'static str,
+    pub because: &'static str,
+    pub check: fn(&Sources) -> Vec<Finding>,
+}
+
+pub const ALL: &[Rule] = &[
+    Rule {
+        name: "short functions",
+        because: "a function of more than 70 lines does several things that deserve names",
+        check: long_functions,
+    },
+    Rule {
+        name: "short files",
+        because: "a file of more than 600 lines holds more than one concept",
+        check: long_files,
+    },
+    Rule {
+        name: "reasons for unsafe",
+        because: "above each unsafe a line SAFETY: says why it is sound",
+        check: unsafes_without_reason,
+    },
+    Rule {
+        name: "no printing in libraries",
+        because: "whoever embeds the node decides what is printed: libraries report events",
+        check: prints,
+    },
+    Rule {
+        name: "clocks come in through traits",
+        because: "a simulation owns time: only vfs asks the operating system for it",
+        check: clocks,
+    },
+    Rule {
+        name: "no circles of crates or modules",
+        because: "what cannot be understood without each other is one thing, or lacks a third",
+        check: circles,
+    },
+    Rule {
+        name: "every crate in ARCHITECTURE.md",
+        because: "a newcomer finds the room for a change in a minute",
+        check: unnamed_crates,
+    },
+    Rule {
+        name: "every configuration key in the documentation",
+        because: "a key that nobody can look up is not there",
+        check: undocumented_keys,
+    },
+];
+
+const FUNCTION_LINES_MAX: usize = 70;
+const FILE_LINES_MAX: usize = 600;
+
+/// The libraries that may print nothing; programs may.
+const LIBRARIES: [&str; 14] = [
+    "types",
+    "schema",
+    "vfs",
+    "cql",
+    "protocol",
+    "rows",
+    "sstable",
+    "storage",
+    "engine",
+    "query",
+    "node",
+    "transport",
+    "client",
+    "tools",
+];
+
+/// The crates whose modules know no circle.
+const WITHOUT_CIRCLES: [&str; 5] = ["node", "transport", "sstable", "query", "gateway"];
+
+fn long_functions(sources: &Sources) -> Vec<Finding> {
+    let mut findings = Vec::new();
+    for (_, file) in sources.products() {
+        for function in Items::of(&file.syntax).functions {
+            if function.lines > FUNCTION_LINES_MAX {
+                findings.push(at(
+                    file,
+                    function.line,
+                    format!("{} has {} lines", function.name, function.lines),
+                ));
+            }
+        }
+    }
+    findings
+}
+
+fn long_files(sources: &Sources) -> Vec<Finding> {
+    let files = sources.products().map(|(_, file)| file);
+    let lines = |file: &SourceFile| product_lines(file);
+    files
+        .filter(|file| lines(file) > FILE_LINES_MAX)
+        .map(|file| at(file, 1, format!("{} lines", lines(file))))
+        .collect()
+}
+
+/// Without the tests at its end.
+fn product_lines(file: &SourceFile) -> usize {
+    let all = file.text.lines();
+    all.take_while(|line| !line.starts_with("#[cfg(test)]")).count()
+}
+
+fn unsafes_without_reason(sources: &Sources) -> Vec<Finding> {
+    let mut findings = Vec::new();
+    for file in sources.all() {
+        let lines: Vec<&str> = file.text.lines().collect();
+        for line in Items::of(&file.syntax).unsafes {
+            if !has_reason(&lines, line) {
+                findings.push(at(file, line, "unsafe without a SAFETY line above it".to_owned()));
+            }
+        }
+    }
+    findings
+}
+
+/// In the comment above the statement that the line is of.
+fn has_reason(lines: &[&str], line: usize) -> bool {
+    let above = lines[..line.saturating_sub(1)]
+        .iter()
+        .rev()
+        .map(|line| line.trim());
+    let mut comment = above
+        .skip_while(|line| !line.starts_with("//") && !line.is_empty() && !line.ends_with(['{', ';', '}']))
+        .take_while(|line| line.starts_with("//") || line.starts_with("#["));
+    comment.any(|line| line.contains("SAFETY:") || line.contains("# Safety"))
+}
+
+fn prints(sources: &Sources) -> Vec<Finding> {
+    let mut findings = Vec::new();
+    for (name, file) in sources.products() {
+        if !LIBRARIES.contains(&name) {
+            continue;
+        }
+        for (called, line) in Items::of(&file.syntax).macros {
+            if ["println", "eprintln", "print", "eprint", "dbg"].contains(&called.as_str()) {
+                findings.push(at(file, line, format!("{called}! in a library")));
+            }
+        }
+    }
+    findings
+}
+
+fn clocks(sources: &Sources) -> Vec<Finding> {
+    let mut findings = Vec::new();
+    for (name, file) in sources.products() {
+        if ![
+            "storage",
+            "sstable",
+            "rows",
+            "engine",
+            "query",
+            "node",
+            "transport",
+        ]
+        .contains(&name)
+        {
+            continue;
+        }
+        for path in Items::of(&file.syntax).paths {
+            let ends: Vec<&str> = path.segments.iter().rev().take(2).map(String::as_str).collect();
+            if let ["now", of @ ("Instant" | "SystemTime")] = ends[..] {
+                findings.push(at(file, path.line, format!("{of}::now; ask the Clock")));
+            }
+        }
+    }
+    findings
+}
+
+fn circles(sources: &Sources) -> Vec<Finding> {
+    let of_crates = graph::circles(&graph::crate_graph(sources));
+    let mut findings: Vec<Finding> = of_crates
+        .iter()
+        .map(|circle| whole("Cargo.toml", format!("crates in a circle: {circle:?}")))
+        .collect();
+    for name in WITHOUT_CIRCLES {
+        let Some(found) = sources.crates.get(name) else {
+            continue;
+        };
+        for circle in graph::circles(&graph::module_graph(found)) {
+            findings.push(whole(
+                &format!("crates/{name}/src/lib.rs"),
+                format!("modules in a circle: {circle:?}"),
+            ));
+        }
+    }
+    findings
+}
+
+fn unnamed_crates(sources: &Sources) -> Vec<Finding> {
+    let text = fs::read_to_string(workspace::path("ARCHITECTURE.md")).unwrap_or_default();
+    let is_named =
+        |name: &String| text.contains(&format!("`crates/{name}`")) || text.contains(&format!("`{name}`"));
+    sources
+        .crates
+        .keys()
+        .filter(|name| !is_named(name))
+        .map(|name| whole("ARCHITECTURE.md", format!("says nothing of {name}")))
+        .collect()
+}
+
+/// Fields of the structures that `serde` reads the configuration file into.
+fn undocumented_keys(sources: &Sources) -> Vec<Finding> {
+    let documented = ["README.md", "docs/operating/configuration.md"]
+        .map(|path| fs::read_to_string(workspace::path(path)).unwrap_or_default())
+        .concat();
+    let Some(server) = sources.crates.get("server") else {
+        return Vec::new();
+    };
+    let mut findings = Vec::new();
+    for file in server
+        .files
+        .iter()
+        .filter(|file| file.module.starts_with(&["config".to_owned()]))
+    {
+        for key in keys_of(&file.syntax) {
+            if !documented.contains(&format!("`{key}`")) {
+                findings.push(at(file, 1, format!("`{key}` is documented nowhere")));
+            }
+        }
+    }
+    findings
+}
+
+fn keys_of(file: &syn::File) -> BTreeSet<String> {
+    let structures = file.items.iter().filter_map(|item| match item {
+        syn::Item::Struct(structure) if derives_deserialize(structure) => Some(structure),
+        _ => None,
+    });
+    let fields = structures.flat_map(|structure| &structure.fields);
+    fields
+        .filter(|field| matches!(field.vis, syn::Visibility::Public(_)))
+        .filter_map(|field| field.ident.as_ref().map(ToString::to_string))
+        .collect()
+}
+
+fn derives_deserialize(structure: &syn::ItemStruct) -> bool {
+    structure.attrs.iter().any(|attribute| {
+        attribute.path().is_ident("derive")
+            && attribute
+                .meta
+                .require_list()
+                .is_ok_and(|list| list.tokens.to_string().contains("Deserialize"))
+    })
+}
+
+fn at(file: &SourceFile, line: usize, text: String) -> Finding {
+    Finding {
+        file: file.path.clone(),
+        line,
+        text,
+    }
+}
+
+fn whole(path: &str, text: String) -> Finding {
+    Finding {
+        file: PathBuf::from(path),
+        line: 1,
+        text,
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_reason_stands_above_its_unsafe() {
+        let text =
+            "// SAFETY: it is sound.\nlet x =\n    unsafe { call() };\nlet y = 1;\nunsafe { call() };\n";
+        let lines: Vec<&str> = text.lines().collect();
+        assert!(has_reason(&lines, 3));
+        assert!(!has_reason(&lines, 5));
+    }
+
+    #[test]
+    fn functions_of_tests_do_not_count() {
+        let file = syn::parse_file("fn a() {\n}\n#[cfg(test)]\nmod tests { fn b() {} }\n#[test]\nfn c() {}")
+            .unwrap();
+        let names: Vec<String> = Items::of(&file)
+            .functions
+            .into_iter()
+            .map(|found| found.name)
+            .collect();
+        assert_eq!(names, ["a"]);
+    }
+}
