@@ -26,7 +26,7 @@ use crate::mailbox::{Inbox, Mailbox, mailbox};
 use crate::metrics::PANICS;
 use crate::operator::Operator;
 use crate::options::NodeOptions;
-use crate::roles::{Authenticator, PasswordThread};
+use crate::roles::{Authenticator, DefaultRole, PasswordThread};
 use crate::schema_change::SchemaKeeper;
 use crate::shard::{BackgroundThreads, Ending, LogThread, Shard, ShardParts};
 
@@ -50,6 +50,8 @@ pub enum StartError {
     Storage(#[from] OpenError),
     #[error("the node's identity in {}: {source}", root.display())]
     HostId { root: PathBuf, source: io::Error },
+    #[error("whether the default role was made, in {}: {source}", root.display())]
+    DefaultRole { root: PathBuf, source: io::Error },
     #[error("the system keyspaces do not fit the stored schema: {0}")]
     SystemKeyspaces(String),
     #[error("cannot start a thread: {0}")]
@@ -83,6 +85,7 @@ impl Node {
             Authenticator::Password => Some(PasswordThread::start().map_err(StartError::Thread)?),
         };
         let mut schema_keeper = opened.schema_keeper;
+        let mut default_role = Some(opened.default_role);
         let (ready, started) = mpsc::channel();
         for ((id, inbox), (store, log_writer)) in (0..).map(ShardId).zip(inboxes).zip(opened.stores) {
             let mailbox = &mailboxes[usize::from(id.0)];
@@ -95,6 +98,7 @@ impl Node {
                 store,
                 schema: opened.schema.clone(),
                 schema_keeper: schema_keeper.take(),
+                default_role: default_role.take(),
                 host_id: opened.host_id,
                 log: log.transpose().map_err(StartError::Thread)?,
                 resolved: opened.resolved.clone(),
@@ -181,6 +185,7 @@ struct Opened {
     resolved: Arc<ResolvedWriteSets>,
     schema: Arc<Schema>,
     schema_keeper: Option<SchemaKeeper>,
+    default_role: DefaultRole,
     host_id: Uuid,
 }
 
@@ -206,6 +211,7 @@ impl Opened {
             resolved: ResolvedWriteSets::new(0, options.shard_count),
             schema,
             schema_keeper: None,
+            default_role: DefaultRole::in_memory(),
             host_id: Uuid::new_v4(),
         })
     }
@@ -216,6 +222,13 @@ impl Opened {
             host_id::load_or_create(&*options.disk, folder.root()).map_err(|source| StartError::HostId {
                 root: folder.root().to_owned(),
                 source,
+            })?;
+        let default_role =
+            DefaultRole::of_folder(options.disk.clone(), folder.root().to_owned()).map_err(|source| {
+                StartError::DefaultRole {
+                    root: folder.root().to_owned(),
+                    source,
+                }
             })?;
         let schema_store = SchemaStore::new(options.disk.clone(), folder.root().to_owned());
         let schema = with_system_keyspaces(schema_store.load()?)?;
@@ -243,6 +256,7 @@ impl Opened {
             resolved,
             schema,
             schema_keeper: Some(SchemaKeeper { folder, schema_store }),
+            default_role,
             host_id,
         })
     }

@@ -19,7 +19,7 @@ use helenus_protocol::response::{
     ColumnSpec, ResultMetadata, RowsWriter, write_prepared, write_schema_change, write_set_keyspace,
     write_void,
 };
-use helenus_schema::{TableId, TableKind};
+use helenus_schema::{TableId, TableKind, TableMetadata};
 use helenus_storage::error::TruncateError;
 use helenus_types::Token;
 
@@ -106,7 +106,7 @@ impl Shard {
                 if table.kind == TableKind::Virtual {
                     return Err(CqlError::invalid(format_args!("Cannot truncate virtual tables")));
                 }
-                self.truncate(session, stream, table.id, options.deadline_ns);
+                self.truncate(session, stream, table.clone(), options.deadline_ns);
                 Ok(())
             }
             Plan::Other(other) => match &**other {
@@ -154,13 +154,22 @@ impl Shard {
         Ok(())
     }
 
-    fn truncate(self: &Rc<Self>, session: &Rc<Session>, stream: i16, table: TableId, deadline_ns: u64) {
+    fn truncate(
+        self: &Rc<Self>,
+        session: &Rc<Session>,
+        stream: i16,
+        table: Arc<TableMetadata>,
+        deadline_ns: u64,
+    ) {
         let shard = self.clone();
         let answered = session.clone();
         self.answer_later(session, stream, async move {
             let timed_out = CqlError::truncate(format_args!("Truncate timed out"));
             let left = Duration::from_nanos(deadline_ns.saturating_sub(shard.clock.monotonic_ns()));
-            let truncated = tokio::time::timeout(left, shard.truncate_everywhere(table));
+            let truncated = tokio::time::timeout(left, async {
+                shard.may_truncate(answered.user().as_deref(), &table).await?;
+                shard.truncate_everywhere(table.id).await
+            });
             let result = truncated.await.unwrap_or(Err(timed_out));
             shard.answer_write_later(&answered, stream, result);
         });

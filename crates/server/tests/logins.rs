@@ -2,9 +2,14 @@
 
 mod support;
 
-use helenus_node::Authenticator;
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
+
+use helenus_node::{Authenticator, CommitlogSync, NodeOptions};
 use helenus_protocol::{ErrorCode, Opcode, ProtocolVersion};
-use support::{Client, Reply, serve, serve_asking_for, stop};
+use helenus_server::{ConnectionLimits, Server};
+use helenus_vfs::{Disk, MemoryDisk};
+use support::{Client, Reply, node_options, serve, serve_asking_for, serve_node, stop};
 
 const DONE: Reply = Reply::Message(Opcode::Result);
 
@@ -214,5 +219,131 @@ fn where_nobody_is_asked_role_statements_need_a_login() {
     ] {
         assert_eq!(client.ask(statement), reply, "{statement}");
     }
+    stop(server);
+}
+
+/// What a test changes while no server runs.
+struct Folder {
+    disk: Arc<MemoryDisk>,
+    node: NodeOptions,
+}
+
+impl Folder {
+    fn new() -> Folder {
+        let disk = Arc::new(MemoryDisk::new());
+        let node = NodeOptions {
+            disk: disk.clone(),
+            ..node_options(Authenticator::Password)
+        };
+        Folder { disk, node }
+    }
+
+    fn serve(&self) -> Server {
+        serve_node(self.node.clone(), ConnectionLimits::default(), false)
+    }
+
+    /// A folder whose only superuser is `admin`.
+    fn with_admin() -> Folder {
+        let folder = Folder::new();
+        let server = folder.serve();
+        let mut root = Client::log_in_as(server.address, "cassandra", "cassandra");
+        let create = "CREATE ROLE admin WITH PASSWORD = 'secret' AND LOGIN = true AND SUPERUSER = true";
+        assert_eq!(root.ask(create), DONE);
+        let mut admin = Client::log_in_as(server.address, "admin", "secret");
+        assert_eq!(admin.ask("DROP ROLE cassandra"), DONE);
+        stop(server);
+        folder
+    }
+
+    fn statistics_of_roles(&self) -> Vec<PathBuf> {
+        let keyspace = self.node.data_folder.join("data/system_auth");
+        let names = |folder: &Path| self.disk.list(folder).unwrap();
+        let is_of_roles = |name: &str| name.starts_with("roles-");
+        let tables = names(&keyspace)
+            .into_iter()
+            .filter(|entry| is_of_roles(&entry.name));
+        let folders = tables.map(|entry| keyspace.join(entry.name));
+        folders
+            .flat_map(|folder| {
+                let files = names(&folder)
+                    .into_iter()
+                    .filter(|file| file.name.ends_with("-Statistics.db"));
+                files.map(move |file| folder.join(file.name)).collect::<Vec<_>>()
+            })
+            .collect()
+    }
+}
+
+/// One flipped bit in an SSTable of the roles, and `cassandra` with the password that everybody knows was a superuser.
+#[test]
+fn damaged_roles_let_nobody_in() {
+    let folder = Folder::with_admin();
+    let statistics = folder.statistics_of_roles();
+    assert!(!statistics.is_empty(), "a stop flushes the roles");
+    for path in statistics {
+        folder.disk.open_writable(&path).unwrap().set_length(5).unwrap();
+    }
+    let server = folder.serve();
+    for (user, password) in [("cassandra", "cassandra"), ("admin", "secret")] {
+        let mut client = Client::start(server.address, ProtocolVersion::V4);
+        let Reply::Error(ErrorCode::ServerError, message) = client.log_in(user, password) else {
+            panic!("{user} was let in or told something else");
+        };
+        assert!(message.contains("`helenus sstable refused`"), "{message}");
+    }
+    stop(server);
+}
+
+/// Whoever could log in truncated the roles, and was a superuser with the password that everybody knows.
+#[test]
+fn truncated_roles_do_not_bring_the_default_role_back() {
+    let folder = Folder::with_admin();
+    let server = folder.serve();
+    let mut admin = Client::log_in_as(server.address, "admin", "secret");
+    let create = "CREATE ROLE app WITH PASSWORD = 'secret' AND LOGIN = true";
+    assert_eq!(admin.ask(create), DONE);
+    let mut app = Client::log_in_as(server.address, "app", "secret");
+    assert_eq!(
+        app.ask("TRUNCATE system_auth.roles"),
+        unauthorized("User app has no MODIFY permission on <table system_auth.roles> or any of its parents")
+    );
+    assert_eq!(admin.ask("TRUNCATE system_auth.roles"), DONE);
+    let default_is_refused = |server: &Server| {
+        let mut client = Client::start(server.address, ProtocolVersion::V4);
+        assert_eq!(client.log_in("cassandra", "cassandra"), incorrect("cassandra"));
+    };
+    default_is_refused(&server);
+    stop(server);
+    let server = folder.serve();
+    default_is_refused(&server);
+    stop(server);
+}
+
+/// The mark says that the role was made: it must not be on the disk before the role is.
+#[test]
+fn the_default_role_outlives_a_periodic_log() {
+    let mut folder = Folder::new();
+    folder.node.commitlog_sync = CommitlogSync::Periodic {
+        period: std::time::Duration::from_secs(3_600),
+    };
+    let server = folder.serve();
+    Client::log_in_as(server.address, "cassandra", "cassandra");
+    assert!(!folder.statistics_of_roles().is_empty());
+    let mark = folder.node.data_folder.join("default-role-made");
+    assert!(folder.disk.exists(&mark).unwrap());
+    stop(server);
+}
+
+/// A folder of a release that made no mark has roles of its own.
+#[test]
+fn a_folder_without_the_mark_keeps_its_roles() {
+    let folder = Folder::with_admin();
+    let mark = folder.node.data_folder.join("default-role-made");
+    folder.disk.remove(&mark).unwrap();
+    let server = folder.serve();
+    let mut client = Client::start(server.address, ProtocolVersion::V4);
+    assert_eq!(client.log_in("cassandra", "cassandra"), incorrect("cassandra"));
+    Client::log_in_as(server.address, "admin", "secret");
+    assert!(folder.disk.exists(&mark).unwrap());
     stop(server);
 }

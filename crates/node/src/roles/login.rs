@@ -69,11 +69,9 @@ impl Shard {
 
     async fn log_in(self: &Rc<Self>, session: &Session, token: &[u8]) -> Result<Arc<str>, CqlError> {
         let Credentials { user, password } = Credentials::decode(token)?;
-        let mut role = self.role(&user).await?;
-        if role.is_none() {
-            self.make_default_role().await?;
-            role = self.role(&user).await?;
-        }
+        self.check_roles_are_whole()?;
+        self.settle_default_role().await?;
+        let role = self.role(&user).await?;
         let refused = || {
             CqlError::BadCredentials(
                 format_args!("Provided username {user} and/or password are incorrect").into(),

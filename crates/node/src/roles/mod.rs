@@ -1,8 +1,10 @@
 //! Who may log in, and what role statements do: Cassandra's `PasswordAuthenticator` and `CassandraRoleManager`.
 //!
 //! Roles are rows of `system_auth.roles` and `system_auth.role_members`, as in Cassandra, so that its backups and scripts
-//! hold here too. What a role may do is not limited: the authorizer is `AllowAllAuthorizer`.
+//! hold here too. What a role may do is not limited: the authorizer is `AllowAllAuthorizer`. Only truncating those tables
+//! is a superuser's: it would lock everybody out.
 
+mod default_role;
 mod login;
 mod passwords;
 mod statements;
@@ -12,11 +14,13 @@ use std::rc::Rc;
 
 use helenus_engine::CqlError;
 use helenus_protocol::request::Value;
+use helenus_schema::TableMetadata;
 use helenus_types::value::{CollectionElements, write_collection};
 
 use crate::own_statement::OwnRow;
 use crate::shard::Shard;
 
+pub(crate) use default_role::DefaultRole;
 pub(crate) use passwords::{PasswordThread, Passwords};
 pub(crate) use statements::{is_about_roles, not_anonymous};
 
@@ -54,7 +58,7 @@ struct Role {
 
 const COLUMNS: &str = "role, is_superuser, can_login, member_of, salted_hash";
 
-/// The role that a node without roles starts with.
+/// The role that a new node starts with.
 const DEFAULT_SUPERUSER: &str = "cassandra";
 
 /// Of the password `cassandra`, which everybody knows: made once, so that a first start need not take the time for it.
@@ -92,7 +96,42 @@ fn set_of(element: &str) -> Vec<u8> {
     set
 }
 
+/// What a truncation by anybody else must leave alone.
+const AUTH_KEYSPACE: &str = "system_auth";
+
 impl Shard {
+    /// Where the node does without an SSTable of the roles, nobody knows who may log in.
+    fn check_roles_are_whole(&self) -> Result<(), CqlError> {
+        let refused = self.store.borrow().refused_sstables();
+        match refused.iter().find(|refused| &*refused.keyspace == AUTH_KEYSPACE) {
+            None => Ok(()),
+            Some(refused) => Err(CqlError::server(format_args!(
+                "An SSTable of {}.{} is damaged, so nobody can log in: `helenus sstable refused` names it; replace it by \
+                 a good one, or move it away if no role is missed, and restart the node",
+                refused.keyspace, refused.table
+            ))),
+        }
+    }
+
+    /// Everybody may truncate a table, except those that say who may log in.
+    pub(crate) async fn may_truncate(
+        self: &Rc<Self>,
+        user: Option<&str>,
+        table: &TableMetadata,
+    ) -> Result<(), CqlError> {
+        if self.passwords.is_none() || &*table.keyspace != AUTH_KEYSPACE {
+            return Ok(());
+        }
+        let user = not_anonymous(user)?;
+        if self.is_superuser(user).await? {
+            return Ok(());
+        }
+        Err(CqlError::unauthorized(format_args!(
+            "User {user} has no MODIFY permission on <table {}.{}> or any of its parents",
+            table.keyspace, table.name
+        )))
+    }
+
     async fn role(self: &Rc<Self>, name: &str) -> Result<Option<Role>, CqlError> {
         let text = format!("SELECT {COLUMNS} FROM system_auth.roles WHERE role = ?");
         let rows = self.execute_own(&text, &[text_value(name)]).await?;
@@ -134,23 +173,5 @@ impl Shard {
     async fn is_superuser(self: &Rc<Self>, name: &str) -> Result<bool, CqlError> {
         let roles = self.roles_of(name, true).await?;
         Ok(roles.iter().any(|role| role.is_superuser))
-    }
-
-    /// On a node that has no role yet, makes the one that Cassandra starts with. Whoever does it at the same time writes
-    /// the same.
-    async fn make_default_role(self: &Rc<Self>) -> Result<(), CqlError> {
-        let any = self
-            .execute_own("SELECT role FROM system_auth.roles LIMIT 1", &[])
-            .await?;
-        if !any.is_empty() {
-            return Ok(());
-        }
-        self.execute_own(
-            "INSERT INTO system_auth.roles (role, is_superuser, can_login, salted_hash) VALUES (?, true, true, ?) \
-             USING TIMESTAMP 0",
-            &[text_value(DEFAULT_SUPERUSER), text_value(DEFAULT_SUPERUSER_HASH)],
-        )
-        .await?;
-        Ok(())
     }
 }

@@ -48,7 +48,7 @@ use crate::options::{CommitlogSync, NodeOptions};
 use crate::panic_boundary::{catch, catch_async};
 use crate::patience::{Patience, Timeouts};
 use crate::rate_limit::{RateLimiter, has_rate_limits};
-use crate::roles::{PasswordThread, Passwords};
+use crate::roles::{DefaultRole, PasswordThread, Passwords};
 use crate::schema_change::{SchemaKeeper, SchemaListeners};
 use crate::session::Session;
 use crate::stall::StallDetector;
@@ -64,6 +64,8 @@ pub(crate) struct ShardParts {
     pub schema: Arc<Schema>,
     /// Of shard 0 only, and of none in memory.
     pub schema_keeper: Option<SchemaKeeper>,
+    /// Of shard 0 only.
+    pub default_role: Option<DefaultRole>,
     pub host_id: Uuid,
     pub log: Option<LogThread>,
     pub resolved: Arc<ResolvedWriteSets>,
@@ -101,6 +103,10 @@ pub struct Shard {
     /// Where the owner of the schema makes changes durable. The mutex orders changes: each starts from the schema
     /// that the one before it made.
     pub(crate) schema_keeper: Mutex<Option<SchemaKeeper>>,
+    /// Where the owner of the schema knows whether the default role was made. The mutex lets one login at a time decide.
+    pub(crate) default_role: Mutex<Option<DefaultRole>>,
+    /// The default role is known to have been made.
+    pub(crate) default_role_is_settled: Cell<bool>,
     /// Chosen once per data folder.
     pub host_id: Uuid,
     pub(crate) schema_listeners: SchemaListeners,
@@ -183,6 +189,8 @@ impl Shard {
             forwards: RefCell::new(PendingForwards::default()),
             scratch: RefCell::new(Scratch::default()),
             schema_keeper: Mutex::new(parts.schema_keeper),
+            default_role: Mutex::new(parts.default_role),
+            default_role_is_settled: Cell::new(false),
             host_id: parts.host_id,
             schema_listeners: SchemaListeners::default(),
             timeuuids: RefCell::new(TimeuuidGenerator::new(timeuuid_seed)),
