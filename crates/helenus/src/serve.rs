@@ -16,7 +16,7 @@ use helenus_server::config::{
     AdmissionSwitch, CommitlogSyncName, ConfigError, ConfigFile, DataSize, RowCacheSwitch,
 };
 use helenus_server::{ConnectionLimits, ServeError, ServeOptions, Server};
-use helenus_vfs::{Clock, DiskIo, RealDisk, SystemClock};
+use helenus_vfs::{Clock, DiskIo, RealDisk, SystemClock, SystemRandom, SystemThreads};
 
 #[derive(Args, Default)]
 pub struct ServeArguments {
@@ -307,6 +307,8 @@ fn options(arguments: &ServeArguments, config: &ConfigFile) -> ServeOptions {
             .unwrap_or_default(),
         disk: Arc::new(RealDisk::new()),
         clock: Arc::new(SystemClock::new()),
+        threads: Arc::new(SystemThreads),
+        random: Arc::new(SystemRandom::new()),
     };
     ServeOptions {
         node,

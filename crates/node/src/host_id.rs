@@ -3,13 +3,13 @@
 use std::io;
 use std::path::Path;
 
-use helenus_vfs::Disk;
-use uuid::Uuid;
+use helenus_vfs::{Disk, Random};
+use uuid::{Builder, Uuid};
 
 const FILE: &str = "host-id";
 
 /// Reads the identity, or makes it. A file that does not hold one is an error: drivers would see another node.
-pub fn load_or_create(disk: &dyn Disk, root: &Path) -> io::Result<Uuid> {
+pub fn load_or_create(disk: &dyn Disk, random: &dyn Random, root: &Path) -> io::Result<Uuid> {
     let path = root.join(FILE);
     if disk.exists(&path)? {
         let file = disk.open(&path)?;
@@ -18,7 +18,7 @@ pub fn load_or_create(disk: &dyn Disk, root: &Path) -> io::Result<Uuid> {
         let text = str::from_utf8(&text).map_err(io::Error::other)?;
         return Uuid::try_parse(text).map_err(io::Error::other);
     }
-    let host_id = Uuid::new_v4();
+    let host_id = new_host_id(random);
     let temporary = root.join("host-id.tmp");
     let file = disk.create(&temporary)?;
     file.append(host_id.hyphenated().to_string().as_bytes())?;
@@ -26,4 +26,11 @@ pub fn load_or_create(disk: &dyn Disk, root: &Path) -> io::Result<Uuid> {
     disk.rename(&temporary, &path)?;
     disk.sync_directory(root)?;
     Ok(host_id)
+}
+
+/// A random one.
+pub fn new_host_id(random: &dyn Random) -> Uuid {
+    let mut bytes = [0; 16];
+    random.fill(&mut bytes);
+    Builder::from_random_bytes(bytes).into_uuid()
 }

@@ -46,7 +46,7 @@ pub use compaction::CompactionStatus;
 pub use helenus_engine::TombstoneLimits;
 pub use helenus_schema::SsTableFormat;
 pub use mailbox::Mailbox;
-pub use node::{Node, OpenDoors, StartError};
+pub use node::{AssembledNode, AssembledShard, Node, OpenDoors, StartError};
 pub use operator::Operator;
 pub use options::{CommitlogSync, CompactionSettings, NodeOptions};
 pub use refusal::overloaded_template;

@@ -6,6 +6,7 @@
 use std::rc::Rc;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
+use std::time::Duration;
 
 use tokio::sync::mpsc::{UnboundedReceiver, UnboundedSender, unbounded_channel};
 
@@ -15,6 +16,9 @@ use crate::shard::Shard;
 /// Messages that may wait at one shard. A request beyond it is refused as overload; at 100,000 messages a second this
 /// is two thirds of a second's work, more than a caller would wait for.
 pub const INBOX_REQUESTS_MAX: usize = 65_536;
+
+/// Messages that a delayed inbox hands on together: as many as a shard takes in one turn.
+const HANDED_ON_AT_A_TIME_MAX: usize = 256;
 
 pub enum Message {
     /// A read of a partition that the receiver owns.
@@ -85,6 +89,14 @@ impl Mailbox {
         let _stopped = self.sender.send(Message::Answered { ticket, result });
     }
 
+    /// A message that was within the bound of the inbox that it comes from.
+    fn hand_on(&self, message: Message) {
+        if matches!(message, Message::Read(_) | Message::Write(_)) {
+            self.requests_waiting.fetch_add(1, Ordering::Relaxed);
+        }
+        let _stopped = self.sender.send(message);
+    }
+
     /// Whether the shard has stopped.
     pub fn is_closed(&self) -> bool {
         self.sender.is_closed()
@@ -106,5 +118,19 @@ impl Inbox {
             .count();
         self.requests_waiting.fetch_sub(requests, Ordering::Relaxed);
         count > 0
+    }
+
+    /// Moves messages to another shard's inbox, those that wait together as much later as `delay` says.
+    pub async fn hand_on(mut self, to: Mailbox, mut delay: impl FnMut() -> Duration) {
+        let mut messages = Vec::new();
+        while !to.is_closed() && self.receive(&mut messages, HANDED_ON_AT_A_TIME_MAX).await {
+            let late = delay();
+            if !late.is_zero() {
+                tokio::time::sleep(late).await;
+            }
+            for message in messages.drain(..) {
+                to.hand_on(message);
+            }
+        }
     }
 }

@@ -7,6 +7,7 @@ use std::rc::Rc;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, mpsc};
 use std::thread;
+use std::time::Duration;
 
 use helenus_engine::schema_store::{SchemaStore, SchemaStoreError};
 use helenus_engine::system::add_system_keyspaces;
@@ -21,7 +22,7 @@ use uuid::Uuid;
 
 use crate::disk_reads::DiskReads;
 use crate::guardrails::PartitionGuardrails;
-use crate::host_id;
+use crate::host_id::{self, new_host_id};
 use crate::mailbox::{Inbox, Mailbox, mailbox};
 use crate::metrics::PANICS;
 use crate::operator::Operator;
@@ -73,44 +74,19 @@ impl Node {
         } else {
             beside_those_who_serve(|| Opened::on_disk(&options))?
         };
-        let (mailboxes, inboxes): (Vec<Mailbox>, Vec<Inbox>) =
-            (0..options.shard_count).map(|_| mailbox()).unzip();
-        let mailboxes: Arc<[Mailbox]> = mailboxes.into();
+        let AssembledNode { mailboxes, shards } = AssembledNode::of(&options, opened)?;
         let mut node = Node {
-            mailboxes: mailboxes.clone(),
+            mailboxes,
             threads: Vec::new(),
         };
-        let passwords = match options.authenticator {
-            Authenticator::AllowAll => None,
-            Authenticator::Password => Some(PasswordThread::start().map_err(StartError::Thread)?),
-        };
-        let mut schema_keeper = opened.schema_keeper;
-        let mut default_role = Some(opened.default_role);
         let (ready, started) = mpsc::channel();
-        for ((id, inbox), (store, log_writer)) in (0..).map(ShardId).zip(inboxes).zip(opened.stores) {
-            let mailbox = &mailboxes[usize::from(id.0)];
-            let log =
-                log_writer.map(|writer| LogThread::start(format!("log-{}", id.0), writer, mailbox.clone()));
-            let parts = ShardParts {
-                id,
-                options: options.clone(),
-                mailboxes: mailboxes.clone(),
-                store,
-                schema: opened.schema.clone(),
-                schema_keeper: schema_keeper.take(),
-                default_role: default_role.take(),
-                host_id: opened.host_id,
-                log: log.transpose().map_err(StartError::Thread)?,
-                resolved: opened.resolved.clone(),
-                passwords: passwords.clone(),
-                background: BackgroundThreads::start(id.0, mailbox).map_err(StartError::Thread)?,
-            };
+        for shard in shards {
             let open_doors = open_doors.clone();
             let ready = ready.clone();
             let thread = thread::Builder::new()
-                .name(format!("shard-{}", id.0))
+                .name(format!("shard-{}", shard.id().0))
                 .stack_size(SHARD_STACK_BYTES)
-                .spawn(move || run_shard(parts, inbox, &open_doors, &ready))
+                .spawn(move || run_shard(shard, &open_doors, &ready))
                 .map_err(StartError::Thread)?;
             node.threads.push(thread);
         }
@@ -152,6 +128,96 @@ impl Node {
                 let _panicked = thread.join();
             }
         }
+    }
+}
+
+/// A node that was opened and does not run yet. [`Node::start`] gives each shard a thread; a simulation runs all of them
+/// on one.
+pub struct AssembledNode {
+    pub mailboxes: Arc<[Mailbox]>,
+    pub shards: Vec<AssembledShard>,
+}
+
+/// A shard with everything it needs.
+pub struct AssembledShard {
+    parts: ShardParts,
+    inbox: Inbox,
+}
+
+impl AssembledNode {
+    /// Opens the data folder and replays the log on the calling thread.
+    pub fn open(options: NodeOptions) -> Result<AssembledNode, StartError> {
+        let opened = if options.in_memory {
+            Opened::in_memory(&options)?
+        } else {
+            Opened::on_disk(&options)?
+        };
+        Self::of(&Arc::new(options), opened)
+    }
+
+    fn of(options: &Arc<NodeOptions>, opened: Opened) -> Result<AssembledNode, StartError> {
+        let (mailboxes, inboxes): (Vec<Mailbox>, Vec<Inbox>) =
+            (0..options.shard_count).map(|_| mailbox()).unzip();
+        let mailboxes: Arc<[Mailbox]> = mailboxes.into();
+        let threads = &*options.threads;
+        let passwords = match options.authenticator {
+            Authenticator::AllowAll => None,
+            Authenticator::Password => Some(PasswordThread::start().map_err(StartError::Thread)?),
+        };
+        let mut schema_keeper = opened.schema_keeper;
+        let mut default_role = Some(opened.default_role);
+        let mut shards = Vec::new();
+        for ((id, inbox), (store, log_writer)) in (0..).map(ShardId).zip(inboxes).zip(opened.stores) {
+            let mailbox = &mailboxes[usize::from(id.0)];
+            let log = log_writer
+                .map(|writer| LogThread::start(threads, format!("log-{}", id.0), writer, mailbox.clone()));
+            let parts = ShardParts {
+                id,
+                options: options.clone(),
+                mailboxes: mailboxes.clone(),
+                store,
+                schema: opened.schema.clone(),
+                schema_keeper: schema_keeper.take(),
+                default_role: default_role.take(),
+                host_id: opened.host_id,
+                log: log.transpose().map_err(StartError::Thread)?,
+                resolved: opened.resolved.clone(),
+                passwords: passwords.clone(),
+                background: BackgroundThreads::start(threads, id.0, mailbox).map_err(StartError::Thread)?,
+            };
+            shards.push(AssembledShard { parts, inbox });
+        }
+        Ok(AssembledNode { mailboxes, shards })
+    }
+}
+
+impl AssembledShard {
+    pub fn id(&self) -> ShardId {
+        self.parts.id
+    }
+
+    /// From now on messages reach the shard as much later as `delay` says, a turn's worth at a time, in their order. The
+    /// future hands them on and belongs on the shard's thread; it ends with the shard.
+    pub fn delay_messages(
+        &mut self,
+        delay: impl FnMut() -> Duration + 'static,
+    ) -> impl Future<Output = ()> + 'static {
+        let (mailbox, inbox) = mailbox();
+        let delayed = std::mem::replace(&mut self.inbox, inbox);
+        delayed.hand_on(mailbox, delay)
+    }
+
+    /// Runs the shard until it is stopped, in a runtime that is the calling thread's own. `opened` sees it before its
+    /// first message; `has_slept` is set by the runtime whenever it has waited for events.
+    pub async fn run(self, has_slept: Arc<AtomicBool>, opened: impl FnOnce(&Rc<Shard>)) -> io::Result<()> {
+        let AssembledShard { parts, inbox } = self;
+        let mailbox = &parts.mailboxes[usize::from(parts.id.0)];
+        let disk_reads = DiskReads::start(&parts.options, mailbox)?;
+        let shard = Shard::new(parts, disk_reads, has_slept);
+        opened(&shard);
+        shard.run(inbox).await;
+        shard.close();
+        Ok(())
     }
 }
 
@@ -212,16 +278,18 @@ impl Opened {
             schema,
             schema_keeper: None,
             default_role: DefaultRole::in_memory(),
-            host_id: Uuid::new_v4(),
+            host_id: new_host_id(&*options.random),
         })
     }
 
     fn on_disk(options: &NodeOptions) -> Result<Opened, StartError> {
         let folder = DataFolder::open(options.disk.clone(), options.clock.clone(), &options.data_folder)?;
         let host_id =
-            host_id::load_or_create(&*options.disk, folder.root()).map_err(|source| StartError::HostId {
-                root: folder.root().to_owned(),
-                source,
+            host_id::load_or_create(&*options.disk, &*options.random, folder.root()).map_err(|source| {
+                StartError::HostId {
+                    root: folder.root().to_owned(),
+                    source,
+                }
             })?;
         let default_role =
             DefaultRole::of_folder(options.disk.clone(), folder.root().to_owned()).map_err(|source| {
@@ -306,7 +374,8 @@ fn store_options(options: &NodeOptions) -> StoreOptions {
 /// and write. A look is one system call, and a shard that is not overloaded makes it whenever it has nothing to do.
 const TASKS_PER_LOOK_AT_EVENTS: u32 = 16;
 
-fn run_shard(parts: ShardParts, inbox: Inbox, open_doors: &OpenDoors, ready: &mpsc::Sender<()>) {
+fn run_shard(shard: AssembledShard, open_doors: &OpenDoors, ready: &mpsc::Sender<()>) {
+    let id = shard.id().0;
     // Before the threads that read for it are started: they do what a request waits for, too.
     let has_short_slices = helenus_scheduling::answer_soon();
     let has_slept = Arc::new(AtomicBool::new(true));
@@ -319,37 +388,29 @@ fn run_shard(parts: ShardParts, inbox: Inbox, open_doors: &OpenDoors, ready: &mp
     {
         Ok(runtime) => runtime,
         Err(error) => {
-            eprintln!("shard {}: cannot start its event loop: {error}", parts.id.0);
+            eprintln!("shard {id}: cannot start its event loop: {error}");
             return;
         }
     };
-    let mailbox = &parts.mailboxes[usize::from(parts.id.0)];
-    let disk_reads = match DiskReads::start(&parts.options, mailbox) {
-        Ok(disk_reads) => disk_reads,
-        Err(error) => {
-            eprintln!("shard {}: cannot start its disk reads: {error}", parts.id.0);
-            return;
+    let ran = runtime.block_on(shard.run(has_slept, |shard| {
+        if id == 0 {
+            let slices = if has_short_slices {
+                "short slices of the processor"
+            } else {
+                "the kernel's usual slices of the processor"
+            };
+            eprintln!(
+                "the disk is read through {}; shards have {slices}",
+                shard.disk_reads.borrow().name()
+            );
         }
-    };
-    if parts.id == ShardId(0) {
-        let slices = if has_short_slices {
-            "short slices of the processor"
-        } else {
-            "the kernel's usual slices of the processor"
-        };
-        eprintln!(
-            "the disk is read through {}; shards have {slices}",
-            disk_reads.name()
-        );
-    }
-    runtime.block_on(async {
-        let shard = Shard::new(parts, disk_reads, has_slept);
-        open_doors(&shard);
+        open_doors(shard);
         // The starter waits for every shard, so it is still there.
         let _starting = ready.send(());
-        shard.run(inbox).await;
-        shard.close();
-    });
+    }));
+    if let Err(error) = ran {
+        eprintln!("shard {id}: cannot start its disk reads: {error}");
+    }
 }
 
 /// Counts every panic in the process, whoever catches it.

@@ -6,7 +6,7 @@ use std::time::Duration;
 
 use helenus_engine::TombstoneLimits;
 use helenus_schema::SsTableFormat;
-use helenus_vfs::{Clock, Disk, DiskIo};
+use helenus_vfs::{Clock, Disk, DiskIo, Random, Threads};
 
 use crate::guardrails::Guardrails;
 use crate::roles::Authenticator;
@@ -59,6 +59,10 @@ pub struct NodeOptions {
     pub authenticator: Authenticator,
     pub disk: Arc<dyn Disk>,
     pub clock: Arc<dyn Clock>,
+    /// Where logs are written, memtables flushed and SSTables compacted.
+    pub threads: Arc<dyn Threads>,
+    /// For identifiers and samples.
+    pub random: Arc<dyn Random>,
 }
 
 /// How fast and how many compactions run, over all shards.

@@ -21,7 +21,7 @@ use helenus_protocol::request::{
 use helenus_protocol::response::{ReceivedResult, Response};
 use helenus_protocol::{Consistency, Direction, Opcode, ProtocolVersion};
 use helenus_types::ShardId;
-use helenus_vfs::{MemoryDisk, SystemClock};
+use helenus_vfs::{MemoryDisk, SystemClock, SystemRandom, SystemThreads};
 use serde::Serialize;
 
 use crate::requests::Asked;
@@ -119,6 +119,8 @@ fn node_options(options: &SimpleQueryOptions) -> NodeOptions {
         authenticator: Default::default(),
         disk: Arc::new(MemoryDisk::new()),
         clock: Arc::new(SystemClock::new()),
+        threads: Arc::new(SystemThreads),
+        random: Arc::new(SystemRandom::new()),
     }
 }
 

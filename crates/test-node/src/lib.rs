@@ -21,7 +21,7 @@ use helenus_protocol::request::{
 use helenus_protocol::response::{ReceivedColumn, ReceivedResult, Response};
 use helenus_protocol::{Consistency, Direction, ErrorCode, Opcode, ProtocolVersion};
 use helenus_types::{CqlType, ShardId};
-use helenus_vfs::{Clock, Disk, MemoryDisk, SystemClock};
+use helenus_vfs::{Clock, Disk, MemoryDisk, SystemClock, SystemRandom, SystemThreads};
 
 pub use hooked_disk::{Hook, HookedDisk};
 
@@ -117,6 +117,8 @@ pub fn options(shard_count: u16, disk: Arc<dyn Disk>, clock: Arc<dyn Clock>) -> 
         authenticator: Default::default(),
         disk,
         clock,
+        threads: Arc::new(SystemThreads),
+        random: Arc::new(SystemRandom::new()),
     }
 }
 

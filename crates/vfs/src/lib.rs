@@ -1,4 +1,4 @@
-//! What a node takes from the machine: disk, clock and randomness, as traits that a test can own.
+//! What a node takes from the machine: disk, clock, threads and randomness, as traits that a test can own.
 //!
 //! Everything here but a [`read_queue`] blocks; callers that must not wait run it on a thread of their own. Nothing above this crate
 //! touches `std::fs`, `SystemTime` or an entropy source directly, so one seed can drive a whole simulated node.
@@ -12,6 +12,7 @@ pub mod simulated_disk;
 
 pub mod clock;
 pub mod random;
+pub mod threads;
 
 pub use clock::{Clock, ManualClock, SystemClock, thread_time};
 pub use disk::{DirectoryEntry, DirectoryLock, Disk, DiskCounters, DiskUsage, EntryKind, File};
@@ -20,3 +21,4 @@ pub use random::{Random, SeededRandom, SystemRandom};
 pub use read_queue::{CompletedRead, DiskIo, QueuedRead, ReadQueue};
 pub use real_disk::RealDisk;
 pub use simulated_disk::{Fault, FaultKind, Operation, SimulatedDisk};
+pub use threads::{SystemThreads, Threads, Urgency, Worker};

@@ -1,10 +1,8 @@
 //! Flushes and compactions of one shard: plain blocking work on threads of its own, at low priority.
 
-use std::sync::mpsc;
-use std::thread;
-
 use helenus_storage::ShardStore;
 use helenus_storage::store::{BackgroundJob, COMPACTIONS_PER_SHARD_MAX};
+use helenus_vfs::{Threads, Urgency, Worker};
 
 use crate::mailbox::Mailbox;
 
@@ -17,32 +15,32 @@ pub struct BackgroundThreads {
 }
 
 struct BackgroundThread {
-    jobs: Option<mpsc::Sender<BackgroundJob>>,
-    handle: Option<thread::JoinHandle<()>>,
+    worker: Worker<BackgroundJob>,
     is_busy: bool,
 }
 
 impl BackgroundThreads {
-    pub fn start(shard: u16, mailbox: &Mailbox) -> std::io::Result<Self> {
-        let threads = (0..THREADS).map(|index| BackgroundThread::start(shard, index, mailbox.clone()));
+    pub fn start(threads: &dyn Threads, shard: u16, mailbox: &Mailbox) -> std::io::Result<Self> {
+        let started =
+            (0..THREADS).map(|index| BackgroundThread::start(threads, shard, index, mailbox.clone()));
         Ok(BackgroundThreads {
-            threads: threads.collect::<Result<_, _>>()?,
+            threads: started.collect::<Result<_, _>>()?,
         })
     }
 
     /// Hands over the store's next jobs, as many as threads are free.
     pub fn offer(&mut self, store: &mut ShardStore) {
         for (index, thread) in self.threads.iter_mut().enumerate() {
-            let Some(jobs) = thread.jobs.as_ref().filter(|_| !thread.is_busy) else {
+            if thread.is_busy {
                 continue;
-            };
+            }
             let job = if index == 0 {
                 store.next_short_job()
             } else {
                 store.next_job()
             };
             if let Some(job) = job {
-                thread.is_busy = jobs.send(job).is_ok();
+                thread.is_busy = thread.worker.send(job);
             }
         }
     }
@@ -54,32 +52,23 @@ impl BackgroundThreads {
     /// Waits for the jobs under way.
     pub fn stop(&mut self) {
         for thread in &mut self.threads {
-            thread.jobs = None;
-            if let Some(handle) = thread.handle.take() {
-                // The panic hook has reported and counted it.
-                let _panicked = handle.join();
-            }
+            thread.worker.finish();
         }
     }
 }
 
 impl BackgroundThread {
-    fn start(shard: u16, index: usize, mailbox: Mailbox) -> std::io::Result<Self> {
-        let (sender, receiver) = mpsc::channel::<BackgroundJob>();
+    fn start(threads: &dyn Threads, shard: u16, index: usize, mailbox: Mailbox) -> std::io::Result<Self> {
         let name = match index {
             0 => format!("flush-{shard}"),
             _ => format!("compact-{shard}-{index}"),
         };
-        let handle = thread::Builder::new().name(name).spawn(move || {
-            helenus_scheduling::give_way();
-            while let Ok(job) = receiver.recv() {
-                let result = job.run();
-                mailbox.run(move |shard| shard.job_finished(index, result));
-            }
-        })?;
+        let work = move |job: BackgroundJob| {
+            let result = job.run();
+            mailbox.run(move |shard| shard.job_finished(index, result));
+        };
         Ok(BackgroundThread {
-            jobs: Some(sender),
-            handle: Some(handle),
+            worker: Worker::start(threads, name, Urgency::GivesWay, work)?,
             is_busy: false,
         })
     }

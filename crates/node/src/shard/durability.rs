@@ -5,12 +5,11 @@
 
 use std::collections::VecDeque;
 use std::rc::Rc;
-use std::sync::mpsc;
-use std::thread;
 
 use helenus_engine::CqlError;
 use helenus_storage::commitlog::{LogBatch, LogError, LogPosition, LogWriter};
 use helenus_types::ShardId;
+use helenus_vfs::{Threads, Urgency, Worker};
 use tokio::sync::oneshot;
 
 use crate::forward::Ticket;
@@ -22,8 +21,7 @@ use crate::write_set::PartOfSet;
 
 /// The log thread of one shard, seen from the shard.
 pub struct LogThread {
-    batches: Option<mpsc::Sender<LogWork>>,
-    handle: Option<thread::JoinHandle<()>>,
+    worker: Worker<LogWork>,
 }
 
 struct LogWork {
@@ -58,41 +56,34 @@ pub enum Acknowledgement {
 }
 
 impl LogThread {
-    pub fn start(name: String, mut writer: LogWriter, mailbox: Mailbox) -> std::io::Result<Self> {
-        let (sender, receiver) = mpsc::channel::<LogWork>();
-        let handle = thread::Builder::new().name(name).spawn(move || {
-            // Writes wait for it.
-            helenus_scheduling::answer_soon();
-            while let Ok(work) = receiver.recv() {
-                let LogWork { batch, sync } = work;
-                // After a panic nobody knows what the file holds; the shard takes no more writes, as after an error.
-                let result = catch(|| writer.persist(&batch, sync)).unwrap_or_else(|_| {
-                    Err(LogError::Abandoned {
-                        reason: "writing it panicked".to_owned(),
-                    })
-                });
-                mailbox.run(move |shard| shard.log_persisted(batch, &result));
-            }
-        })?;
+    pub fn start(
+        threads: &dyn Threads,
+        name: String,
+        mut writer: LogWriter,
+        mailbox: Mailbox,
+    ) -> std::io::Result<Self> {
+        let work = move |LogWork { batch, sync }| {
+            // After a panic nobody knows what the file holds; the shard takes no more writes, as after an error.
+            let result = catch(|| writer.persist(&batch, sync)).unwrap_or_else(|_| {
+                Err(LogError::Abandoned {
+                    reason: "writing it panicked".to_owned(),
+                })
+            });
+            mailbox.run(move |shard| shard.log_persisted(batch, &result));
+        };
         Ok(LogThread {
-            batches: Some(sender),
-            handle: Some(handle),
+            worker: Worker::start(threads, name, Urgency::Answers, work)?,
         })
     }
 
     /// The shard hands over one batch at a time, so the channel never holds more than one.
     pub fn persist(&self, batch: LogBatch, sync: bool) {
-        if let Some(batches) = &self.batches {
-            let _stopped = batches.send(LogWork { batch, sync });
-        }
+        let _stopped = self.worker.send(LogWork { batch, sync });
     }
 
     /// Lets the thread finish what it was given, and waits for it.
     pub fn stop(&mut self) {
-        self.batches = None;
-        if let Some(handle) = self.handle.take() {
-            let _panicked = handle.join();
-        }
+        self.worker.finish();
     }
 }
 

@@ -11,9 +11,7 @@ mod foreground;
 mod prepared_cache;
 
 use std::cell::{Cell, RefCell};
-use std::collections::hash_map::RandomState;
 use std::future::poll_fn;
-use std::hash::{BuildHasher, Hasher};
 use std::rc::Rc;
 use std::sync::Arc;
 use std::sync::atomic::AtomicBool;
@@ -163,7 +161,8 @@ impl Shard {
         };
         let clock = parts.options.clock.clone();
         // Random, so that two nodes (or this one before a restart) never make the same timeuuid.
-        let timeuuid_seed = RandomState::new().build_hasher().finish();
+        let timeuuid_seed = parts.options.random.next_u64();
+        let rate_limiter = RateLimiter::new(parts.options.random.next_u64());
         Rc::new(Shard {
             write_sets: WriteSets::new(parts.id, parts.resolved),
             wants_log_sync: Cell::new(false),
@@ -182,7 +181,7 @@ impl Shard {
             hot_partitions: HotPartitions::new(timeuuid_seed),
             buffers: Rc::new(buffers),
             passwords: parts.passwords.map(Passwords::new),
-            rate_limiter: RefCell::new(RateLimiter::new(RandomState::new().build_hasher().finish())),
+            rate_limiter: RefCell::new(rate_limiter),
             foreground: Foreground::default(),
             disk_reads: RefCell::new(disk_reads),
             stalls: Rc::new(StallDetector::from_environment()),
@@ -601,7 +600,7 @@ impl Shard {
     /// Ends [`Shard::run`]: at once, or when everything acknowledged is in SSTables.
     pub(crate) fn stop(self: &Rc<Self>, ending: Ending) {
         // It has answered everybody; what it still does, down to giving its memory back, others need not wait for.
-        helenus_scheduling::give_way();
+        self.options.threads.give_way();
         if ending == Ending::Abandon {
             self.stopping.set(true);
             return;

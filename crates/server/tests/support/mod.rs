@@ -17,7 +17,7 @@ use helenus_protocol::request::{
 use helenus_protocol::response::{ReceivedResult, Response};
 use helenus_protocol::{Consistency, Direction, ErrorCode, Opcode, ProtocolVersion};
 use helenus_server::{ConnectionLimits, ServeOptions, Server};
-use helenus_vfs::{Clock, MemoryDisk, SystemClock};
+use helenus_vfs::{Clock, MemoryDisk, SystemClock, SystemRandom, SystemThreads};
 
 /// Longer than any answer takes on a busy machine; a test that reaches it hangs for another reason.
 pub const PATIENCE: Duration = Duration::from_secs(30);
@@ -86,6 +86,8 @@ pub fn node_options(authenticator: Authenticator) -> NodeOptions {
         authenticator,
         disk: Arc::new(MemoryDisk::new()),
         clock,
+        threads: Arc::new(SystemThreads),
+        random: Arc::new(SystemRandom::new()),
     }
 }
 
