@@ -62,8 +62,8 @@ pub(super) const FLAG_OPEN_BEFORE: u8 = 1;
 pub(super) const FLAG_HAS_MARKERS: u8 = 2;
 pub(super) const FLAG_HAS_FILTER: u8 = 4;
 
-/// The least that a page takes in the directory: a place of two bytes and its start.
-const DIRECTORY_PAGE_BYTES_MIN: usize = 3;
+/// The least that a page takes in the directory beside its place: the vint of its start.
+const DIRECTORY_START_BYTES_MIN: usize = 1;
 /// The least that a partition takes there: key, position, header length, deletion, pages.
 const DIRECTORY_PARTITION_BYTES_MIN: usize = 24;
 
@@ -287,7 +287,7 @@ fn decode_partition(
     let deletion = read_deletion(reader)?;
     let first_page = reader.u32()?;
     let pages_at = reader.position();
-    let count = reader.count_u32(DIRECTORY_PAGE_BYTES_MIN)?;
+    let count = reader.count_u32(codec.place_bytes_min() + DIRECTORY_START_BYTES_MIN)?;
     if count == 0 || (first_page as usize).saturating_add(count) > page_count {
         return Err(DecodeError::malformed(pages_at, "pages of the file", count));
     }

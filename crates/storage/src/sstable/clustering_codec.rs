@@ -217,6 +217,12 @@ impl ClusteringCodec {
         self.read_values(reader, count, packed)
     }
 
+    /// The least that [`ClusteringCodec::write_place`] writes: a row's kind and headers, or a bound's kind and count.
+    pub fn place_bytes_min(&self) -> usize {
+        let headers = self.component_count().div_ceil(HEADER_COMPONENTS);
+        1 + headers.min(size_of::<u16>())
+    }
+
     /// A place in an index block. Where a boundary between two deletions lies is all that is kept of its kind.
     pub fn write_place(&self, out: &mut Vec<u8>, prefix: &[u8], kind: u8) {
         out.push(kind);
@@ -318,5 +324,27 @@ mod tests {
             codec.read_place(&mut ByteReader::new(&[3, 0, 0])).is_err(),
             "a static row has no place"
         );
+    }
+
+    #[test]
+    fn no_place_is_shorter_than_the_least() {
+        for (columns, least) in [(0, 1), (1, 2), (3, 2), (32, 2), (33, 3), (65, 3)] {
+            let types = vec![CqlType::Text; columns];
+            let codec = ClusteringCodec::new(types.iter());
+            let empty = packed(&vec![&b""[..]; columns]);
+            let shortest = [(KIND_CLUSTERING, &*empty), (KIND_INCLUSIVE_START, &[])].map(|(kind, prefix)| {
+                let mut out = Vec::new();
+                codec.write_place(&mut out, prefix, kind);
+                out.len()
+            });
+            assert_eq!(codec.place_bytes_min(), least, "{columns} columns");
+            assert!(
+                shortest.into_iter().all(|bytes| bytes >= least),
+                "{columns} columns"
+            );
+        }
+        let mut out = Vec::new();
+        ClusteringCodec::new([].iter()).write_place(&mut out, &[], KIND_CLUSTERING);
+        assert_eq!(out.len(), 1, "a row without clustering columns is its kind");
     }
 }
