@@ -44,11 +44,26 @@ pub(in super::super) struct StoredPayload<'p> {
     pub bytes: &'p [u8],
 }
 
+/// One page, in whatever holds it: memory may have a run of several.
+#[derive(Debug)]
+struct TriePage {
+    run: Arc<[u8]>,
+    /// Where in the run the page begins.
+    start: usize,
+}
+
+impl TriePage {
+    fn bytes(&self) -> &[u8] {
+        let bytes = self.run.get(self.start..).unwrap_or_default();
+        bytes.get(..PAGE_BYTES).unwrap_or(bytes)
+    }
+}
+
 /// A node, and the page it lies in.
 #[derive(Debug)]
 struct Walker<'a> {
     file: TrieFile<'a>,
-    page: Arc<[u8]>,
+    page: TriePage,
     page_index: Option<u64>,
     /// Of the node, in the page.
     at: usize,
@@ -113,16 +128,21 @@ impl<'a> TrieFile<'a> {
         page.bytes.get(at as usize..)
     }
 
-    fn page(self, index: u64) -> Result<Arc<[u8]>, ReadError> {
+    fn page(self, index: u64) -> Result<TriePage, ReadError> {
+        let whole = |run| TriePage { run, start: 0 };
         if let Some(pinned) = self.pinned.iter().find(|page| page.index == index) {
-            return Ok(Arc::clone(&pinned.bytes));
+            return Ok(whole(Arc::clone(&pinned.bytes)));
         }
         match self.pages.find(self.file, index) {
-            Some(run) => Ok(run.bytes),
-            None => Ok(self
-                .pages
-                .fetch(AbsentPages::new(self.file, index, index, true))?
-                .into()),
+            // What was brought for something else, as an entry that crosses a page's end, may begin pages before.
+            Some(run) => Ok(TriePage {
+                start: (index * PAGE_BYTES as u64).saturating_sub(run.offset) as usize,
+                run: run.bytes,
+            }),
+            None => {
+                let absent = AbsentPages::new(self.file, index, index, true);
+                Ok(whole(self.pages.fetch(absent)?.into()))
+            }
         }
     }
 
@@ -140,7 +160,10 @@ impl<'a> Walker<'a> {
     fn at(file: TrieFile<'a>, position: u64) -> Result<Self, ReadError> {
         let mut walker = Walker {
             file,
-            page: Arc::from([]),
+            page: TriePage {
+                run: Arc::from([]),
+                start: 0,
+            },
             page_index: None,
             at: 0,
             position,
@@ -168,7 +191,7 @@ impl<'a> Walker<'a> {
         self.node_type = NodeType::of_first_byte(self.byte(0)?);
         // All that is read of the node later lies within the page.
         let length = self.length()?;
-        if self.at + length > self.page.len() {
+        if self.at + length > self.page.bytes().len() {
             return Err(self.crosses_page());
         }
         Ok(())
@@ -184,6 +207,7 @@ impl<'a> Walker<'a> {
 
     fn byte(&self, offset: usize) -> Result<u8, ReadError> {
         self.page
+            .bytes()
             .get(self.at + offset)
             .copied()
             .ok_or_else(|| self.crosses_page())
@@ -209,11 +233,12 @@ impl<'a> Walker<'a> {
             Shape::Leaf => &[],
             Shape::Single => {
                 let at = self.at + if self.node_type.pointer_bits == 12 { 2 } else { 1 };
-                self.page.get(at..=at).unwrap_or_default()
+                self.page.bytes().get(at..=at).unwrap_or_default()
             }
             Shape::Sparse => {
                 let start = self.at + 2;
                 self.page
+                    .bytes()
                     .get(start..start + self.slot_count()?)
                     .unwrap_or_default()
             }
@@ -242,11 +267,11 @@ impl<'a> Walker<'a> {
             + match self.node_type.shape {
                 Shape::Leaf => return 0,
                 Shape::Single => 2,
-                Shape::Sparse => 2 + usize::from(self.page.get(self.at + 1).copied().unwrap_or(0)),
+                Shape::Sparse => 2 + usize::from(self.page.bytes().get(self.at + 1).copied().unwrap_or(0)),
                 Shape::Dense => 3,
             };
         let number = |start: usize, length: usize| {
-            let bytes = self.page.get(start..start + length).unwrap_or_default();
+            let bytes = self.page.bytes().get(start..start + length).unwrap_or_default();
             bytes.iter().fold(0, |value, byte| value << 8 | u64::from(*byte))
         };
         match (self.node_type.shape, bits) {
@@ -308,7 +333,7 @@ impl<'a> Walker<'a> {
         let start = self.at + self.length()?;
         Ok(Some(StoredPayload {
             bits,
-            bytes: self.page.get(start..).unwrap_or_default(),
+            bytes: self.page.bytes().get(start..).unwrap_or_default(),
         }))
     }
 
