@@ -9,6 +9,7 @@ mod connection;
 mod connection_limits;
 mod control;
 mod control_lane;
+mod descriptors;
 mod door;
 mod guests;
 mod handshake;

@@ -26,6 +26,7 @@ use tokio::io::unix::AsyncFd;
 use tokio::time::{Sleep, sleep};
 
 use crate::connection_limits::{Admitted, ConnectionCounts};
+use crate::descriptors::DescriptorReserve;
 use crate::guests::{Guests, Queue};
 use crate::listener::{Placement, Reception};
 
@@ -71,8 +72,12 @@ const MORE_FOLLOWS: i32 = 0;
 /// How often the lobby looks for guests whose time is over.
 const TICK: Duration = Duration::from_millis(250);
 
-/// How long accepting pauses when the process has no file descriptor left and nobody in the lobby can give one back.
+/// How long accepting pauses when the process has no file descriptor for a connection and nobody in the lobby can give one
+/// back.
 const OUT_OF_FILES_PAUSE: Duration = Duration::from_millis(10);
+
+/// A storm that finds no file descriptor is one line a minute in the log.
+const COMPLAINT_INTERVAL_S: u64 = 60;
 
 /// Events taken from the kernel at once.
 const EVENTS_MAX: usize = 256;
@@ -82,6 +87,9 @@ pub struct Lobby {
     shard: Rc<Shard>,
     reception: Reception,
     counts: Arc<ConnectionCounts>,
+    reserve: DescriptorReserve,
+    /// The connection that was accepted last got a descriptor of the reserve.
+    is_short_of_descriptors: bool,
     poll: AsyncFd<Poll>,
     listeners: Vec<Listener>,
     guests: Guests<Guest>,
@@ -91,7 +99,8 @@ pub struct Lobby {
     /// What is being read; nothing of it is kept between two guests.
     scratch: Box<[u8]>,
     answer: Vec<u8>,
-    has_complained: bool,
+    /// When the log was last told that connections wait.
+    complained_s: Option<u64>,
 }
 
 struct Listener {
@@ -131,6 +140,7 @@ impl Lobby {
         shard: Rc<Shard>,
         reception: Reception,
         counts: Arc<ConnectionCounts>,
+        reserve: DescriptorReserve,
         sockets: Vec<(std::net::TcpListener, Placement)>,
     ) -> io::Result<Lobby> {
         let poll = Poll::new()?;
@@ -153,6 +163,8 @@ impl Lobby {
             shard,
             reception,
             counts,
+            reserve,
+            is_short_of_descriptors: false,
             poll,
             listeners,
             guests: Guests::new(),
@@ -160,7 +172,7 @@ impl Lobby {
             ready: Vec::new(),
             scratch: vec![0; READ_BYTES].into_boxed_slice(),
             answer: Vec::new(),
-            has_complained: false,
+            complained_s: None,
         })
     }
 
@@ -250,18 +262,22 @@ impl Lobby {
         let ends_ns = self.turn_ends_ns();
         for index in 0..self.listeners.len() {
             while self.listeners[index].may_have_more && accepted < PER_TURN_MAX {
+                if !self.has_descriptors() {
+                    let reserve = self.reserve.descriptors;
+                    return self.make_room(&format_args!("fewer than {reserve} file descriptors are left"));
+                }
                 let listener = &mut self.listeners[index];
                 match listener.socket.accept() {
                     Ok((stream, peer)) => {
                         accepted += 1;
-                        self.has_complained = false;
+                        self.is_short_of_descriptors = self.reserve.is_touched_by(&stream);
                         let placement = listener.placement;
                         self.welcome(stream, peer, placement);
                     }
                     Err(error) if error.kind() == io::ErrorKind::WouldBlock => listener.may_have_more = false,
-                    // The peer has left already.
-                    Err(error) if error.kind() == io::ErrorKind::ConnectionAborted => accepted += 1,
-                    Err(error) => return self.make_room(&error),
+                    Err(error) if is_out_of_resources(&error) => return self.make_room(&error),
+                    // Of the connection that was to be accepted: it has gone, or its network has.
+                    Err(_) => accepted += 1,
                 }
                 if self.shard.clock.monotonic_ns() >= ends_ns {
                     return true;
@@ -271,11 +287,24 @@ impl Lobby {
         true
     }
 
+    /// Whether another connection leaves the reserve whole. Where that is in doubt, the next connection waits in the
+    /// kernel.
+    fn has_descriptors(&mut self) -> bool {
+        if self.is_short_of_descriptors {
+            self.is_short_of_descriptors = !self.reserve.is_whole(&self.poll);
+        }
+        !self.is_short_of_descriptors
+    }
+
     /// The process has no file descriptor for another connection: shows somebody out who has nothing to say.
-    fn make_room(&mut self, error: &io::Error) -> bool {
-        if !self.has_complained {
-            self.has_complained = true;
-            eprintln!("cannot accept connections: {error}");
+    fn make_room(&mut self, why: &dyn std::fmt::Display) -> bool {
+        let now_s = self.now_ms() / 1_000;
+        if self
+            .complained_s
+            .is_none_or(|last_s| now_s >= last_s + COMPLAINT_INTERVAL_S)
+        {
+            self.complained_s = Some(now_s);
+            eprintln!("cannot accept connections: {why}");
         }
         let leaving = self.guests.oldest(Queue::Leaving);
         let Some((number, _)) = leaving.or_else(|| self.guests.oldest(Queue::Waiting)) else {
@@ -555,6 +584,14 @@ fn refuse(shard: &Shard, stream: &TcpStream, answer: &[u8]) {
     // A new socket has room for a hundred bytes; if not, the client has left.
     let _left = SockRef::from(stream).send_with_flags(answer, MORE_FOLLOWS);
     let _left = stream.shutdown(std::net::Shutdown::Write);
+}
+
+/// Whether accepting failed for want of what every connection takes: descriptors or memory.
+fn is_out_of_resources(error: &io::Error) -> bool {
+    matches!(
+        error.raw_os_error(),
+        Some(libc::EMFILE | libc::ENFILE | libc::ENOBUFS | libc::ENOMEM)
+    )
 }
 
 /// What a client may say before anything else.

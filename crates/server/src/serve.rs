@@ -15,6 +15,7 @@ use tokio::sync::mpsc::{UnboundedReceiver, unbounded_channel};
 use crate::connection::Connection;
 use crate::connection_limits::{ConnectionCounts, ConnectionLimits};
 use crate::control::ControlSocket;
+use crate::descriptors::DescriptorReserve;
 use crate::door::Door;
 use crate::listener::{self, Arrival, Placement, Reception};
 use crate::lobby::Lobby;
@@ -63,6 +64,7 @@ struct Doors {
     shard_aware_port: Option<u16>,
     frame_limits: FrameLimits,
     connection_counts: Arc<ConnectionCounts>,
+    descriptor_reserve: DescriptorReserve,
     stop: tokio::sync::watch::Sender<bool>,
     drained: Vec<tokio::sync::Semaphore>,
 }
@@ -100,6 +102,7 @@ impl Server {
             shard_aware_port: shard_aware_address.map(|address| address.port()),
             frame_limits: options.frame_limits,
             connection_counts: ConnectionCounts::new(options.connection_limits),
+            descriptor_reserve: DescriptorReserve::of_this_process(),
             stop: tokio::sync::watch::Sender::new(false),
             drained: (0..shard_count).map(|_| tokio::sync::Semaphore::new(0)).collect(),
         });
@@ -173,7 +176,8 @@ impl Doors {
                 .map(|listener| (listener, Placement::BySourcePort)),
         );
         let counts = self.connection_counts.clone();
-        match Lobby::new(shard.clone(), self.reception.clone(), counts, sockets) {
+        let reserve = self.descriptor_reserve;
+        match Lobby::new(shard.clone(), self.reception.clone(), counts, reserve, sockets) {
             Ok(lobby) => shard.spawn(self.clone().until_stopped(lobby.receive())),
             Err(error) => eprintln!("cannot accept connections: {error}"),
         }
