@@ -9,7 +9,7 @@ use std::sync::{Arc, mpsc};
 use std::thread;
 use std::time::Duration;
 
-use helenus_engine::schema_store::{SchemaStore, SchemaStoreError};
+use helenus_engine::schema_store::{SchemaStore, SchemaStoreError, types_beyond_bounds};
 use helenus_engine::system::add_system_keyspaces;
 use helenus_schema::Schema;
 use helenus_storage::ShardStore;
@@ -300,6 +300,9 @@ impl Opened {
             })?;
         let schema_store = SchemaStore::new(options.disk.clone(), folder.root().to_owned());
         let schema = with_system_keyspaces(schema_store.load()?)?;
+        for place in types_beyond_bounds(&schema) {
+            eprintln!("{place}: the type is larger than can be declared; its values are served as blobs");
+        }
         let opened = folder.open_shards(&store_options(options), options.shard_count, &schema)?;
         for refused in folder.refused_sstables() {
             eprintln!(

@@ -5,10 +5,11 @@
 //!
 //! Bytes may come from a peer or a disk: nothing here panics on them, and no length found in them is trusted before
 //! it is compared with what is there. Recursion follows the type, never the bytes; types that come from text are
-//! parsed to at most [`TYPE_DEPTH_MAX`] levels.
+//! parsed to at most [`TYPE_DEPTH_MAX`] levels, and those that a schema declares have [`ExtentBounds`].
 
 pub mod compatibility;
 pub mod cql_type;
+pub mod extent;
 pub mod identifier;
 pub mod marshal_class;
 pub mod type_name;
@@ -26,6 +27,7 @@ pub mod token;
 
 pub use compatibility::Assignability;
 pub use cql_type::{CqlType, TYPE_DEPTH_MAX, UserType};
+pub use extent::{ExtentBounds, TypeExtent, TypeTooLarge};
 pub use identifier::{is_reserved_word, quoted_identifier};
 pub use marshal_class::{ClassNameError, ParsedClass};
 pub use marshal_error::MarshalError;

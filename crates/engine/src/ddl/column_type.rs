@@ -10,6 +10,9 @@ use helenus_types::{CqlType, UserType};
 use crate::error::CqlError;
 use crate::term::native_type;
 
+/// The class that stands for a stored type larger than any that can be declared now: its values are taken as blobs.
+pub(crate) const TYPE_BEYOND_BOUNDS: &str = "helenus.TypeBeyondBounds";
+
 type UserTypes = BTreeMap<Arc<str>, Arc<UserType>>;
 
 /// The type that `written` means in a statement on `keyspace`, whose user types are `user_types`.
@@ -147,6 +150,9 @@ fn check_nested(inner: &TypeName, frozen: bool, outer: &Written<'_>) -> Result<(
 
 /// A class name in quotes: types that Cassandra itself ships become what they are in CQL; others cannot run here.
 fn custom_type(class: &str) -> Result<CqlType, CqlError> {
+    if class == TYPE_BEYOND_BOUNDS {
+        return Ok(CqlType::Custom(class.into()));
+    }
     match CqlType::from_marshal_class(class) {
         Ok(parsed) if !parsed.is_reversed && !matches!(parsed.cql_type, CqlType::Custom(_)) => {
             Ok(parsed.cql_type)

@@ -17,10 +17,12 @@ mod user_type;
 mod absent;
 
 mod column_type;
+mod extent;
 mod guard;
 pub(crate) mod options;
 
 pub use change::{DdlContext, DdlOutcome, SchemaChange, SchemaChangeTarget, SchemaTransition};
+pub(crate) use column_type::TYPE_BEYOND_BOUNDS;
 pub use column_type::resolve_type;
 pub use statement::{apply, is_ddl};
 pub(crate) use table::build_table;

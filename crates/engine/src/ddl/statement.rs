@@ -4,6 +4,7 @@ use helenus_cql::Statement;
 use helenus_schema::Schema;
 
 use super::change::{DdlContext, DdlOutcome};
+use super::extent::check_extents;
 use super::{absent, alter_table, keyspace, table, user_type};
 use crate::error::CqlError;
 
@@ -40,6 +41,14 @@ pub fn apply(
     statement: &Statement,
     context: &DdlContext<'_>,
 ) -> Result<DdlOutcome, CqlError> {
+    let outcome = change(schema, statement, context)?;
+    if let Some(transition) = &outcome.transition {
+        check_extents(schema, transition)?;
+    }
+    Ok(outcome)
+}
+
+fn change(schema: &Schema, statement: &Statement, context: &DdlContext<'_>) -> Result<DdlOutcome, CqlError> {
     match statement {
         Statement::CreateKeyspace(create) => keyspace::create(schema, create, context),
         Statement::AlterKeyspace(alter) => keyspace::alter(schema, alter, context),

@@ -9,3 +9,4 @@ mod stored_schema;
 
 pub use file::{SchemaStore, SchemaStoreError};
 pub(crate) use stored_schema::encode_schema;
+pub use stored_schema::types_beyond_bounds;

@@ -12,12 +12,12 @@ use helenus_schema::{
     Schema, TableId, TableKind, TableMetadata,
 };
 use helenus_types::value::uuid::{format_uuid, parse_uuid};
-use helenus_types::{CqlType, UserType};
+use helenus_types::{CqlType, ExtentBounds, TYPE_DEPTH_MAX, TypeExtent, UserType};
 use serde::{Deserialize, Serialize};
 use uuid::Uuid;
 
 use super::stored_params::StoredParams;
-use crate::ddl::resolve_type;
+use crate::ddl::{TYPE_BEYOND_BOUNDS, resolve_type};
 use crate::system::{is_local_system_keyspace, is_replicated_system_keyspace};
 
 /// The content of the file behind its header: everything users created, in a form that is the same for equal schemas.
@@ -273,6 +273,71 @@ fn resolve_user_types(keyspace: &Arc<str>, stored: Vec<StoredType>) -> Result<Us
     Ok(types)
 }
 
+/// Puts [`TYPE_BEYOND_BOUNDS`] in the place of what makes a type larger than can be declared, as earlier releases let
+/// it be: such a type overflows stacks and memory wherever it is spelled out.
+fn bound_fields(fields: &mut [(Arc<str>, CqlType)]) {
+    let bounds = ExtentBounds {
+        depth_max: ExtentBounds::DECLARED.depth_max - 1,
+        ..ExtentBounds::DECLARED
+    };
+    let mut total = TypeExtent::default();
+    for (_, field) in fields {
+        let sum = bounds
+            .check([&*field])
+            .and_then(|extent| bounds.check_sum(total, extent));
+        match sum {
+            Ok(sum) => total = sum,
+            Err(_) => *field = CqlType::Custom(TYPE_BEYOND_BOUNDS.into()),
+        }
+    }
+}
+
+/// As [`bound_fields`], of a column: what is a cell stays one.
+fn bounded_column(cql_type: CqlType) -> CqlType {
+    if STORED_COLUMN_BOUNDS.check([&cql_type]).is_ok() {
+        return cql_type;
+    }
+    let stand_in = || CqlType::Custom(TYPE_BEYOND_BOUNDS.into());
+    match cql_type {
+        CqlType::List { frozen: false, .. } => CqlType::list(stand_in(), false),
+        CqlType::Set { frozen: false, .. } => CqlType::set(stand_in(), false),
+        CqlType::Map { frozen: false, .. } => CqlType::map(stand_in(), stand_in(), false),
+        _ => stand_in(),
+    }
+}
+
+/// What a loaded schema has blobs in the place of because it was larger than can be declared.
+pub fn types_beyond_bounds(schema: &Schema) -> Vec<String> {
+    let is_stand_in =
+        |cql_type: &CqlType| matches!(cql_type, CqlType::Custom(class) if **class == *TYPE_BEYOND_BOUNDS);
+    let mut found = Vec::new();
+    for keyspace in schema.keyspaces.values() {
+        for user_type in keyspace.types.values() {
+            let fields = user_type.fields.iter().filter(|(_, field)| is_stand_in(field));
+            found.extend(
+                fields.map(|(name, _)| format!("type {}.{}, field {name}", keyspace.name, user_type.name)),
+            );
+        }
+        for table in keyspace.tables.values() {
+            let columns = table.columns.iter().filter(|column| {
+                is_stand_in(&column.cql_type) || column.cql_type.sub_types().any(is_stand_in)
+            });
+            found.extend(
+                columns
+                    .map(|column| format!("table {}.{}, column {}", keyspace.name, table.name, column.name)),
+            );
+        }
+    }
+    found
+}
+
+/// Of what is read back: user types have the bounds of declared ones already, and a class name of what a column adds to
+/// them can still be read.
+pub(super) const STORED_COLUMN_BOUNDS: ExtentBounds = ExtentBounds {
+    depth_max: TYPE_DEPTH_MAX - 4,
+    ..ExtentBounds::DECLARED
+};
+
 fn parse_cql_type(text: &str, keyspace: &str, types: &UserTypes) -> Result<CqlType, String> {
     let written = parse_type(text).map_err(|error| format!("type {text}: {error}"))?;
     resolve_type(&written, keyspace, types).map_err(|error| format!("type {text}: {error}"))
@@ -284,11 +349,13 @@ impl StoredType {
             .fields
             .iter()
             .map(|(name, field)| Ok((Arc::from(name.as_str()), parse_cql_type(field, keyspace, types)?)));
-        Ok(UserType {
+        let mut user_type = UserType {
             keyspace: Arc::clone(keyspace),
             name: self.name.as_str().into(),
             fields: fields.collect::<Result<_, String>>()?,
-        })
+        };
+        bound_fields(&mut user_type.fields);
+        Ok(user_type)
     }
 }
 
@@ -301,7 +368,9 @@ impl StoredTable {
                 name: stored.name.as_str().into(),
                 kind: stored.kind.kind(),
                 position: stored.position,
-                cql_type: parse_cql_type(&stored.cql_type, keyspace, types).map_err(in_table)?,
+                cql_type: parse_cql_type(&stored.cql_type, keyspace, types)
+                    .map(bounded_column)
+                    .map_err(in_table)?,
                 order: if stored.descending {
                     ClusteringOrder::Descending
                 } else {
@@ -315,7 +384,9 @@ impl StoredTable {
                 id: ColumnId(stored.id),
                 name: stored.name.as_str().into(),
                 kind: stored.kind.kind(),
-                cql_type: parse_cql_type(&stored.cql_type, keyspace, types).map_err(in_table)?,
+                cql_type: parse_cql_type(&stored.cql_type, keyspace, types)
+                    .map(bounded_column)
+                    .map_err(in_table)?,
                 dropped_at_us: stored.dropped_at_us,
             })
         });

@@ -2,7 +2,7 @@
 
 use helenus_cql::ast::{NativeType, TypeName};
 use helenus_schema::Schema;
-use helenus_types::CqlType;
+use helenus_types::{CqlType, ExtentBounds};
 
 use crate::CqlError;
 
@@ -33,7 +33,15 @@ pub fn native_type(native: NativeType) -> CqlType {
 
 /// The type a hint names. Unqualified user types belong to the table's keyspace.
 pub(super) fn hinted_type(schema: &Schema, keyspace: &str, name: &TypeName) -> Result<CqlType, CqlError> {
-    let inner = |name: &TypeName| hinted_type(schema, keyspace, name);
+    let cql_type = named_type(schema, keyspace, name)?;
+    match ExtentBounds::DECLARED.check([&cql_type]) {
+        Ok(_) => Ok(cql_type),
+        Err(error) => Err(invalid!("The type of a type hint {error}")),
+    }
+}
+
+fn named_type(schema: &Schema, keyspace: &str, name: &TypeName) -> Result<CqlType, CqlError> {
+    let inner = |name: &TypeName| named_type(schema, keyspace, name);
     Ok(match name {
         TypeName::Native(native) => native_type(*native),
         TypeName::List(element) => CqlType::list(inner(element)?, false),

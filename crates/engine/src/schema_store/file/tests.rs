@@ -2,9 +2,12 @@ use std::path::Path;
 
 use helenus_cql::parse_statement;
 use helenus_schema::TableId;
+use helenus_types::CqlType;
 use helenus_vfs::{Disk, MemoryDisk};
 use uuid::Uuid;
 
+use super::super::stored_schema::STORED_COLUMN_BOUNDS;
+use super::super::types_beyond_bounds;
 use super::*;
 use crate::ddl::{DdlContext, apply};
 use crate::system::schema_version;
@@ -161,4 +164,67 @@ fn a_schema_that_does_not_add_up_is_refused() {
         let error = with_content(file.as_bytes()).to_string();
         assert!(error.contains(reason), "{error}");
     }
+}
+
+/// Schemas of releases that let types nest and double without a bound: the node ran out of stack or memory as soon as
+/// it started. Their oversized parts are blobs now, also after the schema has been saved again.
+#[test]
+fn types_larger_than_can_be_declared_are_loaded_as_blobs() {
+    let keyspace =
+        r#""name": "k", "durable_writes": true, "replication_class": "S", "replication_options": {}"#;
+    let mut types = vec![r#"{"name": "d0", "fields": [["a", "int"]]}"#.to_owned()];
+    types.push(types[0].replace("d0", "w0"));
+    for level in 1..=70 {
+        let below = level - 1;
+        types.push(format!(
+            r#"{{"name": "d{level}", "fields": [["a", "frozen<d{below}>"]]}}"#
+        ));
+        types.push(format!(
+            r#"{{"name": "w{level}", "fields": [["a", "frozen<w{below}>"], ["b", "frozen<w{below}>"]]}}"#
+        ));
+    }
+    let columns = [
+        ("d", "frozen<d70>"),
+        ("w", "list<frozen<w70>>"),
+        ("x", "list<frozen<d30>>"),
+    ];
+    let columns = (1..).zip(columns).map(|(id, (name, cql_type))| {
+        format!(r#", {{"id": {id}, "name": "{name}", "kind": "regular", "type": "{cql_type}"}}"#)
+    });
+    let content = format!(
+        r#"{{"version": 1, "keyspaces": [{{{keyspace}, "types": [{}], "tables": [{{"name": "t", "next_column_id": 4,
+        "params": {{}}, "id": "5a1c395e-b41f-11e5-9f22-ba0be0483c18",
+        "columns": [{{"id": 0, "name": "p", "kind": "partition_key", "type": "int"}}{}]}}]}}]}}"#,
+        types.join(", "),
+        columns.collect::<String>()
+    );
+    let checksum = crc32fast::hash(content.as_bytes());
+    let file = format!("helenus-schema 1 {checksum:08x} {}\n{content}", content.len());
+    let (disk, store) = store();
+    disk.create(Path::new("/data/schema"))
+        .unwrap()
+        .append(file.as_bytes())
+        .unwrap();
+    let schema = store.load().unwrap();
+    for cql_type in schema
+        .table("k", "t")
+        .unwrap()
+        .columns
+        .iter()
+        .map(|column| &column.cql_type)
+    {
+        STORED_COLUMN_BOUNDS.check([cql_type]).unwrap();
+        let class = cql_type.to_marshal_class();
+        assert!(CqlType::from_marshal_class(&class).is_ok(), "{class}");
+    }
+    let beyond = types_beyond_bounds(&schema);
+    assert!(beyond.contains(&"type k.d31, field a".to_owned()), "{beyond:?}");
+    assert!(beyond.contains(&"type k.w12, field b".to_owned()), "{beyond:?}");
+    store.save(&schema).unwrap();
+    assert_eq!(store.load().unwrap().keyspaces, schema.keyspaces);
+    let schema = changed(
+        schema,
+        &["ALTER TABLE k.t DROP d", "DROP TABLE k.t", "DROP TYPE k.d70"],
+    );
+    assert!(schema.table("k", "t").is_none());
 }
