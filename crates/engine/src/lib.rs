@@ -15,6 +15,7 @@ pub mod schema_store;
 pub mod system;
 
 pub mod functions;
+mod heap_bytes;
 pub mod term;
 
 pub mod modify;

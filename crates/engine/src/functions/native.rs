@@ -17,6 +17,7 @@ use super::time::{Moment, TimeKind};
 use super::vector::SimilarityKind;
 use super::{bytes, cast, collection, mask, math, operation, time, vector};
 use crate::CqlError;
+use crate::heap_bytes::{HeapBytes, flat_bytes};
 use crate::term::Receiver;
 
 /// A native function as a call resolved it.
@@ -227,5 +228,11 @@ impl fmt::Display for NativeFunction {
             write!(f, "{separator}{argument_type}")?;
         }
         write!(f, ") -> {}", self.return_type)
+    }
+}
+
+impl HeapBytes for NativeFunction {
+    fn heap_bytes(&self) -> usize {
+        flat_bytes(&self.argument_types)
     }
 }

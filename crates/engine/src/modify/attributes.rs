@@ -8,6 +8,7 @@ use helenus_types::value::timestamp::format_timestamp;
 
 use crate::CqlError;
 use crate::execute::QueryOptions;
+use crate::heap_bytes::HeapBytes;
 use crate::term::{Evaluated, EvaluationContext, Expression, Receiver, Typing};
 
 /// Twenty years, Cassandra's limit.
@@ -140,4 +141,10 @@ fn check_expiration(table: &TableMetadata, ttl_s: u32, is_default: bool, now_s: 
          date of {date}. In order to avoid this use a lower TTL, change the expiration date overflow policy or upgrade \
          to a version where this limitation is fixed. See CASSANDRA-14092 and CASSANDRA-14227 for more details."
     ))
+}
+
+impl HeapBytes for Attributes {
+    fn heap_bytes(&self) -> usize {
+        self.timestamp.heap_bytes() + self.ttl.heap_bytes()
+    }
 }

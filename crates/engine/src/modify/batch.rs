@@ -15,6 +15,7 @@ use super::prior_lists::ListReading;
 use super::updates::EmitUpdate;
 use crate::CqlError;
 use crate::execute::{QueryOptions, RowStore, Scratch};
+use crate::heap_bytes::HeapBytes;
 use crate::term::{BindMarkers, BoundValues, StatementScope, Typing};
 
 /// The plan of a `BEGIN BATCH ... APPLY BATCH`. Its statements share the numbering of bind markers.
@@ -201,5 +202,11 @@ pub(crate) fn no_table() -> TableMetadata {
         next_column_id: ColumnId(0),
         dropped_columns: Vec::new(),
         params: TableParams::default(),
+    }
+}
+
+impl HeapBytes for BatchPlan {
+    fn heap_bytes(&self) -> usize {
+        self.statements.heap_bytes() + self.attributes.heap_bytes()
     }
 }

@@ -5,6 +5,7 @@ use helenus_schema::{ColumnId, ColumnMetadata};
 use helenus_types::CqlType;
 
 use crate::CqlError;
+use crate::heap_bytes::HeapBytes;
 use crate::term::{Expression, RawTerm, Receiver, Typing};
 
 /// A change of one column, typed.
@@ -323,6 +324,27 @@ impl std::fmt::Display for AssignmentText<'_> {
             RawOperation::Subtract(value) => write!(f, "{name} = {name} - {}", RawTerm::from(value)),
             // With a minus sign, as Cassandra has it.
             RawOperation::Prepend(value) => write!(f, "{name} = {} - {name}", RawTerm::from(value)),
+        }
+    }
+}
+
+impl HeapBytes for Operation {
+    fn heap_bytes(&self) -> usize {
+        match &self.change {
+            Change::Set(value)
+            | Change::Append(value)
+            | Change::Prepend(value)
+            | Change::Add(value)
+            | Change::Discard(value)
+            | Change::DiscardFromList(value)
+            | Change::SetField { value, .. }
+            | Change::DeleteIndex(value)
+            | Change::DeleteElement(value)
+            | Change::DeleteKey(value) => value.heap_bytes(),
+            Change::SetIndex { index: key, value } | Change::SetKey { key, value } => {
+                key.heap_bytes() + value.heap_bytes()
+            }
+            Change::Delete | Change::DeleteField(_) => 0,
         }
     }
 }

@@ -6,6 +6,7 @@ use helenus_schema::TableMetadata;
 
 use super::attributes::Attributes;
 use super::operation::Operation;
+use crate::heap_bytes::HeapBytes;
 use crate::select::restriction::RestrictionKind;
 use crate::select::{StatementKind, WhereClause};
 
@@ -55,5 +56,14 @@ impl ModifyPlan {
         self.kind == StatementKind::Delete
             && self.static_operations.is_empty()
             && self.regular_operations.is_empty()
+    }
+}
+
+impl HeapBytes for ModifyPlan {
+    fn heap_bytes(&self) -> usize {
+        self.keys.heap_bytes()
+            + self.attributes.heap_bytes()
+            + self.static_operations.heap_bytes()
+            + self.regular_operations.heap_bytes()
     }
 }

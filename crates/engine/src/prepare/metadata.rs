@@ -4,6 +4,7 @@ use helenus_protocol::ProtocolVersion;
 use helenus_protocol::response;
 
 use super::plan::md5;
+use crate::heap_bytes::{HeapBytes, allocation_bytes};
 use crate::term::ColumnSpec;
 
 /// What a statement returns.
@@ -72,4 +73,14 @@ pub fn protocol_specs(columns: &[ColumnSpec]) -> Vec<response::ColumnSpec<'_>> {
             },
         )
         .collect()
+}
+
+impl HeapBytes for ResultMetadata {
+    fn heap_bytes(&self) -> usize {
+        let encoded = self
+            .encoded
+            .iter()
+            .map(|metadata| allocation_bytes(metadata.heap_bytes()));
+        self.columns.heap_bytes() + encoded.sum::<usize>()
+    }
 }

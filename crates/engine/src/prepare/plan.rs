@@ -11,6 +11,7 @@ use md5::{Digest, Md5};
 use super::metadata::{ResultMetadata, protocol_specs};
 use super::timeout::StatementTimeout;
 use crate::error::PreparedId;
+use crate::heap_bytes::{HeapBytes, flat_bytes};
 use crate::modify::{BatchPlan, ModifyPlan};
 use crate::select::SelectPlan;
 use crate::term::ColumnSpec;
@@ -33,6 +34,10 @@ pub struct Prepared {
     pub timeout: Option<StatementTimeout>,
 }
 
+/// How much longer a syntax tree is than its text at most: a name of one letter and its comma become a string of its own
+/// in a vector, `a b,` a column's definition.
+const SYNTAX_TREE_BYTES_PER_TEXT_BYTE: usize = 80;
+
 #[derive(Debug)]
 pub enum Plan {
     Select(Box<SelectPlan>),
@@ -45,6 +50,23 @@ pub enum Plan {
 }
 
 impl Prepared {
+    /// What the statement holds of the heap, in bytes: its plan, its metadata, its text and itself.
+    pub fn heap_bytes(&self) -> usize {
+        let syntax_tree = match &self.plan {
+            Plan::Other(_) => self.query.len() * SYNTAX_TREE_BYTES_PER_TEXT_BYTE,
+            _ => 0,
+        };
+        size_of::<Self>()
+            + self.plan.heap_bytes()
+            + syntax_tree
+            + self.bind_columns.heap_bytes()
+            + flat_bytes(&self.partition_key_bind_indexes)
+            + self.result.as_deref().map_or(0, HeapBytes::heap_bytes)
+            + self.query.heap_bytes()
+            + self.keyspace.heap_bytes()
+            + self.timeout.heap_bytes()
+    }
+
     /// The bind markers as PREPARED carries them.
     pub fn bind_metadata(&self, version: ProtocolVersion) -> BindMetadata {
         BindMetadata::new(
@@ -52,6 +74,18 @@ impl Prepared {
             &protocol_specs(&self.bind_columns),
             &self.partition_key_bind_indexes,
         )
+    }
+}
+
+impl HeapBytes for Plan {
+    fn heap_bytes(&self) -> usize {
+        match self {
+            Plan::Select(plan) => plan.heap_bytes(),
+            Plan::Modify(plan) => plan.heap_bytes(),
+            Plan::Batch(plan) => plan.heap_bytes(),
+            Plan::Use(keyspace) => keyspace.heap_bytes(),
+            Plan::Truncate(_) | Plan::Other(_) => 0,
+        }
     }
 }
 

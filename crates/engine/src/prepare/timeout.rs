@@ -8,6 +8,7 @@ use helenus_types::value::duration;
 
 use crate::CqlError;
 use crate::execute::QueryOptions;
+use crate::heap_bytes::HeapBytes;
 use crate::term::{BoundValues, Evaluated, Expression, Receiver, Typing};
 
 /// The timeout of a statement; a duration, or the marker that brings one.
@@ -67,5 +68,11 @@ pub(super) fn timeout_of(statement: &Statement) -> Option<&Term> {
             batch.using.timeout.as_ref().or(members.next_back())
         }
         _ => None,
+    }
+}
+
+impl HeapBytes for StatementTimeout {
+    fn heap_bytes(&self) -> usize {
+        self.0.heap_bytes()
     }
 }

@@ -8,6 +8,7 @@ use helenus_types::CqlType;
 use super::restriction::Restriction;
 use super::row_view::Fetched;
 use super::where_clause::WhereClause;
+use crate::heap_bytes::{HeapBytes, flat_bytes};
 use crate::prepare::ResultMetadata;
 use crate::term::{AggregateCall, Expression};
 
@@ -111,5 +112,31 @@ impl SelectPlan {
     /// Whether the statement reads partitions by token instead of by key.
     pub fn is_range_scan(&self) -> bool {
         self.clause.is_key_range
+    }
+}
+
+/// Without the result's metadata, which the prepared statement shares.
+impl HeapBytes for SelectPlan {
+    fn heap_bytes(&self) -> usize {
+        let output = match &self.output {
+            Output::Columns(_) => 0,
+            Output::Expressions {
+                expressions,
+                aggregates,
+            } => expressions.heap_bytes() + aggregates.heap_bytes(),
+        };
+        self.clause.heap_bytes()
+            + flat_bytes(&self.fetched)
+            + output
+            + self.grouping.heap_bytes()
+            + flat_bytes(&self.ordering)
+            + self.limit.heap_bytes()
+            + self.per_partition_limit.heap_bytes()
+    }
+}
+
+impl HeapBytes for Grouping {
+    fn heap_bytes(&self) -> usize {
+        self.columns.heap_bytes() + flat_bytes(&self.partition_key_slots) + flat_bytes(&self.clustering_slots)
     }
 }

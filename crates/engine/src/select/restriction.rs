@@ -6,6 +6,7 @@ use helenus_schema::{ColumnKind, ColumnMetadata};
 use helenus_types::value::{CollectionElements, TupleComponents};
 
 use crate::CqlError;
+use crate::heap_bytes::{HeapBytes, allocation_bytes};
 use crate::term::{Evaluated, EvaluationContext, Expression};
 
 /// One restriction: all that the WHERE clause says of its columns, merged.
@@ -349,4 +350,42 @@ fn split_tuple(bytes: &[u8], columns: &[RestrictedColumn]) -> Result<BoundTuple,
             .ok_or_else(|| invalid!("Invalid null value for column {name}"))
     };
     components.into_iter().zip(columns).map(component).collect()
+}
+
+impl HeapBytes for Restriction {
+    fn heap_bytes(&self) -> usize {
+        let kind = match &self.kind {
+            RestrictionKind::Equal(tuple) => tuple.heap_bytes(),
+            RestrictionKind::In(InTerm::Values(values)) => values.heap_bytes(),
+            RestrictionKind::In(InTerm::Marker(marker)) => marker.heap_bytes(),
+            RestrictionKind::Slice { start, end } => start.heap_bytes() + end.heap_bytes(),
+            RestrictionKind::Contains {
+                values,
+                keys,
+                entries,
+            } => values.heap_bytes() + keys.heap_bytes() + entries.heap_bytes(),
+        };
+        self.columns.heap_bytes() + kind
+    }
+}
+
+impl HeapBytes for RestrictedColumn {
+    fn heap_bytes(&self) -> usize {
+        allocation_bytes(size_of::<ColumnMetadata>())
+    }
+}
+
+impl HeapBytes for TupleTerm {
+    fn heap_bytes(&self) -> usize {
+        match self {
+            TupleTerm::Single(term) | TupleTerm::Marker(term) => term.heap_bytes(),
+            TupleTerm::Components(terms) => terms.heap_bytes(),
+        }
+    }
+}
+
+impl HeapBytes for SliceBound {
+    fn heap_bytes(&self) -> usize {
+        self.value.heap_bytes()
+    }
 }

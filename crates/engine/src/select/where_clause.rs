@@ -10,6 +10,7 @@ use helenus_types::CqlType;
 use super::relation::{RelationText, operator_text, restriction};
 use super::restriction::{RestrictedColumn, Restriction};
 use crate::CqlError;
+use crate::heap_bytes::HeapBytes;
 use crate::term::{Expression, Receiver, Typing};
 
 /// The kind of statement the WHERE clause belongs to; the name appears in messages.
@@ -481,4 +482,20 @@ fn check_token_columns(typing: &Typing<'_>, names: &[String]) -> Result<(), CqlE
     Err(invalid!(
         "The token function arguments must be in the partition key order: {order}"
     ))
+}
+
+impl HeapBytes for WhereClause {
+    fn heap_bytes(&self) -> usize {
+        self.partition.heap_bytes()
+            + self.token.heap_bytes()
+            + self.clustering.heap_bytes()
+            + self.others.heap_bytes()
+    }
+}
+
+impl HeapBytes for TokenRestriction {
+    fn heap_bytes(&self) -> usize {
+        let bounds = [&self.start, &self.end].into_iter().flatten();
+        bounds.map(|(bound, _)| bound.heap_bytes()).sum()
+    }
 }

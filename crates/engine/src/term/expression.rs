@@ -3,6 +3,7 @@
 use helenus_types::CqlType;
 
 use crate::functions::NativeFunction;
+use crate::heap_bytes::HeapBytes;
 
 /// What computes one value from bound values and, in a select clause, from a row and finished aggregates.
 #[derive(Clone, Debug)]
@@ -93,6 +94,35 @@ impl Expression {
         match self {
             Expression::Marker { index, .. } => Some(*index),
             _ => None,
+        }
+    }
+}
+
+impl HeapBytes for Expression {
+    fn heap_bytes(&self) -> usize {
+        match self {
+            Expression::Constant(value) => value.heap_bytes(),
+            Expression::Marker { .. } | Expression::Column(_) | Expression::Aggregate(_) => 0,
+            Expression::Call { function, arguments } => function.heap_bytes() + arguments.heap_bytes(),
+            Expression::List(elements)
+            | Expression::Set { elements, .. }
+            | Expression::Tuple(elements)
+            | Expression::Vector { elements, .. } => elements.heap_bytes(),
+            Expression::Map { entries, .. } => entries.heap_bytes(),
+            Expression::Element { of, key, text, .. } => {
+                of.heap_bytes() + key.heap_bytes() + text.heap_bytes()
+            }
+            Expression::Slice {
+                of, from, to, text, ..
+            } => of.heap_bytes() + from.heap_bytes() + to.heap_bytes() + text.heap_bytes(),
+            Expression::Field { of, .. } => of.heap_bytes(),
+            Expression::ParallelElement { list, of, key, .. } => {
+                list.heap_bytes() + of.heap_bytes() + key.heap_bytes()
+            }
+            Expression::ParallelSlice {
+                list, of, from, to, ..
+            } => list.heap_bytes() + of.heap_bytes() + from.heap_bytes() + to.heap_bytes(),
+            Expression::ListEntry { list, .. } | Expression::ListMaximum(list) => list.heap_bytes(),
         }
     }
 }

@@ -6,6 +6,8 @@ use std::sync::Arc;
 use helenus_schema::{ColumnKind, ColumnMetadata, Schema, TableMetadata};
 use helenus_types::CqlType;
 
+use crate::heap_bytes::HeapBytes;
+
 /// Name and type of a bind marker or of a column of a result, as clients see it.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct ColumnSpec {
@@ -104,5 +106,11 @@ impl BindMarkers {
             .into_iter()
             .collect::<Option<Vec<u16>>>()
             .unwrap_or_default()
+    }
+}
+
+impl HeapBytes for ColumnSpec {
+    fn heap_bytes(&self) -> usize {
+        self.name.heap_bytes()
     }
 }

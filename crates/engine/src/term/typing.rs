@@ -10,6 +10,7 @@ use super::type_name::hinted_type;
 use super::{BoundValues, EvaluationContext, Expression, RawTerm, Receiver, StatementScope};
 use crate::CqlError;
 use crate::functions::{self, Clock, FunctionCallName, NativeFunction};
+use crate::heap_bytes::HeapBytes;
 use crate::select::Fetched;
 use helenus_cql::ast::Literal;
 use helenus_schema::ColumnMetadata;
@@ -422,4 +423,10 @@ fn fold(expression: Expression) -> Result<Expression, CqlError> {
         .into_option()
         .map(|bytes| bytes.into_owned().into_boxed_slice());
     Ok(Expression::Constant(bytes))
+}
+
+impl HeapBytes for AggregateCall {
+    fn heap_bytes(&self) -> usize {
+        self.function.heap_bytes() + self.argument.heap_bytes()
+    }
 }

@@ -64,6 +64,11 @@ impl ResultMetadata {
         }
     }
 
+    /// What it holds of the heap, in bytes.
+    pub fn heap_bytes(&self) -> usize {
+        self.columns.capacity()
+    }
+
     /// What PREPARE says of a statement that returns no rows.
     pub fn none() -> Self {
         ResultMetadata {
