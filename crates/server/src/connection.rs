@@ -14,7 +14,9 @@ use std::time::Duration;
 
 use helenus_node::metrics::ConnectionRefusal;
 use helenus_node::{Session, Shard, overloaded_template};
-use helenus_protocol::frame::{EnvelopeFlags, FrameError, FrameLimits, FrameReader, ReceiveBuffer, Recovery};
+use helenus_protocol::frame::{
+    EnvelopeFlags, EnvelopeHeader, FrameError, FrameLimits, FrameReader, ReceiveBuffer, Recovery,
+};
 use helenus_protocol::response::{ErrorBody, write_error};
 use helenus_protocol::{Direction, ErrorCode, Opcode, ProtocolVersion};
 use socket2::SockRef;
@@ -86,6 +88,14 @@ const LARGE_BYTES_MIN: usize = 16 * 1024;
 
 /// As much room as the receive buffer has at least.
 const READ_AT_ONCE_BYTES: usize = 16 * 1024;
+
+/// A message before the connection is ready: a STARTUP with a dozen options or a password is below 1 KiB, and nobody
+/// knows yet who sends it.
+const MESSAGE_BYTES_BEFORE_READY_MAX: usize = 4 * 1024;
+
+/// A later message that is no statement: OPTIONS and REGISTER are some dozens of bytes, a custom payload may come with
+/// them.
+const OTHER_MESSAGE_BYTES_MAX: usize = 64 * 1024;
 
 impl Connection {
     pub fn new(
@@ -281,10 +291,16 @@ impl Connection {
             let received_ns = self.arrivals.arrival_ns(|| self.received.unread().len());
             match self.reader.next_envelope(&mut self.received) {
                 Ok(None) => {
-                    if self.has_memory_for_begun(turn.now_ns) {
+                    let begun = self.reader.begun(&self.received);
+                    if let Some(header) = begun
+                        && let Err(error) = check_bytes(self.phase, &header, header.body_bytes as usize)
+                    {
+                        self.refuse_for_good(header.stream, &error);
+                    } else if self.has_memory_for_begun(turn.now_ns) {
                         return Ok(false);
+                    } else {
+                        self.reader.skip_begun(&self.received);
                     }
-                    self.reader.skip_begun(&self.received);
                 }
                 Ok(Some(envelope)) if self.phase == Phase::Open && is_statement(envelope.header.opcode) => {
                     if self.door.drain_phase() == DrainPhase::Refusing {
@@ -300,6 +316,10 @@ impl Connection {
                 }
                 Ok(Some(envelope)) => {
                     let stream = envelope.header.stream;
+                    if let Err(error) = check_bytes(self.phase, &envelope.header, envelope.body.len()) {
+                        self.refuse_for_good(stream, &error);
+                        continue;
+                    }
                     let handshake = Handshake {
                         shard: &self.shard,
                         door: &self.door,
@@ -389,6 +409,13 @@ impl Connection {
             admission.charge(self.charged_bytes, held);
             self.charged_bytes = held;
         }
+    }
+
+    /// Answers a message behind which nothing of the connection is wanted any more.
+    fn refuse_for_good(&mut self, stream: i16, error: &impl std::fmt::Display) {
+        self.session.respond_protocol_error(stream, error);
+        self.shard.metrics.count_error(ErrorCode::ProtocolError);
+        self.begin_leaving();
     }
 
     fn refuse_message(&mut self, stream: i16, error: &impl std::fmt::Display) {
@@ -527,6 +554,37 @@ impl Drop for Connection {
         self.door.connection_closed(self.id);
         self.shard.metrics.connection_closed();
     }
+}
+
+/// A message that is longer than it can have a reason to be.
+#[derive(Debug, thiserror::Error)]
+#[error("{opcode} of {bytes} bytes is too long: at most {bytes_max} are taken{when}")]
+struct TooLong {
+    opcode: Opcode,
+    bytes: usize,
+    bytes_max: usize,
+    when: &'static str,
+}
+
+/// Statements have a bound of their own, and their memory is asked for. Anything else is kept short: it would be received
+/// without a promise, from clients that nobody knows.
+fn check_bytes(phase: Phase, header: &EnvelopeHeader, bytes: usize) -> Result<(), TooLong> {
+    let (bytes_max, when) = match phase {
+        Phase::Open if is_statement(header.opcode) => return Ok(()),
+        Phase::Open | Phase::Refusing => (OTHER_MESSAGE_BYTES_MAX, ""),
+        Phase::Opening | Phase::Authenticating => {
+            (MESSAGE_BYTES_BEFORE_READY_MAX, " before the connection is ready")
+        }
+    };
+    if bytes <= bytes_max {
+        return Ok(());
+    }
+    Err(TooLong {
+        opcode: header.opcode,
+        bytes,
+        bytes_max,
+        when,
+    })
 }
 
 fn is_statement(opcode: Opcode) -> bool {
