@@ -18,6 +18,7 @@ mod peer;
 mod process;
 mod program;
 mod runtime;
+mod simulate;
 mod test;
 mod tidy;
 mod wire;
@@ -56,6 +57,8 @@ enum Task {
     MutateFrames(mutate_frames::Arguments),
     /// Attack a live node in many ways and see that a polite client beside it notices little
     Attack(attack::Arguments),
+    /// Run a whole node on a simulated disk, clock and scheduler, seed by seed
+    Simulate(simulate::Arguments),
     /// Write anew what fuzzing of files begins with: `fuzz/corpus`
     FuzzCorpus,
     /// See that the rules of STYLE.md are kept that a program can look after
@@ -75,6 +78,7 @@ fn main() -> ExitCode {
         Task::BitFlips(arguments) => bit_flips::run(&arguments),
         Task::MutateFrames(arguments) => mutate_frames::run(&arguments),
         Task::Attack(arguments) => attack::run(&arguments),
+        Task::Simulate(arguments) => simulate::run(&arguments),
         Task::FuzzCorpus => fuzz_corpus::run(),
         Task::Tidy(arguments) => tidy::run(&arguments),
         Task::Bench(command) => bench::run(command),

@@ -11,7 +11,7 @@ use std::time::Duration;
 use tokio::sync::mpsc::{UnboundedReceiver, UnboundedSender, unbounded_channel};
 
 use crate::forward::{ForwardedRead, ForwardedResult, ForwardedWrite, Ticket};
-use crate::shard::Shard;
+use crate::shard::{Ending, Shard};
 
 /// Messages that may wait at one shard. A request beyond it is refused as overload; at 100,000 messages a second this
 /// is two thirds of a second's work, more than a caller would wait for.
@@ -95,6 +95,11 @@ impl Mailbox {
             self.requests_waiting.fetch_add(1, Ordering::Relaxed);
         }
         let _stopped = self.sender.send(message);
+    }
+
+    /// Has the shard sync its log, flush its memtables and end. What sends it requests is closed by then.
+    pub fn stop_shard(&self) {
+        self.run(|shard| shard.stop(Ending::Flush));
     }
 
     /// Whether the shard has stopped.

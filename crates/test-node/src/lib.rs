@@ -383,6 +383,15 @@ impl Column {
     }
 }
 
+/// A statement's text on a connection of its own, for who has the shard on his thread.
+pub async fn execute_on(shard: &Rc<Shard>, text: &str, execution: &Execution) -> Answer {
+    let write = |out: &mut Vec<u8>| {
+        execution.write(|parameters, values| write_query(out, VERSION, text, parameters, values));
+    };
+    let (answer, _trace) = converse(shard, execution.waited, EnvelopeFlags::NONE, Opcode::Query, write).await;
+    answer
+}
+
 /// Sends one message as a connection would, and waits for its answer.
 async fn converse(
     shard: &Rc<Shard>,

@@ -4,7 +4,7 @@ use super::{drivers, load, operator, refusal, rust};
 use crate::node::{Node, Target};
 use crate::program::Tally;
 use crate::runtime::Runtime;
-use crate::{TaskError, crash, differential, interchange, mutate_frames};
+use crate::{TaskError, crash, differential, interchange, mutate_frames, simulate};
 
 /// What all parts share.
 pub struct Context {
@@ -37,6 +37,12 @@ pub const ALL: &[Part] = &[
         about: "cargo test of the workspace",
         runtimes: &[],
         run: rust::unit,
+    },
+    Part {
+        name: "simulation",
+        about: "a simulated node keeps its promises on a disk that fails",
+        runtimes: &[],
+        run: |_| simulate::short(),
     },
     Part {
         name: "build",

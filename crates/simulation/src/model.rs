@@ -1,6 +1,6 @@
 //! What a table must hold: the effects of acknowledged statements, and any of those of the others.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 
 /// Long, and shown short.
 #[derive(Clone, PartialEq, Eq)]
@@ -92,6 +92,52 @@ impl Table {
     pub fn acknowledge(&mut self, statement: usize) {
         for sent in self.sent.iter_mut().filter(|sent| sent.statement == statement) {
             sent.is_acknowledged = true;
+        }
+    }
+
+    /// Nothing of a statement was done.
+    pub fn refuse(&mut self, statement: usize) {
+        self.sent.retain(|sent| sent.statement != statement);
+    }
+
+    /// The statements since the last start that are acknowledged.
+    pub fn acknowledged(&self) -> BTreeSet<usize> {
+        let acknowledged = self.sent.iter().filter(|sent| sent.is_acknowledged);
+        acknowledged.map(|sent| sent.statement).collect()
+    }
+
+    /// How many statements since the last start are not acknowledged.
+    pub fn uncertain(&self) -> usize {
+        let uncertain = self.sent.iter().filter(|sent| !sent.is_acknowledged);
+        let uncertain: BTreeSet<usize> = uncertain.map(|sent| sent.statement).collect();
+        uncertain.len()
+    }
+
+    /// Whether a read may have found this in a partition: all of the statements that were acknowledged before it was sent,
+    /// and any of the others. What too many others can explain is taken as explained.
+    pub fn explain_read(
+        &self,
+        partition: i32,
+        found: &Partition,
+        acknowledged_before: &BTreeSet<usize>,
+    ) -> Result<(), String> {
+        let before = self.partitions.get(&partition).cloned().unwrap_or_default();
+        let of_partition: Vec<Sent> = self
+            .sent
+            .iter()
+            .filter(|sent| sent.partition == partition)
+            .map(|sent| Sent {
+                is_acknowledged: acknowledged_before.contains(&sent.statement),
+                ..sent.clone()
+            })
+            .collect();
+        let of_partition: Vec<&Sent> = of_partition.iter().collect();
+        if of_partition.iter().filter(|sent| !sent.is_acknowledged).count() > UNCERTAIN_MAX {
+            return Ok(());
+        }
+        match explain_partition(&before, &of_partition, found, |_| None) {
+            Some(_) => Ok(()),
+            None => Err(describe(partition, &before, &of_partition, found)),
         }
     }
 

@@ -8,11 +8,10 @@ use helenus_node::NodeOptions;
 use helenus_test_node::{Answer, Execution, Pending, TestNode, options};
 use helenus_vfs::{Disk, Random, SeededRandom, SimulatedDisk, SystemClock};
 
-use super::model::{Effect, Partition, Row, Sent, Table, Text};
+use helenus_simulation::model::{Effect, Partition, Sent, Table};
+use helenus_simulation::workload::{self, statement_text};
 
 const ROUNDS: u64 = 4;
-const PARTITIONS: u64 = 6;
-const ROWS: u64 = 8;
 /// Statements that may be under way when the power fails.
 const UNDER_WAY_MAX: usize = 8;
 /// Small enough that a round flushes some memtables of each shard, and compactions follow.
@@ -165,9 +164,9 @@ impl Simulation {
         let Some(name) = self.any_table() else { return };
         self.statements += 1;
         let parts = if self.below(4) == 0 {
-            self.effects_of_batch()
+            workload::effects_of_batch(&self.random)
         } else {
-            vec![self.effect()]
+            vec![workload::effect(&self.random)]
         };
         let timestamp = self.statements;
         let is_whole = self.below(3) > 0;
@@ -208,43 +207,6 @@ impl Simulation {
         let count = self.tables.len() as u64;
         let index = (count > 0).then(|| self.below(count) as usize)?;
         self.tables.keys().nth(index).cloned()
-    }
-
-    fn effect(&self) -> (i32, Effect) {
-        let c = self.below(ROWS) as i32;
-        let w = self.below(1_000_000) as i32;
-        let effect = match self.below(12) {
-            0 => Effect::DeleteRow { c },
-            1 => Effect::DeleteFrom { c },
-            2 => Effect::DeletePartition,
-            3 | 4 => Effect::Update { c, w },
-            _ => {
-                let length = 1 + self.below(3_000) as usize;
-                let v = Text(format!("{w:x<length$}"));
-                Effect::Insert { c, v, w }
-            }
-        };
-        (self.below(PARTITIONS) as i32, effect)
-    }
-
-    /// On different rows: statements of a batch share its timestamp, so the order in a row would be another one.
-    fn effects_of_batch(&self) -> Vec<(i32, Effect)> {
-        let mut parts: Vec<(i32, Effect)> = Vec::new();
-        for _ in 0..2 + self.below(4) {
-            let (partition, effect) = self.effect();
-            let is_new = |row: i32| {
-                !parts
-                    .iter()
-                    .any(|(p, other)| *p == partition && other.row() == Some(row))
-            };
-            if effect.row().is_some_and(is_new) {
-                parts.push((partition, effect));
-            }
-        }
-        if parts.is_empty() {
-            parts.push(self.effect());
-        }
-        parts
     }
 
     fn create_table(&mut self) -> Uncertain {
@@ -383,20 +345,7 @@ impl Simulation {
                 Answer::Error { message, .. } if message.contains("does not exist") => return None,
                 other => panic!("{name}: {other:?}"),
             };
-            for row in &page.rows {
-                let [p, c, v, w] = row.as_slice() else {
-                    panic!("four columns were asked for")
-                };
-                let found = Row {
-                    is_inserted: false,
-                    v: v.as_ref()
-                        .map(|v| Text(String::from_utf8(v.clone()).expect("text"))),
-                    w: w.as_deref().map(int),
-                };
-                let key = |value: &Option<Vec<u8>>| int(value.as_deref().expect("keys are never null"));
-                let twice = partitions.entry(key(p)).or_default().insert(key(c), found);
-                assert!(twice.is_none(), "{name}: row {row:?} came twice");
-            }
+            workload::collect_rows(&page, &mut partitions).unwrap_or_else(|error| panic!("{name}: {error}"));
             execution.paging_state = page.paging_state;
             if execution.paging_state.is_none() {
                 return Some(partitions);
@@ -412,32 +361,4 @@ impl Simulation {
             .flat_map(|table| self.disk.list(&keyspace.join(&table.name)).unwrap_or_default());
         files.filter(|file| file.name.ends_with("-TOC.txt")).count() as u64
     }
-}
-
-fn int(bytes: &[u8]) -> i32 {
-    i32::from_be_bytes(bytes.try_into().expect("an int has four bytes"))
-}
-
-fn statement_text(table: &str, timestamp: usize, parts: &[(i32, Effect)], is_whole: bool) -> String {
-    let text = |(p, effect): &(i32, Effect), using: &str| match effect {
-        Effect::Insert { c, v, w } => {
-            format!(
-                "INSERT INTO k.{table} (p, c, v, w) VALUES ({p}, {c}, '{}', {w}){using}",
-                v.0
-            )
-        }
-        Effect::Update { c, w } => format!("UPDATE k.{table}{using} SET w = {w} WHERE p = {p} AND c = {c}"),
-        Effect::DeleteRow { c } => format!("DELETE FROM k.{table}{using} WHERE p = {p} AND c = {c}"),
-        Effect::DeleteFrom { c } => format!("DELETE FROM k.{table}{using} WHERE p = {p} AND c >= {c}"),
-        Effect::DeletePartition => format!("DELETE FROM k.{table}{using} WHERE p = {p}"),
-    };
-    if let [part] = parts {
-        return text(part, &format!(" USING TIMESTAMP {timestamp}"));
-    }
-    let statements: Vec<String> = parts.iter().map(|part| text(part, "") + ";").collect();
-    let unlogged = if is_whole { "" } else { "UNLOGGED " };
-    format!(
-        "BEGIN {unlogged}BATCH USING TIMESTAMP {timestamp} {} APPLY BATCH",
-        statements.join(" ")
-    )
 }

@@ -7,7 +7,6 @@
 //!
 //! `HELENUS_SIMULATION_SEEDS=1000` runs that many seeds, `HELENUS_SIMULATION_SEEDS=17..18` only seed 17.
 
-mod model;
 mod simulation;
 
 use std::ops::Range;

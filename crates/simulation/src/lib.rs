@@ -1,0 +1,52 @@
+//! A whole node under simulation: one thread, simulated disk, clock and scheduler. A seed is a run, and runs again
+//! exactly.
+//!
+//! [`run`] gives a node several lives. In each it is started on what the last one left, its rows are compared with a
+//! model, and clients send statements until the power fails, the process dies or somebody stops it: at any change of
+//! the disk, with writes torn, syncs that fail or hang, and shards delayed against each other. What must hold:
+//!
+//! 1. Nothing acknowledged is lost, and nothing that was refused is there.
+//! 2. What is atomic is there entirely or not at all: a statement in a partition, a LOGGED batch in all of its.
+//! 3. A read sees what was acknowledged before it was sent.
+//! 4. Every request is answered within its time ([`LATE_MAX`] after its deadline), whatever hangs.
+//! 5. Every schema change ends, and then all shards have the same schema.
+//! 6. A node starts on whatever a crash has left, and nothing panics.
+
+mod clock;
+pub mod model;
+mod node;
+mod threads;
+mod weather;
+pub mod workload;
+mod world;
+
+use std::time::Duration;
+
+pub use world::{LATE_MAX, run, trace};
+
+/// What a run without a fault was.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Report {
+    /// By the node's clock.
+    pub simulated: Duration,
+    pub statements: u64,
+    pub acknowledged: u64,
+    pub refused: u64,
+    pub timed_out: u64,
+    pub reads_checked: u64,
+    pub starts: u64,
+    /// Seen by the last starts.
+    pub sstables: u64,
+    /// Of everything that happened, in its order and at its time: the same for the same seed.
+    pub fingerprint: u64,
+}
+
+/// Something that must hold did not.
+#[derive(Debug, thiserror::Error)]
+#[error("seed {seed}: {what}")]
+pub struct Failure {
+    pub seed: u64,
+    pub what: String,
+    /// What happened before, oldest first.
+    pub trace: Vec<String>,
+}

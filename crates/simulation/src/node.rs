@@ -1,0 +1,79 @@
+//! One life of a simulated node: all of its shards on the calling thread.
+
+use std::cell::RefCell;
+use std::rc::Rc;
+use std::sync::Arc;
+use std::sync::atomic::AtomicBool;
+
+use helenus_node::{AssembledNode, Mailbox, NodeOptions, Shard, StartError};
+use helenus_test_node::{Answer, Execution, execute_on};
+use tokio::task::JoinHandle;
+
+use crate::weather::Weather;
+
+/// Its tasks are the runtime's: a crash is the end of the runtime.
+pub struct SimulatedNode {
+    shards: Vec<Rc<Shard>>,
+    mailboxes: Arc<[Mailbox]>,
+    running: Vec<JoinHandle<()>>,
+}
+
+impl SimulatedNode {
+    /// Inside a runtime that runs local tasks.
+    pub async fn start(options: NodeOptions, weather: &Arc<Weather>) -> Result<SimulatedNode, StartError> {
+        let AssembledNode { mailboxes, shards } = AssembledNode::open(options)?;
+        let started: Rc<RefCell<Vec<Rc<Shard>>>> = Rc::default();
+        let mut running = Vec::new();
+        let shard_count = shards.len();
+        for mut shard in shards {
+            let weather = weather.clone();
+            tokio::task::spawn_local(shard.delay_messages(move || weather.message()));
+            let started = started.clone();
+            running.push(tokio::task::spawn_local(async move {
+                let has_slept = Arc::new(AtomicBool::new(true));
+                let opened = |shard: &Rc<Shard>| started.borrow_mut().push(shard.clone());
+                shard
+                    .run(has_slept, opened)
+                    .await
+                    .expect("a simulated disk has a queue of reads");
+            }));
+        }
+        while started.borrow().len() < shard_count {
+            tokio::task::yield_now().await;
+        }
+        let mut shards = started.take();
+        shards.sort_by_key(|shard| shard.id);
+        Ok(SimulatedNode {
+            shards,
+            mailboxes,
+            running,
+        })
+    }
+
+    /// A client's statement, on a connection of one of the shards. The future owns what it needs.
+    pub fn execute(
+        &self,
+        shard: usize,
+        text: String,
+        execution: Execution,
+    ) -> impl Future<Output = Answer> + 'static {
+        let shard = self.shards[shard % self.shards.len()].clone();
+        async move { execute_on(&shard, &text, &execution).await }
+    }
+
+    /// Whether all shards have the same schema.
+    pub fn is_of_one_schema(&self) -> bool {
+        let first = self.shards[0].schema();
+        self.shards
+            .iter()
+            .all(|shard| Arc::ptr_eq(&shard.schema(), &first))
+    }
+
+    /// Flushes and ends, as on SIGTERM. In turns, as a node's threads do.
+    pub async fn stop(self) {
+        for (mailbox, running) in self.mailboxes.iter().zip(self.running) {
+            mailbox.stop_shard();
+            running.await.expect("a shard ends without a panic");
+        }
+    }
+}

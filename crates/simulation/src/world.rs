@@ -1,0 +1,673 @@
+//! One seed: the lives of a node, and what its clients know of its tables.
+
+use std::cell::RefCell;
+use std::collections::{BTreeMap, BTreeSet};
+use std::fmt::Display;
+use std::hash::{DefaultHasher, Hash, Hasher};
+use std::rc::Rc;
+use std::sync::Arc;
+use std::sync::atomic::Ordering;
+use std::time::Duration;
+
+use helenus_node::metrics::PANICS;
+use helenus_node::{CommitlogSync, NodeOptions, SsTableFormat};
+use helenus_protocol::ErrorCode;
+use helenus_test_node::{Answer, Execution, options};
+use helenus_vfs::{Disk, Fault, FaultKind, Operation, Random, SeededRandom, SimulatedDisk};
+use tokio::runtime::{Builder, LocalOptions, LocalRuntime};
+use tokio::task::JoinHandle;
+use tokio::time::Instant;
+
+use crate::clock::SimulatedClock;
+use crate::model::{Effect, Partition, Sent, Table};
+use crate::node::SimulatedNode;
+use crate::threads::SimulatedThreads;
+use crate::weather::Weather;
+use crate::workload::{self, statement_text};
+use crate::{Failure, Report};
+
+/// How long after its deadline a request may be answered: twice the interval at which shards look for late ones, and the
+/// millisecond in which timers are counted.
+pub const LATE_MAX: Duration = Duration::from_millis(11);
+
+const LIVES: u64 = 5;
+const STATEMENTS_PER_LIFE: u64 = 300;
+const READ_TIMEOUT: Duration = Duration::from_millis(300);
+const RANGE_TIMEOUT: Duration = Duration::from_millis(600);
+const WRITE_TIMEOUT: Duration = Duration::from_millis(200);
+const TRUNCATE_TIMEOUT: Duration = Duration::from_secs(5);
+/// For schema changes, which have no deadline: many times the longest hang.
+const ANSWER_TIMEOUT: Duration = Duration::from_secs(300);
+/// Statements that may be under way together.
+const UNDER_WAY_MAX: u64 = 8;
+/// Of a table, statements that nobody knows the end of: a life ends before the model has too many to try.
+const UNCERTAIN_MAX: usize = 9;
+/// A read that the weather held up is sent again so often.
+const READ_TRIES: u32 = 200;
+/// Lines of the trace that a failure shows.
+const TRACE_LINES_MAX: usize = 400;
+/// Clocks are set by at most a day.
+const JUMP_US_MAX: u64 = 86_400_000_000;
+
+/// What a part of a run ends with if something does not hold.
+type Held<T> = Result<T, String>;
+
+struct World {
+    random: Arc<SeededRandom>,
+    disk: Arc<SimulatedDisk>,
+    clock: Arc<SimulatedClock>,
+    weather: Arc<Weather>,
+    format: SsTableFormat,
+    row_cache: bool,
+    memory_bytes_per_shard: u64,
+    has_jumps: bool,
+    tables: BTreeMap<String, Table>,
+    tables_made: u64,
+    under_way: Vec<UnderWay>,
+    uncertain: Uncertain,
+    /// Something was broken on purpose in this life.
+    has_faults: bool,
+    journal: Rc<RefCell<Journal>>,
+    report: Report,
+}
+
+struct UnderWay {
+    table: String,
+    statement: usize,
+    text: String,
+    answer: JoinHandle<Held<Answer>>,
+}
+
+/// What happened, for who looks for a fault.
+struct Journal {
+    clock: Arc<SimulatedClock>,
+    lines: std::collections::VecDeque<String>,
+    fingerprint: DefaultHasher,
+}
+
+/// A schema change or TRUNCATE of which nobody knows whether it happened.
+enum Uncertain {
+    Nothing,
+    Create(String),
+    Drop(String),
+    Truncate(String),
+}
+
+enum Outcome {
+    Acknowledged,
+    Refused,
+    Unknown,
+}
+
+/// Runs one seed.
+pub fn run(seed: u64) -> Result<Report, Failure> {
+    run_with_trace(seed).0
+}
+
+/// The last of what happens in a seed, oldest first.
+pub fn trace(seed: u64) -> Vec<String> {
+    run_with_trace(seed).1
+}
+
+fn run_with_trace(seed: u64) -> (Result<Report, Failure>, Vec<String>) {
+    let mut world = World::new(seed);
+    let panics_before = PANICS.load(Ordering::Relaxed);
+    let mut held = Ok(());
+    for life in 0..LIVES {
+        held = world.live(life);
+        if held.is_ok() && PANICS.load(Ordering::Relaxed) != panics_before {
+            held = Err("something panicked".to_owned());
+        }
+        if held.is_err() {
+            break;
+        }
+    }
+    let journal = world.journal.borrow();
+    let mut report = world.report;
+    report.simulated = world.clock.elapsed();
+    report.fingerprint = journal.fingerprint.finish();
+    let trace: Vec<String> = journal.lines.iter().cloned().collect();
+    let outcome = held.map(|()| report).map_err(|what| Failure {
+        seed,
+        what,
+        trace: trace.clone(),
+    });
+    (outcome, trace)
+}
+
+fn runtime() -> LocalRuntime {
+    Builder::new_current_thread()
+        .enable_time()
+        .start_paused(true)
+        .build_local(LocalOptions::default())
+        .expect("a runtime without sockets needs nothing of the machine")
+}
+
+impl Journal {
+    fn note(&mut self, what: impl Display) {
+        let elapsed = self.clock.elapsed();
+        let line = format!("{:>12.3} ms  {what}", elapsed.as_secs_f64() * 1_000.0);
+        line.hash(&mut self.fingerprint);
+        if self.lines.len() == TRACE_LINES_MAX {
+            self.lines.pop_front();
+        }
+        let end = line.char_indices().nth(240).map_or(line.len(), |(end, _)| end);
+        self.lines.push_back(line[..end].to_owned());
+    }
+}
+
+impl World {
+    fn new(seed: u64) -> Self {
+        let random = Arc::new(SeededRandom::new(seed));
+        let formats = [
+            SsTableFormat::Nb,
+            SsTableFormat::Oa,
+            SsTableFormat::Me,
+            SsTableFormat::Da,
+        ];
+        let clock = Arc::new(SimulatedClock::default());
+        let journal = Journal {
+            clock: clock.clone(),
+            lines: Default::default(),
+            fingerprint: DefaultHasher::new(),
+        };
+        World {
+            disk: Arc::new(SimulatedDisk::new(random.next_u64())),
+            clock,
+            weather: Arc::new(Weather::of_seed(random.clone())),
+            format: formats[random.below(4) as usize],
+            row_cache: random.below(2) == 0,
+            memory_bytes_per_shard: [128, 192, 1_024][random.below(3) as usize] << 10,
+            has_jumps: random.below(4) == 0,
+            random,
+            tables: BTreeMap::new(),
+            tables_made: 0,
+            under_way: Vec::new(),
+            uncertain: Uncertain::Nothing,
+            has_faults: false,
+            journal: Rc::new(RefCell::new(journal)),
+            report: Report::default(),
+        }
+    }
+
+    fn below(&self, bound: u64) -> u64 {
+        self.random.below(bound)
+    }
+
+    fn note(&self, what: impl Display) {
+        self.journal.borrow_mut().note(what);
+    }
+
+    fn options(&self) -> NodeOptions {
+        let shard_count = 1 + self.below(4) as u16;
+        NodeOptions {
+            memory_bytes: self.memory_bytes_per_shard * u64::from(shard_count),
+            row_cache: self.row_cache,
+            commitlog_sync: CommitlogSync::Group,
+            sstable_format: self.format,
+            read_request_timeout: READ_TIMEOUT,
+            range_request_timeout: RANGE_TIMEOUT,
+            write_request_timeout: WRITE_TIMEOUT,
+            truncate_request_timeout: TRUNCATE_TIMEOUT,
+            compaction: helenus_node::CompactionSettings {
+                bytes_per_s_max: 0,
+                ..Default::default()
+            },
+            threads: Arc::new(SimulatedThreads::new(self.weather.clone())),
+            random: Arc::new(SeededRandom::new(self.random.next_u64())),
+            ..options(shard_count, self.disk.clone(), self.clock.clone())
+        }
+    }
+
+    /// From a start to a crash or a stop.
+    fn live(&mut self, life: u64) -> Held<()> {
+        // Several failures of the power in a row, while the log is replayed.
+        while life > 0 && self.below(4) == 0 {
+            self.disk.fail_power(self.below(60));
+            let runtime = runtime();
+            let clock = self.clock.clone();
+            runtime.block_on(async {
+                clock.life_begins();
+                let started = SimulatedNode::start(self.options(), &self.weather).await;
+                clock.life_ends();
+                match started {
+                    Err(error) if !self.disk.is_power_off() => {
+                        Err(format!("the node does not start: {error}"))
+                    }
+                    _ => Ok(()),
+                }
+            })?;
+            self.note("the power fails during a start");
+            drop(runtime);
+            self.disk.crash();
+        }
+        let runtime = runtime();
+        let clock = self.clock.clone();
+        let held = runtime.block_on(async {
+            clock.life_begins();
+            let held = self.live_inside(life).await;
+            clock.life_ends();
+            held
+        });
+        self.under_way.clear();
+        drop(runtime);
+        self.disk.crash();
+        held
+    }
+
+    async fn live_inside(&mut self, life: u64) -> Held<()> {
+        let options = self.options();
+        self.note(format_args!("start with {} shards", options.shard_count));
+        self.report.starts += 1;
+        let node = SimulatedNode::start(options, &self.weather).await;
+        let node = node.map_err(|error| format!("the node does not start: {error}"))?;
+        self.has_faults = false;
+        self.check(&node).await?;
+        if life == 0 {
+            let text =
+                "CREATE KEYSPACE k WITH replication = {'class': 'SimpleStrategy', 'replication_factor': 1}";
+            self.change_schema(&node, text).await?;
+            for _ in 0..2 {
+                self.create_table(&node).await?;
+            }
+        }
+        if self.below(4) > 0 {
+            self.disk.fail_power(5 + self.below(250));
+        } else if self.below(3) == 0 {
+            self.break_something();
+        }
+        for _ in 0..STATEMENTS_PER_LIFE {
+            if self.disk.is_power_off()
+                || !matches!(self.uncertain, Uncertain::Nothing)
+                || self.is_too_uncertain()
+            {
+                break;
+            }
+            self.step(&node).await?;
+        }
+        let is_stopped = self.below(3) == 0 && matches!(self.uncertain, Uncertain::Nothing);
+        if is_stopped {
+            self.settle_all().await?;
+        }
+        if is_stopped && !self.disk.is_power_off() {
+            self.note("stop");
+            let stopped = tokio::time::timeout(ANSWER_TIMEOUT, node.stop()).await;
+            stopped.map_err(|_| "the node does not stop".to_owned())?;
+        } else {
+            self.note("crash");
+            // What has been answered counts; what has not may be there or not.
+            if self.below(2) == 0 {
+                self.has_faults = true;
+                self.disk.fail_power(0);
+                self.settle_all().await?;
+            }
+        }
+        Ok(())
+    }
+
+    fn break_something(&mut self) {
+        let operations = [
+            Operation::Create,
+            Operation::Write,
+            Operation::Sync,
+            Operation::SyncDirectory,
+            Operation::Rename,
+            Operation::Remove,
+            Operation::Read,
+        ];
+        let kinds = [FaultKind::Error, FaultKind::NoSpace, FaultKind::Short];
+        let fault = Fault {
+            operation: operations[self.below(operations.len() as u64) as usize],
+            after: self.below(100),
+            kind: kinds[self.below(3) as usize],
+        };
+        self.note(format_args!("{fault:?}"));
+        self.has_faults = true;
+        self.disk.inject(fault);
+    }
+
+    async fn step(&mut self, node: &SimulatedNode) -> Held<()> {
+        if self.has_jumps && self.below(50) == 0 {
+            let jump_us = self.below(2 * JUMP_US_MAX) as i64 - JUMP_US_MAX as i64;
+            self.note(format_args!("the wall clock jumps by {jump_us} us"));
+            self.clock.jump_wall_us(jump_us);
+        }
+        let pause_us = [0, 0, 100, 3_000, 50_000][self.below(5) as usize];
+        if pause_us > 0 {
+            tokio::time::sleep(Duration::from_micros(self.below(pause_us))).await;
+        }
+        match self.below(80) {
+            0 => self.create_table(node).await,
+            1 => self.drop_table(node).await,
+            2 | 3 => self.truncate(node).await,
+            4 => self.add_column(node).await,
+            5..30 => self.read(node).await,
+            _ => self.write(node).await,
+        }
+    }
+
+    /// Sends a statement that must be answered within `limit`.
+    fn submit(
+        &mut self,
+        node: &SimulatedNode,
+        text: &str,
+        execution: Execution,
+        limit: Duration,
+    ) -> JoinHandle<Held<Answer>> {
+        self.report.statements += 1;
+        self.note(text);
+        let shard = self.below(8) as usize;
+        let answer = node.execute(shard, text.to_owned(), execution);
+        let text = shortened(text).to_owned();
+        let journal = self.journal.clone();
+        tokio::task::spawn_local(async move {
+            let sent = Instant::now();
+            let answer = tokio::time::timeout(limit + Duration::from_secs(5), answer).await;
+            let took = sent.elapsed();
+            match answer {
+                Ok(answer) if took <= limit => {
+                    journal
+                        .borrow_mut()
+                        .note(format_args!("{text}: {}", brief(&answer)));
+                    Ok(answer)
+                }
+                Ok(answer) => Err(format!("{text} was answered after {took:?} with {answer:?}")),
+                Err(_) => Err(format!("{text} is not answered after {took:?}")),
+            }
+        })
+    }
+
+    /// What an answer says of whether a statement was done; an error that it may not give is a failure.
+    fn outcome(&mut self, answer: &Answer, text: &str) -> Held<Outcome> {
+        let Answer::Error { code, message } = answer else {
+            self.report.acknowledged += 1;
+            return Ok(Outcome::Acknowledged);
+        };
+        match code {
+            ErrorCode::Overloaded => {
+                self.report.refused += 1;
+                Ok(Outcome::Refused)
+            }
+            ErrorCode::WriteTimeout | ErrorCode::ReadTimeout => {
+                self.report.timed_out += 1;
+                Ok(Outcome::Unknown)
+            }
+            _ if self.has_faults || self.disk.is_power_off() => Ok(Outcome::Unknown),
+            _ => Err(format!("{}: {code:?}: {message}", shortened(text))),
+        }
+    }
+
+    async fn write(&mut self, node: &SimulatedNode) -> Held<()> {
+        while self.under_way.len() as u64 > self.below(UNDER_WAY_MAX) {
+            let index = self.below(self.under_way.len() as u64) as usize;
+            let sent = self.under_way.swap_remove(index);
+            self.settle(sent).await?;
+        }
+        let Some(name) = self.any_table() else {
+            return Ok(());
+        };
+        let statement = self.report.statements as usize;
+        let parts = if self.below(4) == 0 {
+            workload::effects_of_batch(&self.random)
+        } else {
+            vec![workload::effect(&self.random)]
+        };
+        let is_whole = self.below(3) > 0;
+        let text = statement_text(&name, statement, &parts, is_whole);
+        let mut by_partition: BTreeMap<i32, Vec<Effect>> = BTreeMap::new();
+        for (partition, effect) in parts {
+            by_partition.entry(partition).or_default().push(effect);
+        }
+        if let Some(table) = self.tables.get_mut(&name) {
+            table
+                .sent
+                .extend(by_partition.into_iter().map(|(partition, effects)| Sent {
+                    statement,
+                    partition,
+                    effects,
+                    is_acknowledged: false,
+                    is_whole,
+                }));
+        }
+        let answer = self.submit(node, &text, Execution::default(), WRITE_TIMEOUT + LATE_MAX);
+        self.under_way.push(UnderWay {
+            table: name,
+            statement,
+            text,
+            answer,
+        });
+        Ok(())
+    }
+
+    async fn settle(&mut self, sent: UnderWay) -> Held<()> {
+        let answer = sent.answer.await.map_err(|error| error.to_string())??;
+        let outcome = self.outcome(&answer, &sent.text)?;
+        if let Some(table) = self.tables.get_mut(&sent.table) {
+            match outcome {
+                Outcome::Acknowledged => table.acknowledge(sent.statement),
+                Outcome::Refused => table.refuse(sent.statement),
+                Outcome::Unknown => {}
+            }
+        }
+        Ok(())
+    }
+
+    async fn settle_all(&mut self) -> Held<()> {
+        for sent in std::mem::take(&mut self.under_way) {
+            self.settle(sent).await?;
+        }
+        Ok(())
+    }
+
+    fn is_too_uncertain(&self) -> bool {
+        self.tables
+            .values()
+            .any(|table| table.uncertain() >= UNCERTAIN_MAX)
+    }
+
+    fn any_table(&self) -> Option<String> {
+        let count = self.tables.len() as u64;
+        let index = (count > 0).then(|| self.below(count) as usize)?;
+        self.tables.keys().nth(index).cloned()
+    }
+
+    /// One partition, which must hold what was acknowledged before.
+    async fn read(&mut self, node: &SimulatedNode) -> Held<()> {
+        let Some(name) = self.any_table() else {
+            return Ok(());
+        };
+        let partition = self.below(workload::PARTITIONS) as i32;
+        let acknowledged: BTreeSet<usize> = self.tables[&name].acknowledged();
+        let text = format!("SELECT p, c, v, w FROM k.{name} WHERE p = {partition}");
+        let answer = self.submit(node, &text, Execution::default(), READ_TIMEOUT + LATE_MAX);
+        let answer = answer.await.map_err(|error| error.to_string())??;
+        let Answer::Rows(rows) = &answer else {
+            self.outcome(&answer, &text)?;
+            return Ok(());
+        };
+        let mut found: BTreeMap<i32, Partition> = BTreeMap::new();
+        workload::collect_rows(rows, &mut found)?;
+        self.report.reads_checked += 1;
+        self.tables[&name]
+            .explain_read(
+                partition,
+                &found.remove(&partition).unwrap_or_default(),
+                &acknowledged,
+            )
+            .map_err(|error| format!("{text}: {error}"))
+    }
+
+    /// Whether it happened, if anybody knows.
+    async fn change_schema(&mut self, node: &SimulatedNode, text: &str) -> Held<Outcome> {
+        let answer = self.submit(node, text, Execution::default(), ANSWER_TIMEOUT);
+        let answer = answer.await.map_err(|error| error.to_string())??;
+        let outcome = self.outcome(&answer, text)?;
+        if matches!(outcome, Outcome::Acknowledged) && !node.is_of_one_schema() {
+            return Err(format!("{text}: the shards have not the same schema"));
+        }
+        Ok(outcome)
+    }
+
+    async fn create_table(&mut self, node: &SimulatedNode) -> Held<()> {
+        let name = format!("t{}", self.tables_made);
+        self.tables_made += 1;
+        let text = format!(
+            "CREATE TABLE k.{name} (p int, c int, v text, w int, PRIMARY KEY (p, c)) WITH gc_grace_seconds = 0"
+        );
+        match self.change_schema(node, &text).await? {
+            Outcome::Acknowledged => drop(self.tables.insert(name, Table::default())),
+            Outcome::Refused => {}
+            Outcome::Unknown => self.uncertain = Uncertain::Create(name),
+        }
+        Ok(())
+    }
+
+    async fn drop_table(&mut self, node: &SimulatedNode) -> Held<()> {
+        if self.tables.len() < 3 {
+            return Ok(());
+        }
+        self.settle_all().await?;
+        let Some(name) = self.any_table() else {
+            return Ok(());
+        };
+        match self.change_schema(node, &format!("DROP TABLE k.{name}")).await? {
+            Outcome::Acknowledged => drop(self.tables.remove(&name)),
+            Outcome::Refused => {}
+            Outcome::Unknown => self.uncertain = Uncertain::Drop(name),
+        }
+        Ok(())
+    }
+
+    async fn truncate(&mut self, node: &SimulatedNode) -> Held<()> {
+        self.settle_all().await?;
+        let Some(name) = self.any_table().filter(|name| self.tables[name].is_certain()) else {
+            return Ok(());
+        };
+        self.tables.entry(name.clone()).or_default().make_certain();
+        let text = format!("TRUNCATE k.{name}");
+        let answer = self.submit(node, &text, Execution::default(), TRUNCATE_TIMEOUT + LATE_MAX);
+        let answer = answer.await.map_err(|error| error.to_string())??;
+        let may_fail = matches!(
+            &answer,
+            Answer::Error {
+                code: ErrorCode::TruncateError,
+                ..
+            }
+        );
+        let outcome = if may_fail {
+            Outcome::Unknown
+        } else {
+            self.outcome(&answer, &text)?
+        };
+        match outcome {
+            Outcome::Acknowledged => drop(self.tables.insert(name, Table::default())),
+            Outcome::Refused => {}
+            Outcome::Unknown => self.uncertain = Uncertain::Truncate(name),
+        }
+        Ok(())
+    }
+
+    async fn add_column(&mut self, node: &SimulatedNode) -> Held<()> {
+        let Some(name) = self.any_table() else {
+            return Ok(());
+        };
+        let text = format!("ALTER TABLE k.{name} ADD x{} int", self.report.statements);
+        self.change_schema(node, &text).await?;
+        Ok(())
+    }
+
+    /// After a start: every table holds what can be explained.
+    async fn check(&mut self, node: &SimulatedNode) -> Held<()> {
+        match std::mem::replace(&mut self.uncertain, Uncertain::Nothing) {
+            Uncertain::Nothing => {}
+            Uncertain::Create(name) => {
+                if self.rows_of(node, &name).await?.is_some() {
+                    self.tables.insert(name, Table::default());
+                }
+            }
+            Uncertain::Drop(name) => {
+                if self.rows_of(node, &name).await?.is_none() {
+                    self.tables.remove(&name);
+                }
+            }
+            Uncertain::Truncate(name) => {
+                let found = self
+                    .rows_of(node, &name)
+                    .await?
+                    .ok_or("a truncated table is lost")?;
+                if let Some(table) = self.tables.get_mut(&name) {
+                    table
+                        .explain_truncated(&found)
+                        .map_err(|error| format!("{name}: {error}"))?;
+                }
+            }
+        }
+        let names: Vec<String> = self.tables.keys().cloned().collect();
+        for name in names {
+            let found = self.rows_of(node, &name).await?;
+            let found = found.ok_or_else(|| format!("table {name} is lost"))?;
+            if let Some(table) = self.tables.get_mut(&name) {
+                table
+                    .explain(&found)
+                    .map_err(|error| format!("{name}: {error}"))?;
+            }
+        }
+        self.report.sstables += self.count_sstables();
+        if !node.is_of_one_schema() {
+            return Err("the shards start with different schemas".to_owned());
+        }
+        Ok(())
+    }
+
+    /// In pages; `None` if there is no such table.
+    async fn rows_of(&mut self, node: &SimulatedNode, name: &str) -> Held<Option<BTreeMap<i32, Partition>>> {
+        let text = format!("SELECT p, c, v, w FROM k.{name}");
+        let mut partitions: BTreeMap<i32, Partition> = BTreeMap::new();
+        let mut execution = Execution {
+            page_size: Some(7),
+            ..Execution::default()
+        };
+        let mut tries = 0;
+        loop {
+            let answer = self.submit(node, &text, execution.clone(), RANGE_TIMEOUT + LATE_MAX);
+            let page = match answer.await.map_err(|error| error.to_string())?? {
+                Answer::Rows(page) => page,
+                Answer::Error { message, .. } if message.contains("does not exist") => return Ok(None),
+                Answer::Error {
+                    code: ErrorCode::Overloaded | ErrorCode::ReadTimeout,
+                    ..
+                } if tries < READ_TRIES => {
+                    tries += 1;
+                    continue;
+                }
+                other => return Err(format!("{text}: {other:?}")),
+            };
+            workload::collect_rows(&page, &mut partitions).map_err(|error| format!("{name}: {error}"))?;
+            execution.paging_state = page.paging_state;
+            if execution.paging_state.is_none() {
+                return Ok(Some(partitions));
+            }
+        }
+    }
+
+    fn count_sstables(&self) -> u64 {
+        let keyspace = std::path::Path::new("/helenus-data/data/k");
+        let tables = self.disk.list(keyspace).unwrap_or_default();
+        let files = tables
+            .iter()
+            .flat_map(|table| self.disk.list(&keyspace.join(&table.name)).unwrap_or_default());
+        files.filter(|file| file.name.ends_with("-TOC.txt")).count() as u64
+    }
+}
+
+fn shortened(text: &str) -> &str {
+    text.get(..100).unwrap_or(text)
+}
+
+fn brief(answer: &Answer) -> String {
+    match answer {
+        Answer::Rows(rows) => format!("{} rows", rows.rows.len()),
+        Answer::Error { code, message } => format!("{code:?}: {message}"),
+        other => format!("{other:?}"),
+    }
+}

@@ -1,0 +1,29 @@
+//! What the simulation promises of itself; `cargo xtask simulate` runs many seeds.
+
+use helenus_simulation::{Report, run};
+
+/// Enough that nodes have flushed, compacted, crashed and started again.
+const SEEDS: std::ops::Range<u64> = 0..6;
+
+#[test]
+fn a_seed_runs_again_exactly() {
+    for seed in SEEDS {
+        let [first, second] = [(); 2].map(|()| run(seed).unwrap_or_else(|failure| panic!("{failure}")));
+        assert_eq!(first, second, "seed {seed}");
+    }
+}
+
+#[test]
+fn seeds_see_crashes_flushes_reads_and_requests_that_are_late() {
+    let reports = SEEDS.map(|seed| run(seed).unwrap_or_else(|failure| panic!("{failure}")));
+    let reports: Vec<_> = reports.collect();
+    let sum = |of: fn(&Report) -> u64| reports.iter().map(of).sum::<u64>();
+    assert!(
+        sum(|report| report.starts) >= 5 * reports.len() as u64,
+        "{reports:#?}"
+    );
+    assert!(sum(|report| report.acknowledged) > 1_000, "{reports:#?}");
+    assert!(sum(|report| report.sstables) > 100, "{reports:#?}");
+    assert!(sum(|report| report.reads_checked) > 300, "{reports:#?}");
+    assert!(sum(|report| report.timed_out) > 0, "{reports:#?}");
+}

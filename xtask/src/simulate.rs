@@ -1,0 +1,56 @@
+//! `cargo xtask simulate`: a whole node on a simulated disk, clock and scheduler, seed by seed.
+
+use std::process::Command;
+
+use clap::Args;
+
+use crate::process::ProcessError;
+use crate::program::Tally;
+use crate::{TaskError, process, workspace};
+
+/// Seeds in the test command: some two minutes of the dev build on two cores.
+const SEEDS_SHORT: &str = "300";
+
+#[derive(Args)]
+pub struct Arguments {
+    /// What the simulation is told: see `cargo xtask simulate --help-simulation`
+    #[arg(long)]
+    help_simulation: bool,
+    /// --seed S, --seeds N, --minutes M, --jobs J, --twice, --trace, --json
+    #[arg(trailing_var_arg = true, allow_hyphen_values = true)]
+    arguments: Vec<String>,
+}
+
+pub fn run(arguments: &Arguments) -> Result<(), TaskError> {
+    let mut simulate = command("--release");
+    simulate.arg("--").args(&arguments.arguments);
+    if arguments.help_simulation {
+        simulate.arg("--help");
+    }
+    process::run(&mut simulate)?;
+    Ok(())
+}
+
+/// From a fresh seed, in the build that the unit tests have made.
+pub fn short() -> Result<Tally, TaskError> {
+    let mut simulate = command("--quiet");
+    let jobs = std::thread::available_parallelism().map_or(1, usize::from);
+    simulate.args(["--", "--seeds", SEEDS_SHORT, "--jobs", &jobs.to_string()]);
+    let outcome: Result<(), ProcessError> = process::run(&mut simulate);
+    let mut tally = Tally::default();
+    tally.check("300 seeds", outcome);
+    Ok(tally)
+}
+
+fn command(how: &str) -> Command {
+    let mut cargo = Command::new("cargo");
+    cargo.current_dir(workspace::root()).args([
+        "run",
+        "--package",
+        "helenus-simulation",
+        "--bin",
+        "simulate",
+        how,
+    ]);
+    cargo
+}
