@@ -129,6 +129,11 @@ pub trait RowSink {
 
     /// After the last row of a partition that was announced, if no `Break` came before.
     fn partition_end(&mut self) -> ControlFlow<()>;
+
+    /// What the sink has done since it was last asked, beyond taking rows: units of the step's budget.
+    fn take_units(&mut self) -> u32 {
+        0
+    }
 }
 
 /// What a read cost; for warnings, tracing and metrics.

@@ -8,6 +8,7 @@ use helenus_types::value::{CollectionElements, MapEntries};
 
 use super::restriction::{Restriction, RestrictionKind};
 use super::row_view::RowView;
+use super::slices::check_combinations;
 use crate::CqlError;
 use crate::term::{Evaluated, EvaluationContext, Expression};
 
@@ -24,6 +25,7 @@ enum Test {
         accepts: fn(Ordering) -> bool,
         value: Vec<u8>,
     },
+    /// In the order of the column's type, without repetitions.
     In(Vec<Vec<u8>>),
     Contains(Vec<u8>),
     ContainsKey(Vec<u8>),
@@ -39,16 +41,17 @@ impl Filter {
         matches!(self.column.kind, ColumnKind::PartitionKey | ColumnKind::Static)
     }
 
-    pub fn accepts(&self, row: &RowView<'_>) -> bool {
+    pub fn accepts(&self, row: &RowView<'_>, effort: &mut FilterEffort) -> bool {
         let Some(found) = row.value(&self.column) else {
             return false;
         };
+        effort.add(self.test.comparisons(), found.len());
         let cql_type = &self.column.cql_type;
         match &self.test {
             Test::Compare { accepts, value } => accepts(cql_type.compare(&found, value)),
             Test::In(values) => values
-                .iter()
-                .any(|value| cql_type.compare(&found, value) == Ordering::Equal),
+                .binary_search_by(|value| cql_type.compare(value, &found))
+                .is_ok(),
             Test::Contains(value) => match cql_type {
                 CqlType::Map {
                     value: value_type, ..
@@ -80,6 +83,41 @@ impl Filter {
                 _ => false,
             },
         }
+    }
+}
+
+impl Test {
+    /// Of the whole value; a collection is gone through once.
+    fn comparisons(&self) -> u32 {
+        match self {
+            Test::In(values) => 1 + values.len().checked_ilog2().unwrap_or(0),
+            _ => 1,
+        }
+    }
+}
+
+/// What looking at rows has cost, for the budget of a read's step.
+#[derive(Clone, Copy, Debug, Default)]
+pub struct FilterEffort {
+    comparisons: u64,
+}
+
+/// So many comparisons of short values cost as much as passing a row.
+const COMPARISONS_PER_UNIT: u64 = 16;
+
+/// Comparing, or going through a collection of, so many bytes costs about as much as a short value.
+const BYTES_PER_COMPARISON: usize = 128;
+
+impl FilterEffort {
+    fn add(&mut self, comparisons: u32, value_bytes: usize) {
+        self.comparisons += u64::from(comparisons) * (1 + (value_bytes / BYTES_PER_COMPARISON) as u64);
+    }
+
+    /// What was done since it was last asked, in units of a read's step; the rest is kept for later.
+    pub fn take_units(&mut self) -> u32 {
+        let units = self.comparisons / COMPARISONS_PER_UNIT;
+        self.comparisons %= COMPARISONS_PER_UNIT;
+        u32::try_from(units).unwrap_or(u32::MAX)
     }
 }
 
@@ -131,7 +169,12 @@ fn bind_filter(
         }
         RestrictionKind::In(terms) => {
             let tuples = terms.bind(columns, restriction.is_multi_column, context)?;
-            push(column, Test::In(tuples.into_iter().flatten().collect()));
+            check_combinations(tuples.len())?;
+            let mut values: Vec<Vec<u8>> = tuples.into_iter().flatten().collect();
+            let cql_type = &column.cql_type;
+            values.sort_unstable_by(|left, right| cql_type.compare(left, right));
+            values.dedup_by(|left, right| cql_type.compare(left, right).is_eq());
+            push(column, Test::In(values));
         }
         RestrictionKind::Slice { .. } if restriction.is_multi_column => {
             return Err(invalid!(

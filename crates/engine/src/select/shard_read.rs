@@ -9,7 +9,7 @@ use helenus_storage::read_state::{PartitionPlace, ReadPosition, ReadProgress, Re
 use helenus_storage::row::RowRef;
 use helenus_types::{ShardId, Token, token_of};
 
-use super::filter::{Filter, bind_filters};
+use super::filter::{Filter, FilterEffort, bind_filters};
 use super::paging::{PagePlace, Position};
 use super::plan::SelectPlan;
 use super::row_view::RowView;
@@ -117,6 +117,7 @@ impl SelectPlan {
             plan: self,
             partition_filters,
             row_filters,
+            effort: FilterEffort::default(),
             rows_max: read.rows_max,
             rows_per_partition_max: read.rows_per_partition_max,
             rows_left_in_partition: read.rows_left_in_partition,
@@ -357,6 +358,7 @@ struct RowsSink<'p> {
     plan: &'p SelectPlan,
     partition_filters: Vec<Filter>,
     row_filters: Vec<Filter>,
+    effort: FilterEffort,
     rows_max: u32,
     rows_per_partition_max: u32,
     rows_left_in_partition: u32,
@@ -417,8 +419,13 @@ impl RowSink for RowsSink<'_> {
         if self.resumed.is_none() {
             self.rows_left_in_partition = self.rows_per_partition_max;
         }
+        let mut effort = self.effort;
         let view = self.view(None, RowRef::EMPTY);
-        self.is_skipped = !self.partition_filters.iter().all(|filter| filter.accepts(&view));
+        self.is_skipped = !self
+            .partition_filters
+            .iter()
+            .all(|filter| filter.accepts(&view, &mut effort));
+        self.effort = effort;
         if self.plan.is_distinct && !self.is_skipped {
             return self.push(None, RowRef::EMPTY);
         }
@@ -431,8 +438,14 @@ impl RowSink for RowsSink<'_> {
             return ControlFlow::Continue(());
         }
         if !self.row_filters.is_empty() {
+            let mut effort = self.effort;
             let view = self.view(Some(clustering), row);
-            if !self.row_filters.iter().all(|filter| filter.accepts(&view)) {
+            let is_accepted = self
+                .row_filters
+                .iter()
+                .all(|filter| filter.accepts(&view, &mut effort));
+            self.effort = effort;
+            if !is_accepted {
                 return ControlFlow::Continue(());
             }
         }
@@ -445,5 +458,9 @@ impl RowSink for RowsSink<'_> {
             return self.push(None, RowRef::EMPTY);
         }
         ControlFlow::Continue(())
+    }
+
+    fn take_units(&mut self) -> u32 {
+        self.effort.take_units()
     }
 }

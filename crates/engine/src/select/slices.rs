@@ -201,7 +201,7 @@ fn extend_prefixes(prefixes: Vec<Vec<u8>>, tuples: &[BoundTuple]) -> Result<Vec<
     Ok(extended)
 }
 
-fn check_combinations(count: usize) -> Result<(), CqlError> {
+pub fn check_combinations(count: usize) -> Result<(), CqlError> {
     match count > COMBINATIONS_MAX {
         true => Err(invalid!(
             "The IN restrictions combine to {count} keys, more than {COMBINATIONS_MAX}"

@@ -125,6 +125,7 @@ impl<'a, S: RowSink> Answer<'a, S> {
             self.state.statistics.rows_live += 1;
             self.sink.row(clustering, row)?;
         }
+        self.state.spend(self.sink.take_units());
         self.sink.partition_end()
     }
 
@@ -223,6 +224,7 @@ impl<'a, S: RowSink> Answer<'a, S> {
                         if self.sink.row(clustering, row).is_break() {
                             return Ok(Walk::Enough);
                         }
+                        self.state.spend(self.sink.take_units());
                     }
                 }
             }
