@@ -7,8 +7,9 @@ use helenus_types::value::Decimal;
 use num_bigint::BigInt;
 
 use super::native::AggregateKind;
-use super::number::Number;
-use super::operation::{Rounding, divide_at_scale};
+use super::number::{DECIMAL_DIGITS_MAX, NUMBER_BYTES_MAX, Number, check_number};
+use super::operation::{Rounding, aligned, divide_at_scale};
+use crate::CqlError;
 
 /// One aggregate in progress.
 #[derive(Clone, Debug)]
@@ -95,12 +96,12 @@ impl Accumulator {
         }
     }
 
-    pub fn add(&mut self, value: Option<&[u8]>) {
+    pub fn add(&mut self, value: Option<&[u8]>) -> Result<(), CqlError> {
         if let State::CountRows(count) = &mut self.state {
             *count += 1;
-            return;
+            return Ok(());
         }
-        let Some(bytes) = value else { return };
+        let Some(bytes) = value else { return Ok(()) };
         match &mut self.state {
             State::CountRows(count) | State::Count(count) => *count += 1,
             State::Extreme { value, replaced_by } => {
@@ -112,21 +113,23 @@ impl Accumulator {
                 }
             }
             _ => {
+                check_number(&self.cql_type, bytes)?;
                 if let Some(number) = Number::from_bytes(&self.cql_type, bytes) {
-                    self.add_number(&number);
+                    self.add_number(&number)?;
                 }
             }
         }
+        Ok(())
     }
 
-    fn add_number(&mut self, number: &Number) {
+    fn add_number(&mut self, number: &Number) -> Result<(), CqlError> {
         match &mut self.state {
             State::CountRows(_) | State::Count(_) | State::Extreme { .. } => {}
             State::IntegerSum(sum) => *sum = sum.wrapping_add(number.to_i64()),
             State::VarintSum(sum) => *sum += number.to_big(),
             State::DecimalSum(sum) => {
                 if let Some(decimal) = number.to_decimal() {
-                    *sum = add_decimals(sum, &decimal);
+                    *sum = add_decimals(sum, &decimal)?;
                 }
             }
             State::FloatSum(sum) => sum.add(number.to_f64()),
@@ -136,21 +139,21 @@ impl Accumulator {
             }
             State::DecimalAverage { average, count } => {
                 let Some(decimal) = number.to_decimal() else {
-                    return;
+                    return Ok(());
                 };
                 *count += 1;
                 let negated = Decimal {
                     unscaled: -&average.unscaled,
                     scale: average.scale,
                 };
-                let difference = add_decimals(&decimal, &negated);
+                let difference = add_decimals(&decimal, &negated)?;
                 let count = Decimal {
                     unscaled: BigInt::from(*count),
                     scale: 0,
                 };
                 let scale = i64::from(difference.scale);
                 if let Ok(step) = divide_at_scale(&difference, &count, scale, Rounding::HalfEven) {
-                    *average = add_decimals(average, &step);
+                    *average = add_decimals(average, &step)?;
                 }
             }
             State::FloatAverage { sum, count } => {
@@ -158,6 +161,7 @@ impl Accumulator {
                 sum.add(number.to_f64());
             }
         }
+        Ok(())
     }
 
     /// The result over what was added; null only for extremes of nothing.
@@ -204,18 +208,24 @@ impl CompensatedSum {
     }
 }
 
-/// The sum at the finer scale. Scales differ by as many digits as the stored values have, which are bounded.
-fn add_decimals(left: &Decimal, right: &Decimal) -> Decimal {
-    use super::number::{DECIMAL_DIGITS_MAX, power_of_ten};
-    let scale = left.scale.max(right.scale);
-    let scaled = |decimal: &Decimal| {
-        let shift = (i64::from(scale) - i64::from(decimal.scale)).min(DECIMAL_DIGITS_MAX);
-        &decimal.unscaled * power_of_ten(shift.unsigned_abs())
-    };
-    Decimal {
-        unscaled: scaled(left) + scaled(right),
-        scale,
+/// The sum at the finer scale.
+fn add_decimals(left: &Decimal, right: &Decimal) -> Result<Decimal, CqlError> {
+    let (left, right, scale) = aligned(left, right).map_err(|_| sum_too_long())?;
+    let unscaled = left + right;
+    match unscaled.bits() > SUM_BITS_MAX {
+        true => Err(sum_too_long()),
+        false => Ok(Decimal { unscaled, scale }),
     }
+}
+
+/// Twice as many digits as the numbers may have that are summed up: decimals of ever finer scales make ever longer sums.
+const SUM_BITS_MAX: u64 = 2 * 8 * NUMBER_BYTES_MAX as u64;
+
+fn sum_too_long() -> CqlError {
+    invalid!(
+        "The sum or average of these decimals would have more than {} digits, which aggregates do not take; leave out          those of extreme scale",
+        2 * DECIMAL_DIGITS_MAX
+    )
 }
 
 #[cfg(test)]
@@ -225,9 +235,10 @@ mod tests {
     fn run(kind: AggregateKind, cql_type: &CqlType, values: &[&str]) -> Option<String> {
         let mut accumulator = Accumulator::new(kind, cql_type);
         for value in values {
-            accumulator.add(Some(&cql_type.from_text(value, 0).unwrap()));
+            let bytes = cql_type.from_text(value, 0).unwrap();
+            accumulator.add(Some(&bytes)).unwrap();
         }
-        accumulator.add(None);
+        accumulator.add(None).unwrap();
         let result_type = match kind {
             AggregateKind::Count | AggregateKind::CountRows => &CqlType::Bigint,
             _ => cql_type,

@@ -123,10 +123,14 @@ pub(super) fn aggregate(
     kind: AggregateKind,
     function: &NativeFunction,
     arguments: &[&[u8]],
-) -> Option<Vec<u8>> {
+) -> Result<Option<Vec<u8>>, CqlError> {
     let mut accumulator = Accumulator::new(kind, &function.return_type);
-    for element in CollectionElements::new(arguments.first()?, 1)? {
-        accumulator.add(element);
+    let elements = arguments
+        .first()
+        .and_then(|collection| CollectionElements::new(collection, 1));
+    let Some(elements) = elements else { return Ok(None) };
+    for element in elements {
+        accumulator.add(element)?;
     }
-    accumulator.finish()
+    Ok(accumulator.finish())
 }

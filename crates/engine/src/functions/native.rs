@@ -12,6 +12,7 @@ use uuid::Uuid;
 
 use super::mask::MaskKind;
 use super::math::MathKind;
+use super::number::check_number;
 use super::operation::OperationKind;
 use super::time::{Moment, TimeKind};
 use super::vector::SimilarityKind;
@@ -177,6 +178,10 @@ impl NativeFunction {
                 None => return Ok(None),
             }
         }
+        if kind.computes_numbers() {
+            let mut numbers = present.iter().zip(&self.argument_types);
+            numbers.try_for_each(|(bytes, cql_type)| check_number(cql_type, bytes))?;
+        }
         match kind {
             ScalarKind::Time(kind) => time::execute(*kind, self, &present),
             ScalarKind::Cast => cast::execute(self, &present),
@@ -187,7 +192,7 @@ impl NativeFunction {
             ScalarKind::MapKeys => Ok(collection::map_keys(&present)),
             ScalarKind::MapValues => Ok(collection::map_values(&present)),
             ScalarKind::CollectionCount => Ok(collection::count(&present)),
-            ScalarKind::CollectionAggregate(kind) => Ok(collection::aggregate(*kind, self, &present)),
+            ScalarKind::CollectionAggregate(kind) => collection::aggregate(*kind, self, &present),
             ScalarKind::Similarity(kind) => vector::similarity(*kind, self, &present).map(Some),
             ScalarKind::Uuid
             | ScalarKind::Moment(_)
@@ -200,6 +205,16 @@ impl NativeFunction {
     fn takes_empty_for_null(&self, cql_type: &CqlType) -> bool {
         !matches!(self.kind, FunctionKind::Scalar(ScalarKind::Token(_)))
             && cql_type.is_empty_value_meaningless()
+    }
+}
+
+impl ScalarKind {
+    /// Whether what it does takes longer than going through its arguments' bytes.
+    fn computes_numbers(&self) -> bool {
+        matches!(
+            self,
+            ScalarKind::Cast | ScalarKind::Math(_) | ScalarKind::Operation(_) | ScalarKind::Negation
+        )
     }
 }
 

@@ -259,7 +259,7 @@ fn decimal(kind: OperationKind, left: &Decimal, right: &Decimal) -> Result<Decim
 }
 
 /// Both numbers as integers of the finer scale.
-fn aligned(left: &Decimal, right: &Decimal) -> Result<(BigInt, BigInt, i32), String> {
+pub(super) fn aligned(left: &Decimal, right: &Decimal) -> Result<(BigInt, BigInt, i32), String> {
     let scale = left.scale.max(right.scale);
     let scaled = |decimal: &Decimal| {
         let shift = i64::from(scale) - i64::from(decimal.scale);

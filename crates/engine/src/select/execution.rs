@@ -21,9 +21,9 @@ use crate::CqlError;
 use crate::execute::QueryOptions;
 use crate::term::{BoundValues, Evaluated, EvaluationContext, Expression, FetchedRow};
 
-/// Rows asked of a shard at once where all of them are summed up here: well below a millisecond's work, because the
-/// coordinating shard does it in one go.
-const AGGREGATED_ROWS_MAX: u32 = 1_000;
+/// Expressions and aggregates computed at once, of as many rows as that makes: well below a millisecond's work, because
+/// the coordinating shard does it in one go.
+const COMPUTED_VALUES_MAX: usize = 1_000;
 
 /// A SELECT in execution.
 #[derive(Debug)]
@@ -147,8 +147,11 @@ impl<'a> SelectExecution<'a> {
         let target = self.reads.front()?;
         let collects = self.plan.grouping.is_some() || self.plan.has_aggregates();
         let rows_max = match (collects, self.plan.ordering.is_empty()) {
-            (true, _) => AGGREGATED_ROWS_MAX,
-            (false, true) => self.rows_left.min(self.page_left),
+            (true, _) => computed_rows_max(self.plan),
+            (false, true) => self
+                .rows_left
+                .min(self.page_left)
+                .min(computed_rows_max(self.plan)),
             (false, false) => u32::MAX,
         };
         let counts_rows = self.plan.grouping.is_none();
@@ -392,6 +395,20 @@ impl<'a> SelectExecution<'a> {
         self.output_count = rows.len() as u32;
         Ok(())
     }
+}
+
+/// How many rows are asked of a shard at once, as far as what is done with them here goes.
+fn computed_rows_max(plan: &SelectPlan) -> u32 {
+    let values_per_row = match &plan.output {
+        Output::Columns(_) if plan.grouping.is_none() => return u32::MAX,
+        Output::Columns(_) => 1,
+        Output::Expressions {
+            expressions,
+            aggregates,
+        } => expressions.len() + aggregates.len(),
+    };
+    // At most COMPUTED_VALUES_MAX, which fits.
+    (COMPUTED_VALUES_MAX / values_per_row.max(1)).max(1) as u32
 }
 
 fn reduced(left: u32, by: u32) -> u32 {

@@ -64,8 +64,8 @@ impl GroupInProgress {
         };
         for (call, accumulator) in aggregates.iter().zip(&mut self.accumulators) {
             match &call.argument {
-                Some(argument) => accumulator.add(argument.evaluate(&context)?.bytes()),
-                None => accumulator.add(None),
+                Some(argument) => accumulator.add(argument.evaluate(&context)?.bytes())?,
+                None => accumulator.add(None)?,
             }
         }
         Ok(())

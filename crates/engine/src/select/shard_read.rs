@@ -11,7 +11,7 @@ use helenus_types::{ShardId, Token, token_of};
 
 use super::filter::{Filter, FilterEffort, bind_filters};
 use super::paging::{PagePlace, Position};
-use super::plan::SelectPlan;
+use super::plan::{Output, SelectPlan};
 use super::row_view::RowView;
 use super::slices;
 use super::tombstones::{self, too_many_tombstones};
@@ -22,6 +22,10 @@ use crate::term::BoundValues;
 /// The bytes of rows after which a shard answers although more are wanted: what one message between shards, and one
 /// step of a scan, may hold.
 const ANSWER_BYTES_MAX: usize = 8 << 20;
+
+/// As [`ANSWER_BYTES_MAX`], where values are computed from the rows: long numbers take a tenth of a millisecond each, and
+/// 64 KiB have 15 of them.
+const COMPUTED_ANSWER_BYTES_MAX: usize = 64 << 10;
 
 /// What a SELECT wants of one shard next.
 #[derive(Clone, Debug)]
@@ -119,6 +123,10 @@ impl SelectPlan {
             row_filters,
             effort: FilterEffort::default(),
             rows_max: read.rows_max,
+            bytes_max: match self.output {
+                Output::Columns(_) => ANSWER_BYTES_MAX,
+                Output::Expressions { .. } => COMPUTED_ANSWER_BYTES_MAX,
+            },
             rows_per_partition_max: read.rows_per_partition_max,
             rows_left_in_partition: read.rows_left_in_partition,
             now_s: options.now_s,
@@ -360,6 +368,7 @@ struct RowsSink<'p> {
     row_filters: Vec<Filter>,
     effort: FilterEffort,
     rows_max: u32,
+    bytes_max: usize,
     rows_per_partition_max: u32,
     rows_left_in_partition: u32,
     now_s: u32,
@@ -393,7 +402,7 @@ impl RowsSink<'_> {
         self.rows.bytes = bytes;
         self.rows.count += 1;
         self.rows_left_in_partition = self.rows_left_in_partition.saturating_sub(1);
-        if self.rows.count < self.rows_max && self.rows.bytes.len() < ANSWER_BYTES_MAX {
+        if self.rows.count < self.rows_max && self.rows.bytes.len() < self.bytes_max {
             return ControlFlow::Continue(());
         }
         let has_one_row = self.plan.is_distinct || self.plan.table.clustering_count == 0;
