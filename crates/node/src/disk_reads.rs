@@ -186,10 +186,17 @@ impl Shard {
         absent: &AbsentPages,
         stored: Result<Vec<u8>, FailedRead>,
     ) -> Result<(), CqlError> {
-        let stored = stored.map_err(|failed| match failed {
-            FailedRead::Io(source) => read_failure(absent.failed(source)),
-            FailedRead::Panicked => Panicked.error(),
-        })?;
+        let stored = match stored {
+            Ok(stored) => stored,
+            Err(FailedRead::Io(source)) => {
+                return self
+                    .store
+                    .borrow()
+                    .not_delivered(absent, source)
+                    .map_err(read_failure);
+            }
+            Err(FailedRead::Panicked) => return Err(Panicked.error()),
+        };
         let delivered = self.store.borrow().deliver(state, absent, &stored);
         self.disk_reads.borrow_mut().give_back(stored);
         delivered.map_err(read_failure)

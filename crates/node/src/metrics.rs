@@ -95,6 +95,7 @@ pub struct MetricsSnapshot {
     /// Of all shards: they were refused before it was known whose they are. Only the first shard tells.
     pub sstables_refused: Vec<RefusedCount>,
     pub sstable_memory_bytes: u64,
+    pub sidecars_lost: u64,
     pub compactions: ShardCompactions,
     pub activity: Activity,
     /// Requests answered as overload because they were for the heaviest partition.
@@ -185,6 +186,7 @@ impl ShardMetrics {
                 Vec::new()
             },
             sstable_memory_bytes: store.sstable_memory_bytes(),
+            sidecars_lost: store.lost_sidecars(),
             compactions: store.compactions(),
             activity,
             shed,
@@ -266,7 +268,7 @@ pub fn render(snapshots: &[MetricsSnapshot]) -> String {
         }
     }
     type Value = fn(&MetricsSnapshot) -> u64;
-    let families: [(&str, &str, &str, Value); 26] = [
+    let families: [(&str, &str, &str, Value); 27] = [
         (
             "helenus_forwarded_total",
             "counter",
@@ -411,6 +413,12 @@ pub fn render(snapshots: &[MetricsSnapshot]) -> String {
             "gauge",
             "Memory of open SSTables: filters, samples and pinned pages of indexes, checksums.",
             |s| s.sstable_memory_bytes,
+        ),
+        (
+            "helenus_sstable_sidecars_lost",
+            "gauge",
+            "Blocks.db and Checksums.db files that could not be written or read since the start; their SSTables are used without.",
+            |s| s.sidecars_lost,
         ),
     ];
     for (name, kind, help, value) in families {

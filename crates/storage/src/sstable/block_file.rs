@@ -210,10 +210,15 @@ impl BlockFile {
             checksums: Some(checksums),
         };
         Ok(BlockFile {
-            pages: ChunkedFile::new(path.to_path_buf(), file, directory_at, form),
+            pages: ChunkedFile::sidecar(path.to_path_buf(), file, directory_at, form),
             partitions,
             can_filter,
         })
+    }
+
+    /// Whether a page could not be read: the format's own index is asked from then on.
+    pub fn has_failed(&self) -> bool {
+        self.pages.has_failed()
     }
 
     /// The partition of a key, if it is a large one.
@@ -327,6 +332,9 @@ struct PageEntry<'p> {
     filter: &'p [u8],
 }
 
+/// In the ids of blocks of this index, so that they are not taken for those of another one of the same partition.
+pub(super) const PAGED_ID: u64 = 1 << 63;
+
 /// A page of the partition and a block in it.
 #[derive(Clone, Copy)]
 struct Slot {
@@ -336,7 +344,7 @@ struct Slot {
 
 impl Slot {
     fn id(self) -> u64 {
-        u64::from(self.page) << 16 | u64::from(self.index)
+        PAGED_ID | u64::from(self.page) << 16 | u64::from(self.index)
     }
 
     fn of(id: u64) -> Self {
@@ -422,7 +430,6 @@ impl PagedBlocks<'_> {
         } else {
             self.head(slot.page)?.1
         };
-        let block_file = self.stream.path();
         let span = self.entry(slot, |entry| BlockSpan {
             id: slot.id(),
             start: entry.start,
@@ -432,7 +439,9 @@ impl PagedBlocks<'_> {
         })?;
         if span.end <= span.start {
             let found = format!("{} to {}", span.start, span.end);
-            return Err(DecodeError::malformed(0, "the bounds of a block", found).in_file(block_file, 0));
+            let error = DecodeError::malformed(0, "the bounds of a block", found);
+            let error = error.in_file(self.stream.path(), 0);
+            return self.noting_failure(Err(error));
         }
         Ok(span)
     }
@@ -444,20 +453,28 @@ impl PagedBlocks<'_> {
     /// The number of blocks of a page, at least one, and where they end.
     fn head(&mut self, page: u32) -> Result<(u16, u64), ReadError> {
         self.seek(page);
-        decode_with(&mut self.stream, |bytes| {
+        let head = decode_with(&mut self.stream, |bytes| {
             let mut reader = ByteReader::new(bytes);
             let count = reader.u16()?;
             if count == 0 {
                 return Err(DecodeError::malformed(0, "a page with blocks", count));
             }
             Ok((count, reader.u64()?))
-        })
+        });
+        self.noting_failure(head)
+    }
+
+    fn noting_failure<T>(&self, read: Result<T, ReadError>) -> Result<T, ReadError> {
+        if matches!(read, Err(ReadError::Io { .. } | ReadError::Corrupt { .. })) {
+            self.file.pages.note_failure();
+        }
+        read
     }
 
     fn entry<T>(&mut self, slot: Slot, take: impl Fn(PageEntry<'_>) -> T) -> Result<T, ReadError> {
         self.seek(slot.page);
         let codec = self.codec;
-        decode_with(&mut self.stream, |bytes| {
+        let entry = decode_with(&mut self.stream, |bytes| {
             let page = bytes
                 .get(..PAGE_BYTES)
                 .ok_or(DecodeError::Truncated { needed: PAGE_BYTES })?;
@@ -468,7 +485,8 @@ impl PagedBlocks<'_> {
             read_entry(entry, codec)
                 .map(&take)
                 .map_err(|error| error.within_part(at))
-        })
+        });
+        self.noting_failure(entry)
     }
 
     fn seek(&mut self, page: u32) {

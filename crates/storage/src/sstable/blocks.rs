@@ -1,6 +1,6 @@
 //! The blocks of a large partition, as whatever index there is finds them.
 
-use super::block_file::PagedBlocks;
+use super::block_file::{PAGED_ID, PagedBlocks};
 use super::bti::TrieBlocks;
 use super::clustering_codec::Place;
 use super::index::PromotedBlocks;
@@ -31,6 +31,14 @@ pub(super) enum Blocks<'a> {
     Paged(PagedBlocks<'a>),
     /// Of Rows.db.
     Trie(TrieBlocks<'a>),
+}
+
+impl BlockSpan {
+    /// Whether an index can say what lies before the block.
+    pub fn is_of(&self, blocks: Option<&Blocks<'_>>) -> bool {
+        let is_paged = self.id & PAGED_ID != 0;
+        blocks.is_some_and(|blocks| matches!(blocks, Blocks::Paged(_)) == is_paged)
+    }
 }
 
 impl Blocks<'_> {

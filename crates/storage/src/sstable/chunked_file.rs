@@ -2,7 +2,7 @@
 
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
-use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 
 use helenus_vfs::File;
 
@@ -24,7 +24,17 @@ struct Inner {
     /// Uncompressed.
     length: u64,
     form: Form,
-    is_index: bool,
+    kind: FileKind,
+    /// Something of it could not be read, or was not what it should be.
+    has_failed: AtomicBool,
+}
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum FileKind {
+    Data,
+    Index,
+    /// An index that can be done without.
+    Sidecar,
 }
 
 #[derive(Debug)]
@@ -48,22 +58,28 @@ static NEXT_FILE_ID: AtomicU64 = AtomicU64::new(0);
 impl ChunkedFile {
     /// Data.db.
     pub fn data(path: PathBuf, file: Arc<dyn File>, length: u64, form: Form) -> Self {
-        Self::with_kind(path, file, length, form, false)
+        Self::with_kind(path, file, length, form, FileKind::Data)
     }
 
-    /// Anything else.
+    /// Anything else that the format needs.
     pub fn new(path: PathBuf, file: Arc<dyn File>, length: u64, form: Form) -> Self {
-        Self::with_kind(path, file, length, form, true)
+        Self::with_kind(path, file, length, form, FileKind::Index)
     }
 
-    fn with_kind(path: PathBuf, file: Arc<dyn File>, length: u64, form: Form, is_index: bool) -> Self {
+    /// Ours, beside the format's own index.
+    pub fn sidecar(path: PathBuf, file: Arc<dyn File>, length: u64, form: Form) -> Self {
+        Self::with_kind(path, file, length, form, FileKind::Sidecar)
+    }
+
+    fn with_kind(path: PathBuf, file: Arc<dyn File>, length: u64, form: Form, kind: FileKind) -> Self {
         let inner = Inner {
             path,
             file,
             id: NEXT_FILE_ID.fetch_add(1, Ordering::Relaxed),
             length,
             form,
-            is_index,
+            kind,
+            has_failed: AtomicBool::new(false),
         };
         ChunkedFile {
             inner: Arc::new(inner),
@@ -95,7 +111,21 @@ impl ChunkedFile {
     }
 
     pub fn is_index(&self) -> bool {
-        self.inner.is_index
+        self.inner.kind != FileKind::Data
+    }
+
+    pub fn is_sidecar(&self) -> bool {
+        self.inner.kind == FileKind::Sidecar
+    }
+
+    /// Whether any of it could not be read since it was opened.
+    pub fn has_failed(&self) -> bool {
+        self.inner.has_failed.load(Ordering::Relaxed)
+    }
+
+    /// True the first time.
+    pub fn note_failure(&self) -> bool {
+        !self.inner.has_failed.swap(true, Ordering::Relaxed)
     }
 
     pub fn page_bytes(&self) -> u64 {

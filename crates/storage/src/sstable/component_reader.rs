@@ -21,6 +21,7 @@ use super::decode::{ByteReader, DecodeError};
 use super::descriptor::Descriptor;
 use super::error::OpenError;
 use super::index_reader::{BigIndex, IndexReader};
+use super::sidecar::SidecarFault;
 use super::statistics_file::StatisticsFile;
 use super::summary::Summary;
 use super::version::IndexForm;
@@ -41,6 +42,7 @@ pub(super) struct ComponentReader<'a> {
     disk_bytes: u64,
     /// What we wrote about the others, if we wrote the SSTable.
     checksums: Option<Checksums>,
+    sidecar_faults: Vec<SidecarFault>,
 }
 
 impl<'a> ComponentReader<'a> {
@@ -53,9 +55,8 @@ impl<'a> ComponentReader<'a> {
                 return Err(OpenError::MissingComponent { file });
             }
         }
-        if let Some(bytes) = components.read_if_there(Component::Checksums)? {
-            components.checksums = Some(components.decode(Component::Checksums, Checksums::decode(&bytes))?);
-        }
+        let checksums = components.read_checksums();
+        components.checksums = components.sidecar(Component::Checksums, checksums);
         Ok(components)
     }
 
@@ -67,6 +68,28 @@ impl<'a> ComponentReader<'a> {
             descriptor,
             disk_bytes: 0,
             checksums: None,
+            sidecar_faults: Vec::new(),
+        }
+    }
+
+    /// What of ours is there and is done without.
+    pub fn sidecar_faults(&self) -> &[SidecarFault] {
+        &self.sidecar_faults
+    }
+
+    fn sidecar<T>(&mut self, component: Component, read: Result<Option<T>, ReadError>) -> Option<T> {
+        read.unwrap_or_else(|error| {
+            self.sidecar_faults.push(SidecarFault::new(component, error));
+            None
+        })
+    }
+
+    fn read_checksums(&mut self) -> Result<Option<Checksums>, ReadError> {
+        match self.read_if_there(Component::Checksums)? {
+            None => Ok(None),
+            Some(bytes) => self
+                .decode(Component::Checksums, Checksums::decode(&bytes))
+                .map(Some),
         }
     }
 
@@ -134,7 +157,13 @@ impl<'a> ComponentReader<'a> {
         self.decode(Component::Filter, filter).map(Some)
     }
 
-    pub fn open_blocks(
+    /// `None` also where it is of no use.
+    pub fn open_blocks(&mut self, clustering: &ClusteringCodec, table: &TableMetadata) -> Option<BlockFile> {
+        let blocks = self.try_open_blocks(clustering, table);
+        self.sidecar(Component::Blocks, blocks)
+    }
+
+    fn try_open_blocks(
         &mut self,
         clustering: &ClusteringCodec,
         table: &TableMetadata,

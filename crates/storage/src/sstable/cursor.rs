@@ -215,6 +215,15 @@ impl<'a> SsTableCursor<'a> {
             return;
         };
         match (stop.at, &mut self.direction) {
+            // The index of that step was given up since then.
+            (StopPlace::Block(block), _)
+                if block
+                    .span
+                    .as_ref()
+                    .is_some_and(|span| !span.is_of(self.blocks.as_ref())) =>
+            {
+                return;
+            }
             (StopPlace::Offset(offset), Direction::Forward) => self.reader.seek(offset),
             (StopPlace::Block(block), Direction::Reversed(backward)) => *backward = block,
             _ => return,

@@ -15,10 +15,12 @@ use std::sync::Arc;
 use helenus_vfs::File;
 
 use super::chunked_file::ChunkedFile;
+use super::component::Component;
 use super::found_entries::FoundEntries;
 use super::index::IndexEntry;
 use super::page_cache::PageCache;
 use super::read_cost::ReadCost;
+use super::sidecar::SidecarFault;
 use super::stop::{IndexStop, Stop, Stops};
 use crate::error::ReadError;
 
@@ -97,7 +99,14 @@ impl PageCache {
     /// Checks what was read for a suspended read, decompresses it and pins it to the read's ticket.
     ///
     /// `stored` are the `length` bytes at `offset` of the file, or fewer where the file ends before.
+    ///
+    /// Pages of what can be done without may also be wrong: the next run goes another way then.
     pub fn deliver(&self, ticket: &ReadTicket, absent: &AbsentPages, stored: &[u8]) -> Result<(), ReadError> {
+        self.try_deliver(ticket, absent, stored)
+            .or_else(|error| absent.or_without(error))
+    }
+
+    fn try_deliver(&self, ticket: &ReadTicket, absent: &AbsentPages, stored: &[u8]) -> Result<(), ReadError> {
         let pages = self.suspending(ticket);
         let (file, first, last) = (&absent.file, absent.first, absent.last);
         pages.count_read(absent);
@@ -305,6 +314,17 @@ impl AbsentPages {
         self.file()
             .read_exact_at(self.offset, stored)
             .map_err(|source| self.failed(source))
+    }
+
+    /// Whether the read can go on although these pages cannot be had: without the file, from now on.
+    pub fn or_without(&self, error: ReadError) -> Result<(), ReadError> {
+        if !self.file.is_sidecar() {
+            return Err(error);
+        }
+        if self.file.note_failure() {
+            eprintln!("{}", SidecarFault::new(Component::Blocks, error));
+        }
+        Ok(())
     }
 
     /// The error of a read that could not get the bytes.

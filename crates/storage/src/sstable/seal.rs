@@ -38,7 +38,8 @@ pub enum SealError {
 /// read only if it is not compressed, and what its own checksums say is compared first.
 pub fn seal_sstable(disk: &dyn Disk, directory: &Path, descriptor: Descriptor) -> Result<bool, SealError> {
     let mut components = ComponentReader::new(disk, directory, descriptor)?;
-    if components.has_checksums() {
+    // Also a damaged one stays: it says that something happened to the files.
+    if components.has_checksums() || !components.sidecar_faults().is_empty() {
         return Ok(false);
     }
     let checksums = checksums_of(&mut components, descriptor)?;

@@ -26,6 +26,7 @@ use super::index_reader::IndexReader;
 use super::pages::Pages;
 use super::partition_reader::{PartitionPlace, PartitionReader};
 use super::scanner::{ScanRange, SsTableScanner};
+use super::sidecar::SidecarFault;
 use super::statistics::SsTableStatistics;
 use crate::clustering::{ClusteringComparator, Slice};
 use crate::error::ReadError;
@@ -44,6 +45,7 @@ pub struct SsTable {
     pub(super) index: IndexReader,
     /// Of large partitions, if we wrote the SSTable.
     blocks: Option<BlockFile>,
+    sidecar_faults: Vec<SidecarFault>,
     disk_bytes: u64,
     memory_bytes: u64,
     first_token: Token,
@@ -64,7 +66,7 @@ impl SsTable {
         let index = components.open_index(table.params.min_index_interval.max(1))?;
         let filter = components.read_filter()?;
         let data = components.open_data()?;
-        let blocks = components.open_blocks(&header.clustering, table)?;
+        let blocks = components.open_blocks(&header.clustering, table);
         let memory_bytes = filter.as_ref().map_or(0, BloomFilter::memory_bytes)
             + index.memory_bytes()
             + data.memory_bytes()
@@ -81,6 +83,7 @@ impl SsTable {
             data,
             index,
             blocks,
+            sidecar_faults: components.sidecar_faults().to_vec(),
             disk_bytes: components.disk_bytes(),
             memory_bytes: memory_bytes as u64,
         }))
@@ -106,6 +109,16 @@ impl SsTable {
     /// Uncompressed bytes of Data.db.
     pub fn data_bytes(&self) -> u64 {
         self.data.length()
+    }
+
+    /// What of ours was there when it was opened and is done without.
+    pub fn sidecar_faults(&self) -> &[SidecarFault] {
+        &self.sidecar_faults
+    }
+
+    /// Whether something of ours could not be read since it was opened, and is done without.
+    pub fn has_lost_sidecar(&self) -> bool {
+        self.blocks.as_ref().is_some_and(BlockFile::has_failed)
     }
 
     /// Of all components.
@@ -294,7 +307,8 @@ impl SsTable {
     }
 
     fn large_partition(&self, token: Token, key: &[u8]) -> Option<&LargePartition> {
-        self.blocks.as_ref()?.find(token, key)
+        let blocks = self.blocks.as_ref().filter(|blocks| !blocks.has_failed())?;
+        blocks.find(token, key)
     }
 
     fn open_large<'a>(

@@ -28,6 +28,7 @@ use super::index::BlockBounds;
 use super::index_writer::{IndexWriter, WrittenPartition};
 use super::page_sums::PageSums;
 use super::row_encoder::{END_OF_PARTITION, RowEncoder, push_marker};
+use super::sidecar::SidecarFault;
 use super::statistics_file::StatisticsFile;
 use super::toc::Toc;
 use super::version::Version;
@@ -64,6 +65,8 @@ pub struct SsTableInfo {
     pub data_bytes: u64,
     /// Of all components.
     pub disk_bytes: u64,
+    /// What of ours was left out.
+    pub sidecar_faults: Vec<SidecarFault>,
 }
 
 /// Writes an SSTable that does not exist until [`SsTableWriter::finish`] returned: all components are made durable
@@ -83,7 +86,9 @@ pub struct SsTableWriter {
     collector: StatisticsCollector,
     data: DataWriter,
     index: IndexWriter,
+    /// `None` also where it could not be written.
     blocks: Option<BlockFileWriter>,
+    sidecar_faults: Vec<SidecarFault>,
     filter: Option<BloomFilter>,
     partition_count: u64,
     last_token: Option<Token>,
@@ -202,6 +207,7 @@ impl SsTableWriter {
             data,
             index,
             blocks,
+            sidecar_faults: Vec::new(),
             filter,
             partition_count: 0,
             last_token: None,
@@ -331,7 +337,8 @@ impl SsTableWriter {
                 offset,
                 open_before,
             };
-            blocks.item(&self.header.clustering, item)?;
+            let described = blocks.item(&self.header.clustering, item);
+            described.unwrap_or_else(|error| self.give_up_blocks(&error));
         }
         self.index.push_place(prefix, kind);
         let partition = &mut self.partition;
@@ -384,9 +391,26 @@ impl SsTableWriter {
             length: self.data.position() - partition.position,
         };
         if let Some(blocks) = &mut self.blocks {
-            blocks.end_partition(written)?;
+            let described = blocks.end_partition(written);
+            self.index.push_partition(written)?;
+            described.unwrap_or_else(|error| self.give_up_blocks(&error));
+            return Ok(());
         }
         self.index.push_partition(written)
+    }
+
+    /// The SSTable is whole without.
+    fn give_up_blocks(&mut self, error: &WriteError) {
+        self.blocks = None;
+        self.leave_out(Component::Blocks, error);
+    }
+
+    fn leave_out(&mut self, component: Component, error: &WriteError) {
+        // What cannot be removed is not named by the TOC, and is refused when it is opened.
+        let _left = self
+            .disk
+            .remove(&self.descriptor.path(&self.directory, component));
+        self.sidecar_faults.push(SidecarFault::new(component, error));
     }
 
     /// Makes the SSTable exist. There must be at least one partition.
@@ -404,16 +428,24 @@ impl SsTableWriter {
 
     /// Makes all of the SSTable durable except for the name of its TOC: it can be opened, and after a crash it is
     /// garbage until [`publish_sstable`] has made it exist. There must be at least one partition.
-    pub fn seal(self) -> Result<SsTableInfo, WriteError> {
+    pub fn seal(mut self) -> Result<SsTableInfo, WriteError> {
         assert!(
             !self.partition.is_open && self.partition_count > 0,
             "an SSTable has partitions, all ended"
         );
+        let blocks_length = match self.blocks.take().map(BlockFileWriter::finish) {
+            Some(Err(error)) => {
+                self.leave_out(Component::Blocks, &error);
+                None
+            }
+            written => written.and_then(Result::ok).flatten(),
+        };
         let SsTableWriter {
             disk,
             directory,
             descriptor,
             mut collector,
+            mut sidecar_faults,
             ..
         } = self;
         let disk = &*disk;
@@ -422,9 +454,7 @@ impl SsTableWriter {
         let data = self.data.finish()?;
         toc.note(Component::Data, data.file_length);
         let index = self.index.finish(&mut toc)?;
-        if let Some(blocks) = self.blocks
-            && let Some(blocks_length) = blocks.finish()?
-        {
+        if let Some(blocks_length) = blocks_length {
             toc.note(Component::Blocks, blocks_length);
         }
         toc.write(Component::Digest, data.digest.to_string().as_bytes())?;
@@ -464,7 +494,11 @@ impl SsTableWriter {
                 .chain(statistics_pages)
                 .collect(),
         };
-        toc.write(Component::Checksums, &checksums.encode())?;
+        if let Err(error) = toc.write(Component::Checksums, &checksums.encode()) {
+            // As in `leave_out`.
+            let _left = disk.remove(&descriptor.path(&directory, Component::Checksums));
+            sidecar_faults.push(SidecarFault::new(Component::Checksums, error));
+        }
         let disk_bytes = toc.seal()?;
         Ok(SsTableInfo {
             descriptor,
@@ -472,6 +506,7 @@ impl SsTableWriter {
             row_count,
             data_bytes: data.data_length,
             disk_bytes,
+            sidecar_faults,
         })
     }
 

@@ -11,7 +11,7 @@ use super::shard::ShardStore;
 use super::table::Table;
 use crate::compaction::{Candidate, Moment, Pace, RewriteError, Task};
 use crate::error::ReadError;
-use crate::sstable::{Descriptor, SsTable};
+use crate::sstable::{Component, Descriptor, SsTable};
 
 /// A compaction of one table, on this shard.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -278,6 +278,10 @@ impl Table {
             return None;
         };
         let name = file.file_name()?.to_str()?;
+        if name.ends_with(Component::Blocks.file_suffix()) {
+            // The next try does without it.
+            return None;
+        }
         let suspect = compaction
             .replaced()
             .map(|input| input.descriptor())

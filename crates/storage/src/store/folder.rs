@@ -9,7 +9,7 @@ use helenus_schema::TableMetadata;
 use helenus_vfs::{Clock, DirectoryLock, Disk};
 
 use super::job::JobProgress;
-use crate::sstable::{self, SsTableId, table_folder};
+use crate::sstable::{self, SidecarFault, SsTableId, table_folder};
 
 const VERSION_FILE: &str = "helenus-data-version";
 const VERSION: u32 = 1;
@@ -33,6 +33,8 @@ pub struct DataFolder {
     /// Above every number in any table's folder.
     next_sstable_number: AtomicU64,
     refused: Mutex<Vec<Arc<RefusedSsTable>>>,
+    /// Components of SSTables that are done without since the folder was opened.
+    sidecar_faults: AtomicU64,
     /// How many shards the data is cut into since it was opened.
     shard_count: AtomicU16,
     /// Flushes and compactions of all shards; those that have ended are dead.
@@ -100,6 +102,7 @@ impl DataFolder {
             root,
             next_sstable_number: AtomicU64::new(1),
             refused: Mutex::default(),
+            sidecar_faults: AtomicU64::new(0),
             shard_count: AtomicU16::new(1),
             jobs: Mutex::default(),
             _lock: lock,
@@ -172,6 +175,17 @@ impl DataFolder {
             .lock()
             .unwrap_or_else(PoisonError::into_inner)
             .push(Arc::new(refused));
+    }
+
+    /// Says and counts what SSTables that were written or opened are used without.
+    pub(super) fn note_sidecar_faults(&self, faults: &[SidecarFault]) {
+        faults.iter().for_each(|fault| eprintln!("{fault}"));
+        self.sidecar_faults
+            .fetch_add(faults.len() as u64, Ordering::Relaxed);
+    }
+
+    pub(super) fn sidecar_faults(&self) -> u64 {
+        self.sidecar_faults.load(Ordering::Relaxed)
     }
 
     /// A number that no SSTable of this node has.

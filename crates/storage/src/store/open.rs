@@ -220,7 +220,10 @@ impl DataFolder {
         let mut by_shard: Vec<Vec<Arc<SsTable>>> = vec![Vec::new(); usize::from(shard_count)];
         for descriptor in descriptors {
             let sstable = match SsTable::open(&**self.disk(), &folder, descriptor, table) {
-                Ok(sstable) => sstable,
+                Ok(sstable) => {
+                    self.note_sidecar_faults(sstable.sidecar_faults());
+                    sstable
+                }
                 Err(error) => {
                     self.refuse_damaged(table, error)?;
                     continue;

@@ -167,7 +167,8 @@ impl<'a> JobOutput<'a> {
         }
         // Also where sealing fails there are files to remove.
         self.sealed.push(writer.descriptor());
-        writer.seal()?;
+        let written = writer.seal()?;
+        self.job.folder.note_sidecar_faults(&written.sidecar_faults);
         Ok(())
     }
 
@@ -178,8 +179,11 @@ impl<'a> JobOutput<'a> {
                 let (folder, table) = (&self.job.table_folder, &self.job.layout.metadata);
                 SsTable::open(&**self.job.folder.disk(), folder, *descriptor, table)
             };
-            let opened: Result<Vec<_>, _> = self.sealed.iter().map(open).collect();
-            Ok(opened?)
+            let opened = self.sealed.iter().map(open).collect::<Result<Vec<_>, _>>()?;
+            for sstable in &opened {
+                self.job.folder.note_sidecar_faults(sstable.sidecar_faults());
+            }
+            Ok(opened)
         });
         opened.or_else(|error| self.abandon(error))
     }

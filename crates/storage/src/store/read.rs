@@ -102,6 +102,11 @@ impl ShardStore {
     pub fn deliver(&self, state: &ReadState, absent: &AbsentPages, stored: &[u8]) -> Result<(), ReadError> {
         self.cache.deliver(&state.ticket, absent, stored)
     }
+
+    /// The bytes that a step ended for cannot be had. Whether the read ends with that, or its next step goes another way.
+    pub fn not_delivered(&self, absent: &AbsentPages, source: std::io::Error) -> Result<(), ReadError> {
+        absent.or_without(absent.failed(source))
+    }
 }
 
 struct TableRead<'a> {

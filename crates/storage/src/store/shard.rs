@@ -375,6 +375,15 @@ impl ShardStore {
         refused
     }
 
+    /// Components of SSTables that are ours and not needed, which could not be written or read since the start. What the
+    /// whole node found when it wrote or opened them the first shard tells.
+    pub fn lost_sidecars(&self) -> u64 {
+        let folder = self.disk.as_ref().filter(|_| self.shard == ShardId(0));
+        let found = folder.map_or(0, |disk| disk.folder.sidecar_faults());
+        let sstables = self.tables.values().flat_map(|table| &table.sstables);
+        found + sstables.filter(|sstable| sstable.has_lost_sidecar()).count() as u64
+    }
+
     /// What open SSTables keep in memory whatever is read: filters, samples and pinned pages of indexes, checksums.
     pub fn sstable_memory_bytes(&self) -> u64 {
         let tables = self.tables.values().flat_map(|table| &table.sstables);

@@ -68,7 +68,16 @@ fn read(
     progress: &dyn Progress,
 ) -> Result<(Contents, Vec<Finding>), Finding> {
     let sstable = target.open(disk, table).map_err(finding_of)?;
-    check_contents(&sstable, table, &target.label(), progress)
+    let (contents, mut findings) = check_contents(&sstable, table, &target.label(), progress)?;
+    for fault in sstable.sidecar_faults() {
+        let file = target.descriptor.path(&target.folder, fault.component);
+        findings.push(Finding::of_file(
+            file.display().to_string(),
+            "a component that can be read",
+            fault.reason.clone(),
+        ));
+    }
+    Ok((contents, findings))
 }
 
 fn finding_of(error: TargetError) -> Finding {
