@@ -1,6 +1,7 @@
 //! Compactions of the whole node, for operators: how far they are, asking for one, stopping them.
 
 use std::rc::Rc;
+use std::time::Duration;
 
 use helenus_engine::system::SsTableTask;
 use helenus_schema::TableId;
@@ -12,6 +13,10 @@ use crate::shard::Shard;
 
 /// What every shard is busy with, in the order of the shards.
 pub type CompactionStatus = Vec<ShardCompactions>;
+
+/// How often it is looked whether a request is still there, where nothing says that it is gone: as often as the store
+/// looks for work.
+const LOOK_AGAIN: Duration = Duration::from_millis(100);
 
 impl Shard {
     /// Asks all shards; those that have stopped are left out.
@@ -59,7 +64,8 @@ impl Shard {
         for (shard, ticket) in tickets {
             self.call_async(shard, move |shard| async move {
                 while shard.store.borrow().is_compacting(ticket) {
-                    shard.job_ended().await;
+                    // What stops requests, or drops their tables, ends no job.
+                    let _either = tokio::time::timeout(LOOK_AGAIN, shard.job_ended()).await;
                 }
             })
             .await;

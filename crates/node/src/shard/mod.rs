@@ -423,7 +423,7 @@ impl Shard {
         tokio::time::timeout(left, self.room.notified()).await.is_ok()
     }
 
-    /// Waits until a background job has ended, or the log has accepted more.
+    /// Waits until a background job has ended, a request was found to need none, or the log has accepted more.
     pub(crate) async fn job_ended(&self) {
         self.schedule_turn();
         self.room.notified().await;
@@ -495,6 +495,10 @@ impl Shard {
             self.schedule_turn();
         }
         self.background.borrow_mut().offer(&mut store);
+        if store.take_settled_request() {
+            self.schedule_turn();
+            self.room.notify_waiters();
+        }
     }
 
     /// Gives the log thread what was appended, unless it is still busy with the last batch.

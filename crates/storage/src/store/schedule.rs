@@ -48,6 +48,8 @@ pub(super) struct Schedule {
     last_ticket: u64,
     /// Requests whose compactions run, each with the number of its job.
     requests_running: Vec<(CompactionTicket, u64)>,
+    /// A request had nothing to do: whoever waits for it does not know yet.
+    has_settled_request: bool,
     /// A sealed memtable waits until the log is durable.
     is_waiting_for_log: bool,
     /// Something has changed since there was no job to be had.
@@ -199,10 +201,16 @@ impl ShardStore {
             .or_else(|| self.next_removal())
             .or_else(|| with_compactions.then(|| self.next_compaction(now_ns)).flatten());
         if job.is_none() && with_compactions {
-            self.schedule.has_news = false;
+            // Behind a request without work there may be one with work.
+            self.schedule.has_news = self.schedule.has_settled_request;
             self.schedule.look_again_ns = now_ns + LOOK_AGAIN_NS;
         }
         job
+    }
+
+    /// Whether a request for a compaction was found to have nothing to do since this was asked last.
+    pub fn take_settled_request(&mut self) -> bool {
+        std::mem::take(&mut self.schedule.has_settled_request)
     }
 
     /// Whether memtables wait for their flush or are being flushed.
@@ -499,6 +507,7 @@ impl ShardStore {
         let Some(task) = choice.task else {
             // There is nothing to do for the request.
             table.requested.pop_front();
+            self.schedule.has_settled_request = true;
             return None;
         };
         let limits = &self.options.compaction;
