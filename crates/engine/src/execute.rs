@@ -33,6 +33,9 @@ pub struct QueryOptions<'a> {
     pub server_timestamp_us: i64,
     /// When nobody waits for the answer any more, on the node's monotonic clock.
     pub deadline_ns: u64,
+    /// What the answer's rows may take in memory: a page with more ends early, and what is not paged is refused. A row
+    /// alone may be longer.
+    pub answer_bytes_max: usize,
     /// How much of the metadata the client wants with the rows.
     pub metadata_form: MetadataForm<'a>,
 }
@@ -169,6 +172,17 @@ impl<'a> QueryOptions<'a> {
             required,
             alive: 1,
         })
+    }
+
+    /// The answer takes more than it may, and cannot end here.
+    pub(crate) fn answer_too_long(&self) -> CqlError {
+        let bytes = self.answer_bytes_max;
+        match self.page_rows() {
+            None => invalid!("The result is longer than {bytes} bytes; read it in pages"),
+            Some(_) => {
+                invalid!("A page of the result is longer than {bytes} bytes; read it in smaller pages")
+            }
+        }
     }
 
     pub(crate) fn check_page_size(&self) -> Result<(), CqlError> {

@@ -15,10 +15,10 @@ use std::time::Duration;
 
 use tokio::sync::Notify;
 
-use crate::node::REQUEST_SHARE;
 use crate::options::NodeOptions;
 use crate::patience::nanoseconds;
 use crate::promises::Promises;
+use crate::request_memory::RequestMemory;
 use crate::shard::Shard;
 use crate::shifts::{Refusing, Shifts};
 
@@ -57,8 +57,7 @@ const REFUSALS_OF_SHEDDING: u64 = 2;
 pub struct Admission {
     is_on: bool,
     patience_ns: u64,
-    request_bytes_max: usize,
-    charged_bytes: Cell<usize>,
+    memory: Arc<RequestMemory>,
     promises: RefCell<Promises>,
     /// Set by the event loop whenever it has slept.
     has_slept: Arc<AtomicBool>,
@@ -135,26 +134,23 @@ impl TurnWork {
 }
 
 impl Admission {
-    pub(crate) fn new(options: &NodeOptions, has_slept: Arc<AtomicBool>) -> Self {
+    pub(crate) fn new(options: &NodeOptions, memory: Arc<RequestMemory>, has_slept: Arc<AtomicBool>) -> Self {
         let shortest = options.read_request_timeout.min(options.write_request_timeout);
-        let shard_bytes = options.memory_bytes / u64::from(options.shard_count.max(1));
-        let request_bytes_max = usize::try_from(shard_bytes / REQUEST_SHARE).unwrap_or(usize::MAX);
         // Half of a request's time is for the work.
         let patience_ns = nanoseconds(shortest / 2);
-        Self::with_limits(options.admission, patience_ns, request_bytes_max, has_slept)
+        Self::with_limits(options.admission, patience_ns, memory, has_slept)
     }
 
     fn with_limits(
         is_on: bool,
         patience_ns: u64,
-        request_bytes_max: usize,
+        memory: Arc<RequestMemory>,
         has_slept: Arc<AtomicBool>,
     ) -> Self {
         Admission {
             is_on,
             patience_ns,
-            request_bytes_max,
-            charged_bytes: Cell::new(0),
+            memory,
             promises: RefCell::default(),
             has_slept,
             awake_since_ns: Cell::new(0),
@@ -288,18 +284,13 @@ impl Admission {
 
     /// Memory that requests and their answers hold has changed from `before` to `now` bytes.
     pub fn charge(&self, before: usize, now: usize) {
-        let charged = (self.charged_bytes.get() + now).saturating_sub(before);
-        self.charged_bytes.set(charged);
+        self.memory.charge(before, now);
     }
 
     /// Whether there is memory for the `bytes` that are still to come of a message that a connection has begun; if so they
     /// are kept for it until the time of a request is over. With 0 there is nothing more to come.
     pub fn promise(&self, connection: u64, bytes: usize, now_ns: u64) -> bool {
-        let free_bytes = if self.is_on {
-            self.request_bytes_max.saturating_sub(self.charged_bytes.get())
-        } else {
-            usize::MAX
-        };
+        let free_bytes = self.memory.free_bytes();
         let kept_until_ns = now_ns.saturating_add(self.patience_ns);
         let mut promises = self.promises.borrow_mut();
         promises.promise(connection, bytes, free_bytes, kept_until_ns, now_ns)
@@ -307,7 +298,7 @@ impl Admission {
 
     /// Whether requests and answers hold all the memory that is theirs: no request is begun until some is given back.
     pub fn is_out_of_memory(&self) -> bool {
-        self.is_on && self.charged_bytes.get() > self.request_bytes_max
+        self.memory.is_full()
     }
 
     pub(crate) fn refused(&self) -> u64 {
@@ -315,7 +306,7 @@ impl Admission {
     }
 
     pub(crate) fn charged_bytes(&self) -> usize {
-        self.charged_bytes.get()
+        self.memory.charged_bytes()
     }
 
     /// The longest wait that was seen in the last window.
@@ -356,7 +347,12 @@ mod tests {
     fn admission() -> (Admission, Arc<AtomicBool>) {
         let has_slept = Arc::new(AtomicBool::new(true));
         (
-            Admission::with_limits(true, 1_000 * MS, 1 << 20, has_slept.clone()),
+            Admission::with_limits(
+                true,
+                1_000 * MS,
+                RequestMemory::with_limit(1 << 20),
+                has_slept.clone(),
+            ),
             has_slept,
         )
     }
@@ -392,7 +388,7 @@ mod tests {
         let (admission, _) = admission();
         assert_eq!(admission.wait_ns_max(true), 5 * MS);
         assert_eq!(admission.wait_ns_max(false), 1_000 * MS);
-        let off = Admission::with_limits(false, MS, 1, Arc::default());
+        let off = Admission::with_limits(false, MS, RequestMemory::with_limit(usize::MAX), Arc::default());
         assert_eq!(off.wait_ns_max(true), u64::MAX);
     }
 

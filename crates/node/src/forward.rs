@@ -9,6 +9,7 @@ use helenus_protocol::response::MetadataForm;
 use helenus_types::ShardId;
 
 use crate::patience::Patience;
+use crate::request_memory::Held;
 use crate::session::Session;
 
 /// Finds the request that an answer belongs to; given out by the shard that forwarded it.
@@ -67,6 +68,7 @@ impl OwnedExecution {
                 server_timestamp_us: options.server_timestamp_us,
                 deadline_ns: options.deadline_ns,
                 metadata_form,
+                answer_bytes_max: options.answer_bytes_max,
             },
             paging_state: options.paging_state.map(<[u8]>::to_vec),
             is_metadata_changed,
@@ -98,13 +100,15 @@ pub type ForwardedResult = Result<ForwardedAnswer, CqlError>;
 pub struct ForwardedAnswer {
     pub body: Vec<u8>,
     pub warnings: Vec<String>,
+    /// The body, charged to the shard whose client asked.
+    pub(crate) held: Option<Held>,
 }
 
 impl From<Vec<u8>> for ForwardedAnswer {
     fn from(body: Vec<u8>) -> Self {
         ForwardedAnswer {
             body,
-            warnings: Vec::new(),
+            ..ForwardedAnswer::default()
         }
     }
 }

@@ -11,6 +11,7 @@ use std::time::Duration;
 use tokio::sync::mpsc::{UnboundedReceiver, UnboundedSender, unbounded_channel};
 
 use crate::forward::{ForwardedRead, ForwardedResult, ForwardedWrite, Ticket};
+use crate::request_memory::{Held, RequestMemory};
 use crate::shard::{Ending, Shard};
 
 /// Messages that may wait at one shard. A request beyond it is refused as overload; at 100,000 messages a second this
@@ -38,6 +39,8 @@ pub type Work = Box<dyn FnOnce(&Rc<Shard>) + Send>;
 #[derive(Clone)]
 pub struct Mailbox {
     sender: UnboundedSender<Message>,
+    /// Of the receiver's requests and answers.
+    memory: Arc<RequestMemory>,
     requests_waiting: Arc<AtomicUsize>,
 }
 
@@ -51,12 +54,13 @@ pub struct Inbox {
 #[derive(Debug)]
 pub struct InboxFull;
 
-pub fn mailbox() -> (Mailbox, Inbox) {
+pub fn mailbox(memory: Arc<RequestMemory>) -> (Mailbox, Inbox) {
     let (sender, receiver) = unbounded_channel();
     let requests_waiting = Arc::new(AtomicUsize::new(0));
     (
         Mailbox {
             sender,
+            memory,
             requests_waiting: requests_waiting.clone(),
         },
         Inbox {
@@ -87,6 +91,22 @@ impl Mailbox {
     /// of their own. A message to a shard that has stopped is dropped with it.
     pub fn answered(&self, ticket: Ticket, result: ForwardedResult) {
         let _stopped = self.sender.send(Message::Answered { ticket, result });
+    }
+
+    /// Answers a read: from now on its bytes are charged to the receiver. If that has no memory, the client is told so
+    /// instead, which the inbox of small answers has room for.
+    pub fn read_answered(&self, ticket: Ticket, result: ForwardedResult) {
+        let charged = result.and_then(|mut answer| {
+            let held = Held::nothing_of(&self.memory);
+            held.try_set(answer.body.capacity())?;
+            answer.held = Some(held);
+            Ok(answer)
+        });
+        self.answered(ticket, charged);
+    }
+
+    pub(crate) fn memory(&self) -> &Arc<RequestMemory> {
+        &self.memory
     }
 
     /// A message that was within the bound of the inbox that it comes from.

@@ -27,6 +27,7 @@ use crate::mailbox::{Inbox, Mailbox, mailbox};
 use crate::metrics::PANICS;
 use crate::operator::Operator;
 use crate::options::NodeOptions;
+use crate::request_memory::{REQUEST_SHARE, RequestMemory};
 use crate::roles::{Authenticator, DefaultRole, PasswordThread};
 use crate::schema_change::SchemaKeeper;
 use crate::shard::{BackgroundThreads, Ending, LogThread, Shard, ShardParts};
@@ -156,8 +157,9 @@ impl AssembledNode {
     }
 
     fn of(options: &Arc<NodeOptions>, opened: Opened) -> Result<AssembledNode, StartError> {
-        let (mailboxes, inboxes): (Vec<Mailbox>, Vec<Inbox>) =
-            (0..options.shard_count).map(|_| mailbox()).unzip();
+        let (mailboxes, inboxes): (Vec<Mailbox>, Vec<Inbox>) = (0..options.shard_count)
+            .map(|_| mailbox(RequestMemory::of(options)))
+            .unzip();
         let mailboxes: Arc<[Mailbox]> = mailboxes.into();
         let threads = &*options.threads;
         let passwords = match options.authenticator {
@@ -202,7 +204,7 @@ impl AssembledShard {
         &mut self,
         delay: impl FnMut() -> Duration + 'static,
     ) -> impl Future<Output = ()> + 'static {
-        let (mailbox, inbox) = mailbox();
+        let (mailbox, inbox) = mailbox(RequestMemory::of(&self.parts.options));
         let delayed = std::mem::replace(&mut self.inbox, inbox);
         delayed.hand_on(mailbox, delay)
     }
@@ -254,10 +256,6 @@ struct Opened {
     default_role: DefaultRole,
     host_id: Uuid,
 }
-
-/// Of a shard's memory, the part that requests, queues and answers may take: 64 MiB of 1 GiB, four of the largest
-/// requests.
-pub(crate) const REQUEST_SHARE: u64 = 16;
 
 /// Of the memory budget, what memtables may take; the rest is for caches.
 const MEMTABLE_SHARE: u64 = 2;

@@ -26,6 +26,7 @@ use crate::metrics::{self, MetricsSnapshot};
 use crate::panic_boundary::{catch, catch_async};
 use crate::patience::{Patience, not_begun_in_time};
 use crate::request::{Statement, inbox_full};
+use crate::request_memory::{Held, no_memory};
 use crate::session::Session;
 use crate::shard::Shard;
 use crate::suspended_read::{Asker, SuspendedRead};
@@ -276,6 +277,9 @@ impl Shard {
         if Patience::of_read(&execution.options()).is_over(self.last_looked_ns()) {
             return self.mailbox(from).answered(ticket, Err(not_begun_in_time()));
         }
+        if self.mailbox(from).memory().is_full() {
+            return self.mailbox(from).answered(ticket, Err(no_memory()));
+        }
         let checked = catch(|| self.check_rate_of_read(&execution));
         if let Err(error) = checked.unwrap_or_else(|panicked| Err(panicked.error())) {
             return self.mailbox(from).answered(ticket, Err(error));
@@ -330,13 +334,15 @@ impl Shard {
     /// Writes an answer that came later.
     pub(crate) fn answer_read(&self, session: &Session, stream: i16, result: ForwardedResult) {
         self.count_failure(&result);
-        let (body, warnings) = match result {
-            Ok(ForwardedAnswer { body, warnings }) => (Ok(body), warnings),
-            Err(error) => (Err(error), Vec::new()),
+        let answer = match result {
+            Ok(answer) => answer,
+            Err(error) => {
+                return session.respond_later(stream, EnvelopeFlags::NONE, Opcode::Error, |_| Err(error));
+            }
         };
-        let warnings: Vec<&str> = warnings.iter().map(String::as_str).collect();
+        let warnings: Vec<&str> = answer.warnings.iter().map(String::as_str).collect();
         session.respond_later_warning(stream, Opcode::Result, &warnings, |out| {
-            out.extend_from_slice(&body?);
+            out.extend_from_slice(&answer.body);
             Ok(())
         });
     }
@@ -404,21 +410,29 @@ impl Shard {
         warnings.extend(guardrails.check_in_products(execution.in_products()?)?);
         warnings.extend(guardrails.check_page_size(table, options.page_rows().map_or(0, u64::from))?);
         let mut partition = None;
+        let held = Held::nothing_of(self.request_memory());
         while let Some(read) = execution.next_read() {
             // A partition that is read in parts counts once.
             let rate_limits = match &read.partitions {
                 ReadPartitions::Key { token, .. } if partition.replace(*token) != Some(*token) => rate_limits,
                 _ => RateLimits::Checked,
             };
-            let rows = self.read_on(read, &owned, rate_limits, begun.take()).await?;
+            let (rows, rows_held) = self.read_on(read, &owned, rate_limits, begun.take()).await?;
             execution.absorb(rows)?;
+            drop(rows_held);
+            held.try_set(execution.output_bytes())?;
             // A scan is many reads: between two of them the shard serves others.
             tokio::task::yield_now().await;
         }
         warnings.extend(execution.take_warnings());
         let mut body = Vec::new();
         execution.finish(&mut body)?;
-        Ok(ForwardedAnswer { body, warnings })
+        held.set(body.capacity());
+        Ok(ForwardedAnswer {
+            body,
+            warnings,
+            held: Some(held),
+        })
     }
 
     async fn read_on(
@@ -427,22 +441,26 @@ impl Shard {
         owned: &Arc<OwnedExecution>,
         rate_limits: RateLimits,
         begun: Option<ReadState>,
-    ) -> Result<ShardRows, CqlError> {
+    ) -> Result<(ShardRows, Held), CqlError> {
         let (owned, shard) = (owned.clone(), read.shard);
+        let held = Held::nothing_of(self.request_memory());
         let answer = self.call_while_awaited(shard, move |shard| async move {
-            let result = catch_async(shard.read_here(read, &owned, rate_limits, begun)).await;
-            result.unwrap_or_else(|panicked| Err(panicked.error()))
+            let result = catch_async(shard.read_here(read, &owned, rate_limits, begun, &held)).await;
+            let rows = result.unwrap_or_else(|panicked| Err(panicked.error()))?;
+            Ok((rows, held))
         });
         answer.await.unwrap_or_else(|| Err(self.no_answer_from(shard)))
     }
 
     /// A read of rows that this shard owns. Between its steps, and while it waits for the disk, the shard serves others.
+    /// What it has is charged to the shard whose client asked.
     async fn read_here(
         &self,
         read: ShardRead,
         owned: &OwnedExecution,
         rate_limits: RateLimits,
         begun: Option<ReadState>,
+        held: &Held,
     ) -> Result<ShardRows, CqlError> {
         let Plan::Select(plan) = &owned.prepared.plan else {
             return Ok(ShardRows::default());
@@ -458,7 +476,9 @@ impl Shard {
             reading.begin_with(begun);
         }
         loop {
-            match reading.step(&mut CountingStore { shard: self })? {
+            let progress = reading.step(&mut CountingStore { shard: self })?;
+            held.set(reading.bytes());
+            match progress {
                 ReadProgress::Done => return Ok(reading.finish()),
                 ReadProgress::Yield => tokio::task::yield_now().await,
                 ReadProgress::Absent(absent) => self.bring(reading.state(), &absent).await?,

@@ -196,6 +196,7 @@ impl Shard {
                 .unwrap_or((server_timestamp_us / 1_000_000) as u32),
             server_timestamp_us,
             deadline_ns: u64::MAX,
+            answer_bytes_max: self.answer_bytes_max,
             metadata_form: if parameters.skip_metadata {
                 MetadataForm::Skipped
             } else {

@@ -16,6 +16,7 @@ use helenus_protocol::response::{ErrorBody, Prelude, write_error};
 use helenus_protocol::{Direction, Opcode, ProtocolVersion};
 
 use crate::buffer_pool::{BUFFER_BYTES_MIN, BufferPool};
+use crate::request_memory::{Held, RequestMemory};
 
 /// Shared by a connection and the answers that are on their way to it; lives on one shard.
 ///
@@ -38,6 +39,13 @@ pub struct Session {
     knows_rate_limit_error: Cell<bool>,
     /// Where output buffers come from, and where the connection gives them back.
     buffers: Option<Rc<BufferPool>>,
+    /// What a connection and its output are charged for.
+    held: Option<Held>,
+    /// Of that, what the connection holds itself.
+    connection_bytes: Cell<usize>,
+    is_closed: Cell<bool>,
+    /// Of the answers that came later: what the next is expected to have.
+    later_answer_bytes: Cell<usize>,
 }
 
 struct Output {
@@ -93,6 +101,10 @@ impl Session {
             throws_on_overload: Cell::new(false),
             knows_rate_limit_error: Cell::new(false),
             buffers: None,
+            held: None,
+            connection_bytes: Cell::new(0),
+            is_closed: Cell::new(false),
+            later_answer_bytes: Cell::new(0),
         }
     }
 
@@ -102,6 +114,37 @@ impl Session {
             buffers: Some(buffers),
             ..Session::new(version)
         }
+    }
+
+    /// From now on what its connection and its output hold is charged to `memory`.
+    pub fn charged_to(self, memory: &Arc<RequestMemory>) -> Self {
+        Session {
+            held: Some(Held::nothing_of(memory)),
+            ..self
+        }
+    }
+
+    /// The connection holds so many bytes besides the session's output.
+    pub fn charge_connection(&self, bytes: usize) {
+        self.connection_bytes.set(bytes);
+        self.charge();
+    }
+
+    fn charge(&self) {
+        if let Some(held) = &self.held {
+            held.set(self.connection_bytes.get() + self.output.borrow().bytes.capacity());
+        }
+    }
+
+    /// The connection has gone: nobody reads the answers that are still to come.
+    pub fn close(&self) {
+        self.is_closed.set(true);
+        self.charge_connection(0);
+    }
+
+    /// What the requests under way are expected to be answered with, by what those before them were.
+    pub fn expected_bytes(&self) -> usize {
+        (self.in_flight.get() as usize).saturating_mul(self.later_answer_bytes.get())
     }
 
     #[inline]
@@ -318,13 +361,22 @@ impl Session {
         opcode: Opcode,
         body: impl FnOnce(&mut Vec<u8>) -> Result<(), CqlError>,
     ) {
+        if self.is_closed.get() {
+            return self.answer_came();
+        }
+        let before = self.output_bytes();
         self.respond(stream, flags, opcode, body);
+        let bytes = self.output_bytes().saturating_sub(before);
+        let expected = self.later_answer_bytes.get();
+        // The largest of late, forgotten by an eighth with each that is smaller.
+        self.later_answer_bytes.set(bytes.max(expected - expected / 8));
         self.answer_came();
     }
 
     /// An answer that was announced with [`Session::expect_answer`] is in the output.
     pub(crate) fn answer_came(&self) {
         self.in_flight.set(self.in_flight.get().saturating_sub(1));
+        self.charge();
         self.wake();
     }
 

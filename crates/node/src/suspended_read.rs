@@ -67,7 +67,7 @@ impl Shard {
                 self.note_answered(asker);
                 self.answer_read(session, *stream, result);
             }
-            Asker::Shard { from, ticket } => self.mailbox(*from).answered(*ticket, result),
+            Asker::Shard { from, ticket } => self.mailbox(*from).read_answered(*ticket, result),
         }
     }
 
@@ -159,7 +159,7 @@ impl Shard {
                 let direct = self.execute_directly(execution, state, &mut body)?;
                 if matches!(direct, Direct::Done) {
                     self.mailbox(*from)
-                        .answered(*ticket, Ok(ForwardedAnswer::from(body)));
+                        .read_answered(*ticket, Ok(ForwardedAnswer::from(body)));
                 }
                 Ok(direct)
             }

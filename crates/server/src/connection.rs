@@ -26,6 +26,7 @@ use tokio::time::{Instant, Sleep, sleep};
 
 use crate::arrivals::Arrivals;
 use crate::catching_up::CatchingUp;
+use crate::connection_limits::ConnectionLimits;
 use crate::door::{Door, DrainPhase};
 use crate::handshake::{Handshake, Outcome, Phase};
 use crate::turn::{Turn, TurnLimits};
@@ -61,10 +62,11 @@ pub struct Connection {
     catching_up: Option<CatchingUp>,
     /// Memory is set aside for the rest of a message.
     has_promise: bool,
-    /// Memory that the shard's admission has been told of.
-    charged_bytes: usize,
     /// When it is closed unless it gets further: in the handshake, and while the client reads the last answer.
     ends: Option<Pin<Box<Sleep>>>,
+    /// When it is closed unless the client takes something of what is being sent.
+    taken_until: Option<Pin<Box<Sleep>>>,
+    answer_timeout: Duration,
 }
 
 /// How long a client may take to read its last answer and to close.
@@ -72,6 +74,9 @@ const LEAVE_TIME: Duration = Duration::from_secs(2);
 
 /// Answers that may wait for a client that does not read them; no more of its requests are read until it does.
 const OUTPUT_BYTES_MAX: usize = 1 << 20;
+
+/// Answers that may be on their way to it, by the size of those before them: a thousand rows of 8 KiB, or one large page.
+const EXPECTED_BYTES_MAX: usize = 8 << 20;
 
 /// Answers of one turn: large ones end it before they leave the core's own cache, and fit a pooled buffer.
 const OUTPUT_BYTES_PER_TURN_MAX: usize = 192 * 1024;
@@ -128,20 +133,22 @@ impl Connection {
             is_waiting: false,
             catching_up: None,
             has_promise: false,
-            charged_bytes: 0,
             ends: None,
+            taken_until: None,
+            answer_timeout: Duration::MAX,
         }
     }
 
     /// `first` was read before the shard got the connection. If STARTUP has not been answered when the time is over, the
     /// connection is closed.
-    pub fn begin(&mut self, first: &[u8], handshake_timeout: Duration) {
+    pub fn begin(&mut self, first: &[u8], limits: ConnectionLimits) {
         self.received.lend(self.shard.buffers.take());
         self.received.feed(first);
         let now_ns = self.shard.look_at_clock();
         self.arrivals = Arrivals::new(now_ns, now_ns, first.len());
         self.has_leftover = true;
-        self.ends = Some(Box::pin(sleep(handshake_timeout)));
+        self.ends = Some(Box::pin(sleep(limits.handshake_timeout)));
+        self.answer_timeout = limits.answer_timeout;
     }
 
     /// Whether the time for the handshake is over, or the time to read the last answer.
@@ -187,6 +194,7 @@ impl Connection {
         !self.is_logging_in()
             && self.session.in_flight() < IN_FLIGHT_MAX
             && self.session.output_bytes() < OUTPUT_BYTES_MAX
+            && self.session.expected_bytes() < EXPECTED_BYTES_MAX
     }
 
     /// While the door is closing: whether nothing has been on its way for long enough to close. To be asked when the
@@ -207,7 +215,10 @@ impl Connection {
                 let stream = Pin::new(&mut self.stream);
                 match stream.poll_write(context, &self.sending[self.sent..]) {
                     Poll::Ready(Ok(0)) => return Poll::Ready(Err(io::ErrorKind::WriteZero.into())),
-                    Poll::Ready(Ok(count)) => self.sent += count,
+                    Poll::Ready(Ok(count)) => {
+                        self.sent += count;
+                        self.taken_until = None;
+                    }
                     Poll::Ready(Err(error)) => return Poll::Ready(Err(error)),
                     Poll::Pending => return Poll::Pending,
                 }
@@ -220,6 +231,13 @@ impl Connection {
             }
             self.session.take_output(&mut self.sending);
         }
+    }
+
+    /// Whether the client, whose socket took no more when it was last tried, has taken nothing for too long.
+    fn takes_nothing(&mut self, context: &mut Context<'_>) -> bool {
+        let timeout = self.answer_timeout;
+        let until = self.taken_until.get_or_insert_with(|| Box::pin(sleep(timeout)));
+        until.as_mut().poll(context).is_ready()
     }
 
     /// Reads until the socket is empty or a turn's worth is there; whether the socket may have more.
@@ -401,14 +419,9 @@ impl Connection {
             buffers.give_back(memory);
             buffers.give_back(self.reader.take_scratch());
         }
-        let held = self.received.capacity()
-            + self.reader.scratch_bytes()
-            + self.sending.capacity()
-            + self.session.output_bytes();
-        if held != self.charged_bytes {
-            admission.charge(self.charged_bytes, held);
-            self.charged_bytes = held;
-        }
+        self.session.charge_connection(
+            self.received.capacity() + self.reader.scratch_bytes() + self.sending.capacity(),
+        );
     }
 
     /// Answers a message behind which nothing of the connection is wanted any more.
@@ -486,6 +499,7 @@ impl Future for Connection {
         let was_listening = std::mem::take(&mut this.is_listening);
         match this.poll_send(context) {
             Poll::Ready(Err(_)) => return Poll::Ready(()),
+            Poll::Pending if this.takes_nothing(context) => return Poll::Ready(()),
             // A client that does not take its answers is not asked for more.
             Poll::Pending if this.session.output_bytes() >= OUTPUT_BYTES_MAX => return Poll::Pending,
             _ => {}
@@ -533,6 +547,9 @@ impl Future for Connection {
         if this.phase == Phase::Refusing && sent.is_ready() {
             sent = Pin::new(&mut this.stream).poll_shutdown(context);
         }
+        if sent.is_pending() && this.takes_nothing(context) {
+            return Poll::Ready(());
+        }
         if matches!(sent, Poll::Ready(Err(_))) || (this.has_ended && !this.has_leftover) {
             return Poll::Ready(());
         }
@@ -549,7 +566,7 @@ impl Future for Connection {
 
 impl Drop for Connection {
     fn drop(&mut self) {
-        self.shard.admission.charge(self.charged_bytes, 0);
+        self.session.close();
         self.shard.admission.connection_closed(self.id);
         self.door.connection_closed(self.id);
         self.shard.metrics.connection_closed();

@@ -16,6 +16,8 @@ pub struct ConnectionLimits {
     pub connections_per_address_max: Option<usize>,
     /// From the connect to the answered STARTUP.
     pub handshake_timeout: Duration,
+    /// How long a client may take nothing of the answers that wait for it.
+    pub answer_timeout: Duration,
 }
 
 impl Default for ConnectionLimits {
@@ -25,6 +27,8 @@ impl Default for ConnectionLimits {
             connections_per_address_max: None,
             // Drivers give a node 5 s to answer their first message (Java driver 4: connect and init-query timeout).
             handshake_timeout: Duration::from_secs(10),
+            // Longer than drivers wait for an answer (Python 10 s): nobody wants what is there by then.
+            answer_timeout: Duration::from_secs(15),
         }
     }
 }

@@ -202,16 +202,17 @@ impl Doors {
 
     async fn receive(self: Arc<Self>, shard: Rc<Shard>, door: Rc<Door>, mut sockets: Arrivals) {
         let limits = self.frame_limits;
-        let handshake_timeout = self.connection_counts.limits().handshake_timeout;
+        let connection_limits = *self.connection_counts.limits();
         while let Some(arrival) = sockets.recv().await {
             let Ok(stream) = TcpStream::from_std(arrival.stream) else {
                 continue;
             };
-            let session = Session::with_buffers(ProtocolVersion::CURRENT, shard.buffers.clone());
+            let session = Session::with_buffers(ProtocolVersion::CURRENT, shard.buffers.clone())
+                .charged_to(shard.request_memory());
             let session = Rc::new(session);
             session.set_peer(arrival.peer.ip());
             let mut connection = Connection::new(stream, shard.clone(), door.clone(), session, limits);
-            connection.begin(&arrival.first, handshake_timeout);
+            connection.begin(&arrival.first, connection_limits);
             let place = arrival.place;
             // A future that is moved into another one keeps its place there too: a pointer is smaller.
             let connection = Box::pin(connection);

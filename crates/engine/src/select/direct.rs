@@ -112,6 +112,9 @@ impl SelectPlan {
             static_row: None,
             has_rows: false,
             rows_max: limit.min(page),
+            bytes_end: start.saturating_add(options.answer_bytes_max),
+            is_paged: options.page_rows().is_some(),
+            is_too_long: false,
             stopped_at: None,
             now_s: options.now_s,
             writer: RowsWriter::begin(
@@ -148,10 +151,16 @@ impl SelectPlan {
         }
         let count = sink.writer.row_count();
         let DirectSink {
-            writer, stopped_at, ..
+            writer,
+            stopped_at,
+            is_too_long,
+            ..
         } = sink;
+        if is_too_long && count < limit && options.page_rows().is_none() {
+            return Err(options.answer_too_long());
+        }
         let paging_state = stopped_at
-            .filter(|_| page < limit && count == page)
+            .filter(|_| count < limit && (count == page || is_too_long))
             .map(|clustering| {
                 let position = Position {
                     key: partition_key.clone(),
@@ -197,6 +206,11 @@ struct DirectSink<'d> {
     static_row: Option<Vec<u8>>,
     has_rows: bool,
     rows_max: u32,
+    /// Where `out` ends if the answer takes all that it may.
+    bytes_end: usize,
+    is_paged: bool,
+    /// More rows than one, or a whole page, take more than they may.
+    is_too_long: bool,
     /// The clustering of the row that filled the page.
     stopped_at: Option<Vec<u8>>,
     now_s: u32,
@@ -226,7 +240,9 @@ impl DirectSink<'_> {
             }
         }
         self.writer.end_row();
-        if self.writer.row_count() < self.rows_max {
+        let rows_min = if self.is_paged { 1 } else { 2 };
+        self.is_too_long = self.out.len() > self.bytes_end && self.writer.row_count() >= rows_min;
+        if self.writer.row_count() < self.rows_max && !self.is_too_long {
             return ControlFlow::Continue(());
         }
         let has_more_rows = self.plan.table.clustering_count > 0;

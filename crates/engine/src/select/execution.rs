@@ -183,6 +183,9 @@ impl<'a> SelectExecution<'a> {
         if self.is_done {
             return Ok(());
         }
+        if self.output.len() > self.options.answer_bytes_max && self.output_count > 1 {
+            self.end_long_page(&mut rows)?;
+        }
         if rows.is_cut {
             self.page_left = 0;
         }
@@ -215,6 +218,29 @@ impl<'a> SelectExecution<'a> {
             self.next_target();
         }
         Ok(())
+    }
+
+    /// The answer takes more than it may: the page ends with these rows, if it is one that may end early.
+    fn end_long_page(&mut self, rows: &mut ShardRows) -> Result<(), CqlError> {
+        if !self.plan.is_cut_into_pages(self.options) {
+            return Err(self.options.answer_too_long());
+        }
+        if rows.stopped_at.is_none()
+            && let Some(ReadPartitions::Key { key, .. }) = self.reads.front().map(|target| &target.partitions)
+        {
+            rows.stopped_at = Some(Position {
+                key: key.clone(),
+                place: None,
+            });
+        }
+        // Behind the last row of a shard no place has a name; another answer of a shard makes no difference.
+        rows.is_cut |= rows.stopped_at.is_some();
+        Ok(())
+    }
+
+    /// What the rows take that it has so far.
+    pub fn output_bytes(&self) -> usize {
+        self.output.capacity()
     }
 
     fn next_target(&mut self) {

@@ -27,6 +27,9 @@ const ANSWER_BYTES_MAX: usize = 8 << 20;
 /// 64 KiB have 15 of them.
 const COMPUTED_ANSWER_BYTES_MAX: usize = 64 << 10;
 
+/// Of what the whole answer may take: it has room for some of them.
+const ANSWER_SHARE: usize = 8;
+
 /// What a SELECT wants of one shard next.
 #[derive(Clone, Debug)]
 pub struct ShardRead {
@@ -124,7 +127,7 @@ impl SelectPlan {
             effort: FilterEffort::default(),
             rows_max: read.rows_max,
             bytes_max: match self.output {
-                Output::Columns(_) => ANSWER_BYTES_MAX,
+                Output::Columns(_) => ANSWER_BYTES_MAX.min(options.answer_bytes_max / ANSWER_SHARE),
                 Output::Expressions { .. } => COMPUTED_ANSWER_BYTES_MAX,
             },
             rows_per_partition_max: read.rows_per_partition_max,
@@ -175,7 +178,7 @@ impl SelectPlan {
     }
 
     /// Whether a page of the result may end before it is full.
-    fn is_cut_into_pages(&self, options: &QueryOptions<'_>) -> bool {
+    pub(super) fn is_cut_into_pages(&self, options: &QueryOptions<'_>) -> bool {
         let sums_up = self.grouping.is_some() || self.has_aggregates();
         options.page_rows().is_some() && !sums_up && self.ordering.is_empty()
     }
@@ -353,6 +356,11 @@ impl ShardReading<'_> {
     /// The read that pages are brought for.
     pub fn state(&self) -> &ReadState {
         &self.state
+    }
+
+    /// What the rows take that it has so far.
+    pub fn bytes(&self) -> usize {
+        self.sink.rows.bytes.capacity()
     }
 
     pub fn finish(mut self) -> ShardRows {

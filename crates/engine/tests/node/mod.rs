@@ -38,6 +38,7 @@ pub fn options(page_size: Option<i32>) -> QueryOptions<'static> {
         now_s: NOW_S,
         server_timestamp_us: i64::from(NOW_S) * 1_000_000,
         deadline_ns: u64::MAX,
+        answer_bytes_max: usize::MAX,
         metadata_form: MetadataForm::Full,
     }
 }

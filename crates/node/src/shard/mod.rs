@@ -46,6 +46,7 @@ use crate::options::{CommitlogSync, NodeOptions};
 use crate::panic_boundary::{catch, catch_async};
 use crate::patience::{Patience, Timeouts};
 use crate::rate_limit::{RateLimiter, has_rate_limits};
+use crate::request_memory::RequestMemory;
 use crate::roles::{DefaultRole, PasswordThread, Passwords};
 use crate::schema_change::{SchemaKeeper, SchemaListeners};
 use crate::session::Session;
@@ -87,6 +88,8 @@ pub struct Shard {
     pub(crate) hot_partitions: HotPartitions,
     /// Where a key is put together to see whether its request is shed.
     pub(crate) shed_key: RefCell<Vec<u8>>,
+    /// What the answer to one statement may take.
+    pub(crate) answer_bytes_max: usize,
     pub buffers: Rc<BufferPool>,
     /// Where clients log in with passwords.
     pub(crate) passwords: Option<Passwords>,
@@ -153,7 +156,9 @@ const FLUSH_POLL_INTERVAL: Duration = Duration::from_millis(20);
 
 impl Shard {
     pub(crate) fn new(parts: ShardParts, disk_reads: DiskReads, has_slept: Arc<AtomicBool>) -> Rc<Shard> {
-        let admission = Admission::new(&parts.options, has_slept);
+        let memory = parts.mailboxes[usize::from(parts.id.0)].memory().clone();
+        let answer_bytes_max = memory.answer_bytes_max();
+        let admission = Admission::new(&parts.options, memory, has_slept);
         let buffers = if parts.options.buffer_pool {
             BufferPool::default()
         } else {
@@ -179,6 +184,7 @@ impl Shard {
             admission,
             shed_key: RefCell::new(Vec::new()),
             hot_partitions: HotPartitions::new(timeuuid_seed),
+            answer_bytes_max,
             buffers: Rc::new(buffers),
             passwords: parts.passwords.map(Passwords::new),
             rate_limiter: RefCell::new(rate_limiter),
@@ -250,6 +256,11 @@ impl Shard {
     /// For threads that work for this shard.
     pub(crate) fn operator(&self) -> Operator {
         Operator::new(self.mailboxes.clone())
+    }
+
+    /// Of this shard's requests and answers.
+    pub fn request_memory(&self) -> &Arc<RequestMemory> {
+        self.mailbox(self.id).memory()
     }
 
     pub fn schema(&self) -> Arc<Schema> {
