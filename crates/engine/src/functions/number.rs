@@ -245,12 +245,12 @@ mod tests {
         assert_eq!(casts, 8);
         for kind in [OperationKind::Add, OperationKind::Divide, OperationKind::Modulo] {
             let function = operation::overloads(kind)
-                .into_iter()
+                .iter()
                 .find(|function| function.argument_types == [CqlType::Decimal, CqlType::Varint]);
             let function = function.unwrap();
-            assert!(call(&function, &[&decimal.to_bytes(), &varint]).is_ok());
-            assert!(call(&function, &[&too_long_decimal, &varint]).is_err());
-            assert!(call(&function, &[&decimal.to_bytes(), &too_long]).is_err());
+            assert!(call(function, &[&decimal.to_bytes(), &varint]).is_ok());
+            assert!(call(function, &[&too_long_decimal, &varint]).is_err());
+            assert!(call(function, &[&decimal.to_bytes(), &too_long]).is_err());
         }
         let mut sum = Accumulator::new(AggregateKind::Sum, &CqlType::Varint);
         sum.add(Some(&varint)).unwrap();

@@ -1,5 +1,7 @@
 //! Arithmetic: `+ - * / %` and negation, with Cassandra's rules for the type of the result.
 
+use std::sync::OnceLock;
+
 use helenus_types::CqlType;
 use helenus_types::value::{Decimal, Duration};
 use num_bigint::{BigInt, Sign};
@@ -41,7 +43,13 @@ impl OperationKind {
     }
 }
 
-pub(super) fn overloads(kind: OperationKind) -> Vec<NativeFunction> {
+/// The functions behind an operator, made once: there are some eighty of each.
+pub(super) fn overloads(kind: OperationKind) -> &'static [NativeFunction] {
+    static OVERLOADS: [OnceLock<Vec<NativeFunction>>; 5] = [const { OnceLock::new() }; 5];
+    OVERLOADS[kind as usize].get_or_init(|| make_overloads(kind))
+}
+
+fn make_overloads(kind: OperationKind) -> Vec<NativeFunction> {
     let function = |left: &CqlType, right: &CqlType, result: CqlType| {
         let arguments = [left.clone(), right.clone()];
         NativeFunction::scalar(
@@ -400,11 +408,11 @@ mod tests {
 
     fn run(kind: OperationKind, left: (&CqlType, &str), right: (&CqlType, &str)) -> String {
         let function = overloads(kind)
-            .into_iter()
+            .iter()
             .find(|function| function.argument_types == [left.0.clone(), right.0.clone()])
             .unwrap();
         let bytes = |(cql_type, text): (&CqlType, &str)| cql_type.from_text(text, 0).unwrap();
-        match execute(kind, &function, &[&bytes(left), &bytes(right)]) {
+        match execute(kind, function, &[&bytes(left), &bytes(right)]) {
             Ok(value) => format!(
                 "{} {}",
                 function.return_type,

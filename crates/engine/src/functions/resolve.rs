@@ -1,5 +1,6 @@
 //! From a call to the function it means: overloads are chosen by the types of the arguments.
 
+use std::borrow::Cow;
 use std::fmt;
 
 use helenus_cql::ast::{ArithmeticOperator, FunctionName};
@@ -111,13 +112,12 @@ pub fn resolve(
     arguments: &[RawTerm],
     receiver: Option<&CqlType>,
 ) -> Result<Option<NativeFunction>, CqlError> {
-    let mut candidates = candidates(typing, name, arguments, receiver)?;
-    match candidates.len() {
-        0 => Ok(None),
-        1 => {
-            let function = candidates.swap_remove(0);
-            check_arguments(typing, &function, arguments)?;
-            Ok(Some(function))
+    let candidates = candidates(typing, name, arguments, receiver)?;
+    match &*candidates {
+        [] => Ok(None),
+        [function] => {
+            check_arguments(typing, function, arguments)?;
+            Ok(Some(function.clone()))
         }
         _ => best_match(typing, name, arguments, receiver, &candidates).map(Some),
     }
@@ -128,15 +128,15 @@ fn candidates(
     name: &FunctionCallName,
     arguments: &[RawTerm],
     receiver: Option<&CqlType>,
-) -> Result<Vec<NativeFunction>, CqlError> {
+) -> Result<Cow<'static, [NativeFunction]>, CqlError> {
     let native = match name {
-        FunctionCallName::Operator(operation) => return Ok(operation::overloads(*operation)),
-        FunctionCallName::Negation => return Ok(operation::negations()),
-        FunctionCallName::Cast(target) => return Ok(cast::overloads(target)),
-        FunctionCallName::CountRows => return Ok(vec![count_rows()]),
+        FunctionCallName::Operator(operation) => return Ok(operation::overloads(*operation).into()),
+        FunctionCallName::Negation => return Ok(operation::negations().into()),
+        FunctionCallName::Cast(target) => return Ok(cast::overloads(target).into()),
+        FunctionCallName::CountRows => return Ok(vec![count_rows()].into()),
         FunctionCallName::Named(_) => match name.native_name() {
             Some(native) => native,
-            None => return Ok(Vec::new()),
+            None => return Ok(Cow::default()),
         },
     };
     let inferred = match native {
@@ -171,7 +171,7 @@ fn candidates(
         },
     };
     if let Some(function) = inferred {
-        return Ok(vec![function]);
+        return Ok(vec![function].into());
     }
     let mut overloads = match native {
         "uuid" => vec![NativeFunction::scalar(
@@ -195,7 +195,7 @@ fn candidates(
     overloads.extend(math::overloads(native));
     overloads.extend(bytes::overloads(native));
     overloads.extend(cast::named_overloads(native));
-    Ok(overloads)
+    Ok(overloads.into())
 }
 
 fn count_rows() -> NativeFunction {

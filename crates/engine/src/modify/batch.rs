@@ -184,6 +184,7 @@ pub(crate) fn prepare_batch_attributes(
         schema,
         table: &table,
         markers,
+        calls: &RefCell::default(),
     };
     Attributes::prepare(&Typing::terms(scope), using)
 }

@@ -11,7 +11,7 @@ use super::timeout::{StatementTimeout, timeout_of};
 use crate::CqlError;
 use crate::modify::{BatchPlan, check_batch, no_table, prepare_batch_attributes, prepare_modification};
 use crate::select::prepare_select;
-use crate::term::{BindMarkers, StatementScope, Typing};
+use crate::term::{BindMarkers, CallTypes, StatementScope, Typing};
 
 /// Parses and plans a statement. `session_keyspace` is where unqualified names are looked up.
 pub fn prepare(
@@ -30,6 +30,7 @@ fn prepare_statement(
     statement: Statement,
 ) -> Result<Prepared, CqlError> {
     let markers = RefCell::new(BindMarkers::default());
+    let calls = RefCell::new(CallTypes::default());
     let is_qualified = is_fully_qualified(&statement);
     let mut routed_table: Option<Arc<TableMetadata>> = None;
     let mut result = None;
@@ -40,6 +41,7 @@ fn prepare_statement(
             schema,
             table,
             markers: &markers,
+            calls: &calls,
         };
         routed_table = Some(Arc::clone(table));
         prepare_modification(&Typing::terms(scope), &modification)
@@ -52,6 +54,7 @@ fn prepare_statement(
                 schema,
                 table,
                 markers: &markers,
+                calls: &calls,
             };
             let plan = prepare_select(scope, &select)?;
             result = Some(Arc::clone(&plan.result));
@@ -80,6 +83,7 @@ fn prepare_statement(
                 schema,
                 table: &table,
                 markers: &markers,
+                calls: &calls,
             };
             StatementTimeout::prepare(&Typing::terms(scope), &term)
         })
@@ -111,10 +115,12 @@ fn prepare_batch(
     let mut statements = Vec::with_capacity(batch.statements.len());
     for modification in &batch.statements {
         let table = table(schema, session_keyspace, table_of(modification))?;
+        let calls = RefCell::default();
         let scope = StatementScope {
             schema,
             table,
             markers,
+            calls: &calls,
         };
         statements.push(prepare_modification(&Typing::terms(scope), modification)?);
     }

@@ -176,12 +176,33 @@ impl Typing<'_> {
                 None => Assignability::None,
             };
         }
+        let known = self.scope.calls.borrow().assignability(call, receiver);
+        if let Some(known) = known {
+            return known;
+        }
         let (name, arguments) = FunctionCallName::of(call);
-        match functions::resolve(self, &name, &arguments, Some(receiver)) {
+        let found = match functions::resolve(self, &name, &arguments, Some(receiver)) {
             Ok(Some(_)) if functions::is_inferred(&name) => Assignability::Weak,
             Ok(Some(function)) => type_assignment(&function.return_type, receiver),
             Ok(None) | Err(_) => Assignability::Weak,
+        };
+        let mut calls = self.scope.calls.borrow_mut();
+        calls.found_assignability(call, receiver, found);
+        found
+    }
+
+    /// Of a call that is no cast.
+    fn call_type(&self, call: &RawTerm) -> Option<CqlType> {
+        let known = self.scope.calls.borrow().exact(call, self.is_selection());
+        if let Some(known) = known {
+            return known;
         }
+        let (name, arguments) = FunctionCallName::of(call);
+        let function = functions::resolve(self, &name, &arguments, None).ok().flatten();
+        let found = function.map(|function| function.return_type);
+        let mut calls = self.scope.calls.borrow_mut();
+        calls.found_exact(call, self.is_selection(), found.clone());
+        found
     }
 
     /// The type the term has whatever it is for.
@@ -218,12 +239,7 @@ impl Typing<'_> {
             RawTerm::Function { .. }
             | RawTerm::Arithmetic { .. }
             | RawTerm::Negation(_)
-            | RawTerm::CountRows => {
-                let (name, arguments) = FunctionCallName::of(term);
-                functions::resolve(self, &name, &arguments, None)
-                    .ok()?
-                    .map(|function| function.return_type)
-            }
+            | RawTerm::CountRows => self.call_type(term),
             RawTerm::Column(name) => self
                 .scope
                 .table

@@ -9,6 +9,7 @@ mod receiver;
 mod type_name;
 
 mod assignment;
+mod call_types;
 mod literal;
 mod typing;
 
@@ -19,6 +20,8 @@ mod bound_values;
 mod evaluation;
 mod expression;
 mod parts;
+
+pub use call_types::CallTypes;
 
 pub use bound_values::{BoundValues, OwnedValues};
 pub use evaluation::{Evaluated, EvaluationContext, FetchedRow};

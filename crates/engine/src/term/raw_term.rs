@@ -11,7 +11,7 @@ use super::native_type;
 
 /// A term of a statement, or an expression of a select clause. The latter knows a few forms more, which stand at
 /// the end.
-#[derive(Clone, Debug, PartialEq)]
+#[derive(Clone, Debug, PartialEq, Eq)]
 pub enum RawTerm {
     Literal(Literal),
     Null,

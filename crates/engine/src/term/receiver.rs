@@ -6,6 +6,7 @@ use std::sync::Arc;
 use helenus_schema::{ColumnKind, ColumnMetadata, Schema, TableMetadata};
 use helenus_types::CqlType;
 
+use super::CallTypes;
 use crate::heap_bytes::HeapBytes;
 
 /// Name and type of a bind marker or of a column of a result, as clients see it.
@@ -40,6 +41,8 @@ pub struct StatementScope<'a> {
     pub schema: &'a Schema,
     pub table: &'a Arc<TableMetadata>,
     pub markers: &'a RefCell<BindMarkers>,
+    /// Of this statement alone: what a call is depends on its table.
+    pub calls: &'a RefCell<CallTypes>,
 }
 
 impl Receiver {
