@@ -31,7 +31,7 @@ use crate::request::Statement;
 use crate::roles::{is_about_roles, not_anonymous};
 use crate::schema_change::{DATA_CENTER, SchemaStatement};
 use crate::session::Session;
-use crate::shard::Shard;
+use crate::shard::{Shard, is_valid};
 
 /// The release whose behaviour drivers and tools may expect.
 pub const RELEASE_VERSION: &str = "5.0.5";
@@ -41,6 +41,13 @@ const RACK: &str = "rack1";
 
 /// Cassandra's port between nodes: reported, because tools print it, although nothing listens there.
 const STORAGE_PORT: u16 = 7000;
+
+/// How often a statement is handed to the other shards while the schema changes. A change is on its way to them for some
+/// milliseconds.
+const PLANNINGS_MAX: u32 = 16;
+
+/// Between two of those.
+const SCHEMA_CHANGE_PAUSE: Duration = Duration::from_millis(1);
 
 /// Holds background work on a table back while a truncation waits; given back also where the wait times out.
 struct HeldTable<'a> {
@@ -70,16 +77,19 @@ impl Shard {
         if matches!(&prepared.plan, Plan::Other(other) if is_about_roles(other)) {
             not_anonymous(session.user().as_deref())?;
         }
-        self.prepared.borrow_mut().insert(prepared.clone());
+        let bytes = self.prepared.borrow().weigh(&prepared)?;
+        self.keep_plan(&prepared, bytes);
         let shard = self.clone();
         let answered = session.clone();
         self.answer_later(session, stream, async move {
-            for other in shard.shards().filter(|other| *other != shard.id) {
-                let prepared = prepared.clone();
-                shard
-                    .call(other, move |shard| shard.prepared.borrow_mut().insert(prepared))
-                    .await;
-            }
+            let prepared = match shard.keep_plan_everywhere(prepared, bytes).await {
+                Ok(prepared) => prepared,
+                Err(error) => {
+                    shard.metrics.count_error(error.code());
+                    return answered
+                        .respond_later(stream, EnvelopeFlags::NONE, Opcode::Error, |_| Err(error));
+                }
+            };
             let warning = use_keyspace_warning(&answered, &prepared);
             answered.respond_later_warning(stream, Opcode::Result, warning.as_deref().as_slice(), |out| {
                 write_prepared_result(&answered, &prepared, out);
@@ -87,6 +97,52 @@ impl Shard {
             });
         });
         Ok(())
+    }
+
+    /// False if the plan was made for another schema than this shard has: it would be executed under it for ever.
+    fn keep_plan(&self, prepared: &Arc<Prepared>, bytes: usize) -> bool {
+        let is_current = self.is_current(prepared);
+        if is_current {
+            self.prepared.borrow_mut().insert(prepared.clone(), bytes);
+        }
+        is_current
+    }
+
+    fn is_current(&self, prepared: &Prepared) -> bool {
+        is_valid(&prepared.plan, &self.schema.borrow())
+    }
+
+    /// Hands a plan that this shard keeps to all others. While the schema changes, they may have heard of it and this
+    /// shard not, or the other way round: the statement is planned again then. Who executes it where it could not be
+    /// kept is told to prepare it again.
+    async fn keep_plan_everywhere(
+        self: &Rc<Self>,
+        mut prepared: Arc<Prepared>,
+        mut bytes: usize,
+    ) -> Result<Arc<Prepared>, CqlError> {
+        for _ in 0..PLANNINGS_MAX {
+            let mut is_kept = true;
+            for other in self.shards().filter(|other| *other != self.id) {
+                let plan = prepared.clone();
+                let kept = self.call(other, move |shard| shard.keep_plan(&plan, bytes));
+                is_kept &= kept.await.unwrap_or(true);
+            }
+            if is_kept && self.is_current(&prepared) {
+                break;
+            }
+            tokio::time::sleep(SCHEMA_CHANGE_PAUSE).await;
+            if !self.is_current(&prepared) {
+                let keyspace = prepared.keyspace.as_deref();
+                prepared = Arc::new(helenus_engine::prepare(
+                    &self.schema(),
+                    keyspace,
+                    &prepared.query,
+                )?);
+                bytes = self.prepared.borrow().weigh(&prepared)?;
+            }
+            self.keep_plan(&prepared, bytes);
+        }
+        Ok(prepared)
     }
 
     pub(crate) fn run_rare(

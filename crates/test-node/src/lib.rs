@@ -7,6 +7,7 @@ use std::net::SocketAddr;
 use std::path::{Path, PathBuf};
 use std::rc::Rc;
 use std::sync::{Arc, mpsc};
+use std::task::{Context, Poll, Waker};
 use std::time::Duration;
 
 use helenus_node::{
@@ -252,6 +253,32 @@ impl TestNode {
             write_prepare(out, VERSION, &text, None)
         })
         .answer()
+    }
+
+    /// A PREPARE on a shard whose thread does nothing else until `gate` is opened, and nothing before it then: what has
+    /// come to the shard meanwhile is handled behind it.
+    pub fn prepare_behind(&self, shard: u16, gate: mpsc::Receiver<()>, text: &str) -> Pending {
+        let node = self.node.as_ref().expect("the node is running");
+        let (sender, receiver) = mpsc::channel();
+        let text = text.to_owned();
+        node.mailbox(ShardId(shard)).run(move |shard| {
+            let shard = shard.clone();
+            gate.recv_timeout(ANSWER_TIMEOUT).expect("the gate is opened");
+            let mut answer = Box::pin(async move {
+                let body = |out: &mut Vec<u8>| write_prepare(out, VERSION, &text, None);
+                converse(&shard, Duration::ZERO, EnvelopeFlags::NONE, Opcode::Prepare, body).await
+            });
+            let mut context = Context::from_waker(Waker::noop());
+            let begun = answer.as_mut().poll(&mut context);
+            tokio::task::spawn_local(async move {
+                let answer = match begun {
+                    Poll::Ready(answer) => answer,
+                    Poll::Pending => answer.await,
+                };
+                let _unwanted = sender.send(answer);
+            });
+        });
+        Pending { receiver }
     }
 
     pub fn execute_prepared(&self, id: &[u8], execution: &Execution) -> Answer {

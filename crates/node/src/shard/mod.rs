@@ -32,7 +32,7 @@ use uuid::Uuid;
 pub use background::BackgroundThreads;
 pub use durability::{Acknowledgement, LogThread, Unacknowledged};
 pub use foreground::Foreground;
-pub use prepared_cache::PreparedCache;
+pub use prepared_cache::{PreparedCache, is_valid};
 
 use crate::admission::Admission;
 use crate::buffer_pool::BufferPool;
@@ -174,12 +174,12 @@ impl Shard {
             id: parts.id,
             has_rate_limits: Cell::new(has_rate_limits(&parts.schema)),
             clock,
+            prepared: RefCell::new(PreparedCache::of_memory(parts.options.memory_bytes)),
             timeouts: Timeouts::of(&parts.options),
             options: parts.options,
             mailboxes: parts.mailboxes,
             store: RefCell::new(parts.store),
             schema: RefCell::new(parts.schema),
-            prepared: RefCell::new(PreparedCache::default()),
             metrics: ShardMetrics::default(),
             admission,
             shed_key: RefCell::new(Vec::new()),

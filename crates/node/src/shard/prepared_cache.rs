@@ -4,33 +4,69 @@ use std::sync::Arc;
 
 use hashbrown::HashMap;
 use helenus_engine::error::PreparedId;
-use helenus_engine::{Plan, Prepared};
+use helenus_engine::{CqlError, Plan, Prepared};
 use helenus_schema::{Schema, TableMetadata};
 
 /// Plans by id: the same on every shard, because drivers execute on one connection what they prepared on another.
 ///
-/// Bounded by [`PREPARED_STATEMENTS_MAX`]; beyond it the least recently used of a sample makes room, and its clients
-/// are told to prepare it again.
-#[derive(Default)]
+/// Bounded by [`PREPARED_STATEMENTS_MAX`] and in bytes; beyond it the least recently used of a sample makes room, and its
+/// clients are told to prepare it again.
 pub struct PreparedCache {
     plans: HashMap<PreparedId, Entry, foldhash::fast::RandomState>,
+    bytes: usize,
+    bytes_max: usize,
     /// Counts look-ups; an entry's stamp is its last one.
     clock: u64,
 }
 
 struct Entry {
     prepared: Arc<Prepared>,
+    bytes: usize,
     last_used: u64,
 }
 
-/// Cassandra bounds its cache to 1/256 of the heap, some 10,000 statements at its default sizes. An application has
-/// tens; one that puts values into the text of its statements has no use for any bound.
+/// Some 10,000 statements fit Cassandra's cache at its default sizes. An application has tens; one that puts values into
+/// the text of its statements has no use for any bound.
 pub const PREPARED_STATEMENTS_MAX: usize = 16_384;
+
+/// Of a statement that is refused, what the client is told, as in Cassandra.
+const QUOTED_CHARACTERS: usize = 200;
 
 /// Entries looked at to find one to evict: the oldest of 16 is in the oldest quarter with 99% certainty.
 const EVICTION_SAMPLE: usize = 16;
 
+/// Of the node's memory, what plans may take, as in Cassandra; shards share them.
+const MEMORY_SHARE: u64 = 256;
+
+/// Cassandra's least, in bytes.
+const CACHE_BYTES_MIN: u64 = 10 << 20;
+
+/// Of the cache, what one plan may take: one that others have to make room for is no use for long.
+const STATEMENT_SHARE: usize = 4;
+
 impl PreparedCache {
+    pub fn of_memory(memory_bytes: u64) -> Self {
+        let bytes_max = (memory_bytes / MEMORY_SHARE).max(CACHE_BYTES_MIN);
+        PreparedCache {
+            plans: HashMap::default(),
+            bytes: 0,
+            bytes_max: usize::try_from(bytes_max).unwrap_or(usize::MAX),
+            clock: 0,
+        }
+    }
+
+    /// What a statement takes, unless that is more than any may.
+    pub fn weigh(&self, prepared: &Prepared) -> Result<usize, CqlError> {
+        let (bytes, bytes_max) = (prepared.heap_bytes(), self.bytes_max / STATEMENT_SHARE);
+        if bytes <= bytes_max {
+            return Ok(bytes);
+        }
+        let beginning: String = prepared.query.chars().take(QUOTED_CHARACTERS).collect();
+        Err(CqlError::invalid(format_args!(
+            "Prepared statement of size {bytes} bytes is larger than allowed maximum of {bytes_max} bytes: {beginning}..."
+        )))
+    }
+
     #[inline]
     pub fn find(&mut self, id: &PreparedId) -> Option<&Arc<Prepared>> {
         self.clock += 1;
@@ -39,31 +75,46 @@ impl PreparedCache {
         Some(&entry.prepared)
     }
 
-    pub fn insert(&mut self, prepared: Arc<Prepared>) {
+    /// `bytes` is what [`PreparedCache::weigh`] said.
+    pub fn insert(&mut self, prepared: Arc<Prepared>, bytes: usize) {
         self.clock += 1;
-        if self.plans.len() >= PREPARED_STATEMENTS_MAX && !self.plans.contains_key(&prepared.id) {
+        self.remove(&prepared.id);
+        while self.plans.len() >= PREPARED_STATEMENTS_MAX || self.bytes + bytes > self.bytes_max {
             let oldest = self
                 .plans
                 .iter()
                 .take(EVICTION_SAMPLE)
                 .min_by_key(|(_, entry)| entry.last_used);
-            if let Some(id) = oldest.map(|(&id, _)| id) {
-                self.plans.remove(&id);
-            }
+            let Some(id) = oldest.map(|(&id, _)| id) else {
+                break;
+            };
+            self.remove(&id);
         }
+        self.bytes += bytes;
         self.plans.insert(
             prepared.id,
             Entry {
                 prepared,
+                bytes,
                 last_used: self.clock,
             },
         );
     }
 
+    fn remove(&mut self, id: &PreparedId) {
+        if let Some(entry) = self.plans.remove(id) {
+            self.bytes -= entry.bytes;
+        }
+    }
+
     /// Forgets what was planned against tables or types that are not in `schema` as they were.
     pub fn retain_valid(&mut self, schema: &Schema) {
-        self.plans
-            .retain(|_, entry| is_valid(&entry.prepared.plan, schema));
+        let bytes = &mut self.bytes;
+        self.plans.retain(|_, entry| {
+            let is_valid = is_valid(&entry.prepared.plan, schema);
+            *bytes -= if is_valid { 0 } else { entry.bytes };
+            is_valid
+        });
     }
 
     pub fn len(&self) -> usize {
@@ -72,7 +123,7 @@ impl PreparedCache {
 }
 
 /// Whether the tables that a plan was made for are still the same.
-fn is_valid(plan: &Plan, schema: &Schema) -> bool {
+pub fn is_valid(plan: &Plan, schema: &Schema) -> bool {
     let is_current = |table: &Arc<TableMetadata>| {
         schema
             .table(&table.keyspace, &table.name)
