@@ -11,6 +11,7 @@ mod crash;
 mod differential;
 mod fuzz_corpus;
 mod interchange;
+mod metamorphic;
 mod mutate_frames;
 mod native;
 mod node;
@@ -53,6 +54,8 @@ enum Task {
     Interchange(interchange::Arguments),
     /// Flip bits in SSTables of every format and see that they are found
     BitFlips(bit_flips::Arguments),
+    /// Run random histories on many nodes that must agree, and shrink those on which they do not
+    Metamorphic(metamorphic::Arguments),
     /// Send damaged messages to a live node and see that nobody is harmed
     MutateFrames(mutate_frames::Arguments),
     /// Attack a live node in many ways and see that a polite client beside it notices little
@@ -76,6 +79,7 @@ fn main() -> ExitCode {
         Task::Crash(arguments) => crash::run(&arguments),
         Task::Interchange(arguments) => interchange::run(&arguments),
         Task::BitFlips(arguments) => bit_flips::run(&arguments),
+        Task::Metamorphic(arguments) => metamorphic::run(&arguments),
         Task::MutateFrames(arguments) => mutate_frames::run(&arguments),
         Task::Attack(arguments) => attack::run(&arguments),
         Task::Simulate(arguments) => simulate::run(&arguments),

@@ -33,6 +33,6 @@ pub use large::{LargePartition, LargeRead};
 pub use partition::{Item, Partition, Partitions, cell, empty_row, insert, live, packed_key, packed_row};
 pub use sstable::{drain, encoding_stats, point_read, scan, write};
 pub use statement::schema_statements;
-pub use table::{RandomTable, random_table};
+pub use table::{RandomTable, TableWish, random_table, wished_table};
 pub use value::random_value;
 pub use writes::{BoundStatement, RandomWrites};

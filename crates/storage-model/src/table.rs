@@ -49,8 +49,9 @@ pub struct RandomTable {
 
 /// What is asked of a random table beyond chance.
 #[derive(Clone, Copy, Debug)]
-pub(crate) struct TableWish {
+pub struct TableWish {
     pub partition_key_max: usize,
+    /// The fewest and the most columns.
     pub clustering: (usize, usize),
     pub regular_max: usize,
     pub counters: bool,
@@ -75,7 +76,8 @@ pub fn random_table(chance: &Chance, name: &str) -> RandomTable {
     wished_table(chance, name, TableWish::default())
 }
 
-pub(crate) fn wished_table(chance: &Chance, name: &str, wish: TableWish) -> RandomTable {
+/// A table of any shape that the wish allows.
+pub fn wished_table(chance: &Chance, name: &str, wish: TableWish) -> RandomTable {
     let user_types = user_types(chance, name);
     let (clustering_min, clustering_max) = wish.clustering;
     let clustering = clustering_min + chance.count(clustering_max - clustering_min + 1);

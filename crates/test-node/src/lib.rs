@@ -363,6 +363,14 @@ impl Pending {
         self.wait_traced().map(|(answer, _trace)| answer)
     }
 
+    /// The answer; `None` if the node ended first, or none came in time.
+    pub fn wait_for(self, timeout: Duration) -> Option<Answer> {
+        self.receiver
+            .recv_timeout(timeout)
+            .ok()
+            .map(|(answer, _trace)| answer)
+    }
+
     fn wait_traced(self) -> Option<TracedAnswer> {
         match self.receiver.recv_timeout(ANSWER_TIMEOUT) {
             Ok(answer) => Some(answer),

@@ -4,7 +4,7 @@ use super::{drivers, load, operator, refusal, rust};
 use crate::node::{Node, Target};
 use crate::program::Tally;
 use crate::runtime::Runtime;
-use crate::{TaskError, crash, differential, interchange, mutate_frames, simulate};
+use crate::{TaskError, crash, differential, interchange, metamorphic, mutate_frames, simulate};
 
 /// What all parts share.
 pub struct Context {
@@ -55,6 +55,12 @@ pub const ALL: &[Part] = &[
         about: "recorded statements get Cassandra's answers",
         runtimes: &[Runtime::Python],
         run: replay,
+    },
+    Part {
+        name: "metamorphic",
+        about: "random histories have the same answers on nodes of many kinds",
+        runtimes: &[],
+        run: |_| metamorphic::short(),
     },
     Part {
         name: "sstable-tools",

@@ -1,0 +1,120 @@
+//! What a client must not see of a node.
+
+use std::fmt;
+use std::str::FromStr;
+
+use helenus_node::SsTableFormat;
+
+/// One way to run a node. As text: `disk shards=2 cache=on memory=64 format=nb index=64 page=100`.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Configuration {
+    pub home: Home,
+    pub shard_count: u16,
+    pub row_cache: bool,
+    /// Of all shards together.
+    pub memory_mib: u64,
+    pub format: SsTableFormat,
+    /// Cassandra's `column_index_size`.
+    pub column_index_kib: u32,
+    /// Rows asked for at a time; unpaged where there is none.
+    pub page_rows: Option<i32>,
+}
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Home {
+    /// Nothing is ever written to a disk, and no event of the history takes place: what every other node is held
+    /// against.
+    Memory,
+    /// A simulated disk, which knows what of it was synced.
+    Disk,
+}
+
+impl fmt::Display for Configuration {
+    fn fmt(&self, out: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let home = match self.home {
+            Home::Memory => "memory",
+            Home::Disk => "disk",
+        };
+        let cache = if self.row_cache { "on" } else { "off" };
+        write!(
+            out,
+            "{home} shards={} cache={cache} memory={} format={} index={}",
+            self.shard_count,
+            self.memory_mib,
+            self.format.name(),
+            self.column_index_kib
+        )?;
+        match self.page_rows {
+            Some(rows) => write!(out, " page={rows}"),
+            None => Ok(()),
+        }
+    }
+}
+
+impl FromStr for Configuration {
+    type Err = String;
+
+    fn from_str(text: &str) -> Result<Self, String> {
+        let mut words = text.split_whitespace();
+        let home = match words.next() {
+            Some("memory") => Home::Memory,
+            Some("disk") => Home::Disk,
+            _ => return Err(format!("{text:?} begins with neither memory nor disk")),
+        };
+        let mut configuration = Configuration {
+            home,
+            shard_count: 1,
+            row_cache: true,
+            memory_mib: 64,
+            format: SsTableFormat::DEFAULT,
+            column_index_kib: 64,
+            page_rows: None,
+        };
+        for word in words {
+            configuration
+                .set(word)
+                .ok_or_else(|| format!("{word:?} is no setting"))?;
+        }
+        Ok(configuration)
+    }
+}
+
+impl Configuration {
+    fn set(&mut self, word: &str) -> Option<()> {
+        let (name, value) = word.split_once('=')?;
+        match name {
+            "shards" => self.shard_count = value.parse().ok().filter(|count| *count > 0)?,
+            "cache" => {
+                self.row_cache = match value {
+                    "on" => true,
+                    "off" => false,
+                    _ => return None,
+                }
+            }
+            "memory" => self.memory_mib = value.parse().ok()?,
+            "format" => self.format = SsTableFormat::parse(value)?,
+            "index" => self.column_index_kib = value.parse().ok()?,
+            "page" => self.page_rows = Some(value.parse().ok().filter(|rows| *rows > 0)?),
+            _ => return None,
+        }
+        Some(())
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_configuration_is_read_as_it_was_written() {
+        for text in [
+            "disk shards=3 cache=off memory=8 format=da index=4 page=100",
+            "memory shards=1 cache=on memory=64 format=nb index=64",
+        ] {
+            assert_eq!(text.parse::<Configuration>().unwrap().to_string(), text);
+        }
+        for text in ["", "tape", "disk shards=0", "disk cache=maybe", "disk colour=red"] {
+            assert!(text.parse::<Configuration>().is_err(), "{text}");
+        }
+    }
+}

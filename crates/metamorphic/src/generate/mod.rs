@@ -1,0 +1,105 @@
+//! A history from a seed: tables, what is written to them and read of them, and what happens in between.
+
+mod shape;
+mod subject;
+mod values;
+
+mod reads;
+mod text;
+mod writes;
+
+use helenus_storage_model::Chance;
+
+use crate::configuration::{Configuration, Home};
+use crate::script::{Event, Script, Statement, Step};
+use subject::Subject;
+
+/// Everything that a history writes is in here.
+const KEYSPACE: &str = "interchange";
+/// Statements between two events, on average.
+const STATEMENTS_PER_EVENT: u64 = 12;
+
+/// Pages of one row are rare: each is a statement of its own.
+const PAGES_ROWS: [Option<i32>; 6] = [None, None, Some(1), Some(3), Some(7), Some(100)];
+
+/// The history of `steps` steps of a seed, besides those that make its tables.
+pub fn generate(seed: u64, steps: usize) -> Script {
+    let chance = Chance::new(seed);
+    let mut script = Script {
+        comment: vec![format!("Seed {seed}.")],
+        configurations: configurations(&chance),
+        steps: Vec::new(),
+    };
+    script.steps.push(statement(format!(
+        "CREATE KEYSPACE {KEYSPACE} WITH replication = {{'class': 'SimpleStrategy', 'replication_factor': 1}}"
+    )));
+    let mut subjects = Vec::new();
+    for number in 0..1 + chance.count(3) {
+        let (table, texts) = shape::table(&chance, &format!("t{number}"));
+        script.steps.extend(texts.into_iter().map(statement));
+        subjects.push(Subject::new(&chance, table));
+    }
+    for number in 0..steps as u64 {
+        let subject = chance.pick(&subjects);
+        let step = match chance.below(100) {
+            _ if chance.one_in(STATEMENTS_PER_EVENT) => Step::Event(event(&chance)),
+            0..60 => Step::Statement(writes::write(&chance, subject, number).finish()),
+            _ => Step::Statement(reads::read(&chance, subject).finish()),
+        };
+        script.steps.push(step);
+    }
+    // Whatever the last events did is seen.
+    for subject in &subjects {
+        script
+            .steps
+            .push(statement(format!("SELECT * FROM {}", subject.name)));
+    }
+    script
+}
+
+fn statement(text: String) -> Step {
+    Step::Statement(Statement {
+        text,
+        values: Vec::new(),
+    })
+}
+
+fn event(chance: &Chance) -> Event {
+    match chance.below(20) {
+        0..8 => Event::Flush,
+        8..11 => Event::Compact,
+        11..14 => Event::Restart,
+        14..16 => Event::Kill,
+        16 => Event::Reshard,
+        17 => Event::Reformat,
+        _ => Event::Clock {
+            seconds: *chance.pick(&[1, 1, 61, 3_601]),
+        },
+    }
+}
+
+/// One that never saw a disk and three that differ from it and from each other.
+fn configurations(chance: &Chance) -> Vec<Configuration> {
+    let memory: Configuration = Configuration {
+        home: Home::Memory,
+        shard_count: 1,
+        row_cache: true,
+        memory_mib: 256,
+        format: helenus_node::SsTableFormat::DEFAULT,
+        column_index_kib: 64,
+        page_rows: None,
+    };
+    let mut all = vec![memory];
+    for shard_count in 1..=3 {
+        all.push(Configuration {
+            home: Home::Disk,
+            shard_count,
+            row_cache: chance.one_in(2),
+            memory_mib: *chance.pick(&[16, 64, 256]),
+            format: *chance.pick(&helenus_node::SsTableFormat::ALL),
+            column_index_kib: *chance.pick(&[1, 4, 64]),
+            page_rows: *chance.pick(&PAGES_ROWS),
+        });
+    }
+    all
+}

@@ -1,0 +1,37 @@
+//! The tables of a history.
+
+use helenus_schema::TableMetadata;
+use helenus_storage_model::{Chance, TableWish, random_table, schema_statements, wished_table};
+
+/// A table, and the statements that make it and the types it needs.
+pub fn table(chance: &Chance, name: &str) -> (TableMetadata, Vec<String>) {
+    // Faults of one row hide in large tables, and faults of many columns in small ones.
+    let table = if chance.one_in(2) {
+        random_table(chance, name)
+    } else {
+        wished_table(
+            chance,
+            name,
+            TableWish {
+                partition_key_max: 1,
+                clustering: (0, 2),
+                regular_max: 3,
+                ..TableWish::default()
+            },
+        )
+    };
+    let mut texts = schema_statements(&table);
+    let compaction = chance.pick(&COMPACTIONS);
+    if let Some(create_table) = texts.last_mut() {
+        create_table.push_str(&format!(" AND compaction = {compaction}"));
+    }
+    (table.metadata, texts)
+}
+
+const COMPACTIONS: [&str; 5] = [
+    "{'class': 'SizeTieredCompactionStrategy'}",
+    "{'class': 'SizeTieredCompactionStrategy', 'min_threshold': '2', 'max_threshold': '4'}",
+    "{'class': 'LeveledCompactionStrategy', 'sstable_size_in_mb': '1'}",
+    "{'class': 'TimeWindowCompactionStrategy', 'compaction_window_unit': 'MINUTES', 'compaction_window_size': '1'}",
+    "{'class': 'UnifiedCompactionStrategy'}",
+];

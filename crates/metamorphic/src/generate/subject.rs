@@ -1,0 +1,122 @@
+//! A table and the keys that are used in it: few, so that statements meet.
+
+use helenus_schema::{ColumnMetadata, TableMetadata};
+use helenus_storage_model::Chance;
+use helenus_types::quoted_identifier;
+
+use super::text::Text;
+use super::values;
+use crate::value::Value;
+
+/// The most partitions of a table; mostly there are far fewer.
+const PARTITIONS_MAX: usize = 120;
+/// Values of one clustering column: their combinations share prefixes.
+const CLUSTERING_VALUES_MAX: usize = 12;
+
+pub struct Subject {
+    pub table: TableMetadata,
+    /// Qualified and quoted.
+    pub name: String,
+    partition_keys: Vec<Vec<Value>>,
+    /// By clustering column.
+    clusterings: Vec<Vec<Value>>,
+}
+
+impl Subject {
+    pub fn new(chance: &Chance, table: TableMetadata) -> Subject {
+        let partitions = *chance.pick(&[2, 6, 6, 20, PARTITIONS_MAX]);
+        let has_long_keys = chance.one_in(3);
+        let key = |column: &ColumnMetadata| values::key(chance, &column.cql_type, has_long_keys);
+        let partition_keys = (0..partitions)
+            .map(|_| table.partition_key().iter().map(key).collect())
+            .collect();
+        let clusterings = table
+            .clustering()
+            .iter()
+            .map(|column| {
+                (0..2 + chance.count(CLUSTERING_VALUES_MAX - 1))
+                    .map(|_| key(column))
+                    .collect()
+            })
+            .collect();
+        Subject {
+            name: format!(
+                "{}.{}",
+                quoted_identifier(&table.keyspace),
+                quoted_identifier(&table.name)
+            ),
+            table,
+            partition_keys,
+            clusterings,
+        }
+    }
+
+    pub fn partition_key(&self, chance: &Chance) -> Vec<(&ColumnMetadata, Value)> {
+        let values = chance.pick(&self.partition_keys);
+        let columns = self.table.partition_key().iter();
+        columns
+            .zip(values)
+            .map(|(column, value)| (column, value.clone()))
+            .collect()
+    }
+
+    /// The first `count` columns of a clustering key.
+    pub fn clustering(&self, chance: &Chance, count: usize) -> Vec<(&ColumnMetadata, Value)> {
+        let columns = self.table.clustering().iter().zip(&self.clusterings);
+        columns
+            .take(count)
+            .map(|(column, values)| (column, chance.pick(values).clone()))
+            .collect()
+    }
+}
+
+/// Slices of the clustering key, for reads and deletions.
+impl Subject {
+    /// ` AND ..` with one bound or two of the clustering column behind the first `prefix` ones.
+    pub fn slice(&self, chance: &Chance, text: &mut Text, prefix: usize) {
+        text.put(" AND ");
+        self.slice_of(chance, text, prefix);
+    }
+
+    pub fn slice_of(&self, chance: &Chance, text: &mut Text, column: usize) {
+        let mut bound = |operators: [&str; 2]| {
+            if let Some((column, value)) = self.clustering(chance, column + 1).pop() {
+                text.name(column)
+                    .put(&format!(" {} ", chance.pick(&operators)))
+                    .bind(Some(value));
+            }
+        };
+        match chance.below(3) {
+            0 => bound([">", ">="]),
+            1 => bound(["<", "<="]),
+            _ => {
+                bound([">", ">="]);
+                text.put(" AND ");
+                self.slice_end(chance, text, column);
+            }
+        }
+    }
+
+    fn slice_end(&self, chance: &Chance, text: &mut Text, column: usize) {
+        if let Some((column, value)) = self.clustering(chance, column + 1).pop() {
+            let operator = chance.pick(&["<", "<="]);
+            text.name(column).put(&format!(" {operator} ")).bind(Some(value));
+        }
+    }
+
+    /// ` AND (c0, c1) > (?, ?)`.
+    pub fn tuple_slice(&self, chance: &Chance, text: &mut Text) {
+        let count = 1 + chance.count(self.clusterings.len());
+        let bound = self.clustering(chance, count);
+        text.put(" AND (");
+        text.list(", ", &bound, |text, (column, _)| {
+            text.name(column);
+        });
+        let operator = chance.pick(&[">", ">=", "<", "<="]);
+        text.put(&format!(") {operator} ("));
+        text.list(", ", bound, |text, (_, value)| {
+            text.bind(Some(value));
+        });
+        text.put(")");
+    }
+}

@@ -1,0 +1,79 @@
+//! Values of any type and size.
+
+use helenus_storage_model::{Chance, random_value};
+use helenus_types::CqlType;
+
+use crate::value::{Piece, Value};
+
+/// Lengths at which some encoding changes: vints, pages, chunks, blocks of the partition index, 16-bit lengths.
+const EDGES: [usize; 14] = [
+    0, 1, 127, 128, 255, 256, 4_095, 4_096, 16_383, 16_384, 65_534, 65_535, 65_536, 65_537,
+];
+
+/// How long the longest values are.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Size {
+    /// From nothing to 1 MiB.
+    Any,
+    /// So that a whole batch is below `batch_size_fail_threshold`, mostly.
+    Short,
+}
+
+/// For a static or regular column.
+pub fn value(chance: &Chance, cql_type: &CqlType, size: Size) -> Value {
+    match cql_type {
+        CqlType::Blob | CqlType::Text | CqlType::Ascii if chance.one_in(2) => {
+            Value(vec![filling(chance, cql_type, length(chance, size))])
+        }
+        CqlType::List { element, .. } | CqlType::Set { element, .. } if chance.one_in(8) => match **element {
+            CqlType::Blob | CqlType::Text | CqlType::Ascii => one_element(chance, element, size),
+            _ => plain(chance, cql_type),
+        },
+        _ => plain(chance, cql_type),
+    }
+}
+
+/// For a column of a primary key.
+pub fn key(chance: &Chance, cql_type: &CqlType, may_be_long: bool) -> Value {
+    match cql_type {
+        CqlType::Blob | CqlType::Text | CqlType::Ascii if may_be_long && chance.one_in(2) => {
+            let length = 100 + chance.count(1_200);
+            Value(vec![filling(chance, cql_type, length)])
+        }
+        _ => plain(chance, cql_type),
+    }
+}
+
+pub fn plain(chance: &Chance, cql_type: &CqlType) -> Value {
+    Value::literal(random_value(chance, cql_type))
+}
+
+fn length(chance: &Chance, size: Size) -> usize {
+    if size == Size::Short {
+        return chance.count(1_500);
+    }
+    match chance.below(300) {
+        0..120 => chance.count(300),
+        120..240 => 300 + chance.count(3_000),
+        240..285 => *chance.pick(&EDGES),
+        285..298 => 10_000 + chance.count(130_000),
+        _ => 500_000 + chance.count(548_577),
+    }
+}
+
+fn filling(chance: &Chance, cql_type: &CqlType, length: usize) -> Piece {
+    // Short seeds are enough to tell values apart, and are easier on the reader.
+    let seed = chance.below(1_000_000);
+    match cql_type {
+        CqlType::Blob => Piece::Bytes { seed, length },
+        _ => Piece::Letters { seed, length },
+    }
+}
+
+/// A list or set of one element of any length.
+fn one_element(chance: &Chance, element: &CqlType, size: Size) -> Value {
+    let length = length(chance, size);
+    let mut head = 1_i32.to_be_bytes().to_vec();
+    head.extend((length as i32).to_be_bytes());
+    Value(vec![Piece::Literal(head), filling(chance, element, length)])
+}

@@ -1,0 +1,277 @@
+//! INSERT, UPDATE, DELETE and batches of them.
+
+use helenus_schema::{ColumnKind, ColumnMetadata};
+use helenus_storage_model::Chance;
+use helenus_types::CqlType;
+
+use super::subject::Subject;
+use super::text::Text;
+use super::values::{self, Size};
+use crate::value::Value;
+
+/// Of the first statement, in microseconds: 2020-09-13T12:26:40Z, before the clock of every history.
+const TIMESTAMP_BASE_US: i64 = 1_600_000_000_000_000;
+/// Between two timestamps that may be equal; the places in between are for what must not tie.
+const TIMESTAMP_STEP_US: i64 = 1_000_000;
+/// By how many statements a timestamp may be ahead: these tie, and come in another order than they were made in.
+const TIMESTAMP_REACH: u64 = 8;
+/// Rows of one batch.
+const BATCH_MAX: usize = 24;
+
+/// Who writes one statement, or the statements of one batch.
+struct Author<'a> {
+    chance: &'a Chance,
+    subject: &'a Subject,
+    size: Size,
+    /// ` USING TIMESTAMP ..` with a TTL or without, or nothing in a batch.
+    using: String,
+    using_for_deletions: String,
+}
+
+/// The statement of a history with that number.
+pub fn write(chance: &Chance, subject: &Subject, number: u64) -> Text {
+    let steps = (number + chance.below(TIMESTAMP_REACH)) as i64;
+    let timestamp = TIMESTAMP_BASE_US + steps * TIMESTAMP_STEP_US;
+    if chance.one_in(5) {
+        return batch(chance, subject, timestamp);
+    }
+    // Which of two expiring cells of one timestamp stays depends on when a compaction sees them, also in Cassandra: what
+    // expires has its timestamp for itself.
+    let using = match chance.below(8) {
+        0 => {
+            let alone = timestamp + 1 + number as i64 % (TIMESTAMP_STEP_US - 1);
+            let ttl = chance.pick(&[1, 60, 3_600, 315_360_000]);
+            format!(" USING TIMESTAMP {alone} AND TTL {ttl}")
+        }
+        _ => format!(" USING TIMESTAMP {timestamp}"),
+    };
+    let author = Author {
+        chance,
+        subject,
+        size: Size::Any,
+        using,
+        using_for_deletions: format!(" USING TIMESTAMP {timestamp}"),
+    };
+    author.statement()
+}
+
+fn batch(chance: &Chance, subject: &Subject, timestamp: i64) -> Text {
+    let author = Author {
+        chance,
+        subject,
+        size: Size::Short,
+        using: String::new(),
+        using_for_deletions: String::new(),
+    };
+    let kind = chance.pick(&["BATCH", "UNLOGGED BATCH"]);
+    let mut text = Text::of(format!("BEGIN {kind} USING TIMESTAMP {timestamp} "));
+    // Many rows of one partition, so that it gets an index, or statements of all kinds.
+    let fills = chance.one_in(2).then(|| subject.partition_key(chance));
+    for _ in 0..1 + chance.count(BATCH_MAX) {
+        let part = match &fills {
+            Some(partition) => author.insert_into(partition.clone()),
+            None => author.statement(),
+        };
+        text.include(part).put("; ");
+    }
+    text.put("APPLY BATCH");
+    text
+}
+
+impl<'a> Author<'a> {
+    fn statement(&self) -> Text {
+        let has_statics = !self.subject.table.statics().is_empty();
+        match self.chance.below(24) {
+            0 => self.delete_rows(0),
+            1 | 2 => self.delete_slice(),
+            3 | 4 => self.delete_rows(self.clustering_count()),
+            5 | 6 => self.delete_columns(),
+            7..12 => self.update(ColumnKind::Regular),
+            12 if has_statics => self.update(ColumnKind::Static),
+            _ => self.insert(),
+        }
+    }
+
+    fn insert(&self) -> Text {
+        self.insert_into(self.subject.partition_key(self.chance))
+    }
+
+    fn insert_into(&self, partition: Vec<(&ColumnMetadata, Value)>) -> Text {
+        let subject = self.subject;
+        let mut columns: Vec<(&ColumnMetadata, Option<Value>)> = Vec::new();
+        let keys = partition
+            .into_iter()
+            .chain(subject.clustering(self.chance, self.clustering_count()));
+        columns.extend(keys.map(|(column, value)| (column, Some(value))));
+        let others = subject.table.regulars().iter().chain(subject.table.statics());
+        columns.extend(
+            others
+                .filter(|_| !self.chance.one_in(3))
+                .map(|column| (column, self.value_or_null(&column.cql_type))),
+        );
+        let mut text = Text::of(format!("INSERT INTO {} (", subject.name));
+        text.list(", ", &columns, |text, (column, _)| {
+            text.name(column);
+        });
+        text.put(") VALUES (");
+        text.list(", ", columns, |text, (_, value)| {
+            text.bind(value);
+        });
+        text.put(")").put(&self.using);
+        text
+    }
+
+    fn update(&self, kind: ColumnKind) -> Text {
+        let (columns, clustering) = match kind {
+            ColumnKind::Static => (self.subject.table.statics(), 0),
+            _ => (self.subject.table.regulars(), self.clustering_count()),
+        };
+        let chosen = self.some(columns);
+        if chosen.is_empty() {
+            return self.insert();
+        }
+        let mut text = Text::of(format!("UPDATE {}{} SET ", self.subject.name, self.using));
+        text.list(", ", chosen, |text, column| self.assignment(text, column));
+        text.put(" WHERE ").equalities(self.key(clustering));
+        text
+    }
+
+    /// One of the ways in which a column of that type is changed.
+    fn assignment(&self, text: &mut Text, column: &ColumnMetadata) {
+        let chance = self.chance;
+        let whole = || self.value_or_null(&column.cql_type);
+        let part = |cql_type: &CqlType| Some(values::plain(chance, cql_type));
+        if !column.cql_type.is_multi_cell() || chance.one_in(3) {
+            text.name(column).put(" = ").bind(whole());
+            return;
+        }
+        match &column.cql_type {
+            CqlType::List { element, .. } if self.may_index() => {
+                let index = chance.below(3).to_string();
+                text.name(column).put("[").put(&index).put("] = ");
+                text.bind(part(element));
+            }
+            CqlType::List { .. } if chance.one_in(3) => {
+                text.name(column).put(" = ").bind(whole()).put(" + ").name(column);
+            }
+            CqlType::Map { key, value, .. } if chance.one_in(3) => {
+                text.name(column)
+                    .put("[")
+                    .bind(part(key))
+                    .put("] = ")
+                    .bind(part(value));
+            }
+            CqlType::Map { key, .. } if chance.one_in(3) => {
+                let keys = values::plain(chance, &CqlType::set((**key).clone(), true));
+                text.name(column)
+                    .put(" = ")
+                    .name(column)
+                    .put(" - ")
+                    .bind(Some(keys));
+            }
+            CqlType::UserDefined { definition, .. } => {
+                let (field, cql_type) = chance.pick(&definition.fields);
+                text.name(column).put(".").put(field).put(" = ");
+                text.bind(part(cql_type));
+            }
+            CqlType::Map { .. } => {
+                text.name(column).put(" = ").name(column).put(" + ").bind(whole());
+            }
+            _ => {
+                let sign = chance.pick(&[" + ", " + ", " - "]);
+                text.name(column).put(" = ").name(column).put(sign).bind(whole());
+            }
+        }
+    }
+
+    /// What the first columns of the clustering key have in common.
+    fn delete_rows(&self, clustering: usize) -> Text {
+        let mut text = self.delete_from();
+        text.equalities(self.key(clustering));
+        text
+    }
+
+    /// Between bounds of one clustering column, with or without a prefix of the columns before it.
+    fn delete_slice(&self) -> Text {
+        if self.clustering_count() == 0 {
+            return self.delete_rows(0);
+        }
+        let prefix = self.chance.count(self.clustering_count());
+        let mut text = self.delete_from();
+        text.equalities(self.key(prefix));
+        self.subject.slice(self.chance, &mut text, prefix);
+        text
+    }
+
+    fn delete_from(&self) -> Text {
+        Text::of(format!(
+            "DELETE FROM {}{} WHERE ",
+            self.subject.name, self.using_for_deletions
+        ))
+    }
+
+    /// Whole columns, elements of collections, fields.
+    fn delete_columns(&self) -> Text {
+        let chance = self.chance;
+        let is_static = chance.one_in(4) && !self.subject.table.statics().is_empty();
+        let (columns, clustering) = if is_static {
+            (self.subject.table.statics(), 0)
+        } else {
+            (self.subject.table.regulars(), self.clustering_count())
+        };
+        let chosen = self.some(columns);
+        if chosen.is_empty() {
+            return self.delete_rows(self.clustering_count());
+        }
+        let mut text = Text::of("DELETE ");
+        text.list(", ", chosen, |text, column| {
+            text.name(column);
+            if !column.cql_type.is_multi_cell() || chance.one_in(2) {
+                return;
+            }
+            match &column.cql_type {
+                CqlType::List { .. } if self.may_index() => {
+                    text.put(&format!("[{}]", chance.below(3)));
+                }
+                CqlType::Set { element: key, .. } | CqlType::Map { key, .. } => {
+                    text.put("[").bind(Some(values::plain(chance, key))).put("]");
+                }
+                CqlType::UserDefined { definition, .. } => {
+                    let (field, _) = chance.pick(&definition.fields);
+                    text.put(".").put(field);
+                }
+                _ => {}
+            }
+        });
+        text.put(&format!(
+            " FROM {}{} WHERE ",
+            self.subject.name, self.using_for_deletions
+        ));
+        text.equalities(self.key(clustering));
+        text
+    }
+
+    /// Whether an element of a list is named by its place. Not in batches: of several that name none, another one's
+    /// error is answered by each number of shards.
+    fn may_index(&self) -> bool {
+        self.size == Size::Any && self.chance.one_in(3)
+    }
+
+    fn clustering_count(&self) -> usize {
+        self.subject.table.clustering().len()
+    }
+
+    fn key(&self, clustering: usize) -> Vec<(&'a ColumnMetadata, Value)> {
+        let mut key = self.subject.partition_key(self.chance);
+        key.extend(self.subject.clustering(self.chance, clustering));
+        key
+    }
+
+    fn some(&self, columns: &'a [ColumnMetadata]) -> Vec<&'a ColumnMetadata> {
+        columns.iter().filter(|_| self.chance.one_in(2)).collect()
+    }
+
+    fn value_or_null(&self, cql_type: &CqlType) -> Option<Value> {
+        (!self.chance.one_in(16)).then(|| values::value(self.chance, cql_type, self.size))
+    }
+}

@@ -1,0 +1,260 @@
+//! One node of a run, under one configuration.
+
+use std::collections::BTreeSet;
+use std::fmt::Display;
+use std::sync::{Arc, mpsc};
+use std::time::Duration;
+
+use helenus_node::{Operator, SsTableFormat};
+use helenus_protocol::ErrorCode;
+use helenus_schema::TableMetadata;
+use helenus_storage::store::{CompactionKind, CompactionRequest};
+use helenus_test_node::{Answer, Column, Execution, Pending, TestNode, options};
+use helenus_tools::host::Host as _;
+use helenus_vfs::{Disk, MemoryDisk, SimulatedDisk};
+
+use crate::clock::HistoryClock;
+use crate::configuration::{Configuration, Home};
+use crate::run::FailureKind;
+use crate::script::{Event, Statement};
+
+/// Shards, one count after the other, so that every restart with another count splits or joins what is there.
+const SHARD_COUNTS: [u16; 4] = [1, 2, 3, 5];
+/// Far longer than anything here takes on a busy machine.
+const PATIENCE: Duration = Duration::from_secs(60);
+/// No statement of a history fails for being late; one that is never answered is found by [`PATIENCE`].
+const REQUEST_TIMEOUT: Duration = Duration::from_secs(600);
+/// More pages than any table of a history has rows.
+const PAGES_MAX: usize = 100_000;
+
+pub struct Instance {
+    configuration: Configuration,
+    disk: Option<Arc<SimulatedDisk>>,
+    clock: Arc<HistoryClock>,
+    /// There but within an event, or after one that failed.
+    node: Option<TestNode>,
+}
+
+/// What a client saw of a statement.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Seen {
+    Done,
+    /// All pages together; each warning once.
+    Rows {
+        columns: Vec<Column>,
+        rows: Vec<Vec<Option<Vec<u8>>>>,
+        warnings: BTreeSet<String>,
+    },
+    Error {
+        code: ErrorCode,
+        message: String,
+    },
+}
+
+/// A statement on its way to one node.
+pub struct UnderWay {
+    execution: Execution,
+    pending: Pending,
+}
+
+/// What an instance cannot go on after.
+pub struct Trouble {
+    pub kind: FailureKind,
+    pub text: String,
+}
+
+impl Instance {
+    pub fn start(configuration: Configuration, clock: Arc<HistoryClock>) -> Result<Instance, Trouble> {
+        let disk = (configuration.home == Home::Disk).then(|| Arc::new(SimulatedDisk::new(1)));
+        let mut instance = Instance {
+            configuration,
+            disk,
+            clock,
+            node: None,
+        };
+        instance.start_node()?;
+        Ok(instance)
+    }
+
+    fn start_node(&mut self) -> Result<(), Trouble> {
+        let disk: Arc<dyn Disk> = match &self.disk {
+            Some(disk) => disk.clone(),
+            None => Arc::new(MemoryDisk::new()),
+        };
+        let mut options = options(self.configuration.shard_count, disk, self.clock.clone());
+        options.in_memory = self.configuration.home == Home::Memory;
+        options.memory_bytes = self.configuration.memory_mib << 20;
+        options.row_cache = self.configuration.row_cache;
+        options.admission = false;
+        options.column_index_bytes = self.configuration.column_index_kib << 10;
+        options.sstable_format = self.configuration.format;
+        options.read_request_timeout = REQUEST_TIMEOUT;
+        options.range_request_timeout = REQUEST_TIMEOUT;
+        options.write_request_timeout = REQUEST_TIMEOUT;
+        options.truncate_request_timeout = REQUEST_TIMEOUT;
+        let node = TestNode::start(options).map_err(|error| broken("the node does not start", error))?;
+        self.node = Some(node);
+        Ok(())
+    }
+
+    /// `turn` chooses the shard whose connection it comes in on.
+    pub fn submit(&mut self, statement: &Statement, turn: usize) -> UnderWay {
+        let shard_count = usize::from(self.configuration.shard_count);
+        let execution = Execution {
+            values: statement
+                .values
+                .iter()
+                .map(|value| value.as_ref().map(crate::value::Value::bytes))
+                .collect(),
+            page_size: self.configuration.page_rows,
+            shard: (turn % shard_count) as u16,
+            ..Execution::default()
+        };
+        let pending = self.node().submit(&statement.text, &execution);
+        UnderWay { execution, pending }
+    }
+
+    /// Waits for the answer, and asks for the pages after the first.
+    pub fn finish(&mut self, statement: &Statement, under_way: UnderWay) -> Result<Seen, Trouble> {
+        let UnderWay {
+            mut execution,
+            mut pending,
+        } = under_way;
+        let mut all: Option<Seen> = None;
+        for _ in 0..PAGES_MAX {
+            let Some(answer) = pending.wait_for(PATIENCE) else {
+                self.give_up();
+                return Err(Trouble {
+                    kind: FailureKind::Hang,
+                    text: format!("no answer within {PATIENCE:?}"),
+                });
+            };
+            let Answer::Rows(page) = answer else {
+                return Ok(seen(answer));
+            };
+            execution.paging_state = page.paging_state;
+            match &mut all {
+                Some(Seen::Rows { rows, warnings, .. }) => {
+                    rows.extend(page.rows);
+                    warnings.extend(page.warnings);
+                }
+                _ => {
+                    all = Some(Seen::Rows {
+                        columns: page.columns,
+                        rows: page.rows,
+                        warnings: page.warnings.into_iter().collect(),
+                    });
+                }
+            }
+            if execution.paging_state.is_none() {
+                return Ok(all.unwrap_or(Seen::Done));
+            }
+            pending = self.node().submit(&statement.text, &execution);
+        }
+        Err(Trouble {
+            kind: FailureKind::Hang,
+            text: format!("more than {PAGES_MAX} pages"),
+        })
+    }
+
+    pub fn happen(&mut self, event: Event) -> Result<(), Trouble> {
+        let Some(disk) = self.disk.clone() else {
+            return Ok(());
+        };
+        match event {
+            Event::Clock { .. } => Ok(()),
+            Event::Flush => self.operate("flush", |operator| {
+                operator.flush(None).map_err(|error| error.to_string())
+            }),
+            Event::Compact => self.operate("compact", compact),
+            Event::Restart => self.restart(),
+            Event::Kill => {
+                self.node().crash();
+                self.node = None;
+                disk.crash();
+                self.start_node()
+            }
+            Event::Reshard => {
+                self.configuration.shard_count = next(&SHARD_COUNTS, &self.configuration.shard_count);
+                self.restart()
+            }
+            Event::Reformat => {
+                self.configuration.format = next(&SsTableFormat::ALL, &self.configuration.format);
+                self.restart()
+            }
+        }
+    }
+
+    fn restart(&mut self) -> Result<(), Trouble> {
+        self.node().stop();
+        self.node = None;
+        self.start_node()
+    }
+
+    /// On a thread of its own, since what hangs can not be told to end.
+    fn operate(
+        &mut self,
+        what: &str,
+        work: impl FnOnce(&Operator) -> Result<(), String> + Send + 'static,
+    ) -> Result<(), Trouble> {
+        let operator = self.node().operator();
+        let (sender, receiver) = mpsc::channel();
+        std::thread::spawn(move || {
+            // Nobody listens any more where it took too long.
+            let _gone = sender.send(work(&operator));
+        });
+        match receiver.recv_timeout(PATIENCE) {
+            Ok(outcome) => outcome.map_err(|error| broken(what, error)),
+            Err(_) => {
+                self.give_up();
+                Err(Trouble {
+                    kind: FailureKind::Hang,
+                    text: format!("{what} did not end within {PATIENCE:?}"),
+                })
+            }
+        }
+    }
+
+    /// What hangs would hang its end too: its threads stay until the process ends.
+    fn give_up(&mut self) {
+        std::mem::forget(self.node.take());
+    }
+
+    fn node(&mut self) -> &mut TestNode {
+        self.node
+            .as_mut()
+            .expect("a run ends with the first event that fails")
+    }
+}
+
+fn compact(operator: &Operator) -> Result<(), String> {
+    let schema = operator.schema().map_err(|error| error.to_string())?;
+    let is_own = |table: &&Arc<TableMetadata>| !table.keyspace.starts_with("system");
+    for table in schema.tables().filter(is_own) {
+        let request = CompactionRequest {
+            table: table.id,
+            kind: CompactionKind::Major { split_output: false },
+        };
+        operator.compact(request).map_err(|error| error.to_string())?;
+    }
+    Ok(())
+}
+
+fn seen(answer: Answer) -> Seen {
+    match answer {
+        Answer::Error { code, message } => Seen::Error { code, message },
+        _ => Seen::Done,
+    }
+}
+
+fn broken(what: &str, error: impl Display) -> Trouble {
+    Trouble {
+        kind: FailureKind::Broken,
+        text: format!("{what}: {error}"),
+    }
+}
+
+fn next<T: Clone + PartialEq>(cycle: &[T], now: &T) -> T {
+    let place = cycle.iter().position(|one| one == now).unwrap_or(0);
+    cycle[(place + 1) % cycle.len()].clone()
+}

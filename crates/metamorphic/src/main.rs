@@ -1,0 +1,176 @@
+//! Histories of one seed after another; what fails is shrunk and kept as a script.
+
+use std::path::{Path, PathBuf};
+use std::process::ExitCode;
+use std::time::{Duration, Instant, SystemTime, UNIX_EPOCH};
+
+use clap::Parser;
+use helenus_metamorphic::{Failure, Script, ScriptError, generate, run, shrink};
+
+#[derive(Parser)]
+#[command(
+    name = "metamorphic",
+    about = "Runs random histories on many nodes that must agree"
+)]
+struct Arguments {
+    /// Of the first history; the others follow
+    #[arg(long, default_value_t = 1)]
+    seed: u64,
+    /// After the history of the seed come others each time
+    #[arg(long)]
+    fresh: bool,
+    /// Steps of all histories together
+    #[arg(long, default_value_t = 10_000)]
+    steps: usize,
+    /// Goes on for so many minutes instead
+    #[arg(long)]
+    minutes: Option<f64>,
+    /// Steps of one history: short ones are many, and shrink in seconds
+    #[arg(long, default_value_t = 300)]
+    history: usize,
+    /// Goes on after so many histories that fail
+    #[arg(long, default_value_t = 0)]
+    failures: usize,
+    /// Prints the history of the seed and runs nothing
+    #[arg(long)]
+    print: bool,
+    /// Leaves histories that fail as long as they are
+    #[arg(long)]
+    no_shrink: bool,
+    /// Runs this script instead, and shrinks it if it fails
+    #[arg(long, value_name = "FILE")]
+    replay: Option<PathBuf>,
+    /// Where histories that fail are written
+    #[arg(long, value_name = "FOLDER", default_value = "target/metamorphic")]
+    folder: PathBuf,
+}
+
+#[derive(Debug, thiserror::Error)]
+enum Error {
+    #[error("{path}: {source}")]
+    File { path: PathBuf, source: std::io::Error },
+    #[error("{path}: {source}")]
+    Script { path: PathBuf, source: ScriptError },
+}
+
+/// Runs of one history while it shrinks: a few minutes at most.
+const SHRINK_RUNS_MAX: usize = 600;
+
+/// What came of the histories.
+#[derive(Default)]
+struct Totals {
+    histories: u64,
+    failed: usize,
+    steps: usize,
+    refused: usize,
+}
+
+fn main() -> ExitCode {
+    let arguments = Arguments::parse();
+    match go(&arguments) {
+        Ok(0) => ExitCode::SUCCESS,
+        Ok(_) => ExitCode::FAILURE,
+        Err(error) => {
+            println!("{error}");
+            ExitCode::FAILURE
+        }
+    }
+}
+
+/// How many histories failed.
+fn go(arguments: &Arguments) -> Result<usize, Error> {
+    if arguments.print {
+        print!("{}", generate(arguments.seed, arguments.history));
+        return Ok(0);
+    }
+    let start = Instant::now();
+    let mut totals = Totals::default();
+    if let Some(path) = &arguments.replay {
+        totals.go_through(&read(path)?, "replayed", arguments)?;
+    } else {
+        go_through_seeds(arguments, start, &mut totals)?;
+    }
+    let Totals {
+        histories,
+        failed,
+        steps,
+        refused,
+    } = totals;
+    println!(
+        "{histories} histories, {failed} failed, {steps} steps, {refused} of them refused by all, {:.0} s",
+        start.elapsed().as_secs_f64()
+    );
+    Ok(failed)
+}
+
+fn go_through_seeds(arguments: &Arguments, start: Instant, totals: &mut Totals) -> Result<(), Error> {
+    let mut next = arguments.seed;
+    if arguments.fresh {
+        let since_epoch = SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default();
+        next = since_epoch.as_secs();
+        println!("seed {}, then {next} and on", arguments.seed);
+    }
+    let time = arguments
+        .minutes
+        .map(|minutes| Duration::from_secs_f64(minutes * 60.0));
+    let mut seed = arguments.seed;
+    loop {
+        let script = generate(seed, arguments.history);
+        totals.go_through(&script, &format!("seed-{seed}"), arguments)?;
+        let has_time = match time {
+            Some(time) => start.elapsed() < time,
+            None => totals.steps < arguments.steps,
+        };
+        if !has_time || totals.failed > arguments.failures {
+            return Ok(());
+        }
+        // The first of the fresh ones follows the given one, which is a history of its own.
+        if !arguments.fresh {
+            next = seed.wrapping_add(1);
+        }
+        seed = next;
+        next = next.wrapping_add(1);
+    }
+}
+
+impl Totals {
+    fn go_through(&mut self, script: &Script, name: &str, arguments: &Arguments) -> Result<(), Error> {
+        let report = run(script);
+        self.histories += 1;
+        self.steps += report.steps;
+        self.refused += report.refused;
+        let Some(failure) = report.failure else {
+            return Ok(());
+        };
+        self.failed += 1;
+        println!("  FAIL {name} after {} steps in all: {failure}", self.steps);
+        save(script, &failure, arguments, name)?;
+        if arguments.no_shrink {
+            return Ok(());
+        }
+        let (small, failure) = shrink(script, &failure, SHRINK_RUNS_MAX, &mut run);
+        println!("  shrunk to {} steps: {failure}", small.steps.len());
+        save(&small, &failure, arguments, &format!("{name}-small"))
+    }
+}
+
+fn save(script: &Script, failure: &Failure, arguments: &Arguments, name: &str) -> Result<(), Error> {
+    let folder = &arguments.folder;
+    let path = folder.join(format!("{name}.txt"));
+    let mut script = script.clone();
+    script.comment.truncate(1);
+    script
+        .comment
+        .extend(failure.to_string().lines().map(str::to_owned));
+    let written = std::fs::create_dir_all(folder).and_then(|()| std::fs::write(&path, script.to_string()));
+    println!("  {}", path.display());
+    written.map_err(|source| Error::File { path, source })
+}
+
+fn read(path: &Path) -> Result<Script, Error> {
+    let path = path.to_owned();
+    match std::fs::read_to_string(&path) {
+        Ok(text) => text.parse().map_err(|source| Error::Script { path, source }),
+        Err(source) => Err(Error::File { path, source }),
+    }
+}

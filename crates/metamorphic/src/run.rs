@@ -1,0 +1,260 @@
+//! A history on all of its configurations at once.
+
+use std::any::Any;
+use std::fmt;
+use std::panic::{AssertUnwindSafe, catch_unwind};
+use std::sync::Arc;
+
+use helenus_protocol::ErrorCode;
+
+use crate::clock::HistoryClock;
+use crate::instance::{Instance, Seen, Trouble, UnderWay};
+use crate::script::{Event, Script, Statement, Step};
+
+/// Between two statements, so that elements of lists are of different times.
+const STATEMENT_US: i64 = 1_000;
+/// Of a row or a text, in reports.
+const SHOWN_CHARACTERS_MAX: usize = 400;
+
+#[derive(Clone, Debug, Default)]
+pub struct Report {
+    /// Statements and events that were gone through.
+    pub steps: usize,
+    /// Of the statements, those that were answered with an error, by all alike.
+    pub refused: usize,
+    pub failure: Option<Failure>,
+}
+
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Failure {
+    pub kind: FailureKind,
+    /// Counted from 0; the number of steps if it was found after the last, `None` before the first.
+    pub step: Option<usize>,
+    pub text: String,
+}
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum FailureKind {
+    /// Two nodes answered differently.
+    Disagreement,
+    /// An answer that says that the node failed, which is never the statement's fault.
+    Refused,
+    /// An event that must succeed did not.
+    Broken,
+    /// Something did not end.
+    Hang,
+    Panic,
+}
+
+impl fmt::Display for Failure {
+    fn fmt(&self, out: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self.step {
+            Some(step) => write!(out, "{:?} at step {}: {}", self.kind, step + 1, self.text),
+            None => write!(out, "{:?} at the start: {}", self.kind, self.text),
+        }
+    }
+}
+
+struct Run {
+    clock: Arc<HistoryClock>,
+    instances: Vec<Instance>,
+    report: Report,
+}
+
+/// Runs a script from its first step to its last or to the first failure.
+pub fn run(script: &Script) -> Report {
+    let mut run = Run {
+        clock: Arc::new(HistoryClock::new()),
+        instances: Vec::new(),
+        report: Report::default(),
+    };
+    let outcome = catch_unwind(AssertUnwindSafe(|| run.go_through(script)));
+    let trouble = match outcome {
+        Ok(Ok(())) => None,
+        Ok(Err(trouble)) => Some(trouble),
+        Err(panic) => Some(Trouble {
+            kind: FailureKind::Panic,
+            text: panic_text(&*panic),
+        }),
+    };
+    let mut report = run.report;
+    report.failure = trouble.map(|trouble| Failure {
+        kind: trouble.kind,
+        step: report.steps.checked_sub(1),
+        text: trouble.text,
+    });
+    report
+}
+
+impl Run {
+    fn go_through(&mut self, script: &Script) -> Result<(), Trouble> {
+        for configuration in &script.configurations {
+            let instance = Instance::start(configuration.clone(), self.clock.clone())
+                .map_err(|trouble| trouble.under(configuration))?;
+            self.instances.push(instance);
+        }
+        for step in &script.steps {
+            self.report.steps += 1;
+            match step {
+                Step::Statement(statement) => self.state(script, statement)?,
+                Step::Event(event) => self.happen(script, *event)?,
+            }
+        }
+        Ok(())
+    }
+
+    fn state(&mut self, script: &Script, statement: &Statement) -> Result<(), Trouble> {
+        self.clock.advance_us(STATEMENT_US);
+        let turn = self.report.steps;
+        let under_way: Vec<UnderWay> = self
+            .instances
+            .iter_mut()
+            .map(|instance| instance.submit(statement, turn))
+            .collect();
+        let mut first: Option<Seen> = None;
+        let places = self
+            .instances
+            .iter_mut()
+            .zip(under_way)
+            .zip(&script.configurations);
+        for ((instance, under_way), configuration) in places {
+            let seen = instance
+                .finish(statement, under_way)
+                .map_err(|trouble| trouble.under(configuration))?;
+            if let Some(text) = refusal(&seen) {
+                let kind = FailureKind::Refused;
+                return Err(Trouble { kind, text }.under(configuration));
+            }
+            match &first {
+                None => first = Some(seen),
+                Some(first) if *first == seen => {}
+                Some(first) => {
+                    let kind = FailureKind::Disagreement;
+                    let text = difference(first, &seen);
+                    return Err(Trouble { kind, text }.under(configuration));
+                }
+            }
+        }
+        if matches!(first, Some(Seen::Error { .. })) {
+            self.report.refused += 1;
+        }
+        Ok(())
+    }
+
+    fn happen(&mut self, script: &Script, event: Event) -> Result<(), Trouble> {
+        if let Event::Clock { seconds } = event {
+            let microseconds = i64::try_from(seconds)
+                .unwrap_or(i64::MAX)
+                .saturating_mul(1_000_000);
+            self.clock.advance_us(microseconds);
+        }
+        for (instance, configuration) in self.instances.iter_mut().zip(&script.configurations) {
+            instance
+                .happen(event)
+                .map_err(|trouble| trouble.under(configuration))?;
+        }
+        Ok(())
+    }
+}
+
+impl Trouble {
+    fn under(self, configuration: &crate::Configuration) -> Trouble {
+        Trouble {
+            kind: self.kind,
+            text: format!("on {configuration}: {}", self.text),
+        }
+    }
+}
+
+/// The error of a node that failed, or that had no time or memory: a history gives it enough of both.
+fn refusal(seen: &Seen) -> Option<String> {
+    let Seen::Error { code, message } = seen else {
+        return None;
+    };
+    match code {
+        ErrorCode::SyntaxError
+        | ErrorCode::Unauthorized
+        | ErrorCode::Invalid
+        | ErrorCode::ConfigError
+        | ErrorCode::AlreadyExists
+        | ErrorCode::FunctionFailure => None,
+        _ => Some(format!("{code:?}: {message}")),
+    }
+}
+
+/// The first place where two answers differ.
+fn difference(first: &Seen, other: &Seen) -> String {
+    let (
+        Seen::Rows {
+            columns,
+            rows,
+            warnings,
+        },
+        Seen::Rows {
+            columns: other_columns,
+            rows: other_rows,
+            warnings: other_warnings,
+        },
+    ) = (first, other)
+    else {
+        return format!("answers {}, the first node {}", summary(other), summary(first));
+    };
+    if columns != other_columns {
+        return format!("columns {other_columns:?}, on the first node {columns:?}");
+    }
+    if warnings != other_warnings {
+        return format!("warnings {other_warnings:?}, on the first node {warnings:?}");
+    }
+    let place = rows
+        .iter()
+        .zip(other_rows)
+        .position(|(row, other)| row != other)
+        .unwrap_or(rows.len().min(other_rows.len()));
+    let shown = |rows: &[Vec<Option<Vec<u8>>>]| rows.get(place).map_or("none".to_owned(), |row| show(row));
+    format!(
+        "{} rows, on the first node {}; row {}: {}, on the first node: {}",
+        other_rows.len(),
+        rows.len(),
+        place + 1,
+        shown(other_rows),
+        shown(rows)
+    )
+}
+
+fn summary(seen: &Seen) -> String {
+    match seen {
+        Seen::Done => "done".to_owned(),
+        Seen::Rows { rows, .. } => format!("{} rows", rows.len()),
+        Seen::Error { code, message } => shortened(&format!("{code:?}: {message}")),
+    }
+}
+
+fn show(row: &[Option<Vec<u8>>]) -> String {
+    let value = |value: &Option<Vec<u8>>| match value {
+        None => "null".to_owned(),
+        Some(bytes) => {
+            let shown = bytes.get(..24).unwrap_or(bytes);
+            let digits: String = shown.iter().map(|byte| format!("{byte:02x}")).collect();
+            match bytes.len() {
+                length @ 25.. => format!("0x{digits}..({length} bytes)"),
+                _ => format!("0x{digits}"),
+            }
+        }
+    };
+    let values: Vec<String> = row.iter().map(value).collect();
+    shortened(&format!("({})", values.join(", ")))
+}
+
+fn shortened(text: &str) -> String {
+    match text.char_indices().nth(SHOWN_CHARACTERS_MAX) {
+        Some((end, _)) => format!("{}..", &text[..end]),
+        None => text.to_owned(),
+    }
+}
+
+fn panic_text(panic: &(dyn Any + Send)) -> String {
+    let text = panic.downcast_ref::<String>().map(String::as_str);
+    text.or_else(|| panic.downcast_ref::<&str>().copied())
+        .unwrap_or("without a text")
+        .to_owned()
+}

@@ -1,0 +1,40 @@
+//! Every history that once failed, and a few that a seed makes.
+
+use std::fs;
+use std::path::{Path, PathBuf};
+
+use helenus_metamorphic::{Script, generate, run};
+
+/// Statements and events that once lost rows, answered wrongly, failed or never ended do so no more: each script says in
+/// its head which fault it found.
+#[test]
+fn what_once_failed_does_not_fail_again() {
+    let folder = Path::new(env!("CARGO_MANIFEST_DIR")).join("scripts");
+    let mut paths: Vec<PathBuf> = fs::read_dir(folder)
+        .unwrap()
+        .map(|entry| entry.unwrap().path())
+        .collect();
+    paths.sort();
+    assert!(!paths.is_empty());
+    for path in paths {
+        let script: Script = fs::read_to_string(&path).unwrap().parse().unwrap();
+        let report = run(&script);
+        assert_eq!(report.failure, None, "{}", path.display());
+        assert_eq!(report.steps, script.steps.len());
+    }
+}
+
+#[test]
+fn a_seed_is_the_same_history_each_time_also_as_text() {
+    let script = generate(7, 100);
+    assert_eq!(script, generate(7, 100));
+    assert_eq!(script.to_string().parse::<Script>().unwrap(), script);
+    assert_ne!(script, generate(8, 100));
+}
+
+#[test]
+fn most_statements_of_a_history_are_valid() {
+    let report = run(&generate(2, 60));
+    assert_eq!(report.failure, None);
+    assert!(report.refused * 4 < report.steps, "{} refused", report.refused);
+}

@@ -1,0 +1,57 @@
+//! `cargo xtask metamorphic`: random histories on many nodes that must agree, see `crates/metamorphic`.
+//!
+//! A history that fails is shrunk and left in `target/metamorphic`; `--replay` runs it again. Once what it shows is
+//! mended, it goes to `crates/metamorphic/scripts`, whose histories are tests.
+
+use std::process::Command;
+
+use clap::Args;
+
+use crate::process::ProcessError;
+use crate::program::Tally;
+use crate::{TaskError, process, workspace};
+
+#[derive(Args)]
+pub struct Arguments {
+    /// What the histories are told: see `cargo xtask metamorphic --help-metamorphic`
+    #[arg(long)]
+    help_metamorphic: bool,
+    /// --seed S, --steps N, --minutes M, --history N, --failures N, --replay FILE, --print, --no-shrink
+    #[arg(trailing_var_arg = true, allow_hyphen_values = true)]
+    arguments: Vec<String>,
+}
+
+/// In the test command: one history that is the same each time, then others.
+const SHORT: [&str; 5] = ["--seed", "1", "--fresh", "--minutes", "0.8"];
+
+pub fn run(arguments: &Arguments) -> Result<(), TaskError> {
+    let mut metamorphic = command("--release")?;
+    metamorphic.args(&arguments.arguments);
+    if arguments.help_metamorphic {
+        metamorphic.arg("--help");
+    }
+    process::run(&mut metamorphic)?;
+    Ok(())
+}
+
+/// In the build that the unit tests have made.
+pub fn short() -> Result<Tally, TaskError> {
+    let mut metamorphic = command("--quiet")?;
+    metamorphic.args(SHORT);
+    let outcome: Result<(), ProcessError> = process::run(&mut metamorphic);
+    let mut tally = Tally::default();
+    tally.check("random histories", outcome);
+    Ok(tally)
+}
+
+/// What the nodes have to say of their flushes and restarts goes to a file: there are hundreds.
+fn command(how: &str) -> Result<Command, TaskError> {
+    let mut cargo = Command::new("cargo");
+    let folder = workspace::target().join("metamorphic");
+    cargo
+        .current_dir(workspace::root())
+        .args(["run", "--package", "helenus-metamorphic", how, "--", "--folder"])
+        .arg(&folder)
+        .stderr(process::log_file(&folder.join("nodes.log"))?);
+    Ok(cargo)
+}
