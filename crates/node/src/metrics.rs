@@ -11,7 +11,7 @@ use helenus_storage::ShardStore;
 use helenus_storage::read::ReadStatistics;
 use helenus_storage::row_cache::RowCacheCounts;
 use helenus_storage::sstable::ReadCost;
-use helenus_storage::store::ShardCompactions;
+use helenus_storage::store::{ShardCompactions, UnflushedTable};
 
 use crate::admission::Admission;
 use crate::hot_partitions::Activity;
@@ -94,6 +94,7 @@ pub struct MetricsSnapshot {
     pub sstables: u64,
     /// Of all shards: they were refused before it was known whose they are. Only the first shard tells.
     pub sstables_refused: Vec<RefusedCount>,
+    pub unflushed_tables: Vec<UnflushedTable>,
     pub sstable_memory_bytes: u64,
     pub sidecars_lost: u64,
     pub compactions: ShardCompactions,
@@ -187,6 +188,7 @@ impl ShardMetrics {
             },
             sstable_memory_bytes: store.sstable_memory_bytes(),
             sidecars_lost: store.lost_sidecars(),
+            unflushed_tables: store.unflushed_tables(),
             compactions: store.compactions(),
             activity,
             shed,
@@ -428,6 +430,7 @@ pub fn render(snapshots: &[MetricsSnapshot]) -> String {
         }
     }
     refused(&mut page, snapshots);
+    unflushed(&mut page, snapshots);
     compactions(&mut page, snapshots);
     activity(&mut page, snapshots);
     page.text
@@ -443,6 +446,24 @@ fn refused(page: &mut Page, snapshots: &[MetricsSnapshot]) {
     for refused in snapshots.iter().flat_map(|snapshot| &snapshot.sstables_refused) {
         let labels = format!("keyspace=\"{}\",table=\"{}\"", refused.keyspace, refused.table);
         page.sample(name, &labels, refused.count);
+    }
+}
+
+fn unflushed(page: &mut Page, snapshots: &[MetricsSnapshot]) {
+    let name = "helenus_table_unflushed_bytes";
+    page.family(
+        name,
+        "gauge",
+        "Memory of tables whose last flush failed: what they hold is in the commit log, and beyond a bound they take no writes.",
+    );
+    for snapshot in snapshots {
+        for table in &snapshot.unflushed_tables {
+            let labels = format!(
+                "shard=\"{}\",keyspace=\"{}\",table=\"{}\"",
+                snapshot.shard, table.keyspace, table.table
+            );
+            page.sample(name, &labels, table.bytes);
+        }
     }
 }
 

@@ -61,13 +61,14 @@ impl Host for Operator {
     }
 
     fn flush(&self, table: Option<TableId>) -> Result<(), HostError> {
+        let mut result = Ok(());
         for shard in self.shards() {
-            let flushed = self.ask(shard, move |shard| async move { shard.flush(table).await })?;
-            if !flushed {
-                return Err(HostError::NotFlushed { shard: shard.0 });
+            // One that cannot flush everything keeps nobody from flushing what can be.
+            if !self.ask(shard, move |shard| async move { shard.flush(table).await })? {
+                result = result.and(Err(HostError::NotFlushed { shard: shard.0 }));
             }
         }
-        Ok(())
+        result
     }
 
     fn sstables(&self, table: &TableMetadata) -> Result<Vec<Descriptor>, HostError> {

@@ -535,9 +535,9 @@ pub(crate) fn partition_of(update: &[u8]) -> Option<WrittenPartition> {
 /// For a write of which nothing is stored.
 pub(crate) fn write_failure(error: &WriteError) -> CqlError {
     match error {
-        WriteError::MemtablesFull { .. } | WriteError::Log(LogAppendError::BufferFull { .. }) => {
-            CqlError::overloaded(format_args!("{error}"))
-        }
+        WriteError::MemtablesFull { .. }
+        | WriteError::TableNotFlushed { .. }
+        | WriteError::Log(LogAppendError::BufferFull { .. }) => CqlError::overloaded(format_args!("{error}")),
         _ => CqlError::server(format_args!("{error}")),
     }
 }

@@ -42,6 +42,16 @@ pub enum WriteError {
     /// Backpressure: memtables fill faster than they are flushed, or there is no disk to flush them to.
     #[error("memtables hold {bytes_max} bytes, all they may; try again later")]
     MemtablesFull { bytes_max: usize },
+    /// Other tables take writes: nothing but this one is short of room.
+    #[error(
+        "{keyspace}.{table} cannot be flushed and holds {bytes_max} bytes in memory, all it may: {reason}; try again later"
+    )]
+    TableNotFlushed {
+        keyspace: String,
+        table: String,
+        bytes_max: usize,
+        reason: String,
+    },
     /// The log is behind or has failed.
     #[error(transparent)]
     Log(#[from] LogAppendError),

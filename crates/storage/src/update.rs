@@ -84,14 +84,46 @@ impl<'b> UpdateBuilder<'b> {
         UpdateBuilder { out }
     }
 
+    /// For more items of the update that a buffer ends with.
+    pub fn again(out: &'b mut Vec<u8>) -> Self {
+        UpdateBuilder { out }
+    }
+
+    /// A row that is packed already; without a clustering the static one.
+    pub fn packed(&mut self, clustering: Option<&[u8]>, row: RowRef<'_>) {
+        self.row_head(clustering);
+        push_sized(self.out, row.as_bytes());
+    }
+
+    fn row_head(&mut self, clustering: Option<&[u8]>) {
+        match clustering {
+            None => self.out.push(ITEM_STATIC_ROW),
+            Some(clustering) => {
+                self.out.push(ITEM_ROW);
+                push_sized(self.out, clustering);
+            }
+        }
+    }
+
+    /// Without a clustering the static one.
+    pub fn any_row(
+        &mut self,
+        clustering: Option<&[u8]>,
+        liveness: Liveness,
+        deletion: DeletionTime,
+        fill: impl FnOnce(&mut RowBuilder<'_>),
+    ) {
+        self.row_head(clustering);
+        self.packed_row(liveness, deletion, fill);
+    }
+
     pub fn static_row(
         &mut self,
         liveness: Liveness,
         deletion: DeletionTime,
         fill: impl FnOnce(&mut RowBuilder<'_>),
     ) {
-        self.out.push(ITEM_STATIC_ROW);
-        self.packed_row(liveness, deletion, fill);
+        self.any_row(None, liveness, deletion, fill);
     }
 
     pub fn row(
@@ -101,9 +133,7 @@ impl<'b> UpdateBuilder<'b> {
         deletion: DeletionTime,
         fill: impl FnOnce(&mut RowBuilder<'_>),
     ) {
-        self.out.push(ITEM_ROW);
-        push_sized(self.out, clustering);
-        self.packed_row(liveness, deletion, fill);
+        self.any_row(Some(clustering), liveness, deletion, fill);
     }
 
     pub fn range_tombstone(&mut self, start: BoundRef<'_>, end: BoundRef<'_>, deletion: DeletionTime) {

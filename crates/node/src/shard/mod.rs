@@ -127,7 +127,6 @@ pub struct Shard {
     /// Woken when a flush gave memory back, or the log accepted more.
     room: Notify,
     stopping: Cell<bool>,
-    flush_failed: Cell<bool>,
     writes_since_turn: Cell<u32>,
     last_timestamp_us: Cell<i64>,
     /// See [`Shard::look_at_clock`].
@@ -208,7 +207,6 @@ impl Shard {
             turn: Notify::new(),
             room: Notify::new(),
             stopping: Cell::new(false),
-            flush_failed: Cell::new(false),
             writes_since_turn: Cell::new(0),
             last_timestamp_us: Cell::new(0),
             looked_ns: Cell::new(0),
@@ -580,7 +578,9 @@ impl Shard {
     pub(crate) fn job_finished(self: &Rc<Self>, thread: usize, result: JobResult) {
         self.background.borrow_mut().job_finished(thread);
         let report = self.store.borrow_mut().complete(result);
-        if let Err(error) = report.result {
+        if let Err(error) = report.result
+            && report.is_news
+        {
             let progress = &report.progress;
             eprintln!(
                 "shard {}: {:?} of {}.{}: {error}",
@@ -593,8 +593,12 @@ impl Shard {
                     self.id.0, progress.keyspace, progress.table
                 );
             }
-            self.flush_failed
-                .set(self.flush_failed.get() || progress.kind == JobKind::Flush);
+            if progress.kind == JobKind::Flush {
+                eprintln!(
+                    "shard {}: {}.{} stays in memory and in the commit log, and is tried again; this is said once an hour",
+                    self.id.0, progress.keyspace, progress.table
+                );
+            }
         }
         self.room.notify_waiters();
         self.schedule_turn();
@@ -648,23 +652,24 @@ impl Shard {
         self.store.borrow_mut().clear_caches();
     }
 
-    /// Seals and flushes the memtables of a table, or all, unless the log or the disk has failed: then the log still
-    /// has what they hold. Whether all of it was flushed.
+    /// Seals and flushes the memtables of a table, or all, unless the log has failed, and without those that cannot be
+    /// flushed: the log still has what they hold. Whether all of it was flushed.
     pub async fn flush(&self, table: Option<TableId>) -> bool {
-        self.flush_failed.set(false);
         self.store.borrow_mut().flush(table);
-        while self.store.borrow().has_sealed_memtables(table) {
-            let has_failed = self.flush_failed.get() || self.store.borrow().log_failure().is_some();
-            if has_failed || self.has_orphaned_parts() {
-                eprintln!(
-                    "shard {}: not everything was flushed; the commit log still has it",
-                    self.id.0
-                );
-                return false;
+        while self.store.borrow().awaits_flush(table) {
+            if self.store.borrow().log_failure().is_some() || self.has_orphaned_parts() {
+                break;
             }
             self.background_progress().await;
         }
-        true
+        let is_flushed = !self.store.borrow().has_sealed_memtables(table);
+        if !is_flushed {
+            eprintln!(
+                "shard {}: not everything was flushed; the commit log still has it",
+                self.id.0
+            );
+        }
+        is_flushed
     }
 
     /// Waits until a start would not bring back what was flushed or truncated. False if the log has failed.

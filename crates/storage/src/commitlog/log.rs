@@ -102,6 +102,38 @@ impl CommitLog {
         Ok(self.position())
     }
 
+    /// Takes an update that an earlier segment has, which may then go. What waits for the disk may be more than a write would
+    /// be taken with: see [`CommitLog::check_room`].
+    pub fn append_again(&mut self, update: &[u8]) -> Result<LogPosition, LogAppendError> {
+        self.check_failure()?;
+        // Its row may have become a little longer.
+        let bytes_max = self.record_bytes_max() + self.record_bytes_max() / 2;
+        if update.len() > bytes_max {
+            let bytes = update.len();
+            return Err(LogAppendError::RecordTooLarge { bytes, bytes_max });
+        }
+        self.make_room(update.len());
+        self.push(RecordKind::Update, update);
+        Ok(self.position())
+    }
+
+    /// Whether a write of so many bytes would be taken.
+    pub fn check_room(&self, bytes: usize) -> Result<(), LogAppendError> {
+        self.check_failure()?;
+        let waiting = self.chunk_bytes + self.buffer.len() + self.in_flight_bytes;
+        if waiting > 0 && waiting + bytes > self.options.buffer_bytes_max {
+            return Err(LogAppendError::BufferFull {
+                bytes_max: self.options.buffer_bytes_max,
+            });
+        }
+        Ok(())
+    }
+
+    /// The largest update that is taken.
+    pub fn record_bytes_max(&self) -> usize {
+        (self.options.segment_bytes / 2) as usize
+    }
+
     /// Takes packed updates of several partitions: after a crash the log has all of them or none.
     pub fn append_all(&mut self, updates: &[&[u8]]) -> Result<LogPosition, LogAppendError> {
         let bytes = updates_bytes(updates);
@@ -182,7 +214,7 @@ impl CommitLog {
 
     #[inline]
     fn check_length(&self, bytes: usize) -> Result<(), LogAppendError> {
-        let bytes_max = (self.options.segment_bytes / 2) as usize;
+        let bytes_max = self.record_bytes_max();
         if bytes > bytes_max {
             return Err(LogAppendError::RecordTooLarge { bytes, bytes_max });
         }

@@ -24,6 +24,8 @@ const SEGMENT_BYTES_MAX: u64 = 1 << 30;
 pub struct ReplayedLog {
     /// Of all shards, each shard's oldest first.
     segments: Vec<PathBuf>,
+    /// Those with a torn end, and where what is good of them ends.
+    torn: Vec<(PathBuf, u64)>,
     pub updates_applied: u64,
     /// Already in SSTables, or of tables that are gone, or of write sets that are not whole.
     pub updates_skipped: u64,
@@ -125,6 +127,9 @@ fn look_through<E>(
         let bytes = read_segment(disk, &path)?;
         let end = check_segment(&path, &bytes, shard, number, Some(number) == last, census)?;
         replayed.torn_bytes += (bytes.len() - end) as u64;
+        if end < bytes.len() || end < HEADER_BYTES {
+            replayed.torn.push((path.clone(), end as u64));
+        }
         segments.push(Segment { number, path, end });
     }
     Ok(ShardLog { flushed, segments })
@@ -301,6 +306,16 @@ fn corrupt<E>(path: &Path, offset: u64, wanted: &'static str, found: String) -> 
 }
 
 impl ReplayedLog {
+    /// Removes what was never acknowledged from the ends of the logs: other segments are to follow them.
+    pub(crate) fn cut_torn_ends(&self, disk: &dyn Disk) -> io::Result<()> {
+        for (segment, end) in &self.torn {
+            let file = disk.open_writable(segment)?;
+            file.set_length(*end)?;
+            file.sync_data()?;
+        }
+        Ok(())
+    }
+
     /// Removes the segments. Only once all that was applied is in SSTables.
     pub fn discard(self, disk: &dyn Disk) -> io::Result<()> {
         let mut folders: Vec<&Path> = self.segments.iter().filter_map(|path| path.parent()).collect();

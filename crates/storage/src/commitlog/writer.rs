@@ -18,7 +18,7 @@ pub struct LogWriter {
     disk: Arc<dyn Disk>,
     folder: PathBuf,
     open: Option<OpenSegment>,
-    /// Oldest first, the open one included.
+    /// Of this run, oldest first, the open one included. Those of the last one whoever replays them removes.
     segments: Vec<u64>,
     durable: LogPosition,
     failure: Option<String>,
@@ -45,20 +45,18 @@ impl LogWriter {
         let failed = |source| LogError::of(folder.clone(), source);
         disk.create_dir_all(&folder).map_err(failed)?;
         disk.sync_directory(&log_folder).map_err(failed)?;
-        let mut segments: Vec<u64> = disk
-            .list(&folder)
-            .map_err(failed)?
+        let entries = disk.list(&folder).map_err(failed)?;
+        let last = entries
             .iter()
             .filter_map(|entry| segment_of_name(&entry.name))
-            .collect();
-        segments.sort_unstable();
+            .max();
         let flushed = FlushedPositions::load(&*disk, &folder).map_err(failed)?;
-        let last = segments.last().copied().unwrap_or(0).max(flushed.last_segment());
+        let last = last.unwrap_or(0).max(flushed.last_segment());
         let writer = LogWriter {
             disk,
             folder,
             open: None,
-            segments,
+            segments: Vec::new(),
             durable: LogPosition::default(),
             failure: None,
         };

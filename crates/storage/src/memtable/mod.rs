@@ -5,6 +5,7 @@
 
 mod partition;
 mod range_tombstones;
+mod rewrite;
 mod rows;
 
 mod cursor;

@@ -144,6 +144,12 @@ impl Memtable {
         Partitions::new(&self.partitions, range)
     }
 
+    /// Those of tokens from `first` on, token by token.
+    pub(crate) fn slots_from(&self, first: Token) -> impl Iterator<Item = (Token, &[Partition])> {
+        let slots = self.partitions.range(first.0..);
+        slots.map(|(token, slot)| (Token(*token), slot.as_slice()))
+    }
+
     pub fn scanner<'a>(
         &'a self,
         range: &PartitionRange<'_>,

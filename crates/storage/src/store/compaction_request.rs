@@ -268,7 +268,7 @@ impl Table {
 
     /// Whether strategies do not see all that tombstones may hide: then none counts as droppable.
     fn holds_unknown(&self) -> bool {
-        self.has_refused || !self.suspects.is_empty()
+        self.has_refused || !self.suspects.is_empty() || self.is_rewritten()
     }
 
     /// If a compaction failed for damage in one of its inputs, that one is left alone from now on, so that the others
@@ -334,7 +334,9 @@ impl Table {
             shape: task.output,
             is_relabelling: task.is_relabelling,
             // Suspects are among the others, whose timestamps limit what goes.
-            purges: !self.compaction.tombstones.only_purge_repaired && !self.has_refused,
+            purges: !self.compaction.tombstones.only_purge_repaired
+                && !self.has_refused
+                && !self.is_rewritten(),
         };
         for (place, sstable) in self.sstables_by_age().into_iter().enumerate() {
             let place = place as u64;

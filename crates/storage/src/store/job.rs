@@ -131,6 +131,8 @@ pub struct JobResult {
 pub struct JobReport {
     pub progress: Arc<JobProgress>,
     pub result: Result<(), JobError>,
+    /// False for a failure that was told before, and not long ago.
+    pub is_news: bool,
     /// The input that it failed for; compactions leave it out until a restart.
     pub suspect: Option<Descriptor>,
 }

@@ -16,6 +16,7 @@ mod partition_read;
 mod read;
 
 mod absorption;
+mod unflushed;
 
 mod job;
 mod schedule;
@@ -34,3 +35,4 @@ pub use job::{BackgroundJob, JobError, JobKind, JobProgress, JobReport, JobResul
 pub use open::{OpenError, OpenedShards};
 pub use schedule::COMPACTIONS_PER_SHARD_MAX;
 pub use shard::{ShardStore, StoreOptions};
+pub use unflushed::UnflushedTable;

@@ -10,8 +10,9 @@ use helenus_vfs::{self as vfs, EntryKind};
 
 use super::adoption::{Adoption, AdoptionError};
 use super::folder::{DataFolder, RefusedSsTable};
-use super::job::{JobError, JobResult};
+use super::job::JobProgress;
 use super::shard::{Disk, ShardStore, StoreOptions};
+use super::unflushed::UnflushedTable;
 use crate::clustering::Slice;
 use crate::commitlog::{
     CommitLog, FlushedPositions, LogError, LogWriter, ReplayError, ResolvedWriteSets, replay,
@@ -25,6 +26,7 @@ use crate::sstable::{
     self, Component, EncodingStatsCollector, PageCache, SsTable, SsTableWriter, WriterOptions,
     finished_sstables, foreign_sstables, remove_sstable, remove_unfinished,
 };
+use crate::update::Update;
 
 /// A file is split reading it once from start to end; nothing is worth keeping.
 const SPLIT_CACHE_BYTES: usize = 1 << 20;
@@ -38,6 +40,8 @@ pub struct OpenedShards {
     pub torn_bytes: u64,
     /// Atomic batches that had not reached all their logs, none of which was acknowledged: nothing of them is left.
     pub write_sets_undone: u64,
+    /// Tables whose part of the log could not be flushed: the log has it again.
+    pub unflushed: Vec<UnflushedTable>,
     /// Shared by the logs of all shards; a shard numbers its write sets with it.
     pub resolved: Arc<ResolvedWriteSets>,
     /// Files that held partitions of several shards, because the number of shards has changed or they were copied in.
@@ -58,21 +62,9 @@ pub enum OpenError {
     #[error("cannot split an SSTable among the shards: {0}")]
     Split(#[from] RewriteError),
     #[error(transparent)]
-    Replay(#[from] ReplayError<ReplayedWriteError>),
+    Replay(#[from] ReplayError<WriteError>),
     #[error(transparent)]
     Log(#[from] LogError),
-    #[error("cannot flush what the log held: {0}")]
-    Flush(#[from] JobError),
-}
-
-/// A write from the log did not make it into memory.
-#[derive(Debug, thiserror::Error)]
-#[non_exhaustive]
-pub enum ReplayedWriteError {
-    #[error(transparent)]
-    Write(#[from] WriteError),
-    #[error("cannot make room in memory: {0}")]
-    Flush(JobError),
 }
 
 impl DataFolder {
@@ -161,27 +153,34 @@ impl DataFolder {
         })?;
         for store in &mut stores {
             store.flush(None);
-            store.flush_here()?;
+            store.flush_here();
         }
         let (updates_replayed, torn_bytes) = (replayed.updates_applied, replayed.torn_bytes);
         let write_sets_undone = replayed.write_sets_undone;
         // The clock makes numbers that grow even if a folder was emptied by hand.
         let now_us = u64::try_from(self.clock().wall_us()).unwrap_or(0);
         let resolved = ResolvedWriteSets::new(now_us.max(replayed.next_run), shard_count);
-        let log_folder = self.log_folder();
-        replayed.discard(&**self.disk()).map_err(|source| OpenError::Io {
-            path: log_folder,
+        let failed = |source| OpenError::Io {
+            path: self.log_folder(),
             source,
-        })?;
-        let shards = stores
-            .into_iter()
-            .map(|store| self.begin_log(store, &resolved))
-            .collect::<Result<_, _>>()?;
+        };
+        let unflushed: Vec<UnflushedTable> = stores.iter().flat_map(ShardStore::unflushed_tables).collect();
+        if !unflushed.is_empty() {
+            replayed.cut_torn_ends(&**self.disk()).map_err(failed)?;
+        }
+        let mut shards = Vec::with_capacity(stores.len());
+        for store in stores {
+            let (mut store, mut writer) = self.begin_log(store, &resolved)?;
+            store.rewrite_all(&mut writer)?;
+            shards.push((store, writer));
+        }
+        replayed.discard(&**self.disk()).map_err(failed)?;
         Ok(OpenedShards {
             shards,
             updates_replayed,
             torn_bytes,
             write_sets_undone,
+            unflushed,
             resolved,
             sstables_split,
         })
@@ -424,24 +423,26 @@ impl ShardStore {
     }
 
     /// Takes a write from the log of the last run; flushes at once when memory is full.
-    fn replay(&mut self, token: Token, update: &crate::update::Update<'_>) -> Result<(), ReplayedWriteError> {
-        if self.is_flushing() {
-            self.flush_here().map_err(ReplayedWriteError::Flush)?;
-        }
-        self.apply_at(token, update)?;
-        Ok(())
+    fn replay(&mut self, token: Token, update: &Update<'_>) -> Result<(), WriteError> {
+        self.flush_here();
+        self.take_again(token, update)
     }
 
-    /// Runs the flushes of all sealed memtables on this thread.
-    fn flush_here(&mut self) -> Result<(), JobError> {
-        while self.is_flushing() {
-            let Some(job) = self.next_flush() else {
-                return Ok(());
-            };
-            let result: JobResult = job.run();
-            self.complete(result).result?;
+    /// Runs the flushes of sealed memtables on this thread. Those of tables that cannot be flushed stay in memory.
+    fn flush_here(&mut self) {
+        while self.awaits_flush(None) {
+            // Nothing that has failed is due.
+            let Some(job) = self.next_flush(0) else { return };
+            let report = self.complete(job.run());
+            if let Err(error) = report.result
+                && report.is_news
+            {
+                let JobProgress { keyspace, table, .. } = &*report.progress;
+                eprintln!(
+                    "{keyspace}.{table} cannot be flushed, and stays in memory and in the commit log: {error}"
+                );
+            }
         }
-        Ok(())
     }
 }
 

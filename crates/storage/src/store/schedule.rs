@@ -19,9 +19,9 @@ use crate::memtable::Memtable;
 use crate::sstable::{Descriptor, SsTable};
 
 /// After a failed job no other is begun for a second, then two, then four..
-const RETRY_DELAY_NS_MIN: u64 = 1_000_000_000;
+pub(super) const RETRY_DELAY_NS_MIN: u64 = 1_000_000_000;
 /// ..up to a minute: a disk that was full may have room again.
-const RETRY_DELAY_NS_MAX: u64 = 60 * RETRY_DELAY_NS_MIN;
+pub(super) const RETRY_DELAY_NS_MAX: u64 = 60 * RETRY_DELAY_NS_MIN;
 
 /// One for the large compaction that takes an hour, one for the small ones that come meanwhile.
 pub const COMPACTIONS_PER_SHARD_MAX: usize = 2;
@@ -50,6 +50,10 @@ pub(super) struct Schedule {
     requests_running: Vec<(CompactionTicket, u64)>,
     /// A request had nothing to do: whoever waits for it does not know yet.
     has_settled_request: bool,
+    /// Whose flushes have failed again.
+    pub failing_tables: usize,
+    /// Of any table.
+    pub is_rewriting: bool,
     /// A sealed memtable waits until the log is durable.
     is_waiting_for_log: bool,
     /// Something has changed since there was no job to be had.
@@ -100,6 +104,7 @@ impl Schedule {
             table
                 .sealed
                 .into_iter()
+                .map(|sealed| sealed.memtable)
                 .chain(table.absorbing.into_iter().map(|absorption| absorption.memtable))
                 .chain([Arc::new(table.active)]),
         );
@@ -195,8 +200,9 @@ impl ShardStore {
             return None;
         }
         self.relieve_log();
+        self.tend_rewrites();
         let job = self
-            .next_flush()
+            .next_flush(now_ns)
             .or_else(|| self.next_release())
             .or_else(|| self.next_removal())
             .or_else(|| with_compactions.then(|| self.next_compaction(now_ns)).flatten());
@@ -230,6 +236,13 @@ impl ShardStore {
         } = result;
         let id = progress.table_id;
         let suspect = self.job_ended(&progress, &work, &outcome);
+        let is_flush = matches!(work, Work::Flush(_));
+        let is_news = match &outcome {
+            Err(error) if is_flush && !matches!(error, JobError::Stopped) => {
+                self.flush_failed(id, error.to_string())
+            }
+            _ => true,
+        };
         let has_left = match &work {
             Work::Removal { is_table_dropped, .. } => *is_table_dropped && outcome.is_ok(),
             Work::Flush(_) | Work::Compaction(_) => !self.tables.contains_key(&id),
@@ -295,12 +308,14 @@ impl ShardStore {
             self.schedule.leaving.swap_remove(place);
         }
         if let Some(disk) = &self.disk {
-            let failed = matches!(&result, Err(error) if !matches!(error, JobError::Stopped));
+            // A flush that fails holds up its own table only.
+            let failed = !is_flush && matches!(&result, Err(error) if !matches!(error, JobError::Stopped));
             self.schedule.job_done(failed, disk.folder.clock().monotonic_ns());
         }
         JobReport {
             progress,
             result,
+            is_news,
             suspect,
         }
     }
@@ -357,11 +372,13 @@ impl ShardStore {
         });
     }
 
-    /// Seals the memtable that keeps the log from being cut when the log has become too long.
+    /// Seals the memtable that keeps the log from being cut when the log has become too long. What cannot be flushed is
+    /// written to the log again instead.
     fn relieve_log(&mut self) {
         let Some(Disk { log: Some(log), .. }) = &self.disk else {
             return;
         };
+        let bytes_max = self.options.log_bytes_max;
         let oldest = |table: &Table| table.active.log_positions().map(|(first, _)| first);
         let table = self
             .tables
@@ -370,29 +387,43 @@ impl ShardStore {
             .min_by_key(|table| oldest(table));
         if let Some(table) = table
             && let Some(first) = oldest(table)
-            && log.needed_bytes(first) > self.options.log_bytes_max
+            && log.needed_bytes(first) > bytes_max
         {
             self.active_bytes = self.active_bytes.saturating_sub(table.active.bytes());
             table.seal();
         }
+        if self.schedule.failing_tables == 0 {
+            return;
+        }
+        let stuck = self.tables.iter().filter(|(_, table)| {
+            let bytes = log.needed_bytes(table.oldest_unflushed().unwrap_or(log.position()));
+            // Not again as long as most of the log is what was written again.
+            table.flush_failure.is_some() && bytes > bytes_max.max(2 * table.memory_bytes() as u64)
+        });
+        let stuck: Vec<TableId> = stuck.map(|(id, _)| *id).collect();
+        stuck.into_iter().for_each(|id| self.begin_rewrite(id));
     }
 
-    pub(super) fn next_flush(&mut self) -> Option<BackgroundJob> {
+    pub(super) fn next_flush(&mut self, now_ns: u64) -> Option<BackgroundJob> {
         let resolved = self.disk.as_mut()?.log.as_mut().map(CommitLog::resolved);
         self.schedule.is_waiting_for_log = self
             .tables
             .values()
             .filter_map(|table| table.sealed.first())
-            .any(|memtable| !is_logged(memtable, resolved));
+            .any(|sealed| !is_logged(&sealed.memtable, resolved));
         let table = self.tables.values_mut().find(|table| {
             !table.is_flushing
                 && !table.is_held
                 && table
+                    .flush_failure
+                    .as_ref()
+                    .is_none_or(|failure| failure.is_due(now_ns))
+                && table
                     .sealed
                     .first()
-                    .is_some_and(|memtable| is_logged(memtable, resolved))
+                    .is_some_and(|sealed| is_logged(&sealed.memtable, resolved))
         })?;
-        let memtable = Arc::clone(table.sealed.first()?);
+        let memtable = Arc::clone(&table.sealed.first()?.memtable);
         table.is_flushing = true;
         let disk = self.disk.as_ref()?;
         let bytes = memtable.bytes() as u64;
@@ -577,10 +608,18 @@ impl ShardStore {
             table.note_flush(sstable.disk_bytes());
         }
         table.sstables_made(sstable, now_s);
-        table.sealed.retain(|other| !Arc::ptr_eq(other, memtable));
+        let place = table
+            .sealed
+            .iter()
+            .position(|sealed| Arc::ptr_eq(&sealed.memtable, memtable));
+        let flushed_to = place.and_then(|place| table.sealed.remove(place).flushed_to);
+        if flushed_to >= table.is_rewritten_to {
+            table.is_rewritten_to = None;
+        }
+        self.flush_succeeded(id);
         self.absorb(id, memtable);
-        if let Some((_, last)) = memtable.log_positions() {
-            self.log_flushed(id, last);
+        if let Some(flushed_to) = flushed_to {
+            self.log_flushed(id, flushed_to);
         }
     }
 

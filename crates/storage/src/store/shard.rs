@@ -228,6 +228,9 @@ impl ShardStore {
             .tables
             .get_mut(&update.table)
             .ok_or(WriteError::UnknownTable { id: update.table })?;
+        if table.flush_failure.is_some() {
+            table.check_unflushed(&self.options, &self.schedule)?;
+        }
         let log = self.disk.as_mut().and_then(|disk| disk.log.as_mut());
         let position = match log {
             Some(log) if table.is_logged => Some(log.append(update.as_bytes())?),
@@ -238,6 +241,17 @@ impl ShardStore {
             .apply(token, update, position, &mut self.write_scratch);
         self.note_grown(grown);
         Ok(position.unwrap_or_default())
+    }
+
+    /// Takes a write that the log of the last run has, also where memory is full.
+    pub(super) fn take_again(&mut self, token: Token, update: &Update<'_>) -> Result<(), WriteError> {
+        let table = self
+            .tables
+            .get_mut(&update.table)
+            .ok_or(WriteError::UnknownTable { id: update.table })?;
+        let grown = table.active.apply(token, update, None, &mut self.write_scratch);
+        self.note_grown(grown);
+        Ok(())
     }
 
     #[inline]
@@ -297,13 +311,14 @@ impl ShardStore {
                 bytes_max: self.options.memtable_bytes_max,
             });
         }
-        let unknown = updates
-            .iter()
-            .find(|(_, update)| !self.tables.contains_key(&update.table));
-        match unknown {
-            Some((_, update)) => Err(WriteError::UnknownTable { id: update.table }),
-            None => Ok(()),
+        for (_, update) in updates {
+            let table = self.tables.get(&update.table);
+            let table = table.ok_or(WriteError::UnknownTable { id: update.table })?;
+            if table.flush_failure.is_some() {
+                table.check_unflushed(&self.options, &self.schedule)?;
+            }
         }
+        Ok(())
     }
 
     fn log_mut(&mut self) -> Option<&mut CommitLog> {
@@ -403,6 +418,7 @@ impl ShardStore {
         {
             self.active_bytes = self.active_bytes.saturating_sub(table.active.bytes());
             table.seal();
+            table.ask_for_flush();
         }
     }
 
@@ -456,8 +472,11 @@ impl ShardStore {
         let absorbing = absorbing.into_iter().map(|absorption| absorption.memtable);
         let memtables: Vec<_> = std::mem::take(&mut table.sealed)
             .into_iter()
+            .map(|sealed| sealed.memtable)
             .chain(absorbing)
             .collect();
+        table.rewrite = None;
+        table.is_rewritten_to = None;
         if self.disk.is_some() {
             self.schedule.release(&table.layout, memtables);
         }
@@ -471,6 +490,7 @@ impl ShardStore {
         log.mark();
         let position = log.position();
         self.log_flushed(id, truncated_to);
+        self.flush_succeeded(id);
         Ok(position)
     }
 
@@ -554,6 +574,14 @@ impl ShardStore {
 
     /// A table's writes up to here need no log any more.
     pub(super) fn log_flushed(&mut self, id: TableId, position: LogPosition) {
+        if let Some(disk) = self.disk.as_mut().filter(|disk| disk.log.is_some()) {
+            disk.flushed.set(id, position);
+            self.note_log_needs();
+        }
+    }
+
+    /// What tables need of the log has changed: tells the log.
+    pub(super) fn note_log_needs(&mut self) {
         let oldest = self.tables.values().filter_map(Table::oldest_unflushed).min();
         let Some(Disk {
             log: Some(log),
@@ -563,7 +591,6 @@ impl ShardStore {
         else {
             return;
         };
-        flushed.set(id, position);
         let discard_before = log.first_kept_segment(oldest.unwrap_or(log.position()));
         // Of dropped tables, as long as the log has anything of them.
         flushed.retain(|id, position| self.tables.contains_key(&id) || position.segment >= discard_before);

@@ -10,6 +10,7 @@ use helenus_types::Token;
 
 use super::compaction_request::PendingRequest;
 use super::job::JobProgress;
+use super::unflushed::{FlushFailure, Rewrite};
 use crate::commitlog::LogPosition;
 use crate::compaction::{CompactionOptions, IdleLevels};
 use crate::layout::TableLayout;
@@ -24,6 +25,16 @@ pub(super) struct Absorption {
     pub from: Token,
 }
 
+/// A memtable that takes no more writes.
+#[derive(Debug)]
+pub(super) struct Sealed {
+    pub memtable: Arc<Memtable>,
+    /// From where on the log is needed while it is not flushed; `None` where the log has nothing of it.
+    pub needs: Option<LogPosition>,
+    /// Up to where the log is not needed for the table once it is flushed.
+    pub flushed_to: Option<LogPosition>,
+}
+
 #[derive(Debug)]
 pub(super) struct Table {
     pub layout: Arc<TableLayout>,
@@ -33,7 +44,12 @@ pub(super) struct Table {
     /// Takes the writes.
     pub active: Memtable,
     /// Being flushed or waiting for it, oldest first.
-    pub sealed: Vec<Arc<Memtable>>,
+    pub sealed: Vec<Sealed>,
+    /// Of the last try to flush the first of these, if it failed.
+    pub flush_failure: Option<FlushFailure>,
+    pub rewrite: Option<Rewrite>,
+    /// Where the log ends to have what was written to it again, until all of that is flushed.
+    pub is_rewritten_to: Option<LogPosition>,
     /// SSTables by now, which the row cache does not know all of yet; oldest first. Reads go on merging them.
     pub absorbing: Vec<Absorption>,
     /// Those with the newest writes first, in which order a read looks into them.
@@ -83,6 +99,9 @@ impl Table {
             active: Memtable::new(Arc::clone(&layout)),
             layout,
             sealed: Vec::new(),
+            flush_failure: None,
+            rewrite: None,
+            is_rewritten_to: None,
             absorbing: Vec::new(),
             sstables: Vec::new(),
             folder,
@@ -125,7 +144,7 @@ impl Table {
     /// All that reads look into.
     pub fn memtables(&self) -> impl Iterator<Item = &Memtable> {
         let absorbing = self.absorbing.iter().map(|absorption| &*absorption.memtable);
-        let sealed = self.sealed.iter().map(|memtable| &**memtable);
+        let sealed = self.sealed.iter().map(|sealed| &*sealed.memtable);
         std::iter::once(&self.active).chain(sealed).chain(absorbing)
     }
 
@@ -142,21 +161,20 @@ impl Table {
     pub fn seal(&mut self) {
         if !self.active.is_empty() {
             let sealed = std::mem::replace(&mut self.active, Memtable::new(Arc::clone(&self.layout)));
-            self.sealed.push(Arc::new(sealed));
+            let positions = sealed.log_positions();
+            self.sealed.push(Sealed {
+                memtable: Arc::new(sealed),
+                needs: positions.map(|(first, _)| first),
+                flushed_to: positions.map(|(_, last)| last),
+            });
         }
     }
 
     /// The first write that is in the log and in no SSTable.
     pub fn oldest_unflushed(&self) -> Option<LogPosition> {
-        let memtables = self
-            .sealed
-            .iter()
-            .map(|memtable| &**memtable)
-            .chain([&self.active]);
-        memtables
-            .filter_map(Memtable::log_positions)
-            .map(|(first, _)| first)
-            .min()
+        let sealed = self.sealed.iter().filter_map(|sealed| sealed.needs);
+        let active = self.active.log_positions().map(|(first, _)| first);
+        sealed.chain(active).min()
     }
 
     /// The smallest timestamp of any write that reads take from a memtable.

@@ -19,4 +19,5 @@ mod row_cache;
 mod row_cache_memory;
 mod settled;
 mod tables;
+mod unflushed;
 mod write_sets;

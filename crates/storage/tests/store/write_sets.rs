@@ -295,7 +295,7 @@ impl Node {
     }
 }
 
-fn with_second_table(mut schema: Schema) -> (Schema, [Arc<TableMetadata>; 2]) {
+pub fn with_second_table(mut schema: Schema) -> (Schema, [Arc<TableMetadata>; 2]) {
     let first = Arc::clone(schema.tables().next().unwrap());
     let second = Arc::new(TableMetadata {
         name: "second".into(),

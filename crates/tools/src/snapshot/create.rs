@@ -62,7 +62,8 @@ pub fn create(
     let mut created = Vec::new();
     let mut files = 0;
     for table in tables {
-        let made = create_table_snapshot(host, &schema, &table, name, ttl_s)?;
+        host.flush(Some(table.id))?;
+        let made = link_table_snapshot(host, &schema, &table, name, ttl_s)?;
         files += made.files;
         progress.at(files);
         created.push(made);
@@ -70,8 +71,8 @@ pub fn create(
     Ok(created)
 }
 
-/// The snapshot of one table, which has none of that name.
-pub fn create_table_snapshot(
+/// The snapshot of what is flushed of one table, which has none of that name.
+pub fn link_table_snapshot(
     host: &dyn Host,
     schema: &Schema,
     table: &Arc<TableMetadata>,
@@ -79,7 +80,6 @@ pub fn create_table_snapshot(
     ttl_s: Option<u64>,
 ) -> Result<Created, SnapshotError> {
     check_name(name)?;
-    host.flush(Some(table.id))?;
     let data = host.data_folder()?;
     let disk = &**data.disk();
     let table_folder = data.table_folder(table);

@@ -12,7 +12,7 @@ mod manifest;
 mod remove;
 mod restore;
 
-pub use create::{Created, create, create_table_snapshot};
+pub use create::{Created, create, link_table_snapshot};
 pub use inventory::{SnapshotInfo, list, table_folder_name};
 pub use manifest::Manifest;
 pub use remove::{remove, remove_expired};
