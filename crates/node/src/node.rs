@@ -28,7 +28,7 @@ use crate::metrics::PANICS;
 use crate::operator::Operator;
 use crate::options::NodeOptions;
 use crate::request_memory::{REQUEST_SHARE, RequestMemory};
-use crate::roles::{Authenticator, DefaultRole, PasswordThread};
+use crate::roles::{Authenticator, DefaultRole, PasswordThreads};
 use crate::schema_change::SchemaKeeper;
 use crate::shard::{BackgroundThreads, Ending, LogThread, Shard, ShardParts};
 
@@ -164,7 +164,7 @@ impl AssembledNode {
         let threads = &*options.threads;
         let passwords = match options.authenticator {
             Authenticator::AllowAll => None,
-            Authenticator::Password => Some(PasswordThread::start().map_err(StartError::Thread)?),
+            Authenticator::Password => Some(PasswordThreads::start().map_err(StartError::Thread)?),
         };
         let mut schema_keeper = opened.schema_keeper;
         let mut default_role = Some(opened.default_role);

@@ -138,6 +138,10 @@ fn roles_are_made_changed_granted_listed_and_dropped() {
             "CREATE ROLE hashed WITH HASHED PASSWORD = 'nonsense'",
             invalid("Invalid hashed password value. Please use jBcrypt."),
         ),
+        (
+            "ALTER ROLE app WITH HASHED PASSWORD = '$2a$31$qEENTod6wS/HAQeuPFaiBOJRwQbCXUrEaKr8Lf8bwFQtta53oNySK'",
+            invalid("Invalid hashed password value: its cost is 31, and at most 14 is checked"),
+        ),
     ] {
         assert_eq!(root.ask(statement), reply, "{statement}");
     }

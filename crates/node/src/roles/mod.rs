@@ -6,6 +6,7 @@
 
 mod default_role;
 mod login;
+mod password_threads;
 mod passwords;
 mod statements;
 
@@ -21,7 +22,8 @@ use crate::own_statement::OwnRow;
 use crate::shard::Shard;
 
 pub(crate) use default_role::DefaultRole;
-pub(crate) use passwords::{PasswordThread, Passwords};
+pub(crate) use password_threads::PasswordThreads;
+pub(crate) use passwords::Passwords;
 pub(crate) use statements::{is_about_roles, not_anonymous};
 
 /// How clients prove who they are: Cassandra's `authenticator`.

@@ -15,7 +15,7 @@ use helenus_protocol::response::{ColumnSpec, MetadataForm, ResultMetadata, RowsW
 use helenus_types::CqlType;
 use helenus_types::value::write_collection;
 
-use super::passwords::is_salted_hash;
+use super::passwords::check_salted_hash;
 use super::{Role, boolean_value, set_of, text_value};
 use crate::schema_change::DATA_CENTER;
 use crate::session::Session;
@@ -122,11 +122,7 @@ impl<'a> Options<'a> {
         if self.hashed_password.is_some() && !has_passwords {
             return unsupported("HASHED_PASSWORD");
         }
-        if self.hashed_password.is_some_and(|hash| !is_salted_hash(hash)) {
-            return Err(CqlError::invalid(format_args!(
-                "Invalid hashed password value. Please use jBcrypt."
-            )));
-        }
+        self.hashed_password.map_or(Ok(()), check_salted_hash)?;
         let unknown: Vec<&str> = self
             .datacenters
             .iter()

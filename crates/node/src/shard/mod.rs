@@ -47,7 +47,7 @@ use crate::panic_boundary::{catch, catch_async};
 use crate::patience::{Patience, Timeouts};
 use crate::rate_limit::{RateLimiter, has_rate_limits};
 use crate::request_memory::RequestMemory;
-use crate::roles::{DefaultRole, PasswordThread, Passwords};
+use crate::roles::{DefaultRole, PasswordThreads, Passwords};
 use crate::schema_change::{SchemaKeeper, SchemaListeners};
 use crate::session::Session;
 use crate::stall::StallDetector;
@@ -69,7 +69,7 @@ pub(crate) struct ShardParts {
     pub log: Option<LogThread>,
     pub resolved: Arc<ResolvedWriteSets>,
     /// Where clients log in with passwords.
-    pub passwords: Option<Arc<PasswordThread>>,
+    pub passwords: Option<Arc<PasswordThreads>>,
     pub background: BackgroundThreads,
 }
 
