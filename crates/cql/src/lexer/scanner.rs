@@ -7,22 +7,43 @@ use super::token::{Token, TokenKind};
 
 /// A statement cut into tokens.
 pub struct Lexed {
-    /// Hidden tokens included. The last token is `End`, or `Invalid` when there is a fault.
+    /// Hidden tokens included. The last token is `End`, or `Invalid` when there is a fault or there are too many.
     pub tokens: Vec<Token>,
     pub fault: Option<LexicalFault>,
+    pub is_too_long: bool,
 }
 
-/// Cuts the whole statement, or as much as is free of faults.
+/// Room made at once, in tokens; a long statement may be one literal.
+const CAPACITY_MAX: usize = 1 << 12;
+
+/// Cuts the whole text, or as much as is free of faults.
 pub fn lex(statement: &str) -> Lexed {
+    lex_bounded(statement, usize::MAX)
+}
+
+/// As [`lex`], but gives up after so many tokens.
+pub fn lex_bounded(statement: &str, tokens_max: usize) -> Lexed {
     let mut scanner = Scanner {
         statement,
         bytes: statement.as_bytes(),
         at: 0,
     };
     // A token and the space after it take about four bytes in typical statements.
-    let mut tokens = Vec::with_capacity(statement.len() / 4 + 2);
+    let mut tokens = Vec::with_capacity((statement.len() / 4 + 2).min(CAPACITY_MAX));
     loop {
         let start = scanner.at;
+        if tokens.len() >= tokens_max {
+            tokens.push(Token {
+                kind: TokenKind::Invalid,
+                start,
+                end: start,
+            });
+            return Lexed {
+                tokens,
+                fault: None,
+                is_too_long: true,
+            };
+        }
         match scanner.next_kind() {
             Ok(kind) => {
                 tokens.push(Token {
@@ -31,7 +52,11 @@ pub fn lex(statement: &str) -> Lexed {
                     end: scanner.at,
                 });
                 if kind == TokenKind::End {
-                    return Lexed { tokens, fault: None };
+                    return Lexed {
+                        tokens,
+                        fault: None,
+                        is_too_long: false,
+                    };
                 }
             }
             Err(fault) => {
@@ -43,6 +68,7 @@ pub fn lex(statement: &str) -> Lexed {
                 return Lexed {
                     tokens,
                     fault: Some(fault),
+                    is_too_long: false,
                 };
             }
         }

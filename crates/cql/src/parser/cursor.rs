@@ -4,12 +4,17 @@ use std::cell::Cell;
 
 use super::rejection::{Parsed, Reason, Rejection};
 use crate::ast::Marker;
-use crate::lexer::{Keyword, Lexed, Token, TokenKind, lex};
+use crate::lexer::{Keyword, Lexed, Token, TokenKind, lex_bounded};
 
 /// How many levels of rules for terms, selectors, types and relations may be open at once, operators of a chain
 /// included. A pair of brackets takes two. Each level costs a few stack frames here and when the tree is dropped;
 /// real statements stay below twenty.
 pub(super) const NESTING_LEVELS_MAX: usize = 100;
+
+/// Of how many tokens a statement may consist, white space and comments included: a list of 80,000 elements, or a batch
+/// of thousands of INSERTs. Parsing and planning take a microsecond for two or three of them, and a hundred bytes for each;
+/// 16 MB of short tokens took a shard for ten seconds and 3 GB.
+pub(super) const TOKENS_MAX: usize = 250_000;
 
 /// A recursive-descent parser for one statement. The grammar's rules are methods in the files beside this one.
 ///
@@ -38,7 +43,7 @@ impl<'a> Parser<'a> {
     pub(super) fn new(statement: &'a str) -> Parser<'a> {
         let mut parser = Parser {
             statement,
-            lexed: lex(statement),
+            lexed: lex_bounded(statement, TOKENS_MAX),
             position: 0,
             fetched: Cell::new(0),
             markers: 0,

@@ -23,7 +23,7 @@ mod tables;
 use crate::ast::{Statement, TypeName};
 use crate::error::SyntaxError;
 use crate::lexer::TokenKind;
-use cursor::Parser;
+use cursor::{Parser, TOKENS_MAX};
 use rejection::{Parsed, Reason};
 
 /// Parses one statement; semicolons after it are accepted.
@@ -42,6 +42,12 @@ pub fn parse_type(type_name: &str) -> Result<TypeName, SyntaxError> {
 
 fn parse<T>(text: &str, rule: impl FnOnce(&mut Parser<'_>) -> Parsed<T>) -> Result<T, SyntaxError> {
     let mut parser = Parser::new(text);
+    if parser.lexed.is_too_long {
+        return Err(SyntaxError::rule(format!(
+            "The statement has more than {TOKENS_MAX} words, signs and literals; bind values instead of writing them \
+             out, or divide it into several statements"
+        )));
+    }
     let rejection = match rule(&mut parser) {
         Ok(parsed) => return Ok(parsed),
         Err(rejection) => rejection,
