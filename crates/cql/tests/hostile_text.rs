@@ -193,7 +193,10 @@ fn the_tokens_of_a_statement_are_bounded() {
                 "BEGIN BATCH {} APPLY BATCH",
                 "DELETE FROM t WHERE k=1;".repeat(count / 4)
             ),
-            format!("INSERT INTO t (k, l) VALUES (1, [{}])", vec!["'x'"; count].join(", ")),
+            format!(
+                "INSERT INTO t (k, l) VALUES (1, [{}])",
+                vec!["'x'"; count].join(", ")
+            ),
             format!("{}USE k", "/**/".repeat(2 * count)),
         ]
     };
@@ -202,7 +205,10 @@ fn the_tokens_of_a_statement_are_bounded() {
     }
     for statement in statements(130_000) {
         let error = parse_statement(&statement).unwrap_err().to_string();
-        assert!(error.contains("more than 250000 words, signs and literals"), "{error}");
+        assert!(
+            error.contains("more than 250000 words, signs and literals"),
+            "{error}"
+        );
     }
     let literal = format!("INSERT INTO t (k, v) VALUES (1, '{}')", "x".repeat(1 << 20));
     assert!(parse_statement(&literal).is_ok());

@@ -16,6 +16,7 @@ pub mod system;
 
 pub mod functions;
 mod heap_bytes;
+mod names;
 pub mod term;
 
 pub mod modify;

@@ -74,7 +74,7 @@ fn values_of_equal_order_are_one() {
     let mut count = |filter: &str| steps(&mut shards, filter).1;
     let none = count("d IN ()");
     assert_eq!(count("d IN (7.5, 7.50, 7.500, 3, 1999.5)") - none, 2);
-    let too_many = vec!["1"; 100_001].join(", ");
+    let too_many = vec!["1"; 100_001].join(",");
     let statement = format!("SELECT c FROM t WHERE p = 1 AND d IN ({too_many}) ALLOW FILTERING");
     let error = shards.execute(&statement, &options(None)).unwrap_err();
     assert!(error.to_string().contains("more than 100000"), "{error}");

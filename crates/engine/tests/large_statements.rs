@@ -48,3 +48,95 @@ fn calls_in_calls_are_resolved_once() {
         assert!(allocations < 200_000, "{allocations}: {statement}");
     }
 }
+
+fn joined(count: usize, item: impl Fn(usize) -> String, separator: &str) -> String {
+    (0..count).map(item).collect::<Vec<_>>().join(separator)
+}
+
+/// Names were looked for among all names before them: 60,000 of them took seconds to minutes.
+#[test]
+fn long_lists_of_names_are_taken() {
+    let mut shards = shards();
+    let column = |index| format!("a{index:05} int");
+    let name = |index| format!("a{index:05}");
+    let assignment = |index| format!("m[{index}] = 'x'");
+    for statement in [
+        format!(
+            "CREATE TABLE wide (p int PRIMARY KEY, {})",
+            joined(10_000, column, ", ")
+        ),
+        format!("ALTER TABLE t ADD ({})", joined(10_000, column, ", ")),
+        format!("ALTER TABLE t DROP ({})", joined(10_000, name, ", ")),
+        format!(
+            "INSERT INTO wide (p, {}) VALUES (1, {})",
+            joined(10_000, name, ", "),
+            joined(10_000, |index| index.to_string(), ", ")
+        ),
+        format!("SELECT {} FROM wide", joined(10_000, name, ", ")),
+        format!(
+            "UPDATE t SET {} WHERE p = 1 AND c = 1",
+            joined(10_000, assignment, ", ")
+        ),
+    ] {
+        shards.execute(&statement, &options(None)).unwrap();
+    }
+    for (statement, error) in [
+        (
+            "ALTER TABLE t ADD (x int, y int, x int)",
+            "Column with name 'x' already exists",
+        ),
+        (
+            "ALTER TABLE wide DROP (a00001, a00002, a00001)",
+            "Column a00001 was not found in table 'ks.wide'",
+        ),
+        (
+            "INSERT INTO wide (p, a00001, p) VALUES (1, 1, 1)",
+            "The column names contains duplicates",
+        ),
+        (
+            "UPDATE t SET m[1] = 'x', v = 'x', v = 'y' WHERE p = 1 AND c = 1",
+            "Multiple incompatible setting of column v",
+        ),
+        (
+            &format!(
+                "SELECT v FROM t WHERE p = 1 AND {} ALLOW FILTERING",
+                vec!["m CONTAINS 'x'"; 1_000].join(" AND ")
+            ),
+            "A WHERE clause has at most 1000 relations, this one has 1001",
+        ),
+    ] {
+        let refused = shards.execute(statement, &options(None)).unwrap_err();
+        assert_eq!(refused.to_string(), error);
+    }
+}
+
+/// A result's metadata spells its types out for each column: 553 MB of them took a shard half a minute.
+#[test]
+fn the_metadata_of_a_statement_is_bounded() {
+    let mut shards = shards();
+    let fields = joined(9_000, |index| format!("f{index} int"), ", ");
+    for statement in [
+        format!("CREATE TYPE wide ({fields})"),
+        "CREATE TABLE w (p int PRIMARY KEY, v frozen<wide>)".to_owned(),
+    ] {
+        shards.execute(&statement, &options(None)).unwrap();
+    }
+    for (count, is_taken) in [(10, true), (20, false)] {
+        for statement in [
+            format!("SELECT {} FROM w", vec!["v"; count].join(", ")),
+            format!(
+                "SELECT p FROM w WHERE v IN ({}) ALLOW FILTERING",
+                vec!["?"; count].join(", ")
+            ),
+        ] {
+            let prepared = shards.prepare(&statement);
+            assert_eq!(prepared.is_ok(), is_taken, "{statement}");
+            if let Err(error) = prepared {
+                assert!(
+                    error.to_string().contains("has more than 100000 parts"),
+                    "{error}"
+                );
+            }
+        }
+    }
+}

@@ -157,7 +157,17 @@ impl TableMetadata {
     }
 
     pub fn column(&self, name: &str) -> Option<&ColumnMetadata> {
-        self.columns.iter().find(|column| &*column.name == name)
+        let key_columns = usize::from(self.partition_key_count) + usize::from(self.clustering_count);
+        let of_key = self.columns[..key_columns]
+            .iter()
+            .find(|column| &*column.name == name);
+        // The others are in the order of their names, static ones and regular ones.
+        of_key.or_else(|| {
+            [self.statics(), self.regulars()].into_iter().find_map(|columns| {
+                let found = columns.binary_search_by(|column| (*column.name).cmp(name));
+                Some(&columns[found.ok()?])
+            })
+        })
     }
 
     pub fn column_by_id(&self, id: ColumnId) -> Option<&ColumnMetadata> {

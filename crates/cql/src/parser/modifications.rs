@@ -1,5 +1,7 @@
 //! `INSERT`, `UPDATE`, `DELETE` and `BATCH`.
 
+use std::collections::{HashMap, HashSet};
+
 use super::cursor::Parser;
 use super::rejection::Parsed;
 use crate::ast::{
@@ -99,9 +101,10 @@ impl Parser<'_> {
         let using = self.using()?;
         self.expect_keyword(Keyword::Set)?;
         let mut assignments = Vec::new();
+        let mut assigned = AssignedColumns::default();
         loop {
             let assignment = self.assignment()?;
-            if !is_compatible(&assignments, &assignment) {
+            if !assigned.takes(&assignment) {
                 let column = assignment.column;
                 return self.broken_rule(format!("Multiple incompatible setting of column {column}"));
             }
@@ -381,13 +384,35 @@ impl Parser<'_> {
 
 /// Whether an assignment may stand beside those before it: a column is set as a whole only once and by itself, a
 /// field only once.
-fn is_compatible(before: &[Assignment], added: &Assignment) -> bool {
-    before
-        .iter()
-        .filter(|other| other.column == added.column)
-        .all(|other| match (&other.operation, &added.operation) {
-            (Operation::Set(_), _) | (_, Operation::Set(_)) => false,
-            (Operation::SetField { field, .. }, Operation::SetField { field: added, .. }) => field != added,
+#[derive(Default)]
+struct AssignedColumns(HashMap<String, AssignedColumn>);
+
+#[derive(Default)]
+struct AssignedColumn {
+    is_set: bool,
+    fields: HashSet<String>,
+}
+
+impl AssignedColumns {
+    /// Whether the assignment goes together with those before it.
+    fn takes(&mut self, assignment: &Assignment) -> bool {
+        let Some(before) = self.0.get_mut(&assignment.column) else {
+            let mut column = AssignedColumn::default();
+            match &assignment.operation {
+                Operation::Set(_) => column.is_set = true,
+                Operation::SetField { field, .. } => {
+                    column.fields.insert(field.clone());
+                }
+                _ => {}
+            }
+            self.0.insert(assignment.column.clone(), column);
+            return true;
+        };
+        match &assignment.operation {
+            _ if before.is_set => false,
+            Operation::Set(_) => false,
+            Operation::SetField { field, .. } => before.fields.insert(field.clone()),
             _ => true,
-        })
+        }
+    }
 }

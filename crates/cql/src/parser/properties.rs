@@ -1,9 +1,14 @@
 //! `WITH name = value AND ...`
 
+use std::collections::HashSet;
+
 use super::cursor::Parser;
 use super::rejection::Parsed;
 use crate::ast::{Properties, Property, PropertyValue, Term};
 use crate::lexer::TokenKind;
+
+/// Far more than there are; each is compared with those before it.
+const PROPERTIES_MAX: usize = 1_000;
 
 impl Parser<'_> {
     pub(super) fn properties(&mut self) -> Parsed<Properties> {
@@ -37,6 +42,9 @@ impl Parser<'_> {
         if properties.iter().any(|property| property.name == name) {
             return self.broken_rule(format!("Multiple definitions for property '{name}'"));
         }
+        if properties.len() >= PROPERTIES_MAX {
+            return self.broken_rule(format!("A statement has at most {PROPERTIES_MAX} properties"));
+        }
         properties.push(Property { name, value });
         Ok(())
     }
@@ -64,6 +72,7 @@ impl Parser<'_> {
         }
         self.expect(TokenKind::RightBrace)?;
         let mut map: Vec<(String, String)> = Vec::with_capacity(entries.len());
+        let mut names = HashSet::with_capacity(entries.len());
         for (key, value) in entries {
             let Term::Literal(key_literal) = &key else {
                 return self.broken_rule(format!("Invalid property name: {key}{}", marker_hint(&key)));
@@ -74,7 +83,7 @@ impl Parser<'_> {
                     "Invalid property value: {value} for property: {key}{hint}"
                 ));
             };
-            if map.iter().any(|(name, _)| *name == key_literal.text) {
+            if !names.insert(key_literal.text.clone()) {
                 let name = &key_literal.text;
                 return self.broken_rule(format!("Multiple definition for property {name}"));
             }

@@ -1,5 +1,6 @@
 //! ALTER TABLE.
 
+use std::collections::HashSet;
 use std::sync::Arc;
 
 use helenus_cql::ast::{AlterTable, AlterTableAction, ColumnDefinition, Properties};
@@ -83,9 +84,7 @@ fn apply_action(
             columns,
         } => {
             let is_counter = table.is_counter();
-            for column in columns {
-                add_column(table, keyspace, column, *if_not_exists)?;
-            }
+            add_columns(table, keyspace, columns, *if_not_exists)?;
             check_counters(table, is_counter)
         }
         AlterTableAction::Drop {
@@ -94,9 +93,7 @@ fn apply_action(
             timestamp,
         } => {
             let dropped_at_us = timestamp.unwrap_or(context.now_us);
-            columns
-                .iter()
-                .try_for_each(|column| drop_column(table, column, *if_exists, dropped_at_us))
+            drop_columns(table, columns, *if_exists, dropped_at_us)
         }
         // `IF EXISTS` makes no difference: in Cassandra the look-up of the column fails before it is asked for.
         AlterTableAction::Rename { renames, .. } => renames
@@ -109,12 +106,34 @@ fn apply_action(
     }
 }
 
-fn add_column(
+/// Columns are put in order once, however many there are.
+fn add_columns(
     table: &mut TableMetadata,
     keyspace: &KeyspaceMetadata,
-    column: &ColumnDefinition,
+    definitions: &[ColumnDefinition],
     if_not_exists: bool,
 ) -> Result<(), CqlError> {
+    let mut added = Vec::with_capacity(definitions.len());
+    let mut names = HashSet::with_capacity(definitions.len());
+    for definition in definitions {
+        if let Some(column) = added_column(table, keyspace, definition, if_not_exists, &mut names)? {
+            added.push(column);
+        }
+    }
+    let mut columns = std::mem::take(&mut table.columns);
+    columns.append(&mut added);
+    table.set_columns(columns);
+    Ok(())
+}
+
+/// One more column; none if there is one of this name already, in the table or among `names`.
+fn added_column<'a>(
+    table: &mut TableMetadata,
+    keyspace: &KeyspaceMetadata,
+    column: &'a ColumnDefinition,
+    if_not_exists: bool,
+    names: &mut HashSet<&'a str>,
+) -> Result<Option<ColumnMetadata>, CqlError> {
     let ColumnDefinition {
         name,
         is_static,
@@ -125,9 +144,9 @@ fn add_column(
     if mask.is_some() {
         return Err(masking_is_off());
     }
-    if table.column(name).is_some() {
+    if table.column(name).is_some() || !names.insert(name) {
         if if_not_exists {
-            return Ok(());
+            return Ok(None);
         }
         return Err(CqlError::invalid(format_args!(
             "Column with name '{name}' already exists"
@@ -168,10 +187,7 @@ fn add_column(
         ))
     })?;
     table.next_column_id = ColumnId(next);
-    let mut columns = std::mem::take(&mut table.columns);
-    columns.push(column);
-    table.set_columns(columns);
-    Ok(())
+    Ok(Some(column))
 }
 
 /// A column may come back under its old name if what was stored under it can still be read.
@@ -234,15 +250,39 @@ fn check_counters(table: &TableMetadata, is_counter: bool) -> Result<(), CqlErro
     })
 }
 
-fn drop_column(
+fn drop_columns(
     table: &mut TableMetadata,
-    name: &str,
+    names: &[String],
     if_exists: bool,
     dropped_at_us: i64,
 ) -> Result<(), CqlError> {
-    let Some(column) = table.column(name) else {
+    let mut gone = HashSet::with_capacity(names.len());
+    let mut dropped = Vec::with_capacity(names.len());
+    for name in names {
+        dropped.extend(dropped_column(table, name, if_exists, dropped_at_us, &mut gone)?);
+    }
+    table
+        .dropped_columns
+        .retain(|earlier| !gone.contains(&*earlier.name));
+    table.dropped_columns.append(&mut dropped);
+    let mut columns = std::mem::take(&mut table.columns);
+    columns.retain(|column| !gone.contains(&*column.name));
+    table.set_columns(columns);
+    Ok(())
+}
+
+/// A column to be dropped, which then counts as `gone`.
+fn dropped_column<'a>(
+    table: &TableMetadata,
+    name: &'a str,
+    if_exists: bool,
+    dropped_at_us: i64,
+    gone: &mut HashSet<&'a str>,
+) -> Result<Option<DroppedColumn>, CqlError> {
+    let column = table.column(name).filter(|_| !gone.contains(name));
+    let Some(column) = column else {
         if if_exists {
-            return Ok(());
+            return Ok(None);
         }
         return Err(CqlError::invalid(format_args!(
             "Column {name} was not found in table '{}'",
@@ -260,21 +300,14 @@ fn drop_column(
             column.cql_type
         )));
     }
-    let dropped = DroppedColumn {
+    gone.insert(name);
+    Ok(Some(DroppedColumn {
         id: column.id,
         name: Arc::clone(&column.name),
         kind: column.kind,
         cql_type: column.cql_type.expand_user_types(),
         dropped_at_us,
-    };
-    table
-        .dropped_columns
-        .retain(|earlier| earlier.name != dropped.name);
-    table.dropped_columns.push(dropped);
-    let mut columns = std::mem::take(&mut table.columns);
-    columns.retain(|column| *column.name != *name);
-    table.set_columns(columns);
-    Ok(())
+    }))
 }
 
 fn rename_column(table: &mut TableMetadata, from: &str, to: &str) -> Result<(), CqlError> {

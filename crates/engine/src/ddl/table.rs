@@ -19,6 +19,7 @@ use super::guard::{
 };
 use super::options::{PropertyReader, TABLE_PROPERTIES, TableOptions};
 use crate::error::{AlreadyExists, CqlError};
+use crate::names::first_repeated;
 
 pub(super) fn create(
     schema: &Schema,
@@ -153,16 +154,10 @@ pub(super) fn has_nested_multi_cell(cql_type: &CqlType) -> bool {
 /// What Cassandra refuses while it parses.
 fn check_syntax(create: &CreateTable) -> Result<(), CqlError> {
     let table = &create.table;
-    for (index, column) in create.columns.iter().enumerate() {
-        if create.columns[..index]
-            .iter()
-            .any(|earlier| earlier.name == column.name)
-        {
-            return Err(CqlError::invalid(format_args!(
-                "Duplicate column '{}' declaration for table '{table}'",
-                column.name
-            )));
-        }
+    if let Some(repeated) = first_repeated(create.columns.iter().map(|column| column.name.as_str())) {
+        return Err(CqlError::invalid(format_args!(
+            "Duplicate column '{repeated}' declaration for table '{table}'"
+        )));
     }
     if create.primary_keys.len() > 1 {
         return Err(CqlError::invalid(format_args!(
@@ -170,16 +165,10 @@ fn check_syntax(create: &CreateTable) -> Result<(), CqlError> {
         )));
     }
     let orders = &create.options.clustering_order;
-    for (index, order) in orders.iter().enumerate() {
-        if orders[..index]
-            .iter()
-            .any(|earlier| earlier.column == order.column)
-        {
-            return Err(CqlError::invalid(format_args!(
-                "Duplicate column '{}' in CLUSTERING ORDER BY clause for table '{table}'",
-                order.column
-            )));
-        }
+    if let Some(repeated) = first_repeated(orders.iter().map(|order| order.column.as_str())) {
+        return Err(CqlError::invalid(format_args!(
+            "Duplicate column '{repeated}' in CLUSTERING ORDER BY clause for table '{table}'"
+        )));
     }
     Ok(())
 }

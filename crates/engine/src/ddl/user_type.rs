@@ -13,6 +13,7 @@ use super::change::{DdlContext, DdlOutcome, SchemaChange};
 use super::column_type::{Written, is_native, resolve_type};
 use super::guard::{Access, Resource, check_access, check_keyspace_name, keyspace_of};
 use crate::error::CqlError;
+use crate::names::first_repeated;
 
 pub(super) fn create(
     schema: &Schema,
@@ -40,16 +41,10 @@ pub(super) fn create(
             "A user type with name '{name}' already exists"
         )));
     }
-    for (index, field) in create.fields.iter().enumerate() {
-        if create.fields[..index]
-            .iter()
-            .any(|earlier| earlier.name == field.name)
-        {
-            return Err(CqlError::invalid(format_args!(
-                "Duplicate field name '{}' in type '{name}'",
-                field.name
-            )));
-        }
+    if let Some(repeated) = first_repeated(create.fields.iter().map(|field| field.name.as_str())) {
+        return Err(CqlError::invalid(format_args!(
+            "Duplicate field name '{repeated}' in type '{name}'"
+        )));
     }
     create
         .fields
@@ -260,17 +255,12 @@ fn rename_fields(
             }
         }
     }
-    for (index, (name, _)) in user_type.fields.iter().enumerate() {
-        if user_type.fields[..index]
-            .iter()
-            .any(|(earlier, _)| earlier == name)
-        {
-            // Cassandra names the keyspace where the type is meant.
-            return Err(CqlError::invalid(format_args!(
-                "Duplicate field name {name} in type {}",
-                before.keyspace
-            )));
-        }
+    if let Some(repeated) = first_repeated(user_type.fields.iter().map(|(name, _)| &**name)) {
+        // Cassandra names the keyspace where the type is meant.
+        return Err(CqlError::invalid(format_args!(
+            "Duplicate field name {repeated} in type {}",
+            before.keyspace
+        )));
     }
     Ok(())
 }

@@ -7,6 +7,7 @@ use super::attributes::Attributes;
 use super::operation::Operation;
 use super::plan::ModifyPlan;
 use crate::CqlError;
+use crate::names::first_repeated;
 use crate::select::restriction::{RestrictionKind, TupleTerm};
 use crate::select::{StatementKind, WhereClause, WhereRules, single_restriction};
 use crate::term::{Receiver, Typing};
@@ -99,7 +100,7 @@ fn prepare_insert(
     if columns.len() != values.len() {
         return Err(invalid!("Unmatched column names/values"));
     }
-    if (1..columns.len()).any(|index| columns[..index].contains(&columns[index])) {
+    if first_repeated(columns.iter().map(String::as_str)).is_some() {
         return Err(invalid!("The column names contains duplicates"));
     }
     let mut keys = Vec::new();

@@ -2,8 +2,10 @@
 
 use helenus_protocol::ProtocolVersion;
 use helenus_protocol::response;
+use helenus_types::ExtentBounds;
 
 use super::plan::md5;
+use crate::CqlError;
 use crate::heap_bytes::{HeapBytes, allocation_bytes};
 use crate::term::ColumnSpec;
 
@@ -52,6 +54,15 @@ impl ResultMetadata {
             ProtocolVersion::V4 => v4,
             ProtocolVersion::V5 | ProtocolVersion::V6 => v5,
         }
+    }
+}
+
+/// Clients are sent the types of all columns, user types spelled out.
+pub fn check_extent(what: &str, columns: &[ColumnSpec]) -> Result<(), CqlError> {
+    let types = columns.iter().map(|column| &column.cql_type);
+    match ExtentBounds::COLUMNS.check(types) {
+        Ok(_) => Ok(()),
+        Err(error) => Err(invalid!("The list of {what} {error}")),
     }
 }
 

@@ -6,6 +6,7 @@ mod statement;
 mod timeout;
 
 pub use metadata::ResultMetadata;
+pub(crate) use metadata::check_extent;
 pub use plan::{Plan, Prepared};
 pub use statement::prepare;
 pub use timeout::StatementTimeout;

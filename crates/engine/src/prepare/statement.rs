@@ -6,6 +6,7 @@ use std::sync::Arc;
 use helenus_cql::ast::{Batch, Modification, QualifiedName, Statement};
 use helenus_schema::{Schema, TableMetadata};
 
+use super::metadata::check_extent;
 use super::plan::{Plan, Prepared, prepared_id};
 use super::timeout::{StatementTimeout, timeout_of};
 use crate::CqlError;
@@ -89,14 +90,17 @@ fn prepare_statement(
         })
         .transpose()?;
     let markers = markers.into_inner();
+    let partition_key_bind_indexes = routed_table
+        .map(|table| markers.partition_key_bind_indexes(&table))
+        .unwrap_or_default();
+    let bind_columns = markers.into_specs();
+    check_extent("bind markers", &bind_columns)?;
     let keyspace = session_keyspace.filter(|_| !is_qualified);
     Ok(Prepared {
         id: prepared_id(keyspace, query),
         plan,
-        partition_key_bind_indexes: routed_table
-            .map(|table| markers.partition_key_bind_indexes(&table))
-            .unwrap_or_default(),
-        bind_columns: markers.into_specs(),
+        partition_key_bind_indexes,
+        bind_columns,
         result,
         schema_version: schema.version,
         query: query.into(),

@@ -108,9 +108,18 @@ const COMPARISONS_PER_UNIT: u64 = 16;
 /// Comparing, or going through a collection of, so many bytes costs about as much as a short value.
 const BYTES_PER_COMPARISON: usize = 128;
 
+/// Walking over so many bytes of a row's cells costs about as much as comparing two short values. Rows of tens of columns
+/// come to nothing by it; those of thousands to a step each.
+const WALKED_BYTES_PER_COMPARISON: usize = 2_048;
+
 impl FilterEffort {
     fn add(&mut self, comparisons: u32, value_bytes: usize) {
         self.comparisons += u64::from(comparisons) * (1 + (value_bytes / BYTES_PER_COMPARISON) as u64);
+    }
+
+    /// So many columns were looked for in a row of so many bytes, in the worst case each from its front.
+    pub fn add_walks(&mut self, columns: usize, row_bytes: usize) {
+        self.comparisons += (columns * row_bytes / WALKED_BYTES_PER_COMPARISON) as u64;
     }
 
     /// What was done since it was last asked, in units of a read's step; the rest is kept for later.

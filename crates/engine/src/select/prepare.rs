@@ -1,10 +1,11 @@
 //! From a syntax tree to a plan.
 
 use std::cell::RefCell;
+use std::collections::HashMap;
 use std::sync::Arc;
 
 use helenus_cql::ast::{OrderDirection, OrderingExpression, Select, Selection, Term};
-use helenus_schema::{ClusteringOrder, ColumnKind, ColumnMetadata, TableMetadata};
+use helenus_schema::{ClusteringOrder, ColumnId, ColumnKind, ColumnMetadata, TableMetadata};
 use helenus_types::CqlType;
 
 use super::plan::{FetchedColumn, Grouping, OrderColumn, Output, SelectPlan};
@@ -12,7 +13,7 @@ use super::restriction::Restriction;
 use super::row_view::Fetched;
 use super::where_clause::{REQUIRES_ALLOW_FILTERING, StatementKind, WhereClause, WhereRules};
 use crate::CqlError;
-use crate::prepare::ResultMetadata;
+use crate::prepare::{ResultMetadata, check_extent};
 use crate::term::{ColumnSpec, Expression, RawTerm, Receiver, SelectionScope, StatementScope, Typing};
 
 /// Types a SELECT from the table of the scope.
@@ -57,7 +58,9 @@ pub fn prepare_select(scope: StatementScope<'_>, select: &Select) -> Result<Sele
         limit(&select.limit, "[limit]")?,
         limit(&select.per_partition_limit, "[per_partition_limit]")?,
     );
-    let SelectionScope { fetched, aggregates } = selection.into_inner();
+    let SelectionScope {
+        fetched, aggregates, ..
+    } = selection.into_inner();
     let is_plain = aggregates.is_empty()
         && grouping.is_none()
         && expressions
@@ -71,16 +74,8 @@ pub fn prepare_select(scope: StatementScope<'_>, select: &Select) -> Result<Sele
             aggregates,
         },
     };
-    let fetched: Vec<FetchedColumn> = fetched
-        .into_iter()
-        .filter_map(|fetched| {
-            let (Fetched::Value(id) | Fetched::WriteTime(id) | Fetched::Ttl(id)) = fetched;
-            Some(FetchedColumn {
-                fetched,
-                column: table.column_by_id(id)?.clone(),
-            })
-        })
-        .collect();
+    let fetched = fetched_columns(table, fetched);
+    check_extent("selected columns", &columns)?;
     let has_regular = clause.others.iter().any(|restriction| !restriction.is_static());
     Ok(SelectPlan {
         table: Arc::clone(table),
@@ -476,4 +471,17 @@ fn check_needs_filtering(
         true => Err(invalid!("{REQUIRES_ALLOW_FILTERING}")),
         false => Ok(()),
     }
+}
+
+fn fetched_columns(table: &TableMetadata, fetched: Vec<Fetched>) -> Vec<FetchedColumn> {
+    let by_id: HashMap<ColumnId, &ColumnMetadata> =
+        table.columns.iter().map(|column| (column.id, column)).collect();
+    let column = |fetched| {
+        let (Fetched::Value(id) | Fetched::WriteTime(id) | Fetched::Ttl(id)) = fetched;
+        Some(FetchedColumn {
+            fetched,
+            column: ColumnMetadata::clone(by_id.get(&id)?),
+        })
+    };
+    fetched.into_iter().filter_map(column).collect()
 }

@@ -3,16 +3,18 @@
 use std::ops::ControlFlow;
 
 use helenus_protocol::Consistency;
+use helenus_schema::ColumnKind;
 use helenus_storage::clustering::{ClusteringBound, ClusteringComparator, Side, Slice};
 use helenus_storage::read::{PartitionBound, PartitionRange, ReadCommand, ReadStatistics, RowSink};
 use helenus_storage::read_state::{PartitionPlace, ReadPosition, ReadProgress, ReadState};
 use helenus_storage::row::RowRef;
+use helenus_types::value::write_component;
 use helenus_types::{ShardId, Token, token_of};
 
 use super::filter::{Filter, FilterEffort, bind_filters};
 use super::paging::{PagePlace, Position};
-use super::plan::{Output, SelectPlan};
-use super::row_view::RowView;
+use super::plan::{FetchedColumn, Output, SelectPlan};
+use super::row_view::{Fetched, RowView, SimpleCells, is_stored_as_returned};
 use super::slices;
 use super::tombstones::{self, too_many_tombstones};
 use crate::CqlError;
@@ -404,10 +406,20 @@ impl RowsSink<'_> {
     fn push(&mut self, clustering: Option<&[u8]>, row: RowRef<'_>) -> ControlFlow<()> {
         let mut bytes = std::mem::take(&mut self.rows.bytes);
         let view = self.view(clustering, row);
-        for fetched in &self.plan.fetched {
-            view.write(&mut bytes, &fetched.column, fetched.fetched, self.now_s);
+        let mut cells = SimpleCells::new(row);
+        for FetchedColumn { fetched, column } in &self.plan.fetched {
+            match fetched {
+                Fetched::Value(id)
+                    if column.kind == ColumnKind::Regular && is_stored_as_returned(&column.cql_type) =>
+                {
+                    write_component(&mut bytes, cells.value(*id));
+                }
+                _ => view.write(&mut bytes, column, *fetched, self.now_s),
+            }
         }
         self.rows.bytes = bytes;
+        self.effort
+            .add_walks(self.plan.fetched.len(), row.as_bytes().len());
         self.rows.count += 1;
         self.rows_left_in_partition = self.rows_left_in_partition.saturating_sub(1);
         if self.rows.count < self.rows_max && self.rows.bytes.len() < self.bytes_max {

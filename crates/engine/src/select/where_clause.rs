@@ -1,7 +1,6 @@
 //! The WHERE clause: relations typed and merged into restrictions, and the checks on which of them may stand together.
 
 use std::fmt;
-use std::sync::Arc;
 
 use helenus_cql::ast::{Operator, Relation};
 use helenus_schema::{ColumnKind, ColumnMetadata, TableMetadata};
@@ -55,6 +54,9 @@ pub struct WhereRules {
     pub filters_freely: bool,
 }
 
+/// Relations are compared with each other, and each filter looks at each row, which is not cut into steps.
+const RELATIONS_MAX: usize = 1_000;
+
 pub const REQUIRES_ALLOW_FILTERING: &str = "Cannot execute this query as it might involve data filtering and thus \
      may have unpredictable performance. If you want to execute this query despite the performance \
      unpredictability, use ALLOW FILTERING";
@@ -72,6 +74,12 @@ impl fmt::Display for StatementKind {
 
 impl WhereClause {
     pub fn prepare(typing: &Typing<'_>, relations: &[Relation], rules: WhereRules) -> Result<Self, CqlError> {
+        if relations.len() > RELATIONS_MAX {
+            return Err(invalid!(
+                "A WHERE clause has at most {RELATIONS_MAX} relations, this one has {}",
+                relations.len()
+            ));
+        }
         let mut clause = WhereClause::default();
         for relation in relations {
             if let Relation::Column {
@@ -427,16 +435,11 @@ fn merge_into(restrictions: &mut Vec<Restriction>, new: Restriction) -> Result<(
             restrictions.insert(index, merged);
         }
         None => {
-            restrictions.push(new);
-            restrictions.sort_by(|left, right| {
-                let key = |restriction: &Restriction| {
-                    (
-                        restriction.first_position(),
-                        Arc::clone(&restriction.first().column.name),
-                    )
-                };
-                key(left).cmp(&key(right))
-            });
+            fn key(restriction: &Restriction) -> (usize, &str) {
+                (restriction.first_position(), restriction.first().name())
+            }
+            let place = restrictions.partition_point(|earlier| key(earlier) <= key(&new));
+            restrictions.insert(place, new);
         }
     }
     Ok(())

@@ -1,6 +1,7 @@
 //! From terms as written to typed expressions.
 
 use std::cell::RefCell;
+use std::collections::HashMap;
 
 use helenus_types::CqlType;
 
@@ -26,6 +27,7 @@ pub struct Typing<'a> {
 #[derive(Debug, Default)]
 pub struct SelectionScope {
     pub fetched: Vec<Fetched>,
+    slots: HashMap<Fetched, usize>,
     pub aggregates: Vec<AggregateCall>,
 }
 
@@ -39,13 +41,12 @@ pub struct AggregateCall {
 impl SelectionScope {
     /// The place in the row where this is fetched.
     pub fn fetch(&mut self, wanted: Fetched) -> usize {
-        match self.fetched.iter().position(|fetched| *fetched == wanted) {
-            Some(slot) => slot,
-            None => {
-                self.fetched.push(wanted);
-                self.fetched.len() - 1
-            }
+        let next = self.fetched.len();
+        let slot = *self.slots.entry(wanted).or_insert(next);
+        if slot == next {
+            self.fetched.push(wanted);
         }
+        slot
     }
 }
 
