@@ -335,6 +335,7 @@ fn connection_limits(config: &ConfigFile) -> ConnectionLimits {
         handshake_timeout: config
             .native_transport_handshake_timeout
             .map_or(default.handshake_timeout, |timeout| timeout.0),
+        answer_timeout: default.answer_timeout,
     }
 }
 

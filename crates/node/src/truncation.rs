@@ -1,0 +1,175 @@
+//! TRUNCATE: one of a table at a time, in the order in which the owner of the schema hears of them.
+
+use std::cell::{Cell, RefCell};
+use std::collections::HashMap;
+use std::rc::Rc;
+use std::sync::Arc;
+use std::time::Duration;
+
+use helenus_engine::CqlError;
+use helenus_schema::{TableId, TableMetadata};
+use helenus_storage::error::TruncateError;
+use tokio::sync::Mutex;
+
+use crate::auto_snapshot::Taking;
+use crate::patience::Patience;
+use crate::schema_change::SCHEMA_OWNER;
+use crate::session::Session;
+use crate::shard::Shard;
+
+/// Truncations of one table that may wait for the one under way: who sends more has lost track.
+const WAITING_PER_TABLE_MAX: usize = 16;
+
+/// The turns of the tables that are being truncated. Each is there while somebody has or waits for it.
+#[derive(Default)]
+pub(crate) struct Truncations {
+    turns: RefCell<HashMap<TableId, Rc<Turn>>>,
+}
+
+#[derive(Default)]
+struct Turn {
+    mutex: Mutex<()>,
+    wanted: Cell<usize>,
+}
+
+/// Somebody who has the table's turn, or waits for it.
+struct Wanted<'a> {
+    truncations: &'a Truncations,
+    table: TableId,
+    turn: Rc<Turn>,
+}
+
+impl Truncations {
+    fn want(&self, table: TableId) -> Result<Wanted<'_>, CqlError> {
+        let turn = self.turns.borrow_mut().entry(table).or_default().clone();
+        if turn.wanted.get() > WAITING_PER_TABLE_MAX {
+            return Err(CqlError::overloaded(format_args!(
+                "The table is being truncated, and {WAITING_PER_TABLE_MAX} more truncations of it wait"
+            )));
+        }
+        turn.wanted.set(turn.wanted.get() + 1);
+        Ok(Wanted {
+            truncations: self,
+            table,
+            turn,
+        })
+    }
+}
+
+impl Drop for Wanted<'_> {
+    fn drop(&mut self) {
+        let left = self.turn.wanted.get() - 1;
+        self.turn.wanted.set(left);
+        if left == 0 {
+            self.truncations.turns.borrow_mut().remove(&self.table);
+        }
+    }
+}
+
+/// Holds background work on a table back while a truncation waits; given back also where the wait times out.
+struct HeldTable<'a> {
+    shard: &'a Shard,
+    table: TableId,
+}
+
+impl Drop for HeldTable<'_> {
+    fn drop(&mut self) {
+        self.shard.store.borrow_mut().truncation_given_up(self.table);
+        self.shard.schedule_turn();
+    }
+}
+
+impl Shard {
+    pub(crate) fn truncate(
+        self: &Rc<Self>,
+        session: &Rc<Session>,
+        stream: i16,
+        table: Arc<TableMetadata>,
+        deadline_ns: u64,
+    ) {
+        let shard = self.clone();
+        let answered = session.clone();
+        self.answer_later(session, stream, async move {
+            let timed_out = CqlError::truncate(format_args!("Truncate timed out"));
+            let left = Duration::from_nanos(deadline_ns.saturating_sub(shard.clock.monotonic_ns()));
+            let table_id = table.id;
+            let truncated = tokio::time::timeout(left, async {
+                shard.may_truncate(answered.user().as_deref(), &table).await?;
+                let truncated = shard.call_while_awaited(SCHEMA_OWNER, move |owner| async move {
+                    owner.truncate_in_turn(table_id).await
+                });
+                truncated
+                    .await
+                    .unwrap_or_else(|| Err(shard.no_answer_from(SCHEMA_OWNER)))
+            });
+            let result = truncated.await.unwrap_or(Err(timed_out));
+            shard.answer_write_later(&answered, stream, result);
+        });
+    }
+
+    async fn truncate_in_turn(self: &Rc<Self>, table: TableId) -> Result<(), CqlError> {
+        let wanted = self.truncations.want(table)?;
+        let _turn = wanted.turn.mutex.lock().await;
+        self.truncate_everywhere(table).await
+    }
+
+    async fn truncate_everywhere(self: &Rc<Self>, table: TableId) -> Result<(), CqlError> {
+        let schema = self.schema();
+        let taken = schema.table_by_id(table).cloned().into_iter().collect();
+        self.snapshot_before(Taking::Truncate, schema, taken).await?;
+        let mut result = Ok(());
+        for owner in self.shards() {
+            let truncated = self.call_async(
+                owner,
+                move |shard| async move { shard.truncate_here(table).await },
+            );
+            result = result.and(truncated.await.unwrap_or_else(|| Err(self.no_answer_from(owner))));
+        }
+        result
+    }
+
+    async fn truncate_here(self: &Rc<Self>, table: TableId) -> Result<(), CqlError> {
+        let _held = HeldTable { shard: self, table };
+        let truncated = loop {
+            // A job that ends after this look is not missed: it is reported on this thread.
+            let truncated = self.store.borrow_mut().truncate(table);
+            match truncated {
+                Err(TruncateError::Busy) => self.job_ended().await,
+                truncated => break truncated,
+            }
+        };
+        match truncated {
+            // The statement's own time ends the wait.
+            Ok(position) => {
+                self.durable(position, Patience::ENDLESS).await?;
+                // A periodic log makes nobody wait, and a start would bring back what is in it.
+                if self.record_flushes().await {
+                    Ok(())
+                } else {
+                    Err(CqlError::truncate(format_args!("the commit log has failed")))
+                }
+            }
+            Err(error) => Err(CqlError::truncate(format_args!("{error}"))),
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use uuid::Uuid;
+
+    use super::*;
+
+    #[test]
+    fn a_tables_turn_is_wanted_by_so_many_and_then_forgotten() {
+        let truncations = Truncations::default();
+        let (one, other) = (TableId(Uuid::from_u128(1)), TableId(Uuid::from_u128(2)));
+        let wanted: Vec<_> = (0..=WAITING_PER_TABLE_MAX)
+            .map(|_| truncations.want(one).unwrap())
+            .collect();
+        assert!(matches!(truncations.want(one), Err(CqlError::Overloaded(_))));
+        assert!(truncations.want(other).is_ok());
+        drop(wanted);
+        assert!(truncations.turns.borrow().is_empty());
+    }
+}
