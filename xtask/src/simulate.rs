@@ -12,11 +12,9 @@ use crate::{TaskError, process, workspace};
 const SEEDS_SHORT: &str = "300";
 
 #[derive(Args)]
+#[command(disable_help_flag = true)]
 pub struct Arguments {
-    /// What the simulation is told: see `cargo xtask simulate --help-simulation`
-    #[arg(long)]
-    help_simulation: bool,
-    /// --seed S, --seeds N, --minutes M, --jobs J, --twice, --trace, --json
+    /// What the simulation is told, its own --help included.
     #[arg(trailing_var_arg = true, allow_hyphen_values = true)]
     arguments: Vec<String>,
 }
@@ -24,9 +22,6 @@ pub struct Arguments {
 pub fn run(arguments: &Arguments) -> Result<(), TaskError> {
     let mut simulate = command("--release");
     simulate.arg("--").args(&arguments.arguments);
-    if arguments.help_simulation {
-        simulate.arg("--help");
-    }
     process::run(&mut simulate)?;
     Ok(())
 }

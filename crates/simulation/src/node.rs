@@ -6,7 +6,8 @@ use std::sync::Arc;
 use std::sync::atomic::AtomicBool;
 
 use helenus_node::{AssembledNode, Mailbox, NodeOptions, Shard, StartError};
-use helenus_test_node::{Answer, Execution, execute_on};
+use helenus_storage::store::{CompactionKind, CompactionRequest};
+use helenus_test_node::{Answer, Execution, execute_on, execute_prepared_on, prepare_on};
 use tokio::task::JoinHandle;
 
 use crate::weather::Weather;
@@ -59,6 +60,38 @@ impl SimulatedNode {
     ) -> impl Future<Output = Answer> + 'static {
         let shard = self.shards[shard % self.shards.len()].clone();
         async move { execute_on(&shard, &text, &execution).await }
+    }
+
+    pub fn prepare(&self, shard: usize, text: String) -> impl Future<Output = Answer> + 'static {
+        let shard = self.shards[shard % self.shards.len()].clone();
+        async move { prepare_on(&shard, &text).await }
+    }
+
+    pub fn execute_prepared(
+        &self,
+        shard: usize,
+        id: Vec<u8>,
+        execution: Execution,
+    ) -> impl Future<Output = Answer> + 'static {
+        let shard = self.shards[shard % self.shards.len()].clone();
+        async move { execute_prepared_on(&shard, &id, &execution).await }
+    }
+
+    pub fn shard_count(&self) -> usize {
+        self.shards.len()
+    }
+
+    /// As `nodetool compact` does it. `None` if there is no such table.
+    pub fn compact(&self, keyspace: &str, table: &str) -> Option<impl Future<Output = ()> + 'static> {
+        let shard = self.shards[0].clone();
+        let request = CompactionRequest {
+            table: shard.schema().table(keyspace, table)?.id,
+            kind: CompactionKind::Major { split_output: false },
+        };
+        Some(async move {
+            // A disk that fails may refuse it.
+            let _failed = shard.compact(request).await;
+        })
     }
 
     /// Whether all shards have the same schema.

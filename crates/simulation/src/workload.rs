@@ -48,7 +48,14 @@ pub fn effects_of_batch(random: &SeededRandom) -> Vec<(i32, Effect)> {
     parts
 }
 
-pub fn statement_text(table: &str, timestamp: usize, parts: &[(i32, Effect)], is_whole: bool) -> String {
+/// Of one part, or a batch: LOGGED if it is whole. `beside` is one more statement of the batch.
+pub fn statement_text(
+    table: &str,
+    timestamp: usize,
+    parts: &[(i32, Effect)],
+    is_whole: bool,
+    beside: Option<&str>,
+) -> String {
     let text = |(p, effect): &(i32, Effect), using: &str| match effect {
         Effect::Insert { c, v, w } => {
             format!(
@@ -61,10 +68,12 @@ pub fn statement_text(table: &str, timestamp: usize, parts: &[(i32, Effect)], is
         Effect::DeleteFrom { c } => format!("DELETE FROM k.{table}{using} WHERE p = {p} AND c >= {c}"),
         Effect::DeletePartition => format!("DELETE FROM k.{table}{using} WHERE p = {p}"),
     };
-    if let [part] = parts {
+    if let ([part], None) = (parts, beside) {
         return text(part, &format!(" USING TIMESTAMP {timestamp}"));
     }
-    let statements: Vec<String> = parts.iter().map(|part| text(part, "") + ";").collect();
+    let statements = parts.iter().map(|part| text(part, ""));
+    let statements = statements.chain(beside.map(str::to_owned));
+    let statements: Vec<String> = statements.map(|statement| statement + ";").collect();
     let unlogged = if is_whole { "" } else { "UNLOGGED " };
     format!(
         "BEGIN {unlogged}BATCH USING TIMESTAMP {timestamp} {} APPLY BATCH",

@@ -46,6 +46,8 @@ const UNCERTAIN_MAX: usize = 9;
 const READ_TRIES: u32 = 200;
 /// Lines of the trace that a failure shows.
 const TRACE_LINES_MAX: usize = 400;
+/// What is written to it is not in the log, and what is written beside it is.
+const NOT_DURABLE: &str = "v.t";
 /// Clocks are set by at most a day.
 const JUMP_US_MAX: u64 = 86_400_000_000;
 
@@ -270,6 +272,11 @@ impl World {
             for _ in 0..2 {
                 self.create_table(&node).await?;
             }
+            let text = "CREATE KEYSPACE v WITH replication = {'class': 'SimpleStrategy', 'replication_factor': 1} \
+                        AND durable_writes = false";
+            self.change_schema(&node, text).await?;
+            self.change_schema(&node, &format!("CREATE TABLE {NOT_DURABLE} (p int PRIMARY KEY, w int)"))
+                .await?;
         }
         if self.below(4) > 0 {
             self.disk.fail_power(5 + self.below(250));
@@ -341,7 +348,9 @@ impl World {
             1 => self.drop_table(node).await,
             2 | 3 => self.truncate(node).await,
             4 => self.add_column(node).await,
-            5..30 => self.read(node).await,
+            5 => self.add_column_beside_prepares(node).await,
+            6 => self.compact(node).await,
+            7..30 => self.read(node).await,
             _ => self.write(node).await,
         }
     }
@@ -358,7 +367,16 @@ impl World {
         self.note(text);
         let shard = self.below(8) as usize;
         let answer = node.execute(shard, text.to_owned(), execution);
-        let text = shortened(text).to_owned();
+        self.answered(answer, shortened(text).to_owned(), limit)
+    }
+
+    /// Notes an answer, and fails where it is not in time.
+    fn answered(
+        &self,
+        answer: impl Future<Output = Answer> + 'static,
+        text: String,
+        limit: Duration,
+    ) -> JoinHandle<Held<Answer>> {
         let journal = self.journal.clone();
         tokio::task::spawn_local(async move {
             let sent = Instant::now();
@@ -413,7 +431,11 @@ impl World {
             vec![workload::effect(&self.random)]
         };
         let is_whole = self.below(3) > 0;
-        let text = statement_text(&name, statement, &parts, is_whole);
+        let not_durable = (self.below(8) == 0).then(|| {
+            let p = self.below(workload::PARTITIONS);
+            format!("INSERT INTO {NOT_DURABLE} (p, w) VALUES ({p}, {statement})")
+        });
+        let text = statement_text(&name, statement, &parts, is_whole, not_durable.as_deref());
         let mut by_partition: BTreeMap<i32, Vec<Effect>> = BTreeMap::new();
         for (partition, effect) in parts {
             by_partition.entry(partition).or_default().push(effect);
@@ -565,6 +587,77 @@ impl World {
             Outcome::Unknown => self.uncertain = Uncertain::Truncate(name),
         }
         Ok(())
+    }
+
+    /// Statements that are prepared while their table is altered see the column as soon as the change is acknowledged.
+    async fn add_column_beside_prepares(&mut self, node: &SimulatedNode) -> Held<()> {
+        let Some(name) = self.any_table() else { return Ok(()) };
+        let column = format!("x{}", self.report.statements);
+        let alter = format!("ALTER TABLE k.{name} ADD {column} int");
+        let select = format!("SELECT * FROM k.{name} WHERE p = 0");
+        let mut prepares = Vec::new();
+        for _ in 0..1 + self.below(3) {
+            prepares.push(self.prepare(node, &select));
+        }
+        let altered = self.submit(node, &alter, Execution::default(), ANSWER_TIMEOUT);
+        for _ in 0..1 + self.below(3) {
+            let pause_us = self.below(3_000);
+            tokio::time::sleep(Duration::from_micros(pause_us)).await;
+            prepares.push(self.prepare(node, &select));
+        }
+        let answer = altered.await.map_err(|error| error.to_string())??;
+        let outcome = self.outcome(&answer, &alter)?;
+        let mut statement_id = None;
+        for prepare in prepares {
+            match prepare.await.map_err(|error| error.to_string())?? {
+                Answer::Prepared { id, .. } => statement_id = Some(id),
+                answer => drop(self.outcome(&answer, &select)?),
+            }
+        }
+        let (Some(id), Outcome::Acknowledged) = (statement_id, outcome) else {
+            return Ok(());
+        };
+        for shard in 0..node.shard_count() {
+            let answer = node.execute_prepared(shard, id.clone(), Execution::default());
+            let answer = self.answered(answer, format!("EXECUTE on shard {shard}: {select}"), READ_TIMEOUT + LATE_MAX);
+            match answer.await.map_err(|error| error.to_string())?? {
+                Answer::Rows(rows) if rows.columns.iter().any(|found| found.name == column) => {}
+                Answer::Rows(rows) => {
+                    return Err(format!(
+                        "shard {shard} executes `{select}` without {column}, which was added: {:?}",
+                        rows.columns
+                    ));
+                }
+                // The client prepares it again.
+                Answer::Error {
+                    code: ErrorCode::Unprepared,
+                    ..
+                } => {}
+                answer => drop(self.outcome(&answer, &select)?),
+            }
+        }
+        Ok(())
+    }
+
+    fn prepare(&mut self, node: &SimulatedNode, text: &str) -> JoinHandle<Held<Answer>> {
+        let shard = self.below(8) as usize;
+        let answer = node.prepare(shard, text.to_owned());
+        self.answered(answer, format!("PREPARE {text}"), ANSWER_TIMEOUT)
+    }
+
+    /// A major compaction ends, also where there is nothing to do.
+    async fn compact(&mut self, node: &SimulatedNode) -> Held<()> {
+        let Some(name) = self.any_table() else { return Ok(()) };
+        let Some(compacted) = node.compact("k", &name) else { return Ok(()) };
+        self.note(format_args!("compact {name}"));
+        if self.below(3) == 0 {
+            // Beside what the clients do.
+            tokio::task::spawn_local(compacted);
+            return Ok(());
+        }
+        tokio::time::timeout(ANSWER_TIMEOUT, compacted)
+            .await
+            .map_err(|_| format!("the compaction of {name} never ends"))
     }
 
     async fn add_column(&mut self, node: &SimulatedNode) -> Held<()> {

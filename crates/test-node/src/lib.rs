@@ -423,7 +423,30 @@ pub async fn execute_on(shard: &Rc<Shard>, text: &str, execution: &Execution) ->
     let write = |out: &mut Vec<u8>| {
         execution.write(|parameters, values| write_query(out, VERSION, text, parameters, values));
     };
-    let (answer, _trace) = converse(shard, execution.waited, EnvelopeFlags::NONE, Opcode::Query, write).await;
+    ask(shard, execution.waited, Opcode::Query, write).await
+}
+
+/// As [`execute_on`].
+pub async fn prepare_on(shard: &Rc<Shard>, text: &str) -> Answer {
+    let write = |out: &mut Vec<u8>| write_prepare(out, VERSION, text, None);
+    ask(shard, Duration::ZERO, Opcode::Prepare, write).await
+}
+
+/// As [`execute_on`].
+pub async fn execute_prepared_on(shard: &Rc<Shard>, id: &[u8], execution: &Execution) -> Answer {
+    let write = |out: &mut Vec<u8>| {
+        execution.write(|parameters, values| write_execute(out, VERSION, id, &[0; 16], parameters, values));
+    };
+    ask(shard, execution.waited, Opcode::Execute, write).await
+}
+
+async fn ask(
+    shard: &Rc<Shard>,
+    waited: Duration,
+    opcode: Opcode,
+    body: impl FnOnce(&mut Vec<u8>),
+) -> Answer {
+    let (answer, _trace) = converse(shard, waited, EnvelopeFlags::NONE, opcode, body).await;
     answer
 }
 

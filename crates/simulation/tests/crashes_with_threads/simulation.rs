@@ -170,7 +170,7 @@ impl Simulation {
         };
         let timestamp = self.statements;
         let is_whole = self.below(3) > 0;
-        let text = statement_text(&name, timestamp, &parts, is_whole);
+        let text = statement_text(&name, timestamp, &parts, is_whole, None);
         let mut by_partition: BTreeMap<i32, Vec<Effect>> = BTreeMap::new();
         for (partition, effect) in parts {
             by_partition.entry(partition).or_default().push(effect);
