@@ -114,7 +114,8 @@ impl Table {
     }
 
     /// Whether a read may have found this in a partition: all of the statements that were acknowledged before it was sent,
-    /// and any of the others. What too many others can explain is taken as explained.
+    /// and any of the others. Row by row, because a read of several steps sees behind its place what was written meanwhile
+    /// (decision 9). What too many others can explain is taken as explained.
     pub fn explain_read(
         &self,
         partition: i32,
@@ -135,9 +136,26 @@ impl Table {
         if of_partition.iter().filter(|sent| !sent.is_acknowledged).count() > UNCERTAIN_MAX {
             return Ok(());
         }
-        match explain_partition(&before, &of_partition, found, |_| None) {
-            Some(_) => Ok(()),
-            None => Err(describe(partition, &before, &of_partition, found)),
+        let mut rows: BTreeSet<i32> = before.keys().chain(found.keys()).copied().collect();
+        rows.extend(of_partition.iter().flat_map(|sent| &sent.effects).filter_map(Effect::row));
+        let only = |partition: &Partition, row: i32| -> Partition {
+            let row = partition.get_key_value(&row);
+            row.map(|(c, row)| (*c, row.clone())).into_iter().collect()
+        };
+        let is_explained = rows.iter().all(|&row| {
+            let found = only(found, row);
+            let mut of_row: Vec<Sent> = of_partition.iter().map(|&sent| sent.clone()).collect();
+            for sent in &mut of_row {
+                sent.effects
+                    .retain(|effect| effect.row().is_none_or(|other| other == row));
+            }
+            let of_row: Vec<&Sent> = of_row.iter().collect();
+            explain_partition(&only(&before, row), &of_row, &found, |_| None).is_some()
+        });
+        if is_explained {
+            Ok(())
+        } else {
+            Err(describe(partition, &before, &of_partition, found))
         }
     }
 
