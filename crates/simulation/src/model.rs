@@ -137,7 +137,12 @@ impl Table {
             return Ok(());
         }
         let mut rows: BTreeSet<i32> = before.keys().chain(found.keys()).copied().collect();
-        rows.extend(of_partition.iter().flat_map(|sent| &sent.effects).filter_map(Effect::row));
+        rows.extend(
+            of_partition
+                .iter()
+                .flat_map(|sent| &sent.effects)
+                .filter_map(Effect::row),
+        );
         let only = |partition: &Partition, row: i32| -> Partition {
             let row = partition.get_key_value(&row);
             row.map(|(c, row)| (*c, row.clone())).into_iter().collect()

@@ -275,8 +275,11 @@ impl World {
             let text = "CREATE KEYSPACE v WITH replication = {'class': 'SimpleStrategy', 'replication_factor': 1} \
                         AND durable_writes = false";
             self.change_schema(&node, text).await?;
-            self.change_schema(&node, &format!("CREATE TABLE {NOT_DURABLE} (p int PRIMARY KEY, w int)"))
-                .await?;
+            self.change_schema(
+                &node,
+                &format!("CREATE TABLE {NOT_DURABLE} (p int PRIMARY KEY, w int)"),
+            )
+            .await?;
         }
         if self.below(4) > 0 {
             self.disk.fail_power(5 + self.below(250));
@@ -591,7 +594,9 @@ impl World {
 
     /// Statements that are prepared while their table is altered see the column as soon as the change is acknowledged.
     async fn add_column_beside_prepares(&mut self, node: &SimulatedNode) -> Held<()> {
-        let Some(name) = self.any_table() else { return Ok(()) };
+        let Some(name) = self.any_table() else {
+            return Ok(());
+        };
         let column = format!("x{}", self.report.statements);
         let alter = format!("ALTER TABLE k.{name} ADD {column} int");
         let select = format!("SELECT * FROM k.{name} WHERE p = 0");
@@ -611,7 +616,9 @@ impl World {
         for prepare in prepares {
             match prepare.await.map_err(|error| error.to_string())?? {
                 Answer::Prepared { id, .. } => statement_id = Some(id),
-                answer => drop(self.outcome(&answer, &select)?),
+                answer => {
+                    self.outcome(&answer, &select)?;
+                }
             }
         }
         let (Some(id), Outcome::Acknowledged) = (statement_id, outcome) else {
@@ -619,7 +626,11 @@ impl World {
         };
         for shard in 0..node.shard_count() {
             let answer = node.execute_prepared(shard, id.clone(), Execution::default());
-            let answer = self.answered(answer, format!("EXECUTE on shard {shard}: {select}"), READ_TIMEOUT + LATE_MAX);
+            let answer = self.answered(
+                answer,
+                format!("EXECUTE on shard {shard}: {select}"),
+                READ_TIMEOUT + LATE_MAX,
+            );
             match answer.await.map_err(|error| error.to_string())?? {
                 Answer::Rows(rows) if rows.columns.iter().any(|found| found.name == column) => {}
                 Answer::Rows(rows) => {
@@ -633,7 +644,9 @@ impl World {
                     code: ErrorCode::Unprepared,
                     ..
                 } => {}
-                answer => drop(self.outcome(&answer, &select)?),
+                answer => {
+                    self.outcome(&answer, &select)?;
+                }
             }
         }
         Ok(())
@@ -647,8 +660,12 @@ impl World {
 
     /// A major compaction ends, also where there is nothing to do.
     async fn compact(&mut self, node: &SimulatedNode) -> Held<()> {
-        let Some(name) = self.any_table() else { return Ok(()) };
-        let Some(compacted) = node.compact("k", &name) else { return Ok(()) };
+        let Some(name) = self.any_table() else {
+            return Ok(());
+        };
+        let Some(compacted) = node.compact("k", &name) else {
+            return Ok(());
+        };
         self.note(format_args!("compact {name}"));
         if self.below(3) == 0 {
             // Beside what the clients do.

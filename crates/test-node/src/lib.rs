@@ -440,12 +440,7 @@ pub async fn execute_prepared_on(shard: &Rc<Shard>, id: &[u8], execution: &Execu
     ask(shard, execution.waited, Opcode::Execute, write).await
 }
 
-async fn ask(
-    shard: &Rc<Shard>,
-    waited: Duration,
-    opcode: Opcode,
-    body: impl FnOnce(&mut Vec<u8>),
-) -> Answer {
+async fn ask(shard: &Rc<Shard>, waited: Duration, opcode: Opcode, body: impl FnOnce(&mut Vec<u8>)) -> Answer {
     let (answer, _trace) = converse(shard, waited, EnvelopeFlags::NONE, opcode, body).await;
     answer
 }
