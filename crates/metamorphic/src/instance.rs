@@ -5,7 +5,7 @@ use std::fmt::Display;
 use std::sync::{Arc, mpsc};
 use std::time::Duration;
 
-use helenus_node::{Operator, SsTableFormat};
+use helenus_node::{Operator, SsTableFormat, TombstoneLimits};
 use helenus_protocol::ErrorCode;
 use helenus_schema::TableMetadata;
 use helenus_storage::store::{CompactionKind, CompactionRequest};
@@ -86,6 +86,8 @@ impl Instance {
         options.memory_bytes = self.configuration.memory_mib << 20;
         options.row_cache = self.configuration.row_cache;
         options.admission = false;
+        // How many tombstones a page meets depends on its rows and on what was compacted.
+        options.tombstones = TombstoneLimits::NONE;
         options.column_index_bytes = self.configuration.column_index_kib << 10;
         options.sstable_format = self.configuration.format;
         options.read_request_timeout = REQUEST_TIMEOUT;

@@ -2,9 +2,11 @@
 
 mod shape;
 mod subject;
+mod timestamps;
 mod values;
 
 mod reads;
+mod schema_changes;
 mod text;
 mod writes;
 
@@ -13,14 +15,36 @@ use helenus_storage_model::Chance;
 use crate::configuration::{Configuration, Home};
 use crate::script::{Event, Script, Statement, Step};
 use subject::Subject;
+use timestamps::Timestamps;
 
 /// Everything that a history writes is in here.
 const KEYSPACE: &str = "interchange";
 /// Statements between two events, on average.
 const STATEMENTS_PER_EVENT: u64 = 12;
+/// So that there is much in one SSTable.
+const STATEMENTS_PER_EVENT_DEEP: u64 = 30;
+const STATEMENTS_PER_SCHEMA_CHANGE: u64 = 50;
 
 /// Pages of one row are rare: each is a statement of its own.
 const PAGES_ROWS: [Option<i32>; 6] = [None, None, Some(1), Some(3), Some(7), Some(100)];
+
+/// What a history has much of.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Flavour {
+    /// Tables, columns, kinds of statements.
+    Broad,
+    /// Rows of one table: partitions with an index, indexes of many pages.
+    Deep,
+}
+
+impl Flavour {
+    fn of(chance: &Chance) -> Flavour {
+        match chance.below(3) {
+            0 => Flavour::Deep,
+            _ => Flavour::Broad,
+        }
+    }
+}
 
 /// The history of `steps` steps of a seed, besides those that make its tables.
 pub fn generate(seed: u64, steps: usize) -> Script {
@@ -33,17 +57,35 @@ pub fn generate(seed: u64, steps: usize) -> Script {
     script.steps.push(statement(format!(
         "CREATE KEYSPACE {KEYSPACE} WITH replication = {{'class': 'SimpleStrategy', 'replication_factor': 1}}"
     )));
+    let flavour = Flavour::of(&chance);
     let mut subjects = Vec::new();
-    for number in 0..1 + chance.count(3) {
-        let (table, texts) = shape::table(&chance, &format!("t{number}"));
+    let tables = match flavour {
+        Flavour::Broad => 1 + chance.count(3),
+        Flavour::Deep => 1,
+    };
+    for number in 0..tables {
+        let (table, texts) = shape::table(&chance, flavour, &format!("t{number}"));
+        let create = texts.last().cloned().unwrap_or_default();
         script.steps.extend(texts.into_iter().map(statement));
-        subjects.push(Subject::new(&chance, table));
+        subjects.push(Subject::new(&chance, flavour, table, create));
     }
-    for number in 0..steps as u64 {
-        let subject = chance.pick(&subjects);
+    let mut timestamps = Timestamps::default();
+    for _ in 0..steps {
+        timestamps.advance();
+        let place = chance.count(subjects.len());
+        let subject = &mut subjects[place];
+        if chance.one_in(STATEMENTS_PER_SCHEMA_CHANGE) {
+            let changes = schema_changes::change(&chance, subject, &mut timestamps);
+            script.steps.extend(changes.into_iter().map(statement));
+            continue;
+        }
+        let statements_per_event = match flavour {
+            Flavour::Broad => STATEMENTS_PER_EVENT,
+            Flavour::Deep => STATEMENTS_PER_EVENT_DEEP,
+        };
         let step = match chance.below(100) {
-            _ if chance.one_in(STATEMENTS_PER_EVENT) => Step::Event(event(&chance)),
-            0..60 => Step::Statement(writes::write(&chance, subject, number).finish()),
+            _ if chance.one_in(statements_per_event) => Step::Event(event(&chance)),
+            0..60 => Step::Statement(writes::write(&chance, flavour, subject, &timestamps).finish()),
             _ => Step::Statement(reads::read(&chance, subject).finish()),
         };
         script.steps.push(step);

@@ -4,6 +4,7 @@ use helenus_schema::{ColumnMetadata, TableMetadata};
 use helenus_storage_model::Chance;
 use helenus_types::quoted_identifier;
 
+use super::Flavour;
 use super::text::Text;
 use super::values;
 use crate::value::Value;
@@ -15,6 +16,11 @@ const CLUSTERING_VALUES_MAX: usize = 12;
 
 pub struct Subject {
     pub table: TableMetadata,
+    /// As it was made, and the statement that does so.
+    pub original: TableMetadata,
+    pub create: String,
+    /// Columns that can come back.
+    pub dropped: Vec<ColumnMetadata>,
     /// Qualified and quoted.
     pub name: String,
     partition_keys: Vec<Vec<Value>>,
@@ -23,9 +29,11 @@ pub struct Subject {
 }
 
 impl Subject {
-    pub fn new(chance: &Chance, table: TableMetadata) -> Subject {
-        let partitions = *chance.pick(&[2, 6, 6, 20, PARTITIONS_MAX]);
-        let has_long_keys = chance.one_in(3);
+    pub fn new(chance: &Chance, flavour: Flavour, table: TableMetadata, create: String) -> Subject {
+        let (partitions, has_long_keys) = match flavour {
+            Flavour::Broad => (*chance.pick(&[2, 6, 6, 20, PARTITIONS_MAX]), chance.one_in(3)),
+            Flavour::Deep => (*chance.pick(&[20, 60, PARTITIONS_MAX]), chance.one_in(2)),
+        };
         let key = |column: &ColumnMetadata| values::key(chance, &column.cql_type, has_long_keys);
         let partition_keys = (0..partitions)
             .map(|_| table.partition_key().iter().map(key).collect())
@@ -45,6 +53,9 @@ impl Subject {
                 quoted_identifier(&table.keyspace),
                 quoted_identifier(&table.name)
             ),
+            original: table.clone(),
+            create,
+            dropped: Vec::new(),
             table,
             partition_keys,
             clusterings,

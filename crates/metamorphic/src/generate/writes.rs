@@ -4,17 +4,16 @@ use helenus_schema::{ColumnKind, ColumnMetadata};
 use helenus_storage_model::Chance;
 use helenus_types::CqlType;
 
+use super::Flavour;
 use super::subject::Subject;
 use super::text::Text;
+use super::timestamps::Timestamps;
 use super::values::{self, Size};
 use crate::value::Value;
 
-/// Of the first statement, in microseconds: 2020-09-13T12:26:40Z, before the clock of every history.
-const TIMESTAMP_BASE_US: i64 = 1_600_000_000_000_000;
-/// Between two timestamps that may be equal; the places in between are for what must not tie.
-const TIMESTAMP_STEP_US: i64 = 1_000_000;
-/// By how many statements a timestamp may be ahead: these tie, and come in another order than they were made in.
-const TIMESTAMP_REACH: u64 = 8;
+/// Of the writes.
+const BATCHES_PERCENT: u64 = 16;
+const BATCHES_PERCENT_DEEP: u64 = 70;
 /// Rows of one batch.
 const BATCH_MAX: usize = 24;
 
@@ -28,18 +27,20 @@ struct Author<'a> {
     using_for_deletions: String,
 }
 
-/// The statement of a history with that number.
-pub fn write(chance: &Chance, subject: &Subject, number: u64) -> Text {
-    let steps = (number + chance.below(TIMESTAMP_REACH)) as i64;
-    let timestamp = TIMESTAMP_BASE_US + steps * TIMESTAMP_STEP_US;
-    if chance.one_in(5) {
+pub fn write(chance: &Chance, flavour: Flavour, subject: &Subject, timestamps: &Timestamps) -> Text {
+    let timestamp = timestamps.any(chance);
+    let batches_percent = match flavour {
+        Flavour::Broad => BATCHES_PERCENT,
+        Flavour::Deep => BATCHES_PERCENT_DEEP,
+    };
+    if chance.below(100) < batches_percent {
         return batch(chance, subject, timestamp);
     }
     // Which of two expiring cells of one timestamp stays depends on when a compaction sees them, also in Cassandra: what
     // expires has its timestamp for itself.
     let using = match chance.below(8) {
         0 => {
-            let alone = timestamp + 1 + number as i64 % (TIMESTAMP_STEP_US - 1);
+            let alone = timestamps.alone(chance);
             let ttl = chance.pick(&[1, 60, 3_600, 315_360_000]);
             format!(" USING TIMESTAMP {alone} AND TTL {ttl}")
         }
@@ -66,7 +67,7 @@ fn batch(chance: &Chance, subject: &Subject, timestamp: i64) -> Text {
     let kind = chance.pick(&["BATCH", "UNLOGGED BATCH"]);
     let mut text = Text::of(format!("BEGIN {kind} USING TIMESTAMP {timestamp} "));
     // Many rows of one partition, so that it gets an index, or statements of all kinds.
-    let fills = chance.one_in(2).then(|| subject.partition_key(chance));
+    let fills = (!chance.one_in(3)).then(|| subject.partition_key(chance));
     for _ in 0..1 + chance.count(BATCH_MAX) {
         let part = match &fills {
             Some(partition) => author.insert_into(partition.clone()),

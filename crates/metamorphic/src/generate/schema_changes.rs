@@ -1,0 +1,96 @@
+//! TRUNCATE, ALTER TABLE, and DROP TABLE with CREATE TABLE behind it.
+
+use helenus_schema::{ColumnKind, ColumnMetadata};
+use helenus_storage_model::Chance;
+use helenus_types::{CqlType, quoted_identifier};
+
+use super::subject::Subject;
+use super::timestamps::Timestamps;
+
+/// Columns that are added under a name of their own; more statements find the name taken.
+const NEW_COLUMNS: u64 = 8;
+
+/// The statements of one change, after which the subject is what they make of it.
+pub fn change(chance: &Chance, subject: &mut Subject, timestamps: &mut Timestamps) -> Vec<String> {
+    match chance.below(8) {
+        0 => vec![format!("TRUNCATE {}", subject.name)],
+        1 => {
+            subject.table = subject.original.clone();
+            subject.dropped.clear();
+            vec![format!("DROP TABLE {}", subject.name), subject.create.clone()]
+        }
+        2..5 => drop_column(chance, subject, timestamps),
+        _ => add_column(chance, subject),
+    }
+}
+
+fn drop_column(chance: &Chance, subject: &mut Subject, timestamps: &mut Timestamps) -> Vec<String> {
+    let is_droppable = |column: &&ColumnMetadata| {
+        let is_value = matches!(column.kind, ColumnKind::Regular | ColumnKind::Static);
+        // Cassandra drops no column of a user type that has a cell per field.
+        is_value && !(column.cql_type.is_user_defined() && column.cql_type.is_multi_cell())
+    };
+    let droppable: Vec<&ColumnMetadata> = subject.table.columns.iter().filter(is_droppable).collect();
+    if droppable.is_empty() {
+        return Vec::new();
+    }
+    let gone = (*chance.pick(&droppable)).clone();
+    let left = subject
+        .table
+        .columns
+        .iter()
+        .filter(|column| column.name != gone.name);
+    subject.table.set_columns(left.cloned().collect());
+    // What is written later with an earlier timestamp to a column that came back is seen until it is flushed, also in
+    // Cassandra: here all that is written later has a later one.
+    let text = format!(
+        "ALTER TABLE {} DROP {} USING TIMESTAMP {}",
+        subject.name,
+        quoted_identifier(&gone.name),
+        timestamps.boundary()
+    );
+    subject.dropped.push(gone);
+    vec![text]
+}
+
+/// One that was dropped before, whose old values stay away, or a new one.
+fn add_column(chance: &Chance, subject: &mut Subject) -> Vec<String> {
+    let column = match subject.dropped.pop() {
+        Some(column) if chance.one_in(2) => column,
+        dropped => {
+            subject.dropped.extend(dropped);
+            let types = subject.table.columns.iter().map(|column| column.cql_type.clone());
+            let types: Vec<CqlType> = types.chain([CqlType::Int, CqlType::Blob]).collect();
+            let Some(pattern) = subject.table.columns.last() else {
+                return Vec::new();
+            };
+            ColumnMetadata {
+                name: format!("x{}", chance.below(NEW_COLUMNS)).into(),
+                kind: ColumnKind::Regular,
+                position: 0,
+                cql_type: chance.pick(&types).clone(),
+                order: helenus_schema::ClusteringOrder::Ascending,
+                ..pattern.clone()
+            }
+        }
+    };
+    let is_taken = |other: &ColumnMetadata| other.name == column.name;
+    if subject.table.columns.iter().chain(&subject.dropped).any(is_taken) {
+        return Vec::new();
+    }
+    let text = format!(
+        "ALTER TABLE {} ADD {} {}{}",
+        subject.name,
+        quoted_identifier(&column.name),
+        column.cql_type,
+        if column.kind == ColumnKind::Static {
+            " static"
+        } else {
+            ""
+        }
+    );
+    let mut columns = subject.table.columns.clone();
+    columns.push(column);
+    subject.table.set_columns(columns);
+    vec![text]
+}
