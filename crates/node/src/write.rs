@@ -537,7 +537,9 @@ pub(crate) fn write_failure(error: &WriteError) -> CqlError {
     match error {
         WriteError::MemtablesFull { .. }
         | WriteError::TableNotFlushed { .. }
-        | WriteError::Log(LogAppendError::BufferFull { .. }) => CqlError::overloaded(format_args!("{error}")),
+        | WriteError::Log(LogAppendError::BufferFull { .. } | LogAppendError::CannotBegin { .. }) => {
+            CqlError::overloaded(format_args!("{error}"))
+        }
         _ => CqlError::server(format_args!("{error}")),
     }
 }

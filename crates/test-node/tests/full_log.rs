@@ -1,12 +1,13 @@
 //! A log that is behind: what its buffer cannot take is refused with nothing done.
 
 use std::path::Path;
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
 use helenus_protocol::ErrorCode;
 use helenus_test_node::{Answer, Execution, HookedDisk, TestNode, options};
-use helenus_vfs::{ManualClock, MemoryDisk, SystemClock};
+use helenus_vfs::{ManualClock, MemoryDisk, Operation, SystemClock};
 
 /// A disk on which no log is written or synced while somebody holds the gate.
 fn gated_disk(gate: &Arc<Mutex<()>>) -> Arc<HookedDisk> {
@@ -96,4 +97,45 @@ fn a_batch_waits_for_the_log_whichever_table_comes_last() {
     assert_eq!(node.execute(inserts[1]), Answer::Void);
     drop(hanging);
     assert_eq!(node.execute(inserts[0]), Answer::Void);
+}
+
+/// Too many open files at the moment of a change of segments: writes were refused until a restart.
+#[test]
+fn a_log_that_cannot_make_its_next_file_goes_on_when_it_can() {
+    const TOO_MANY_OPEN_FILES: i32 = 24;
+    let fails = Arc::new(AtomicBool::new(false));
+    let failing = fails.clone();
+    let disk = HookedDisk::new(Arc::new(MemoryDisk::new()), move |operation, path: &Path| {
+        let is_new_segment = operation == Operation::Create && path.to_string_lossy().contains("/segment-");
+        match is_new_segment && failing.load(Ordering::SeqCst) {
+            true => Err(std::io::Error::from_raw_os_error(TOO_MANY_OPEN_FILES)),
+            false => Ok(()),
+        }
+    });
+    let mut options = options(1, Arc::new(disk), Arc::new(SystemClock::new()));
+    options.write_request_timeout = Duration::from_millis(300);
+    let mut node = TestNode::start(options).unwrap();
+    node.run("CREATE KEYSPACE k WITH replication = {'class': 'SimpleStrategy', 'replication_factor': 1}");
+    node.run("CREATE TABLE k.t (p int PRIMARY KEY, v text)");
+    node.restart().unwrap();
+    fails.store(true, Ordering::SeqCst);
+    let code_of = |answer| match answer {
+        Answer::Error { code, .. } => Some(code),
+        _ => None,
+    };
+    let insert =
+        |node: &TestNode, p: i32| code_of(node.execute(&format!("INSERT INTO k.t (p, v) VALUES ({p}, 'v')")));
+    // Those that came before it was known wait for the log, and nobody knows what becomes of them.
+    let unknown = (0..100).take_while(|p| insert(&node, *p) == Some(ErrorCode::WriteTimeout));
+    let unknown = unknown.count();
+    assert!((1..100).contains(&unknown), "{unknown}");
+    let refused = insert(&node, 1000);
+    assert_eq!(refused, Some(ErrorCode::Overloaded), "with nothing done");
+    fails.store(false, Ordering::SeqCst);
+    let taken = (0..100).find(|_| insert(&node, 2000).is_none());
+    assert!(taken.is_some(), "without a restart");
+    node.crash();
+    node.start_again().unwrap();
+    assert_eq!(node.rows("SELECT p FROM k.t WHERE p = 1000").len(), 0);
+    assert_eq!(node.rows("SELECT p FROM k.t").len(), unknown + 1);
 }

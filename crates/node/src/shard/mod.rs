@@ -117,6 +117,10 @@ pub struct Shard {
     log_is_busy: Cell<bool>,
     /// On the clock's monotonic time, when the log thread got the batch it has.
     log_handed_over_ns: Cell<u64>,
+    /// When it was last said that the log has no file to go on in; 0 for never.
+    log_stall_said_ns: Cell<u64>,
+    /// A task waits to hand the log's batch over again.
+    tries_log_again: Cell<bool>,
     unacknowledged: RefCell<Unacknowledged>,
     pub(crate) write_sets: WriteSets,
     /// Somebody waits for a periodic log to be synced.
@@ -146,6 +150,16 @@ const WRITES_PER_TURN_MAX: u32 = 1_024;
 
 /// Parts of write sets that a periodic log may owe a sync: some 10 MB of them.
 const PARTS_UNSYNCED_MAX: usize = 65_536;
+
+/// How long until a log that has no file to go on in tries to make one again: much shorter than a write's time, and long
+/// enough to cost nothing.
+const LOG_STALL_RETRY: Duration = Duration::from_millis(100);
+
+/// How often the node says so.
+const LOG_STALL_SAID_AGAIN_NS: u64 = 60 * 1_000_000_000;
+
+/// How long a flush waits for a log that has no file to go on in: connections that a stop has closed give theirs back.
+const LOG_STALL_WAIT: Duration = Duration::from_secs(5);
 
 /// How long a stopping shard waits for the logs of others.
 const WRITE_SETS_RESOLVED_IN: Duration = Duration::from_secs(1);
@@ -202,6 +216,8 @@ impl Shard {
             log: RefCell::new(parts.log),
             log_is_busy: Cell::new(false),
             log_handed_over_ns: Cell::new(0),
+            log_stall_said_ns: Cell::new(0),
+            tries_log_again: Cell::new(false),
             unacknowledged: RefCell::new(Unacknowledged::default()),
             background: RefCell::new(parts.background),
             turn: Notify::new(),
@@ -545,6 +561,7 @@ impl Shard {
                 };
                 self.acknowledge(next, Ok(()));
             },
+            Err(error) if !error.is_final() => self.try_log_again(error),
             Err(error) => {
                 eprintln!(
                     "shard {}: {error}; writes are refused until a restart, reads go on",
@@ -557,7 +574,28 @@ impl Shard {
             }
         }
         self.room.notify_waiters();
-        self.schedule_turn();
+        if self.store.borrow().log_stall().is_none() {
+            self.schedule_turn();
+        }
+    }
+
+    /// The log has no file to go on in: its batch waits, and with it the writes that are in it.
+    fn try_log_again(self: &Rc<Self>, error: &LogError) {
+        let now_ns = self.clock.monotonic_ns();
+        let said_ns = self.log_stall_said_ns.get();
+        if said_ns == 0 || now_ns >= said_ns + LOG_STALL_SAID_AGAIN_NS {
+            self.log_stall_said_ns.set(now_ns.max(1));
+            eprintln!("shard {}: {error}", self.id.0);
+        }
+        if self.tries_log_again.replace(true) {
+            return;
+        }
+        let shard = self.clone();
+        self.spawn(async move {
+            tokio::time::sleep(LOG_STALL_RETRY).await;
+            shard.tries_log_again.set(false);
+            shard.hand_over_log(true);
+        });
     }
 
     pub(crate) fn acknowledge(
@@ -656,8 +694,11 @@ impl Shard {
     /// flushed: the log still has what they hold. Whether all of it was flushed.
     pub async fn flush(&self, table: Option<TableId>) -> bool {
         self.store.borrow_mut().flush(table);
+        let stalled_until_ns = self.deadline_after(LOG_STALL_WAIT);
         while self.store.borrow().awaits_flush(table) {
-            if self.store.borrow().log_failure().is_some() || self.has_orphaned_parts() {
+            let is_stalled = self.store.borrow().log_stall().is_some();
+            let stall_is_over = is_stalled && self.clock.monotonic_ns() >= stalled_until_ns;
+            if self.store.borrow().log_failure().is_some() || self.has_orphaned_parts() || stall_is_over {
                 break;
             }
             self.background_progress().await;

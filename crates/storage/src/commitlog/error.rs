@@ -12,6 +12,9 @@ pub enum LogAppendError {
     BufferFull { bytes_max: usize },
     #[error("a write of {bytes} bytes is larger than the commit log takes ({bytes_max}, half a segment)")]
     RecordTooLarge { bytes: usize, bytes_max: usize },
+    /// See [`LogError::CannotBegin`].
+    #[error("{reason}")]
+    CannotBegin { reason: String },
     /// Latched: see [`LogError::Abandoned`].
     #[error("writes are refused until the node is restarted: {reason}")]
     Failed { reason: String },
@@ -26,17 +29,43 @@ pub enum LogError {
     Io { file: PathBuf, source: io::Error },
     #[error("{}: no space left on the disk; make room and restart the node", file.display())]
     NoSpace { file: PathBuf },
+    /// Nothing of it was written, and nothing that was written is in doubt: the same batch is to be persisted again.
+    #[error("{}: {source}; no file can be made for the commit log, which is tried again; until then writes are refused", file.display())]
+    CannotBegin { file: PathBuf, source: io::Error },
     #[error("the commit log was abandoned after an earlier error ({reason}); restart the node")]
     Abandoned { reason: String },
 }
 
 impl LogError {
+    /// Of a file that could not be made. What a full disk or a shortage of descriptors keeps from being made may be made later.
+    pub(super) fn of_creation(file: PathBuf, source: io::Error) -> Self {
+        let passes = source.kind() == io::ErrorKind::StorageFull || is_shortage_of_descriptors(&source);
+        match passes {
+            true => LogError::CannotBegin { file, source },
+            false => LogError::of(file, source),
+        }
+    }
+
+    /// Whether the log takes no more.
+    pub fn is_final(&self) -> bool {
+        !matches!(self, LogError::CannotBegin { .. })
+    }
+
     pub(super) fn of(file: PathBuf, source: io::Error) -> Self {
         match source.kind() {
             io::ErrorKind::StorageFull => LogError::NoSpace { file },
             _ => LogError::Io { file, source },
         }
     }
+}
+
+/// Of this process (`EMFILE`) or of the whole system (`ENFILE`): the same numbers on all systems of the Unix family.
+const SHORTAGES_OF_DESCRIPTORS: [i32; 2] = [24, 23];
+
+fn is_shortage_of_descriptors(error: &io::Error) -> bool {
+    error
+        .raw_os_error()
+        .is_some_and(|number| SHORTAGES_OF_DESCRIPTORS.contains(&number))
 }
 
 /// The logs could not be read back; the node must not start.

@@ -52,6 +52,10 @@ pub struct CommitLog {
     /// The durable offset that the last sync mark in this segment names.
     marked_offset: u32,
     failure: Option<String>,
+    /// A batch that came back with [`LogError::CannotBegin`]: the next to be handed out.
+    stalled: Option<LogBatch>,
+    /// Why it came back, until it is written.
+    stall: Option<String>,
     pending_flushed: Option<FlushedPositions>,
     /// The log thread has positions that it has not made durable yet.
     is_flushed_in_flight: bool,
@@ -85,6 +89,8 @@ impl CommitLog {
             },
             marked_offset: 0,
             failure: None,
+            stalled: None,
+            stall: None,
             pending_flushed: None,
             is_flushed_in_flight: false,
             discard_before: 0,
@@ -192,6 +198,10 @@ impl CommitLog {
     #[inline]
     fn check_append(&self, bytes: usize) -> Result<(), LogAppendError> {
         self.check_failure()?;
+        if let Some(reason) = &self.stall {
+            let reason = reason.clone();
+            return Err(LogAppendError::CannotBegin { reason });
+        }
         self.check_length(bytes)?;
         let waiting = self.chunk_bytes + self.buffer.len() + self.in_flight_bytes;
         if waiting + bytes > self.options.buffer_bytes_max {
@@ -251,6 +261,11 @@ impl CommitLog {
         self.unresolved.ids()
     }
 
+    /// Why no record is taken for now.
+    pub fn stall(&self) -> Option<&str> {
+        self.stall.as_deref()
+    }
+
     pub fn fail(&mut self, reason: &str) {
         self.failure.get_or_insert_with(|| reason.to_owned());
     }
@@ -287,6 +302,9 @@ impl CommitLog {
 
     /// What has gathered since the last call; `None` if nothing has.
     pub fn take_batch(&mut self) -> Option<LogBatch> {
+        if let Some(batch) = self.stalled.take() {
+            return Some(batch);
+        }
         self.end_run();
         if (self.chunks.is_empty() && self.pending_flushed.is_none()) || self.failure.is_some() {
             return None;
@@ -307,8 +325,17 @@ impl CommitLog {
         self.take_batch().or_else(|| is_unsynced.then(LogBatch::default))
     }
 
-    /// The log thread is done with a batch. An error is kept: no later record is taken.
+    /// The log thread is done with a batch. A final error is kept: no later record is taken. After another one the same batch
+    /// is handed out again, and until it is written no record is taken.
     pub fn batch_done(&mut self, batch: LogBatch, result: &Result<LogPosition, LogError>) {
+        if let Err(error) = result
+            && !error.is_final()
+        {
+            self.stalled = Some(batch);
+            self.stall = Some(error.to_string());
+            return;
+        }
+        self.stall = None;
         self.in_flight_bytes = self.in_flight_bytes.saturating_sub(batch.bytes());
         self.is_flushed_in_flight &= batch.flushed.is_none() || result.is_err();
         self.log_synced(result);
@@ -324,7 +351,9 @@ impl CommitLog {
     pub fn log_synced(&mut self, result: &Result<LogPosition, LogError>) {
         match result {
             Ok(durable) => self.durable = self.durable.max(*durable),
-            Err(error) if self.failure.is_none() => self.failure = Some(error.to_string()),
+            Err(error) if self.failure.is_none() && error.is_final() => {
+                self.failure = Some(error.to_string())
+            }
             Err(_) => {}
         }
     }

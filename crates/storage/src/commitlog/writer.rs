@@ -18,6 +18,8 @@ pub struct LogWriter {
     disk: Arc<dyn Disk>,
     folder: PathBuf,
     open: Option<OpenSegment>,
+    /// The next segment, whose name is not durable yet.
+    unnamed: Option<Arc<dyn File>>,
     /// Of this run, oldest first, the open one included. Those of the last one whoever replays them removes.
     segments: Vec<u64>,
     durable: LogPosition,
@@ -56,6 +58,7 @@ impl LogWriter {
             disk,
             folder,
             open: None,
+            unnamed: None,
             segments: Vec::new(),
             durable: LogPosition::default(),
             failure: None,
@@ -63,7 +66,7 @@ impl LogWriter {
         Ok((writer, floor.max(last + 1)))
     }
 
-    /// Writes a batch and, with `sync`, makes it durable. Returns how far the log is durable now; everything before
+    /// Writes a batch and, with `sync`, makes it durable; one that [`LogError::CannotBegin`] was said of may come again. Returns how far the log is durable now; everything before
     /// that may be acknowledged.
     pub fn persist(&mut self, batch: &LogBatch, sync: bool) -> Result<LogPosition, LogError> {
         let result = self.check().and_then(|()| self.try_persist(batch, sync));
@@ -87,6 +90,7 @@ impl LogWriter {
 
     fn latch(&mut self, result: Result<LogPosition, LogError>) -> Result<LogPosition, LogError> {
         if let Err(error) = &result
+            && error.is_final()
             && self.failure.is_none()
         {
             self.failure = Some(error.to_string());
@@ -105,14 +109,19 @@ impl LogWriter {
         if let Some(flushed) = &batch.flushed {
             flushed
                 .store(&*self.disk, &self.folder)
-                .map_err(|source| LogError::of(self.folder.clone(), source))?;
+                .map_err(|source| LogError::of_creation(self.folder.clone(), source))?;
             self.discard_before(batch.discard_before)?;
         }
         Ok(self.durable)
     }
 
     fn write(&mut self, chunk: &LogChunk) -> Result<(), LogError> {
-        if self.open.as_ref().is_none_or(|open| open.id != chunk.segment) {
+        let written = self.open.as_ref().map(|open| (open.id, open.offset));
+        if written.is_some_and(|written| (chunk.segment, chunk.offset) < written) {
+            // The batch comes again.
+            return Ok(());
+        }
+        if written.is_none_or(|(segment, _)| segment != chunk.segment) {
             self.sync_open()?;
             self.open = Some(self.create(chunk.segment)?);
             self.segments.push(chunk.segment);
@@ -129,11 +138,17 @@ impl LogWriter {
         Ok(())
     }
 
-    fn create(&self, segment: u64) -> Result<OpenSegment, LogError> {
+    fn create(&mut self, segment: u64) -> Result<OpenSegment, LogError> {
         let path = self.folder.join(segment_name(segment));
-        let failed = |source| LogError::of(path.clone(), source);
-        let file = self.disk.create(&path).map_err(failed)?;
-        self.disk.sync_directory(&self.folder).map_err(failed)?;
+        let failed = |source| LogError::of_creation(path.clone(), source);
+        let file = match self.unnamed.take() {
+            Some(file) => file,
+            None => self.disk.create(&path).map_err(failed)?,
+        };
+        if let Err(source) = self.disk.sync_directory(&self.folder) {
+            self.unnamed = Some(file);
+            return Err(failed(source));
+        }
         Ok(OpenSegment {
             id: segment,
             path,

@@ -547,6 +547,11 @@ impl ShardStore {
         self.disk.as_ref()?.log.as_ref()?.failure()
     }
 
+    /// Why no write is taken until a batch that came back is written.
+    pub fn log_stall(&self) -> Option<&str> {
+        self.disk.as_ref()?.log.as_ref()?.stall()
+    }
+
     /// How far the log is durable; what was applied at or before that may be acknowledged.
     pub fn durable(&self) -> LogPosition {
         let log = self.disk.as_ref().and_then(|disk| disk.log.as_ref());

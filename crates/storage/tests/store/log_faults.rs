@@ -4,7 +4,7 @@ use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
 use helenus_schema::{Schema, TableParams};
-use helenus_storage::commitlog::{LogError, LogOptions, replay};
+use helenus_storage::commitlog::{LogAppendError, LogError, LogOptions, replay};
 use helenus_storage::error::WriteError;
 use helenus_storage::store::{DataFolder, OpenedShards, StoreOptions};
 use helenus_storage::update::Update;
@@ -276,4 +276,50 @@ fn no_damage_brings_replay_down_or_makes_writes_up() {
         log.disk.flip_bit(&segment, bit).unwrap();
     }
     assert_eq!(log.replayed(), Ok(8));
+}
+
+/// As many connections as descriptors, or a full disk, at the moment of a change of segments: writes were refused until a
+/// restart, although nothing was lost.
+#[test]
+fn a_segment_that_cannot_be_made_is_made_later() {
+    let mut log = Log::start();
+    let mut written = 0;
+    while log.segments().len() < 2 {
+        log.write().unwrap();
+        written += 1;
+        log.persist().unwrap();
+    }
+    let fail = |operation| Fault {
+        operation,
+        after: 0,
+        kind: FaultKind::NoSpace,
+    };
+    for (tries, operation) in [
+        (1, Operation::Create),
+        (3, Operation::Create),
+        (2, Operation::SyncDirectory),
+    ] {
+        let segments = log.segments().len();
+        // A whole segment at once, so that the batch goes over its end.
+        (0..40).for_each(|_| log.write().unwrap());
+        written += 40;
+        for _ in 0..tries {
+            log.disk.inject(fail(operation));
+            let error = log.persist().unwrap_err();
+            assert!(!error.is_final(), "{error}");
+            let refused = log.write();
+            let is_refused = matches!(&refused, Err(WriteError::Log(LogAppendError::CannotBegin { .. })));
+            assert!(is_refused, "{refused:?}");
+            assert_eq!(log.store.log_failure(), None);
+        }
+        log.persist().unwrap();
+        assert!(log.segments().len() > segments);
+        log.write().unwrap();
+        written += 1;
+        log.persist().unwrap();
+    }
+    drop((log.store, log.writer));
+    log.disk.crash();
+    let opened = open(&log.disk, &log.schema).unwrap();
+    assert_eq!(opened.updates_replayed, written);
 }
