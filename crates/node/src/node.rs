@@ -13,7 +13,7 @@ use helenus_engine::schema_store::{SchemaStore, SchemaStoreError, types_beyond_b
 use helenus_engine::system::add_system_keyspaces;
 use helenus_schema::Schema;
 use helenus_storage::ShardStore;
-use helenus_storage::commitlog::{LogWriter, ResolvedWriteSets};
+use helenus_storage::commitlog::{LogWriter, ResolvedWriteSets, SEGMENT_BYTES_DEFAULT};
 use helenus_storage::compaction::CompactionLimits;
 use helenus_storage::store::{DataFolder, FolderError, OpenError, StoreOptions};
 use helenus_types::ShardId;
@@ -268,7 +268,7 @@ impl Opened {
     fn in_memory(options: &NodeOptions) -> Result<Opened, StartError> {
         let schema = with_system_keyspaces(Schema::default())?;
         let stores = (0..options.shard_count)
-            .map(|_| (ShardStore::in_memory(store_options(options), &schema), None))
+            .map(|_| (ShardStore::in_memory(store_options(options, None), &schema), None))
             .collect();
         Ok(Opened {
             stores,
@@ -301,7 +301,10 @@ impl Opened {
         for place in types_beyond_bounds(&schema) {
             eprintln!("{place}: the type is larger than can be declared; its values are served as blobs");
         }
-        let opened = folder.open_shards(&store_options(options), options.shard_count, &schema)?;
+        // A disk that does not tell is taken for a large one.
+        let free_bytes = options.disk.free_bytes(folder.root()).ok();
+        let store_options = store_options(options, free_bytes);
+        let opened = folder.open_shards(&store_options, options.shard_count, &schema)?;
         for refused in folder.refused_sstables() {
             eprintln!(
                 "{}.{} is served without an SSTable that was refused: {}",
@@ -336,7 +339,24 @@ fn with_system_keyspaces(mut schema: Schema) -> Result<Arc<Schema>, StartError> 
     Ok(Arc::new(schema))
 }
 
-fn store_options(options: &NodeOptions) -> StoreOptions {
+/// What the logs of all shards may take together before memtables are flushed for it: Cassandra's `commitlog_total_space`.
+const LOG_BYTES_MAX: u64 = 8 << 30;
+
+/// Of what the disk has free at the start, the part that the logs may take, where that is less; Cassandra's, of the whole
+/// disk.
+const LOG_SHARE_OF_DISK: u64 = 4;
+
+/// Below, a shard would flush for every segment.
+const LOG_SEGMENTS_MIN: u64 = 4;
+
+/// The bound of one shard's log.
+fn log_bytes_max(shard_count: u16, free_bytes: Option<u64>) -> u64 {
+    let bytes = LOG_BYTES_MAX.min(free_bytes.unwrap_or(u64::MAX) / LOG_SHARE_OF_DISK);
+    let of_shard = bytes / u64::from(shard_count.max(1));
+    of_shard.max(LOG_SEGMENTS_MIN * u64::from(SEGMENT_BYTES_DEFAULT))
+}
+
+fn store_options(options: &NodeOptions, free_bytes: Option<u64>) -> StoreOptions {
     let shard_bytes = options.memory_bytes / u64::from(options.shard_count.max(1));
     let memtable_bytes = shard_bytes / MEMTABLE_SHARE;
     let compactors = options
@@ -366,6 +386,7 @@ fn store_options(options: &NodeOptions) -> StoreOptions {
         compaction: CompactionLimits::new(options.compaction.bytes_per_s_max, compactors),
         chunk_cache_bytes_max: as_usize(cache_bytes - row_cache_bytes),
         row_cache_bytes_max: as_usize(row_cache_bytes),
+        log_bytes_max: log_bytes_max(options.shard_count, free_bytes),
         ..StoreOptions::default()
     }
 }
@@ -424,4 +445,19 @@ fn count_panics() {
             previous(report);
         }));
     });
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// The bound was each shard's: 16 shards filled a disk of 100 GiB with segments that a table written rarely had pinned.
+    #[test]
+    fn the_bound_of_the_log_is_the_node_s_and_the_disk_s() {
+        const GIB: u64 = 1 << 30;
+        assert_eq!(log_bytes_max(1, None), 8 * GIB);
+        assert_eq!(log_bytes_max(16, Some(1000 * GIB)), GIB / 2);
+        assert_eq!(log_bytes_max(4, Some(16 * GIB)), GIB);
+        assert_eq!(log_bytes_max(16, Some(GIB)), 128 << 20, "some segments each");
+    }
 }

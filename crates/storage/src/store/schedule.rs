@@ -23,6 +23,9 @@ pub(super) const RETRY_DELAY_NS_MIN: u64 = 1_000_000_000;
 /// ..up to a minute: a disk that was full may have room again.
 pub(super) const RETRY_DELAY_NS_MAX: u64 = 60 * RETRY_DELAY_NS_MIN;
 
+/// The part of its bound from which on the log is relieved: a flush takes a while, in which it grows.
+const LOG_RELIEVED_AT_PERCENT: u64 = 75;
+
 /// One for the large compaction that takes an hour, one for the small ones that come meanwhile.
 pub const COMPACTIONS_PER_SHARD_MAX: usize = 2;
 
@@ -378,7 +381,7 @@ impl ShardStore {
         let Some(Disk { log: Some(log), .. }) = &self.disk else {
             return;
         };
-        let bytes_max = self.options.log_bytes_max;
+        let bytes_max = self.options.log_bytes_max / 100 * LOG_RELIEVED_AT_PERCENT;
         let oldest = |table: &Table| table.active.log_positions().map(|(first, _)| first);
         let table = self
             .tables

@@ -35,7 +35,7 @@ pub struct StoreOptions {
     /// Rows that were read from SSTables and are kept apart from them; 0 for none.
     pub row_cache_bytes_max: usize,
     pub log: LogOptions,
-    /// From this length of the log on, the memtable with the oldest write is flushed.
+    /// Of this shard's log. As it nears that, the memtable with the oldest write is flushed.
     pub log_bytes_max: u64,
     /// Work after which a read lets others have their turn; see [`STEP_UNITS_MAX`].
     pub read_step_units_max: u32,
@@ -62,7 +62,7 @@ impl Default for StoreOptions {
             chunk_cache_bytes_max: 256 << 20,
             row_cache_bytes_max: 256 << 20,
             log: LogOptions::default(),
-            // Cassandra's commitlog_total_space.
+            // Cassandra's commitlog_total_space, for a store that is alone.
             log_bytes_max: 8 << 30,
             read_step_units_max: STEP_UNITS_MAX,
             column_index_bytes: COLUMN_INDEX_BYTES,
