@@ -300,6 +300,7 @@ fn options(arguments: &ServeArguments, config: &ConfigFile) -> ServeOptions {
         },
         guardrails: guardrails(config),
         auto_snapshot: config.auto_snapshot.unwrap_or(true),
+        auto_snapshot_ttl: config.auto_snapshot_ttl.map(|ttl| ttl.0),
         authenticator: arguments
             .authenticator
             .map(Authenticator::from)

@@ -7,7 +7,6 @@
 
 use std::rc::Rc;
 use std::sync::Arc;
-use std::thread;
 
 use helenus_engine::CqlError;
 use helenus_engine::system::is_local_system_keyspace;
@@ -35,8 +34,8 @@ impl Taking {
 }
 
 impl Shard {
-    /// Returns once each of the tables that holds anything has a snapshot. The work waits for flushes and the disk, so it
-    /// has a thread of its own while it lasts: one per statement that takes data away, whose client waits for it.
+    /// Returns once each of the tables that holds anything has a snapshot. Of the owner of the schema; the work waits for
+    /// flushes and the disk, so it is done by a thread of its own, one after the other.
     pub(crate) async fn snapshot_before(
         self: &Rc<Self>,
         taking: Taking,
@@ -47,12 +46,11 @@ impl Shard {
         if !self.options.auto_snapshot || !has_files || tables.is_empty() {
             return Ok(());
         }
-        let operator = self.operator();
-        let (sender, receiver) = tokio::sync::oneshot::channel();
-        let work = move || {
-            // Whoever waited may have been told that it took too long.
-            let _gone = sender.send(snapshot_all(&operator, taking, &schema, &tables));
+        let Some(worker) = &self.snapshot_worker else {
+            return Ok(());
         };
+        let operator = self.operator();
+        let ttl_s = self.options.auto_snapshot_ttl.map(|ttl| ttl.as_secs());
         let failed = |reason: String| {
             let text =
                 format!("{reason}; nothing was removed (auto_snapshot: false removes without a snapshot)");
@@ -61,14 +59,13 @@ impl Shard {
                 Taking::Drop => CqlError::server(format_args!("{text}")),
             }
         };
-        thread::Builder::new()
-            .name("snapshot".to_owned())
-            .spawn(work)
-            .map_err(|error| failed(error.to_string()))?;
-        match receiver.await {
-            Ok(Ok(())) => Ok(()),
-            Ok(Err(error)) => Err(failed(error.to_string())),
-            Err(_) => Err(failed("the snapshot was not finished".to_owned())),
+        match worker
+            .run(move || snapshot_all(&operator, taking, &schema, &tables, ttl_s))
+            .await?
+        {
+            Some(Ok(())) => Ok(()),
+            Some(Err(error)) => Err(failed(error.to_string())),
+            None => Err(failed("the snapshot was not finished".to_owned())),
         }
     }
 }
@@ -78,6 +75,7 @@ fn snapshot_all(
     taking: Taking,
     schema: &Schema,
     tables: &[Arc<TableMetadata>],
+    ttl_s: Option<u64>,
 ) -> Result<(), SnapshotError> {
     let data = operator.data_folder()?;
     let user_tables = tables.iter().filter(|table| {
@@ -112,7 +110,7 @@ fn snapshot_all(
             }
             now_ms += 1;
         };
-        link_table_snapshot(operator, schema, table, &name, None)?;
+        link_table_snapshot(operator, schema, table, &name, ttl_s)?;
     }
     Ok(())
 }

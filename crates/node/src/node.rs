@@ -31,6 +31,7 @@ use crate::request_memory::{REQUEST_SHARE, RequestMemory};
 use crate::roles::{Authenticator, DefaultRole, PasswordThreads};
 use crate::schema_change::SchemaKeeper;
 use crate::shard::{BackgroundThreads, Ending, LogThread, Shard, ShardParts};
+use crate::snapshot_worker::SnapshotWorker;
 
 /// Called once on each shard's thread before its first message: where doors are opened.
 pub type OpenDoors = Arc<dyn Fn(&Rc<Shard>) + Send + Sync>;
@@ -168,6 +169,10 @@ impl AssembledNode {
         };
         let mut schema_keeper = opened.schema_keeper;
         let mut default_role = Some(opened.default_role);
+        let mut snapshot_worker = match options.in_memory {
+            true => None,
+            false => Some(SnapshotWorker::start(threads).map_err(StartError::Thread)?),
+        };
         let mut shards = Vec::new();
         for ((id, inbox), (store, log_writer)) in (0..).map(ShardId).zip(inboxes).zip(opened.stores) {
             let mailbox = &mailboxes[usize::from(id.0)];
@@ -180,6 +185,7 @@ impl AssembledNode {
                 store,
                 schema: opened.schema.clone(),
                 schema_keeper: schema_keeper.take(),
+                snapshot_worker: snapshot_worker.take(),
                 default_role: default_role.take(),
                 host_id: opened.host_id,
                 log: log.transpose().map_err(StartError::Thread)?,

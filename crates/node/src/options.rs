@@ -55,6 +55,8 @@ pub struct NodeOptions {
     pub guardrails: Guardrails,
     /// Cassandra's `auto_snapshot`: whether TRUNCATE and DROP leave a snapshot of what they take.
     pub auto_snapshot: bool,
+    /// Cassandra's `auto_snapshot_ttl`: how long those snapshots are kept; `None` until somebody removes them.
+    pub auto_snapshot_ttl: Option<Duration>,
     /// How clients prove who they are.
     pub authenticator: Authenticator,
     pub disk: Arc<dyn Disk>,

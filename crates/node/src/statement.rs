@@ -19,11 +19,9 @@ use helenus_protocol::response::{
     ColumnSpec, ResultMetadata, RowsWriter, write_prepared, write_schema_change, write_set_keyspace,
     write_void,
 };
-use helenus_schema::{TableId, TableKind, TableMetadata};
-use helenus_storage::error::TruncateError;
+use helenus_schema::TableKind;
 use helenus_types::Token;
 
-use crate::auto_snapshot::Taking;
 use crate::forward::OwnedExecution;
 use crate::metrics::RequestKind;
 use crate::patience::{Patience, not_begun_in_time};
@@ -48,19 +46,6 @@ const PLANNINGS_MAX: u32 = 16;
 
 /// Between two of those.
 const SCHEMA_CHANGE_PAUSE: Duration = Duration::from_millis(1);
-
-/// Holds background work on a table back while a truncation waits; given back also where the wait times out.
-struct HeldTable<'a> {
-    shard: &'a Shard,
-    table: TableId,
-}
-
-impl Drop for HeldTable<'_> {
-    fn drop(&mut self) {
-        self.shard.store.borrow_mut().truncation_given_up(self.table);
-        self.shard.schedule_turn();
-    }
-}
 
 impl Shard {
     /// Plans a statement and hands the plan to every shard before the client learns its id.
@@ -208,67 +193,6 @@ impl Shard {
             Ok(())
         });
         Ok(())
-    }
-
-    fn truncate(
-        self: &Rc<Self>,
-        session: &Rc<Session>,
-        stream: i16,
-        table: Arc<TableMetadata>,
-        deadline_ns: u64,
-    ) {
-        let shard = self.clone();
-        let answered = session.clone();
-        self.answer_later(session, stream, async move {
-            let timed_out = CqlError::truncate(format_args!("Truncate timed out"));
-            let left = Duration::from_nanos(deadline_ns.saturating_sub(shard.clock.monotonic_ns()));
-            let truncated = tokio::time::timeout(left, async {
-                shard.may_truncate(answered.user().as_deref(), &table).await?;
-                shard.truncate_everywhere(table.id).await
-            });
-            let result = truncated.await.unwrap_or(Err(timed_out));
-            shard.answer_write_later(&answered, stream, result);
-        });
-    }
-
-    async fn truncate_everywhere(self: &Rc<Self>, table: TableId) -> Result<(), CqlError> {
-        let schema = self.schema();
-        let taken = schema.table_by_id(table).cloned().into_iter().collect();
-        self.snapshot_before(Taking::Truncate, schema, taken).await?;
-        let mut result = Ok(());
-        for owner in self.shards() {
-            let truncated = self.call_async(
-                owner,
-                move |shard| async move { shard.truncate_here(table).await },
-            );
-            result = result.and(truncated.await.unwrap_or_else(|| Err(self.no_answer_from(owner))));
-        }
-        result
-    }
-
-    async fn truncate_here(self: &Rc<Self>, table: TableId) -> Result<(), CqlError> {
-        let _held = HeldTable { shard: self, table };
-        let truncated = loop {
-            // A job that ends after this look is not missed: it is reported on this thread.
-            let truncated = self.store.borrow_mut().truncate(table);
-            match truncated {
-                Err(TruncateError::Busy) => self.job_ended().await,
-                truncated => break truncated,
-            }
-        };
-        match truncated {
-            // The statement's own time ends the wait.
-            Ok(position) => {
-                self.durable(position, Patience::ENDLESS).await?;
-                // A periodic log makes nobody wait, and a start would bring back what is in it.
-                if self.record_flushes().await {
-                    Ok(())
-                } else {
-                    Err(CqlError::truncate(format_args!("the commit log has failed")))
-                }
-            }
-            Err(error) => Err(CqlError::truncate(format_args!("{error}"))),
-        }
     }
 
     fn change_schema_later(self: &Rc<Self>, session: &Rc<Session>, stream: i16, statement: SchemaStatement) {

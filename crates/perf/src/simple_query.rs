@@ -116,6 +116,7 @@ fn node_options(options: &SimpleQueryOptions) -> NodeOptions {
         tombstones: Default::default(),
         guardrails: Default::default(),
         auto_snapshot: false,
+        auto_snapshot_ttl: None,
         authenticator: Default::default(),
         disk: Arc::new(MemoryDisk::new()),
         clock: Arc::new(SystemClock::new()),

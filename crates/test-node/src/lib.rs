@@ -115,6 +115,7 @@ pub fn options(shard_count: u16, disk: Arc<dyn Disk>, clock: Arc<dyn Clock>) -> 
         tombstones: Default::default(),
         guardrails: Default::default(),
         auto_snapshot: false,
+        auto_snapshot_ttl: None,
         authenticator: Default::default(),
         disk,
         clock,

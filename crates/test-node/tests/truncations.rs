@@ -2,10 +2,13 @@
 
 use std::fs;
 use std::sync::Arc;
+use std::time::Duration;
 
 use helenus_protocol::ErrorCode;
 use helenus_test_node::{Answer, Execution, Pending, TestNode, options};
-use helenus_vfs::{MemoryDisk, SystemClock};
+use helenus_tools::host::{Host, TableChoice};
+use helenus_tools::snapshot;
+use helenus_vfs::{Disk, ManualClock, MemoryDisk, SystemClock};
 
 const TRUNCATIONS: i32 = 300;
 
@@ -65,4 +68,23 @@ fn truncations_wait_for_each_other_and_not_in_threads() {
     }
     assert!(truncated > 0);
     assert_eq!(most_threads, 1);
+}
+
+/// They stayed until somebody removed them.
+#[test]
+fn the_snapshots_of_truncations_are_kept_as_long_as_they_should_be() {
+    let disk: Arc<dyn Disk> = Arc::new(MemoryDisk::new());
+    let clock = ManualClock::starting_at(1_000_000_000_000_000);
+    let mut options = options(1, disk.clone(), Arc::new(clock));
+    options.auto_snapshot = true;
+    options.auto_snapshot_ttl = Some(Duration::from_secs(3_600));
+    let node = TestNode::start(options).unwrap();
+    node.run("CREATE KEYSPACE k WITH replication = {'class': 'SimpleStrategy', 'replication_factor': 1}");
+    node.run("CREATE TABLE k.t0 (p int PRIMARY KEY)");
+    node.run("INSERT INTO k.t0 (p) VALUES (1)");
+    node.run("TRUNCATE k.t0");
+    let data = node.operator().data_folder().unwrap();
+    let found = snapshot::list(&*disk, &data.data_folder(), &TableChoice::default(), None).unwrap();
+    let expires: Vec<_> = found.iter().map(|found| found.expires_at.as_deref()).collect();
+    assert_eq!(expires, [Some("2001-09-09T02:46:40Z")]);
 }

@@ -50,7 +50,9 @@ use crate::request_memory::RequestMemory;
 use crate::roles::{DefaultRole, PasswordThreads, Passwords};
 use crate::schema_change::{SchemaKeeper, SchemaListeners};
 use crate::session::Session;
+use crate::snapshot_worker::SnapshotWorker;
 use crate::stall::StallDetector;
+use crate::truncation::Truncations;
 use crate::write_set::WriteSets;
 use foreground::PROBE_INTERVAL;
 
@@ -63,6 +65,8 @@ pub(crate) struct ShardParts {
     pub schema: Arc<Schema>,
     /// Of shard 0 only, and of none in memory.
     pub schema_keeper: Option<SchemaKeeper>,
+    /// Of shard 0 only, and of none in memory.
+    pub snapshot_worker: Option<SnapshotWorker>,
     /// Of shard 0 only.
     pub default_role: Option<DefaultRole>,
     pub host_id: Uuid,
@@ -106,6 +110,9 @@ pub struct Shard {
     pub(crate) schema_keeper: Mutex<Option<SchemaKeeper>>,
     /// Where the owner of the schema knows whether the default role was made. The mutex lets one login at a time decide.
     pub(crate) default_role: Mutex<Option<DefaultRole>>,
+    pub(crate) snapshot_worker: Option<SnapshotWorker>,
+    /// Of the owner of the schema.
+    pub(crate) truncations: Truncations,
     /// The default role is known to have been made.
     pub(crate) default_role_is_settled: Cell<bool>,
     /// Chosen once per data folder.
@@ -207,6 +214,8 @@ impl Shard {
             forwards: RefCell::new(PendingForwards::default()),
             scratch: RefCell::new(Scratch::default()),
             schema_keeper: Mutex::new(parts.schema_keeper),
+            snapshot_worker: parts.snapshot_worker,
+            truncations: Truncations::default(),
             default_role: Mutex::new(parts.default_role),
             default_role_is_settled: Cell::new(false),
             host_id: parts.host_id,
@@ -234,6 +243,9 @@ impl Shard {
         self.spawn(self.clone().turns());
         if !self.options.in_memory {
             self.spawn(self.clone().pace_compactions());
+        }
+        if self.snapshot_worker.is_some() {
+            self.spawn(self.clone().sweep_snapshots());
         }
         self.spawn(self.clone().watch_disk_reads());
         self.spawn(self.clone().give_up_late_requests());
@@ -734,6 +746,9 @@ impl Shard {
 
     /// After the loop has ended; waits for the threads.
     pub(crate) fn close(&self) {
+        if let Some(worker) = &self.snapshot_worker {
+            worker.stop();
+        }
         self.background.borrow_mut().stop();
         if let Some(log) = &mut *self.log.borrow_mut() {
             log.stop();

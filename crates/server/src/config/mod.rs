@@ -12,7 +12,7 @@ use helenus_node::{Authenticator, SsTableFormat};
 use helenus_vfs::DiskIo;
 use serde::Deserialize;
 
-pub use units::{DataRate, DataSize, DurationSetting, UnitError};
+pub use units::{DataRate, DataSize, DurationSetting, SnapshotTtl, UnitError};
 
 /// The file's keys. `None` means the default, which is documented in the README.
 #[derive(Clone, Debug, Default, Deserialize)]
@@ -47,6 +47,8 @@ pub struct ConfigFile {
     pub truncate_request_timeout: Option<DurationSetting>,
     /// Whether TRUNCATE and DROP leave a snapshot of what they take; true by default, as in Cassandra.
     pub auto_snapshot: Option<bool>,
+    /// How long those snapshots are kept, 60 s at least; by default until somebody removes them.
+    pub auto_snapshot_ttl: Option<SnapshotTtl>,
     /// A class's name, with or without its package, or a section with `class_name`, as in cassandra.yaml.
     pub authenticator: Option<AuthenticatorName>,
     /// The only one there is is `AllowAllAuthorizer`.

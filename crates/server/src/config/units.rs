@@ -18,6 +18,13 @@ pub struct DataRate(pub u64);
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct DurationSetting(pub Duration);
 
+/// How long a snapshot is kept.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct SnapshotTtl(pub Duration);
+
+/// Cassandra's `snapshot_min_allowed_ttl`.
+const SNAPSHOT_TTL_MIN: Duration = Duration::from_secs(60);
+
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum UnitError {
     #[error("'{0}' is not a size; write a whole number with one of B, KiB, MiB, GiB, for example 512MiB")]
@@ -28,6 +35,8 @@ pub enum UnitError {
         "'{0}' is not a duration; write a whole number with one of d, h, m, s, ms, us, for example 500ms"
     )]
     Duration(String),
+    #[error("'{0}' is shorter than snapshots are kept at least, 60s")]
+    SnapshotTtl(String),
 }
 
 impl FromStr for DataSize {
@@ -60,6 +69,18 @@ impl FromStr for DataRate {
             _ => return Err(error()),
         };
         number.checked_mul(factor).map(DataRate).ok_or_else(error)
+    }
+}
+
+impl FromStr for SnapshotTtl {
+    type Err = UnitError;
+
+    fn from_str(text: &str) -> Result<Self, UnitError> {
+        let DurationSetting(ttl) = text.parse()?;
+        if ttl < SNAPSHOT_TTL_MIN {
+            return Err(UnitError::SnapshotTtl(text.to_owned()));
+        }
+        Ok(SnapshotTtl(ttl))
     }
 }
 
@@ -105,6 +126,14 @@ impl<'de> Deserialize<'de> for DurationSetting {
     fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
         deserializer
             .deserialize_any(UnitVisitor("a duration such as 500ms"))
+            .and_then(parse)
+    }
+}
+
+impl<'de> Deserialize<'de> for SnapshotTtl {
+    fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
+        deserializer
+            .deserialize_any(UnitVisitor("a duration such as 30d"))
             .and_then(parse)
     }
 }

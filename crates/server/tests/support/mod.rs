@@ -83,6 +83,7 @@ pub fn node_options(authenticator: Authenticator) -> NodeOptions {
         tombstones: Default::default(),
         guardrails: Default::default(),
         auto_snapshot: false,
+        auto_snapshot_ttl: None,
         authenticator,
         disk: Arc::new(MemoryDisk::new()),
         clock,
