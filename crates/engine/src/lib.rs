@@ -24,6 +24,7 @@ pub mod select;
 
 pub mod execute;
 pub mod prepare;
+pub mod replicas;
 
 pub use error::CqlError;
 pub use execute::{QueryOptions, RowStore, Scratch, TombstoneLimits};

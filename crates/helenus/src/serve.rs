@@ -9,7 +9,7 @@ use std::time::{Duration, Instant};
 use clap::{Args, ValueEnum};
 use helenus_node::guardrails::{Guardrails, PartitionGuardrails, Threshold, ValueGuardrails};
 use helenus_node::{
-    Authenticator, CommitlogSync, CompactionSettings, NodeOptions, SsTableFormat, TombstoneLimits,
+    Authenticator, CommitlogSync, CompactionSettings, CopyRule, NodeOptions, SsTableFormat, TombstoneLimits,
 };
 use helenus_protocol::frame::FrameLimits;
 use helenus_server::config::{
@@ -259,6 +259,10 @@ fn options(arguments: &ServeArguments, config: &ConfigFile) -> ServeOptions {
         in_memory: arguments.in_memory || config.in_memory.unwrap_or(false),
         memory_bytes: memory.map_or_else(|| memory_of_machine() / 4, |size| size.0),
         row_cache: row_cache(arguments, config),
+        copy_rule: match config.strict_consistency {
+            Some(true) => CopyRule::OneReplica,
+            _ => CopyRule::AllReplicas,
+        },
         admission: admission(arguments, config),
         buffer_pool: true,
         commitlog_sync: commitlog_sync(arguments, config),

@@ -5,6 +5,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use helenus_engine::TombstoneLimits;
+use helenus_engine::replicas::CopyRule;
 use helenus_schema::SsTableFormat;
 use helenus_vfs::{Clock, Disk, DiskIo, Random, Threads};
 
@@ -53,6 +54,8 @@ pub struct NodeOptions {
     /// Cassandra's `tombstone_warn_threshold` and `tombstone_failure_threshold`.
     pub tombstones: TombstoneLimits,
     pub guardrails: Guardrails,
+    /// What the one copy of everything counts for where a consistency level asks for more.
+    pub copy_rule: CopyRule,
     /// Cassandra's `auto_snapshot`: whether TRUNCATE and DROP leave a snapshot of what they take.
     pub auto_snapshot: bool,
     /// Cassandra's `auto_snapshot_ttl`: how long those snapshots are kept; `None` until somebody removes them.

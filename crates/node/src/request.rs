@@ -140,6 +140,8 @@ impl Shard {
         } = *statement;
         let mut values = BoundValues::EMPTY;
         values.add(parameters.values, &prepared.bind_columns, is_prepared)?;
+        let copies = self.options.copy_rule;
+        copies.check(&self.schema.borrow(), &prepared.plan, parameters.consistency)?;
         let metadata_form = metadata_form(statement, prepared);
         let mut options = self.options_of(session.version(), parameters);
         options.metadata_form = metadata_form;
@@ -272,6 +274,10 @@ impl Shard {
             BatchKind::Counter => ast::BatchKind::Counter,
         };
         check_batch(kind, false, false, plans())?;
+        for member in &members {
+            let (copies, consistency) = (self.options.copy_rule, batch.parameters.consistency);
+            copies.check(&self.schema.borrow(), &member.prepared.plan, consistency)?;
+        }
         let mut options = self.options_of(session.version(), &batch.parameters);
         options.deadline_ns = self.deadline_of(session, self.timeouts.write_ns)?;
         let mut bound = Vec::with_capacity(members.len());

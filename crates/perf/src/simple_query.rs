@@ -12,7 +12,8 @@ use std::sync::{Arc, mpsc};
 use std::time::{Duration, Instant};
 
 use helenus_node::{
-    CommitlogSync, CompactionSettings, Node, NodeOptions, Session, Shard, SsTableFormat, overloaded_template,
+    CommitlogSync, CompactionSettings, CopyRule, Node, NodeOptions, Session, Shard, SsTableFormat,
+    overloaded_template,
 };
 use helenus_protocol::frame::{EnvelopeFlags, FrameLimits, FrameReader, FrameWriter, ReceiveBuffer};
 use helenus_protocol::request::{
@@ -95,6 +96,7 @@ fn node_options(options: &SimpleQueryOptions) -> NodeOptions {
         data_folder: PathBuf::from("/data"),
         in_memory: false,
         memory_bytes: 1 << 30,
+        copy_rule: CopyRule::default(),
         row_cache: options.rows_in == RowsIn::RowCache,
         admission: true,
         buffer_pool: true,

@@ -11,7 +11,8 @@ use std::task::{Context, Poll, Waker};
 use std::time::Duration;
 
 use helenus_node::{
-    CommitlogSync, CompactionSettings, Node, NodeOptions, Operator, Session, Shard, SsTableFormat, StartError,
+    CommitlogSync, CompactionSettings, CopyRule, Node, NodeOptions, Operator, Session, Shard, SsTableFormat,
+    StartError,
 };
 use helenus_protocol::frame::{
     Envelope, EnvelopeFlags, FrameLimits, FrameReader, FrameWriter, ReceiveBuffer,
@@ -98,6 +99,7 @@ pub fn options(shard_count: u16, disk: Arc<dyn Disk>, clock: Arc<dyn Clock>) -> 
         in_memory: false,
         memory_bytes: 256 << 20,
         row_cache: true,
+        copy_rule: CopyRule::default(),
         admission: true,
         buffer_pool: true,
         commitlog_sync: CommitlogSync::Group,

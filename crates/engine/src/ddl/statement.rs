@@ -66,12 +66,12 @@ fn change(schema: &Schema, statement: &Statement, context: &DdlContext<'_>) -> R
         Statement::DropAggregate(drop) => absent::drop_function(schema, "Aggregate", drop, context),
         Statement::CreateTrigger(create) => absent::create_trigger(schema, create, context),
         Statement::DropTrigger(drop) => absent::drop_trigger(drop, context),
-        // As a Cassandra answers whose configuration leaves these off, which is the default.
+        // As a Cassandra answers whose configuration leaves these off, but without advice to turn them on.
         Statement::CreateView(_) => Err(CqlError::invalid(format_args!(
-            "Materialized views are disabled. Enable in cassandra.yaml to use."
+            "Materialized views are disabled: this server does not have them yet"
         ))),
         Statement::CreateFunction(_) | Statement::CreateAggregate(_) => Err(CqlError::invalid(format_args!(
-            "User-defined functions are disabled in cassandra.yaml - set user_defined_functions_enabled=true to enable"
+            "User-defined functions are disabled: this server does not have them yet"
         ))),
         other => Err(CqlError::invalid(format_args!(
             "{} is not supported",

@@ -10,6 +10,7 @@ use super::row_view::Fetched;
 use super::where_clause::WhereClause;
 use crate::heap_bytes::{HeapBytes, flat_bytes};
 use crate::prepare::ResultMetadata;
+use crate::system::is_system_keyspace;
 use crate::term::{AggregateCall, Expression};
 
 /// What a SELECT reads and returns; immutable, shared by all executions.
@@ -99,7 +100,7 @@ impl SelectPlan {
     /// What clients are warned of whenever they execute the statement.
     pub fn warning(&self) -> Option<&'static str> {
         let aggregates = self.grouping.is_some() || self.has_aggregates();
-        if !aggregates {
+        if !aggregates || is_system_keyspace(&self.table.keyspace) {
             None
         } else if self.clause.partition.is_empty() && self.clause.token.is_none() {
             Some("Aggregation query used without partition key")

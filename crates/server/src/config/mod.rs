@@ -94,6 +94,8 @@ pub struct ConfigFile {
     pub row_cache: Option<RowCacheSwitch>,
     /// Ours: whether requests that have waited too long are refused early.
     pub admission: Option<AdmissionSwitch>,
+    /// Ours: whether the one copy counts for one replica only, the keyspace's others being down, and not for all.
+    pub strict_consistency: Option<bool>,
     /// Ours: no files at all.
     pub in_memory: Option<bool>,
     /// Ours: where `/metrics` is served.

@@ -8,7 +8,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use helenus_node::metrics::PANICS;
-use helenus_node::{Authenticator, CommitlogSync, CompactionSettings, NodeOptions, SsTableFormat};
+use helenus_node::{Authenticator, CommitlogSync, CompactionSettings, CopyRule, NodeOptions, SsTableFormat};
 use helenus_protocol::frame::{EnvelopeFlags, FrameLimits, FrameReader, FrameWriter, ReceiveBuffer};
 use helenus_protocol::request::{
     BindValues, QueryParameters, Value, write_auth_response, write_execute, write_prepare, write_query,
@@ -65,6 +65,7 @@ pub fn node_options(authenticator: Authenticator) -> NodeOptions {
         data_folder: PathBuf::from("/helenus-data"),
         in_memory: false,
         memory_bytes: 64 << 20,
+        copy_rule: CopyRule::default(),
         row_cache: true,
         admission: true,
         buffer_pool: true,

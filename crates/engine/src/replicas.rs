@@ -1,0 +1,160 @@
+//! How many copies a consistency level asks for, and how many there are.
+
+use helenus_protocol::Consistency;
+use helenus_schema::{KeyspaceMetadata, Replication, Schema};
+
+use crate::{CqlError, Plan};
+
+/// What the one copy that a node keeps counts for.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum CopyRule {
+    /// For all replicas of its keyspace: statements meant for a cluster run on one node as they are.
+    #[default]
+    AllReplicas,
+    /// For one replica, the others being down: what Cassandra answers with one node left.
+    OneReplica,
+}
+
+impl CopyRule {
+    /// Refuses levels that cannot be had of the statement's keyspaces.
+    #[inline]
+    pub fn check(self, schema: &Schema, plan: &Plan, consistency: Consistency) -> Result<(), CqlError> {
+        if !self.may_refuse(consistency) {
+            return Ok(());
+        }
+        match plan {
+            Plan::Select(plan) => self.check_keyspace(schema, &plan.table.keyspace, consistency),
+            Plan::Modify(plan) => self.check_keyspace(schema, &plan.table.keyspace, consistency),
+            Plan::Batch(plan) => plan
+                .statements
+                .iter()
+                .try_for_each(|plan| self.check_keyspace(schema, &plan.table.keyspace, consistency)),
+            Plan::Use(_) | Plan::Truncate(_) | Plan::Other(_) => Ok(()),
+        }
+    }
+
+    #[inline]
+    fn may_refuse(self, consistency: Consistency) -> bool {
+        match consistency {
+            Consistency::Any | Consistency::One | Consistency::LocalOne | Consistency::NodeLocal => false,
+            Consistency::Two | Consistency::Three => true,
+            _ => self == CopyRule::OneReplica,
+        }
+    }
+
+    fn check_keyspace(
+        self,
+        schema: &Schema,
+        keyspace: &str,
+        consistency: Consistency,
+    ) -> Result<(), CqlError> {
+        let factor = schema
+            .keyspace(keyspace)
+            .map_or(1, |keyspace| replica_count(keyspace));
+        let required = match consistency {
+            Consistency::Two => 2,
+            Consistency::Three => 3,
+            Consistency::All => factor,
+            Consistency::Any | Consistency::One | Consistency::LocalOne | Consistency::NodeLocal => 1,
+            // With one datacenter every majority is of all replicas.
+            Consistency::Quorum
+            | Consistency::LocalQuorum
+            | Consistency::EachQuorum
+            | Consistency::Serial
+            | Consistency::LocalSerial => factor / 2 + 1,
+        };
+        let alive = match self {
+            CopyRule::AllReplicas => factor,
+            CopyRule::OneReplica => 1,
+        };
+        if alive >= required {
+            return Ok(());
+        }
+        Err(CqlError::Unavailable {
+            consistency,
+            required,
+            alive,
+        })
+    }
+}
+
+/// How many copies the keyspace is meant to have, in all datacenters together; at least the one there is.
+fn replica_count(keyspace: &KeyspaceMetadata) -> i32 {
+    if keyspace.is_virtual {
+        return 1;
+    }
+    let Replication { options, .. } = &keyspace.replication;
+    // `3/1` are three replicas, one of them transient. What is not a number says nothing of replicas.
+    let factors = options.values().filter_map(|factor| {
+        let all = factor.split('/').next().unwrap_or_default();
+        all.trim().parse::<u16>().ok().map(i32::from)
+    });
+    factors.fold(0_i32, i32::saturating_add).max(1)
+}
+
+#[cfg(test)]
+mod tests {
+    use std::sync::Arc;
+
+    use helenus_cql::parse_statement;
+    use helenus_schema::TableId;
+    use uuid::Uuid;
+
+    use super::*;
+    use crate::ddl::{DdlContext, apply};
+    use crate::prepare;
+
+    fn schema(replication: &str) -> Arc<Schema> {
+        let statements = [
+            format!("CREATE KEYSPACE k WITH replication = {replication}"),
+            "CREATE TABLE k.t (p int PRIMARY KEY)".to_owned(),
+        ];
+        let schema = statements.iter().fold(Schema::default(), |schema, statement| {
+            let context = DdlContext {
+                session_keyspace: None,
+                now_us: 1,
+                new_table_id: TableId(Uuid::from_u128(1)),
+                data_center: "datacenter1",
+            };
+            let outcome = apply(&schema, &parse_statement(statement).unwrap(), &context).unwrap();
+            Schema::clone(&outcome.transition.unwrap().schema)
+        });
+        Arc::new(schema)
+    }
+
+    /// The copies required and alive where the level is refused.
+    fn refused(rule: CopyRule, schema: &Arc<Schema>, consistency: Consistency) -> Option<(i32, i32)> {
+        let prepared = prepare(schema, None, "SELECT * FROM k.t").unwrap();
+        match rule.check(schema, &prepared.plan, consistency) {
+            Err(CqlError::Unavailable { required, alive, .. }) => Some((required, alive)),
+            other => {
+                other.unwrap();
+                None
+            }
+        }
+    }
+
+    /// QUORUM and ALL were always met by the one copy while TWO and THREE never were, also with three replicas.
+    #[test]
+    fn one_copy_stands_for_all_replicas_or_for_one() {
+        use Consistency::{All, EachQuorum, LocalQuorum, One, Quorum, Three, Two};
+        let three = schema("{'class': 'NetworkTopologyStrategy', 'datacenter1': 3}");
+        for level in [One, Two, Three, Quorum, LocalQuorum, EachQuorum, All] {
+            assert_eq!(refused(CopyRule::AllReplicas, &three, level), None, "{level}");
+        }
+        let strict = |level| refused(CopyRule::OneReplica, &three, level);
+        assert_eq!(strict(One), None);
+        assert_eq!(strict(Quorum), Some((2, 1)));
+        assert_eq!(strict(LocalQuorum), Some((2, 1)));
+        assert_eq!(strict(All), Some((3, 1)));
+        let one = schema("{'class': 'SimpleStrategy', 'replication_factor': 1}");
+        for rule in [CopyRule::AllReplicas, CopyRule::OneReplica] {
+            assert_eq!(refused(rule, &one, Two), Some((2, 1)));
+            assert_eq!(refused(rule, &one, Three), Some((3, 1)));
+            assert_eq!(refused(rule, &one, Quorum), None);
+            assert_eq!(refused(rule, &one, All), None);
+        }
+        let two = schema("{'class': 'SimpleStrategy', 'replication_factor': '2'}");
+        assert_eq!(refused(CopyRule::AllReplicas, &two, Three), Some((3, 2)));
+    }
+}
