@@ -14,6 +14,9 @@ const TRUNCATIONS: i32 = 300;
 
 const TABLES: i32 = 3;
 
+/// In this process, of which each has one thread for snapshots.
+const NODES: usize = 2;
+
 /// Of this process.
 fn snapshot_threads() -> usize {
     let names = fs::read_dir("/proc/self/task").unwrap().filter_map(|task| {
@@ -67,7 +70,7 @@ fn truncations_wait_for_each_other_and_not_in_threads() {
         }
     }
     assert!(truncated > 0);
-    assert_eq!(most_threads, 1);
+    assert!((1..=NODES).contains(&most_threads), "{most_threads}");
 }
 
 /// They stayed until somebody removed them.
