@@ -1,6 +1,7 @@
 //! What merging a table's rows must know about its columns.
 
 use std::cmp::Ordering;
+use std::collections::HashSet;
 
 use helenus_schema::{ColumnId, TableMetadata};
 use helenus_types::CqlType;
@@ -31,8 +32,7 @@ impl RowShape {
             .filter_map(|(id, cql_type)| Some((id, path_type(cql_type)?)))
             .collect();
         multi_cell.sort_by_key(|&(id, _)| id);
-        let mut dropped: Vec<_> = table.dropped_columns.iter().map(|column| column.id).collect();
-        dropped.sort_unstable();
+        let dropped = dropped_columns(table);
         let is_plain = table.statics().is_empty() && multi_cell.is_empty() && !table.is_counter();
         RowShape {
             plain_count: is_plain.then(|| table.regulars().len()),
@@ -86,6 +86,21 @@ impl RowShape {
             Err(_) => left.cmp(right),
         }
     }
+}
+
+/// Every column that the table had and has no more, sorted. Of a name that was dropped twice the table remembers the last
+/// column only, and its memtables and its log may hold cells of all: what counts are the ids that were given.
+fn dropped_columns(table: &TableMetadata) -> Vec<ColumnId> {
+    let present: HashSet<ColumnId> = table.columns.iter().map(|column| column.id).collect();
+    let given = (0..table.next_column_id.0).map(ColumnId);
+    let remembered = table.dropped_columns.iter().map(|column| column.id);
+    let mut dropped: Vec<ColumnId> = given
+        .filter(|id| !present.contains(id))
+        .chain(remembered)
+        .collect();
+    dropped.sort_unstable();
+    dropped.dedup();
+    dropped
 }
 
 /// The type of a cell's path: set elements, map keys, the time-uuid of a list cell, a field's index.
