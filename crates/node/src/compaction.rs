@@ -46,7 +46,7 @@ impl Shard {
             .collect()
     }
 
-    /// Has every shard compact its part of a table. Returns when all have done so, or have been told to stop.
+    /// Has every shard compact its part of a table. Returns when all have done so, have failed, or have been told to stop.
     pub async fn compact(self: &Rc<Self>, request: CompactionRequest) -> Result<(), CompactError> {
         let mut tickets = Vec::new();
         for shard in self.shards() {
@@ -61,16 +61,19 @@ impl Shard {
                 tickets.push((shard, ticket?));
             }
         }
+        let mut result = Ok(());
         for (shard, ticket) in tickets {
-            self.call_async(shard, move |shard| async move {
+            let ended = self.call_async(shard, move |shard| async move {
                 while shard.store.borrow().is_compacting(ticket) {
                     // What stops requests, or drops their tables, ends no job.
                     let _either = tokio::time::timeout(LOOK_AGAIN, shard.job_ended()).await;
                 }
-            })
-            .await;
+                shard.store.borrow_mut().compaction_ended(ticket)
+            });
+            // Of several failures the first; all of them are in the node's log.
+            result = result.and(ended.await.unwrap_or(Ok(())));
         }
-        Ok(())
+        result
     }
 
     /// Stops the compactions of a table, or of all, on every shard; returns how many ran. None begins for a minute.

@@ -51,6 +51,8 @@ pub enum CompactError {
     InMemory,
     #[error("{requests_max} compactions of this table wait already")]
     TooMany { requests_max: usize },
+    #[error("the compaction failed on shard {}: {reason}", shard.0)]
+    Failed { shard: ShardId, reason: String },
 }
 
 /// The compactions of one shard.
@@ -170,6 +172,15 @@ impl ShardStore {
     pub fn is_compacting(&self, ticket: CompactionTicket) -> bool {
         let waits = |table: &Table| table.requested.iter().any(|request| request.ticket == ticket);
         self.schedule.is_running(ticket) || self.tables.values().any(waits)
+    }
+
+    /// How a request has ended that does not wait and is not under way; once. One that was stopped has not failed.
+    pub fn compaction_ended(&mut self, ticket: CompactionTicket) -> Result<(), CompactError> {
+        let shard = self.shard();
+        match self.schedule.take_failure(ticket) {
+            None => Ok(()),
+            Some(reason) => Err(CompactError::Failed { shard, reason }),
+        }
     }
 
     /// Stops compactions of a table, or of all with `None`, drops requests for them, and begins none for a minute.

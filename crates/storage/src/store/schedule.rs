@@ -1,5 +1,6 @@
 //! Which background work a shard has, and taking its results in.
 
+use std::collections::VecDeque;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
@@ -26,6 +27,9 @@ pub(super) const RETRY_DELAY_NS_MAX: u64 = 60 * RETRY_DELAY_NS_MIN;
 /// The part of its bound from which on the log is relieved: a flush takes a while, in which it grows.
 const LOG_RELIEVED_AT_PERCENT: u64 = 75;
 
+/// Whoever asked is told within moments; only those who gave up waiting are never.
+const FAILED_REQUESTS_MAX: usize = 64;
+
 /// One for the large compaction that takes an hour, one for the small ones that come meanwhile.
 pub const COMPACTIONS_PER_SHARD_MAX: usize = 2;
 
@@ -51,6 +55,8 @@ pub(super) struct Schedule {
     last_ticket: u64,
     /// Requests whose compactions run, each with the number of its job.
     requests_running: Vec<(CompactionTicket, u64)>,
+    /// Requests whose compactions failed, and why, until whoever asked is told; the latest last.
+    requests_failed: VecDeque<(CompactionTicket, String)>,
     /// A request had nothing to do: whoever waits for it does not know yet.
     has_settled_request: bool,
     /// Whose flushes have failed again.
@@ -160,6 +166,29 @@ impl Schedule {
         self.requests_running
             .iter()
             .any(|(running, _)| *running == ticket)
+    }
+
+    fn request_ended(&mut self, number: u64, error: Option<&JobError>) {
+        let of_job = |(_, running): &(CompactionTicket, u64)| *running == number;
+        let Some(place) = self.requests_running.iter().position(of_job) else {
+            return;
+        };
+        let (ticket, _) = self.requests_running.swap_remove(place);
+        if let Some(error) = error.filter(|error| !matches!(error, JobError::Stopped)) {
+            if self.requests_failed.len() >= FAILED_REQUESTS_MAX {
+                self.requests_failed.pop_front();
+            }
+            self.requests_failed.push_back((ticket, error.to_string()));
+        }
+    }
+
+    /// Why the compaction of a request failed; once.
+    pub fn take_failure(&mut self, ticket: CompactionTicket) -> Option<String> {
+        let place = self
+            .requests_failed
+            .iter()
+            .position(|(failed, _)| *failed == ticket)?;
+        self.requests_failed.remove(place).map(|(_, reason)| reason)
     }
 
     fn is_due(&self, now_ns: u64) -> bool {
@@ -351,8 +380,7 @@ impl ShardStore {
         if matches!(work, Work::Compaction(_)) {
             self.schedule.compactions -= 1;
             self.schedule
-                .requests_running
-                .retain(|(_, number)| *number != progress.number);
+                .request_ended(progress.number, outcome.as_ref().err());
             self.schedule.totals.failed += u64::from(outcome.is_err());
         }
         suspect

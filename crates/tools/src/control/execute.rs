@@ -112,10 +112,16 @@ fn compact(
     let tables = choice.tables(&*host.schema()?)?;
     progress.begin("compacting tables", Unit::Files, tables.len() as u64);
     for (done, table) in (1..).zip(&tables) {
+        // As nodetool does; what cannot be flushed keeps nothing from being compacted.
+        let flushed = match kind {
+            CompactionKind::Major { .. } => host.flush(Some(table.id)),
+            CompactionKind::Cleanup => Ok(()),
+        };
         host.compact(CompactionRequest {
             table: table.id,
             kind,
         })?;
+        flushed?;
         progress.at(done);
     }
     Ok(Answer::Compacted(TableCount {
