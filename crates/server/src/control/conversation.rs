@@ -9,6 +9,8 @@ use helenus_node::Operator;
 use helenus_tools::control::{REQUEST_BYTES_MAX, Reply, Request, execute};
 use helenus_tools::progress::{Progress, Unit};
 
+use super::places::Places;
+
 /// A client sends its request at once, and takes what it is told.
 const CLIENT_TIMEOUT: Duration = Duration::from_secs(10);
 
@@ -16,14 +18,17 @@ const CLIENT_TIMEOUT: Duration = Duration::from_secs(10);
 const PROGRESS_INTERVAL: Duration = Duration::from_millis(100);
 
 /// Reads a request, carries it out, answers. A client that went away stops nothing: half a restore would be worse.
-pub fn hold(stream: UnixStream, operator: &Operator) {
+pub fn hold(stream: UnixStream, operator: &Operator, places: &Places) {
     let Ok(request) = read(&stream) else { return };
     let replies = Replies {
         stream: RefCell::new(stream),
         last: Cell::new(None),
     };
     let result = match request {
-        Ok(request) => execute(operator, &request, &replies).map_err(|error| error.to_string()),
+        Ok(request) => match places.take(&request) {
+            Ok(_place) => execute(operator, &request, &replies).map_err(|error| error.to_string()),
+            Err(busy) => Err(busy.to_string()),
+        },
         Err(message) => Err(message),
     };
     replies.send(&match result {
@@ -38,7 +43,7 @@ pub fn refuse(stream: UnixStream) {
         last: Cell::new(None),
     };
     replies.send(&Reply::Failed {
-        message: "the node is busy with as many requests as it takes; try again".to_owned(),
+        message: "as many clients are connected as the node takes; try again".to_owned(),
     });
 }
 

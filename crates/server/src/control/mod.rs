@@ -5,6 +5,7 @@
 //! messages.
 
 mod conversation;
+mod places;
 mod socket;
 
 pub use socket::ControlSocket;

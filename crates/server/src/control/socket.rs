@@ -14,9 +14,11 @@ use helenus_node::Operator;
 use helenus_tools::control::SOCKET;
 
 use super::conversation;
+use super::places::{PLACES_PER_KIND, Places};
 
-/// Requests at the same time: an operator, a script and a monitor, with room to spare. More are told to come back.
-const CONNECTIONS_MAX: usize = 16;
+/// Connections at the same time: all that may be served, and as many that are still to say what they want, for which they
+/// have ten seconds. More are told to come back.
+const CONNECTIONS_MAX: usize = 4 * PLACES_PER_KIND;
 
 /// How long accepting pauses when the process has no file descriptor left.
 const OUT_OF_FILES_PAUSE: Duration = Duration::from_millis(50);
@@ -87,6 +89,7 @@ fn listen(path: &Path) -> io::Result<UnixListener> {
 
 fn accept(listener: &UnixListener, operator: &Operator, is_closing: &AtomicBool) {
     let connections = Arc::new(AtomicUsize::new(0));
+    let places = Places::default();
     loop {
         let accepted = listener.accept();
         if is_closing.load(Ordering::Acquire) {
@@ -101,13 +104,13 @@ fn accept(listener: &UnixListener, operator: &Operator, is_closing: &AtomicBool)
             conversation::refuse(stream);
             continue;
         }
-        let operator = operator.clone();
+        let (operator, places) = (operator.clone(), places.clone());
         // Without a thread the connection is closed, which the asker sees.
         let _refused = thread::Builder::new()
             .name("control-request".to_owned())
             .spawn(move || {
                 let _given_back_at_the_end = place;
-                conversation::hold(stream, &operator);
+                conversation::hold(stream, &operator, &places);
             });
     }
 }
