@@ -65,6 +65,7 @@ impl CqlType {
                 after: "' is not empty",
             }),
             CqlType::Tuple(_) | CqlType::UserDefined { .. } => self.tuple_from_text(text, now_ms),
+            CqlType::Custom(_) if let Some(native) = self.native_form() => native.from_text(text, now_ms),
             CqlType::Blob
             | CqlType::Counter
             | CqlType::Custom(_)

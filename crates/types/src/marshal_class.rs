@@ -56,6 +56,33 @@ impl CqlType {
         Ok(parsed)
     }
 
+    /// What a class that Cassandra ships without a CQL name for it is to a column: `DateType` is a timestamp, and the
+    /// classes of Thrift's time keep their names. `None` for those of others.
+    pub fn legacy_class(class: &str) -> Option<CqlType> {
+        let simple = class.strip_prefix(PACKAGE)?;
+        let name = simple.split('(').next().unwrap_or_default();
+        match name {
+            "DateType" => Some(CqlType::Timestamp),
+            "LexicalUUIDType" if name == simple => Some(CqlType::Custom(class.into())),
+            "CompositeType" => {
+                let parts = CqlType::key_types_from_marshal_class(class).ok()?;
+                (!parts.is_empty()).then(|| CqlType::Custom(class.into()))
+            }
+            "DynamicCompositeType" => Some(CqlType::Custom(class.into())),
+            _ => None,
+        }
+    }
+
+    /// The native type whose values and text a legacy class shares; their order is another.
+    pub(crate) fn native_form(&self) -> Option<CqlType> {
+        match self {
+            CqlType::Custom(class) if class.strip_prefix(PACKAGE) == Some("LexicalUUIDType") => {
+                Some(CqlType::Uuid)
+            }
+            _ => None,
+        }
+    }
+
     /// The types of a partition key from the key class of an SSTable header: the parts of a `CompositeType`, or the
     /// one type there is.
     pub fn key_types_from_marshal_class(class: &str) -> Result<Vec<CqlType>, ClassNameError> {

@@ -12,7 +12,7 @@ use helenus_schema::{
 use helenus_types::quoted_identifier;
 
 use super::change::{DdlContext, DdlOutcome, SchemaChange};
-use super::column_type::resolve_type;
+use super::column_type::declared_type;
 use super::guard::{Access, Resource, check_access, check_keyspace_name, keyspace_of};
 use super::options::{PropertyReader, TABLE_PROPERTIES, TableOptions};
 use super::table::{has_nested_multi_cell, masking_is_off, static_without_clustering};
@@ -140,7 +140,12 @@ fn added_column<'a>(
         mask,
         ..
     } = column;
-    let cql_type = resolve_type(&column.type_name, &keyspace.name, &keyspace.types)?;
+    let cql_type = declared_type(
+        &column.type_name,
+        &keyspace.name,
+        &keyspace.types,
+        format_args!("column {name} of table {}.{}", keyspace.name, table.name),
+    )?;
     if mask.is_some() {
         return Err(masking_is_off());
     }

@@ -5,7 +5,7 @@ use std::fmt;
 use std::sync::Arc;
 
 use helenus_cql::ast::{NativeType, TypeName};
-use helenus_types::{CqlType, UserType};
+use helenus_types::{CqlType, ExtentBounds, UserType};
 
 use crate::error::CqlError;
 use crate::term::native_type;
@@ -18,6 +18,20 @@ type UserTypes = BTreeMap<Arc<str>, Arc<UserType>>;
 /// The type that `written` means in a statement on `keyspace`, whose user types are `user_types`.
 pub fn resolve_type(written: &TypeName, keyspace: &str, user_types: &UserTypes) -> Result<CqlType, CqlError> {
     Resolver { keyspace, user_types }.resolve(written, false)
+}
+
+/// As [`resolve_type`], of what a statement declares, which has bounds. `user` is what has the type.
+pub(super) fn declared_type(
+    written: &TypeName,
+    keyspace: &str,
+    user_types: &UserTypes,
+    user: fmt::Arguments<'_>,
+) -> Result<CqlType, CqlError> {
+    let cql_type = resolve_type(written, keyspace, user_types)?;
+    match ExtentBounds::DECLARED.check([&cql_type]) {
+        Ok(_) => Ok(cql_type),
+        Err(error) => Err(invalid!("The type of {user} {error}")),
+    }
 }
 
 struct Resolver<'a> {
@@ -39,17 +53,18 @@ impl Resolver<'_> {
                 self.check_collection(written, frozen)?;
                 let element = self.resolve(element, frozen)?;
                 Ok(match written {
-                    TypeName::Set(_) => CqlType::set(element, frozen),
+                    TypeName::Set(_) => {
+                        check_order(&element, "in a set")?;
+                        CqlType::set(element, frozen)
+                    }
                     _ => CqlType::list(element, frozen),
                 })
             }
             TypeName::Map(key, value) => {
                 self.check_collection(written, frozen)?;
-                Ok(CqlType::map(
-                    self.resolve(key, frozen)?,
-                    self.resolve(value, frozen)?,
-                    frozen,
-                ))
+                let key = self.resolve(key, frozen)?;
+                check_order(&key, "keys of a map")?;
+                Ok(CqlType::map(key, self.resolve(value, frozen)?, frozen))
             }
             TypeName::Tuple(components) => {
                 let components = components.iter().map(|component| {
@@ -153,22 +168,46 @@ fn custom_type(class: &str) -> Result<CqlType, CqlError> {
     if class == TYPE_BEYOND_BOUNDS {
         return Ok(CqlType::Custom(class.into()));
     }
+    let unknown = || {
+        let full = match class.contains('.') {
+            true => class.to_owned(),
+            false => format!("org.apache.cassandra.db.marshal.{class}"),
+        };
+        CqlError::syntax_rule(format_args!(
+            "Error setting type {class}: Unable to find abstract-type class '{full}'"
+        ))
+    };
     match CqlType::from_marshal_class(class) {
-        Ok(parsed) if !parsed.is_reversed && !matches!(parsed.cql_type, CqlType::Custom(_)) => {
-            Ok(parsed.cql_type)
-        }
-        Ok(_) => {
-            let full = match class.contains('.') {
-                true => class.to_owned(),
-                false => format!("org.apache.cassandra.db.marshal.{class}"),
-            };
-            Err(CqlError::syntax_rule(format_args!(
-                "Error setting type {class}: Unable to find abstract-type class '{full}'"
-            )))
-        }
+        Ok(parsed) if parsed.is_reversed => Err(unknown()),
+        Ok(parsed) => match parsed.cql_type {
+            CqlType::Custom(class) => CqlType::legacy_class(&class).ok_or_else(unknown),
+            cql_type if has_custom_part(&cql_type) => Err(unknown()),
+            cql_type => Ok(cql_type),
+        },
         Err(error) => Err(CqlError::syntax_rule(format_args!(
             "Error setting type {class}: {error}"
         ))),
+    }
+}
+
+fn has_custom_part(cql_type: &CqlType) -> bool {
+    cql_type
+        .sub_types()
+        .any(|part| matches!(part, CqlType::Custom(_)) || has_custom_part(part))
+}
+
+/// Refuses what would have to be in the order of a legacy class, which is known to Cassandra only.
+pub(super) fn check_order(cql_type: &CqlType, user: &str) -> Result<(), CqlError> {
+    // What was stored stays as it is, and what is too large is refused for that.
+    let is_stored = matches!(cql_type, CqlType::Custom(class) if **class == *TYPE_BEYOND_BOUNDS);
+    if is_stored || ExtentBounds::DECLARED.check([cql_type]).is_err() {
+        return Ok(());
+    }
+    match matches!(cql_type, CqlType::Custom(_)) || has_custom_part(cql_type) {
+        true => Err(CqlError::invalid(format_args!(
+            "The order of values of type {cql_type} is not supported, so they cannot be {user}; use a type with a CQL name"
+        ))),
+        false => Ok(()),
     }
 }
 

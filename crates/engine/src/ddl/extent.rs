@@ -169,7 +169,10 @@ mod tests {
         let nested = |below: usize| format!("a {}t{below}{}", "frozen<list<".repeat(10), ">>".repeat(10));
         let (level, error) = session.refused(nested);
         assert_eq!(level, 3);
-        assert!(error.starts_with("User type ks.t3 nests deeper than 32 levels"));
+        assert!(
+            error.starts_with("The type of field a of user type ks.t3 nests deeper than 32 levels"),
+            "{error}"
+        );
     }
 
     #[test]

@@ -13,7 +13,7 @@ use helenus_types::{CqlType, UserType};
 use uuid::Uuid;
 
 use super::change::{DdlContext, DdlOutcome, SchemaChange};
-use super::column_type::{is_native, resolve_type};
+use super::column_type::{check_order, declared_type, is_native};
 use super::guard::{
     Access, KEYSPACE_NAME_LENGTH_MAX, Resource, check_access, check_keyspace_name, is_word, keyspace_of,
 };
@@ -191,7 +191,13 @@ fn build(
         .columns
         .iter()
         .map(|definition| {
-            let cql_type = resolve_type(&definition.type_name, keyspace, user_types)?;
+            let (column, table) = (&definition.name, &create.table.name);
+            let cql_type = declared_type(
+                &definition.type_name,
+                keyspace,
+                user_types,
+                format_args!("column {column} of table {keyspace}.{table}"),
+            )?;
             Ok(Column { definition, cql_type })
         })
         .collect::<Result<Vec<_>, CqlError>>()?;
@@ -319,6 +325,9 @@ fn check_primary_key(
             )));
         }
         check_key_column(column, keyspace)?;
+        if clustering.contains(name) {
+            check_order(&column.cql_type, "clustering columns")?;
+        }
     }
     Ok(())
 }

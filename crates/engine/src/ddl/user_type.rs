@@ -10,7 +10,7 @@ use helenus_schema::{ColumnMetadata, KeyspaceMetadata, Schema, TableMetadata};
 use helenus_types::{UserType, quoted_identifier};
 
 use super::change::{DdlContext, DdlOutcome, SchemaChange};
-use super::column_type::{Written, is_native, resolve_type};
+use super::column_type::{Written, declared_type, is_native};
 use super::guard::{Access, Resource, check_access, check_keyspace_name, keyspace_of};
 use crate::error::CqlError;
 use crate::names::first_repeated;
@@ -51,7 +51,12 @@ pub(super) fn create(
         .iter()
         .try_for_each(|field| check_field_type(&field.type_name))?;
     let fields = create.fields.iter().map(|field| {
-        let cql_type = resolve_type(&field.type_name, &keyspace.name, &keyspace.types)?;
+        let cql_type = declared_type(
+            &field.type_name,
+            &keyspace.name,
+            &keyspace.types,
+            format_args!("field {} of user type {}.{name}", field.name, keyspace.name),
+        )?;
         Ok((Arc::from(field.name.as_str()), cql_type))
     });
     let user_type = UserType {
@@ -200,7 +205,12 @@ fn add_field(
             "Cannot add field {name} to type {full_name}: a field with name {name} already exists"
         )));
     }
-    let cql_type = resolve_type(type_name, &keyspace.name, &keyspace.types)?;
+    let cql_type = declared_type(
+        type_name,
+        &keyspace.name,
+        &keyspace.types,
+        format_args!("field {name} of user type {full_name}"),
+    )?;
     let shown = Written::qualified(type_name, &keyspace.name);
     if cql_type.references_user_type(&user_type.name) {
         return Err(CqlError::invalid(format_args!(

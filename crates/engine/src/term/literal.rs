@@ -42,6 +42,10 @@ pub(super) fn preferred_type(literal: &Literal) -> CqlType {
 pub(super) fn constant_bytes(literal: &Literal, cql_type: &CqlType) -> Result<Vec<u8>, MarshalError> {
     if literal.kind == LiteralKind::Hex {
         let digits = literal.text.get(2..).unwrap_or_default();
+        // What digits are to a class is for its text to say; without a text of its own they are its bytes.
+        if matches!(cql_type, CqlType::Custom(_)) {
+            return cql_type.from_text(digits, now_ms());
+        }
         return hex_decode(digits).ok_or_else(|| MarshalError::Text {
             before: "cannot parse '",
             text: digits.to_owned(),
