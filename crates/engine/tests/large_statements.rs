@@ -140,3 +140,30 @@ fn the_metadata_of_a_statement_is_bounded() {
         }
     }
 }
+
+/// Clustering keys were bounded column by column: Cassandra reads no row whose columns are longer together.
+#[test]
+fn the_columns_of_a_clustering_key_are_bounded_together() {
+    let mut shards = shards();
+    let table = "CREATE TABLE two (p int, c text, d text, v int, PRIMARY KEY (p, c, d))";
+    shards.execute(table, &options(None)).unwrap();
+    for (c, d, length) in [
+        (30_000, 35_535, 65_535),
+        (30_000, 35_536, 65_536),
+        (65_535, 65_535, 131_070),
+    ] {
+        let (c, d) = ("c".repeat(c), "d".repeat(d));
+        for statement in [
+            format!("INSERT INTO two (p, c, d, v) VALUES (1, '{c}', '{d}', 1)"),
+            format!("DELETE v FROM two WHERE p = 1 AND c = '{c}' AND d IN ('{d}', 'x')"),
+            format!("DELETE FROM two WHERE p = 1 AND c = '{c}' AND d = '{d}'"),
+        ] {
+            let refused = shards
+                .execute(&statement, &options(None))
+                .err()
+                .map(|error| error.to_string());
+            let expected = format!("Key length of {length} is longer than maximum of 65535");
+            assert_eq!(refused, (length > 65_535).then_some(expected));
+        }
+    }
+}

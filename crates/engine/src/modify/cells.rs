@@ -94,8 +94,24 @@ struct MultiCellColumn<'o> {
     time: WriteTime,
     /// The moment up to which everything older goes.
     deleted_at_us: Option<i64>,
-    /// Path and value; no value is a tombstone.
-    cells: Vec<(Vec<u8>, Option<Vec<u8>>)>,
+    cells: Vec<PartialCell>,
+}
+
+/// Path and value; no value is a tombstone.
+type PartialCell = (Vec<u8>, Option<Vec<u8>>);
+
+/// In the order of paths, one cell for each. Writes of one statement to one place have the same time, so that the order
+/// they are written in says nothing, as in Cassandra: a tombstone counts, else the greater value.
+fn reconciled(mut cells: Vec<PartialCell>, path_type: &CqlType) -> Vec<PartialCell> {
+    cells.sort_by(|left, right| {
+        let by_path = path_type.compare(&left.0, &right.0);
+        by_path.then_with(|| match (&left.1, &right.1) {
+            (Some(left), Some(right)) => right.cmp(left),
+            (left, right) => left.is_some().cmp(&right.is_some()),
+        })
+    });
+    cells.dedup_by(|later, first| path_type.compare(&later.0, &first.0) == Ordering::Equal);
+    cells
 }
 
 impl<'o> MultiCellColumn<'o> {
@@ -201,10 +217,16 @@ impl<'o> MultiCellColumn<'o> {
                         .push((next_timeuuid(context.clock).to_vec(), Some(element.to_vec())));
                 }
             }
-            CqlType::Map { .. } => {
-                let entries = MapEntries::new(bytes).into_iter().flatten();
-                self.cells
-                    .extend(entries.map(|(key, value)| (key.to_vec(), Some(value.to_vec()))));
+            CqlType::Map { key: key_type, .. } => {
+                // Of a key that a value has twice the later entry counts.
+                let mut entries: Vec<(&[u8], &[u8])> = MapEntries::new(bytes).into_iter().flatten().collect();
+                entries.reverse();
+                entries.sort_by(|left, right| key_type.compare(left.0, right.0));
+                entries.dedup_by(|earlier, later| key_type.compare(earlier.0, later.0).is_eq());
+                let cells = entries
+                    .into_iter()
+                    .map(|(key, value)| (key.to_vec(), Some(value.to_vec())));
+                self.cells.extend(cells);
             }
             CqlType::UserDefined { .. } => {
                 let fields = (0_i16..).zip(TupleComponents::new(bytes));
@@ -227,12 +249,17 @@ impl<'o> MultiCellColumn<'o> {
             Some(_) => Vec::new(),
             None => lists.list(row.token, row.key, row.clustering, self.column)?,
         };
-        for (path, value) in &self.cells {
-            cells.retain(|(other, _)| other != path);
-            if let Some(value) = value {
-                cells.push((path.clone(), value.clone()));
-            }
-        }
+        let changed = reconciled(self.cells.clone(), &CqlType::Timeuuid);
+        let is_changed = |path: &Vec<u8>| {
+            let found = changed.binary_search_by(|(other, _)| CqlType::Timeuuid.compare(other, path));
+            found.is_ok()
+        };
+        cells.retain(|(path, _)| !is_changed(path));
+        cells.extend(
+            changed
+                .iter()
+                .filter_map(|(path, value)| Some((path.clone(), value.clone()?))),
+        );
         cells.sort_by(|left, right| CqlType::Timeuuid.compare(&left.0, &right.0));
         Ok(cells)
     }
@@ -268,7 +295,7 @@ impl<'o> MultiCellColumn<'o> {
         }
     }
 
-    fn write(mut self, builder: &mut RowBuilder<'_>) {
+    fn write(self, builder: &mut RowBuilder<'_>) {
         if let Some(timestamp_us) = self.deleted_at_us {
             let deletion = DeletionTime {
                 timestamp_us,
@@ -282,13 +309,7 @@ impl<'o> MultiCellColumn<'o> {
             CqlType::List { .. } => CqlType::Timeuuid,
             _ => CqlType::Smallint,
         };
-        // Of two writes to one place the later one counts, which the reversal brings to the front.
-        self.cells.reverse();
-        self.cells
-            .sort_by(|left, right| path_type.compare(&left.0, &right.0));
-        self.cells
-            .dedup_by(|later, first| path_type.compare(&later.0, &first.0) == Ordering::Equal);
-        for (path, value) in &self.cells {
+        for (path, value) in &reconciled(self.cells, &path_type) {
             builder.cell(cell(self.column, Some(path), value.as_deref(), self.time));
         }
     }

@@ -244,6 +244,9 @@ impl Target<'_> {
         lists: &mut dyn PriorLists,
     ) -> Result<(), CqlError> {
         let plan = self.plan;
+        clusterings
+            .iter()
+            .try_for_each(|clustering| check_clustering(clustering.as_ref()))?;
         if plan.deletes_rows() {
             self.build_row_deletions(out, clusterings);
             return Ok(());
@@ -335,6 +338,18 @@ impl Target<'_> {
                 self.deletion(),
             );
         }
+    }
+}
+
+/// All columns together are no longer than one key may be, as in Cassandra.
+#[inline]
+fn check_clustering(clustering: &[u8]) -> Result<(), CqlError> {
+    if clustering.len() <= KEY_BYTES_MAX {
+        return Ok(());
+    }
+    match Components::new(clustering).map(<[u8]>::len).sum() {
+        length if length > KEY_BYTES_MAX => Err(key_too_long(length)),
+        _ => Ok(()),
     }
 }
 
