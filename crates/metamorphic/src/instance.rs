@@ -7,7 +7,7 @@ use std::time::Duration;
 
 use helenus_node::{Operator, SsTableFormat, TombstoneLimits};
 use helenus_protocol::ErrorCode;
-use helenus_schema::TableMetadata;
+use helenus_schema::{Schema, TableMetadata};
 use helenus_storage::store::{CompactionKind, CompactionRequest};
 use helenus_test_node::{Answer, Column, Execution, Pending, TestNode, options};
 use helenus_tools::host::Host as _;
@@ -157,6 +157,14 @@ impl Instance {
             kind: FailureKind::Hang,
             text: format!("more than {PAGES_MAX} pages"),
         })
+    }
+
+    pub fn schema(&self) -> Arc<Schema> {
+        let node = self
+            .node
+            .as_ref()
+            .expect("a run ends with the first event that fails");
+        node.operator().schema().expect("a running node has a schema")
     }
 
     pub fn happen(&mut self, event: Event) -> Result<(), Trouble> {

@@ -1,12 +1,15 @@
 //! One history of statements and events, run on many nodes at once that differ in everything a client must not see:
 //! shards, caches, memory, formats, page sizes, whether anything ever reaches a disk. Every answer, warning and error
-//! agrees, or a fault is found; then the history shrinks to the few steps that show it.
+//! agrees, with each other and, where it knows them, with a small model of CQL. Else a fault is found; then the history
+//! shrinks to the few steps that show it.
 //!
 //! A seed is a history on every machine. A history is also a text ([`Script`]), which is how a fault that was found is
 //! kept: `scripts/` holds them, and this crate's tests run them.
 
 pub mod script;
 mod value;
+
+mod model;
 
 mod clock;
 mod configuration;

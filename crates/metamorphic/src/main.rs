@@ -63,6 +63,7 @@ struct Totals {
     failed: usize,
     steps: usize,
     refused: usize,
+    modelled: usize,
 }
 
 fn main() -> ExitCode {
@@ -95,9 +96,11 @@ fn go(arguments: &Arguments) -> Result<usize, Error> {
         failed,
         steps,
         refused,
+        modelled,
     } = totals;
     println!(
-        "{histories} histories, {failed} failed, {steps} steps, {refused} of them refused by all, {:.0} s",
+        "{histories} histories, {failed} failed, {steps} steps, {refused} of them refused by all, {modelled} with the rows of the \
+         model, {:.0} s",
         start.elapsed().as_secs_f64()
     );
     Ok(failed)
@@ -139,6 +142,7 @@ impl Totals {
         self.histories += 1;
         self.steps += report.steps;
         self.refused += report.refused;
+        self.modelled += report.modelled;
         let Some(failure) = report.failure else {
             return Ok(());
         };

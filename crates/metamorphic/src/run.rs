@@ -6,10 +6,13 @@ use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::Arc;
 
 use helenus_protocol::ErrorCode;
+use helenus_vfs::Clock as _;
 
 use crate::clock::HistoryClock;
 use crate::instance::{Instance, Seen, Trouble, UnderWay};
+use crate::model::{Expected, Model};
 use crate::script::{Event, Script, Statement, Step};
+use crate::value::Value;
 
 /// Between two statements, so that elements of lists are of different times.
 const STATEMENT_US: i64 = 1_000;
@@ -22,6 +25,8 @@ pub struct Report {
     pub steps: usize,
     /// Of the statements, those that were answered with an error, by all alike.
     pub refused: usize,
+    /// And those whose rows the model knew.
+    pub modelled: usize,
     pub failure: Option<Failure>,
 }
 
@@ -37,6 +42,8 @@ pub struct Failure {
 pub enum FailureKind {
     /// Two nodes answered differently.
     Disagreement,
+    /// All nodes answered what CQL does not say.
+    Model,
     /// An answer that says that the node failed, which is never the statement's fault.
     Refused,
     /// An event that must succeed did not.
@@ -55,9 +62,13 @@ impl fmt::Display for Failure {
     }
 }
 
+/// Serialized values, `None` for null.
+type Row = Vec<Option<Vec<u8>>>;
+
 struct Run {
     clock: Arc<HistoryClock>,
     instances: Vec<Instance>,
+    model: Model,
     report: Report,
 }
 
@@ -66,6 +77,7 @@ pub fn run(script: &Script) -> Report {
     let mut run = Run {
         clock: Arc::new(HistoryClock::new()),
         instances: Vec::new(),
+        model: Model::default(),
         report: Report::default(),
     };
     let outcome = catch_unwind(AssertUnwindSafe(|| run.go_through(script)));
@@ -135,8 +147,36 @@ impl Run {
                 }
             }
         }
-        if matches!(first, Some(Seen::Error { .. })) {
-            self.report.refused += 1;
+        match &first {
+            Some(seen) => self.compare_with_model(statement, seen),
+            None => Ok(()),
+        }
+    }
+
+    fn compare_with_model(&mut self, statement: &Statement, seen: &Seen) -> Result<(), Trouble> {
+        let values: Vec<Option<Vec<u8>>> = statement
+            .values
+            .iter()
+            .map(|value| value.as_ref().map(Value::bytes))
+            .collect();
+        let now_s = i64::from(self.clock.wall_s());
+        let text = &statement.text;
+        match seen {
+            Seen::Error { .. } => self.report.refused += 1,
+            Seen::Done => {
+                let instances = &self.instances;
+                self.model.apply(text, &values, now_s, &|| instances[0].schema());
+            }
+            Seen::Rows { rows, .. } => {
+                let Some(expected) = self.model.expect(text, &values, now_s) else {
+                    return Ok(());
+                };
+                self.report.modelled += 1;
+                if let Some(text) = mistake(rows.clone(), expected) {
+                    let kind = FailureKind::Model;
+                    return Err(Trouble { kind, text });
+                }
+            }
         }
         Ok(())
     }
@@ -182,6 +222,15 @@ fn refusal(seen: &Seen) -> Option<String> {
     }
 }
 
+/// The first place where rows are not what the model says.
+fn mistake(mut rows: Vec<Row>, mut expected: Expected) -> Option<String> {
+    if !expected.is_ordered {
+        rows.sort();
+        expected.rows.sort();
+    }
+    (rows != expected.rows).then(|| rows_differ("the model", &expected.rows, &rows))
+}
+
 /// The first place where two answers differ.
 fn difference(first: &Seen, other: &Seen) -> String {
     let (
@@ -205,14 +254,18 @@ fn difference(first: &Seen, other: &Seen) -> String {
     if warnings != other_warnings {
         return format!("warnings {other_warnings:?}, on the first node {warnings:?}");
     }
+    rows_differ("the first node", rows, other_rows)
+}
+
+fn rows_differ(whose: &str, rows: &[Row], other_rows: &[Row]) -> String {
     let place = rows
         .iter()
         .zip(other_rows)
         .position(|(row, other)| row != other)
         .unwrap_or(rows.len().min(other_rows.len()));
-    let shown = |rows: &[Vec<Option<Vec<u8>>>]| rows.get(place).map_or("none".to_owned(), |row| show(row));
+    let shown = |rows: &[Row]| rows.get(place).map_or("none".to_owned(), |row| show(row));
     format!(
-        "{} rows, on the first node {}; row {}: {}, on the first node: {}",
+        "{} rows, of {whose} {}; row {}: {}, of {whose}: {}",
         other_rows.len(),
         rows.len(),
         place + 1,

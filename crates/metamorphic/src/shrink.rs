@@ -254,12 +254,12 @@ mod tests {
         let failure = restarted.filter(|_| script.configurations.iter().any(|one| one.shard_count == 3));
         Report {
             steps: failure.map_or(script.steps.len(), |step| step + 1),
-            refused: 0,
             failure: failure.map(|step| Failure {
                 kind: FailureKind::Broken,
                 step: Some(step),
                 text: String::new(),
             }),
+            ..Report::default()
         }
     }
 

@@ -139,7 +139,7 @@ fn configurations(chance: &Chance) -> Vec<Configuration> {
             row_cache: chance.one_in(2),
             memory_mib: *chance.pick(&[16, 64, 256]),
             format: *chance.pick(&helenus_node::SsTableFormat::ALL),
-            column_index_kib: *chance.pick(&[1, 4, 64]),
+            column_index_kib: *chance.pick(&[1, 1, 4, 64]),
             page_rows: *chance.pick(&PAGES_ROWS),
         });
     }

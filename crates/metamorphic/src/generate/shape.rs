@@ -14,7 +14,14 @@ pub fn table(chance: &Chance, flavour: Flavour, name: &str) -> (TableMetadata, V
         ..TableWish::default()
     };
     let table = match flavour {
-        Flavour::Deep => wished_table(chance, name, small((1, 2))),
+        Flavour::Deep => wished_table(
+            chance,
+            name,
+            TableWish {
+                blob_key: chance.one_in(2),
+                ..small((1, 2))
+            },
+        ),
         Flavour::Broad if chance.one_in(2) => wished_table(chance, name, small((0, 2))),
         Flavour::Broad => random_table(chance, name),
     };

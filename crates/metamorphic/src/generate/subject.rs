@@ -32,7 +32,7 @@ impl Subject {
     pub fn new(chance: &Chance, flavour: Flavour, table: TableMetadata, create: String) -> Subject {
         let (partitions, has_long_keys) = match flavour {
             Flavour::Broad => (*chance.pick(&[2, 6, 6, 20, PARTITIONS_MAX]), chance.one_in(3)),
-            Flavour::Deep => (*chance.pick(&[20, 60, PARTITIONS_MAX]), chance.one_in(2)),
+            Flavour::Deep => (*chance.pick(&[20, 60, PARTITIONS_MAX]), !chance.one_in(4)),
         };
         let key = |column: &ColumnMetadata| values::key(chance, &column.cql_type, has_long_keys);
         let partition_keys = (0..partitions)
