@@ -57,5 +57,5 @@ pub use refusal::overloaded_template;
 pub use request_memory::RequestMemory;
 pub use roles::Authenticator;
 pub use schema_change::DATA_CENTER;
-pub use session::Session;
+pub use session::{Negotiated, Session};
 pub use shard::Shard;

@@ -116,10 +116,24 @@ impl Shard {
                     self.sample_read(plan, token);
                 }
                 self.check_rate(&plan.table, RateLimitedOperation::Read, token)?;
+                let table = &plan.table.name;
+                self.trace(statement.session, || {
+                    format!("Executing single-partition query on {table}")
+                });
                 self.select_here(statement, plan, values, options)
             }
-            Some((_, owner)) => self.forward_read(statement, owner, values, options),
+            Some((_, owner)) => {
+                let table = &plan.table.name;
+                self.trace(statement.session, || {
+                    format!("Executing single-partition query on {table} on shard-{}", owner.0)
+                });
+                self.forward_read(statement, owner, values, options)
+            }
             None => {
+                let table = &plan.table.name;
+                self.trace(statement.session, || {
+                    format!("Executing query on {table} on the shards that have its partitions")
+                });
                 self.select_later(statement, values, options, RateLimits::Unchecked);
                 Ok(())
             }

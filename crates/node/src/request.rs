@@ -107,7 +107,9 @@ impl Shard {
     fn query(self: &Rc<Self>, session: &Rc<Session>, stream: i16, query: &Query<'_>) -> Result<(), CqlError> {
         let keyspace = session.keyspace();
         let keyspace = query.parameters.keyspace.or(keyspace.as_deref());
+        self.trace(session, || format!("Parsing {}", query.text));
         let prepared = Arc::new(helenus_engine::prepare(&self.schema(), keyspace, query.text)?);
+        self.trace(session, || "Preparing statement".to_owned());
         self.run_statement(&Statement {
             session,
             stream,
@@ -118,7 +120,7 @@ impl Shard {
         })
     }
 
-    fn find_prepared(&self, id: &[u8]) -> Result<Arc<Prepared>, CqlError> {
+    pub(crate) fn find_prepared(&self, id: &[u8]) -> Result<Arc<Prepared>, CqlError> {
         // An id of another length cannot be ours; the error names its first bytes.
         let mut bytes = [0; 16];
         let known = id.len().min(bytes.len());

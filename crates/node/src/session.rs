@@ -23,7 +23,7 @@ use crate::request_memory::{Held, RequestMemory};
 /// Whoever has an answer appends it to the output and wakes the connection, which sends everything that is ready in
 /// one write.
 pub struct Session {
-    version: Cell<ProtocolVersion>,
+    negotiated: Cell<Negotiated>,
     output: RefCell<Output>,
     keyspace: RefCell<Option<Arc<str>>>,
     /// Requests accepted and not yet answered.
@@ -35,8 +35,8 @@ pub struct Session {
     /// When the bytes of the request that is being handled came, on the shard's clock. Read before the request is
     /// suspended for the first time.
     received_ns: Cell<u64>,
-    throws_on_overload: Cell<bool>,
-    knows_rate_limit_error: Cell<bool>,
+    /// Of a traced request: what happens to it.
+    events: Option<RefCell<Vec<TraceEvent>>>,
     /// Where output buffers come from, and where the connection gives them back.
     buffers: Option<Rc<BufferPool>>,
     /// What a connection and its output are charged for.
@@ -46,6 +46,35 @@ pub struct Session {
     is_closed: Cell<bool>,
     /// Of the answers that came later: what the next is expected to have.
     later_answer_bytes: Cell<usize>,
+}
+
+/// What client and node agreed on at the start of their conversation, in one value: whoever answers for a connection has
+/// all of it.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Negotiated {
+    pub version: ProtocolVersion,
+    /// The client wants an error rather than a slower connection when the shard has too much to do.
+    pub throws_on_overload: bool,
+    /// The client knows ScyllaDB's error for partitions that are asked for too often.
+    pub knows_rate_limit_error: bool,
+}
+
+impl Negotiated {
+    pub fn of_version(version: ProtocolVersion) -> Self {
+        Negotiated {
+            version,
+            throws_on_overload: false,
+            knows_rate_limit_error: false,
+        }
+    }
+}
+
+/// Something that happened to a traced request.
+pub(crate) struct TraceEvent {
+    /// Made when it happened: its time is in it.
+    pub id: [u8; 16],
+    pub at_ns: u64,
+    pub activity: String,
 }
 
 struct Output {
@@ -86,7 +115,7 @@ impl Drop for Begun<'_> {
 impl Session {
     pub fn new(version: ProtocolVersion) -> Self {
         Session {
-            version: Cell::new(version),
+            negotiated: Cell::new(Negotiated::of_version(version)),
             output: RefCell::new(Output {
                 writer: FrameWriter::new(),
                 bytes: Vec::new(),
@@ -98,8 +127,7 @@ impl Session {
             peer: Cell::new(IpAddr::V4(Ipv4Addr::UNSPECIFIED)),
             user: RefCell::new(None),
             received_ns: Cell::new(0),
-            throws_on_overload: Cell::new(false),
-            knows_rate_limit_error: Cell::new(false),
+            events: None,
             buffers: None,
             held: None,
             connection_bytes: Cell::new(0),
@@ -163,18 +191,46 @@ impl Session {
         }
     }
 
-    /// Whether the client wants an error rather than a slower connection when the shard has too much to do.
-    pub fn throws_on_overload(&self) -> bool {
-        self.throws_on_overload.get()
+    pub fn negotiated(&self) -> Negotiated {
+        self.negotiated.get()
     }
 
-    pub fn set_throws_on_overload(&self, throws: bool) {
-        self.throws_on_overload.set(throws);
+    /// A session of one traced request of the same client: answered as the client wants to be answered, and heard.
+    pub(crate) fn of_traced_request(&self) -> Session {
+        let traced = Session::new(self.version());
+        traced.negotiated.set(self.negotiated.get());
+        traced.keyspace.replace(self.keyspace());
+        traced.user.replace(self.user());
+        traced.peer.set(self.peer.get());
+        traced.received_ns.set(self.received_ns.get());
+        traced
+            .is_warned_of_use_keyspace
+            .set(self.is_warned_of_use_keyspace.get());
+        Session {
+            events: Some(RefCell::default()),
+            ..traced
+        }
     }
 
-    /// The client has negotiated ScyllaDB's error for partitions that are asked for too often.
-    pub fn set_knows_rate_limit_error(&self, knows: bool) {
-        self.knows_rate_limit_error.set(knows);
+    /// What a traced request has chosen for those that follow.
+    pub(crate) fn adopt_choices_of(&self, traced: &Session) {
+        self.keyspace.replace(traced.keyspace());
+        self.is_warned_of_use_keyspace
+            .set(traced.is_warned_of_use_keyspace.get());
+    }
+
+    pub(crate) fn is_traced(&self) -> bool {
+        self.events.is_some()
+    }
+
+    pub(crate) fn note_event(&self, event: TraceEvent) {
+        if let Some(events) = &self.events {
+            events.borrow_mut().push(event);
+        }
+    }
+
+    pub(crate) fn take_events(&self) -> Vec<TraceEvent> {
+        self.events.as_ref().map(RefCell::take).unwrap_or_default()
     }
 
     /// Answers without looking at the request: `envelope` is a template of this connection's version.
@@ -213,19 +269,23 @@ impl Session {
     }
 
     pub fn version(&self) -> ProtocolVersion {
-        self.version.get()
+        self.negotiated.get().version
     }
 
+    /// Until STARTUP is answered: in which version the client is spoken to.
     pub fn set_version(&self, version: ProtocolVersion) {
-        self.version.set(version);
+        self.negotiated.set(Negotiated {
+            version,
+            ..self.negotiated.get()
+        });
     }
 
     /// The answer to STARTUP has been appended: from now on answers are framed and compressed as agreed.
-    pub fn startup_answered(&self, version: ProtocolVersion, compression: Option<Compression>) {
-        self.version.set(version);
+    pub fn startup_answered(&self, negotiated: Negotiated, compression: Option<Compression>) {
+        self.negotiated.set(negotiated);
         let output = &mut *self.output.borrow_mut();
         output.writer.flush(&mut output.bytes);
-        output.writer.startup_answered(version, compression);
+        output.writer.startup_answered(negotiated.version, compression);
     }
 
     /// What `USE` chose.
@@ -254,7 +314,7 @@ impl Session {
         warnings: &[&str],
         body: impl FnOnce(&mut Vec<u8>) -> Result<(), CqlError>,
     ) {
-        let version = self.version.get();
+        let version = self.version();
         let prelude = Prelude {
             warnings,
             ..Prelude::default()
@@ -296,7 +356,7 @@ impl Session {
     ) -> Result<(), CqlError> {
         let Output { writer, bytes } = &mut *self.output.borrow_mut();
         self.lend(bytes);
-        let mark = writer.begin(bytes, self.version.get(), flags, stream, opcode);
+        let mark = writer.begin(bytes, self.version(), flags, stream, opcode);
         let begun = Begun {
             writer,
             bytes,
@@ -333,18 +393,18 @@ impl Session {
     }
 
     pub fn respond_error(&self, stream: i16, error: &CqlError) {
-        let version = self.version.get();
+        let version = self.version();
         let Output { writer, bytes } = &mut *self.output.borrow_mut();
         self.lend(bytes);
         let mark = writer.begin(bytes, version, EnvelopeFlags::NONE, stream, Opcode::Error);
-        error.write(bytes, version, self.knows_rate_limit_error.get());
+        error.write(bytes, version, self.negotiated.get().knows_rate_limit_error);
         // An error message is far below the 2 GiB that cannot be sent.
         let _fits = writer.finish(bytes, mark);
     }
 
     /// Answers a message that cannot be decoded: what is wrong is written where it is sent from.
     pub fn respond_protocol_error(&self, stream: i16, error: &dyn Display) {
-        let version = self.version.get();
+        let version = self.version();
         let Output { writer, bytes } = &mut *self.output.borrow_mut();
         self.lend(bytes);
         let mark = writer.begin(bytes, version, EnvelopeFlags::NONE, stream, Opcode::Error);
@@ -419,6 +479,31 @@ mod tests {
     use helenus_protocol::response::write_void;
 
     use super::*;
+
+    /// A traced request was answered as if its client had negotiated nothing: with an error code that it does not know.
+    #[test]
+    fn a_traced_request_keeps_what_its_client_negotiated() {
+        let session = Session::new(ProtocolVersion::V4);
+        let negotiated = Negotiated {
+            version: ProtocolVersion::V4,
+            throws_on_overload: true,
+            knows_rate_limit_error: true,
+        };
+        session.startup_answered(negotiated, None);
+        session.set_peer(IpAddr::V4(Ipv4Addr::LOCALHOST));
+        session.set_user("app".into());
+        session.set_keyspace("k".into());
+        let traced = session.of_traced_request();
+        assert_eq!(traced.negotiated(), negotiated);
+        assert_eq!(traced.peer(), session.peer());
+        assert_eq!(
+            (traced.user().as_deref(), traced.keyspace().as_deref()),
+            (Some("app"), Some("k"))
+        );
+        traced.set_keyspace("other".into());
+        session.adopt_choices_of(&traced);
+        assert_eq!(session.keyspace().as_deref(), Some("other"));
+    }
 
     /// Small answers into a buffer that began with nothing: four reallocations in each turn, a fiftieth of what seven writes
     /// take, for as long as the connection lived.

@@ -58,7 +58,9 @@ impl Shard {
         self.metrics.count_request(RequestKind::Prepare);
         let keyspace = session.keyspace();
         let keyspace = prepare.keyspace.or(keyspace.as_deref());
+        self.trace(session, || format!("Parsing {}", prepare.text));
         let prepared = Arc::new(helenus_engine::prepare(&self.schema(), keyspace, prepare.text)?);
+        self.trace(session, || "Preparing statement".to_owned());
         if matches!(&prepared.plan, Plan::Other(other) if is_about_roles(other)) {
             not_anonymous(session.user().as_deref())?;
         }

@@ -3,20 +3,21 @@
 //! A traced request runs in a session of its own; its answer is then passed on with the trace's id in front. So the
 //! ordinary path knows nothing of tracing.
 
+use std::collections::BTreeMap;
 use std::net::IpAddr;
 use std::rc::Rc;
 use std::task::Poll;
 
-use helenus_engine::term::BoundValues;
+use helenus_engine::term::{BoundValues, ColumnSpec};
 use helenus_engine::{CqlError, Plan, QueryOptions};
 use helenus_protocol::frame::Envelope;
-use helenus_protocol::request::{QueryParameters, Request, Value};
+use helenus_protocol::request::{QueryParameters, Request, Value, Values};
 use helenus_protocol::wire::DecodeError;
 use helenus_protocol::{Consistency, ProtocolVersion};
 use helenus_types::value::write_collection;
 
 use crate::patience::Patience;
-use crate::session::Session;
+use crate::session::{Session, TraceEvent};
 use crate::shard::Shard;
 
 /// Seconds that a trace is kept: Cassandra's `trace_type_query_ttl`.
@@ -32,10 +33,14 @@ const INSERT_EVENT: &str = "INSERT INTO system_traces.events (session_id, event_
 struct Trace {
     id: [u8; 16],
     request: &'static str,
-    query: Option<String>,
+    parameters: BTreeMap<String, String>,
     client: IpAddr,
     started_us: i64,
+    started_ns: u64,
 }
+
+/// Of a bound value, what a trace keeps: Cassandra's bound.
+const VALUE_CHARACTERS_MAX: usize = 1_000;
 
 impl Shard {
     pub(crate) fn handle_traced(
@@ -43,33 +48,27 @@ impl Shard {
         session: &Rc<Session>,
         envelope: &Envelope<'_>,
     ) -> Result<(), DecodeError> {
-        let (request, query) = describe(envelope)?;
+        let (request, parameters) = self.describe_request(envelope)?;
         let trace = Trace {
             id: *self.new_timeuuid().as_bytes(),
             request,
-            query,
+            parameters,
             client: session.peer(),
             started_us: self.clock.wall_us(),
+            started_ns: self.clock.monotonic_ns(),
         };
-        let traced = Rc::new(Session::new(session.version()));
-        if let Some(keyspace) = session.keyspace() {
-            traced.set_keyspace(keyspace);
-        }
-        if let Some(user) = session.user() {
-            traced.set_user(user);
-        }
-        traced.set_received_ns(session.received_ns());
+        let traced = Rc::new(session.of_traced_request());
+        self.trace(&traced, || request.to_owned());
         self.handle_untraced(&traced, envelope)?;
         let stream = envelope.header.stream;
         let shard = self.clone();
         let answered = session.clone();
         self.answer_later(session, stream, async move {
             let answer = answer_of(&traced).await;
-            if let Some(keyspace) = traced.keyspace() {
-                answered.set_keyspace(keyspace);
-            }
+            answered.adopt_choices_of(&traced);
+            shard.trace(&traced, || format!("Answered with {} bytes", answer.len()));
             // A trace that cannot be stored must not fail the request that it is about.
-            if let Err(error) = shard.store_trace(&trace, answer.len()).await {
+            if let Err(error) = shard.store_trace(&trace, traced.take_events()).await {
                 eprintln!("shard {}: a trace was not stored: {error}", shard.id.0);
             }
             answered.pass_on_traced(stream, &answer, trace.id);
@@ -77,18 +76,67 @@ impl Shard {
         Ok(())
     }
 
-    async fn store_trace(self: &Rc<Self>, trace: &Trace, answer_bytes: usize) -> Result<(), CqlError> {
+    /// Notes what happens to a request, if that is traced.
+    #[inline]
+    pub(crate) fn trace(&self, session: &Session, activity: impl FnOnce() -> String) {
+        if session.is_traced() {
+            session.note_event(TraceEvent {
+                id: *self.new_timeuuid().as_bytes(),
+                at_ns: self.clock.monotonic_ns(),
+                activity: activity(),
+            });
+        }
+    }
+
+    /// Cassandra's words for the kind of request, and what it was sent with, by Cassandra's names.
+    fn describe_request(
+        &self,
+        envelope: &Envelope<'_>,
+    ) -> Result<(&'static str, BTreeMap<String, String>), DecodeError> {
+        let (request, _payload) = Request::decode(envelope)?;
+        let mut described = BTreeMap::new();
+        let request = match request {
+            Request::Query(query) => {
+                describe_parameters(&mut described, &query.parameters);
+                described.insert("query".to_owned(), query.text.to_owned());
+                "Execute CQL3 query"
+            }
+            Request::Prepare(prepare) => {
+                described.insert("query".to_owned(), prepare.text.to_owned());
+                "Preparing CQL3 query"
+            }
+            Request::Execute(execute) => {
+                describe_parameters(&mut described, &execute.parameters);
+                if let Ok(prepared) = self.find_prepared(execute.statement_id) {
+                    described.insert("query".to_owned(), prepared.query.to_string());
+                    describe_values(&mut described, execute.parameters.values, &prepared.bind_columns);
+                }
+                "Execute CQL3 prepared query"
+            }
+            Request::Batch(batch) => {
+                describe_parameters(&mut described, &batch.parameters);
+                "Execute batch of CQL3 queries"
+            }
+            _ => return Err(DecodeError::UnexpectedMessage(envelope.header.opcode)),
+        };
+        Ok((request, described))
+    }
+
+    async fn store_trace(self: &Rc<Self>, trace: &Trace, events: Vec<TraceEvent>) -> Result<(), CqlError> {
         let node = self.node_state();
         let coordinator = address_bytes(node.address);
         let port = i32::from(node.storage_port).to_be_bytes();
-        let duration_us = self.clock.wall_us() - trace.started_us;
-        let duration = i32::try_from(duration_us).unwrap_or(i32::MAX).to_be_bytes();
+        let elapsed = |at_ns: u64| {
+            let elapsed_us = at_ns.saturating_sub(trace.started_ns) / 1_000;
+            i32::try_from(elapsed_us).unwrap_or(i32::MAX).to_be_bytes()
+        };
+        let duration = elapsed(self.clock.monotonic_ns());
         let ttl = TRACE_TTL_S.to_be_bytes();
         let mut parameters = Vec::new();
         let pairs = trace
-            .query
+            .parameters
             .iter()
-            .flat_map(|query| [b"query".as_slice(), query.as_bytes()]);
+            .flat_map(|(name, value)| [name.as_bytes(), value.as_bytes()]);
         write_collection(&mut parameters, 2, pairs.collect::<Vec<_>>());
         let client = address_bytes(trace.client);
         let started_ms = (trace.started_us / 1_000).to_be_bytes();
@@ -108,16 +156,12 @@ impl Shard {
         )
         .await?;
         let thread = format!("shard-{}", self.id.0);
-        let answered = format!("Answered with {answer_bytes} bytes");
-        for (activity, elapsed) in [
-            (trace.request, 0_i32.to_be_bytes()),
-            (answered.as_str(), duration),
-        ] {
-            let event_id = *self.new_timeuuid().as_bytes();
+        for event in &events {
+            let elapsed = elapsed(event.at_ns);
             let values: [&[u8]; 8] = [
                 &trace.id,
-                &event_id,
-                activity.as_bytes(),
+                &event.id,
+                event.activity.as_bytes(),
                 &coordinator,
                 &elapsed,
                 &port,
@@ -156,15 +200,34 @@ impl Shard {
     }
 }
 
-/// Cassandra's words for the kind of request, and the text of its statement if it has one.
-fn describe(envelope: &Envelope<'_>) -> Result<(&'static str, Option<String>), DecodeError> {
-    let (request, _payload) = Request::decode(envelope)?;
-    Ok(match request {
-        Request::Query(query) => ("Execute CQL3 query", Some(query.text.to_owned())),
-        Request::Prepare(prepare) => ("Preparing CQL3 query", Some(prepare.text.to_owned())),
-        Request::Execute(_) => ("Execute CQL3 prepared query", None),
-        _ => ("Execute batch of CQL3 queries", None),
-    })
+fn describe_parameters(described: &mut BTreeMap<String, String>, parameters: &QueryParameters<'_>) {
+    let mut describe = |name: &str, value: String| described.insert(name.to_owned(), value);
+    describe("consistency_level", parameters.consistency.to_string());
+    let serial = parameters.serial_consistency.unwrap_or(Consistency::Serial);
+    describe("serial_consistency_level", serial.to_string());
+    if let Some(page_size) = parameters.page_size.filter(|page_size| *page_size > 0) {
+        describe("page_size", page_size.to_string());
+    }
+}
+
+fn describe_values(described: &mut BTreeMap<String, String>, values: Values<'_>, columns: &[ColumnSpec]) {
+    for (index, column) in columns.iter().enumerate() {
+        let value = if values.has_names() {
+            let mut named = values.named();
+            named
+                .find(|(name, _)| *name == &*column.name)
+                .map(|(_, value)| value)
+        } else {
+            values.iter().nth(index)
+        };
+        let bytes = value.and_then(Value::bytes);
+        let mut literal = bytes.map_or("null".to_owned(), |bytes| column.cql_type.to_cql_literal(bytes));
+        if let Some((end, _)) = literal.char_indices().nth(VALUE_CHARACTERS_MAX) {
+            literal.truncate(end);
+            literal.push_str("...'");
+        }
+        described.insert(format!("bound_var_{index}_{}", column.name), literal);
+    }
 }
 
 /// The one envelope that a session of one request is answered with.

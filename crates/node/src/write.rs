@@ -102,9 +102,13 @@ impl Shard {
         })?;
         match outcome {
             Outcome::Applied(position) if warnings.is_empty() => {
+                self.trace(session, || {
+                    format!("Added to the commit log and to {} memtable", plan.table.name)
+                });
                 self.acknowledge_session(session, stream, position, patience);
             }
             Outcome::Elsewhere(owner, update) if warnings.is_empty() => {
+                self.trace(session, || format!("Sending the mutation to shard-{}", owner.0));
                 return self.forward_write(session, stream, owner, update, patience);
             }
             outcome => {

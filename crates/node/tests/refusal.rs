@@ -1,6 +1,6 @@
 //! What a refusal costs: nothing from the heap, whatever the version; and what it says.
 
-use helenus_node::{Session, overloaded_template};
+use helenus_node::{Negotiated, Session, overloaded_template};
 use helenus_protocol::frame::{FrameLimits, FrameReader, ReceiveBuffer};
 use helenus_protocol::response::Response;
 use helenus_protocol::{Direction, ErrorCode, ProtocolVersion};
@@ -19,7 +19,7 @@ fn refuse_hundred(session: &Session, output: &mut Vec<u8>) {
 fn a_refusal_allocates_nothing_and_names_its_stream() {
     for version in [ProtocolVersion::V3, ProtocolVersion::V4, ProtocolVersion::V5] {
         let session = Session::new(version);
-        session.startup_answered(version, None);
+        session.startup_answered(Negotiated::of_version(version), None);
         let mut output = Vec::new();
         // Twice: the session and its taker exchange two buffers.
         refuse_hundred(&session, &mut output);

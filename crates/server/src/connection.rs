@@ -394,7 +394,7 @@ impl Connection {
         let admission = &self.shard.admission;
         let limits = TurnLimits {
             turn_ns: admission.turn_ns(),
-            wait_ns_max: admission.wait_ns_max(self.session.throws_on_overload()),
+            wait_ns_max: admission.wait_ns_max(self.session.negotiated().throws_on_overload),
             is_out_of_memory: admission.is_out_of_memory(),
             earliest_ns: self.arrivals.earliest_ns(),
         };

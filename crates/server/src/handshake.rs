@@ -3,7 +3,7 @@
 use std::rc::Rc;
 
 use helenus_engine::CqlError;
-use helenus_node::{Session, Shard};
+use helenus_node::{Negotiated, Session, Shard};
 use helenus_protocol::extensions::{Sharding, write_supported};
 use helenus_protocol::frame::{Envelope, EnvelopeFlags};
 use helenus_protocol::request::{Request, Startup};
@@ -103,10 +103,12 @@ impl Handshake<'_> {
             Some(class) => self.answer(stream, Opcode::Authenticate, |out| write_authenticate(out, class)),
             None => self.answer(stream, Opcode::Ready, write_ready),
         }
-        self.session.startup_answered(version, compression);
-        self.session.set_throws_on_overload(startup.throws_on_overload());
-        self.session
-            .set_knows_rate_limit_error(startup.knows_rate_limit_error());
+        let negotiated = Negotiated {
+            version,
+            throws_on_overload: startup.throws_on_overload(),
+            knows_rate_limit_error: startup.knows_rate_limit_error(),
+        };
+        self.session.startup_answered(negotiated, compression);
         Ok(Outcome::Started(version, compression))
     }
 

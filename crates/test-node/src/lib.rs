@@ -329,6 +329,16 @@ impl TestNode {
         .traced_answer()
     }
 
+    /// As [`TestNode::execute_traced`], of a prepared statement.
+    pub fn execute_prepared_traced(&self, id: &[u8], execution: &Execution) -> (Answer, Option<[u8; 16]>) {
+        let id = id.to_vec();
+        let owned = execution.clone();
+        self.send(execution, EnvelopeFlags::TRACING, Opcode::Execute, move |out| {
+            owned.write(|parameters, values| write_execute(out, VERSION, &id, &[0; 16], parameters, values));
+        })
+        .traced_answer()
+    }
+
     fn request(
         &self,
         execution: &Execution,

@@ -237,9 +237,7 @@ fn a_traced_request_is_answered_as_ever_and_leaves_its_trace() {
         panic!("{answer:?}")
     };
     assert_eq!(rows.rows, vec![vec![Some(b"x".to_vec())]]);
-    let trace_id = trace_id.expect("the answer names its trace");
-    let id = trace_id.map(|byte| format!("{byte:02x}")).concat();
-    let id = [&id[..8], &id[8..12], &id[12..16], &id[16..20], &id[20..]].join("-");
+    let id = trace_name(trace_id);
     let sessions = node.rows(&format!(
         "SELECT request, duration FROM system_traces.sessions WHERE session_id = {id}"
     ));
@@ -248,7 +246,78 @@ fn a_traced_request_is_answered_as_ever_and_leaves_its_trace() {
     let events = node.rows(&format!(
         "SELECT activity FROM system_traces.events WHERE session_id = {id}"
     ));
-    assert_eq!(events.len(), 2);
+    let activities: Vec<String> = events
+        .into_iter()
+        .map(|event| String::from_utf8(event[0].clone().unwrap()).unwrap())
+        .collect();
+    assert_eq!(activities[0], "Execute CQL3 query");
+    assert_eq!(activities[1], "Parsing SELECT v FROM k.t WHERE p = 1");
+    assert_eq!(activities[2], "Preparing statement");
+    assert!(
+        activities[3].starts_with("Executing single-partition query on t"),
+        "{activities:?}"
+    );
+    assert!(activities[4].starts_with("Answered with"), "{activities:?}");
+}
+
+/// The id of a trace as CQL has it.
+fn trace_name(trace_id: Option<[u8; 16]>) -> String {
+    let id = trace_id.expect("the answer names its trace");
+    let id = id.map(|byte| format!("{byte:02x}")).concat();
+    [&id[..8], &id[8..12], &id[12..16], &id[16..20], &id[20..]].join("-")
+}
+
+fn number(value: &Option<Vec<u8>>) -> i64 {
+    let bytes = value.as_deref().unwrap();
+    bytes
+        .iter()
+        .fold(0, |number, byte| number << 8 | i64::from(*byte))
+}
+
+/// A trace had two lines, one of them from behind its end, and nothing of what the statement was sent with.
+#[test]
+fn a_trace_says_what_a_request_was_sent_with_and_when_what_happened() {
+    let node = node(2);
+    let Answer::Prepared { id, .. } = node.prepare("SELECT v FROM k.t WHERE p = ? AND c = ?") else {
+        panic!("cannot be prepared");
+    };
+    let execution = Execution {
+        values: vec![
+            Some(1_i32.to_be_bytes().to_vec()),
+            Some(2_i32.to_be_bytes().to_vec()),
+        ],
+        page_size: Some(77),
+        ..Execution::default()
+    };
+    let (_, trace_id) = node.execute_prepared_traced(&id, &execution);
+    let id = trace_name(trace_id);
+    let wanted = [
+        ("bound_var_0_p", "1"),
+        ("bound_var_1_c", "2"),
+        ("consistency_level", "ONE"),
+        ("page_size", "77"),
+        ("query", "SELECT v FROM k.t WHERE p = ? AND c = ?"),
+        ("serial_consistency_level", "SERIAL"),
+    ];
+    for (name, value) in wanted {
+        let found = node.rows(&format!(
+            "SELECT parameters['{name}'] FROM system_traces.sessions WHERE session_id = {id}"
+        ));
+        assert_eq!(found[0][0].as_deref(), Some(value.as_bytes()), "{name}");
+    }
+    let session = node.rows(&format!(
+        "SELECT started_at, duration FROM system_traces.sessions WHERE session_id = {id}"
+    ));
+    let (started_ms, duration_us) = (number(&session[0][0]), number(&session[0][1]));
+    let events = node.rows(&format!(
+        "SELECT toUnixTimestamp(event_id), source_elapsed FROM system_traces.events WHERE session_id = {id}"
+    ));
+    assert!(events.len() >= 3);
+    for event in &events {
+        let (at_ms, elapsed_us) = (number(&event[0]), number(&event[1]));
+        assert!(elapsed_us <= duration_us);
+        assert!((started_ms..=started_ms + duration_us / 1_000 + 1).contains(&at_ms));
+    }
 }
 
 /// How many SSTables a stopped node has of the tables in a folder.
