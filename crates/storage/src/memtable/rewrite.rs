@@ -99,6 +99,9 @@ impl<E> Updates<'_, '_, E> {
             let room = self.bytes_max.saturating_sub(self.head_bytes + head_bytes);
             let (liveness, deletion) = (row.liveness(), row.deletion());
             UpdateBuilder::again(&mut self.out).any_row(clustering, liveness, deletion, |builder| {
+                if row.has_shadowable_deletion() {
+                    builder.shadowable();
+                }
                 let mut taken = 0;
                 let fits = |entry: &Entry<'_>, taken| taken == 0 || taken + entry_bytes(entry) <= room;
                 while let Some(entry) = entries.next_if(|entry| fits(entry, taken)) {

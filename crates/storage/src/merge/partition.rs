@@ -171,6 +171,10 @@ impl<'a> MergedCursor<'a> {
                 Unfiltered::Marker { .. } => None,
             });
         row.clear();
+        let shadowable = rows.clone().any(|row| row.has_shadowable_deletion());
+        if shadowable && merge::is_deletion_shadowed(rows.clone()) {
+            return merge_without_deletions(layout, rows, shadow, row);
+        }
         if let Some(first) = rows.next() {
             merge::filter(first, shadow, row);
         }
@@ -284,6 +288,30 @@ impl PartitionCursor for MergedCursor<'_> {
             },
         }
     }
+}
+
+/// Whether anything is left. Only of views, and seldom there.
+#[cold]
+fn merge_without_deletions<'a>(
+    layout: &TableLayout,
+    rows: impl Iterator<Item = RowRef<'a>>,
+    shadow: DeletionTime,
+    out: &mut Vec<u8>,
+) -> bool {
+    out.extend_from_slice(RowRef::EMPTY.as_bytes());
+    for row in rows {
+        let (mut undeleted, mut merged) = (Vec::new(), Vec::new());
+        merge::without_deletion(row, &mut undeleted);
+        merge::merge(
+            &layout.shape,
+            RowRef::new(out),
+            RowRef::new(&undeleted),
+            shadow,
+            &mut merged,
+        );
+        *out = merged;
+    }
+    !RowRef::new(out).is_empty()
 }
 
 fn compare_places(

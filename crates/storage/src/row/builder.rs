@@ -4,7 +4,8 @@ use helenus_schema::ColumnId;
 
 use super::{
     CELL_EXPIRES, CELL_HAS_PATH, CELL_IS_TOMBSTONE, CELL_USES_ROW_TIMESTAMP, CellRef, Entry,
-    IS_COMPLEX_DELETION, Liveness, ROW_EXPIRES, ROW_HAS_DELETION, ROW_HAS_LIVENESS, ROW_HAS_MORTAL_ENTRIES,
+    IS_COMPLEX_DELETION, Liveness, ROW_DELETION_IS_SHADOWABLE, ROW_EXPIRES, ROW_HAS_DELETION,
+    ROW_HAS_LIVENESS, ROW_HAS_MORTAL_ENTRIES,
 };
 use crate::deletion::DeletionTime;
 
@@ -43,6 +44,11 @@ impl<'b> RowBuilder<'b> {
             flags_at,
             row_timestamp_us: liveness.timestamp_us,
         }
+    }
+
+    /// The row deletion gives way to a newer marker.
+    pub fn shadowable(&mut self) {
+        self.out[self.flags_at] |= ROW_DELETION_IS_SHADOWABLE;
     }
 
     pub fn push(&mut self, entry: Entry<'_>) {

@@ -20,7 +20,8 @@ pub fn merge(shape: &RowShape, left: RowRef<'_>, right: RowRef<'_>, shadow: Dele
     } else {
         left_liveness
     };
-    let mut row = ShadowedRow::begin(liveness, left_deletion.max(right_deletion), shadow, out);
+    let deletion = RowDeletion::of(left, left_deletion).max(RowDeletion::of(right, right_deletion));
+    let mut row = ShadowedRow::begin(liveness, deletion, shadow, out);
     let mut left = Peeked::new(left_entries);
     let mut right = Peeked::new(right_entries);
     loop {
@@ -76,8 +77,61 @@ pub fn replaces(shape: &RowShape, new: RowRef<'_>, old: RowRef<'_>) -> bool {
 /// Appends what `shadow` leaves of one row.
 pub fn filter(row: RowRef<'_>, shadow: DeletionTime, out: &mut Vec<u8>) {
     let (liveness, deletion, entries) = row.open();
-    let mut filtered = ShadowedRow::begin(liveness, deletion, shadow, out);
+    let mut filtered = ShadowedRow::begin(liveness, RowDeletion::of(row, deletion), shadow, out);
     entries.for_each(|entry| filtered.push(entry));
+}
+
+/// Whether the deletion that several versions of a row have together is ended by a marker of theirs, so that what it hid in
+/// any of them is there again. To be asked before they are merged two by two: the first two may not have the marker.
+pub fn is_deletion_shadowed<'a>(rows: impl Iterator<Item = RowRef<'a>>) -> bool {
+    let (mut liveness, mut deletion) = (Liveness::NONE, RowDeletion::of(RowRef::EMPTY, DeletionTime::LIVE));
+    for row in rows {
+        let (row_liveness, row_deletion, _) = row.open();
+        if row_liveness.supersedes(&liveness) {
+            liveness = row_liveness;
+        }
+        deletion = deletion.max(RowDeletion::of(row, row_deletion));
+    }
+    deletion.is_shadowed_by(liveness)
+}
+
+/// Appends a row without its deletion.
+pub fn without_deletion(row: RowRef<'_>, out: &mut Vec<u8>) {
+    let (liveness, _, entries) = row.open();
+    let mut builder = RowBuilder::new(out, liveness, DeletionTime::LIVE);
+    entries.for_each(|entry| builder.push(entry));
+}
+
+/// A row's own deletion (`Row.Deletion`).
+#[derive(Clone, Copy, Debug)]
+struct RowDeletion {
+    time: DeletionTime,
+    is_shadowable: bool,
+}
+
+impl RowDeletion {
+    #[inline]
+    fn of(row: RowRef<'_>, time: DeletionTime) -> Self {
+        RowDeletion {
+            time,
+            is_shadowable: row.has_shadowable_deletion(),
+        }
+    }
+
+    /// Of two of the same time the plain one.
+    #[inline]
+    fn max(self, other: RowDeletion) -> Self {
+        if other.time.supersedes(self.time) || (other.time == self.time && self.is_shadowable) {
+            other
+        } else {
+            self
+        }
+    }
+
+    #[inline]
+    fn is_shadowed_by(self, liveness: Liveness) -> bool {
+        self.is_shadowable && liveness.timestamp_us > self.time.timestamp_us
+    }
 }
 
 /// A row being written, without what its own and outer deletions hide.
@@ -89,9 +143,9 @@ struct ShadowedRow<'b> {
 }
 
 impl<'b> ShadowedRow<'b> {
-    fn begin(liveness: Liveness, deletion: DeletionTime, outer: DeletionTime, out: &'b mut Vec<u8>) -> Self {
-        let (deletion, shadow) = if deletion.supersedes(outer) {
-            (deletion, deletion)
+    fn begin(liveness: Liveness, own: RowDeletion, outer: DeletionTime, out: &'b mut Vec<u8>) -> Self {
+        let (deletion, shadow) = if own.time.supersedes(outer) && !own.is_shadowed_by(liveness) {
+            (own.time, own.time)
         } else {
             (DeletionTime::LIVE, outer)
         };
@@ -100,8 +154,12 @@ impl<'b> ShadowedRow<'b> {
         } else {
             liveness
         };
+        let mut builder = RowBuilder::new(out, liveness, deletion);
+        if own.is_shadowable && !deletion.is_live() {
+            builder.shadowable();
+        }
         ShadowedRow {
-            builder: RowBuilder::new(out, liveness, deletion),
+            builder,
             shadow,
             column_shadow: None,
         }

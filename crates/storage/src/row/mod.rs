@@ -39,6 +39,9 @@ const ROW_HAS_DELETION: u8 = 0x04;
 /// At least one entry expires or is a deletion. A row without any of the last three flags is live as it stands, at
 /// any time: a read hands it through unseen.
 const ROW_HAS_MORTAL_ENTRIES: u8 = 0x08;
+/// The row deletion is that of a view's row: a newer marker ends it, and what it hid is there again. Only files that
+/// Cassandra wrote have such.
+const ROW_DELETION_IS_SHADOWABLE: u8 = 0x10;
 
 const CELL_USES_ROW_TIMESTAMP: u8 = 0x01;
 const CELL_EXPIRES: u8 = 0x02;

@@ -50,6 +50,9 @@ pub fn purge_row<'a>(
     };
     scratch.clear();
     let mut builder = RowBuilder::new(scratch, liveness, kept_deletion);
+    if row.has_shadowable_deletion() && !kept_deletion.is_live() {
+        builder.shadowable();
+    }
     let mut is_empty = liveness.is_none() && kept_deletion.is_live();
     // One write may hold a deletion and what it hides: where the former goes, the latter must.
     let mut column_shadow = (ColumnId(0), deletion);

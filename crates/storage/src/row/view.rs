@@ -4,7 +4,7 @@ use helenus_schema::ColumnId;
 
 use super::{
     CELL_EXPIRES, CELL_HAS_PATH, CELL_IS_TOMBSTONE, CELL_USES_ROW_TIMESTAMP, IS_COMPLEX_DELETION,
-    ROW_EXPIRES, ROW_HAS_DELETION, ROW_HAS_LIVENESS, ROW_HAS_MORTAL_ENTRIES,
+    ROW_DELETION_IS_SHADOWABLE, ROW_EXPIRES, ROW_HAS_DELETION, ROW_HAS_LIVENESS, ROW_HAS_MORTAL_ENTRIES,
 };
 use crate::deletion::{DeletionTime, NEVER_S, NO_TIMESTAMP};
 
@@ -57,6 +57,9 @@ pub struct Entries<'a> {
     rest: &'a [u8],
 }
 
+/// Of a marker that has expired from the beginning (`LivenessInfo.EXPIRED_LIVENESS_TTL`); no statement can give it.
+const EXPIRED_TTL_S: u32 = i32::MAX as u32;
+
 impl Liveness {
     pub const NONE: Liveness = Liveness {
         timestamp_us: NO_TIMESTAMP,
@@ -69,14 +72,22 @@ impl Liveness {
     }
 
     pub fn is_live(&self, now_s: u32) -> bool {
-        !self.is_none() && now_s < self.expires_at_s
+        !self.is_none() && now_s < self.expires_at_s && !self.is_expired_one()
     }
 
-    /// Of two markers the one that stays: the newer; at the same timestamp the one that expires, then the one that
-    /// expires later, then the smaller ttl (`LivenessInfo.supersedes`).
+    /// Whether it says that the row has expired, whatever the time: of a view's row that its base row left.
+    fn is_expired_one(&self) -> bool {
+        self.ttl_s == EXPIRED_TTL_S
+    }
+
+    /// Of two markers the one that stays: the newer; at the same timestamp the one that says expired, then the one that
+    /// expires, then the one that expires later, then the smaller ttl (`LivenessInfo.supersedes`).
     pub fn supersedes(&self, other: &Liveness) -> bool {
         if self.timestamp_us != other.timestamp_us {
             return self.timestamp_us > other.timestamp_us;
+        }
+        if self.is_expired_one() != other.is_expired_one() {
+            return self.is_expired_one();
         }
         match (self.ttl_s != 0, other.ttl_s != 0) {
             (true, false) => true,
@@ -126,6 +137,13 @@ impl<'a> RowRef<'a> {
     pub fn is_immortal(&self) -> bool {
         let flags = self.bytes.first().copied().unwrap_or(0);
         flags & (ROW_EXPIRES | ROW_HAS_DELETION | ROW_HAS_MORTAL_ENTRIES) == 0
+    }
+
+    /// Whether a newer marker ends the row's deletion.
+    pub fn has_shadowable_deletion(&self) -> bool {
+        self.bytes
+            .first()
+            .is_some_and(|flags| flags & ROW_DELETION_IS_SHADOWABLE != 0)
     }
 
     pub fn liveness(&self) -> Liveness {

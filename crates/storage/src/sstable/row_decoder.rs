@@ -13,12 +13,12 @@ use super::header::{Header, RowColumns, StoredColumn};
 use super::row_encoder::{
     CELL_HAS_EMPTY_VALUE, CELL_IS_DELETED, CELL_IS_EXPIRING, CELL_USES_ROW_TIMESTAMP, CELL_USES_ROW_TTL,
     COLUMN_MASK_COLUMNS_MAX, END_OF_PARTITION, HAS_ALL_COLUMNS, HAS_COMPLEX_DELETION, HAS_DELETION,
-    HAS_EXTENDED_FLAGS, HAS_TIMESTAMP, HAS_TTL, IS_MARKER, IS_STATIC,
+    HAS_EXTENDED_FLAGS, HAS_SHADOWABLE_DELETION, HAS_TIMESTAMP, HAS_TTL, IS_MARKER, IS_STATIC,
 };
 use super::version::Version;
 use crate::clustering::Side;
 use crate::deletion::{DeletionTime, NEVER_S, NO_TIMESTAMP};
-use crate::row::{CellRef, Entry, Liveness, RowBuilder};
+use crate::row::{CellRef, Entry, Liveness, RowBuilder, RowRef};
 
 /// What lies at a position of a partition.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -99,11 +99,13 @@ impl RowDecoder {
             let marker = decode_marker(&mut reader, header, item)?;
             return Ok((marker, reader.position()));
         }
+        let mut is_shadowable = false;
         if flags & HAS_EXTENDED_FLAGS != 0 {
             let extended = reader.u8()?;
             if extended & IS_STATIC != 0 {
                 return Err(DecodeError::malformed(0, "a regular row", "a static one"));
             }
+            is_shadowable = extended & HAS_SHADOWABLE_DELETION != 0;
         }
         header.clustering.read_values(
             &mut reader,
@@ -111,6 +113,9 @@ impl RowDecoder {
             &mut item.clustering,
         )?;
         self.body(&mut reader, flags, header, &header.regulars, &mut item.row)?;
+        if is_shadowable && flags & HAS_DELETION != 0 {
+            make_shadowable(&mut item.row);
+        }
         Ok((Decoded::Row, reader.position()))
     }
 
@@ -267,6 +272,23 @@ impl RowDecoder {
             self.cells.push(DecodedEntry { column: id, ..entry });
         }
     }
+}
+
+/// The row's deletion gives way to a newer marker; at once, if the row has one.
+#[cold]
+fn make_shadowable(row: &mut Vec<u8>) {
+    let (liveness, deletion, entries) = RowRef::new(row).open();
+    let is_shadowed = liveness.timestamp_us > deletion.timestamp_us;
+    let mut made = Vec::with_capacity(row.len());
+    let mut builder = match is_shadowed {
+        true => RowBuilder::new(&mut made, liveness, DeletionTime::LIVE),
+        false => RowBuilder::new(&mut made, liveness, deletion),
+    };
+    if !is_shadowed {
+        builder.shadowable();
+    }
+    entries.for_each(|entry| builder.push(entry));
+    *row = made;
 }
 
 impl DecodedEntry {

@@ -24,8 +24,9 @@ pub(super) const HAS_DELETION: u8 = 0x10;
 pub(super) const HAS_ALL_COLUMNS: u8 = 0x20;
 pub(super) const HAS_COMPLEX_DELETION: u8 = 0x40;
 pub(super) const HAS_EXTENDED_FLAGS: u8 = 0x80;
-/// An extended flag.
+/// Extended flags.
 pub(super) const IS_STATIC: u8 = 0x01;
+pub(super) const HAS_SHADOWABLE_DELETION: u8 = 0x02;
 
 pub(super) const CELL_IS_DELETED: u8 = 0x01;
 pub(super) const CELL_IS_EXPIRING: u8 = 0x02;
@@ -75,7 +76,8 @@ impl RowEncoder {
             &header.statics
         };
         let (liveness, deletion, entries) = row.open();
-        if clustering.is_some() && self.is_plain(columns, entries.clone()) {
+        let is_shadowable = row.has_shadowable_deletion();
+        if clustering.is_some() && !is_shadowable && self.is_plain(columns, entries.clone()) {
             return self.plain_row(out, header, clustering.unwrap_or_default(), row, previous_length);
         }
         let mut sorted = recycled(std::mem::take(&mut self.sorted));
@@ -100,11 +102,13 @@ impl RowEncoder {
         let flags = row_flags(liveness, deletion)
             | flag(has_complex_deletion, HAS_COMPLEX_DELETION)
             | flag(has_all_columns, HAS_ALL_COLUMNS)
-            | flag(clustering.is_none(), HAS_EXTENDED_FLAGS);
+            | flag(clustering.is_none() || is_shadowable, HAS_EXTENDED_FLAGS);
         out.push(flags);
-        match clustering {
-            None => out.push(IS_STATIC),
-            Some(clustering) => header.clustering.write_values(out, clustering),
+        if flags & HAS_EXTENDED_FLAGS != 0 {
+            out.push(flag(clustering.is_none(), IS_STATIC) | flag(is_shadowable, HAS_SHADOWABLE_DELETION));
+        }
+        if let Some(clustering) = clustering {
+            header.clustering.write_values(out, clustering);
         }
         let start = begin_body(out, header, liveness, deletion, previous_length);
         let deltas = Deltas::of(header);

@@ -11,6 +11,7 @@ mod peer;
 
 mod read_counts;
 mod scan_cost;
+mod shadowable;
 mod suspended;
 
 mod bit_flips;
