@@ -4,7 +4,7 @@ use std::process::ExitCode;
 
 use clap::{Args, Subcommand};
 use helenus_server::config::DurationSetting;
-use helenus_tools::control::{Answer, Request};
+use helenus_tools::control::{Answer, RefusedSsTable, Request};
 use helenus_tools::import::Imported;
 use helenus_tools::snapshot::SnapshotInfo;
 
@@ -177,8 +177,16 @@ fn print(answer: &Answer) {
         Answer::Flushed(flushed) => println!("{} tables flushed", flushed.tables),
         Answer::RefusedSsTables(refused) if refused.is_empty() => println!("none"),
         Answer::RefusedSsTables(refused) => {
-            for sstable in refused {
-                println!("{}.{}: {}", sstable.keyspace, sstable.table, sstable.reason);
+            let of_table = |left: &RefusedSsTable, right: &RefusedSsTable| {
+                (&left.keyspace, &left.table) == (&right.keyspace, &right.table)
+            };
+            for refused in refused.chunk_by(of_table) {
+                for sstable in refused {
+                    println!("{}.{}: {}", sstable.keyspace, sstable.table, sstable.reason);
+                }
+                if let Some(RefusedSsTable { keyspace, table, .. }) = refused.first() {
+                    println!("  {}", RefusedSsTable::advice(keyspace, table));
+                }
             }
         }
         Answer::Compactions(status) => print_status(status),

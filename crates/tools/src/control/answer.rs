@@ -54,6 +54,18 @@ pub struct RefusedSsTable {
     pub reason: String,
 }
 
+impl RefusedSsTable {
+    /// What an operator can do about those of a table.
+    pub fn advice(keyspace: &str, table: &str) -> String {
+        format!(
+            "{keyspace}.{table} is read without what these files hold, and keeps all its tombstones. Bring it back from a copy \
+             (`helenus snapshot restore`, `helenus sstable import`), or stop the node and run `helenus sstable scrub` on \
+             the table's folder, which saves what is good and keeps the originals in a snapshot. Files of another \
+             version: have the version that wrote them write a format that this one reads. Then start the node again."
+        )
+    }
+}
+
 /// Of all shards.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Compactions {

@@ -9,7 +9,7 @@ use helenus_types::value::blob::to_hex;
 #[non_exhaustive]
 pub enum KeyTextError {
     #[error(
-        "the key {text:?} has {found} parts, the table's has {wanted}; parts are joined by colons, a colon is \\:"
+        "the key {text:?} has {found} parts, the table's has {wanted}; parts are joined by colons; a colon within one is \\:, and backslashes before a colon are doubled"
     )]
     Parts {
         text: String,
@@ -36,8 +36,7 @@ pub fn key_text(table: &TableMetadata, key: &[u8]) -> String {
     if let [only] = parts.as_mut_slice() {
         return std::mem::take(only);
     }
-    let escaped: Vec<String> = parts.iter().map(|part| part.replace(':', "\\:")).collect();
-    escaped.join(":")
+    join(&parts)
 }
 
 /// The reverse of [`key_text`].
@@ -74,6 +73,29 @@ pub fn key_of_text(table: &TableMetadata, text: &str) -> Result<Vec<u8>, KeyText
     }
 }
 
+/// As Cassandra's tools escape, and beyond: where backslashes come before a colon, that of the text or the one that ends the
+/// part, they are doubled.
+fn join(parts: &[String]) -> String {
+    let mut text = String::new();
+    for (place, part) in parts.iter().enumerate() {
+        if place > 0 {
+            text.push(':');
+        }
+        let mut backslashes = 0;
+        for character in part.chars() {
+            if character == ':' {
+                text.extend(std::iter::repeat_n('\\', backslashes + 1));
+            }
+            backslashes = if character == '\\' { backslashes + 1 } else { 0 };
+            text.push(character);
+        }
+        if place + 1 < parts.len() {
+            text.extend(std::iter::repeat_n('\\', backslashes));
+        }
+    }
+    text
+}
+
 fn split(text: &str) -> Vec<String> {
     let mut parts = Vec::new();
     let mut part = String::new();
@@ -81,7 +103,20 @@ fn split(text: &str) -> Vec<String> {
     while let Some(character) = characters.next() {
         match character {
             ':' => parts.push(std::mem::take(&mut part)),
-            '\\' if characters.next_if_eq(&':').is_some() => part.push(':'),
+            '\\' => {
+                let mut backslashes = 1;
+                while characters.next_if_eq(&'\\').is_some() {
+                    backslashes += 1;
+                }
+                if characters.peek() != Some(&':') {
+                    part.extend(std::iter::repeat_n('\\', backslashes));
+                    continue;
+                }
+                part.extend(std::iter::repeat_n('\\', backslashes / 2));
+                if backslashes % 2 == 1 {
+                    part.extend(characters.next());
+                }
+            }
             other => part.push(other),
         }
     }
@@ -91,11 +126,39 @@ fn split(text: &str) -> Vec<String> {
 
 #[cfg(test)]
 mod tests {
-    use super::split;
+    use super::{join, split};
 
     #[test]
     fn colons_in_parts_are_escaped() {
         assert_eq!(split("a:b"), ["a", "b"]);
         assert_eq!(split(r"a\:b:\c:"), ["a:b", r"\c", ""]);
+    }
+
+    /// The key (`a\`, `b`) was printed as that of one part `a:b`, and nobody could ask for it.
+    #[test]
+    fn every_key_is_told_apart_by_its_text() {
+        let pieces = [
+            "", "a", ":", r"\", r"\\", r"\:", r":\", r"a\", r"\a", "::", r"\\:\",
+        ];
+        let mut seen = std::collections::BTreeMap::new();
+        for first in pieces {
+            for second in pieces {
+                for third in [None, Some(r"\"), Some("")] {
+                    let parts: Vec<String> = [Some(first), Some(second), third]
+                        .into_iter()
+                        .flatten()
+                        .map(str::to_owned)
+                        .collect();
+                    let text = join(&parts);
+                    assert_eq!(split(&text), parts, "{text}");
+                    assert_eq!(seen.insert(text, parts), None);
+                }
+            }
+        }
+        assert_eq!(
+            join(&["a:b".to_owned(), r"c\".to_owned()]),
+            r"a\:b:c\",
+            "as Cassandra prints it"
+        );
     }
 }
