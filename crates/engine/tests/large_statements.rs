@@ -167,3 +167,16 @@ fn the_columns_of_a_clustering_key_are_bounded_together() {
         }
     }
 }
+
+/// A request has room for 65,535 values: a statement with more markers was prepared and could never be executed.
+#[test]
+fn markers_are_as_many_as_values_can_be() {
+    let shards = shards();
+    for (count, is_taken) in [(65_535, true), (65_536, false)] {
+        let markers = vec!["?"; count].join(",");
+        let prepared = shards.prepare(&format!("SELECT v FROM t WHERE p IN ({markers})"));
+        let refused = prepared.err().map(|error| error.to_string());
+        let expected = "Too many markers(?). 65536 markers exceed the allowed maximum of 65535";
+        assert_eq!(refused.as_deref(), (!is_taken).then_some(expected));
+    }
+}

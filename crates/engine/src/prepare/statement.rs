@@ -14,6 +14,9 @@ use crate::modify::{BatchPlan, check_batch, no_table, prepare_batch_attributes, 
 use crate::select::prepare_select;
 use crate::term::{BindMarkers, CallTypes, StatementScope, Typing};
 
+/// A request counts its values in a u16.
+const MARKERS_MAX: usize = u16::MAX as usize;
+
 /// Parses and plans a statement. `session_keyspace` is where unqualified names are looked up.
 pub fn prepare(
     schema: &Arc<Schema>,
@@ -94,6 +97,12 @@ fn prepare_statement(
         .map(|table| markers.partition_key_bind_indexes(&table))
         .unwrap_or_default();
     let bind_columns = markers.into_specs();
+    if bind_columns.len() > MARKERS_MAX {
+        return Err(invalid!(
+            "Too many markers(?). {} markers exceed the allowed maximum of {MARKERS_MAX}",
+            bind_columns.len()
+        ));
+    }
     check_extent("bind markers", &bind_columns)?;
     let keyspace = session_keyspace.filter(|_| !is_qualified);
     Ok(Prepared {

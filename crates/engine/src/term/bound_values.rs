@@ -1,5 +1,6 @@
 //! The values a statement is executed with, in the order of its bind markers.
 
+use std::collections::HashMap;
 use std::fmt;
 
 use helenus_protocol::request::{Value, Values};
@@ -65,10 +66,7 @@ impl<'a> BoundValues<'a> {
         is_prepared: bool,
     ) -> Result<(), CqlError> {
         if values.has_names() {
-            for marker in markers {
-                let found = values.named().find(|(name, _)| *name == &*marker.name);
-                found.into_iter().for_each(|(_, value)| self.push(value));
-            }
+            self.add_named(values, markers);
         } else {
             values.iter().for_each(|value| self.push(value));
         }
@@ -80,6 +78,20 @@ impl<'a> BoundValues<'a> {
                 values: self.count as u32,
             }),
             false => Err(invalid!("Invalid amount of bind variables")),
+        }
+    }
+
+    /// Of two values of one name the first counts.
+    #[cold]
+    fn add_named(&mut self, values: Values<'a>, markers: &[ColumnSpec]) {
+        let mut by_name = HashMap::new();
+        for (name, value) in values.named() {
+            by_name.entry(name).or_insert(value);
+        }
+        for marker in markers {
+            if let Some(value) = by_name.get(&*marker.name) {
+                self.push(*value);
+            }
         }
     }
 
