@@ -10,7 +10,8 @@
 //! 3. A read sees what was acknowledged before it was sent.
 //! 4. Every request is answered within its time ([`LATE_MAX`] after its deadline), whatever hangs.
 //! 5. Every schema change ends, and then all shards have the same schema.
-//! 6. A node starts on whatever a crash has left, and nothing panics.
+//! 6. Memtables and caches keep within the memory that the node was given.
+//! 7. A node starts on whatever a crash has left, and nothing panics.
 
 mod clock;
 pub mod model;

@@ -81,6 +81,16 @@ impl SimulatedNode {
         self.shards.len()
     }
 
+    /// The shard whose memtables and caches take most, and how many bytes.
+    pub fn fullest(&self) -> Option<(u16, u64)> {
+        let taken = self.shards.iter().map(|shard| {
+            let snapshot = shard.metrics_snapshot();
+            let bytes = snapshot.memtable_bytes + snapshot.page_cache_bytes + snapshot.row_cache_bytes;
+            (snapshot.shard, bytes)
+        });
+        taken.max_by_key(|&(_, bytes)| bytes)
+    }
+
     /// As `nodetool compact` does it. `None` if there is no such table.
     pub fn compact(&self, keyspace: &str, table: &str) -> Option<impl Future<Output = ()> + 'static> {
         let shard = self.shards[0].clone();

@@ -46,6 +46,9 @@ const UNCERTAIN_MAX: usize = 9;
 const READ_TRIES: u32 = 200;
 /// Lines of the trace that a failure shows.
 const TRACE_LINES_MAX: usize = 400;
+/// What a shard's memtables and caches may take beyond their budget: what requests in flight were promised, of 16 KB at
+/// most each here.
+const MEMORY_BYTES_BEYOND: u64 = 128 << 10;
 /// What is written to it is not in the log, and what is written beside it is.
 const NOT_DURABLE: &str = "v.t";
 /// Clocks are set by at most a day.
@@ -342,9 +345,22 @@ impl World {
             self.note(format_args!("the wall clock jumps by {jump_us} us"));
             self.clock.jump_wall_us(jump_us);
         }
-        let pause_us = [0, 0, 100, 3_000, 50_000][self.below(5) as usize];
+        let pause_us = match self.below(100) {
+            0..40 => 0,
+            40..60 => 100,
+            60..80 => 3_000,
+            80..99 => 50_000,
+            // Nobody asks for anything, and what is due all the same is done.
+            _ => 1_000_000,
+        };
         if pause_us > 0 {
             tokio::time::sleep(Duration::from_micros(self.below(pause_us))).await;
+        }
+        if let Some((shard, bytes)) = node.fullest() {
+            let bytes_max = self.memory_bytes_per_shard + MEMORY_BYTES_BEYOND;
+            if bytes > bytes_max {
+                return Err(format!("shard {shard} holds {bytes} bytes of memtables and caches, of {bytes_max}"));
+            }
         }
         match self.below(80) {
             0 => self.create_table(node).await,
