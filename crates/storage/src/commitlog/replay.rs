@@ -306,12 +306,21 @@ fn corrupt<E>(path: &Path, offset: u64, wanted: &'static str, found: String) -> 
 }
 
 impl ReplayedLog {
-    /// Removes what was never acknowledged from the ends of the logs: other segments are to follow them.
-    pub(crate) fn cut_torn_ends(&self, disk: &dyn Disk) -> io::Result<()> {
-        for (segment, end) in &self.torn {
-            let file = disk.open_writable(segment)?;
-            file.set_length(*end)?;
-            file.sync_data()?;
+    /// Removes what was never acknowledged from the ends of the logs, and segments that have no record yet: others are to
+    /// follow them, and only the last may be torn.
+    pub(crate) fn cut_torn_ends(&mut self, disk: &dyn Disk) -> io::Result<()> {
+        for (segment, end) in std::mem::take(&mut self.torn) {
+            if end > HEADER_BYTES as u64 {
+                let file = disk.open_writable(&segment)?;
+                file.set_length(end)?;
+                file.sync_data()?;
+                continue;
+            }
+            disk.remove(&segment)?;
+            if let Some(folder) = segment.parent() {
+                disk.sync_directory(folder)?;
+            }
+            self.segments.retain(|other| *other != segment);
         }
         Ok(())
     }

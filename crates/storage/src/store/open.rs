@@ -147,7 +147,7 @@ impl DataFolder {
                     .for_each(|store| store.hold_tombstones(table.id));
             }
         }
-        let replayed = replay(&**self.disk(), &self.log_folder(), schema, |update| {
+        let mut replayed = replay(&**self.disk(), &self.log_folder(), schema, |update| {
             let token = token_of(update.partition_key);
             stores[usize::from(shard_of(token, shard_count).0)].replay(token, update)
         })?;
