@@ -7,7 +7,7 @@ use std::time::Duration;
 use helenus_cql::ast::{self, BatchKind, DescribeStatement};
 use helenus_engine::ddl::{self, DdlOutcome};
 use helenus_engine::describe::{DescribeAnswer, describe, page_offset, page_state};
-use helenus_engine::modify::ListReading;
+use helenus_engine::modify::{FailedStatement, ListReading};
 use helenus_engine::system::{self, NodeState};
 use helenus_engine::term::BoundValues;
 use helenus_engine::{CqlError, Plan, Prepared, QueryOptions};
@@ -273,25 +273,32 @@ impl Shard {
         self.answer_later(statement.session, stream, async move {
             let written = async {
                 // Nothing is written before every owner has read: what fails on one must not be done by half.
-                let mut updates = Ok(Vec::new());
+                let mut updates = Vec::new();
+                let mut failed: Option<FailedStatement> = None;
                 for owner in shard.shards() {
                     let owned = owned.clone();
                     let built = shard.call_while_awaited(owner, move |shard| async move {
                         shard.updates_reading(&owned).await
                     });
-                    let built = built.await.unwrap_or_else(|| Err(shard.no_answer_from(owner)));
-                    updates = updates.and_then(|mut updates: Vec<Vec<u8>>| {
-                        updates.extend(built?);
-                        Ok(updates)
-                    });
+                    let built = built
+                        .await
+                        .unwrap_or_else(|| Err(shard.no_answer_from(owner).into()));
+                    match built {
+                        Ok(built) => updates.extend(built),
+                        // As if the statements were gone through one after the other.
+                        Err(other) if failed.as_ref().is_none_or(|failed| other.place < failed.place) => {
+                            failed = Some(other);
+                        }
+                        Err(_) => {}
+                    }
                 }
-                match updates {
-                    Ok(_) if patience.is_over(shard.clock.monotonic_ns()) => Err(not_begun_in_time()),
-                    Ok(updates) => {
+                match failed {
+                    Some(failed) => Err(failed.error),
+                    None if patience.is_over(shard.clock.monotonic_ns()) => Err(not_begun_in_time()),
+                    None => {
                         let updates = shard.by_owner(updates);
                         shard.write_updates(updates, kind, patience).await
                     }
-                    Err(error) => Err(error),
                 }
             };
             let result = shard.in_time(patience, written).await;
@@ -301,7 +308,10 @@ impl Shard {
     }
 
     /// What the statement writes to partitions of this shard, once all lists that it depends on were read.
-    async fn updates_reading(self: &Rc<Self>, owned: &OwnedExecution) -> Result<Vec<Vec<u8>>, CqlError> {
+    async fn updates_reading(
+        self: &Rc<Self>,
+        owned: &OwnedExecution,
+    ) -> Result<Vec<Vec<u8>>, FailedStatement> {
         self.write_sets_resolved().await;
         let mut reading = ListReading::default();
         loop {
@@ -318,13 +328,16 @@ impl Shard {
         &self,
         owned: &OwnedExecution,
         reading: &mut ListReading,
-    ) -> Result<Vec<(Token, Vec<u8>)>, CqlError> {
+    ) -> Result<Vec<(Token, Vec<u8>)>, FailedStatement> {
         owned.with(|plan, values, options| {
             let scratch = &mut *self.scratch.borrow_mut();
             let store = &mut *self.store.borrow_mut();
             let owns = |token| self.owner_of(token) == self.id;
             match plan {
-                Plan::Modify(plan) => plan.updates_reading(store, reading, &owns, values, options, scratch),
+                Plan::Modify(plan) => {
+                    let built = plan.updates_reading(store, reading, &owns, values, options, scratch);
+                    built.map_err(FailedStatement::from)
+                }
                 Plan::Batch(plan) => plan.updates_reading(store, reading, &owns, values, options, scratch),
                 _ => Ok(Vec::new()),
             }

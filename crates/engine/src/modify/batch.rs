@@ -69,7 +69,8 @@ impl BatchPlan {
         })
     }
 
-    /// As [`ModifyPlan::updates_reading`], for all statements. Lists are seen as they were before the batch.
+    /// As [`ModifyPlan::updates_reading`], for all statements. Lists are seen as they were before the batch. Another shard
+    /// may find an earlier statement that fails, whose error is the batch's.
     pub fn updates_reading<R: RowStore>(
         &self,
         store: &mut R,
@@ -78,13 +79,28 @@ impl BatchPlan {
         values: &BoundValues<'_>,
         options: &QueryOptions<'_>,
         scratch: &mut Scratch,
-    ) -> Result<Vec<(Token, Vec<u8>)>, CqlError> {
+    ) -> Result<Vec<(Token, Vec<u8>)>, FailedStatement> {
         let options = self.statement_options(values, options)?;
         let mut updates = Vec::new();
-        for statement in &self.statements {
-            updates.extend(statement.updates_reading(store, reading, owns, values, &options, scratch)?);
+        for (place, statement) in self.statements.iter().enumerate() {
+            let built = statement.updates_reading(store, reading, owns, values, &options, scratch);
+            updates.extend(built.map_err(|error| FailedStatement { place, error })?);
         }
         Ok(updates)
+    }
+}
+
+/// Why a statement, or one of a batch, is not executed.
+#[derive(Debug)]
+pub struct FailedStatement {
+    /// In the batch; 0 for what concerns all of it.
+    pub place: usize,
+    pub error: CqlError,
+}
+
+impl From<CqlError> for FailedStatement {
+    fn from(error: CqlError) -> Self {
+        FailedStatement { place: 0, error }
     }
 }
 
