@@ -1,8 +1,9 @@
 //! The tables of a history.
 
 use super::Flavour;
-use helenus_schema::TableMetadata;
-use helenus_storage_model::{Chance, TableWish, random_table, schema_statements, wished_table};
+use helenus_schema::{ClusteringOrder, ColumnId, ColumnKind, ColumnMetadata, TableMetadata};
+use helenus_storage_model::{Chance, RandomTable, TableWish, random_table, schema_statements, wished_table};
+use helenus_types::CqlType;
 
 /// A table, and the statements that make it and the types it needs.
 pub fn table(chance: &Chance, flavour: Flavour, name: &str) -> (TableMetadata, Vec<String>) {
@@ -14,14 +15,14 @@ pub fn table(chance: &Chance, flavour: Flavour, name: &str) -> (TableMetadata, V
         ..TableWish::default()
     };
     let table = match flavour {
-        Flavour::Deep => wished_table(
-            chance,
-            name,
-            TableWish {
-                blob_key: chance.one_in(2),
+        Flavour::Deep => {
+            let blob_key = chance.one_in(2);
+            let wish = TableWish {
+                blob_key,
                 ..small((1, 2))
-            },
-        ),
+            };
+            with_bulk(wished_table(chance, name, wish))
+        }
         Flavour::Broad if chance.one_in(2) => wished_table(chance, name, small((0, 2))),
         Flavour::Broad => random_table(chance, name),
     };
@@ -31,6 +32,23 @@ pub fn table(chance: &Chance, flavour: Flavour, name: &str) -> (TableMetadata, V
         create_table.push_str(&format!(" AND compaction = {compaction}"));
     }
     (table.metadata, texts)
+}
+
+/// With a column whose values are long: only partitions of some length have an index.
+fn with_bulk(mut table: RandomTable) -> RandomTable {
+    let metadata = &mut table.metadata;
+    let mut columns = metadata.columns.clone();
+    columns.push(ColumnMetadata {
+        id: metadata.next_column_id,
+        name: "bulk".into(),
+        kind: ColumnKind::Regular,
+        position: 0,
+        cql_type: CqlType::Blob,
+        order: ClusteringOrder::Ascending,
+    });
+    metadata.next_column_id = ColumnId(metadata.next_column_id.0 + 1);
+    metadata.set_columns(columns);
+    table
 }
 
 const COMPACTIONS: [&str; 5] = [

@@ -147,7 +147,7 @@ impl<'a> Author<'a> {
             return;
         }
         match &column.cql_type {
-            CqlType::List { element, .. } if self.may_index() => {
+            CqlType::List { element, .. } if chance.one_in(3) => {
                 let index = chance.below(3).to_string();
                 text.name(column).put("[").put(&index).put("] = ");
                 text.bind(part(element));
@@ -231,7 +231,7 @@ impl<'a> Author<'a> {
                 return;
             }
             match &column.cql_type {
-                CqlType::List { .. } if self.may_index() => {
+                CqlType::List { .. } if chance.one_in(3) => {
                     text.put(&format!("[{}]", chance.below(3)));
                 }
                 CqlType::Set { element: key, .. } | CqlType::Map { key, .. } => {
@@ -250,12 +250,6 @@ impl<'a> Author<'a> {
         ));
         text.equalities(self.key(clustering));
         text
-    }
-
-    /// Whether an element of a list is named by its place. Not in batches: of several that name none, another one's
-    /// error is answered by each number of shards.
-    fn may_index(&self) -> bool {
-        self.size == Size::Any && self.chance.one_in(3)
     }
 
     fn clustering_count(&self) -> usize {

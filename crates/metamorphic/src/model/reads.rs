@@ -170,7 +170,9 @@ fn test<'t>(table: &'t TableMetadata, relation: &Relation, values: &Values) -> O
             ..
         } => {
             let key: Vec<Vec<u8>> = arguments.iter().map(of).collect::<Option<_>>()?;
-            Some(Test::Token(*operator, place_of(&key)?.0))
+            let token = place_of(&key)?.0;
+            // As an end, the least token is the ring's end in Cassandra.
+            (token != Token::MINIMUM).then_some(Test::Token(*operator, token))
         }
         Relation::Tuple {
             columns,
