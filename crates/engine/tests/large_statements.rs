@@ -2,7 +2,7 @@
 
 mod node;
 
-use helenus_test_heap::allocations_of;
+use helenus_test_heap::{allocations_of, peak_bytes_of};
 use node::{Shards, options};
 
 fn shards() -> Shards {
@@ -178,5 +178,44 @@ fn markers_are_as_many_as_values_can_be() {
         let refused = prepared.err().map(|error| error.to_string());
         let expected = "Too many markers(?). 65536 markers exceed the allowed maximum of 65535";
         assert_eq!(refused.as_deref(), (!is_taken).then_some(expected));
+    }
+}
+
+/// `UPDATE t SET v = <1 MB> WHERE p IN (<80,000 keys>)` is a text of 1.5 MB: all of its 80 GB were built at once.
+#[test]
+fn what_a_statement_writes_is_bounded() {
+    let mut shards = shards();
+    let value = "x".repeat(100_000);
+    let keys = joined(1_000, |key| key.to_string(), ", ");
+    let one = |key: usize| {
+        format!(
+            "UPDATE t SET v = '{value}' WHERE p = 1 AND c IN ({key}, {});",
+            key + 1
+        )
+    };
+    for (statement, is_taken) in [
+        (
+            format!("UPDATE t SET v = '{value}' WHERE p IN (1, 2, 3) AND c = 1"),
+            true,
+        ),
+        (
+            format!("UPDATE t SET v = '{value}' WHERE p IN ({keys}) AND c = 1"),
+            false,
+        ),
+        (
+            format!("UPDATE t SET v = '{value}' WHERE p = 1 AND c IN ({keys})"),
+            false,
+        ),
+        (
+            format!("BEGIN BATCH {} APPLY BATCH", joined(400, one, " ")),
+            false,
+        ),
+    ] {
+        let mut result = None;
+        let peak = peak_bytes_of(|| result = Some(shards.execute(&statement, &options(None))));
+        let refused = result.unwrap().err().map(|error| error.to_string());
+        let expected = "The statement would write more than 67108864 bytes; divide it, or name fewer keys";
+        assert_eq!(refused.as_deref(), (!is_taken).then_some(expected));
+        assert!(peak < 4 * (64 << 20) + 3 * statement.len() as i64, "{peak}");
     }
 }

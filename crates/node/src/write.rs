@@ -11,7 +11,7 @@ use std::sync::Arc;
 use helenus_cql::ast::BatchKind;
 use helenus_engine::CqlError;
 use helenus_engine::execute::{QueryOptions, Scratch};
-use helenus_engine::modify::{BatchPlan, ModifyPlan, unlogged_batch_warning};
+use helenus_engine::modify::{BatchPlan, ModifyPlan, check_written, unlogged_batch_warning};
 use helenus_engine::term::BoundValues;
 use helenus_protocol::Opcode;
 use helenus_protocol::extensions::RateLimitedOperation;
@@ -144,6 +144,7 @@ impl Shard {
         build: impl FnOnce(&mut Scratch, &mut EmitUpdate<'_>) -> Result<(), CqlError>,
     ) -> Result<(), CqlError> {
         let mut updates = Vec::new();
+        let mut written_bytes = 0;
         let mut warnings = Vec::new();
         let guardrails = &self.options.guardrails.values;
         let scratch = &mut *self.scratch.borrow_mut();
@@ -151,6 +152,8 @@ impl Shard {
             if guardrails.is_enabled() {
                 warnings.extend(guardrails.check(&self.schema(), update)?);
             }
+            written_bytes += update.len();
+            check_written(written_bytes)?;
             updates.push(update.to_vec());
             Ok(())
         })?;

@@ -359,7 +359,9 @@ impl World {
         if let Some((shard, bytes)) = node.fullest() {
             let bytes_max = self.memory_bytes_per_shard + MEMORY_BYTES_BEYOND;
             if bytes > bytes_max {
-                return Err(format!("shard {shard} holds {bytes} bytes of memtables and caches, of {bytes_max}"));
+                return Err(format!(
+                    "shard {shard} holds {bytes} bytes of memtables and caches, of {bytes_max}"
+                ));
             }
         }
         match self.below(80) {

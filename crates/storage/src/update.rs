@@ -89,6 +89,11 @@ impl<'b> UpdateBuilder<'b> {
         UpdateBuilder { out }
     }
 
+    /// How long the update is so far.
+    pub fn byte_count(&self) -> usize {
+        self.out.len()
+    }
+
     /// A row that is packed already; without a clustering the static one.
     pub fn packed(&mut self, clustering: Option<&[u8]>, row: RowRef<'_>) {
         self.row_head(clustering);

@@ -12,7 +12,7 @@ use uuid::Uuid;
 use super::attributes::Attributes;
 use super::plan::ModifyPlan;
 use super::prior_lists::ListReading;
-use super::updates::EmitUpdate;
+use super::updates::{EmitUpdate, check_written};
 use crate::CqlError;
 use crate::execute::{QueryOptions, RowStore, Scratch};
 use crate::heap_bytes::HeapBytes;
@@ -56,6 +56,12 @@ impl BatchPlan {
         emit: &mut EmitUpdate<'_>,
     ) -> Result<(), CqlError> {
         let options = self.statement_options(values, options)?;
+        let mut written_bytes = 0;
+        let emit: &mut EmitUpdate<'_> = &mut |token, update| {
+            written_bytes += update.len();
+            check_written(written_bytes)?;
+            emit(token, update)
+        };
         let written = self
             .statements
             .iter()
@@ -81,10 +87,15 @@ impl BatchPlan {
         scratch: &mut Scratch,
     ) -> Result<Vec<(Token, Vec<u8>)>, FailedStatement> {
         let options = self.statement_options(values, options)?;
-        let mut updates = Vec::new();
+        let (mut updates, mut written_bytes) = (Vec::new(), 0);
         for (place, statement) in self.statements.iter().enumerate() {
-            let built = statement.updates_reading(store, reading, owns, values, &options, scratch);
-            updates.extend(built.map_err(|error| FailedStatement { place, error })?);
+            let failed = |error| FailedStatement { place, error };
+            let more = statement
+                .updates_reading(store, reading, owns, values, &options, scratch)
+                .map_err(failed)?;
+            written_bytes += more.iter().map(|(_, update)| update.len()).sum::<usize>();
+            check_written(written_bytes).map_err(failed)?;
+            updates.extend(more);
         }
         Ok(updates)
     }

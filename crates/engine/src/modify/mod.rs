@@ -16,5 +16,5 @@ pub(crate) use batch::{no_table, prepare_batch_attributes};
 pub use plan::ModifyPlan;
 pub(crate) use prepare::prepare_modification;
 pub use prior_lists::ListReading;
-pub use updates::EmitUpdate;
+pub use updates::{EmitUpdate, check_written};
 pub(crate) use updates::{append_single_clustering, append_single_key};

@@ -128,6 +128,7 @@ impl ModifyPlan {
         };
         let rows = self.rows(&context)?;
         let time = self.attributes.write_time(&self.table, options, &context)?;
+        let mut written_bytes = 0;
         for key in &keys {
             let token = token_of(key);
             if !owns(token) {
@@ -146,6 +147,8 @@ impl ModifyPlan {
                 Rows::Slices(slices) => target.build_range_tombstones(update, slices)?,
                 Rows::Clusterings(clusterings) => target.build_rows(update, clusterings, lists)?,
             }
+            written_bytes += update.len();
+            check_written(written_bytes)?;
             emit(token, update)?;
         }
         Ok(())
@@ -277,6 +280,7 @@ impl Target<'_> {
                     result = self.write(row, &plan.regular_operations, Some(clustering), lists);
                 });
                 std::mem::replace(&mut result, Ok(()))?;
+                check_written(builder.byte_count())?;
             }
         }
         if plan.static_operations.is_empty() {
@@ -288,6 +292,7 @@ impl Target<'_> {
                 result = self.write(row, &plan.static_operations, None, lists);
             });
             std::mem::replace(&mut result, Ok(()))?;
+            check_written(builder.byte_count())?;
         }
         Ok(())
     }
@@ -338,6 +343,20 @@ impl Target<'_> {
                 self.deletion(),
             );
         }
+    }
+}
+
+/// What one statement, or all of a batch together, may write, in bytes. A request brings at most 16 MiB, but by an IN each
+/// value is written as often as there are keys; all of it is built before any of it is written.
+pub const WRITTEN_BYTES_MAX: usize = 64 << 20;
+
+/// Refuses to build more of a statement's or batch's updates.
+pub fn check_written(bytes: usize) -> Result<(), CqlError> {
+    match bytes > WRITTEN_BYTES_MAX {
+        true => Err(invalid!(
+            "The statement would write more than {WRITTEN_BYTES_MAX} bytes; divide it, or name fewer keys"
+        )),
+        false => Ok(()),
     }
 }
 
