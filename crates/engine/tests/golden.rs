@@ -12,7 +12,7 @@ use helenus_cql::parse_statement;
 use helenus_engine::CqlError;
 use helenus_engine::ddl::{DdlContext, SchemaChangeTarget, apply, is_ddl};
 use helenus_engine::describe::describe;
-use helenus_engine::system::{NodeState, add_system_keyspaces, read_system_table};
+use helenus_engine::system::{NodeState, NodeUsage, add_system_keyspaces, read_system_table};
 use helenus_schema::{ColumnMetadata, Schema, TableId, TableMetadata};
 use helenus_storage::clustering::{Side, Slice};
 use helenus_storage::read::{PartitionBound, PartitionRange, ReadCommand, RowSink};
@@ -206,6 +206,7 @@ impl Session {
             sstable_tasks: Vec::new(),
             hot_partitions: Vec::new(),
             metrics: Vec::new(),
+            usage: NodeUsage::default(),
         };
         Session {
             schema: Arc::new(schema),

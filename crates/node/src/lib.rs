@@ -39,6 +39,7 @@ mod statement;
 mod suspended_read;
 mod tracing;
 mod truncation;
+mod usage;
 mod value_guardrails;
 mod write;
 mod write_set;

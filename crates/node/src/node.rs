@@ -362,13 +362,19 @@ fn log_bytes_max(shard_count: u16, free_bytes: Option<u64>) -> u64 {
     of_shard.max(LOG_SEGMENTS_MIN * u64::from(SEGMENT_BYTES_DEFAULT))
 }
 
-fn store_options(options: &NodeOptions, free_bytes: Option<u64>) -> StoreOptions {
-    let shard_bytes = options.memory_bytes / u64::from(options.shard_count.max(1));
-    let memtable_bytes = shard_bytes / MEMTABLE_SHARE;
-    let compactors = options
+/// Compactions that run at once, of all shards.
+pub(crate) fn concurrent_compactors(options: &NodeOptions) -> usize {
+    options
         .compaction
         .concurrent_compactors
-        .unwrap_or_else(|| usize::from(options.shard_count).clamp(2, 8));
+        .unwrap_or_else(|| usize::from(options.shard_count).clamp(2, 8))
+}
+
+/// `free_bytes` of the disk, if there is one.
+pub(crate) fn store_options(options: &NodeOptions, free_bytes: Option<u64>) -> StoreOptions {
+    let shard_bytes = options.memory_bytes / u64::from(options.shard_count.max(1));
+    let memtable_bytes = shard_bytes / MEMTABLE_SHARE;
+    let compactors = concurrent_compactors(options);
     let cache_bytes = shard_bytes - memtable_bytes - shard_bytes / REQUEST_SHARE;
     let row_cache_bytes = if options.row_cache {
         cache_bytes / ROW_CACHE_SHARE

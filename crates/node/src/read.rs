@@ -15,7 +15,7 @@ use helenus_engine::{CqlError, Plan, Prepared};
 use helenus_protocol::Opcode;
 use helenus_protocol::extensions::RateLimitedOperation;
 use helenus_protocol::frame::EnvelopeFlags;
-use helenus_schema::Schema;
+use helenus_schema::{Schema, TableMetadata};
 use helenus_storage::error::ReadError;
 use helenus_storage::read::{ReadCommand, RowSink};
 use helenus_storage::read_state::{ReadProgress, ReadState};
@@ -182,10 +182,14 @@ impl Shard {
         options: &QueryOptions<'_>,
     ) -> Result<(), CqlError> {
         if is_of_all_shards(&plan.table) {
-            self.select_of_all_shards(statement, values, options);
+            self.select_of_all_shards(statement, &plan.table, values, options);
             return Ok(());
         }
-        let body = self.read_system_tables(plan, values, options, self.node_state())?;
+        let mut node = self.node_state();
+        if (&*plan.table.keyspace, &*plan.table.name) == ("system_views", "settings") {
+            node.settings = self.settings();
+        }
+        let body = self.read_system_tables(plan, values, options, node)?;
         statement
             .session
             .respond(statement.stream, EnvelopeFlags::NONE, Opcode::Result, |out| {
@@ -219,14 +223,15 @@ impl Shard {
     fn select_of_all_shards(
         self: &Rc<Self>,
         statement: &Statement<'_>,
+        table: &Arc<TableMetadata>,
         values: &BoundValues<'_>,
         options: &QueryOptions<'_>,
     ) {
         let execution = OwnedExecution::new(statement.prepared, values, options);
         let (session, stream) = (statement.session.clone(), statement.stream);
-        let shard = self.clone();
+        let (shard, table) = (self.clone(), table.clone());
         self.answer_later(statement.session, stream, async move {
-            let node = shard.node_state_of_all_shards().await;
+            let node = shard.node_state_of_all_shards(&table).await;
             let result = execution.with(|plan, values, options| match plan {
                 Plan::Select(plan) => shard.read_system_tables(plan, values, options, node),
                 _ => Ok(Vec::new()),
@@ -235,10 +240,11 @@ impl Shard {
         });
     }
 
-    async fn node_state_of_all_shards(self: &Rc<Self>) -> NodeState {
+    async fn node_state_of_all_shards(self: &Rc<Self>, table: &TableMetadata) -> NodeState {
         let snapshots = metrics::snapshots(self).await;
         let page = metrics::render(&snapshots);
         NodeState {
+            usage: self.usage_for(table, &snapshots).await,
             hot_partitions: snapshots.iter().flat_map(hot_partitions_of).collect(),
             metrics: metrics::samples(&page)
                 .map(|(name, labels, value)| NodeMetric {

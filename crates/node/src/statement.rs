@@ -8,7 +8,7 @@ use helenus_cql::ast::{self, BatchKind, DescribeStatement};
 use helenus_engine::ddl::{self, DdlOutcome};
 use helenus_engine::describe::{DescribeAnswer, describe, page_offset, page_state};
 use helenus_engine::modify::{FailedStatement, ListReading};
-use helenus_engine::system::{self, NodeState};
+use helenus_engine::system::{self, NodeState, NodeUsage};
 use helenus_engine::term::BoundValues;
 use helenus_engine::{CqlError, Plan, Prepared, QueryOptions};
 use helenus_protocol::Opcode;
@@ -365,6 +365,7 @@ impl Shard {
             sstable_tasks: self.sstable_tasks(),
             hot_partitions: Vec::new(),
             metrics: Vec::new(),
+            usage: NodeUsage::default(),
         }
     }
 }

@@ -440,7 +440,10 @@ impl Connection {
     }
 
     fn refuse_frame(&mut self, error: &FrameError) -> Result<(), Closed> {
-        self.shard.metrics.count_error(error.code());
+        // Drivers try the newest version that they know first.
+        if !matches!(error, FrameError::UnsupportedVersion { .. }) {
+            self.shard.metrics.count_error(error.code());
+        }
         let recovery = error.recovery();
         if recovery == Recovery::Close {
             return Err(Closed);

@@ -503,6 +503,7 @@ impl Lobby {
                     Ok(_) => return Verdict::Good,
                     Err(error) => CqlError::protocol(format_args!("{error}")),
                 };
+                self.shard.metrics.count_error(ErrorCode::ProtocolError);
                 let (version, stream) = (envelope.header.version, envelope.header.stream);
                 self.write_answer(version, stream, &ErrorBody::ProtocolError, &error);
                 Verdict::Refuse(rest)
@@ -517,7 +518,10 @@ impl Lobby {
                 Verdict::Refuse(rest)
             }
             Err(error) => {
-                // Drivers step down to the version of the answer to one that nobody knows.
+                // Drivers step down to the version of the answer to one that nobody knows: nothing is wrong with that.
+                if !matches!(error, FrameError::UnsupportedVersion { .. }) {
+                    self.shard.metrics.count_error(error.code());
+                }
                 let version = received
                     .first()
                     .and_then(|first| ProtocolVersion::from_number(*first))
@@ -534,6 +538,7 @@ impl Lobby {
     }
 
     fn write_unexpected(&mut self, version: ProtocolVersion, stream: i16, opcode: Opcode) {
+        self.shard.metrics.count_error(ErrorCode::ProtocolError);
         let text = format_args!("Unexpected message {opcode}, expecting STARTUP or OPTIONS");
         self.write_answer(version, stream, &ErrorBody::ProtocolError, &text);
     }
@@ -545,7 +550,6 @@ impl Lobby {
         body: &ErrorBody<'_>,
         text: &dyn std::fmt::Display,
     ) {
-        self.shard.metrics.count_error(body.code());
         self.answer.clear();
         let mut writer = FrameWriter::new();
         let mark = writer.begin(

@@ -49,6 +49,7 @@ fn every_malformed_message_is_answered_and_counted_under_its_type() {
     let server = serve_with_metrics();
     let metrics = server.metrics_address.unwrap();
     let mut expected: BTreeMap<String, u64> = BTreeMap::new();
+    let mut negotiations = 0;
     for (when, kind, bytes, name) in malformed() {
         for _ in 0..TIMES {
             let mut client = match when {
@@ -57,16 +58,23 @@ fn every_malformed_message_is_answered_and_counted_under_its_type() {
             };
             client.send(&bytes);
             match client.reply() {
-                Reply::Error(code, _) => assert_eq!(format!("{code:?}"), kind, "{name}"),
+                Reply::Error(code, message) => {
+                    assert_eq!(format!("{code:?}"), kind, "{name}");
+                    // A driver that tries the newest version that it knows has made no error.
+                    let is_negotiation = message.contains("unsupported protocol version");
+                    *expected.entry(kind.to_owned()).or_default() += u64::from(!is_negotiation);
+                    negotiations += u64::from(is_negotiation);
+                }
                 other => panic!("{name}: {other:?}"),
             }
         }
-        *expected.entry(kind.to_owned()).or_default() += TIMES;
+        expected.retain(|_, count| *count > 0);
         assert_eq!(counted(metrics), expected, "{name}");
         let mut next = Client::open(server.address, ProtocolVersion::V5);
         let reply = next.ask("SELECT key FROM system.local");
         assert!(matches!(reply, Reply::Message(_)), "after {name}: {reply:?}");
     }
+    assert!(negotiations > 0);
     assert_serves(server.address);
     stop(server);
 }

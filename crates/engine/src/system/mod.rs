@@ -16,6 +16,7 @@ mod rows;
 
 mod local_rows;
 mod schema_rows;
+mod usage;
 mod view_rows;
 
 pub use definitions::{add_system_keyspaces, is_made_from_code};
@@ -28,3 +29,4 @@ pub use node_state::{
 pub use read::read_system_table;
 pub use rows::{is_of_all_shards, system_updates};
 pub use schema_version::schema_version;
+pub use usage::{CacheUsage, NodeUsage, QueueUsage, SnapshotUsage, TableUsage};

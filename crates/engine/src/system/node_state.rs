@@ -5,6 +5,8 @@ use std::sync::Arc;
 
 use uuid::Uuid;
 
+use super::usage::NodeUsage;
+
 /// The only partitioner there is.
 pub const PARTITIONER: &str = "org.apache.cassandra.dht.Murmur3Partitioner";
 
@@ -43,6 +45,7 @@ pub struct NodeState {
     pub hot_partitions: Vec<HotPartition>,
     /// For `system_views.node_metrics`.
     pub metrics: Vec<NodeMetric>,
+    pub usage: NodeUsage,
 }
 
 /// A partition that is asked for more than others, for `system_views.hot_partitions`.

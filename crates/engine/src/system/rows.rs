@@ -4,7 +4,7 @@ use helenus_schema::{Schema, TableMetadata};
 
 use super::node_state::NodeState;
 use super::row_writer::RowWriter;
-use super::{local_rows, schema_rows, view_rows};
+use super::{local_rows, schema_rows, usage, view_rows};
 
 /// Appends every row of a table that [`is_made_from_code`](super::is_made_from_code) as a packed update. Tables that
 /// describe what does not exist here (peers, repairs, hints...) have no rows.
@@ -22,6 +22,12 @@ pub fn system_updates(table: &TableMetadata, schema: &Schema, node: &NodeState, 
         ("system_virtual_schema", "columns") => schema_rows::virtual_columns(&mut rows, schema),
         ("system_views", "clients") => view_rows::clients(&mut rows, node),
         ("system_views", "settings") => view_rows::settings(&mut rows, node),
+        ("system", "size_estimates") => usage::size_estimates(&mut rows, node),
+        ("system", "table_estimates") => usage::table_estimates(&mut rows, node),
+        ("system_views", "caches") => usage::caches(&mut rows, node),
+        ("system_views", "disk_usage") => usage::disk_usage(&mut rows, node),
+        ("system_views", "snapshots") => usage::snapshots(&mut rows, node),
+        ("system_views", "thread_pools") => usage::thread_pools(&mut rows, node),
         ("system_views", "sstable_tasks") => view_rows::sstable_tasks(&mut rows, node),
         ("system_views", "hot_partitions") => view_rows::hot_partitions(&mut rows, node),
         ("system_views", "node_metrics") => view_rows::node_metrics(&mut rows, node),
@@ -31,7 +37,14 @@ pub fn system_updates(table: &TableMetadata, schema: &Schema, node: &NodeState, 
 
 /// Whether a table's rows are of all shards of the node, so that whoever reads it has to ask them.
 pub fn is_of_all_shards(table: &TableMetadata) -> bool {
-    &*table.keyspace == "system_views" && matches!(&*table.name, "hot_partitions" | "node_metrics")
+    match &*table.keyspace {
+        "system" => matches!(&*table.name, "size_estimates" | "table_estimates"),
+        "system_views" => matches!(
+            &*table.name,
+            "caches" | "disk_usage" | "hot_partitions" | "node_metrics" | "snapshots" | "thread_pools"
+        ),
+        _ => false,
+    }
 }
 
 #[cfg(test)]
@@ -41,7 +54,8 @@ mod tests {
 
     use super::*;
     use crate::system::{
-        ClientConnection, HotPartition, NodeMetric, SsTableTask, add_system_keyspaces, is_made_from_code,
+        CacheUsage, ClientConnection, HotPartition, NodeMetric, NodeUsage, QueueUsage, SnapshotUsage,
+        SsTableTask, TableUsage, add_system_keyspaces, is_made_from_code,
     };
 
     fn node() -> NodeState {
@@ -96,6 +110,42 @@ mod tests {
                 labels: String::new(),
                 value: 1.0,
             }],
+            usage: usage(),
+        }
+    }
+
+    fn usage() -> NodeUsage {
+        NodeUsage {
+            tables: vec![TableUsage {
+                keyspace: "k".into(),
+                table: "t".into(),
+                disk_bytes: 3 << 20,
+                data_bytes: 100,
+                partitions: 10,
+            }],
+            snapshots: vec![SnapshotUsage {
+                name: "s".to_owned(),
+                keyspace: "k".to_owned(),
+                table: "t".to_owned(),
+                created_ms: Some(1),
+                expires_ms: None,
+                bytes: 2,
+                true_bytes: 1,
+            }],
+            caches: vec![CacheUsage {
+                name: "rows",
+                capacity_bytes: 10,
+                size_bytes: 5,
+                hits: 1,
+                requests: 2,
+            }],
+            queues: vec![QueueUsage {
+                name: "CompactionExecutor",
+                active: 1,
+                active_max: 2,
+                pending: 3,
+                completed: 4,
+            }],
         }
     }
 
@@ -122,6 +172,11 @@ mod tests {
         assert_eq!(rows("system", "peers_v2"), 0);
         assert_eq!(rows("system_views", "clients"), 1);
         assert_eq!(rows("system_views", "settings"), 1);
+        for view in ["caches", "disk_usage", "snapshots", "thread_pools"] {
+            assert_eq!(rows("system_views", view), 1, "{view}");
+        }
+        assert_eq!(rows("system", "size_estimates"), 1);
+        assert_eq!(rows("system", "table_estimates"), 2);
         assert_eq!(rows("system_schema", "keyspaces"), 5);
         assert_eq!(rows("system_virtual_schema", "keyspaces"), 2);
     }

@@ -1,0 +1,164 @@
+//! What tables, snapshots, caches and queues take: the tables by which tools see how a node is used.
+
+use std::sync::Arc;
+
+use super::node_state::NodeState;
+use super::row_writer::{RowWriter, Value};
+
+/// Of all shards. Gathered for the tables that show it, and empty for all others.
+#[derive(Clone, Debug, Default)]
+pub struct NodeUsage {
+    pub tables: Vec<TableUsage>,
+    pub snapshots: Vec<SnapshotUsage>,
+    pub caches: Vec<CacheUsage>,
+    pub queues: Vec<QueueUsage>,
+}
+
+/// A stored table's SSTables.
+#[derive(Clone, Debug)]
+pub struct TableUsage {
+    pub keyspace: Arc<str>,
+    pub table: Arc<str>,
+    pub disk_bytes: u64,
+    /// Of the rows, before compression.
+    pub data_bytes: u64,
+    /// A partition counts once for each SSTable that has a part of it.
+    pub partitions: u64,
+}
+
+#[derive(Clone, Debug)]
+pub struct SnapshotUsage {
+    pub name: String,
+    pub keyspace: String,
+    pub table: String,
+    /// In milliseconds since 1970.
+    pub created_ms: Option<i64>,
+    pub expires_ms: Option<i64>,
+    pub bytes: u64,
+    /// What removing it frees.
+    pub true_bytes: u64,
+}
+
+#[derive(Clone, Debug)]
+pub struct CacheUsage {
+    pub name: &'static str,
+    pub capacity_bytes: u64,
+    pub size_bytes: u64,
+    pub hits: u64,
+    pub requests: u64,
+}
+
+/// What Cassandra has a pool of threads for.
+#[derive(Clone, Debug)]
+pub struct QueueUsage {
+    pub name: &'static str,
+    pub active: u64,
+    pub active_max: u64,
+    pub pending: u64,
+    pub completed: u64,
+}
+
+/// The tokens of a node's only range, as text: it begins and ends at the same place of the ring.
+fn ring(node: &NodeState) -> String {
+    node.tokens.first().copied().unwrap_or(i64::MIN).to_string()
+}
+
+fn mean_bytes(table: &TableUsage) -> i64 {
+    (table.data_bytes / table.partitions.max(1)).cast_signed()
+}
+
+pub(super) fn size_estimates(rows: &mut RowWriter<'_>, node: &NodeState) {
+    let ring = ring(node);
+    for table in &node.usage.tables {
+        rows.row(&[
+            ("keyspace_name", Value::Text(&table.keyspace)),
+            ("table_name", Value::Text(&table.table)),
+            ("range_start", Value::Text(&ring)),
+            ("range_end", Value::Text(&ring)),
+            ("mean_partition_size", Value::Bigint(mean_bytes(table))),
+            ("partitions_count", Value::Bigint(table.partitions.cast_signed())),
+        ]);
+    }
+}
+
+pub(super) fn table_estimates(rows: &mut RowWriter<'_>, node: &NodeState) {
+    let ring = ring(node);
+    for table in &node.usage.tables {
+        for range_type in ["local_primary", "primary"] {
+            rows.row(&[
+                ("keyspace_name", Value::Text(&table.keyspace)),
+                ("table_name", Value::Text(&table.table)),
+                ("range_type", Value::Text(range_type)),
+                ("range_start", Value::Text(&ring)),
+                ("range_end", Value::Text(&ring)),
+                ("mean_partition_size", Value::Bigint(mean_bytes(table))),
+                ("partitions_count", Value::Bigint(table.partitions.cast_signed())),
+            ]);
+        }
+    }
+}
+
+pub(super) fn disk_usage(rows: &mut RowWriter<'_>, node: &NodeState) {
+    for table in &node.usage.tables {
+        rows.row(&[
+            ("keyspace_name", Value::Text(&table.keyspace)),
+            ("table_name", Value::Text(&table.table)),
+            ("mebibytes", Value::Bigint((table.disk_bytes >> 20).cast_signed())),
+        ]);
+    }
+}
+
+pub(super) fn snapshots(rows: &mut RowWriter<'_>, node: &NodeState) {
+    for snapshot in &node.usage.snapshots {
+        let mut row = vec![
+            ("name", Value::Text(&snapshot.name)),
+            ("keyspace_name", Value::Text(&snapshot.keyspace)),
+            ("table_name", Value::Text(&snapshot.table)),
+            ("ephemeral", Value::Boolean(false)),
+            ("size_on_disk", Value::Bigint(snapshot.bytes.cast_signed())),
+            ("true_size", Value::Bigint(snapshot.true_bytes.cast_signed())),
+        ];
+        let times = [
+            ("created_at", snapshot.created_ms),
+            ("expires_at", snapshot.expires_ms),
+        ];
+        row.extend(
+            times
+                .into_iter()
+                .filter_map(|(name, ms)| Some((name, Value::Timestamp(ms?)))),
+        );
+        rows.row(&row);
+    }
+}
+
+pub(super) fn caches(rows: &mut RowWriter<'_>, node: &NodeState) {
+    for cache in &node.usage.caches {
+        let ratio = cache.hits as f64 / cache.requests.max(1) as f64;
+        rows.row(&[
+            ("name", Value::Text(cache.name)),
+            (
+                "capacity_bytes",
+                Value::Bigint(cache.capacity_bytes.cast_signed()),
+            ),
+            ("hit_count", Value::Bigint(cache.hits.cast_signed())),
+            ("hit_ratio", Value::Double(ratio)),
+            ("request_count", Value::Bigint(cache.requests.cast_signed())),
+            ("size_bytes", Value::Bigint(cache.size_bytes.cast_signed())),
+        ]);
+    }
+}
+
+pub(super) fn thread_pools(rows: &mut RowWriter<'_>, node: &NodeState) {
+    let int = |count: u64| Value::Int(i32::try_from(count).unwrap_or(i32::MAX));
+    for queue in &node.usage.queues {
+        rows.row(&[
+            ("name", Value::Text(queue.name)),
+            ("active_tasks", int(queue.active)),
+            ("active_tasks_limit", int(queue.active_max)),
+            ("blocked_tasks", Value::Bigint(0)),
+            ("blocked_tasks_all_time", Value::Bigint(0)),
+            ("completed_tasks", Value::Bigint(queue.completed.cast_signed())),
+            ("pending_tasks", int(queue.pending)),
+        ]);
+    }
+}

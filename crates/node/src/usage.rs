@@ -1,0 +1,218 @@
+//! What the node's tables, snapshots, caches and queues take, and how it is configured, for the system tables that show
+//! it.
+
+use std::rc::Rc;
+
+use helenus_engine::system::{CacheUsage, NodeUsage, PARTITIONER, QueueUsage, SnapshotUsage, TableUsage};
+use helenus_schema::{TableKind, TableMetadata};
+use helenus_tools::host::TableChoice;
+use helenus_tools::snapshot::{SnapshotInfo, list};
+use helenus_tools::times::us_of_instant;
+
+use crate::metrics::MetricsSnapshot;
+use crate::node::{concurrent_compactors, store_options};
+use crate::options::CommitlogSync;
+use crate::schema_change::SCHEMA_OWNER;
+use crate::shard::Shard;
+
+impl Shard {
+    /// What one table shows, and nothing besides: each fact costs a question to every shard, or the disk.
+    pub(crate) async fn usage_for(
+        self: &Rc<Self>,
+        table: &TableMetadata,
+        shards: &[MetricsSnapshot],
+    ) -> NodeUsage {
+        let mut usage = NodeUsage::default();
+        match &*table.name {
+            "size_estimates" | "table_estimates" | "disk_usage" => usage.tables = self.tables_usage().await,
+            "snapshots" => usage.snapshots = self.snapshots_usage().await,
+            "caches" => usage.caches = self.caches_usage(shards),
+            "thread_pools" => usage.queues = self.queues_usage(shards),
+            _ => {}
+        }
+        usage
+    }
+
+    async fn tables_usage(self: &Rc<Self>) -> Vec<TableUsage> {
+        let schema = self.schema();
+        let stored = schema.tables().filter(|table| table.kind == TableKind::Regular);
+        let mut all: Vec<_> = stored
+            .map(|table| {
+                let usage = TableUsage {
+                    keyspace: table.keyspace.clone(),
+                    table: table.name.clone(),
+                    disk_bytes: 0,
+                    data_bytes: 0,
+                    partitions: 0,
+                };
+                (table.id, usage)
+            })
+            .collect();
+        for shard in self.shards() {
+            let ids: Vec<_> = all.iter().map(|(id, _)| *id).collect();
+            let sstables = self.call(shard, move |shard| {
+                let store = shard.store.borrow();
+                ids.iter().map(|id| store.sstables(*id)).collect::<Vec<_>>()
+            });
+            // One that has stopped has nothing to tell.
+            let sstables = sstables.await.unwrap_or_default();
+            for ((_, usage), sstables) in all.iter_mut().zip(sstables) {
+                for sstable in sstables {
+                    usage.disk_bytes += sstable.disk_bytes();
+                    usage.data_bytes += sstable.data_bytes();
+                    usage.partitions += sstable.statistics().partition_count();
+                }
+            }
+        }
+        all.into_iter().map(|(_, usage)| usage).collect()
+    }
+
+    async fn snapshots_usage(self: &Rc<Self>) -> Vec<SnapshotUsage> {
+        let found = self.call_async(SCHEMA_OWNER, |owner| async move { owner.list_snapshots().await });
+        let found = found.await.unwrap_or_default();
+        found.into_iter().map(snapshot_usage).collect()
+    }
+
+    /// Empty where there are none, or where they cannot be listed just now.
+    async fn list_snapshots(&self) -> Vec<SnapshotInfo> {
+        let data = self.store.borrow().data_folder().cloned();
+        let (Some(worker), Some(data)) = (&self.snapshot_worker, data) else {
+            return Vec::new();
+        };
+        let listed =
+            worker.run(move || list(&**data.disk(), &data.data_folder(), &TableChoice::default(), None));
+        match listed.await {
+            Ok(Some(Ok(found))) => found,
+            _ => Vec::new(),
+        }
+    }
+
+    fn caches_usage(&self, shards: &[MetricsSnapshot]) -> Vec<CacheUsage> {
+        let limits = store_options(&self.options, None);
+        let sum = |of: fn(&MetricsSnapshot) -> u64| shards.iter().map(of).sum::<u64>();
+        let capacity = |bytes: usize| bytes as u64 * u64::from(self.options.shard_count);
+        let chunk_hits = sum(|shard| shard.read_cost.index_hits + shard.read_cost.cache_hits);
+        let chunk_misses = sum(|shard| shard.read_cost.index_misses + shard.read_cost.cache_misses);
+        let row_hits = sum(|shard| shard.row_cache.hits);
+        vec![
+            CacheUsage {
+                name: "chunks",
+                capacity_bytes: capacity(limits.chunk_cache_bytes_max),
+                size_bytes: sum(|shard| shard.page_cache_bytes),
+                hits: chunk_hits,
+                requests: chunk_hits + chunk_misses,
+            },
+            CacheUsage {
+                name: "rows",
+                capacity_bytes: capacity(limits.row_cache_bytes_max),
+                size_bytes: sum(|shard| shard.row_cache_bytes),
+                hits: row_hits,
+                requests: row_hits + sum(|shard| shard.row_cache.misses),
+            },
+        ]
+    }
+
+    /// Shards have no pools of threads; these have the work that Cassandra's pools of these names have.
+    fn queues_usage(&self, shards: &[MetricsSnapshot]) -> Vec<QueueUsage> {
+        let sum = |of: fn(&MetricsSnapshot) -> u64| shards.iter().map(of).sum::<u64>();
+        vec![
+            QueueUsage {
+                name: "CompactionExecutor",
+                active: sum(|shard| shard.compactions.running.len() as u64),
+                active_max: concurrent_compactors(&self.options) as u64,
+                pending: sum(|shard| {
+                    let tables = shard.compactions.pending.iter();
+                    tables.map(|table| (table.requested + table.tasks) as u64).sum()
+                }),
+                completed: sum(|shard| shard.compactions.totals.completed),
+            },
+            QueueUsage {
+                name: "Native-Transport-Requests",
+                // A shard does one thing at a time; this request is what one of them does.
+                active: 1,
+                active_max: u64::from(self.options.shard_count),
+                pending: 0,
+                completed: sum(|shard| shard.requests.iter().sum()),
+            },
+        ]
+    }
+
+    /// The configuration in force, by cassandra.yaml's names.
+    pub(crate) fn settings(&self) -> Vec<(String, String)> {
+        let options = &*self.options;
+        let ms = |duration: std::time::Duration| format!("{}ms", duration.as_millis());
+        let (sync, sync_period) = match options.commitlog_sync {
+            CommitlogSync::Group => ("group", None),
+            CommitlogSync::Batch => ("batch", None),
+            CommitlogSync::Periodic { period } => ("periodic", Some(ms(period))),
+        };
+        let authenticator = options
+            .authenticator
+            .class()
+            .unwrap_or("org.apache.cassandra.auth.AllowAllAuthenticator");
+        let address = options.advertised_address;
+        let mut settings = vec![
+            ("authenticator", authenticator.to_owned()),
+            (
+                "authorizer",
+                "org.apache.cassandra.auth.AllowAllAuthorizer".to_owned(),
+            ),
+            ("auto_snapshot", options.auto_snapshot.to_string()),
+            ("cluster_name", options.cluster_name.clone()),
+            (
+                "column_index_size",
+                format!("{}KiB", options.column_index_bytes >> 10),
+            ),
+            ("commitlog_sync", sync.to_owned()),
+            (
+                "compaction_throughput",
+                format!("{}MiB/s", options.compaction.bytes_per_s_max >> 20),
+            ),
+            (
+                "concurrent_compactors",
+                concurrent_compactors(options).to_string(),
+            ),
+            (
+                "data_file_directories",
+                format!("[{}]", options.data_folder.display()),
+            ),
+            ("native_transport_port", address.port().to_string()),
+            ("num_tokens", "1".to_owned()),
+            ("partitioner", PARTITIONER.to_owned()),
+            ("range_request_timeout", ms(options.range_request_timeout)),
+            ("read_request_timeout", ms(options.read_request_timeout)),
+            (
+                "role_manager",
+                "org.apache.cassandra.auth.CassandraRoleManager".to_owned(),
+            ),
+            ("rpc_address", address.ip().to_string()),
+            ("tombstone_failure_threshold", options.tombstones.fail.to_string()),
+            ("tombstone_warn_threshold", options.tombstones.warn.to_string()),
+            ("truncate_request_timeout", ms(options.truncate_request_timeout)),
+            ("write_request_timeout", ms(options.write_request_timeout)),
+        ];
+        settings.extend(sync_period.map(|period| ("commitlog_sync_period", period)));
+        settings.extend(
+            options
+                .auto_snapshot_ttl
+                .map(|ttl| ("auto_snapshot_ttl", ms(ttl))),
+        );
+        settings
+            .into_iter()
+            .map(|(name, value)| (name.to_owned(), value))
+            .collect()
+    }
+}
+
+fn snapshot_usage(snapshot: SnapshotInfo) -> SnapshotUsage {
+    let ms = |instant: Option<String>| Some(us_of_instant(&instant?)? / 1_000);
+    SnapshotUsage {
+        name: snapshot.name,
+        keyspace: snapshot.keyspace,
+        table: snapshot.table,
+        created_ms: ms(snapshot.created_at),
+        expires_ms: ms(snapshot.expires_at),
+        bytes: snapshot.bytes,
+        true_bytes: snapshot.true_bytes,
+    }
+}

@@ -1,0 +1,88 @@
+//! System tables that tools read to see how a node is used, in Cassandra's shape.
+
+use std::sync::Arc;
+
+use helenus_test_node::{Answer, TestNode, options};
+use helenus_tools::host::Host;
+use helenus_vfs::{ManualClock, MemoryDisk};
+
+const PARTITIONS: i32 = 50;
+
+fn text(value: &Option<Vec<u8>>) -> String {
+    String::from_utf8(value.clone().unwrap_or_default()).unwrap()
+}
+
+fn number(value: &Option<Vec<u8>>) -> i64 {
+    let bytes = value.as_deref().expect("a number");
+    bytes
+        .iter()
+        .fold(0, |number, byte| number << 8 | i64::from(*byte))
+}
+
+/// They were empty, and whoever read them took the node for one without tables, snapshots or settings.
+#[test]
+fn what_the_node_knows_of_itself_is_in_its_tables() {
+    let clock = ManualClock::starting_at(1_000_000_000_000_000);
+    let mut options = options(2, Arc::new(MemoryDisk::new()), Arc::new(clock));
+    options.auto_snapshot = true;
+    let node = TestNode::start(options).unwrap();
+    node.run("CREATE KEYSPACE k WITH replication = {'class': 'SimpleStrategy', 'replication_factor': 1}");
+    node.run("CREATE TABLE k.t (p int PRIMARY KEY, v text)");
+    for p in 0..PARTITIONS {
+        node.run(&format!("INSERT INTO k.t (p, v) VALUES ({p}, 'value')"));
+    }
+    node.operator().flush(None).unwrap();
+    let estimates = "SELECT partitions_count, mean_partition_size, range_start, range_end FROM system.size_estimates \
+         WHERE keyspace_name = 'k' AND table_name = 't'";
+    let rows = node.rows(estimates);
+    assert_eq!(number(&rows[0][0]), i64::from(PARTITIONS));
+    assert!((10..100).contains(&number(&rows[0][1])), "{rows:?}");
+    assert_eq!(
+        (text(&rows[0][2]), text(&rows[0][3])),
+        (i64::MIN.to_string(), i64::MIN.to_string())
+    );
+    let rows = node
+        .rows("SELECT range_type FROM system.table_estimates WHERE keyspace_name = 'k' AND table_name = 't'");
+    let types: Vec<String> = rows.iter().map(|row| text(&row[0])).collect();
+    assert_eq!(types, ["local_primary", "primary"]);
+    let usage =
+        "SELECT mebibytes FROM system_views.disk_usage WHERE keyspace_name = 'k' AND table_name = 't'";
+    assert_eq!(number(&node.rows(usage)[0][0]), 0);
+
+    node.run("TRUNCATE k.t");
+    let rows = node.rows(
+        "SELECT keyspace_name, table_name, toUnixTimestamp(created_at), true_size FROM system_views.snapshots",
+    );
+    assert_eq!(rows.len(), 1);
+    assert_eq!(
+        (text(&rows[0][0]), text(&rows[0][1])),
+        ("k".to_owned(), "t".to_owned())
+    );
+    assert_eq!(number(&rows[0][2]), 1_000_000_000_000);
+    assert!(number(&rows[0][3]) > 0);
+
+    for (table, names) in [
+        ("caches", vec!["chunks", "rows"]),
+        (
+            "thread_pools",
+            vec!["CompactionExecutor", "Native-Transport-Requests"],
+        ),
+    ] {
+        let rows = node.rows(&format!("SELECT name FROM system_views.{table}"));
+        let mut found: Vec<String> = rows.iter().map(|row| text(&row[0])).collect();
+        found.sort();
+        assert_eq!(found, names);
+    }
+    let setting = |name: &str| {
+        let rows = node.rows(&format!(
+            "SELECT value FROM system_views.settings WHERE name = '{name}'"
+        ));
+        text(&rows[0][0])
+    };
+    assert_eq!(setting("read_request_timeout"), "5000ms");
+    assert_eq!(setting("auto_snapshot"), "true");
+    assert!(matches!(
+        node.execute("SELECT * FROM system_views.settings"),
+        Answer::Rows(_)
+    ));
+}
