@@ -10,6 +10,7 @@ mod schema_changes;
 mod text;
 mod writes;
 
+use helenus_node::SsTableFormat;
 use helenus_storage_model::Chance;
 
 use crate::configuration::{Configuration, Home};
@@ -22,11 +23,20 @@ const KEYSPACE: &str = "interchange";
 /// Statements between two events, on average.
 const STATEMENTS_PER_EVENT: u64 = 12;
 /// So that there is much in one SSTable.
-const STATEMENTS_PER_EVENT_DEEP: u64 = 30;
+const STATEMENTS_PER_EVENT_DEEP: u64 = 50;
 const STATEMENTS_PER_SCHEMA_CHANGE: u64 = 50;
 
 /// Pages of one row are rare: each is a statement of its own.
 const PAGES_ROWS: [Option<i32>; 6] = [None, None, Some(1), Some(3), Some(7), Some(100)];
+
+/// The one with tries is the one that has most of its own.
+const FORMATS: [SsTableFormat; 5] = [
+    SsTableFormat::Me,
+    SsTableFormat::Nb,
+    SsTableFormat::Oa,
+    SsTableFormat::Da,
+    SsTableFormat::Da,
+];
 
 /// What a history has much of.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -127,7 +137,7 @@ fn configurations(chance: &Chance) -> Vec<Configuration> {
         shard_count: 1,
         row_cache: true,
         memory_mib: 256,
-        format: helenus_node::SsTableFormat::DEFAULT,
+        format: SsTableFormat::DEFAULT,
         column_index_kib: 64,
         page_rows: None,
     };
@@ -138,7 +148,7 @@ fn configurations(chance: &Chance) -> Vec<Configuration> {
             shard_count,
             row_cache: chance.one_in(2),
             memory_mib: *chance.pick(&[16, 64, 256]),
-            format: *chance.pick(&helenus_node::SsTableFormat::ALL),
+            format: *chance.pick(&FORMATS),
             column_index_kib: *chance.pick(&[1, 1, 4, 64]),
             page_rows: *chance.pick(&PAGES_ROWS),
         });

@@ -16,7 +16,7 @@ pub fn table(chance: &Chance, flavour: Flavour, name: &str) -> (TableMetadata, V
     };
     let table = match flavour {
         Flavour::Deep => {
-            let blob_key = chance.one_in(2);
+            let blob_key = !chance.one_in(4);
             let wish = TableWish {
                 blob_key,
                 ..small((1, 2))
