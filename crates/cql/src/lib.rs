@@ -14,5 +14,5 @@ pub mod quoting;
 
 pub use ast::Statement;
 pub use error::{SyntaxError, SyntaxErrorKind};
-pub use parser::{parse_statement, parse_type};
+pub use parser::{TokenBudget, parse_statement, parse_statement_within, parse_type};
 pub use script::split_statements;

@@ -3,7 +3,7 @@
 use std::fs;
 use std::path::PathBuf;
 
-use helenus_cql::{SyntaxErrorKind, parse_statement, parse_type};
+use helenus_cql::{SyntaxErrorKind, TokenBudget, parse_statement, parse_statement_within, parse_type};
 
 const MUTATIONS: usize = 20_000;
 
@@ -212,4 +212,15 @@ fn the_tokens_of_a_statement_are_bounded() {
     }
     let literal = format!("INSERT INTO t (k, v) VALUES (1, '{}')", "x".repeat(1 << 20));
     assert!(parse_statement(&literal).is_ok());
+}
+
+/// A BATCH message has 65,535 statements of any length each: 16 MB of them were planned in one go.
+#[test]
+fn the_statements_of_a_request_share_a_budget() {
+    let statement = format!("SELECT a FROM t WHERE k IN ({})", vec!["1"; 50_000].join(","));
+    let mut budget = TokenBudget::default();
+    for is_taken in [true, true, false, false] {
+        assert_eq!(parse_statement_within(&statement, &mut budget).is_ok(), is_taken);
+    }
+    assert!(parse_statement(&statement).is_ok());
 }

@@ -6,9 +6,10 @@
 use std::rc::Rc;
 use std::sync::Arc;
 
-use helenus_cql::ast;
+use helenus_cql::{TokenBudget, ast};
 use helenus_engine::error::PreparedId;
 use helenus_engine::modify::{ModifyPlan, check_batch, unlogged_batch_warning};
+use helenus_engine::prepare::prepare_within;
 use helenus_engine::term::BoundValues;
 use helenus_engine::{CqlError, Plan, Prepared, QueryOptions};
 use helenus_protocol::ProtocolVersion;
@@ -313,11 +314,13 @@ impl Shard {
         let keyspace = session.keyspace();
         let keyspace = batch.parameters.keyspace.or(keyspace.as_deref());
         let schema = self.schema();
+        let mut budget = TokenBudget::default();
         let member = |query: BatchQuery<'a>| {
             let (prepared, is_prepared) = match query.statement {
                 BatchStatement::Prepared(id) => (self.find_prepared(id)?, true),
                 BatchStatement::Text(text) => {
-                    (Arc::new(helenus_engine::prepare(&schema, keyspace, text)?), false)
+                    let planned = prepare_within(&schema, keyspace, text, &mut budget);
+                    (Arc::new(planned?), false)
                 }
             };
             Ok(BatchMember {

@@ -40,10 +40,10 @@ pub(super) struct Checkpoint {
 }
 
 impl<'a> Parser<'a> {
-    pub(super) fn new(statement: &'a str) -> Parser<'a> {
+    pub(super) fn new(statement: &'a str, tokens_max: usize) -> Parser<'a> {
         let mut parser = Parser {
             statement,
-            lexed: lex_bounded(statement, TOKENS_MAX),
+            lexed: lex_bounded(statement, tokens_max),
             position: 0,
             fetched: Cell::new(0),
             markers: 0,

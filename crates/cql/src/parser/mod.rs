@@ -28,23 +28,43 @@ use rejection::{Parsed, Reason};
 
 /// Parses one statement; semicolons after it are accepted.
 pub fn parse_statement(statement: &str) -> Result<Statement, SyntaxError> {
-    parse(statement, |parser| parser.whole_statement())
+    parse_statement_within(statement, &mut TokenBudget::default())
+}
+
+/// As [`parse_statement`], of one of several statements of a request, which share a budget.
+pub fn parse_statement_within(statement: &str, budget: &mut TokenBudget) -> Result<Statement, SyntaxError> {
+    parse(statement, budget, |parser| parser.whole_statement())
+}
+
+/// How many tokens the statements of a request may still have.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct TokenBudget(usize);
+
+impl Default for TokenBudget {
+    fn default() -> Self {
+        TokenBudget(TOKENS_MAX)
+    }
 }
 
 /// Parses a column type, such as `frozen<map<text, int>>`.
 pub fn parse_type(type_name: &str) -> Result<TypeName, SyntaxError> {
-    parse(type_name, |parser| {
+    parse(type_name, &mut TokenBudget::default(), |parser| {
         let parsed = parser.type_name()?;
         parser.expect(TokenKind::End)?;
         Ok(parsed)
     })
 }
 
-fn parse<T>(text: &str, rule: impl FnOnce(&mut Parser<'_>) -> Parsed<T>) -> Result<T, SyntaxError> {
-    let mut parser = Parser::new(text);
+fn parse<T>(
+    text: &str,
+    budget: &mut TokenBudget,
+    rule: impl FnOnce(&mut Parser<'_>) -> Parsed<T>,
+) -> Result<T, SyntaxError> {
+    let mut parser = Parser::new(text, budget.0);
+    budget.0 = budget.0.saturating_sub(parser.lexed.tokens.len());
     if parser.lexed.is_too_long {
         return Err(SyntaxError::rule(format!(
-            "The statement has more than {TOKENS_MAX} words, signs and literals; bind values instead of writing them \
+            "The statement or batch has more than {TOKENS_MAX} words, signs and literals; bind values instead of writing them \
              out, or divide it into several statements"
         )));
     }

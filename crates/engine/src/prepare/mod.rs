@@ -8,5 +8,5 @@ mod timeout;
 pub use metadata::ResultMetadata;
 pub(crate) use metadata::check_extent;
 pub use plan::{Plan, Prepared};
-pub use statement::prepare;
+pub use statement::{prepare, prepare_within};
 pub use timeout::StatementTimeout;

@@ -3,6 +3,7 @@
 use std::cell::RefCell;
 use std::sync::Arc;
 
+use helenus_cql::TokenBudget;
 use helenus_cql::ast::{Batch, Modification, QualifiedName, Statement};
 use helenus_schema::{Schema, TableMetadata};
 
@@ -23,7 +24,17 @@ pub fn prepare(
     session_keyspace: Option<&str>,
     query: &str,
 ) -> Result<Prepared, CqlError> {
-    let statement = helenus_cql::parse_statement(query)?;
+    prepare_within(schema, session_keyspace, query, &mut TokenBudget::default())
+}
+
+/// As [`prepare`], of one of several statements of a request, which share a budget.
+pub fn prepare_within(
+    schema: &Arc<Schema>,
+    session_keyspace: Option<&str>,
+    query: &str,
+    budget: &mut TokenBudget,
+) -> Result<Prepared, CqlError> {
+    let statement = helenus_cql::parse_statement_within(query, budget)?;
     prepare_statement(schema, session_keyspace, query, statement)
 }
 
