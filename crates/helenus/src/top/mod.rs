@@ -6,11 +6,12 @@ mod screen;
 mod snapshot;
 
 use std::io::IsTerminal;
+use std::net::SocketAddr;
 use std::process::ExitCode;
 use std::time::Duration;
 
 use clap::Args;
-use helenus_client::{RequestError, Session};
+use helenus_client::{ConnectError, RequestError, Session};
 
 use crate::terminal::{fail, print_json};
 use reading::Reading;
@@ -55,7 +56,27 @@ pub fn run(arguments: &TopArguments) -> ExitCode {
     };
     match result {
         Ok(code) => code,
-        Err(error) => fail("top", &error),
+        Err(error) => match asks_for_password(&error) {
+            Some(address) => fail("top", &PasswordNeeded { address }),
+            None => fail("top", &error),
+        },
+    }
+}
+
+/// The client library's words are for programs.
+#[derive(Debug, thiserror::Error)]
+#[error("{address} asks for a password; name a role with --user, and put its password into HELENUS_PASSWORD")]
+struct PasswordNeeded {
+    address: SocketAddr,
+}
+
+fn asks_for_password(error: &RequestError) -> Option<SocketAddr> {
+    match error {
+        RequestError::Unreachable(why) => match **why {
+            ConnectError::CredentialsNeeded { address } => Some(address),
+            _ => None,
+        },
+        _ => None,
     }
 }
 
@@ -119,5 +140,28 @@ async fn watch(arguments: &TopArguments) -> Result<ExitCode, RequestError> {
         if live.is_quit() {
             return Ok(ExitCode::SUCCESS);
         }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::sync::Arc;
+
+    use super::*;
+
+    /// It told to give a password "with `credentials`", which is no option of the command.
+    #[test]
+    fn whoever_is_asked_for_a_password_is_told_the_options() {
+        let address = SocketAddr::from(([127, 0, 0, 1], 9042));
+        let why = ConnectError::CredentialsNeeded { address };
+        let needed = asks_for_password(&RequestError::Unreachable(Arc::new(why)));
+        let text = PasswordNeeded {
+            address: needed.unwrap(),
+        };
+        assert!(text.to_string().contains("--user"), "{text}");
+        assert_eq!(
+            asks_for_password(&RequestError::QueueFull { waiting_max: 1 }),
+            None
+        );
     }
 }
