@@ -20,7 +20,7 @@ pub struct Arguments {
 }
 
 pub fn run(arguments: &Arguments) -> Result<(), TaskError> {
-    let mut simulate = command("--release");
+    let mut simulate = command("--release")?;
     simulate.arg("--").args(&arguments.arguments);
     process::run(&mut simulate)?;
     Ok(())
@@ -28,7 +28,7 @@ pub fn run(arguments: &Arguments) -> Result<(), TaskError> {
 
 /// From a fresh seed, in the build that the unit tests have made.
 pub fn short() -> Result<Tally, TaskError> {
-    let mut simulate = command("--quiet");
+    let mut simulate = command("--quiet")?;
     let jobs = std::thread::available_parallelism().map_or(1, usize::from);
     simulate.args(["--", "--seeds", SEEDS_SHORT, "--jobs", &jobs.to_string()]);
     let outcome: Result<(), ProcessError> = process::run(&mut simulate);
@@ -37,15 +37,13 @@ pub fn short() -> Result<Tally, TaskError> {
     Ok(tally)
 }
 
-fn command(how: &str) -> Command {
+/// What the nodes have to say of disks that fail goes to a file: there are thousands.
+fn command(how: &str) -> Result<Command, TaskError> {
     let mut cargo = Command::new("cargo");
-    cargo.current_dir(workspace::root()).args([
-        "run",
-        "--package",
-        "helenus-simulation",
-        "--bin",
-        "simulate",
-        how,
-    ]);
+    let log = workspace::target().join("simulation").join("nodes.log");
     cargo
+        .current_dir(workspace::root())
+        .args(["run", "--package", "helenus-simulation", "--bin", "simulate", how])
+        .stderr(process::log_file(&log)?);
+    Ok(cargo)
 }

@@ -1,4 +1,4 @@
-//! `simulate`: runs seeds until there are no more, or one fails.
+//! `simulate`: runs seeds until there are no more, or some have failed. What the nodes have to say goes to standard error.
 
 use std::process::ExitCode;
 use std::sync::Mutex;
@@ -74,7 +74,8 @@ fn main() -> ExitCode {
         300
     };
     let count = arguments.seeds.unwrap_or(usual);
-    eprintln!("seeds from {first}");
+    let say = |text: &str| say(arguments.json, text);
+    say(&format!("seeds from {first}"));
     let begun = Instant::now();
     let until = arguments
         .minutes
@@ -97,7 +98,7 @@ fn main() -> ExitCode {
                 }
                 Err(failure) => {
                     let mut failures = failures.lock().expect("no seed panics while it adds");
-                    show(&failure);
+                    show(&failure, say);
                     failures.push(failure);
                     if failures.len() >= FAILURES_MAX {
                         is_over.store(true, Ordering::Relaxed);
@@ -114,7 +115,10 @@ fn main() -> ExitCode {
             if told.elapsed() >= PROGRESS_INTERVAL {
                 told = Instant::now();
                 let seeds = total.lock().expect("no seed panics while it adds").1;
-                eprintln!("{seeds} seeds in {:.0} s", begun.elapsed().as_secs_f64());
+                say(&format!(
+                    "{seeds} seeds in {:.0} s",
+                    begun.elapsed().as_secs_f64()
+                ));
             }
         }
     });
@@ -149,11 +153,23 @@ fn add(total: &Report, report: &Report) -> Report {
     }
 }
 
-fn show(failure: &Failure) {
-    for line in &failure.trace {
-        eprintln!("{line}");
+/// Beside JSON nothing else goes to standard output.
+fn say(is_json: bool, text: &str) {
+    if is_json {
+        eprintln!("{text}");
+    } else {
+        println!("{text}");
     }
-    eprintln!("{failure}\nagain: cargo xtask simulate --seed {}", failure.seed);
+}
+
+fn show(failure: &Failure, say: impl Fn(&str)) {
+    for line in &failure.trace {
+        say(line);
+    }
+    say(&format!(
+        "{failure}\nagain: cargo xtask simulate --seed {}",
+        failure.seed
+    ));
 }
 
 fn tell(arguments: &Arguments, total: &Report, seeds: u64, failures: usize, took: Duration) {

@@ -351,7 +351,7 @@ impl World {
             60..80 => 3_000,
             80..99 => 50_000,
             // Nobody asks for anything, and what is due all the same is done.
-            _ => 1_000_000,
+            _ => 300_000,
         };
         if pause_us > 0 {
             tokio::time::sleep(Duration::from_micros(self.below(pause_us))).await;

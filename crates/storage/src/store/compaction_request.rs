@@ -51,6 +51,11 @@ pub enum CompactError {
     InMemory,
     #[error("{requests_max} compactions of this table wait already")]
     TooMany { requests_max: usize },
+    #[error(
+        "whether the last compaction of {keyspace}.{table} has happened is open, because the disk failed; check the disk and \
+         restart the node"
+    )]
+    Undecided { keyspace: String, table: String },
     #[error("the compaction failed on shard {}: {reason}", shard.0)]
     Failed { shard: ShardId, reason: String },
 }
@@ -158,6 +163,13 @@ impl ShardStore {
         if table.requested.len() >= REQUESTS_MAX {
             return Err(CompactError::TooMany {
                 requests_max: REQUESTS_MAX,
+            });
+        }
+        if table.is_undecided {
+            let metadata = &table.layout.metadata;
+            return Err(CompactError::Undecided {
+                keyspace: metadata.keyspace.to_string(),
+                table: metadata.name.to_string(),
             });
         }
         let ticket = self.schedule.new_ticket();

@@ -175,11 +175,15 @@ impl Schedule {
         };
         let (ticket, _) = self.requests_running.swap_remove(place);
         if let Some(error) = error.filter(|error| !matches!(error, JobError::Stopped)) {
-            if self.requests_failed.len() >= FAILED_REQUESTS_MAX {
-                self.requests_failed.pop_front();
-            }
-            self.requests_failed.push_back((ticket, error.to_string()));
+            self.request_failed(ticket, error.to_string());
         }
+    }
+
+    fn request_failed(&mut self, ticket: CompactionTicket, reason: String) {
+        if self.requests_failed.len() >= FAILED_REQUESTS_MAX {
+            self.requests_failed.pop_front();
+        }
+        self.requests_failed.push_back((ticket, reason));
     }
 
     /// Why the compaction of a request failed; once.
@@ -374,8 +378,14 @@ impl ShardStore {
             if let (Work::Compaction(compaction), Err(error)) = (work, outcome) {
                 suspect = table.suspect_of(compaction, error);
             }
-            table.is_undecided |= matches!(outcome, Err(JobError::Removal(RemovalError::Undecided { .. })))
-                && matches!(work, Work::Compaction(_));
+            if let (Work::Compaction(_), Err(JobError::Removal(error @ RemovalError::Undecided { .. }))) =
+                (work, outcome)
+            {
+                table.is_undecided = true;
+                for request in table.requested.drain(..) {
+                    self.schedule.request_failed(request.ticket, error.to_string());
+                }
+            }
         }
         if matches!(work, Work::Compaction(_)) {
             self.schedule.compactions -= 1;

@@ -4,7 +4,7 @@ use std::collections::BTreeMap;
 
 use helenus_schema::TableParams;
 use helenus_storage::store::{CompactError, CompactionKind, CompactionRequest};
-use helenus_vfs::SeededRandom;
+use helenus_vfs::{Fault, FaultKind, Operation, SeededRandom};
 
 use super::node::Node;
 use super::table::schema;
@@ -196,6 +196,35 @@ fn a_stopped_compaction_leaves_nothing_and_is_not_begun_again_at_once() {
         .unwrap();
     node.run_jobs(10);
     assert_ne!(node.sstable_counts(), before);
+}
+
+/// `compaction major` never returned: the disk had failed while the one before was published, so that only a restart can
+/// say whether it has happened, and requests for the table waited for that.
+#[test]
+fn a_request_does_not_wait_for_the_restart_that_an_undecided_compaction_needs() {
+    let mut undecided = 0;
+    for after in 0..8 {
+        let (mut node, writer) = flushed(0);
+        let kind = CompactionKind::Major { split_output: false };
+        node.request(kind).unwrap();
+        node.request(kind).unwrap();
+        node.inject(Fault {
+            operation: Operation::Rename,
+            after,
+            kind: FaultKind::NoSpace,
+        });
+        node.run_jobs(50);
+        if let Err(error) = node.request(kind) {
+            assert!(matches!(error, CompactError::Undecided { .. }), "{error}");
+            undecided += 1;
+        }
+        // After a failure nothing begins for a second.
+        (0..30).for_each(|_| node.run_jobs(50));
+        assert_eq!(node.requests_waiting(), 0, "the rename after {after} fails");
+        node.restart(2);
+        node.check(&writer);
+    }
+    assert!(undecided > 0);
 }
 
 #[test]

@@ -188,6 +188,15 @@ impl Node {
             .try_for_each(|(store, _)| store.compact(request).map(drop))
     }
 
+    /// Compactions that were asked for and have not begun.
+    pub fn requests_waiting(&self) -> usize {
+        let pending = self
+            .shards
+            .iter()
+            .flat_map(|(store, _)| store.compactions().pending);
+        pending.map(|pending| pending.requested).sum()
+    }
+
     /// Begins the compactions that were asked for, stops them, and lets them end; returns how many there were.
     pub fn stop_at_first_compaction(&mut self) -> usize {
         let mut stopped = 0;
