@@ -522,7 +522,13 @@ fn with_envelope<T>(
 fn decode(output: &[u8]) -> (Answer, Option<[u8; 16]>) {
     let mut received = ReceiveBuffer::new();
     received.feed(output);
-    let mut reader = FrameReader::new(Direction::Response, FrameLimits::default());
+    // What requests may be does not bound answers: drivers take frames of 256 MiB.
+    let limits = FrameLimits {
+        envelope_bytes_max: 256 << 20,
+        message_bytes_max: 256 << 20,
+        ..FrameLimits::default()
+    };
+    let mut reader = FrameReader::new(Direction::Response, limits);
     let envelope = reader
         .next_envelope(&mut received)
         .expect("a valid frame")
