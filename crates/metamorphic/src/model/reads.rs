@@ -57,6 +57,7 @@ pub fn expect(facts: &Facts, select: &Select, values: &Values, now_s: i64) -> Op
     let is_reversed = is_reversed(table, select)?;
     let per_partition = limit(select.per_partition_limit.as_ref())?;
     let mut candidates: Vec<Candidate<'_>> = Vec::new();
+    let by_key = names_whole_keys(table, &tests);
     for partition in &partitions {
         let mut rows: Vec<Candidate<'_>> = (0..partition.rows.len())
             .map(|row| Candidate {
@@ -67,7 +68,7 @@ pub fn expect(facts: &Facts, select: &Select, values: &Values, now_s: i64) -> Op
         if rows.is_empty() {
             rows.push(Candidate { partition, row: None });
         }
-        rows.retain(|row| tests.iter().all(|test| test.holds(row)));
+        rows.retain(|row| tests.iter().all(|test| test.holds(row, by_key)));
         if is_reversed {
             rows.reverse();
         }
@@ -187,6 +188,16 @@ fn test<'t>(table: &'t TableMetadata, relation: &Relation, values: &Values) -> O
     }
 }
 
+/// Whether each column of the partition key has values of its own.
+fn names_whole_keys(table: &TableMetadata, tests: &[Test<'_>]) -> bool {
+    table.partition_key().iter().all(|key| {
+        tests.iter().any(|test| match test {
+            Test::Compare(column, Operator::Equal, _) | Test::OneOf(column, _) => column.id == key.id,
+            _ => false,
+        })
+    })
+}
+
 impl Test<'_> {
     fn is_of_partitions(&self) -> bool {
         match self {
@@ -201,10 +212,14 @@ impl Test<'_> {
         matches!(self, Test::OneOf(column, _) if column.kind == ColumnKind::PartitionKey)
     }
 
-    fn holds(&self, row: &Candidate<'_>) -> bool {
+    /// `by_key`: partitions are looked up by the bytes of their keys, so that one NaN is not another.
+    fn holds(&self, row: &Candidate<'_>, by_key: bool) -> bool {
         let compare = |column: &ColumnMetadata, wanted: &[u8]| {
             let value = row.value(column)?;
-            Some(column.cql_type.compare(&value, wanted))
+            Some(match column.kind {
+                ColumnKind::PartitionKey if by_key => value.as_slice().cmp(wanted),
+                _ => column.cql_type.compare(&value, wanted),
+            })
         };
         match self {
             Test::Compare(column, operator, wanted) => {
