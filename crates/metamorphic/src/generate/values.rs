@@ -2,6 +2,7 @@
 
 use helenus_storage_model::{Chance, random_value};
 use helenus_types::CqlType;
+use helenus_types::value::collection::write_collection;
 
 use crate::value::{Piece, Value};
 
@@ -9,6 +10,9 @@ use crate::value::{Piece, Value};
 const EDGES: [usize; 14] = [
     0, 1, 127, 128, 255, 256, 4_095, 4_096, 16_383, 16_384, 65_534, 65_535, 65_536, 65_537,
 ];
+
+/// Elements of a large collection: rows that a memtable keeps in parts have more than 8 KiB (`row::split`).
+const ELEMENTS_MAX: usize = 600;
 
 /// How long the longest values are.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -29,6 +33,11 @@ pub fn value(chance: &Chance, cql_type: &CqlType, size: Size) -> Value {
             CqlType::Blob | CqlType::Text | CqlType::Ascii => one_element(chance, element, size),
             _ => plain(chance, cql_type),
         },
+        CqlType::List { .. } | CqlType::Set { .. } | CqlType::Map { .. }
+            if size == Size::Any && chance.one_in(12) =>
+        {
+            Value::literal(many_elements(chance, cql_type))
+        }
         _ => plain(chance, cql_type),
     }
 }
@@ -76,4 +85,37 @@ fn one_element(chance: &Chance, element: &CqlType, size: Size) -> Value {
     let mut head = 1_i32.to_be_bytes().to_vec();
     head.extend((length as i32).to_be_bytes());
     Value(vec![Piece::Literal(head), filling(chance, element, length)])
+}
+
+fn many_elements(chance: &Chance, cql_type: &CqlType) -> Vec<u8> {
+    let mut out = Vec::new();
+    let count = chance.count(ELEMENTS_MAX);
+    let several =
+        |element: &CqlType| -> Vec<Vec<u8>> { (0..count).map(|_| random_value(chance, element)).collect() };
+    let distinct = |element: &CqlType| {
+        let mut values = several(element);
+        values.sort_by(|left, right| element.compare(left, right));
+        values.dedup_by(|left, right| element.compare(left, right).is_eq());
+        values
+    };
+    match cql_type {
+        CqlType::List { element, .. } => {
+            write_collection(&mut out, 1, several(element).iter().map(Vec::as_slice));
+        }
+        CqlType::Set { element, .. } => {
+            write_collection(&mut out, 1, distinct(element).iter().map(Vec::as_slice));
+        }
+        CqlType::Map { key, value, .. } => {
+            let values = several(value);
+            let keys = distinct(key);
+            let entries = keys.iter().zip(&values);
+            write_collection(
+                &mut out,
+                2,
+                entries.flat_map(|(key, value)| [key.as_slice(), value]),
+            );
+        }
+        _ => {}
+    }
+    out
 }

@@ -8,6 +8,7 @@ use crate::clustering::{ClusteringBound, ClusteringComparator, Slice};
 use crate::deletion::DeletionTime;
 use crate::error::ReadError;
 use crate::row::RowRef;
+use crate::row::split::SplitRow;
 use crate::source::{PartitionCursor, Unfiltered};
 use crate::update::BoundRef;
 
@@ -21,6 +22,10 @@ pub struct MemtableCursor<'a> {
     reversed: bool,
     window: Option<Window<'a>>,
     current: Unfiltered<'a>,
+    /// The row of `current`, where it is kept in parts.
+    joined: Option<Vec<u8>>,
+    /// The static row, where it is kept in parts.
+    joined_static_row: Option<Vec<u8>>,
 }
 
 /// What is left of the slice being read.
@@ -53,15 +58,18 @@ impl<'a> MemtableCursor<'a> {
             reversed,
             window: None,
             current,
+            joined: None,
+            joined_static_row: partition.split_static_row().map(join),
         }
     }
 
     fn open_window(&self, slice: &'a Slice) -> Window<'a> {
         let rows = self.partition.rows();
         let at = |bound: &ClusteringBound| rows.after_bound(self.comparator, &bound.prefix, bound.side);
-        let ranges = match &self.partition.ranges {
-            Some(ranges) => ranges.overlapping(self.comparator, &slice.start, &slice.end),
-            None => RangePosition::default()..RangePosition::default(),
+        let ranges = self.partition.range_tombstones();
+        let ranges = match ranges.is_empty() {
+            false => ranges.overlapping(self.comparator, &slice.start, &slice.end),
+            true => RangePosition::default()..RangePosition::default(),
         };
         Window {
             slice,
@@ -113,6 +121,7 @@ impl<'a> MemtableCursor<'a> {
             });
         }
         let (row, position) = (row?, row_position?);
+        self.joined = self.partition.split_row(row).map(join);
         if self.reversed {
             window.rows.end = position;
         } else {
@@ -123,6 +132,12 @@ impl<'a> MemtableCursor<'a> {
             row: row.row(),
         })
     }
+}
+
+fn join(split: &SplitRow) -> Vec<u8> {
+    let mut joined = Vec::new();
+    split.join(&mut joined);
+    joined
 }
 
 /// Where the deletion in force changes next, and to what.
@@ -224,7 +239,10 @@ impl PartitionCursor for MemtableCursor<'_> {
     }
 
     fn static_row(&self) -> RowRef<'_> {
-        self.partition.static_row()
+        match &self.joined_static_row {
+            Some(joined) => RowRef::new(joined),
+            None => self.partition.static_row(),
+        }
     }
 
     fn advance(&mut self) -> Result<bool, ReadError> {
@@ -248,6 +266,12 @@ impl PartitionCursor for MemtableCursor<'_> {
     }
 
     fn current(&self) -> Unfiltered<'_> {
-        self.current
+        match (&self.joined, self.current) {
+            (Some(joined), Unfiltered::Row { clustering, .. }) => Unfiltered::Row {
+                clustering,
+                row: RowRef::new(joined),
+            },
+            _ => self.current,
+        }
     }
 }

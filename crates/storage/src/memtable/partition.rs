@@ -1,9 +1,12 @@
 //! One partition of a memtable.
 
+use std::collections::BTreeMap;
+
 use super::{ALLOCATION_OVERHEAD_BYTES, PackedRow, RangeTombstone, RangeTombstones, Rows};
 use crate::clustering::ClusteringBound;
 use crate::deletion::DeletionTime;
 use crate::layout::TableLayout;
+use crate::row::split::{self, SplitRow};
 use crate::row::{RowRef, merge};
 use crate::update::{BoundRef, Update, UpdateItem};
 
@@ -15,8 +18,16 @@ pub struct Partition {
     pub(super) deletion: DeletionTime,
     pub(super) static_row: Option<PackedRow>,
     pub(super) rows: Rows,
-    /// Boxed: most partitions never see a range deletion.
-    pub(super) ranges: Option<Box<RangeTombstones>>,
+    /// Boxed: most partitions never have any of it.
+    rare: Option<Box<Rare>>,
+}
+
+#[derive(Debug, Default)]
+struct Rare {
+    ranges: RangeTombstones,
+    /// The rows that are kept in parts, by clustering key as their [`PackedRow`] has it; for each there is one.
+    split_rows: BTreeMap<Box<[u8]>, SplitRow>,
+    split_static_row: Option<SplitRow>,
 }
 
 impl Partition {
@@ -26,7 +37,7 @@ impl Partition {
             deletion: DeletionTime::LIVE,
             static_row: None,
             rows: Rows::Empty,
-            ranges: None,
+            rare: None,
         }
     }
 
@@ -38,8 +49,43 @@ impl Partition {
         self.deletion
     }
 
+    /// Of a partition [in whole rows](Self::has_whole_rows).
     pub fn static_row(&self) -> RowRef<'_> {
         self.static_row.as_ref().map_or(RowRef::EMPTY, PackedRow::row)
+    }
+
+    pub(super) fn split_static_row(&self) -> Option<&SplitRow> {
+        self.rare.as_ref()?.split_static_row.as_ref()
+    }
+
+    /// The static row, put together in `joined` where it is kept in parts.
+    pub fn joined_static_row<'r>(&'r self, joined: &'r mut Vec<u8>) -> RowRef<'r> {
+        match self.split_static_row() {
+            Some(split) => join(split, joined),
+            None => self.static_row(),
+        }
+    }
+
+    /// A row of the partition, put together in `joined` where it is kept in parts.
+    pub fn joined_row<'r>(&'r self, row: &'r PackedRow, joined: &'r mut Vec<u8>) -> RowRef<'r> {
+        match self.split_row(row) {
+            Some(split) => join(split, joined),
+            None => row.row(),
+        }
+    }
+
+    /// What a row is kept in that is not whole.
+    pub(super) fn split_row(&self, row: &PackedRow) -> Option<&SplitRow> {
+        row.is_split()
+            .then(|| self.rare.as_ref()?.split_rows.get(row.clustering()))?
+    }
+
+    /// Whether no row is kept in parts, so that rows can be taken as they lie there.
+    #[inline]
+    pub fn has_whole_rows(&self) -> bool {
+        self.rare
+            .as_ref()
+            .is_none_or(|rare| rare.split_rows.is_empty() && rare.split_static_row.is_none())
     }
 
     pub fn rows(&self) -> &Rows {
@@ -47,7 +93,9 @@ impl Partition {
     }
 
     pub fn range_tombstones(&self) -> &RangeTombstones {
-        self.ranges.as_deref().unwrap_or(RangeTombstones::NONE)
+        self.rare
+            .as_ref()
+            .map_or(RangeTombstones::NONE, |rare| &rare.ranges)
     }
 
     /// The bytes of a partition that nothing was written to yet.
@@ -56,16 +104,17 @@ impl Partition {
         (size_of::<(i64, Partition)>() * 3).div_ceil(2) + self.key.len() + ALLOCATION_OVERHEAD_BYTES
     }
 
-    /// The row under a complete key, and what hides it from outside.
+    /// The row under a complete key, and what hides it from outside. Of a partition [in whole rows](Self::has_whole_rows).
     #[inline]
     pub fn row(&self, layout: &TableLayout, clustering: &[u8]) -> Option<(&PackedRow, DeletionTime)> {
         let position = self.rows.find(&layout.comparator, clustering).ok()?;
         let row = self.rows.get(position)?;
-        let shadow = match &self.ranges {
+        let shadow = match &self.rare {
             None => self.deletion,
-            Some(ranges) => self
-                .deletion
-                .max(ranges.deletion_at(&layout.comparator, clustering)),
+            Some(rare) => {
+                let range = rare.ranges.deletion_at(&layout.comparator, clustering);
+                self.deletion.max(range)
+            }
         };
         Some((row, shadow))
     }
@@ -84,9 +133,8 @@ impl Partition {
                         end: owned(end),
                         deletion,
                     };
-                    self.ranges
-                        .get_or_insert_default()
-                        .insert(&layout.comparator, range)
+                    let (rare, grown) = rare(&mut self.rare);
+                    grown + rare.ranges.insert(&layout.comparator, range)
                 }
             };
         }
@@ -105,7 +153,19 @@ impl Partition {
                 let Some(existing) = self.rows.get_mut(position) else {
                     return 0;
                 };
-                merge_into(layout, existing, row, scratch)
+                match merge_into(layout, existing, row, scratch) {
+                    Merged::Whole { grown } => grown,
+                    Merged::Split => {
+                        let (rare, grown) = rare(&mut self.rare);
+                        let key: Box<[u8]> = existing.clustering().into();
+                        let mut kept = rare.split_rows.remove(&*key);
+                        let grown = grown + merge_split(layout, existing, &mut kept, row, scratch);
+                        if let Some(kept) = kept {
+                            rare.split_rows.insert(key, kept);
+                        }
+                        grown
+                    }
+                }
             }
             Err(position) => {
                 let new = PackedRow::new(clustering, row);
@@ -116,11 +176,33 @@ impl Partition {
     }
 
     fn apply_static_row(&mut self, layout: &TableLayout, row: RowRef<'_>, scratch: &mut Vec<u8>) -> isize {
-        match &mut self.static_row {
-            Some(existing) => merge_into(layout, existing, row, scratch),
-            None => self.static_row.insert(PackedRow::new(&[], row)).memory_bytes() as isize,
+        let Some(existing) = &mut self.static_row else {
+            return self.static_row.insert(PackedRow::new(&[], row)).memory_bytes() as isize;
+        };
+        match merge_into(layout, existing, row, scratch) {
+            Merged::Whole { grown } => grown,
+            Merged::Split => {
+                let (rare, grown) = rare(&mut self.rare);
+                grown + merge_split(layout, existing, &mut rare.split_static_row, row, scratch)
+            }
         }
     }
+}
+
+fn rare(rare: &mut Option<Box<Rare>>) -> (&mut Rare, isize) {
+    let grown = match rare {
+        Some(_) => 0,
+        None => size_of::<Rare>() + ALLOCATION_OVERHEAD_BYTES,
+    };
+    (rare.get_or_insert_default(), grown as isize)
+}
+
+/// What became of a row that another version was merged into.
+enum Merged {
+    /// By how many bytes it has grown.
+    Whole { grown: isize },
+    /// Nothing yet: it is kept in parts, or is to be.
+    Split,
 }
 
 fn merge_into(
@@ -128,16 +210,60 @@ fn merge_into(
     existing: &mut PackedRow,
     row: RowRef<'_>,
     scratch: &mut Vec<u8>,
-) -> isize {
+) -> Merged {
     let before = existing.memory_bytes();
     if merge::replaces(&layout.shape, row, existing.row()) {
         existing.replace_row(row);
     } else {
+        if existing.is_split() || split::is_large(&layout.shape, existing.row().as_bytes()) {
+            return Merged::Split;
+        }
         scratch.clear();
         merge::merge(&layout.shape, existing.row(), row, DeletionTime::LIVE, scratch);
         existing.replace_row(RowRef::new(scratch));
     }
-    existing.memory_bytes() as isize - before as isize
+    Merged::Whole {
+        grown: existing.memory_bytes() as isize - before as isize,
+    }
+}
+
+/// Merges into a row that is kept in parts, or will be from now on; returns by how many bytes both have grown.
+#[cold]
+fn merge_split(
+    layout: &TableLayout,
+    existing: &mut PackedRow,
+    kept: &mut Option<SplitRow>,
+    row: RowRef<'_>,
+    scratch: &mut Vec<u8>,
+) -> isize {
+    let before = existing.memory_bytes() + kept.as_ref().map_or(0, |kept| kept_bytes(existing, kept));
+    let split = kept.get_or_insert_with(|| SplitRow::new(existing.row()));
+    split.merge(&layout.shape, row);
+    let after = if split.is_small() {
+        scratch.clear();
+        split.join(scratch);
+        existing.replace_row(RowRef::new(scratch));
+        *kept = None;
+        existing.memory_bytes()
+    } else {
+        existing.split_off();
+        existing.memory_bytes() + kept_bytes(existing, split)
+    };
+    after as isize - before as isize
+}
+
+/// Memory for a row in parts, its key in the map included.
+fn kept_bytes(existing: &PackedRow, kept: &SplitRow) -> usize {
+    // A B-tree node is about two thirds full.
+    let entry_bytes = (size_of::<(Box<[u8]>, SplitRow)>() * 3).div_ceil(2);
+    let allocations = kept.allocations() + 1;
+    entry_bytes + existing.clustering().len() + kept.bytes() + allocations * ALLOCATION_OVERHEAD_BYTES
+}
+
+fn join<'r>(split: &SplitRow, joined: &'r mut Vec<u8>) -> RowRef<'r> {
+    joined.clear();
+    split.join(joined);
+    RowRef::new(joined)
 }
 
 fn owned(bound: BoundRef<'_>) -> ClusteringBound {

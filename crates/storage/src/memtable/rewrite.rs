@@ -29,11 +29,12 @@ impl Partition {
             emit: &mut emit,
         };
         updates.begin();
-        if let Some(row) = &self.static_row {
-            updates.row(None, row.row())?;
+        let mut joined = Vec::new();
+        if self.static_row.is_some() {
+            updates.row(None, self.joined_static_row(&mut joined))?;
         }
         for row in self.rows.iter() {
-            updates.row(Some(row.clustering()), row.row())?;
+            updates.row(Some(row.clustering()), self.joined_row(row, &mut joined))?;
         }
         for range in self.range_tombstones().iter() {
             let bounds = [&range.start, &range.end].map(|bound| BoundRef {

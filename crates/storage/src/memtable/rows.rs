@@ -6,11 +6,15 @@ use super::ALLOCATION_OVERHEAD_BYTES;
 use crate::clustering::{ClusteringComparator, Side};
 use crate::row::RowRef;
 
+/// What stands in the place of a row that its partition keeps in parts: flags of entries that are not there, as no row has
+/// them. Not immortal, so that the short ways of writing leave it alone.
+const SPLIT: RowRef<'static> = RowRef::MORTAL_WITHOUT_ENTRIES;
+
 /// A full chunk is cut in two. 64 rows of 16 bytes are a kilobyte: moving them costs about as much as finding the
 /// place to put a row.
 const CHUNK_ROWS_MAX: usize = 64;
 
-/// A clustering key and its row in one allocation: key length u32, key, row.
+/// A clustering key and its row in one allocation: key length u32, key, row. The row of a split row is [`SPLIT`].
 #[derive(Debug)]
 pub struct PackedRow {
     bytes: Box<[u8]>,
@@ -63,6 +67,17 @@ impl PackedRow {
     #[inline]
     pub fn row(&self) -> RowRef<'_> {
         RowRef::new(self.split().1)
+    }
+
+    /// Whether the row is kept elsewhere, in parts.
+    #[inline]
+    pub fn is_split(&self) -> bool {
+        self.row().as_bytes() == SPLIT.as_bytes()
+    }
+
+    /// Notes that the row is kept elsewhere.
+    pub fn split_off(&mut self) {
+        self.replace_row(SPLIT);
     }
 
     /// Puts another row under the same key: in place where it is as long as the old one, as when an UPDATE

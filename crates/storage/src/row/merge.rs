@@ -21,9 +21,30 @@ pub fn merge(shape: &RowShape, left: RowRef<'_>, right: RowRef<'_>, shadow: Dele
         left_liveness
     };
     let deletion = RowDeletion::of(left, left_deletion).max(RowDeletion::of(right, right_deletion));
-    let mut row = ShadowedRow::begin(liveness, deletion, shadow, out);
-    let mut left = Peeked::new(left_entries);
-    let mut right = Peeked::new(right_entries);
+    let row = ShadowedRow::begin(liveness, deletion, shadow, out);
+    merge_entries(shape, row, left_entries, right_entries);
+}
+
+/// As [`merge`] of two parts of rows that have neither marker nor deletion. `column_shadow` is the deletion of a multi-cell
+/// column that stands in front of the part, for those of its cells that the part begins with.
+pub fn merge_parts(
+    shape: &RowShape,
+    left: RowRef<'_>,
+    right: RowRef<'_>,
+    shadow: DeletionTime,
+    column_shadow: Option<(ColumnId, DeletionTime)>,
+    out: &mut Vec<u8>,
+) {
+    let none = RowDeletion::of(RowRef::EMPTY, DeletionTime::LIVE);
+    let mut row = ShadowedRow::begin(Liveness::NONE, none, shadow, out);
+    row.column_shadow = column_shadow;
+    merge_entries(shape, row, left.entries(), right.entries());
+}
+
+#[inline(always)]
+fn merge_entries(shape: &RowShape, mut row: ShadowedRow<'_>, left: Entries<'_>, right: Entries<'_>) {
+    let mut left = Peeked::new(left);
+    let mut right = Peeked::new(right);
     loop {
         let order = match (&left.next, &right.next) {
             (None, None) => break,

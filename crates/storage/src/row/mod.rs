@@ -28,6 +28,7 @@ pub mod counter;
 pub mod live;
 pub mod merge;
 pub mod purge;
+pub mod split;
 
 pub use builder::RowBuilder;
 pub use shape::RowShape;

@@ -47,6 +47,11 @@ impl RowShape {
         self.is_counter
     }
 
+    /// Whether a row may have any number of cells.
+    pub fn has_multi_cell_columns(&self) -> bool {
+        !self.multi_cell.is_empty()
+    }
+
     /// The timestamp below which nothing in another source can show in this row: that of its deletion, or the smallest
     /// one in it where it has its marker and every column. `i64::MIN` where anything might.
     pub fn settled_below_us(&self, row: RowRef<'_>) -> i64 {

@@ -114,11 +114,31 @@ impl Entry<'_> {
             Entry::Cell(cell) => cell.column,
         }
     }
+
+    pub fn timestamp_us(&self) -> i64 {
+        match self {
+            Entry::ComplexDeletion { deletion, .. } => deletion.timestamp_us,
+            Entry::Cell(cell) => cell.timestamp_us,
+        }
+    }
+
+    /// Whether it is a deletion or expires.
+    pub fn is_mortal(&self) -> bool {
+        match self {
+            Entry::ComplexDeletion { .. } => true,
+            Entry::Cell(cell) => cell.ttl_s != 0 || cell.is_tombstone(),
+        }
+    }
 }
 
 impl<'a> RowRef<'a> {
     /// The row without anything: no marker, no deletion, no cells.
     pub const EMPTY: RowRef<'static> = RowRef { bytes: &[0] };
+
+    /// A row that says that something in it is deleted or expires, and has nothing. No builder makes one.
+    pub(crate) const MORTAL_WITHOUT_ENTRIES: RowRef<'static> = RowRef {
+        bytes: &[ROW_HAS_MORTAL_ENTRIES],
+    };
 
     pub fn new(bytes: &'a [u8]) -> Self {
         RowRef { bytes }
@@ -186,6 +206,13 @@ impl<'a> RowRef<'a> {
                 rest: cursor.rest,
             },
         )
+    }
+}
+
+impl Entries<'_> {
+    /// The packed bytes of the entries that are left.
+    pub(crate) fn bytes_left(&self) -> usize {
+        self.rest.len()
     }
 }
 

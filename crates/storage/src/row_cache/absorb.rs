@@ -10,7 +10,8 @@ use crate::memtable::{Memtable, Partition};
 use crate::read::{PartitionBound, PartitionRange};
 use crate::row::{RowRef, merge};
 
-/// Rows of a partition that are merged in; one with more is forgotten instead. Each costs the writing of a block,
+/// Rows of a partition that are merged in; one with more, or with rows of so many entries that they are kept in parts, is
+/// forgotten instead. Each costs the writing of a block,
 /// about a microsecond.
 const ROWS_MAX: usize = 128;
 
@@ -62,7 +63,7 @@ impl RowCache {
 
     /// The number of rows merged.
     fn absorb_partition(&mut self, layout: &TableLayout, slot: u32, written: &Partition) -> usize {
-        let is_large = written.rows().iter().nth(ROWS_MAX).is_some();
+        let is_large = written.rows().iter().nth(ROWS_MAX).is_some() || !written.has_whole_rows();
         // Deletions may hide any number of rows; what they leave is read again when it is asked for.
         if is_large || !written.deletion().is_live() || !written.range_tombstones().is_empty() {
             self.remove(slot);

@@ -49,12 +49,15 @@ impl ShardStore {
             && table.is_in_active()
             && let Some(clustering) = slice.as_key(table.layout.comparator.component_count())
         {
-            let mut answer = Answer::new(table, command, sink, &mut self.read_scratch, state);
             // The shortest way there is: it allocates nothing and compares keys only to find the row.
-            if let Some(partition) = table.active.partition(token, key) {
+            let Some(partition) = table.active.partition(token, key) else {
+                return Ok(ReadProgress::Done);
+            };
+            if partition.has_whole_rows() {
+                let mut answer = Answer::new(table, command, sink, &mut self.read_scratch, state);
                 let _ = answer.point(token, partition, clustering);
+                return Ok(ReadProgress::Done);
             }
-            return Ok(ReadProgress::Done);
         }
         // The walk changes the state while its cursors borrow the ticket.
         let ticket = self.cache.ready_ticket(std::mem::take(&mut state.ticket));

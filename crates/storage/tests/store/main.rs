@@ -12,6 +12,7 @@ mod disk_model;
 mod memory_model;
 
 mod folder;
+mod large_rows;
 mod log_faults;
 mod long_reads;
 mod point_read;

@@ -205,7 +205,9 @@ impl Model {
             return (DeletionTime::LIVE, RowRef::EMPTY.as_bytes().to_vec());
         };
         let mut static_row = Vec::new();
-        merge::filter(partition.static_row(), partition.deletion(), &mut static_row);
+        let mut joined = Vec::new();
+        let row = partition.joined_static_row(&mut joined);
+        merge::filter(row, partition.deletion(), &mut static_row);
         (partition.deletion(), static_row)
     }
 
@@ -256,7 +258,10 @@ impl Model {
         };
         let truth = self.truth.partition(token_of(&key), &key);
         let wanted = truth.and_then(|truth| truth.row(&self.layout, &clustering));
-        let wanted = wanted.map_or(vec![0], |(row, shadow)| visible(row.row(), shadow));
+        let mut joined = Vec::new();
+        let wanted = wanted.zip(truth).map_or(vec![0], |((row, shadow), truth)| {
+            visible(truth.joined_row(row, &mut joined), shadow)
+        });
         let found = found.map_or(vec![0], |(_, row)| visible(row, shadow.max(deletion)));
         assert_eq!(found, wanted);
     }

@@ -99,9 +99,11 @@ impl Writer {
                 if self.below(4) == 0 {
                     row.complex_deletion = Some((column, self.deletion()));
                 }
-                let paths = (0..4_i32).filter(|_| self.below(2) == 0);
-                let cells =
-                    paths.map(|path| self.cell((column, Some(path.to_be_bytes().to_vec())), timestamp_us));
+                // Now and then so many that the row is kept in parts.
+                let path_bound = [4, 4, 4, 24][self.below(4) as usize];
+                let paths = (0..path_bound).filter(|_| self.below(2) == 0);
+                let cells = paths
+                    .map(|path| self.cell((column, Some(i32::to_be_bytes(path).to_vec())), timestamp_us));
                 row.cells.extend(cells);
             } else {
                 row.cells.push(self.cell((column, None), timestamp_us));
