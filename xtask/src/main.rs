@@ -20,6 +20,7 @@ mod process;
 mod program;
 mod runtime;
 mod simulate;
+mod statements;
 mod test;
 mod tidy;
 mod wire;
@@ -56,6 +57,8 @@ enum Task {
     BitFlips(bit_flips::Arguments),
     /// Run random histories on many nodes that must agree, and shrink those on which they do not
     Metamorphic(metamorphic::Arguments),
+    /// Send random statements of every kind to nodes: none may panic, stall a shard or be late
+    Statements(statements::Arguments),
     /// Send damaged messages to a live node and see that nobody is harmed
     MutateFrames(mutate_frames::Arguments),
     /// Attack a live node in many ways and see that a polite client beside it notices little
@@ -80,6 +83,7 @@ fn main() -> ExitCode {
         Task::Interchange(arguments) => interchange::run(&arguments),
         Task::BitFlips(arguments) => bit_flips::run(&arguments),
         Task::Metamorphic(arguments) => metamorphic::run(&arguments),
+        Task::Statements(arguments) => statements::run(&arguments),
         Task::MutateFrames(arguments) => mutate_frames::run(&arguments),
         Task::Attack(arguments) => attack::run(&arguments),
         Task::Simulate(arguments) => simulate::run(&arguments),

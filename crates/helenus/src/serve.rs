@@ -9,7 +9,8 @@ use std::time::{Duration, Instant};
 use clap::{Args, ValueEnum};
 use helenus_node::guardrails::{Guardrails, PartitionGuardrails, Threshold, ValueGuardrails};
 use helenus_node::{
-    Authenticator, CommitlogSync, CompactionSettings, CopyRule, NodeOptions, SsTableFormat, TombstoneLimits,
+    Authenticator, CommitlogSync, CompactionSettings, CopyRule, NodeOptions, SsTableFormat, Stalls,
+    TombstoneLimits,
 };
 use helenus_protocol::frame::FrameLimits;
 use helenus_server::config::{
@@ -314,6 +315,7 @@ fn options(arguments: &ServeArguments, config: &ConfigFile) -> ServeOptions {
         clock: Arc::new(SystemClock::new()),
         threads: Arc::new(SystemThreads),
         random: Arc::new(SystemRandom::new()),
+        stalls: Stalls::from_environment(),
     };
     ServeOptions {
         node,

@@ -60,3 +60,4 @@ pub use roles::Authenticator;
 pub use schema_change::DATA_CENTER;
 pub use session::{Negotiated, Session};
 pub use shard::Shard;
+pub use stall::{Stalls, StallsSeen};

@@ -11,6 +11,7 @@ use helenus_vfs::{Clock, Disk, DiskIo, Random, Threads};
 
 use crate::guardrails::Guardrails;
 use crate::roles::Authenticator;
+use crate::stall::Stalls;
 
 /// How a node is laid out and how far it may go. The command line and the configuration file fill it in; tests
 /// build it directly.
@@ -68,6 +69,8 @@ pub struct NodeOptions {
     pub threads: Arc<dyn Threads>,
     /// For identifiers and samples.
     pub random: Arc<dyn Random>,
+    /// Where shards say what held them; without, nobody measures it.
+    pub stalls: Option<Arc<Stalls>>,
 }
 
 /// How fast and how many compactions run, over all shards.

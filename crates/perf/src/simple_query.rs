@@ -124,6 +124,7 @@ fn node_options(options: &SimpleQueryOptions) -> NodeOptions {
         clock: Arc::new(SystemClock::new()),
         threads: Arc::new(SystemThreads),
         random: Arc::new(SystemRandom::new()),
+        stalls: None,
     }
 }
 

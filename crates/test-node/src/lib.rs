@@ -12,16 +12,18 @@ use std::time::Duration;
 
 use helenus_node::{
     CommitlogSync, CompactionSettings, CopyRule, Node, NodeOptions, Operator, Session, Shard, SsTableFormat,
-    StartError,
+    Stalls, StartError,
 };
 use helenus_protocol::frame::{
     Envelope, EnvelopeFlags, FrameLimits, FrameReader, FrameWriter, ReceiveBuffer,
 };
 use helenus_protocol::request::{
-    BindValues, QueryParameters, Value, write_execute, write_prepare, write_query,
+    BatchKind, BatchStatement, BindValues, QueryParameters, Value, write_batch, write_execute, write_prepare,
+    write_query,
 };
 use helenus_protocol::response::{ReceivedColumn, ReceivedResult, Response};
 use helenus_protocol::{Consistency, Direction, ErrorCode, Opcode, ProtocolVersion};
+use helenus_schema::Schema;
 use helenus_types::{CqlType, ShardId};
 use helenus_vfs::{Clock, Disk, MemoryDisk, SystemClock, SystemRandom, SystemThreads};
 
@@ -123,6 +125,7 @@ pub fn options(shard_count: u16, disk: Arc<dyn Disk>, clock: Arc<dyn Clock>) -> 
         clock,
         threads: Arc::new(SystemThreads),
         random: Arc::new(SystemRandom::new()),
+        stalls: Stalls::from_environment(),
     }
 }
 
@@ -251,11 +254,44 @@ impl TestNode {
     }
 
     pub fn prepare(&self, text: &str) -> Answer {
-        let text = text.to_owned();
-        self.request(&Execution::default(), Opcode::Prepare, move |out| {
-            write_prepare(out, VERSION, &text, None)
+        self.submit_prepare(text, &Execution::default()).answer()
+    }
+
+    /// As [`TestNode::submit`]; of the execution, the keyspace and the shard count.
+    pub fn submit_prepare(&self, text: &str, execution: &Execution) -> Pending {
+        let (text, keyspace) = (text.to_owned(), execution.keyspace.clone());
+        self.request(execution, Opcode::Prepare, move |out| {
+            write_prepare(out, VERSION, &text, keyspace.as_deref())
         })
-        .answer()
+    }
+
+    /// As [`TestNode::submit`], a BATCH message.
+    pub fn submit_batch(&self, kind: BatchKind, members: Vec<BatchMember>, execution: &Execution) -> Pending {
+        let owned = execution.clone();
+        self.request(execution, Opcode::Batch, move |out| {
+            let values: Vec<Vec<Value<'_>>> =
+                members.iter().map(|member| values_of(member.values())).collect();
+            let queries: Vec<(BatchStatement<'_>, BindValues<'_>)> = members
+                .iter()
+                .zip(&values)
+                .map(|(member, values)| (member.statement(), BindValues::Positional(values)))
+                .collect();
+            owned.write(|parameters, _| write_batch(out, VERSION, kind, &queries, parameters));
+        })
+    }
+
+    /// What shard 0 has.
+    pub fn schema(&self) -> Arc<Schema> {
+        let node = self.node.as_ref().expect("the node is running");
+        let (sender, receiver) = mpsc::channel();
+        node.mailbox(ShardId(0)).run(move |shard| {
+            let _unwanted = sender.send(shard.schema());
+        });
+        receiver.recv_timeout(ANSWER_TIMEOUT).expect("the shard runs")
+    }
+
+    pub fn shard_count(&self) -> u16 {
+        self.options.shard_count
     }
 
     /// A PREPARE on a shard whose thread does nothing else until `gate` is opened, and nothing before it then: what has
@@ -285,12 +321,16 @@ impl TestNode {
     }
 
     pub fn execute_prepared(&self, id: &[u8], execution: &Execution) -> Answer {
+        self.submit_prepared(id, execution).answer()
+    }
+
+    /// As [`TestNode::submit`].
+    pub fn submit_prepared(&self, id: &[u8], execution: &Execution) -> Pending {
         let id = id.to_vec();
         let owned = execution.clone();
         self.request(execution, Opcode::Execute, move |out| {
             owned.write(|parameters, values| write_execute(out, VERSION, &id, &[0; 16], parameters, values));
         })
-        .answer()
     }
 
     /// Whether the shard would refuse an EXECUTE first where its requests wait.
@@ -413,12 +453,37 @@ impl Execution {
         parameters.page_size = self.page_size;
         parameters.paging_state = self.paging_state.as_deref();
         parameters.keyspace = self.keyspace.as_deref();
-        let values: Vec<Value<'_>> = self
-            .values
-            .iter()
-            .map(|value| value.as_deref().map_or(Value::Null, Value::Bytes))
-            .collect();
-        write(&parameters, BindValues::Positional(&values));
+        write(&parameters, BindValues::Positional(&values_of(&self.values)));
+    }
+}
+
+fn values_of(values: &[Option<Vec<u8>>]) -> Vec<Value<'_>> {
+    let values = values.iter();
+    values
+        .map(|value| value.as_deref().map_or(Value::Null, Value::Bytes))
+        .collect()
+}
+
+/// A statement of a BATCH message, with its values.
+#[derive(Clone, Debug)]
+pub enum BatchMember {
+    Text(String, Vec<Option<Vec<u8>>>),
+    /// By its id.
+    Prepared(Vec<u8>, Vec<Option<Vec<u8>>>),
+}
+
+impl BatchMember {
+    fn values(&self) -> &[Option<Vec<u8>>] {
+        match self {
+            BatchMember::Text(_, values) | BatchMember::Prepared(_, values) => values,
+        }
+    }
+
+    fn statement(&self) -> BatchStatement<'_> {
+        match self {
+            BatchMember::Text(text, _) => BatchStatement::Text(text),
+            BatchMember::Prepared(id, _) => BatchStatement::Prepared(id),
+        }
     }
 }
 
@@ -469,7 +534,7 @@ async fn converse(
     let session = Rc::new(Session::new(VERSION));
     let received_ns = shard.look_at_clock().saturating_sub(waited.as_nanos() as u64);
     let handled = with_envelope(flags, opcode, body, |envelope| {
-        shard.handle(&session, envelope, received_ns)
+        shard.watching_stalls("a request", || shard.handle(&session, envelope, received_ns))
     });
     if let Err(error) = handled {
         let message = error.to_string();

@@ -57,6 +57,12 @@ pub fn thread_time() -> Duration {
     Duration::new(time.tv_sec as u64, time.tv_nsec as u32)
 }
 
+/// The processor time that all threads of the process have used.
+pub fn process_time() -> Duration {
+    let time = read(libc::CLOCK_PROCESS_CPUTIME_ID);
+    Duration::new(time.tv_sec as u64, time.tv_nsec as u32)
+}
+
 fn read(clock: libc::clockid_t) -> libc::timespec {
     let mut time = MaybeUninit::<libc::timespec>::uninit();
     // SAFETY: the kernel writes a timespec behind the pointer, which is valid for that.

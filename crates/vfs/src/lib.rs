@@ -14,7 +14,7 @@ pub mod clock;
 pub mod random;
 pub mod threads;
 
-pub use clock::{Clock, ManualClock, SystemClock, thread_time};
+pub use clock::{Clock, ManualClock, SystemClock, process_time, thread_time};
 pub use disk::{DirectoryEntry, DirectoryLock, Disk, DiskCounters, DiskUsage, EntryKind, File};
 pub use memory_disk::MemoryDisk;
 pub use random::{Random, SeededRandom, SystemRandom};

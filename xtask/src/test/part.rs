@@ -4,7 +4,7 @@ use super::{drivers, load, operator, refusal, rust};
 use crate::node::{Node, Target};
 use crate::program::Tally;
 use crate::runtime::Runtime;
-use crate::{TaskError, crash, differential, interchange, metamorphic, mutate_frames, simulate};
+use crate::{TaskError, crash, differential, interchange, metamorphic, mutate_frames, simulate, statements};
 
 /// What all parts share.
 pub struct Context {
@@ -43,6 +43,12 @@ pub const ALL: &[Part] = &[
         about: "a simulated node keeps its promises on a disk that fails",
         runtimes: &[],
         run: |_| simulate::short(),
+    },
+    Part {
+        name: "statements",
+        about: "random statements of every kind make a node neither panic nor hang",
+        runtimes: &[],
+        run: |_| statements::short(),
     },
     Part {
         name: "build",

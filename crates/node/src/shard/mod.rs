@@ -102,7 +102,7 @@ pub struct Shard {
     pub(crate) has_rate_limits: Cell<bool>,
     pub(crate) foreground: Foreground,
     pub(crate) disk_reads: RefCell<DiskReads>,
-    stalls: Rc<StallDetector>,
+    stalls: StallDetector,
     pub(crate) forwards: RefCell<PendingForwards>,
     pub(crate) scratch: RefCell<Scratch>,
     /// Where the owner of the schema makes changes durable. The mutex orders changes: each starts from the schema
@@ -188,6 +188,7 @@ impl Shard {
         // Random, so that two nodes (or this one before a restart) never make the same timeuuid.
         let timeuuid_seed = parts.options.random.next_u64();
         let rate_limiter = RateLimiter::new(parts.options.random.next_u64());
+        let stalls = StallDetector::telling(parts.options.stalls.clone());
         Rc::new(Shard {
             write_sets: WriteSets::new(parts.id, parts.resolved),
             wants_log_sync: Cell::new(false),
@@ -210,7 +211,7 @@ impl Shard {
             rate_limiter: RefCell::new(rate_limiter),
             foreground: Foreground::default(),
             disk_reads: RefCell::new(disk_reads),
-            stalls: Rc::new(StallDetector::from_environment()),
+            stalls,
             forwards: RefCell::new(PendingForwards::default()),
             scratch: RefCell::new(Scratch::default()),
             schema_keeper: Mutex::new(parts.schema_keeper),
@@ -343,6 +344,11 @@ impl Shard {
         tokio::task::spawn_local(poll_fn(move |context| {
             stalls.watch("a task", || task.as_mut().poll(context))
         }));
+    }
+
+    /// For a door's own work on this thread, where somebody looks for what holds it.
+    pub fn watching_stalls<T>(&self, what: &'static str, work: impl FnOnce() -> T) -> T {
+        self.stalls.watch(what, work)
     }
 
     pub fn tasks_spawned(&self) -> u64 {

@@ -90,6 +90,7 @@ pub fn node_options(authenticator: Authenticator) -> NodeOptions {
         clock,
         threads: Arc::new(SystemThreads),
         random: Arc::new(SystemRandom::new()),
+        stalls: None,
     }
 }
 

@@ -1,0 +1,58 @@
+//! `cargo xtask statements`: random statements of every kind to whole nodes, see `crates/statement-fuzz`.
+//!
+//! What fails is shrunk and left in `target/statements`; `--replay` runs it again.
+
+use std::process::Command;
+
+use clap::Args;
+
+use crate::process::ProcessError;
+use crate::program::Tally;
+use crate::{TaskError, process, workspace};
+
+#[derive(Args)]
+#[command(disable_help_flag = true)]
+pub struct Arguments {
+    /// What the program is told, its own --help included: --seed S, --count N, --minutes M, --replay FILE
+    #[arg(trailing_var_arg = true, allow_hyphen_values = true)]
+    arguments: Vec<String>,
+}
+
+/// In the test command: some 20 s of the dev build, for panics and answers; only an optimised build judges stalls.
+const SHORT: [&str; 4] = ["--count", "30000", "--shrink-runs", "20"];
+
+pub fn run(arguments: &Arguments) -> Result<(), TaskError> {
+    let mut statements = command("--release")?;
+    statements.args(&arguments.arguments);
+    process::run(&mut statements)?;
+    Ok(())
+}
+
+/// From a fresh seed, in the build that the unit tests have made.
+pub fn short() -> Result<Tally, TaskError> {
+    let mut statements = command("--quiet")?;
+    statements.args(SHORT);
+    let outcome: Result<(), ProcessError> = process::run(&mut statements);
+    let mut tally = Tally::default();
+    tally.check("random statements", outcome);
+    Ok(tally)
+}
+
+/// What the nodes have to say of panics goes to a file.
+fn command(how: &str) -> Result<Command, TaskError> {
+    let mut cargo = Command::new("cargo");
+    let folder = workspace::target().join("statements");
+    cargo
+        .current_dir(workspace::root())
+        .args([
+            "run",
+            "--package",
+            "helenus-statement-fuzz",
+            how,
+            "--",
+            "--folder",
+        ])
+        .arg(&folder)
+        .stderr(process::log_file(&folder.join("nodes.log"))?);
+    Ok(cargo)
+}
