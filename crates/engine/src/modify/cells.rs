@@ -2,6 +2,7 @@
 
 use std::cell::Cell;
 use std::cmp::Ordering;
+use std::rc::Rc;
 
 use helenus_schema::ColumnId;
 use helenus_storage::deletion::{DeletionTime, NEVER_S};
@@ -11,8 +12,9 @@ use helenus_types::value::{CollectionElements, MapEntries, TupleComponents};
 use helenus_types::{CqlType, Token};
 
 use super::attributes::WriteTime;
+use super::list_view::{ListView, StoredList};
 use super::operation::{Change, Operation};
-use super::prior_lists::{ListCells, PriorLists};
+use super::prior_lists::PriorLists;
 use crate::CqlError;
 use crate::functions::next_timeuuid;
 use crate::term::{Evaluated, EvaluationContext, Expression};
@@ -95,6 +97,8 @@ struct MultiCellColumn<'o> {
     /// The moment up to which everything older goes.
     deleted_at_us: Option<i64>,
     cells: Vec<PartialCell>,
+    /// The list with the cells that were there when it was asked last.
+    view: Option<ListView>,
 }
 
 /// Path and value; no value is a tombstone.
@@ -122,6 +126,7 @@ impl<'o> MultiCellColumn<'o> {
             time,
             deleted_at_us: None,
             cells: Vec::new(),
+            view: None,
         }
     }
 
@@ -139,7 +144,7 @@ impl<'o> MultiCellColumn<'o> {
                     return Ok(());
                 }
                 // One before, so that the new cells survive it.
-                self.deleted_at_us = Some(self.time.timestamp_us - 1);
+                self.delete_up_to(self.time.timestamp_us - 1);
                 self.put_parts(value.bytes().unwrap_or_default(), context);
             }
             Change::Append(value) | Change::Add(value) => {
@@ -162,11 +167,8 @@ impl<'o> MultiCellColumn<'o> {
             Change::DiscardFromList(value) => {
                 let value = value.evaluate(context)?;
                 let unwanted = list_elements(value.bytes().unwrap_or_default());
-                let present = self.present(row, lists)?;
-                let gone = present
-                    .into_iter()
-                    .filter(|(_, value)| unwanted.contains(&value.as_slice()));
-                self.cells.extend(gone.map(|(path, _)| (path, None)));
+                let gone = self.present(row, lists)?.discard(&unwanted);
+                self.cells.extend(gone.into_iter().map(|path| (path, None)));
             }
             Change::SetIndex { index, value } => {
                 let path = self.path_at(index, row, context, lists, IndexUse::Set)?;
@@ -203,7 +205,7 @@ impl<'o> MultiCellColumn<'o> {
                 }
             }
             Change::DeleteField(index) => self.cells.push((index.to_be_bytes().to_vec(), None)),
-            Change::Delete => self.deleted_at_us = Some(self.time.timestamp_us),
+            Change::Delete => self.delete_up_to(self.time.timestamp_us),
         }
         Ok(())
     }
@@ -243,29 +245,32 @@ impl<'o> MultiCellColumn<'o> {
         }
     }
 
+    fn delete_up_to(&mut self, timestamp_us: i64) {
+        if self.deleted_at_us.replace(timestamp_us).is_none() {
+            self.view = None;
+        }
+    }
+
     /// The list as stored, with what this statement has changed in it so far.
-    fn present(&self, row: RowAddress<'_>, lists: &mut dyn PriorLists) -> Result<ListCells, CqlError> {
-        let mut cells = match self.deleted_at_us {
-            Some(_) => Vec::new(),
-            None => lists.list(row.token, row.key, row.clustering, self.column)?,
+    fn present(
+        &mut self,
+        row: RowAddress<'_>,
+        lists: &mut dyn PriorLists,
+    ) -> Result<&mut ListView, CqlError> {
+        let view = match self.view.take() {
+            Some(view) => view,
+            None => ListView::new(match self.deleted_at_us {
+                Some(_) => Rc::new(StoredList::default()),
+                None => lists.list(row.token, row.key, row.clustering, self.column)?,
+            }),
         };
-        let changed = reconciled(self.cells.clone(), &CqlType::Timeuuid);
-        let is_changed = |path: &Vec<u8>| {
-            let found = changed.binary_search_by(|(other, _)| CqlType::Timeuuid.compare(other, path));
-            found.is_ok()
-        };
-        cells.retain(|(path, _)| !is_changed(path));
-        cells.extend(
-            changed
-                .iter()
-                .filter_map(|(path, value)| Some((path.clone(), value.clone()?))),
-        );
-        cells.sort_by(|left, right| CqlType::Timeuuid.compare(&left.0, &right.0));
-        Ok(cells)
+        let view = self.view.insert(view);
+        view.take(&self.cells);
+        Ok(view)
     }
 
     fn path_at(
-        &self,
+        &mut self,
         index: &Expression,
         row: RowAddress<'_>,
         context: &EvaluationContext<'_>,
@@ -279,18 +284,18 @@ impl<'o> MultiCellColumn<'o> {
             Evaluated::Bytes(bytes) => i32::from_be_bytes((*bytes).try_into().unwrap_or([0xff; 4])),
         };
         let present = self.present(row, lists)?;
-        if present.is_empty() {
+        let size = present.len();
+        if size == 0 {
             return Err(match index_use {
                 IndexUse::Set => invalid!("Attempted to set an element on a list which is null"),
                 IndexUse::Delete => invalid!("Attempted to delete an element from a list which is null"),
             });
         }
-        let size = present.len();
         let found = usize::try_from(index)
             .ok()
-            .and_then(|index| present.into_iter().nth(index));
+            .and_then(|index| present.path_at(index));
         match found {
-            Some((path, _)) => Ok(Some(path)),
+            Some(path) => Ok(Some(path)),
             None => Err(invalid!("List index {index} out of bound, list has size {size}")),
         }
     }

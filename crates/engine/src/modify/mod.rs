@@ -6,6 +6,7 @@ mod plan;
 mod prepare;
 
 mod cells;
+mod list_view;
 mod prior_lists;
 mod updates;
 

@@ -1,9 +1,11 @@
 //! Reading lists before they are changed by position or by value.
 
+use std::collections::HashMap;
 use std::ops::ControlFlow;
+use std::rc::Rc;
 use std::sync::Arc;
 
-use helenus_schema::{ColumnId, TableMetadata};
+use helenus_schema::{ColumnId, TableId, TableMetadata};
 use helenus_storage::clustering::{ClusteringBound, Side, Slice};
 use helenus_storage::read::{PartitionRange, ReadCommand, RowSink};
 use helenus_storage::read_state::{ReadProgress, ReadState};
@@ -11,11 +13,9 @@ use helenus_storage::row::{Entry, RowRef};
 use helenus_storage::sstable::AbsentPages;
 use helenus_types::Token;
 
+use super::list_view::StoredList;
 use crate::CqlError;
 use crate::execute::{RowStore, read_failure};
-
-/// The elements of a list as they are now: each cell's path and value, in order.
-pub type ListCells = Vec<(Vec<u8>, Vec<u8>)>;
 
 /// Where an executing statement finds lists.
 pub trait PriorLists {
@@ -26,37 +26,45 @@ pub trait PriorLists {
         key: &[u8],
         clustering: Option<&[u8]>,
         column: ColumnId,
-    ) -> Result<ListCells, CqlError>;
+    ) -> Result<Rc<StoredList>, CqlError>;
 }
 
 /// For statements that need none.
 pub struct NoPriorLists;
 
 impl PriorLists for NoPriorLists {
-    fn list(&mut self, _: Token, _: &[u8], _: Option<&[u8]>, _: ColumnId) -> Result<ListCells, CqlError> {
+    fn list(
+        &mut self,
+        _: Token,
+        _: &[u8],
+        _: Option<&[u8]>,
+        _: ColumnId,
+    ) -> Result<Rc<StoredList>, CqlError> {
         Err(CqlError::server(format_args!(
             "a statement that reads lists was executed where there are none"
         )))
     }
 }
 
-/// What a statement that reads lists holds between its runs: the lists that were read, and the one that is being read.
-/// Each run starts from the first list and finds those again.
+/// What a statement that reads lists, or a batch of such, holds between its runs: the lists that were read, and the one that is
+/// being read. Each run finds those again.
 #[derive(Debug, Default)]
 pub struct ListReading {
-    finished: Vec<ListCells>,
-    /// How many of them this run has asked for.
-    asked: usize,
+    finished: HashMap<ListPlace, Rc<StoredList>>,
     reading: Option<ReadState>,
     /// What the last run lacked.
     absent: Option<Box<AbsentPages>>,
 }
 
-impl ListReading {
-    pub fn begin_run(&mut self) {
-        self.asked = 0;
-    }
+#[derive(Clone, Debug, PartialEq, Eq, Hash)]
+struct ListPlace {
+    table: TableId,
+    key: Vec<u8>,
+    clustering: Option<Vec<u8>>,
+    column: ColumnId,
+}
 
+impl ListReading {
     /// The pages that the last run ended for, with the read that they are for. If there are any, the run's error is none.
     pub fn take_absent(&mut self) -> Option<(Box<AbsentPages>, &ReadState)> {
         self.absent.take().zip(self.reading.as_ref())
@@ -77,10 +85,14 @@ impl<R: RowStore> PriorLists for StoredLists<'_, R> {
         key: &[u8],
         clustering: Option<&[u8]>,
         column: ColumnId,
-    ) -> Result<ListCells, CqlError> {
-        let asked = self.reading.asked;
-        self.reading.asked += 1;
-        if let Some(finished) = self.reading.finished.get(asked) {
+    ) -> Result<Rc<StoredList>, CqlError> {
+        let place = ListPlace {
+            table: self.table.id,
+            key: key.to_vec(),
+            clustering: clustering.map(<[u8]>::to_vec),
+            column,
+        };
+        if let Some(finished) = self.reading.finished.get(&place) {
             return Ok(finished.clone());
         }
         let slices: Vec<Slice> = clustering
@@ -116,8 +128,9 @@ impl<R: RowStore> PriorLists for StoredLists<'_, R> {
         loop {
             match self.store.read_step(&command, &mut state, &mut sink) {
                 Ok(ReadProgress::Done) => {
-                    self.reading.finished.push(sink.cells.clone());
-                    return Ok(sink.cells);
+                    let list = Rc::new(StoredList::new(sink.cells));
+                    self.reading.finished.insert(place, list.clone());
+                    return Ok(list);
                 }
                 // One row: nothing that a shard should be left for.
                 Ok(ReadProgress::Yield) => {}
@@ -136,7 +149,8 @@ impl<R: RowStore> PriorLists for StoredLists<'_, R> {
 
 struct ListSink {
     column: ColumnId,
-    cells: ListCells,
+    /// Each cell's path and value, in order.
+    cells: Vec<(Vec<u8>, Vec<u8>)>,
 }
 
 impl ListSink {

@@ -124,6 +124,16 @@ impl Shards {
                     )?);
                 }
             }
+            Plan::Batch(plan) if plan.needs_read() => {
+                for shard in 0..count {
+                    let owns = |token| shard_of(token, count) == ShardId(shard);
+                    let store = &mut self.stores[usize::from(shard)];
+                    let reading = &mut ListReading::default();
+                    let scratch = &mut self.scratch;
+                    let built = plan.updates_reading(store, reading, &owns, values, options, scratch);
+                    updates.extend(built.map_err(|failed| failed.error)?);
+                }
+            }
             Plan::Modify(plan) => plan.updates(values, options, &mut self.scratch, &mut collect)?,
             Plan::Batch(plan) => plan.updates(values, options, &mut self.scratch, &mut collect)?,
             Plan::Other(statement) => {
