@@ -27,6 +27,7 @@ use crate::mailbox::{Inbox, Mailbox, mailbox};
 use crate::metrics::PANICS;
 use crate::operator::Operator;
 use crate::options::NodeOptions;
+use crate::planning::Planner;
 use crate::request_memory::{REQUEST_SHARE, RequestMemory};
 use crate::roles::{Authenticator, DefaultRole, PasswordThreads};
 use crate::schema_change::SchemaKeeper;
@@ -192,6 +193,7 @@ impl AssembledNode {
                 resolved: opened.resolved.clone(),
                 passwords: passwords.clone(),
                 background: BackgroundThreads::start(threads, id.0, mailbox).map_err(StartError::Thread)?,
+                planner: Planner::start(threads, id.0, mailbox).map_err(StartError::Thread)?,
             };
             shards.push(AssembledShard { parts, inbox });
         }

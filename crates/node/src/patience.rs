@@ -49,6 +49,14 @@ impl Timeouts {
         }
     }
 
+    /// For what is not known yet.
+    pub fn longest_ns(&self) -> u64 {
+        self.read_ns
+            .max(self.range_ns)
+            .max(self.write_ns)
+            .max(self.truncate_ns)
+    }
+
     /// Schema changes and the like take theirs.
     pub fn of_plan(&self, plan: &Plan) -> u64 {
         match plan {
@@ -179,6 +187,7 @@ impl Shard {
             tokio::time::sleep(LATE_LOOK_INTERVAL).await;
             let now_ns = self.clock.monotonic_ns();
             self.admission.tend_shifts(now_ns);
+            self.planner.free_retired();
             // A flush may wait for the logs of other shards, which do not tell when they have got there.
             if self.store.borrow().wants_log_sync() {
                 self.schedule_turn();

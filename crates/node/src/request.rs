@@ -24,6 +24,7 @@ use helenus_types::ShardId;
 use crate::metrics::RequestKind;
 use crate::panic_boundary::{Panicked, catch};
 use crate::patience::{Patience, nanoseconds};
+use crate::planning::{PLANNED_AT_ONCE_BYTES_MAX, is_long};
 use crate::session::Session;
 use crate::shard::Shard;
 
@@ -67,9 +68,19 @@ impl Shard {
         let begun_ns = self.foreground.is_sampled().then(|| self.clock.monotonic_ns());
         let outcome = catch(|| match request {
             Request::Execute(execute) => Some(self.execute(session, stream, &execute)),
-            Request::Query(query) => Some(self.query(session, stream, &query)),
-            Request::Batch(batch) => Some(self.batch(session, stream, &batch)),
-            Request::Prepare(prepare) => Some(self.prepare(session, stream, &prepare)),
+            Request::Query(query) if query.text.len() <= PLANNED_AT_ONCE_BYTES_MAX => {
+                Some(self.query(session, stream, &query))
+            }
+            Request::Batch(batch) if !is_long(&batch, envelope.body.len()) => {
+                Some(self.batch(session, stream, &batch))
+            }
+            Request::Prepare(prepare) if prepare.text.len() <= PLANNED_AT_ONCE_BYTES_MAX => {
+                Some(self.prepare(session, stream, &prepare))
+            }
+            Request::Query(_) | Request::Batch(_) | Request::Prepare(_) => {
+                self.handle_beside(session, envelope);
+                Some(Ok(()))
+            }
             _ => None,
         });
         let outcome = match outcome {
@@ -111,10 +122,20 @@ impl Shard {
         self.trace(session, || format!("Parsing {}", query.text));
         let prepared = Arc::new(helenus_engine::prepare(&self.schema(), keyspace, query.text)?);
         self.trace(session, || "Preparing statement".to_owned());
+        self.query_planned(session, stream, query, &prepared)
+    }
+
+    pub(crate) fn query_planned(
+        self: &Rc<Self>,
+        session: &Rc<Session>,
+        stream: i16,
+        query: &Query<'_>,
+        prepared: &Arc<Prepared>,
+    ) -> Result<(), CqlError> {
         self.run_statement(&Statement {
             session,
             stream,
-            prepared: &prepared,
+            prepared,
             parameters: &query.parameters,
             is_prepared: false,
             result_metadata_id: None,
@@ -250,7 +271,7 @@ pub(crate) fn node_is_stopping() -> CqlError {
 }
 
 /// A statement of a BATCH message, with its values still in the message.
-struct BatchMember<'a> {
+pub(crate) struct BatchMember<'a> {
     prepared: Arc<Prepared>,
     values: Values<'a>,
     is_prepared: bool,
@@ -258,8 +279,23 @@ struct BatchMember<'a> {
 
 impl Shard {
     fn batch(self: &Rc<Self>, session: &Rc<Session>, stream: i16, batch: &Batch<'_>) -> Result<(), CqlError> {
-        self.metrics.count_request(RequestKind::Batch);
-        let members = self.batch_members(session, batch)?;
+        let keyspace = session.keyspace();
+        let keyspace = batch.parameters.keyspace.or(keyspace.as_deref());
+        let schema = self.schema();
+        let mut budget = TokenBudget::default();
+        let members = self.batch_members(batch, |text| {
+            prepare_within(&schema, keyspace, text, &mut budget).map(Arc::new)
+        });
+        self.batch_planned(session, stream, batch, &members?)
+    }
+
+    pub(crate) fn batch_planned(
+        self: &Rc<Self>,
+        session: &Rc<Session>,
+        stream: i16,
+        batch: &Batch<'_>,
+        members: &[BatchMember<'_>],
+    ) -> Result<(), CqlError> {
         let plans = || {
             members.iter().filter_map(|member| match &member.prepared.plan {
                 Plan::Modify(plan) => Some(&**plan),
@@ -277,14 +313,14 @@ impl Shard {
             BatchKind::Counter => ast::BatchKind::Counter,
         };
         check_batch(kind, false, false, plans())?;
-        for member in &members {
+        for member in members {
             let (copies, consistency) = (self.options.copy_rule, batch.parameters.consistency);
             copies.check(&self.schema.borrow(), &member.prepared.plan, consistency)?;
         }
         let mut options = self.options_of(session.version(), &batch.parameters);
         options.deadline_ns = self.deadline_of(session, self.timeouts.write_ns)?;
         let mut bound = Vec::with_capacity(members.len());
-        for member in &members {
+        for member in members {
             bound.push(BoundValues::resolve(
                 member.values,
                 &member.prepared.bind_columns,
@@ -306,22 +342,17 @@ impl Shard {
         })
     }
 
-    fn batch_members<'a>(
+    /// `plan` is asked for a plan of each text in its turn.
+    pub(crate) fn batch_members<'a>(
         &self,
-        session: &Session,
         batch: &Batch<'a>,
+        mut plan: impl FnMut(&str) -> Result<Arc<Prepared>, CqlError>,
     ) -> Result<Vec<BatchMember<'a>>, CqlError> {
-        let keyspace = session.keyspace();
-        let keyspace = batch.parameters.keyspace.or(keyspace.as_deref());
-        let schema = self.schema();
-        let mut budget = TokenBudget::default();
+        self.metrics.count_request(RequestKind::Batch);
         let member = |query: BatchQuery<'a>| {
             let (prepared, is_prepared) = match query.statement {
                 BatchStatement::Prepared(id) => (self.find_prepared(id)?, true),
-                BatchStatement::Text(text) => {
-                    let planned = prepare_within(&schema, keyspace, text, &mut budget);
-                    (Arc::new(planned?), false)
-                }
+                BatchStatement::Text(text) => (plan(text)?, false),
             };
             Ok(BatchMember {
                 prepared,

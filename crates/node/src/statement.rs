@@ -55,12 +55,22 @@ impl Shard {
         stream: i16,
         prepare: &Prepare<'_>,
     ) -> Result<(), CqlError> {
-        self.metrics.count_request(RequestKind::Prepare);
         let keyspace = session.keyspace();
         let keyspace = prepare.keyspace.or(keyspace.as_deref());
         self.trace(session, || format!("Parsing {}", prepare.text));
-        let prepared = Arc::new(helenus_engine::prepare(&self.schema(), keyspace, prepare.text)?);
+        let prepared = helenus_engine::prepare(&self.schema(), keyspace, prepare.text).map(Arc::new);
         self.trace(session, || "Preparing statement".to_owned());
+        self.prepare_planned(session, stream, prepared)
+    }
+
+    pub(crate) fn prepare_planned(
+        self: &Rc<Self>,
+        session: &Rc<Session>,
+        stream: i16,
+        planned: Result<Arc<Prepared>, CqlError>,
+    ) -> Result<(), CqlError> {
+        self.metrics.count_request(RequestKind::Prepare);
+        let prepared = planned?;
         if matches!(&prepared.plan, Plan::Other(other) if is_about_roles(other)) {
             not_anonymous(session.user().as_deref())?;
         }
@@ -69,7 +79,7 @@ impl Shard {
         let shard = self.clone();
         let answered = session.clone();
         self.answer_later(session, stream, async move {
-            let prepared = match shard.keep_plan_everywhere(prepared, bytes).await {
+            let prepared = match shard.keep_plan_everywhere(&answered, prepared, bytes).await {
                 Ok(prepared) => prepared,
                 Err(error) => {
                     shard.metrics.count_error(error.code());
@@ -104,6 +114,7 @@ impl Shard {
     /// kept is told to prepare it again.
     async fn keep_plan_everywhere(
         self: &Rc<Self>,
+        session: &Rc<Session>,
         mut prepared: Arc<Prepared>,
         mut bytes: usize,
     ) -> Result<Arc<Prepared>, CqlError> {
@@ -119,12 +130,7 @@ impl Shard {
             }
             tokio::time::sleep(SCHEMA_CHANGE_PAUSE).await;
             if !self.is_current(&prepared) {
-                let keyspace = prepared.keyspace.as_deref();
-                prepared = Arc::new(helenus_engine::prepare(
-                    &self.schema(),
-                    keyspace,
-                    &prepared.query,
-                )?);
+                prepared = Arc::new(self.plan_again(session, &prepared).await?);
                 bytes = self.prepared.borrow().weigh(&prepared)?;
             }
             self.keep_plan(&prepared, bytes);

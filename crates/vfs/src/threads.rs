@@ -101,11 +101,16 @@ impl<T: Send, F: FnMut(T) + Send> Jobs for JobsOf<T, F> {
 #[derive(Clone, Copy, Debug, Default)]
 pub struct SystemThreads;
 
+/// The stack of a worker's thread, in bytes: that of a shard's, because statements are planned on it, too. Memory is taken
+/// for what is used of it.
+const WORKER_STACK_BYTES: usize = 8 << 20;
+
 struct SystemThread(Option<thread::JoinHandle<()>>);
 
 impl Threads for SystemThreads {
     fn start(&self, name: String, urgency: Urgency, mut jobs: Box<dyn Jobs>) -> io::Result<Box<dyn Running>> {
-        let handle = thread::Builder::new().name(name).spawn(move || {
+        let thread = thread::Builder::new().name(name).stack_size(WORKER_STACK_BYTES);
+        let handle = thread.spawn(move || {
             match urgency {
                 Urgency::Answers => {
                     helenus_scheduling::answer_soon();

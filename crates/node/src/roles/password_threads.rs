@@ -1,6 +1,5 @@
 //! The threads that check passwords, and the queue in front of them: bounded, and fair to the addresses that ask.
 
-use std::collections::VecDeque;
 use std::io;
 use std::net::IpAddr;
 use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
@@ -11,6 +10,8 @@ use helenus_engine::CqlError;
 use sha2::{Digest, Sha256};
 use tokio::sync::oneshot;
 use uuid::Uuid;
+
+use crate::fair_queue::FairQueue;
 
 /// The logarithm of bcrypt's rounds for new passwords: Cassandra's default.
 const COST: u32 = 10;
@@ -57,16 +58,19 @@ struct Desk {
     news: Condvar,
 }
 
-#[derive(Default)]
 struct DeskState {
-    queue: FairQueue<Job>,
+    /// Each address has its turn.
+    queue: FairQueue<IpAddr, Job>,
     is_closed: bool,
 }
 
-/// What waits, by who asked: each address has its turn, whatever the others have asked for.
-pub(super) struct FairQueue<T> {
-    /// Whose turn it is first.
-    addresses: VecDeque<(IpAddr, VecDeque<T>)>,
+impl Default for DeskState {
+    fn default() -> Self {
+        DeskState {
+            queue: FairQueue::new(WAITING_MAX, WAITING_PER_ADDRESS_MAX),
+            is_closed: false,
+        }
+    }
 }
 
 pub(super) type PasswordDigest = [u8; 32];
@@ -192,62 +196,6 @@ fn too_many() -> CqlError {
     CqlError::overloaded(format_args!("Too many passwords are waiting to be checked"))
 }
 
-impl<T> Default for FairQueue<T> {
-    fn default() -> Self {
-        FairQueue {
-            addresses: VecDeque::new(),
-        }
-    }
-}
-
-impl<T> FairQueue<T> {
-    pub fn len(&self) -> usize {
-        self.addresses.iter().map(|(_, waiting)| waiting.len()).sum()
-    }
-
-    /// Gives back what there is no room for: the new one where its address has enough waiting, else the newest of the
-    /// address that has most.
-    pub fn push(&mut self, address: IpAddr, item: T) -> Option<T> {
-        let place = match self.addresses.iter().position(|(known, _)| *known == address) {
-            Some(place) => place,
-            None => {
-                self.addresses.push_back((address, VecDeque::new()));
-                self.addresses.len() - 1
-            }
-        };
-        let own = &mut self.addresses[place].1;
-        if own.len() >= WAITING_PER_ADDRESS_MAX {
-            return Some(item);
-        }
-        own.push_back(item);
-        if self.len() <= WAITING_MAX {
-            return None;
-        }
-        let most = self
-            .addresses
-            .iter_mut()
-            .map(|(_, waiting)| waiting)
-            .max_by_key(|waiting| waiting.len());
-        let refused = most.and_then(VecDeque::pop_back);
-        self.addresses.retain(|(_, waiting)| !waiting.is_empty());
-        refused
-    }
-
-    /// The next one that `takes` agrees to, of the address whose turn it is; that has its next turn behind the others.
-    pub fn pop(&mut self, takes: impl Fn(&T) -> bool) -> Option<T> {
-        let place = self
-            .addresses
-            .iter()
-            .position(|(_, waiting)| waiting.front().is_some_and(&takes))?;
-        let (address, mut waiting) = self.addresses.remove(place)?;
-        let item = waiting.pop_front();
-        if !waiting.is_empty() {
-            self.addresses.push_back((address, waiting));
-        }
-        item
-    }
-}
-
 #[cfg(test)]
 mod tests {
     use std::net::Ipv4Addr;
@@ -261,7 +209,7 @@ mod tests {
     /// 80 wrong passwords from 127.0.0.2 on four shards, and a right one from 127.0.0.1 waited for 5.6 s: drivers give 5.
     #[test]
     fn whoever_asks_once_waits_for_one_of_another() {
-        let mut queue = FairQueue::default();
+        let mut queue = FairQueue::new(WAITING_MAX, WAITING_PER_ADDRESS_MAX);
         let refused = (0..80).filter_map(|guess| queue.push(address(2), guess)).count();
         assert_eq!(refused, 80 - WAITING_PER_ADDRESS_MAX);
         assert_eq!(queue.push(address(1), 1_000), None);
@@ -273,7 +221,7 @@ mod tests {
     /// Where many addresses guess, the one that asks least still gets in.
     #[test]
     fn a_full_queue_makes_room_for_who_asks_less() {
-        let mut queue = FairQueue::default();
+        let mut queue = FairQueue::new(WAITING_MAX, WAITING_PER_ADDRESS_MAX);
         for last in 10..14 {
             for number in 0..WAITING_PER_ADDRESS_MAX {
                 assert_eq!(queue.push(address(last), (last, number)), None);
@@ -293,7 +241,7 @@ mod tests {
     /// One hash that takes 40 hours, and nobody else could log in.
     #[test]
     fn a_costly_hash_keeps_one_thread_only() {
-        let mut queue = FairQueue::default();
+        let mut queue = FairQueue::new(WAITING_MAX, WAITING_PER_ADDRESS_MAX);
         queue.push(address(1), COST_MAX);
         queue.push(address(2), COST);
         let is_quick = |cost: &u32| *cost <= COST_QUICK_MAX;

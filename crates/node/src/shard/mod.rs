@@ -45,6 +45,7 @@ use crate::operator::Operator;
 use crate::options::{CommitlogSync, NodeOptions};
 use crate::panic_boundary::{catch, catch_async};
 use crate::patience::{Patience, Timeouts};
+use crate::planning::Planner;
 use crate::rate_limit::{RateLimiter, has_rate_limits};
 use crate::request_memory::RequestMemory;
 use crate::roles::{DefaultRole, PasswordThreads, Passwords};
@@ -75,6 +76,7 @@ pub(crate) struct ShardParts {
     /// Where clients log in with passwords.
     pub passwords: Option<Arc<PasswordThreads>>,
     pub background: BackgroundThreads,
+    pub planner: Planner,
 }
 
 pub struct Shard {
@@ -103,6 +105,7 @@ pub struct Shard {
     pub(crate) foreground: Foreground,
     pub(crate) disk_reads: RefCell<DiskReads>,
     stalls: StallDetector,
+    pub(crate) planner: Planner,
     pub(crate) forwards: RefCell<PendingForwards>,
     pub(crate) scratch: RefCell<Scratch>,
     /// Where the owner of the schema makes changes durable. The mutex orders changes: each starts from the schema
@@ -212,6 +215,7 @@ impl Shard {
             foreground: Foreground::default(),
             disk_reads: RefCell::new(disk_reads),
             stalls,
+            planner: parts.planner,
             forwards: RefCell::new(PendingForwards::default()),
             scratch: RefCell::new(Scratch::default()),
             schema_keeper: Mutex::new(parts.schema_keeper),
@@ -755,6 +759,7 @@ impl Shard {
         if let Some(worker) = &self.snapshot_worker {
             worker.stop();
         }
+        self.planner.stop();
         self.background.borrow_mut().stop();
         if let Some(log) = &mut *self.log.borrow_mut() {
             log.stop();

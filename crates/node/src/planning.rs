@@ -1,0 +1,324 @@
+//! Long statements are planned beside their shard, on a thread of its own: the longest that is accepted takes a tenth of a
+//! second, and everybody else would wait for it.
+//!
+//! The shard keeps what waits, so that each connection has its turn, and gives the thread one job at a time. A request
+//! that is planned there is a task until its plan is back, and goes on like any other then.
+
+use std::cell::{Cell, RefCell};
+use std::io;
+use std::rc::Rc;
+use std::sync::Arc;
+use std::time::Duration;
+
+use helenus_cql::TokenBudget;
+use helenus_engine::prepare::prepare_within;
+use helenus_engine::{CqlError, Prepared};
+use helenus_protocol::Opcode;
+use helenus_protocol::frame::{Envelope, EnvelopeFlags, EnvelopeHeader};
+use helenus_protocol::request::{Batch, BatchStatement, Request};
+use helenus_schema::Schema;
+use helenus_vfs::{Threads, Urgency, Worker};
+use tokio::sync::oneshot;
+
+use crate::fair_queue::FairQueue;
+use crate::mailbox::Mailbox;
+use crate::panic_boundary::{Panicked, catch};
+use crate::patience::not_begun_in_time;
+use crate::request::node_is_stopping;
+use crate::request_memory::Held;
+use crate::session::Session;
+use crate::shard::{Shard, is_valid};
+
+/// Texts up to so many bytes are planned where they arrive: `SELECT` with a thousand columns of one letter each, which
+/// takes less than a millisecond. Statements of applications are shorter by far.
+pub(crate) const PLANNED_AT_ONCE_BYTES_MAX: usize = 4 << 10;
+
+/// Requests that wait to be planned; they are held in memory that is charged, which most of the time is less.
+const WAITING_MAX: usize = 4_096;
+
+/// Of those, of one connection.
+const WAITING_OF_CONNECTION_MAX: usize = 1_024;
+
+/// How often a statement is planned again because the schema has changed meanwhile.
+const PLANNINGS_MAX: u32 = 16;
+
+type Job = Box<dyn FnOnce() + Send>;
+
+/// The plans of a request's texts in their order, up to the first that has none.
+pub(crate) type Plans = Vec<Result<Arc<Prepared>, CqlError>>;
+
+/// A shard's thread for work that would hold the shard.
+pub(crate) struct Planner {
+    worker: RefCell<Worker<Job>>,
+    /// Of the shard.
+    mailbox: Mailbox,
+    /// By the address of the session, which is alive for as long as its requests wait.
+    waiting: RefCell<FairQueue<usize, Job>>,
+    is_busy: Cell<bool>,
+    /// Plans of requests that may not be over yet. Freeing one takes as long as making it.
+    retired: RefCell<Vec<Arc<Prepared>>>,
+}
+
+/// A request, free of the buffer that it came in.
+pub(crate) struct Message {
+    header: EnvelopeHeader,
+    body: Box<[u8]>,
+}
+
+/// Tells the shard when a job is over, however it ends.
+struct JobOver(Mailbox);
+
+impl Drop for JobOver {
+    fn drop(&mut self) {
+        self.0.run(|shard| shard.planner.next());
+    }
+}
+
+impl Planner {
+    pub fn start(threads: &dyn Threads, shard: u16, mailbox: &Mailbox) -> io::Result<Self> {
+        let worker = Worker::start(threads, format!("plan-{shard}"), Urgency::Answers, |job: Job| {
+            // Whoever waits for it is told by what the job drops.
+            let _reported = catch(job);
+        })?;
+        Ok(Planner {
+            worker: RefCell::new(worker),
+            mailbox: mailbox.clone(),
+            waiting: RefCell::new(FairQueue::new(WAITING_MAX, WAITING_OF_CONNECTION_MAX)),
+            is_busy: Cell::new(false),
+            retired: RefCell::default(),
+        })
+    }
+
+    /// What `work` returns on the planner's thread; `None` if it panicked or the node is stopping. OVERLOADED where too
+    /// much waits.
+    pub async fn run<T: Send + 'static>(
+        &self,
+        asker: &Rc<Session>,
+        work: impl FnOnce() -> T + Send + 'static,
+    ) -> Result<Option<T>, CqlError> {
+        let (begin, begun) = oneshot::channel::<()>();
+        let (sender, receiver) = oneshot::channel();
+        let job = Box::new(move || {
+            // Whoever waits may have given up.
+            if begin.send(()).is_ok() {
+                let _gone = sender.send(work());
+            }
+        });
+        self.push(Rc::as_ptr(asker).addr(), job);
+        // What has no room is dropped before it is begun.
+        if begun.await.is_err() {
+            return Err(CqlError::overloaded(format_args!(
+                "Too many long statements are waiting to be planned"
+            )));
+        }
+        Ok(receiver.await.ok())
+    }
+
+    fn push(&self, asker: usize, job: Job) {
+        let refused = self.waiting.borrow_mut().push(asker, job);
+        drop(refused);
+        if !self.is_busy.get() {
+            self.next();
+        }
+    }
+
+    /// The thread has nothing to do: gives it the next job.
+    fn next(&self) {
+        let job = self.waiting.borrow_mut().pop(|_| true);
+        self.is_busy.set(job.is_some());
+        if let Some(job) = job {
+            let over = JobOver(self.mailbox.clone());
+            self.worker.borrow().send(Box::new(move || {
+                let _over = over;
+                job();
+            }));
+        }
+    }
+
+    /// Has plans freed on the thread, once nothing uses them any more.
+    fn retire(&self, plans: Vec<Arc<Prepared>>) {
+        self.retired.borrow_mut().extend(plans);
+        self.free_retired();
+    }
+
+    /// Called again and again.
+    pub fn free_retired(&self) {
+        let mut retired = self.retired.borrow_mut();
+        if retired.is_empty() {
+            return;
+        }
+        let unused: Vec<_> = retired
+            .extract_if(.., |plan| Arc::strong_count(plan) == 1)
+            .collect();
+        if !unused.is_empty() {
+            self.worker.borrow().send(Box::new(move || drop(unused)));
+        }
+    }
+
+    /// Waits for the job that was begun.
+    pub fn stop(&self) {
+        self.worker.borrow_mut().finish();
+    }
+}
+
+impl Message {
+    fn envelope(&self) -> Envelope<'_> {
+        Envelope {
+            header: self.header,
+            body: &self.body,
+        }
+    }
+
+    /// On the planner's thread.
+    fn plan(&self, schema: &Arc<Schema>, keyspace: Option<&str>) -> Plans {
+        let mut budget = TokenBudget::default();
+        let mut plan = |keyspace: Option<&str>, text: &str| {
+            prepare_within(schema, keyspace, text, &mut budget).map(Arc::new)
+        };
+        // The shard has decoded it before.
+        match Request::decode(&self.envelope()) {
+            Ok((Request::Query(query), _)) => vec![plan(query.parameters.keyspace.or(keyspace), query.text)],
+            Ok((Request::Prepare(prepare), _)) => vec![plan(prepare.keyspace.or(keyspace), prepare.text)],
+            Ok((Request::Batch(batch), _)) => {
+                let keyspace = batch.parameters.keyspace.or(keyspace);
+                let mut plans = Plans::new();
+                for text in texts_of(&batch) {
+                    plans.push(plan(keyspace, text));
+                    if plans.last().is_some_and(Result::is_err) {
+                        break;
+                    }
+                }
+                plans
+            }
+            _ => Plans::new(),
+        }
+    }
+}
+
+fn texts_of<'a>(batch: &Batch<'a>) -> impl Iterator<Item = &'a str> {
+    batch.queries.iter().filter_map(|query| match query.statement {
+        BatchStatement::Text(text) => Some(text),
+        BatchStatement::Prepared(_) => None,
+    })
+}
+
+/// Whether the texts of a batch are short enough to be planned where they arrive.
+pub(crate) fn is_long(batch: &Batch<'_>, body_bytes: usize) -> bool {
+    body_bytes > PLANNED_AT_ONCE_BYTES_MAX
+        && texts_of(batch).map(str::len).sum::<usize>() > PLANNED_AT_ONCE_BYTES_MAX
+}
+
+impl Shard {
+    /// Takes a request whose texts are too long to be planned on this thread.
+    pub(crate) fn handle_beside(self: &Rc<Self>, session: &Rc<Session>, envelope: &Envelope<'_>) {
+        let held = Held::nothing_of(self.request_memory());
+        // The door begins no more while memory is full; this one was let in.
+        held.set(envelope.body.len());
+        let message = Arc::new(Message {
+            header: envelope.header,
+            body: envelope.body.into(),
+        });
+        let stream = envelope.header.stream;
+        let (keyspace, received_ns) = (session.keyspace(), session.received_ns());
+        let (shard, answered) = (self.clone(), session.clone());
+        self.answer_later(session, stream, async move {
+            let _held = held;
+            let deadline_ns = received_ns.saturating_add(shard.timeouts.longest_ns());
+            let outcome = match shard
+                .plan_beside(&answered, &message, &keyspace, deadline_ns)
+                .await
+            {
+                Ok(plans) => {
+                    shard.look_at_clock();
+                    answered.set_received_ns(received_ns);
+                    // What was prepared is kept, and bounded in size.
+                    let is_kept = message.header.opcode == Opcode::Prepare;
+                    let used: Vec<_> = plans.iter().flatten().filter(|_| !is_kept).cloned().collect();
+                    let outcome = shard.handle_planned(&answered, &message, plans);
+                    shard.planner.retire(used);
+                    outcome
+                }
+                Err(error) => Err(error),
+            };
+            shard.count_failure(&outcome);
+            match outcome {
+                Ok(()) => answered.answer_came(),
+                Err(error) => {
+                    answered.respond_later(stream, EnvelopeFlags::NONE, Opcode::Error, |_| Err(error))
+                }
+            }
+        });
+    }
+
+    /// Plans that are of this shard's schema when they come.
+    async fn plan_beside(
+        &self,
+        session: &Rc<Session>,
+        message: &Arc<Message>,
+        keyspace: &Option<Arc<str>>,
+        deadline_ns: u64,
+    ) -> Result<Plans, CqlError> {
+        for _ in 0..PLANNINGS_MAX {
+            let (schema, message, keyspace) = (self.schema(), message.clone(), keyspace.clone());
+            let work = move || message.plan(&schema, keyspace.as_deref());
+            let left_ns = deadline_ns.saturating_sub(self.clock.monotonic_ns());
+            let planned = self.planner.run(session, work);
+            let planned = tokio::time::timeout(Duration::from_nanos(left_ns), planned).await;
+            let plans = planned
+                .map_err(|_| not_begun_in_time())??
+                .ok_or_else(|| self.no_plan())?;
+            let schema = self.schema();
+            if plans.iter().flatten().all(|plan| is_valid(&plan.plan, &schema)) {
+                return Ok(plans);
+            }
+        }
+        Err(CqlError::overloaded(format_args!(
+            "The schema has changed {PLANNINGS_MAX} times while the statement was planned"
+        )))
+    }
+
+    /// A statement's plan for the schema that there is now.
+    pub(crate) async fn plan_again(
+        &self,
+        session: &Rc<Session>,
+        prepared: &Arc<Prepared>,
+    ) -> Result<Prepared, CqlError> {
+        let (schema, outdated) = (self.schema(), prepared.clone());
+        let plan = move || helenus_engine::prepare(&schema, outdated.keyspace.as_deref(), &outdated.query);
+        if prepared.query.len() <= PLANNED_AT_ONCE_BYTES_MAX {
+            return plan();
+        }
+        self.planner
+            .run(session, plan)
+            .await?
+            .ok_or_else(|| self.no_plan())?
+    }
+
+    fn no_plan(&self) -> CqlError {
+        if self.mailbox(self.id).is_closed() {
+            node_is_stopping()
+        } else {
+            Panicked.error()
+        }
+    }
+
+    fn handle_planned(
+        self: &Rc<Self>,
+        session: &Rc<Session>,
+        message: &Message,
+        plans: Plans,
+    ) -> Result<(), CqlError> {
+        let stream = message.header.stream;
+        let mut plans = plans.into_iter();
+        let mut next = || plans.next().unwrap_or_else(|| Err(self.no_plan()));
+        match Request::decode(&message.envelope()) {
+            Ok((Request::Query(query), _)) => self.query_planned(session, stream, &query, &next()?),
+            Ok((Request::Prepare(_), _)) => self.prepare_planned(session, stream, next()),
+            Ok((Request::Batch(batch), _)) => {
+                let members = self.batch_members(&batch, |_| next());
+                self.batch_planned(session, stream, &batch, &members?)
+            }
+            _ => Err(self.no_plan()),
+        }
+    }
+}
