@@ -18,6 +18,11 @@ pub type CompactionStatus = Vec<ShardCompactions>;
 /// looks for work.
 const LOOK_AGAIN: Duration = Duration::from_millis(100);
 
+/// A job's timeuuid, the same each time it is asked for.
+pub(crate) fn job_id(number: u64, started_at_us: i64) -> Uuid {
+    Uuid::from_bytes(TimeuuidGenerator::new(number).next(started_at_us))
+}
+
 impl Shard {
     /// Asks all shards; those that have stopped are left out.
     pub async fn compaction_status(self: &Rc<Self>) -> CompactionStatus {
@@ -35,8 +40,7 @@ impl Shard {
             .map(|job| SsTableTask {
                 keyspace: job.keyspace.to_string(),
                 table: job.table.to_string(),
-                // The same each time it is asked.
-                id: Uuid::from_bytes(TimeuuidGenerator::new(job.number).next(job.started_at_us)),
+                id: job_id(job.number, job.started_at_us),
                 kind: job.kind.name(),
                 progress: job.bytes_done(),
                 total: job.bytes_total,

@@ -7,6 +7,7 @@
 pub mod admission;
 mod auto_snapshot;
 mod buffer_pool;
+pub mod clients;
 mod compaction;
 mod disk_reads;
 mod fair_queue;

@@ -2,7 +2,7 @@
 
 use std::cell::{Cell, RefCell};
 use std::fmt::Display;
-use std::net::{IpAddr, Ipv4Addr};
+use std::net::{IpAddr, Ipv4Addr, SocketAddr};
 use std::rc::Rc;
 use std::sync::Arc;
 use std::task::Waker;
@@ -30,7 +30,9 @@ pub struct Session {
     in_flight: Cell<u32>,
     connection: RefCell<Option<Waker>>,
     is_warned_of_use_keyspace: Cell<bool>,
-    peer: Cell<IpAddr>,
+    peer: Cell<SocketAddr>,
+    /// Taken from the client so far.
+    requests: Cell<u64>,
     user: RefCell<Option<Arc<str>>>,
     /// When the bytes of the request that is being handled came, on the shard's clock. Read before the request is
     /// suspended for the first time.
@@ -124,7 +126,8 @@ impl Session {
             in_flight: Cell::new(0),
             connection: RefCell::new(None),
             is_warned_of_use_keyspace: Cell::new(false),
-            peer: Cell::new(IpAddr::V4(Ipv4Addr::UNSPECIFIED)),
+            peer: Cell::new(SocketAddr::new(IpAddr::V4(Ipv4Addr::UNSPECIFIED), 0)),
+            requests: Cell::new(0),
             user: RefCell::new(None),
             received_ns: Cell::new(0),
             events: None,
@@ -252,11 +255,24 @@ impl Session {
 
     /// Where the client connects from; unknown for a session without a socket.
     pub fn peer(&self) -> IpAddr {
+        self.peer.get().ip()
+    }
+
+    pub(crate) fn peer_address(&self) -> SocketAddr {
         self.peer.get()
     }
 
-    pub fn set_peer(&self, peer: IpAddr) {
+    pub fn set_peer(&self, peer: SocketAddr) {
         self.peer.set(peer);
+    }
+
+    /// The client has sent so many more requests.
+    pub fn count_requests(&self, count: u64) {
+        self.requests.set(self.requests.get() + count);
+    }
+
+    pub(crate) fn requests(&self) -> u64 {
+        self.requests.get()
     }
 
     /// Who has logged in; nobody where clients are not asked, or not yet.
@@ -490,7 +506,7 @@ mod tests {
             knows_rate_limit_error: true,
         };
         session.startup_answered(negotiated, None);
-        session.set_peer(IpAddr::V4(Ipv4Addr::LOCALHOST));
+        session.set_peer(SocketAddr::new(IpAddr::V4(Ipv4Addr::LOCALHOST), 4_000));
         session.set_user("app".into());
         session.set_keyspace("k".into());
         let traced = session.of_traced_request();

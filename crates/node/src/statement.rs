@@ -365,7 +365,6 @@ impl Shard {
             schema_version: system::schema_version(&self.schema()),
             gossip_generation: self.options.started_at_s.cast_signed(),
             now_us: self.clock.wall_us(),
-            clients: Vec::new(),
             settings: Vec::new(),
             sstable_tasks: self.sstable_tasks(),
             hot_partitions: Vec::new(),

@@ -3,12 +3,17 @@
 
 use std::rc::Rc;
 
-use helenus_engine::system::{CacheUsage, NodeUsage, PARTITIONER, QueueUsage, SnapshotUsage, TableUsage};
+use helenus_engine::system::{
+    CacheUsage, ClientConnection, NodeUsage, PARTITIONER, PastCompaction, QueueUsage, SnapshotUsage,
+    TableUsage,
+};
 use helenus_schema::{TableKind, TableMetadata};
+use helenus_storage::store::CompactionRecord;
 use helenus_tools::host::TableChoice;
 use helenus_tools::snapshot::{SnapshotInfo, list};
 use helenus_tools::times::us_of_instant;
 
+use crate::compaction::job_id;
 use crate::metrics::MetricsSnapshot;
 use crate::node::{concurrent_compactors, store_options};
 use crate::options::CommitlogSync;
@@ -26,6 +31,8 @@ impl Shard {
         match &*table.name {
             "size_estimates" | "table_estimates" | "disk_usage" => usage.tables = self.tables_usage().await,
             "snapshots" => usage.snapshots = self.snapshots_usage().await,
+            "clients" => usage.clients = self.client_connections().await,
+            "compaction_history" => usage.compactions = self.past_compactions().await,
             "caches" => usage.caches = self.caches_usage(shards),
             "thread_pools" => usage.queues = self.queues_usage(shards),
             _ => {}
@@ -65,6 +72,30 @@ impl Shard {
             }
         }
         all.into_iter().map(|(_, usage)| usage).collect()
+    }
+
+    async fn client_connections(self: &Rc<Self>) -> Vec<ClientConnection> {
+        let mut clients = Vec::new();
+        for shard in self.shards() {
+            let of_shard = self.call(shard, |shard| {
+                shard.clients.list(shard.options.authenticator.class().is_some())
+            });
+            clients.extend(of_shard.await.unwrap_or_default());
+        }
+        clients
+    }
+
+    async fn past_compactions(self: &Rc<Self>) -> Vec<PastCompaction> {
+        let mut compactions = Vec::new();
+        for shard in self.shards() {
+            let of_shard = self.call(shard, |shard| {
+                let store = shard.store.borrow();
+                let records = store.compaction_history().records();
+                records.map(past_compaction).collect::<Vec<_>>()
+            });
+            compactions.extend(of_shard.await.unwrap_or_default());
+        }
+        compactions
     }
 
     async fn snapshots_usage(self: &Rc<Self>) -> Vec<SnapshotUsage> {
@@ -201,6 +232,19 @@ impl Shard {
             .into_iter()
             .map(|(name, value)| (name.to_owned(), value))
             .collect()
+    }
+}
+
+fn past_compaction(record: &CompactionRecord) -> PastCompaction {
+    PastCompaction {
+        id: job_id(record.number, record.started_at_us),
+        keyspace: record.keyspace.clone(),
+        table: record.table.clone(),
+        ended_ms: record.ended_at_us / 1_000,
+        bytes_in: record.bytes_in,
+        bytes_out: record.bytes_out,
+        partitions: record.partitions.clone(),
+        kind: record.kind,
     }
 }
 

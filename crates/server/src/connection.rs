@@ -408,6 +408,8 @@ impl Connection {
             self.shard.metrics.count_errors(ErrorCode::Overloaded, overloaded);
         }
         self.was_refused = overloaded > 0;
+        self.session
+            .count_requests(u64::from(turn.work.handled) + u64::from(overloaded));
         admission.turn_ended(turn.began_ns, &turn.work);
         if let Some(catching_up) = &mut self.catching_up
             && let Some(sent_after_ns) = catching_up.handled(turn.now_ns, turn.work.handled + overloaded)
@@ -570,6 +572,7 @@ impl Future for Connection {
 impl Drop for Connection {
     fn drop(&mut self) {
         self.session.close();
+        self.shard.clients.closed(self.id);
         self.shard.admission.connection_closed(self.id);
         self.door.connection_closed(self.id);
         self.shard.metrics.connection_closed();

@@ -109,6 +109,7 @@ impl Handshake<'_> {
             knows_rate_limit_error: startup.knows_rate_limit_error(),
         };
         self.session.startup_answered(negotiated, compression);
+        self.shard.clients.started(self.id, self.session, startup.iter());
         Ok(Outcome::Started(version, compression))
     }
 

@@ -210,7 +210,7 @@ impl Doors {
             let session = Session::with_buffers(ProtocolVersion::CURRENT, shard.buffers.clone())
                 .charged_to(shard.request_memory());
             let session = Rc::new(session);
-            session.set_peer(arrival.peer.ip());
+            session.set_peer(arrival.peer);
             let mut connection = Connection::new(stream, shard.clone(), door.clone(), session, limits);
             connection.begin(&arrival.first, connection_limits);
             let place = arrival.place;

@@ -146,7 +146,11 @@ fn float(chance: &Chance) -> f64 {
         0 => f64::NAN,
         1 => f64::NEG_INFINITY,
         2 => -0.0,
-        3 => f64::from(f32::from_bits(chance.bits() as u32)),
+        // Of all bytes that are not a number one form: they are equal, and which of them a set or a map keeps is left open.
+        3 => match f64::from(f32::from_bits(chance.bits() as u32)) {
+            number if number.is_nan() => f64::NAN,
+            number => number,
+        },
         _ => chance.below(100_000) as f64 / 16.0 - 1000.0,
     }
 }

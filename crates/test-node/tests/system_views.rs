@@ -2,6 +2,7 @@
 
 use std::sync::Arc;
 
+use helenus_storage::store::{CompactionKind, CompactionRequest};
 use helenus_test_node::{Answer, TestNode, options};
 use helenus_tools::host::Host;
 use helenus_vfs::{ManualClock, MemoryDisk};
@@ -85,4 +86,36 @@ fn what_the_node_knows_of_itself_is_in_its_tables() {
         node.execute("SELECT * FROM system_views.settings"),
         Answer::Rows(_)
     ));
+}
+
+/// The table was empty, whatever had been compacted.
+#[test]
+fn a_compaction_is_in_the_history_with_what_it_merged() {
+    let clock = ManualClock::starting_at(1_000_000_000_000_000);
+    let node = TestNode::start(options(1, Arc::new(MemoryDisk::new()), Arc::new(clock))).unwrap();
+    node.run("CREATE KEYSPACE k WITH replication = {'class': 'SimpleStrategy', 'replication_factor': 1}");
+    node.run("CREATE TABLE k.t (p int PRIMARY KEY, v text)");
+    for partitions in [0..3, 2..7] {
+        for p in partitions {
+            node.run(&format!("INSERT INTO k.t (p, v) VALUES ({p}, 'value')"));
+        }
+        node.operator().flush(None).unwrap();
+    }
+    let operator = node.operator();
+    let table = operator.schema().unwrap().table("k", "t").unwrap().id;
+    let kind = CompactionKind::Major { split_output: false };
+    operator.compact(CompactionRequest { table, kind }).unwrap();
+    let rows = node.rows(
+        "SELECT keyspace_name, columnfamily_name, bytes_in, bytes_out, toUnixTimestamp(compacted_at), \
+         rows_merged[1], rows_merged[2] FROM system.compaction_history",
+    );
+    assert_eq!(rows.len(), 1);
+    let row = &rows[0];
+    assert_eq!((text(&row[0]), text(&row[1])), ("k".to_owned(), "t".to_owned()));
+    assert!(
+        number(&row[2]) > number(&row[3]) && number(&row[3]) > 0,
+        "{row:?}"
+    );
+    assert_eq!(number(&row[4]), 1_000_000_000_000);
+    assert_eq!((number(&row[5]), number(&row[6])), (6, 1));
 }

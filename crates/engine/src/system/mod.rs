@@ -29,4 +29,4 @@ pub use node_state::{
 pub use read::read_system_table;
 pub use rows::{is_of_all_shards, system_updates};
 pub use schema_version::schema_version;
-pub use usage::{CacheUsage, NodeUsage, QueueUsage, SnapshotUsage, TableUsage};
+pub use usage::{CacheUsage, NodeUsage, PastCompaction, QueueUsage, SnapshotUsage, TableUsage};

@@ -37,7 +37,6 @@ pub struct NodeState {
     pub gossip_generation: i32,
     /// Microseconds since the Unix epoch; the timestamp of the rows made.
     pub now_us: i64,
-    pub clients: Vec<ClientConnection>,
     /// The configuration in force, for `system_views.settings`.
     pub settings: Vec<(String, String)>,
     pub sstable_tasks: Vec<SsTableTask>,
@@ -92,8 +91,11 @@ pub struct SsTableTask {
 pub struct ClientConnection {
     pub address: IpAddr,
     pub port: u16,
-    pub username: String,
-    pub keyspace: Option<String>,
+    /// Cassandra's `anonymous` where nobody has to log in.
+    pub username: Arc<str>,
+    /// Cassandra's names: `established`, `authenticating`, `ready`.
+    pub stage: &'static str,
+    pub keyspace: Option<Arc<str>>,
     pub protocol_version: u8,
     pub driver_name: Option<String>,
     pub driver_version: Option<String>,

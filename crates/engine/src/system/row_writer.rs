@@ -31,6 +31,8 @@ pub(super) enum Value<'a> {
     TextSet(Vec<String>),
     TextMap(&'a BTreeMap<String, String>),
     BlobMap(&'a BTreeMap<String, Vec<u8>>),
+    /// A cell per entry.
+    CountMap(&'a BTreeMap<i32, i64>),
 }
 
 /// Writes rows of one table as updates of one row each.
@@ -123,6 +125,11 @@ impl Value<'_> {
                     emit(Some(element.as_bytes()), &[]);
                 }
             }
+            Value::CountMap(counts) => {
+                for (key, count) in *counts {
+                    emit(Some(&key.to_be_bytes()), &count.to_be_bytes());
+                }
+            }
             _ => emit(None, &self.encode()),
         }
     }
@@ -147,6 +154,13 @@ impl Value<'_> {
                     .iter()
                     .flat_map(|(key, value)| [key.as_bytes(), value.as_bytes()]),
             ),
+            Value::CountMap(counts) => {
+                let entries: Vec<_> = counts
+                    .iter()
+                    .map(|(key, count)| (key.to_be_bytes(), count.to_be_bytes()))
+                    .collect();
+                collection(2, entries.iter().flat_map(|(key, count)| [&key[..], &count[..]]))
+            }
             Value::BlobMap(entries) => collection(
                 2,
                 entries

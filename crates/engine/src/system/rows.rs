@@ -22,6 +22,7 @@ pub fn system_updates(table: &TableMetadata, schema: &Schema, node: &NodeState, 
         ("system_virtual_schema", "columns") => schema_rows::virtual_columns(&mut rows, schema),
         ("system_views", "clients") => view_rows::clients(&mut rows, node),
         ("system_views", "settings") => view_rows::settings(&mut rows, node),
+        ("system", "compaction_history") => usage::compaction_history(&mut rows, node),
         ("system", "size_estimates") => usage::size_estimates(&mut rows, node),
         ("system", "table_estimates") => usage::table_estimates(&mut rows, node),
         ("system_views", "caches") => usage::caches(&mut rows, node),
@@ -38,10 +39,19 @@ pub fn system_updates(table: &TableMetadata, schema: &Schema, node: &NodeState, 
 /// Whether a table's rows are of all shards of the node, so that whoever reads it has to ask them.
 pub fn is_of_all_shards(table: &TableMetadata) -> bool {
     match &*table.keyspace {
-        "system" => matches!(&*table.name, "size_estimates" | "table_estimates"),
+        "system" => matches!(
+            &*table.name,
+            "compaction_history" | "size_estimates" | "table_estimates"
+        ),
         "system_views" => matches!(
             &*table.name,
-            "caches" | "disk_usage" | "hot_partitions" | "node_metrics" | "snapshots" | "thread_pools"
+            "caches"
+                | "clients"
+                | "disk_usage"
+                | "hot_partitions"
+                | "node_metrics"
+                | "snapshots"
+                | "thread_pools"
         ),
         _ => false,
     }
@@ -54,8 +64,8 @@ mod tests {
 
     use super::*;
     use crate::system::{
-        CacheUsage, ClientConnection, HotPartition, NodeMetric, NodeUsage, QueueUsage, SnapshotUsage,
-        SsTableTask, TableUsage, add_system_keyspaces, is_made_from_code,
+        CacheUsage, ClientConnection, HotPartition, NodeMetric, NodeUsage, PastCompaction, QueueUsage,
+        SnapshotUsage, SsTableTask, TableUsage, add_system_keyspaces, is_made_from_code,
     };
 
     fn node() -> NodeState {
@@ -73,17 +83,6 @@ mod tests {
             schema_version: Uuid::from_u128(2),
             gossip_generation: 1,
             now_us: 1,
-            clients: vec![ClientConnection {
-                address: [127, 0, 0, 2].into(),
-                port: 40_000,
-                username: "anonymous".to_owned(),
-                keyspace: None,
-                protocol_version: 5,
-                driver_name: Some("driver".to_owned()),
-                driver_version: None,
-                options: vec![("CQL_VERSION".to_owned(), "3.4.7".to_owned())],
-                request_count: 3,
-            }],
             settings: vec![("cluster_name".to_owned(), "c".to_owned())],
             sstable_tasks: vec![SsTableTask {
                 keyspace: "k".to_owned(),
@@ -116,6 +115,28 @@ mod tests {
 
     fn usage() -> NodeUsage {
         NodeUsage {
+            clients: vec![ClientConnection {
+                address: [127, 0, 0, 2].into(),
+                port: 40_000,
+                username: "anonymous".into(),
+                stage: "ready",
+                keyspace: None,
+                protocol_version: 5,
+                driver_name: Some("driver".to_owned()),
+                driver_version: None,
+                options: vec![("CQL_VERSION".to_owned(), "3.4.7".to_owned())],
+                request_count: 3,
+            }],
+            compactions: vec![PastCompaction {
+                id: Uuid::from_u128(0x1000_8000_0000_0000_0000),
+                keyspace: "k".into(),
+                table: "t".into(),
+                ended_ms: 5,
+                bytes_in: 10,
+                bytes_out: 6,
+                partitions: [(1, 3), (2, 1)].into(),
+                kind: "Compaction",
+            }],
             tables: vec![TableUsage {
                 keyspace: "k".into(),
                 table: "t".into(),
@@ -171,6 +192,7 @@ mod tests {
         assert_eq!(rows("system", "local"), 1);
         assert_eq!(rows("system", "peers_v2"), 0);
         assert_eq!(rows("system_views", "clients"), 1);
+        assert_eq!(rows("system", "compaction_history"), 1);
         assert_eq!(rows("system_views", "settings"), 1);
         for view in ["caches", "disk_usage", "snapshots", "thread_pools"] {
             assert_eq!(rows("system_views", view), 1, "{view}");

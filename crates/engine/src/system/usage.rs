@@ -1,8 +1,11 @@
 //! What tables, snapshots, caches and queues take: the tables by which tools see how a node is used.
 
+use std::collections::BTreeMap;
 use std::sync::Arc;
 
-use super::node_state::NodeState;
+use uuid::Uuid;
+
+use super::node_state::{ClientConnection, NodeState};
 use super::row_writer::{RowWriter, Value};
 
 /// Of all shards. Gathered for the tables that show it, and empty for all others.
@@ -12,6 +15,8 @@ pub struct NodeUsage {
     pub snapshots: Vec<SnapshotUsage>,
     pub caches: Vec<CacheUsage>,
     pub queues: Vec<QueueUsage>,
+    pub clients: Vec<ClientConnection>,
+    pub compactions: Vec<PastCompaction>,
 }
 
 /// A stored table's SSTables.
@@ -56,6 +61,23 @@ pub struct QueueUsage {
     pub active_max: u64,
     pub pending: u64,
     pub completed: u64,
+}
+
+/// A compaction that has ended, for `system.compaction_history`.
+#[derive(Clone, Debug)]
+pub struct PastCompaction {
+    /// A timeuuid.
+    pub id: Uuid,
+    pub keyspace: Arc<str>,
+    pub table: Arc<str>,
+    /// In milliseconds since 1970.
+    pub ended_ms: i64,
+    /// On the disk, before and after.
+    pub bytes_in: u64,
+    pub bytes_out: u64,
+    /// How many partitions were made of how many SSTables' parts, by the number of parts.
+    pub partitions: BTreeMap<u32, u64>,
+    pub kind: &'static str,
 }
 
 /// The tokens of a node's only range, as text: it begins and ends at the same place of the ring.
@@ -159,6 +181,29 @@ pub(super) fn thread_pools(rows: &mut RowWriter<'_>, node: &NodeState) {
             ("blocked_tasks_all_time", Value::Bigint(0)),
             ("completed_tasks", Value::Bigint(queue.completed.cast_signed())),
             ("pending_tasks", int(queue.pending)),
+        ]);
+    }
+}
+
+pub(super) fn compaction_history(rows: &mut RowWriter<'_>, node: &NodeState) {
+    for compaction in &node.usage.compactions {
+        let properties = BTreeMap::from([("compaction_type".to_owned(), compaction.kind.to_owned())]);
+        let merged = compaction.partitions.iter().map(|(sources, partitions)| {
+            (
+                i32::try_from(*sources).unwrap_or(i32::MAX),
+                partitions.cast_signed(),
+            )
+        });
+        let merged: BTreeMap<i32, i64> = merged.collect();
+        rows.row(&[
+            ("id", Value::Uuid(compaction.id)),
+            ("bytes_in", Value::Bigint(compaction.bytes_in.cast_signed())),
+            ("bytes_out", Value::Bigint(compaction.bytes_out.cast_signed())),
+            ("columnfamily_name", Value::Text(&compaction.table)),
+            ("compacted_at", Value::Timestamp(compaction.ended_ms)),
+            ("compaction_properties", Value::TextMap(&properties)),
+            ("keyspace_name", Value::Text(&compaction.keyspace)),
+            ("rows_merged", Value::CountMap(&merged)),
         ]);
     }
 }

@@ -6,14 +6,14 @@ use super::node_state::NodeState;
 use super::row_writer::{RowWriter, Value};
 
 pub(super) fn clients(rows: &mut RowWriter<'_>, node: &NodeState) {
-    for client in &node.clients {
+    for client in &node.usage.clients {
         let hostname = client.address.to_string();
         let options: BTreeMap<String, String> = client.options.iter().cloned().collect();
         let mut row = vec![
             ("address", Value::Inet(client.address)),
             ("port", Value::Int(i32::from(client.port))),
             ("client_options", Value::TextMap(&options)),
-            ("connection_stage", Value::Text("ready")),
+            ("connection_stage", Value::Text(client.stage)),
             ("hostname", Value::Text(&hostname)),
             ("protocol_version", Value::Int(i32::from(client.protocol_version))),
             ("request_count", Value::Bigint(client.request_count.cast_signed())),
@@ -21,14 +21,14 @@ pub(super) fn clients(rows: &mut RowWriter<'_>, node: &NodeState) {
             ("username", Value::Text(&client.username)),
         ];
         let optional = [
-            ("driver_name", &client.driver_name),
-            ("driver_version", &client.driver_version),
-            ("keyspace_name", &client.keyspace),
+            ("driver_name", client.driver_name.as_deref()),
+            ("driver_version", client.driver_version.as_deref()),
+            ("keyspace_name", client.keyspace.as_deref()),
         ];
         row.extend(
             optional
                 .into_iter()
-                .filter_map(|(name, text)| Some((name, Value::Text(text.as_deref()?)))),
+                .filter_map(|(name, text)| Some((name, Value::Text(text?)))),
         );
         rows.row(&row);
     }

@@ -36,6 +36,7 @@ pub use prepared_cache::{PreparedCache, is_valid};
 
 use crate::admission::Admission;
 use crate::buffer_pool::BufferPool;
+use crate::clients::Clients;
 use crate::disk_reads::DiskReads;
 use crate::forward::PendingForwards;
 use crate::hot_partitions::HotPartitions;
@@ -97,6 +98,7 @@ pub struct Shard {
     /// What the answer to one statement may take.
     pub(crate) answer_bytes_max: usize,
     pub buffers: Rc<BufferPool>,
+    pub clients: Clients,
     /// Where clients log in with passwords.
     pub(crate) passwords: Option<Passwords>,
     pub(crate) rate_limiter: RefCell<RateLimiter>,
@@ -210,6 +212,7 @@ impl Shard {
             hot_partitions: HotPartitions::new(timeuuid_seed),
             answer_bytes_max,
             buffers: Rc::new(buffers),
+            clients: Clients::default(),
             passwords: parts.passwords.map(Passwords::new),
             rate_limiter: RefCell::new(rate_limiter),
             foreground: Foreground::default(),

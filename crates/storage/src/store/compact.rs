@@ -4,6 +4,7 @@ use std::sync::Arc;
 
 use helenus_types::Token;
 
+use super::compaction_history::PartitionsBySources;
 use super::job::{BackgroundJob, JobError, JobOutcome};
 use super::output::{JobOutput, discard};
 use crate::clustering::Slice;
@@ -95,10 +96,11 @@ impl<'a> Overlapping<'a> {
 
 impl BackgroundJob {
     pub(super) fn compact(&self, compaction: &Compaction) -> Result<JobOutcome, JobError> {
+        let mut partitions = PartitionsBySources::new();
         let outputs = match &compaction.inputs[..] {
             [] => Vec::new(),
-            [only] if compaction.is_relabelling => self.relabel(only, compaction)?,
-            _ => self.merge(compaction)?,
+            [only] if compaction.is_relabelling => self.relabel(only, compaction, &mut partitions)?,
+            _ => self.merge(compaction, &mut partitions)?,
         };
         let disk = &**self.folder.disk();
         let successors: Vec<Descriptor> = outputs.iter().map(|output| output.descriptor()).collect();
@@ -110,7 +112,11 @@ impl BackgroundJob {
         match Removal::replace(disk, &self.table_folder, &replaced, &successors) {
             Ok(removal) => {
                 self.progress.finish();
-                Ok(JobOutcome::Compacted { outputs, removal })
+                Ok(JobOutcome::Compacted {
+                    outputs,
+                    removal,
+                    partitions,
+                })
             }
             // Whether they are the table's a restart will tell.
             Err(error @ RemovalError::Undecided { .. }) => Err(error.into()),
@@ -123,7 +129,12 @@ impl BackgroundJob {
 
     /// The same SSTable under another id, with another level. It is a compaction for everybody else, so that a crash
     /// leaves one or the other; where files cannot have two names it becomes a real one.
-    fn relabel(&self, input: &SsTable, compaction: &Compaction) -> Result<Vec<Arc<SsTable>>, JobError> {
+    fn relabel(
+        &self,
+        input: &SsTable,
+        compaction: &Compaction,
+        partitions: &mut PartitionsBySources,
+    ) -> Result<Vec<Arc<SsTable>>, JobError> {
         let disk = &**self.folder.disk();
         let relabelled = Descriptor {
             id: self.folder.new_sstable_id(),
@@ -141,12 +152,18 @@ impl BackgroundJob {
         }
         discard(disk, &self.table_folder, &[relabelled]);
         match made {
-            Err(JobError::Rewrite(RewriteError::Write(WriteError::Io { .. }))) => self.merge(compaction),
+            Err(JobError::Rewrite(RewriteError::Write(WriteError::Io { .. }))) => {
+                self.merge(compaction, partitions)
+            }
             made => made,
         }
     }
 
-    fn merge(&self, compaction: &Compaction) -> Result<Vec<Arc<SsTable>>, JobError> {
+    fn merge(
+        &self,
+        compaction: &Compaction,
+        partitions: &mut PartitionsBySources,
+    ) -> Result<Vec<Arc<SsTable>>, JobError> {
         let cache = PageCache::new(COMPACTION_CACHE_BYTES);
         let slices = [Slice::all()];
         let (start, end) = PartitionRange::everything().bounds();
@@ -163,7 +180,7 @@ impl BackgroundJob {
         };
         let mut output = JobOutput::new(self, compaction.shape, options)?;
         let mut scanner = MergedScanner::new(&self.layout, false, scanners);
-        match self.copy_all(compaction, &mut scanner, &mut output) {
+        match self.copy_all(compaction, &mut scanner, &mut output, partitions) {
             Ok(()) => output.finish(),
             Err(error) => output.abandon(error),
         }
@@ -174,6 +191,7 @@ impl BackgroundJob {
         compaction: &Compaction,
         scanner: &mut MergedScanner<'_>,
         output: &mut JobOutput<'_>,
+        partitions: &mut PartitionsBySources,
     ) -> Result<(), JobError> {
         let now_s = self.folder.clock().wall_s();
         let gc_before_s = now_s.saturating_sub(self.layout.metadata.params.gc_grace_seconds);
@@ -185,6 +203,7 @@ impl BackgroundJob {
         let mut others = Overlapping::new(&compaction.others);
         let mut key = Vec::new();
         while scanner.advance()? {
+            *partitions.entry(scanner.sources_taken()).or_default() += 1;
             let (token, position_key) = scanner.position();
             key.clear();
             key.extend_from_slice(position_key);

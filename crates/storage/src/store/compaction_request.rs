@@ -6,6 +6,7 @@ use helenus_schema::TableId;
 use helenus_types::ShardId;
 
 use super::compact::Compaction;
+use super::compaction_history::{CompactionHistory, CompactionRecord};
 use super::job::{JobError, JobKind};
 use super::shard::ShardStore;
 use super::table::Table;
@@ -112,6 +113,16 @@ pub struct CompactionTotals {
     pub bytes_written: u64,
     /// Including what they slept.
     pub busy_us: u64,
+}
+
+impl CompactionTotals {
+    pub(super) fn count(&mut self, record: &CompactionRecord) {
+        let elapsed_us = record.ended_at_us.saturating_sub(record.started_at_us);
+        self.completed += 1;
+        self.bytes_read += record.bytes_in;
+        self.bytes_written += record.bytes_out;
+        self.busy_us += u64::try_from(elapsed_us).unwrap_or(0);
+    }
 }
 
 /// More would only repeat each other.
@@ -254,6 +265,11 @@ impl ShardStore {
             suspects: self.tables.values().map(|table| table.suspects.len()).sum(),
             pace_share: self.schedule.pace.share(),
         }
+    }
+
+    /// Since the start of the process.
+    pub fn compaction_history(&self) -> &CompactionHistory {
+        &self.schedule.history
     }
 
     /// What sets the speed of this shard's compactions.

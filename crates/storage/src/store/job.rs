@@ -9,6 +9,7 @@ use helenus_schema::{SsTableFormat, TableId};
 
 use super::DataFolder;
 use super::compact::Compaction;
+use super::compaction_history::PartitionsBySources;
 use super::output::{JobOutput, discard};
 use crate::clustering::Slice;
 use crate::compaction::{
@@ -112,6 +113,7 @@ pub(super) enum JobOutcome {
     Compacted {
         outputs: Vec<Arc<SsTable>>,
         removal: Removal,
+        partitions: PartitionsBySources,
     },
 }
 

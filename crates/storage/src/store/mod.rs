@@ -22,10 +22,12 @@ mod job;
 mod schedule;
 
 mod compact;
+mod compaction_history;
 mod compaction_request;
 mod output;
 
 pub use adoption::{Adoption, AdoptionError, SourceFiles, Transfer};
+pub use compaction_history::{CompactionHistory, CompactionRecord, PartitionsBySources};
 pub use compaction_request::{
     CompactError, CompactionKind, CompactionRequest, CompactionTicket, CompactionTotals, PendingCompactions,
     RunningCompaction, ShardCompactions,

@@ -7,6 +7,7 @@ use std::sync::Arc;
 use helenus_schema::TableId;
 
 use super::compact::Compaction;
+use super::compaction_history::{CompactionHistory, CompactionRecord, PartitionsBySources};
 use super::compaction_request::{CompactionKind, CompactionTicket, CompactionTotals, PendingRequest};
 use super::job::{
     BackgroundJob, JobError, JobKind, JobOutcome, JobProgress, JobReport, JobResult, ObsoleteFiles, Work,
@@ -50,6 +51,7 @@ pub(super) struct Schedule {
     compactions: usize,
     pub pace: Arc<Pace>,
     pub totals: CompactionTotals,
+    pub history: CompactionHistory,
     /// Compactions that strategies wanted when they were last asked.
     pending: usize,
     last_ticket: u64,
@@ -319,8 +321,15 @@ impl ShardStore {
                 self.flushed(id, &memtable, sstable);
                 Ok(())
             }
-            (Work::Compaction(compaction), Ok(JobOutcome::Compacted { outputs, removal })) if is_current => {
-                self.compacted(id, &progress, &compaction, outputs);
+            (
+                Work::Compaction(compaction),
+                Ok(JobOutcome::Compacted {
+                    outputs,
+                    removal,
+                    partitions,
+                }),
+            ) if is_current => {
+                self.compacted(id, &progress, &compaction, outputs, partitions);
                 self.remove(id, &layout, table_folder, ObsoleteFiles::Listed(removal));
                 Ok(())
             }
@@ -331,7 +340,7 @@ impl ShardStore {
                 self.remove(id, &layout, table_folder, files);
                 Ok(())
             }
-            (_, Ok(JobOutcome::Compacted { outputs, removal })) => {
+            (_, Ok(JobOutcome::Compacted { outputs, removal, .. })) => {
                 let generations = outputs.iter().map(|output| output.descriptor());
                 let files = ObsoleteFiles::Unlisted(generations.collect());
                 self.remove(id, &layout, table_folder.clone(), files);
@@ -670,20 +679,21 @@ impl ShardStore {
         progress: &JobProgress,
         compaction: &Compaction,
         outputs: Vec<Arc<SsTable>>,
+        partitions: PartitionsBySources,
     ) {
         let Some((disk, table)) = self.disk.as_ref().zip(self.tables.get_mut(&id)) else {
             return;
         };
         let clock = disk.folder.clock();
-        let elapsed_us = clock.wall_us().saturating_sub(progress.started_at_us);
-        let totals = &mut self.schedule.totals;
+        let mut record = CompactionRecord::of_job(progress, clock.wall_us());
         let bytes = |sstables: &[Arc<SsTable>]| sstables.iter().map(|one| one.disk_bytes()).sum::<u64>();
-        totals.completed += 1;
         if !compaction.is_relabelling {
-            totals.bytes_read += bytes(&compaction.inputs);
-            totals.bytes_written += bytes(&outputs);
+            record.bytes_in = bytes(&compaction.inputs);
+            record.bytes_out = bytes(&outputs);
         }
-        totals.busy_us += u64::try_from(elapsed_us).unwrap_or(0);
+        record.partitions = partitions;
+        self.schedule.totals.count(&record);
+        self.schedule.history.note(record);
         let is_input =
             |sstable: &Arc<SsTable>| compaction.replaced().any(|input| Arc::ptr_eq(input, sstable));
         let was_settled = |input: &Arc<SsTable>| table.settled.contains(&input.descriptor());

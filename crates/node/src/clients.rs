@@ -1,0 +1,133 @@
+//! The connections of one shard that have said who they are, for `system_views.clients`.
+
+use std::cell::RefCell;
+use std::collections::BTreeMap;
+use std::rc::Rc;
+
+use helenus_engine::system::ClientConnection;
+
+use crate::session::Session;
+
+/// What is kept of a connection's STARTUP options, in bytes: some 300 of the largest drivers. Those that do not fit are not
+/// shown.
+const OPTIONS_BYTES_KEPT_MAX: usize = 1024;
+
+/// Who Cassandra says is connected where nobody has to log in.
+const ANONYMOUS: &str = "anonymous";
+
+/// By the connection's number on its shard. As many as there may be connections.
+#[derive(Default)]
+pub struct Clients {
+    clients: RefCell<BTreeMap<u64, Client>>,
+}
+
+struct Client {
+    session: Rc<Session>,
+    options: StartupOptions,
+}
+
+/// By name.
+type StartupOptions = Box<[(Box<str>, Box<str>)]>;
+
+impl Clients {
+    /// The client of a connection has sent STARTUP with these options.
+    pub fn started<'o>(
+        &self,
+        connection: u64,
+        session: &Rc<Session>,
+        options: impl Iterator<Item = (&'o str, &'o str)>,
+    ) {
+        let client = Client {
+            session: session.clone(),
+            options: kept(options),
+        };
+        self.clients.borrow_mut().insert(connection, client);
+    }
+
+    pub fn closed(&self, connection: u64) {
+        self.clients.borrow_mut().remove(&connection);
+    }
+
+    /// `must_log_in`: whether clients have to say who they are.
+    pub fn list(&self, must_log_in: bool) -> Vec<ClientConnection> {
+        let clients = self.clients.borrow();
+        clients.values().map(|client| client.shown(must_log_in)).collect()
+    }
+}
+
+impl Client {
+    fn shown(&self, must_log_in: bool) -> ClientConnection {
+        let option = |wanted: &str| {
+            let found = self.options.iter().find(|(name, _)| **name == *wanted);
+            found.map(|(_, value)| value.to_string())
+        };
+        let user = self.session.user();
+        let address = self.session.peer_address();
+        ClientConnection {
+            address: address.ip(),
+            port: address.port(),
+            stage: if must_log_in && user.is_none() {
+                "authenticating"
+            } else {
+                "ready"
+            },
+            username: user.unwrap_or_else(|| ANONYMOUS.into()),
+            keyspace: self.session.keyspace(),
+            protocol_version: self.session.version().number(),
+            driver_name: option("DRIVER_NAME"),
+            driver_version: option("DRIVER_VERSION"),
+            options: self
+                .options
+                .iter()
+                .map(|(name, value)| (name.to_string(), value.to_string()))
+                .collect(),
+            request_count: self.session.requests(),
+        }
+    }
+}
+
+fn kept<'o>(options: impl Iterator<Item = (&'o str, &'o str)>) -> StartupOptions {
+    let mut left = OPTIONS_BYTES_KEPT_MAX;
+    let mut kept = Vec::new();
+    for (name, value) in options {
+        if let Some(rest) = left.checked_sub(name.len() + value.len()) {
+            left = rest;
+            kept.push((name.into(), value.into()));
+        }
+    }
+    kept.into()
+}
+
+#[cfg(test)]
+mod tests {
+    use helenus_protocol::ProtocolVersion;
+
+    use super::*;
+
+    fn clients_with(options: &[(&str, &str)]) -> Clients {
+        let clients = Clients::default();
+        let session = Rc::new(Session::new(ProtocolVersion::V5));
+        clients.started(7, &session, options.iter().copied());
+        clients
+    }
+
+    #[test]
+    fn a_client_is_shown_until_its_connection_is_closed() {
+        let clients = clients_with(&[("DRIVER_NAME", "a driver"), ("CQL_VERSION", "3.0.0")]);
+        let shown = clients.list(false);
+        assert_eq!(shown.len(), 1);
+        assert_eq!(shown[0].driver_name.as_deref(), Some("a driver"));
+        assert_eq!((&*shown[0].username, shown[0].stage), ("anonymous", "ready"));
+        assert_eq!(clients.list(true)[0].stage, "authenticating");
+        clients.closed(7);
+        assert!(clients.list(false).is_empty());
+    }
+
+    #[test]
+    fn options_beyond_what_is_kept_are_left_out() {
+        let long = "x".repeat(OPTIONS_BYTES_KEPT_MAX);
+        let clients = clients_with(&[("LONG", &long), ("DRIVER_NAME", "a driver")]);
+        let options = &clients.list(false)[0].options;
+        assert_eq!(options, &[("DRIVER_NAME".to_owned(), "a driver".to_owned())]);
+    }
+}
