@@ -201,7 +201,6 @@ impl Session {
             schema_version: Uuid::from_u128(2),
             gossip_generation: 0,
             now_us: 1,
-            clients: Vec::new(),
             settings: Vec::new(),
             sstable_tasks: Vec::new(),
             hot_partitions: Vec::new(),
