@@ -408,8 +408,7 @@ impl Connection {
             self.shard.metrics.count_errors(ErrorCode::Overloaded, overloaded);
         }
         self.was_refused = overloaded > 0;
-        self.session
-            .count_requests(u64::from(turn.work.handled) + u64::from(overloaded));
+        self.session.count_requests(turn.work.handled + overloaded);
         admission.turn_ended(turn.began_ns, &turn.work);
         if let Some(catching_up) = &mut self.catching_up
             && let Some(sent_after_ns) = catching_up.handled(turn.now_ns, turn.work.handled + overloaded)
