@@ -1,12 +1,9 @@
 //! The command line of Helenus.
 
-mod allocator;
 mod bench;
-mod perf;
 mod serve;
 
 mod compaction;
-mod fast_forward;
 mod goodput;
 mod operation;
 mod snapshot;
@@ -19,9 +16,10 @@ mod top;
 use std::process::ExitCode;
 
 use clap::{Parser, Subcommand};
+use helenus_allocator::Allocator;
 
 #[global_allocator]
-static ALLOCATOR: allocator::CountingAllocator = allocator::CountingAllocator;
+static ALLOCATOR: Allocator = Allocator;
 
 /// A drop-in twin of Apache Cassandra for one machine: one binary, genuine SSTables, errors as values.
 #[derive(Parser)]
@@ -54,9 +52,6 @@ enum Command {
     /// Load any CQL cluster; compare what came of it.
     #[command(subcommand)]
     Bench(bench::BenchCommand),
-    /// What Helenus costs, in process and at its lowest layers.
-    #[command(subcommand)]
-    Perf(perf::PerfCommand),
 }
 
 const EXAMPLES: &str = "Examples:
@@ -77,6 +72,5 @@ fn main() -> ExitCode {
         Some(Command::Compaction(command)) => compaction::run(&command),
         Some(Command::Top(arguments)) => top::run(&arguments),
         Some(Command::Bench(command)) => bench::run(&command),
-        Some(Command::Perf(command)) => perf::run(&command),
     }
 }

@@ -1,4 +1,4 @@
-//! `helenus perf canned`: the floor of what a server can cost. It answers every EXECUTE with the same bytes and
+//! `helenus-perf canned`: the floor of what a server can cost. It answers every EXECUTE with the same bytes and
 //! understands nothing; what it takes is what sockets, frames and the event loop take.
 
 use std::io;

@@ -1,4 +1,4 @@
-//! `helenus perf reads`: one kind of read over the data of `perf fast-forward`, again and again, so that instructions,
+//! `helenus-perf reads`: one kind of read over the data of `perf fast-forward`, again and again, so that instructions,
 //! processor time, allocations and disk reads can be divided by what was read.
 //!
 //! A program that counts instructions (callgrind) runs it twice with different numbers of operations; the difference

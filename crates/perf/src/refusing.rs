@@ -1,4 +1,4 @@
-//! `helenus perf refusing`: the floor of what it can cost to refuse a connection. It accepts, reads once, answers the same
+//! `helenus-perf refusing`: the floor of what it can cost to refuse a connection. It accepts, reads once, answers the same
 //! bytes to everybody and closes; what it takes is what the kernel takes.
 
 use std::collections::HashMap;

@@ -1,4 +1,4 @@
-//! What `helenus perf simple-query` asks: a request that succeeds, or one that ends in an error of each kind.
+//! What `helenus-perf simple-query` asks: a request that succeeds, or one that ends in an error of each kind.
 
 use std::io;
 

@@ -1,4 +1,4 @@
-//! `helenus perf simple-query`: what one prepared statement costs a shard, without sockets.
+//! `helenus-perf simple-query`: what one prepared statement costs a shard, without sockets.
 //!
 //! Frames of EXECUTE requests go in, frames of RESULT responses come out, on the shard's own thread: decoding, the
 //! plan's look-up, the memtable, the commit log's buffer (periodic mode) and encoding are all in it.

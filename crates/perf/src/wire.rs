@@ -1,4 +1,4 @@
-//! `helenus perf wire`: the same closed-loop load on any CQL server, over loopback.
+//! `helenus-perf wire`: the same closed-loop load on any CQL server, over loopback.
 //!
 //! A table of five 34-byte blobs, prepared point reads or inserts, a fixed number of connections with a fixed number
 //! of requests in flight on each. Against a shard-aware server each connection goes to a shard and sends it only the

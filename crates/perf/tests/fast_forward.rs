@@ -189,7 +189,7 @@ fn tables_have_the_columns_in_their_order() {
     );
     assert!(lines[3].starts_with("-> yes     ") && lines[4].starts_with("-> no      "));
     assert_eq!(lines[3].len(), lines[2].len());
-    let page = report.to_markdown("helenus perf fast-forward");
+    let page = report.to_markdown("helenus-perf fast-forward");
     assert!(
         page.contains("3200 rows of 100 bytes") && page.contains(lines[3]),
         "{page}"

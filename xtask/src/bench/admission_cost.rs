@@ -103,8 +103,8 @@ fn instructions(admission: &str, flags: &[&str], batches: u64) -> Result<u64, Ta
     let mut output = BufReader::new(output);
     let address = wait_until_ready(&mut output)?;
     process::run(
-        Command::new(workspace::target().join("release/helenus"))
-            .args(["perf", "wire", "--address", &address.to_string()])
+        Command::new(workspace::target().join("release/helenus-perf"))
+            .args(["wire", "--address", &address.to_string()])
             .args([
                 "--connections",
                 "1",

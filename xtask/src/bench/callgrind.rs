@@ -1,4 +1,4 @@
-//! `helenus perf` as it is, and under callgrind, which counts every instruction of its process.
+//! `helenus-perf` as it is, and under callgrind, which counts every instruction of its process.
 
 use std::process::Command;
 
@@ -6,7 +6,7 @@ use crate::TaskError;
 use crate::process::ProcessError;
 use crate::workspace;
 
-/// Instructions of a whole run of `helenus perf` with these arguments.
+/// Instructions of a whole run of `helenus-perf` with these arguments.
 pub fn instructions(arguments: &[&str]) -> Result<u64, TaskError> {
     let folder = workspace::scratch("callgrind");
     std::fs::create_dir_all(&folder).map_err(|source| TaskError::File {
@@ -19,9 +19,7 @@ pub fn instructions(arguments: &[&str]) -> Result<u64, TaskError> {
         "--tool=callgrind",
         &format!("--callgrind-out-file={}", out_file.display()),
     ]);
-    command
-        .arg(workspace::target().join("release/helenus"))
-        .arg("perf");
+    command.arg(workspace::target().join("release/helenus-perf"));
     let output = command
         .args(arguments)
         .output()
@@ -56,11 +54,10 @@ pub fn instructions_per_operation(
     Ok(count(many)?.saturating_sub(count(few)?) / (many - few).max(1))
 }
 
-/// The report that `helenus perf` prints with `--json` among these arguments.
+/// The report that `helenus-perf` prints with `--json` among these arguments.
 pub fn report(arguments: &[&str]) -> Result<serde_json::Value, TaskError> {
-    let program = || format!("helenus perf {}", arguments.join(" "));
-    let output = Command::new(workspace::target().join("release/helenus"))
-        .arg("perf")
+    let program = || format!("helenus-perf {}", arguments.join(" "));
+    let output = Command::new(workspace::target().join("release/helenus-perf"))
         .args(arguments)
         .output()
         .map_err(|source| ProcessError::Start {

@@ -82,10 +82,8 @@ pub fn run(arguments: &Arguments) -> Result<(), TaskError> {
 fn helenus(arguments: &Arguments, value_bytes: u64, rows: u64) -> Result<Table, TaskError> {
     let folder = workspace::scratch("bench-compaction");
     remove_folder(&folder)?;
-    let mut command = Command::new(workspace::target().join("release/helenus"));
-    command
-        .args(["perf", "compaction", "--json", "--data"])
-        .arg(&folder);
+    let mut command = Command::new(workspace::target().join("release/helenus-perf"));
+    command.args(["compaction", "--json", "--data"]).arg(&folder);
     command.args([
         "--rows",
         &rows.to_string(),
@@ -338,7 +336,7 @@ fn head(arguments: &Arguments) -> String {
         "# Flush and compaction, by processor time\n\n\
          `cargo xtask bench compaction --megabytes {} --sstables {} --rounds {}`: overlapping SSTables of a table `(pk bigint,\n\
          ck bigint, value blob, PRIMARY KEY (pk, ck))`, LZ4 in chunks of 16 KiB, partitions of {PARTITION_ROWS} rows of which half are in the\n\
-         next SSTable too; values compress by about a fifth. Helenus: `helenus perf compaction`, flush and major compaction on\n\
+         next SSTable too; values compress by about a fifth. Helenus: `helenus-perf compaction`, flush and major compaction on\n\
          one thread, whose processor time is read. Cassandra 5.0: the same rows over CQL, `nodetool flush` for each SSTable,\n\
          then `nodetool compact`; the time of its flush or compaction threads alone, and of\n\
          the whole process meanwhile, compiler and garbage collector included. In turns; this is the last round. Hold as\n\

@@ -122,7 +122,7 @@ impl Success {
 pub fn run(_: &Arguments) -> Result<(), TaskError> {
     super::build_helenus()?;
     let mut page = String::from(
-        "# What an error costs\n\n`cargo xtask bench errors`: `helenus perf simple-query --asked KIND` under callgrind, in process, from the bytes of\n\
+        "# What an error costs\n\n`cargo xtask bench errors`: `helenus-perf simple-query --asked KIND` under callgrind, in process, from the bytes of\n\
          the request to the bytes of the answer; the same on every run. A schema statement is compared with one that changes the schema.\n\n\
          | request | ends in | instructions | allocations | of | in percent |\n|---|---|---|---|---|---|\n",
     );

@@ -3,12 +3,8 @@
 //! The benchmark is run twice with different numbers of operations; the difference, divided by the difference of the
 //! counts, is what one operation takes without start and fill.
 
-use std::process::Command;
-
 use super::callgrind;
 use crate::TaskError;
-use crate::process;
-use crate::workspace;
 
 #[derive(clap::Args)]
 pub struct Arguments {
@@ -20,14 +16,10 @@ pub struct Arguments {
 const REPORT: &str = "bench/results/insns.md";
 
 pub fn run(arguments: &Arguments) -> Result<(), TaskError> {
-    process::run(
-        Command::new("cargo")
-            .args(["build", "--release", "--quiet"])
-            .current_dir(workspace::root()),
-    )?;
+    super::build_helenus()?;
     let mut report = String::from(
         "# Instructions and allocations per operation, in process\n\n\
-         `cargo xtask bench insns`: `helenus perf simple-query` under callgrind, from the bytes of an EXECUTE frame to \
+         `cargo xtask bench insns`: `helenus-perf simple-query` under callgrind, from the bytes of an EXECUTE frame to \
          the bytes of its\nRESULT frame; 10,000 partitions of five 34-byte blobs, periodic commit log in memory.\n\n\
          | | instructions/op | allocations/op | tasks/op | ScyllaDB publishes |\n|---|---|---|---|---|\n",
     );

@@ -86,11 +86,12 @@ pub fn run(command: Command) -> Result<(), TaskError> {
     }
 }
 
-/// The binary that the benchmarks run.
+/// The binaries that the benchmarks run.
 fn build_helenus() -> Result<(), crate::process::ProcessError> {
     crate::process::run(
         std::process::Command::new("cargo")
-            .args(["build", "--release", "--quiet", "--package", "helenus"])
+            .args(["build", "--release", "--quiet"])
+            .args(["--package", "helenus", "--package", "helenus-perf"])
             .current_dir(workspace::root()),
     )
 }

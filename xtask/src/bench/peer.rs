@@ -9,7 +9,7 @@ use serde_json::Value;
 
 use crate::TaskError;
 use crate::node::{Node, Target};
-use crate::process::{self, Process, ProcessError};
+use crate::process::{Process, ProcessError};
 use crate::workspace;
 
 #[derive(clap::Args)]
@@ -40,11 +40,7 @@ struct Measured {
 }
 
 pub fn run(arguments: &Arguments) -> Result<(), TaskError> {
-    process::run(
-        Command::new("cargo")
-            .args(["build", "--release", "--quiet"])
-            .current_dir(workspace::root()),
-    )?;
+    super::build_helenus()?;
     let mut measured = vec![
         Measured {
             server: "the floor",
@@ -85,8 +81,8 @@ fn measure_node(target: &Target, arguments: &Arguments) -> Result<Vec<Value>, Ta
 }
 
 fn measure_floor(arguments: &Arguments) -> Result<Vec<Value>, TaskError> {
-    let mut command = Command::new(workspace::target().join("release/helenus"));
-    command.args(["perf", "canned"]).stdout(Stdio::piped());
+    let mut command = Command::new(workspace::target().join("release/helenus-perf"));
+    command.args(["canned"]).stdout(Stdio::piped());
     let mut server = Process::start(&mut command)?;
     let mut line = String::new();
     if let Some(output) = server.child().stdout.take() {
@@ -139,9 +135,9 @@ fn load(
     shape: &[&str],
     write: bool,
 ) -> Result<Value, TaskError> {
-    let mut command = Command::new(workspace::target().join("release/helenus"));
+    let mut command = Command::new(workspace::target().join("release/helenus-perf"));
     command
-        .args(["perf", "wire", "--json", "--address", &address.to_string()])
+        .args(["wire", "--json", "--address", &address.to_string()])
         .args(shape);
     command.args(["--duration-s", &arguments.seconds.to_string()]);
     command.args(["--warm-up-s", &arguments.seconds.div_ceil(3).to_string()]);
@@ -151,7 +147,7 @@ fn load(
     if let Some(pid) = pid {
         command.args(["--server-pid", &pid.to_string()]);
     }
-    let program = || "helenus perf wire".to_owned();
+    let program = || "helenus-perf wire".to_owned();
     let output = command.output().map_err(|source| ProcessError::Start {
         program: program(),
         source,
@@ -173,7 +169,7 @@ fn render(arguments: &Arguments, measured: &[Measured]) -> String {
     let mut text = format!(
         "# The same wire load on Helenus, on Cassandra 5.0, and on a server of canned answers\n\n\
          `cargo xtask bench peer --seconds {} --shards {}`: table of five 34-byte blobs, 10,000 keys, prepared, over\n\
-         loopback, server and client sharing the machine. Closed loop; periodic commit log. The floor is `helenus perf\n\
+         loopback, server and client sharing the machine. Closed loop; periodic commit log. The floor is `helenus-perf\n\
          canned`: sockets, frames and event loop without a database. Hold as ratios only.\n\n{HEAD}",
         arguments.seconds, arguments.shards
     );

@@ -149,8 +149,8 @@ fn populate(arguments: &Arguments, version: &str, index_kib: u32) -> Result<Path
         arguments.rows
     );
     process::run(
-        Command::new(workspace::target().join("release/helenus"))
-            .args(["perf", "fast-forward", "--populate", "--test-case-duration", "0"])
+        Command::new(workspace::target().join("release/helenus-perf"))
+            .args(["fast-forward", "--populate", "--test-case-duration", "0"])
             .args([
                 "--run-tests",
                 "large-partition-forwarding",

@@ -53,7 +53,7 @@ pub fn run(arguments: &Arguments) -> Result<(), TaskError> {
         "# Connections that can only be refused\n\n\
          `cargo xtask bench storm`: `helenus bench storm`, 10 threads, over loopback, clients and server sharing two\n\
          cores; medians. Silence, half a frame and bad logins with a fifth of the connects. The floor\n\
-         is `helenus perf refusing`: accept, one read, one write, close, on epoll.\n\n\
+         is `helenus-perf refusing`: accept, one read, one write, close, on epoll.\n\n\
          | storm | server | connects/s | p50 us | p99 us | errors | server CPU us/connect | of the floor |\n\
          |---|---|---|---|---|---|---|---|\n",
     );
@@ -120,8 +120,8 @@ fn row(mode: &str, server: &str, reports: &[Value], of_the_floor: &str) -> Strin
 }
 
 fn start_floor() -> Result<(Process, SocketAddr), TaskError> {
-    let mut command = Command::new(workspace::target().join("release/helenus"));
-    command.args(["perf", "refusing"]).stdout(Stdio::piped());
+    let mut command = Command::new(workspace::target().join("release/helenus-perf"));
+    command.args(["refusing"]).stdout(Stdio::piped());
     let mut server = Process::start(&mut command)?;
     let mut line = String::new();
     if let Some(output) = server.child().stdout.take() {

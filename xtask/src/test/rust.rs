@@ -43,6 +43,9 @@ pub fn build(_: &Context) -> Result<Tally, TaskError> {
         "--release",
         "--package",
         "helenus",
+        // For what is counted under callgrind.
+        "--package",
+        "helenus-perf",
     ]))))
 }
 

@@ -1,4 +1,4 @@
-//! `helenus perf fast-forward`: how little is read, and how fast, where a reader leaves much of the data out.
+//! `helenus-perf fast-forward`: how little is read, and how fast, where a reader leaves much of the data out.
 //!
 //! The test groups, data sets, parameters and columns are those of ScyllaDB's tool of the same name, so that the two
 //! tables lie side by side. What differs is said where it does: a row here has an even clustering key, so that the

@@ -1,4 +1,4 @@
-//! `helenus perf fast-forward`.
+//! `helenus-perf fast-forward`.
 
 use std::io::Write;
 use std::path::PathBuf;
@@ -76,7 +76,7 @@ pub fn run(arguments: &FastForwardArguments) -> ExitCode {
     match measure(arguments) {
         Ok(()) => ExitCode::SUCCESS,
         Err(error) => {
-            eprintln!("helenus perf fast-forward: {error}");
+            eprintln!("helenus-perf fast-forward: {error}");
             ExitCode::FAILURE
         }
     }
@@ -104,7 +104,7 @@ fn measure(arguments: &FastForwardArguments) -> Result<(), FastForwardError> {
         print_json(&report);
     }
     if let Some(path) = &arguments.report {
-        let page = report.to_markdown("helenus perf fast-forward");
+        let page = report.to_markdown("helenus-perf fast-forward");
         std::fs::File::create(path)
             .and_then(|mut file| file.write_all(page.as_bytes()))
             .map_err(|source| FastForwardError::File {
@@ -137,7 +137,7 @@ fn populate(arguments: &FastForwardArguments) -> Result<(), FastForwardError> {
 fn print_json(report: &FastForwardReport) {
     match serde_json::to_string_pretty(report) {
         Ok(text) => println!("{text}"),
-        Err(error) => eprintln!("helenus perf fast-forward: {error}"),
+        Err(error) => eprintln!("helenus-perf fast-forward: {error}"),
     }
 }
 

@@ -1,11 +1,15 @@
-//! `helenus perf`: benchmarks for those who work on Helenus; `cargo xtask bench` runs them side by side.
+//! `helenus-perf`: what Helenus costs, in process and at its lowest layers, for those who work on it; `cargo xtask bench` runs
+//! it side by side with others.
+
+mod allocator;
+mod fast_forward;
 
 use std::net::SocketAddr;
 use std::path::PathBuf;
 use std::process::ExitCode;
 use std::time::Duration;
 
-use clap::{Subcommand, ValueEnum};
+use clap::{Parser, Subcommand, ValueEnum};
 use helenus_perf::canned;
 use helenus_perf::compaction::{self, CompactionOptions};
 use helenus_perf::fast_forward::DataSet;
@@ -16,10 +20,21 @@ use helenus_perf::simple_query::{self, RowsIn, SimpleQueryOptions};
 use helenus_perf::wire::{self, WireOptions};
 use serde::Serialize;
 
-use crate::fast_forward::{self, FastForwardArguments};
+use crate::fast_forward::FastForwardArguments;
+
+#[global_allocator]
+static ALLOCATOR: allocator::CountingAllocator = allocator::CountingAllocator;
+
+/// What Helenus costs, in process and at its lowest layers.
+#[derive(Parser)]
+#[command(name = "helenus-perf", version)]
+struct CommandLine {
+    #[command(subcommand)]
+    command: PerfCommand,
+}
 
 #[derive(Subcommand)]
-pub enum PerfCommand {
+enum PerfCommand {
     /// How little is read where a reader leaves much of the data out: ScyllaDB's perf-fast-forward.
     FastForward(FastForwardArguments),
     /// Prepared point reads (or inserts) in process, from frame bytes to frame bytes.
@@ -115,7 +130,7 @@ pub enum PerfCommand {
 }
 
 #[derive(Clone, Copy, ValueEnum)]
-pub enum ReadKindName {
+enum ReadKindName {
     /// Everything.
     Scan,
     /// A row at random; pages stay in memory.
@@ -131,7 +146,7 @@ pub enum ReadKindName {
 }
 
 #[derive(Clone, Copy, ValueEnum)]
-pub enum AskedName {
+enum AskedName {
     Execute,
     Query,
     Unprepared,
@@ -178,8 +193,8 @@ impl From<ReadKindName> for ReadKind {
     }
 }
 
-pub fn run(command: &PerfCommand) -> ExitCode {
-    match *command {
+fn main() -> ExitCode {
+    match CommandLine::parse().command {
         PerfCommand::Compaction {
             ref data,
             sstables,
@@ -214,14 +229,14 @@ pub fn run(command: &PerfCommand) -> ExitCode {
         PerfCommand::Canned { listen } => match canned::run(listen) {
             Ok(()) => ExitCode::SUCCESS,
             Err(error) => {
-                eprintln!("helenus perf canned: {error}");
+                eprintln!("helenus-perf canned: {error}");
                 ExitCode::FAILURE
             }
         },
         PerfCommand::Refusing { listen } => match refusing::run(listen) {
             Ok(()) => ExitCode::SUCCESS,
             Err(error) => {
-                eprintln!("helenus perf refusing: {error}");
+                eprintln!("helenus-perf refusing: {error}");
                 ExitCode::FAILURE
             }
         },
@@ -293,7 +308,7 @@ fn report<T: Serialize + std::fmt::Display>(result: std::io::Result<T>, json: bo
             ExitCode::SUCCESS
         }
         Err(error) => {
-            eprintln!("helenus perf: {error}");
+            eprintln!("helenus-perf: {error}");
             ExitCode::FAILURE
         }
     }
