@@ -86,19 +86,15 @@ impl Node {
     /// Starts the target with an empty data folder below `target/blackbox/NAME`.
     pub fn start(target: &Target, name: &str, options: &[&str]) -> Result<Self, NodeError> {
         match target {
-            Target::Helenus => Ok(Self::Helenus(Helenus::start(name, options, None)?)),
+            Target::Helenus => Ok(Self::Helenus(Helenus::start(name, options, Launch::default())?)),
             Target::Cassandra => Self::start_cassandra("1g", options),
             Target::External(address) => Ok(Self::External(*address)),
         }
     }
 
-    /// Starts Helenus as [`Node::start`] does, with at most so many open files.
-    pub fn start_limited(name: &str, options: &[&str], descriptors_max: u32) -> Result<Self, NodeError> {
-        Ok(Self::Helenus(Helenus::start(
-            name,
-            options,
-            Some(descriptors_max),
-        )?))
+    /// Starts Helenus as [`Node::start`] does, in a way of its own.
+    pub fn launch(name: &str, options: &[&str], launch: Launch) -> Result<Self, NodeError> {
+        Ok(Self::Helenus(Helenus::start(name, options, launch)?))
     }
 
     /// The address of the metrics page, where it is ours.
@@ -215,7 +211,15 @@ impl Node {
     }
 }
 
-/// A process of `target/release/helenus`.
+/// How a process of Helenus is started.
+#[derive(Clone, Debug, Default)]
+pub struct Launch {
+    /// The release build where none is given.
+    pub binary: Option<PathBuf>,
+    pub descriptors_max: Option<u32>,
+}
+
+/// A process of Helenus.
 pub struct Helenus {
     process: Process,
     address: SocketAddr,
@@ -223,11 +227,11 @@ pub struct Helenus {
     folder: PathBuf,
     /// What it was last started with.
     options: Vec<String>,
-    descriptors_max: Option<u32>,
+    launch: Launch,
 }
 
 impl Helenus {
-    fn start(name: &str, options: &[&str], descriptors_max: Option<u32>) -> Result<Self, NodeError> {
+    fn start(name: &str, options: &[&str], launch: Launch) -> Result<Self, NodeError> {
         let folder = workspace::scratch(name);
         if folder.exists() {
             fs::remove_dir_all(&folder).map_err(|source| NodeError::File {
@@ -237,25 +241,21 @@ impl Helenus {
         }
         let metrics = free_address()?;
         let any_port = SocketAddr::from((Ipv4Addr::LOCALHOST, 0));
-        let (process, address) = launch(&folder, any_port, metrics, options, descriptors_max)?;
+        let (process, address) = launch.start(&folder, any_port, metrics, options)?;
         Ok(Self {
             process,
             address,
             metrics,
             folder,
             options: options.iter().map(|&option| option.to_owned()).collect(),
-            descriptors_max,
+            launch,
         })
     }
 
     fn start_again(&mut self, options: &[&str]) -> Result<(), NodeError> {
-        let (process, address) = launch(
-            &self.folder,
-            self.address,
-            self.metrics,
-            options,
-            self.descriptors_max,
-        )?;
+        let (process, address) = self
+            .launch
+            .start(&self.folder, self.address, self.metrics, options)?;
         self.process = process;
         self.address = address;
         self.options = options.iter().map(|&option| option.to_owned()).collect();
@@ -299,56 +299,65 @@ impl Helenus {
     }
 }
 
-/// Starts the binary and waits for its ready line, which names the address.
-fn launch(
-    folder: &Path,
-    listen: SocketAddr,
-    metrics: SocketAddr,
-    options: &[&str],
-    descriptors_max: Option<u32>,
-) -> Result<(Process, SocketAddr), NodeError> {
-    let binary = workspace::target().join("release/helenus");
-    if !binary.exists() {
-        return Err(NodeError::NotBuilt { path: binary });
-    }
-    fs::create_dir_all(folder).map_err(|source| NodeError::File {
-        path: folder.to_path_buf(),
-        source,
-    })?;
-    let log_path = folder.join("log");
-    let log = fs::OpenOptions::new()
-        .create(true)
-        .append(true)
-        .open(&log_path)
-        .map_err(|source| NodeError::File {
-            path: log_path.clone(),
+impl Launch {
+    /// Starts the binary and waits for its ready line, which names the address.
+    fn start(
+        &self,
+        folder: &Path,
+        listen: SocketAddr,
+        metrics: SocketAddr,
+        options: &[&str],
+    ) -> Result<(Process, SocketAddr), NodeError> {
+        fs::create_dir_all(folder).map_err(|source| NodeError::File {
+            path: folder.to_path_buf(),
             source,
         })?;
-    let mut command = match descriptors_max {
-        None => Command::new(binary),
-        Some(descriptors_max) => {
-            let mut command = Command::new("prlimit");
-            command
-                .arg(format!("--nofile={descriptors_max}:{descriptors_max}"))
-                .arg(binary);
-            command
+        let log_path = folder.join("log");
+        let log = fs::OpenOptions::new()
+            .create(true)
+            .append(true)
+            .open(&log_path)
+            .map_err(|source| NodeError::File {
+                path: log_path.clone(),
+                source,
+            })?;
+        let mut command = self.command()?;
+        command
+            .args([
+                "serve",
+                "--listen",
+                &listen.to_string(),
+                "--metrics",
+                &metrics.to_string(),
+            ])
+            .arg("--data")
+            .arg(folder.join("data"))
+            .args(options)
+            .stdin(Stdio::null())
+            .stdout(Stdio::piped())
+            .stderr(log);
+        let process = Process::start(&mut command)?;
+        await_ready(process, &log_path)
+    }
+
+    fn command(&self) -> Result<Command, NodeError> {
+        let release = || workspace::target().join("release/helenus");
+        let binary = self.binary.clone().unwrap_or_else(release);
+        if !binary.exists() {
+            return Err(NodeError::NotBuilt { path: binary });
         }
-    };
-    command
-        .args([
-            "serve",
-            "--listen",
-            &listen.to_string(),
-            "--metrics",
-            &metrics.to_string(),
-        ])
-        .arg("--data")
-        .arg(folder.join("data"))
-        .args(options)
-        .stdin(Stdio::null())
-        .stdout(Stdio::piped())
-        .stderr(log);
-    let mut process = Process::start(&mut command)?;
+        let Some(descriptors_max) = self.descriptors_max else {
+            return Ok(Command::new(binary));
+        };
+        let mut command = Command::new("prlimit");
+        command
+            .arg(format!("--nofile={descriptors_max}:{descriptors_max}"))
+            .arg(binary);
+        Ok(command)
+    }
+}
+
+fn await_ready(mut process: Process, log_path: &Path) -> Result<(Process, SocketAddr), NodeError> {
     let Some(output) = process.child().stdout.take() else {
         return Err(NodeError::NotReady {
             log_tail: String::new(),
@@ -370,7 +379,7 @@ fn launch(
     {
         Some(address) => Ok((process, address)),
         None => Err(NodeError::NotReady {
-            log_tail: process::log_tail(&log_path, 20),
+            log_tail: process::log_tail(log_path, 20),
         }),
     }
 }

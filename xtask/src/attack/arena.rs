@@ -3,13 +3,13 @@
 use std::fs;
 use std::io;
 use std::net::{SocketAddr, TcpStream};
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 use std::process::Command;
 use std::time::Duration;
 
 use helenus_protocol::ProtocolVersion;
 
-use crate::node::{Node, NodeError};
+use crate::node::{Launch, Node, NodeError};
 use crate::process::run_quietly;
 use crate::wire::Client;
 use crate::workspace;
@@ -76,11 +76,16 @@ impl NodeState {
 }
 
 impl Arena {
-    pub fn start(name: &str, options: &[&str]) -> Result<Arena, NodeError> {
+    /// `binary` is the release build where none is given.
+    pub fn start(name: &str, options: &[&str], binary: Option<&Path>) -> Result<Arena, NodeError> {
         let memory = MEMORY_BYTES.to_string();
         let mut all = vec!["--memory", &memory, "--shards", "2"];
         all.extend(options);
-        let node = Node::start_limited(name, &all, DESCRIPTORS_MAX)?;
+        let launch = Launch {
+            binary: binary.map(Path::to_path_buf),
+            descriptors_max: Some(DESCRIPTORS_MAX),
+        };
+        let node = Node::launch(name, &all, launch)?;
         let process_id = node.process_id().unwrap_or(0);
         node.keep_to_core(CORES[0])?;
         keep_this_process_to(CORES[1])?;

@@ -14,6 +14,7 @@ mod connections;
 mod schema;
 mod statements;
 
+use std::path::PathBuf;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::thread;
@@ -41,6 +42,9 @@ pub struct Arguments {
     /// The form of the test command: half a second each, and no verdict on latencies
     #[arg(long)]
     short: bool,
+    /// The binary to attack instead of the release build
+    #[arg(long, value_name = "FILE")]
+    binary: Option<PathBuf>,
     /// Results as JSON
     #[arg(long)]
     json: bool,
@@ -203,7 +207,8 @@ fn attack(arguments: &Arguments, tally: &mut Tally) -> Result<Vec<Outcome>, Task
         if chosen.is_empty() {
             continue;
         }
-        let mut arena = Arc::new(Arena::start(theatre.name, theatre.options)?);
+        let start = || Arena::start(theatre.name, theatre.options, arguments.binary.as_deref());
+        let mut arena = Arc::new(start()?);
         for attack in chosen {
             let seconds = if arguments.short {
                 SHORT_SECONDS
@@ -227,7 +232,7 @@ fn attack(arguments: &Arguments, tally: &mut Tally) -> Result<Vec<Outcome>, Task
             outcomes.push(outcome);
             // A node that has died is a failure of its own, and no reason not to try the others.
             if !arena.is_alive() {
-                arena = Arc::new(Arena::start(theatre.name, theatre.options)?);
+                arena = Arc::new(start()?);
             }
         }
         let arena = Arc::into_inner(arena);
