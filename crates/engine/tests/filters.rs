@@ -37,8 +37,7 @@ fn steps(shards: &mut Shards, filter: &str) -> (usize, i32) {
         steps += 1;
     }
     execution.absorb(reading.finish()).unwrap();
-    let mut body = Vec::new();
-    execution.finish(&mut body).unwrap();
+    let body = execution.finish().unwrap();
     let value_bytes = 4 + 4;
     (steps, (body.len() / value_bytes) as i32)
 }

@@ -47,6 +47,11 @@ impl SelectPlan {
             && self.filtering().next().is_none()
     }
 
+    /// Whether each clustering column is compared with values.
+    pub fn names_one_row(&self) -> bool {
+        self.clause.clustering.len() == usize::from(self.table.clustering_count)
+    }
+
     /// The one partition the statement reads, if it may go the short way: the shard that owns it should call
     /// [`execute_direct`](Self::execute_direct). The partition's key stays in the scratch.
     pub fn direct_token(
@@ -91,8 +96,8 @@ impl SelectPlan {
             ..
         } = scratch;
         clustering.clear();
-        let is_one_row = self.clause.clustering.len() == usize::from(self.table.clustering_count)
-            && append_single_clustering(clustering, &self.clause.clustering, &context)?;
+        let is_one_row =
+            self.names_one_row() && append_single_clustering(clustering, &self.clause.clustering, &context)?;
         match is_one_row {
             true => set_single_row(slices, clustering),
             false => {

@@ -6,17 +6,16 @@ use std::cmp::Ordering;
 use std::collections::VecDeque;
 
 use helenus_protocol::response::RowsWriter;
-use helenus_storage::clustering::Side;
 use helenus_types::partition_key::partition_key_components;
 use helenus_types::value::{TupleComponents, write_component};
-use helenus_types::{ShardId, Token, shard_of, token_of};
+use helenus_types::{shard_of, token_of};
 
 use super::grouping::{GroupInProgress, group_key, write_output};
 use super::paging::{PagingState, Position};
 use super::plan::{Output, SelectPlan};
-use super::restriction::Restriction;
-use super::shard_read::{OwnedPartitionBound, ReadPartitions, ShardRead, ShardRows};
+use super::shard_read::{ANSWER_SHARE, ReadPartitions, ShardRead, ShardRows};
 use super::slices;
+use super::targets::{Target, targets};
 use crate::CqlError;
 use crate::execute::QueryOptions;
 use crate::term::{BoundValues, Evaluated, EvaluationContext, Expression, FetchedRow};
@@ -40,7 +39,10 @@ pub struct SelectExecution<'a> {
     rows_left: u32,
     /// Rows (or groups) that the page still has room for; `u32::MAX` without paging.
     page_left: u32,
+    /// The body of the RESULT as far as it is made: its head, and from `rows_at` on the rows.
     output: Vec<u8>,
+    writer: RowsWriter,
+    rows_at: usize,
     output_count: u32,
     group: GroupInProgress,
     groups_in_partition: u32,
@@ -49,12 +51,6 @@ pub struct SelectExecution<'a> {
     paging_state: Option<PagingState>,
     warnings: Vec<String>,
     is_done: bool,
-}
-
-#[derive(Clone, Debug)]
-struct Target {
-    shard: ShardId,
-    partitions: ReadPartitions,
 }
 
 impl<'a> SelectExecution<'a> {
@@ -78,6 +74,9 @@ impl<'a> SelectExecution<'a> {
             ));
         }
         let state = options.paging_state.map(PagingState::decode).transpose()?;
+        let mut output = Vec::new();
+        let metadata = plan.result.for_version(options.version);
+        let writer = RowsWriter::begin(&mut output, metadata, options.metadata_form);
         let mut execution = SelectExecution {
             plan,
             values,
@@ -88,7 +87,9 @@ impl<'a> SelectExecution<'a> {
             rows_per_partition_max: per_partition,
             rows_left: limit,
             page_left: page.unwrap_or(u32::MAX),
-            output: Vec::new(),
+            rows_at: output.len(),
+            output,
+            writer,
             output_count: 0,
             group: GroupInProgress::new(plan),
             groups_in_partition: 0,
@@ -178,7 +179,7 @@ impl<'a> SelectExecution<'a> {
         self.warnings.append(&mut rows.warnings);
         match self.plan.grouping.is_some() || self.plan.has_aggregates() {
             true => self.absorb_groups(&rows)?,
-            false => self.absorb_rows(&mut rows)?,
+            false => self.absorb_rows(&rows)?,
         }
         if self.is_done {
             return Ok(());
@@ -238,9 +239,10 @@ impl<'a> SelectExecution<'a> {
         Ok(())
     }
 
-    /// What the rows take that it has so far.
+    /// What the rows take that it has so far, and will take before it has ended.
     pub fn output_bytes(&self) -> usize {
-        self.output.capacity()
+        let copies = if self.plan.ordering.is_empty() { 1 } else { 2 };
+        copies * self.output.capacity()
     }
 
     fn next_target(&mut self) {
@@ -249,8 +251,21 @@ impl<'a> SelectExecution<'a> {
         self.rows_left_in_partition = self.rows_per_partition_max;
     }
 
-    fn absorb_rows(&mut self, rows: &mut ShardRows) -> Result<(), CqlError> {
+    /// Room for rows: as a vector makes it, but no more than the longest answer and the rows that end it take.
+    fn reserve(&mut self, bytes: usize) {
+        let needed_bytes = self.output.len() + bytes;
+        if needed_bytes > self.output.capacity() {
+            let answer_bytes_max = self.options.answer_bytes_max;
+            let useful_bytes = answer_bytes_max.saturating_add(answer_bytes_max / ANSWER_SHARE);
+            let wanted_bytes = (2 * self.output.capacity()).min(useful_bytes);
+            self.output
+                .reserve_exact(wanted_bytes.max(needed_bytes) - self.output.len());
+        }
+    }
+
+    fn absorb_rows(&mut self, rows: &ShardRows) -> Result<(), CqlError> {
         let is_sorted_later = !self.plan.ordering.is_empty();
+        self.reserve(rows.bytes.len());
         match &self.plan.output {
             Output::Expressions { .. } if !is_sorted_later => {
                 let context = self.context();
@@ -270,7 +285,6 @@ impl<'a> SelectExecution<'a> {
                     self.output.extend_from_slice(kept);
                 }
             }
-            _ if self.output.is_empty() => self.output = std::mem::take(&mut rows.bytes),
             _ => self.output.extend_from_slice(&rows.bytes),
         }
         self.output_count += rows.count;
@@ -385,8 +399,8 @@ impl<'a> SelectExecution<'a> {
         std::mem::take(&mut self.warnings)
     }
 
-    /// Appends the body of the RESULT to `out`.
-    pub fn finish(mut self, out: &mut Vec<u8>) -> Result<(), CqlError> {
+    /// The body of the RESULT.
+    pub fn finish(mut self) -> Result<Vec<u8>, CqlError> {
         let context = self.context();
         let plan = self.plan;
         if plan.aggregates_everything() || (!self.is_done && !self.group.is_empty()) {
@@ -395,19 +409,23 @@ impl<'a> SelectExecution<'a> {
         if !plan.ordering.is_empty() {
             self.sort(&context)?;
         }
-        let metadata = plan.result.for_version(self.options.version);
-        let mut writer = RowsWriter::begin(out, metadata, self.options.metadata_form);
-        out.extend_from_slice(&self.output);
-        (0..self.output_count).for_each(|_| writer.end_row());
-        let paging_state = self.paging_state.as_ref().map(PagingState::encode);
-        writer.finish(out, paging_state.as_deref());
-        Ok(())
+        let SelectExecution {
+            mut output,
+            mut writer,
+            output_count,
+            paging_state,
+            ..
+        } = self;
+        (0..output_count).for_each(|_| writer.end_row());
+        let paging_state = paging_state.as_ref().map(PagingState::encode);
+        writer.finish(&mut output, paging_state.as_deref());
+        Ok(output)
     }
 
     /// Sorts the rows of several partitions and cuts them to LIMIT.
     fn sort(&mut self, context: &EvaluationContext<'_>) -> Result<(), CqlError> {
         let plan = self.plan;
-        let fetched = std::mem::take(&mut self.output);
+        let fetched = self.output.split_off(self.rows_at);
         let mut rows: Vec<&[u8]> = row_slices(&fetched, plan.fetched.len(), self.output_count).collect();
         rows.sort_by(|left, right| compare_rows(plan, left, right));
         rows.truncate(self.rows_left as usize);
@@ -496,97 +514,4 @@ pub(super) fn limit_value(
             }
         }
     }
-}
-
-fn targets(
-    plan: &SelectPlan,
-    context: &EvaluationContext<'_>,
-    shard_count: u16,
-) -> Result<VecDeque<Target>, CqlError> {
-    let Some((start, end)) = token_bounds(plan, context)? else {
-        return Ok(VecDeque::new());
-    };
-    if plan.is_range_scan() {
-        let shards = shard_of(start.token, shard_count).0..=shard_of(end.token, shard_count).0;
-        let target = |shard| Target {
-            shard: ShardId(shard),
-            partitions: ReadPartitions::Range { start, end },
-        };
-        return Ok(shards.map(target).collect());
-    }
-    let keys = slices::partition_keys(&plan.table, &plan.clause.partition, context)?;
-    if let Err(error) = slices::check_keys(&keys) {
-        // Cassandra looks at keys after it knows that there are rows to ask for.
-        let slices = slices::slices(&plan.table, plan.slicing(), context)?;
-        let asks_for_statics = plan.selects_statics && !plan.slicing().iter().any(Restriction::is_slice);
-        return match slices.is_empty() && !asks_for_statics {
-            true => Ok(VecDeque::new()),
-            false => Err(error),
-        };
-    }
-    let targets = keys.into_iter().map(|key| {
-        let token = token_of(&key);
-        Target {
-            shard: shard_of(token, shard_count),
-            partitions: ReadPartitions::Key { token, key },
-        }
-    });
-    let is_inside = |target: &Target| match &target.partitions {
-        ReadPartitions::Key { token, .. } => is_between(*token, start, end),
-        ReadPartitions::Range { .. } => true,
-    };
-    Ok(targets.filter(is_inside).collect())
-}
-
-fn is_between(token: Token, start: OwnedPartitionBound, end: OwnedPartitionBound) -> bool {
-    let is_after_start = token > start.token || (token == start.token && start.side == Side::Before);
-    let is_before_end = token < end.token || (token == end.token && end.side == Side::After);
-    is_after_start && is_before_end
-}
-
-/// The tokens that are asked for; none if there cannot be any.
-fn token_bounds(
-    plan: &SelectPlan,
-    context: &EvaluationContext<'_>,
-) -> Result<Option<(OwnedPartitionBound, OwnedPartitionBound)>, CqlError> {
-    let first = OwnedPartitionBound {
-        token: Token::MINIMUM,
-        side: Side::Before,
-    };
-    let last = OwnedPartitionBound {
-        token: Token::MAXIMUM,
-        side: Side::After,
-    };
-    let Some(restriction) = &plan.clause.token else {
-        return Ok(Some((first, last)));
-    };
-    let bound = |bound: &Option<(Expression, bool)>| -> Result<Option<(Token, bool)>, CqlError> {
-        let Some((term, is_inclusive)) = bound else {
-            return Ok(None);
-        };
-        let value = term.evaluate(context)?;
-        let bytes = value
-            .bytes()
-            .ok_or_else(|| invalid!("Invalid null token value"))?;
-        let token = bytes
-            .try_into()
-            .map(i64::from_be_bytes)
-            .map_err(|_| invalid!("Invalid token value"))?;
-        Ok(Some((Token(token), *is_inclusive)))
-    };
-    let (start, end) = (bound(&restriction.start)?, bound(&restriction.end)?);
-    let start = start.map_or(first, |(token, is_inclusive)| OwnedPartitionBound {
-        token,
-        side: if is_inclusive { Side::Before } else { Side::After },
-    });
-    // The smallest token stands for the end of the ring when it ends a range.
-    let end = end
-        .filter(|(token, _)| *token != Token::MINIMUM)
-        .map_or(last, |(token, is_inclusive)| OwnedPartitionBound {
-            token,
-            side: if is_inclusive { Side::After } else { Side::Before },
-        });
-    let is_empty = start.token > end.token
-        || (start.token == end.token && (start.side, end.side) != (Side::Before, Side::After));
-    Ok((!is_empty).then_some((start, end)))
 }

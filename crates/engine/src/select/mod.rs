@@ -3,6 +3,7 @@
 mod relation;
 pub mod restriction;
 pub mod slices;
+mod targets;
 mod where_clause;
 
 mod filter;

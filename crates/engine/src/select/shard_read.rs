@@ -30,7 +30,7 @@ const ANSWER_BYTES_MAX: usize = 8 << 20;
 const COMPUTED_ANSWER_BYTES_MAX: usize = 64 << 10;
 
 /// Of what the whole answer may take: it has room for some of them.
-const ANSWER_SHARE: usize = 8;
+pub(super) const ANSWER_SHARE: usize = 8;
 
 /// What a SELECT wants of one shard next.
 #[derive(Clone, Debug)]

@@ -34,6 +34,13 @@ enum OwnedValue {
     Bytes { start: usize, end: usize },
 }
 
+impl OwnedValues {
+    /// What they take beside themselves.
+    pub fn heap_bytes(&self) -> usize {
+        self.bytes.capacity() + self.values.capacity() * size_of::<OwnedValue>()
+    }
+}
+
 impl<'a> BoundValues<'a> {
     pub const EMPTY: BoundValues<'static> = BoundValues {
         inline: [Value::Null; INLINE_VALUES],

@@ -107,7 +107,7 @@ impl Shards {
                     let store = &mut self.stores[usize::from(read.shard.0)];
                     execution.absorb(plan.read_at_once(store, values, options, read)?)?;
                 }
-                execution.finish(&mut out)?;
+                out = execution.finish()?;
             }
             Plan::Modify(plan) if plan.needs_read() => {
                 for shard in 0..count {
