@@ -64,6 +64,8 @@ pub struct Admission {
     awake_since_ns: Cell<u64>,
     /// When the last two rounds began, older first.
     rounds_ns: Cell<[u64; 2]>,
+    /// When it was last looked for late requests, older first.
+    looks_ns: Cell<[u64; 2]>,
     turns_in_round: Cell<u32>,
     turns_of_last_round: Cell<u32>,
     is_marking: Cell<bool>,
@@ -155,6 +157,7 @@ impl Admission {
             has_slept,
             awake_since_ns: Cell::new(0),
             rounds_ns: Cell::new([0; 2]),
+            looks_ns: Cell::new([0; 2]),
             turns_in_round: Cell::new(0),
             turns_of_last_round: Cell::new(0),
             is_marking: Cell::new(false),
@@ -191,6 +194,14 @@ impl Admission {
         empty_ns
             .max(self.awake_since_ns.get())
             .max(self.rounds_ns.get()[0])
+            .max(self.looks_ns.get()[0])
+    }
+
+    /// A timer of the shard went off. Between two of them the kernel was asked for events, and what it knew is handled before
+    /// the second: a shard may have no rounds and no sleep for seconds, when it has reads to do and nobody sends anything.
+    pub(crate) fn timer_went_off(&self, now_ns: u64) {
+        self.looks_ns.set([self.looks_ns.get()[1], now_ns]);
+        self.tend_shifts(now_ns);
     }
 
     /// How long a connection may be served before the others get their turn.
@@ -278,27 +289,17 @@ impl Admission {
     }
 
     /// Begins the next connections' shift. Called every few milliseconds.
-    pub(crate) fn tend_shifts(&self, now_ns: u64) {
+    fn tend_shifts(&self, now_ns: u64) {
         self.shifts.borrow_mut().tend(now_ns);
     }
 
-    /// Memory that requests and their answers hold has changed from `before` to `now` bytes.
-    pub fn charge(&self, before: usize, now: usize) {
-        self.memory.charge(before, now);
-    }
-
-    /// Whether there is memory for the `bytes` that are still to come of a message that a connection has begun; if so they
-    /// are kept for it until the time of a request is over. With 0 there is nothing more to come.
-    pub fn promise(&self, connection: u64, bytes: usize, now_ns: u64) -> bool {
-        let free_bytes = self.memory.free_bytes();
+    /// Whether the `free_bytes` that a connection may hold besides have room for the `bytes` that are still to come of a
+    /// message that it has begun; if so they are kept for it until the time of a request is over. With 0 there is nothing
+    /// more to come.
+    pub fn promise(&self, connection: u64, bytes: usize, free_bytes: usize, now_ns: u64) -> bool {
         let kept_until_ns = now_ns.saturating_add(self.patience_ns);
         let mut promises = self.promises.borrow_mut();
         promises.promise(connection, bytes, free_bytes, kept_until_ns, now_ns)
-    }
-
-    /// Whether requests and answers hold all the memory that is theirs: no request is begun until some is given back.
-    pub fn is_out_of_memory(&self) -> bool {
-        self.memory.is_full()
     }
 
     pub(crate) fn refused(&self) -> u64 {
@@ -381,6 +382,18 @@ mod tests {
         assert_eq!(admission.earliest_arrival(0), 120 * MS);
         // Ten connections share a round.
         assert_eq!(admission.turn_ns(), ROUND_NS / 10);
+    }
+
+    /// A shard did nothing but long reads for seconds, and a request that had come just now was refused for its age.
+    #[test]
+    fn a_shard_without_turns_knows_when_its_timers_went_off() {
+        let (admission, _) = admission();
+        admission.turn_begins(100 * MS);
+        admission.timer_went_off(5_000 * MS);
+        assert_eq!(admission.earliest_arrival(0), 100 * MS);
+        admission.timer_went_off(5_005 * MS);
+        assert_eq!(admission.earliest_arrival(0), 5_000 * MS);
+        assert_eq!(admission.earliest_arrival(5_001 * MS), 5_001 * MS);
     }
 
     #[test]
@@ -507,14 +520,5 @@ mod tests {
             "{longest_round_ns}"
         );
         assert!(longest_round_ns <= ROUND_NS, "{longest_round_ns}");
-    }
-
-    #[test]
-    fn without_memory_nothing_is_begun_until_some_is_given_back() {
-        let (admission, _) = admission();
-        admission.charge(0, 2 << 20);
-        assert!(admission.is_out_of_memory());
-        admission.charge(2 << 20, 16_384);
-        assert!(!admission.is_out_of_memory());
     }
 }

@@ -9,7 +9,8 @@ use helenus_protocol::response::MetadataForm;
 use helenus_types::ShardId;
 
 use crate::patience::Patience;
-use crate::request_memory::Held;
+use crate::request::Statement;
+use crate::request_memory::{Account, Held};
 use crate::session::Session;
 
 /// Finds the request that an answer belongs to; given out by the shard that forwarded it.
@@ -26,6 +27,8 @@ pub struct ForwardedRead {
     pub from: ShardId,
     pub ticket: Ticket,
     pub execution: OwnedExecution,
+    /// Of the client that asked: what is made for it is charged there.
+    pub account: Arc<Account>,
 }
 
 /// A write to one partition, packed.
@@ -34,29 +37,45 @@ pub struct ForwardedWrite {
     pub ticket: Ticket,
     pub update: Vec<u8>,
     pub patience: Patience,
+    /// The update, charged to the client that sent it.
+    pub(crate) held: Option<Held>,
 }
 
 /// A statement with its values and options, free of the message it came in.
-#[derive(Clone)]
 pub struct OwnedExecution {
     pub prepared: Arc<Prepared>,
     pub values: OwnedValues,
     options: QueryOptions<'static>,
     paging_state: Option<Vec<u8>>,
     is_metadata_changed: bool,
+    /// What it keeps, charged to the client that sent it.
+    _held: Option<Held>,
 }
 
 impl OwnedExecution {
-    pub fn new(prepared: &Arc<Prepared>, values: &BoundValues<'_>, options: &QueryOptions<'_>) -> Self {
+    pub(crate) fn new(
+        statement: &Statement<'_>,
+        values: &BoundValues<'_>,
+        options: &QueryOptions<'_>,
+        account: &Arc<Account>,
+    ) -> Self {
         // The new id of changed metadata is the statement's own, from which `options` borrows it again.
         let (metadata_form, is_metadata_changed) = match options.metadata_form {
             MetadataForm::Full => (MetadataForm::Full, false),
             MetadataForm::Skipped => (MetadataForm::Skipped, false),
             MetadataForm::Changed { .. } => (MetadataForm::Full, true),
         };
+        let values = values.to_owned_values();
+        let paging_state = options.paging_state.map(<[u8]>::to_vec);
+        // A prepared one is in a cache that has its own bound.
+        let plan_bytes = match statement.is_prepared {
+            true => 0,
+            false => statement.prepared.heap_bytes(),
+        };
+        let kept_bytes = values.heap_bytes() + paging_state.as_ref().map_or(0, Vec::len) + plan_bytes;
         OwnedExecution {
-            prepared: prepared.clone(),
-            values: values.to_owned_values(),
+            prepared: statement.prepared.clone(),
+            values,
             options: QueryOptions {
                 version: options.version,
                 consistency: options.consistency,
@@ -70,8 +89,9 @@ impl OwnedExecution {
                 metadata_form,
                 answer_bytes_max: options.answer_bytes_max,
             },
-            paging_state: options.paging_state.map(<[u8]>::to_vec),
+            paging_state,
             is_metadata_changed,
+            _held: Held::waiting(account, kept_bytes),
         }
     }
 
@@ -102,6 +122,18 @@ pub struct ForwardedAnswer {
     pub warnings: Vec<String>,
     /// The body, charged to the shard whose client asked.
     pub(crate) held: Option<Held>,
+}
+
+impl ForwardedAnswer {
+    /// From now on; unless there is no room for it.
+    pub(crate) fn charged_to(mut self, account: &Arc<Account>) -> ForwardedResult {
+        if self.held.is_none() {
+            let held = Held::nothing_of(account);
+            held.try_set(self.body.capacity())?;
+            self.held = Some(held);
+        }
+        Ok(self)
+    }
 }
 
 impl From<Vec<u8>> for ForwardedAnswer {

@@ -11,7 +11,7 @@ use std::time::Duration;
 use tokio::sync::mpsc::{UnboundedReceiver, UnboundedSender, unbounded_channel};
 
 use crate::forward::{ForwardedRead, ForwardedResult, ForwardedWrite, Ticket};
-use crate::request_memory::{Held, RequestMemory};
+use crate::request_memory::{Account, RequestMemory};
 use crate::shard::{Ending, Shard};
 
 /// Messages that may wait at one shard. A request beyond it is refused as overload; at 100,000 messages a second this
@@ -93,15 +93,10 @@ impl Mailbox {
         let _stopped = self.sender.send(Message::Answered { ticket, result });
     }
 
-    /// Answers a read: from now on its bytes are charged to the receiver. If that has no memory, the client is told so
-    /// instead, which the inbox of small answers has room for.
-    pub fn read_answered(&self, ticket: Ticket, result: ForwardedResult) {
-        let charged = result.and_then(|mut answer| {
-            let held = Held::nothing_of(&self.memory);
-            held.try_set(answer.body.capacity())?;
-            answer.held = Some(held);
-            Ok(answer)
-        });
+    /// Answers a read: from now on its bytes are charged to the account of the client that asked. If that has no room, the
+    /// client is told so instead, which the inbox of small answers has room for.
+    pub fn read_answered(&self, ticket: Ticket, account: &Arc<Account>, result: ForwardedResult) {
+        let charged = result.and_then(|answer| answer.charged_to(account));
         self.answered(ticket, charged);
     }
 

@@ -186,7 +186,7 @@ impl Shard {
         loop {
             tokio::time::sleep(LATE_LOOK_INTERVAL).await;
             let now_ns = self.clock.monotonic_ns();
-            self.admission.tend_shifts(now_ns);
+            self.admission.timer_went_off(now_ns);
             self.planner.free_retired();
             // A flush may wait for the logs of other shards, which do not tell when they have got there.
             if self.store.borrow().wants_log_sync() {

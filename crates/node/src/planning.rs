@@ -211,7 +211,7 @@ pub(crate) fn is_long(batch: &Batch<'_>, body_bytes: usize) -> bool {
 impl Shard {
     /// Takes a request whose texts are too long to be planned on this thread.
     pub(crate) fn handle_beside(self: &Rc<Self>, session: &Rc<Session>, envelope: &Envelope<'_>) {
-        let held = Held::nothing_of(self.request_memory());
+        let held = Held::nothing_of(&self.account_of_session(session));
         // The door begins no more while memory is full; this one was let in.
         held.set(envelope.body.len());
         let message = Arc::new(Message {

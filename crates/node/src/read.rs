@@ -31,6 +31,9 @@ use crate::session::Session;
 use crate::shard::Shard;
 use crate::suspended_read::{Asker, SuspendedRead};
 
+/// What a read that goes the general way takes before it has a row: the futures of both sides, and the plan's state.
+const READ_TASK_BYTES: usize = 16 * 1024;
+
 /// A shard's store that counts what it reads.
 pub(crate) struct CountingStore<'a> {
     pub shard: &'a Shard,
@@ -165,7 +168,7 @@ impl Shard {
         })?;
         if !matches!(direct, Direct::Done) {
             let read = SuspendedRead {
-                execution: OwnedExecution::new(statement.prepared, values, options),
+                execution: self.owned(statement, values, options),
                 asker: self.asker(session, stream),
                 state,
             };
@@ -214,9 +217,7 @@ impl Shard {
         while let Some(read) = execution.next_read() {
             execution.absorb(plan.read_at_once(&mut tables, values, options, read)?)?;
         }
-        let mut body = Vec::new();
-        execution.finish(&mut body)?;
-        Ok(body)
+        execution.finish()
     }
 
     /// Asks every shard for what the table shows of it.
@@ -227,7 +228,7 @@ impl Shard {
         values: &BoundValues<'_>,
         options: &QueryOptions<'_>,
     ) {
-        let execution = OwnedExecution::new(statement.prepared, values, options);
+        let execution = self.owned(statement, values, options);
         let (session, stream) = (statement.session.clone(), statement.stream);
         let (shard, table) = (self.clone(), table.clone());
         self.answer_later(statement.session, stream, async move {
@@ -236,7 +237,9 @@ impl Shard {
                 Plan::Select(plan) => shard.read_system_tables(plan, values, options, node),
                 _ => Ok(Vec::new()),
             });
-            shard.answer_read(&session, stream, result.map(ForwardedAnswer::from));
+            let account = shard.account_of_session(&session);
+            let answer = result.and_then(|body| ForwardedAnswer::from(body).charged_to(&account));
+            shard.answer_read(&session, stream, answer);
         });
     }
 
@@ -270,13 +273,15 @@ impl Shard {
             patience: Patience::of_read(options),
         };
         let ticket = self.forwards.borrow_mut().insert(waiting);
-        let execution = OwnedExecution::new(statement.prepared, values, options);
+        let account = self.account_of_session(statement.session);
+        let execution = OwnedExecution::new(statement, values, options, &account);
         if self
             .mailbox(owner)
             .read(ForwardedRead {
                 from: self.id,
                 ticket,
                 execution,
+                account,
             })
             .is_err()
         {
@@ -293,20 +298,31 @@ impl Shard {
             from,
             ticket,
             execution,
+            account,
         } = read;
         if Patience::of_read(&execution.options()).is_over(self.last_looked_ns()) {
             return self.mailbox(from).answered(ticket, Err(not_begun_in_time()));
         }
-        if self.mailbox(from).memory().is_full() {
+        if account.is_closed() || !account.has_room() {
             return self.mailbox(from).answered(ticket, Err(no_memory()));
         }
         let checked = catch(|| self.check_rate_of_read(&execution));
         if let Err(error) = checked.unwrap_or_else(|panicked| Err(panicked.error())) {
             return self.mailbox(from).answered(ticket, Err(error));
         }
+        // All who ask this shard are in one queue: a step of each of a thousand long reads would be before everybody.
+        let must_wait = account.has_long_reads_enough() && is_of_rows(&execution);
+        let asker = Asker::Shard {
+            from,
+            ticket,
+            account,
+        };
+        if must_wait {
+            return self.select_generally(execution, asker, RateLimits::Checked, None);
+        }
         self.try_directly(Box::new(SuspendedRead {
             execution,
-            asker: Asker::Shard { from, ticket },
+            asker,
             state: ReadState::suspending(),
         }));
     }
@@ -361,10 +377,7 @@ impl Shard {
             }
         };
         let warnings: Vec<&str> = answer.warnings.iter().map(String::as_str).collect();
-        session.respond_later_warning(stream, Opcode::Result, &warnings, |out| {
-            out.extend_from_slice(&answer.body);
-            Ok(())
-        });
+        session.pass_on_later(stream, &warnings, &answer.body);
     }
 
     /// Any SELECT, on as many shards as it takes.
@@ -375,9 +388,19 @@ impl Shard {
         options: &QueryOptions<'_>,
         rate_limits: RateLimits,
     ) {
-        let execution = OwnedExecution::new(statement.prepared, values, options);
+        let execution = self.owned(statement, values, options);
         let asker = self.asker(statement.session, statement.stream);
         self.select_generally(execution, asker, rate_limits, None);
+    }
+
+    fn owned(
+        &self,
+        statement: &Statement<'_>,
+        values: &BoundValues<'_>,
+        options: &QueryOptions<'_>,
+    ) -> OwnedExecution {
+        let account = self.account_of_session(statement.session);
+        OwnedExecution::new(statement, values, options, &account)
     }
 
     /// As [`Shard::select_later`]; `begun` has what was brought already for a read of one partition of this shard.
@@ -388,9 +411,23 @@ impl Shard {
         rate_limits: RateLimits,
         begun: Option<ReadState>,
     ) {
+        let account = self.account_of(&asker);
+        let held = Held::nothing_of(&account);
+        if let Err(error) = held.try_set(READ_TASK_BYTES) {
+            return self.answer_asker(&asker, Err(error));
+        }
+        let turn = account.try_take_turn();
         let shard = self.clone();
         self.spawn(async move {
-            let result = catch_async(shard.select_in_time(execution, rate_limits, begun)).await;
+            let reading = async {
+                let left = Patience::of_read(&execution.options()).left(shard.clock.monotonic_ns());
+                let _turn = match turn {
+                    Some(turn) => turn,
+                    None => account.take_turn(left).await.ok_or_else(not_begun_in_time)?,
+                };
+                shard.select_in_time(execution, rate_limits, begun, held).await
+            };
+            let result = catch_async(reading).await;
             shard.look_at_clock();
             shard.answer_asker(&asker, result.unwrap_or_else(|panicked| Err(panicked.error())));
         });
@@ -402,11 +439,13 @@ impl Shard {
         owned: OwnedExecution,
         rate_limits: RateLimits,
         begun: Option<ReadState>,
+        held: Held,
     ) -> ForwardedResult {
         let patience = Patience::of_read(&owned.options());
         let left = patience.left(self.clock.monotonic_ns());
         // In a box, because whatever wraps a future copies it.
-        tokio::time::timeout(left, Box::pin(self.select_everywhere(owned, rate_limits, begun)))
+        let reading = Box::pin(self.select_everywhere(owned, rate_limits, begun, held));
+        tokio::time::timeout(left, reading)
             .await
             .unwrap_or_else(|_| Err(patience.timed_out()))
     }
@@ -416,6 +455,7 @@ impl Shard {
         owned: OwnedExecution,
         rate_limits: RateLimits,
         mut begun: Option<ReadState>,
+        held: Held,
     ) -> ForwardedResult {
         let owned = Arc::new(owned);
         let prepared: &Prepared = &owned.prepared;
@@ -430,23 +470,24 @@ impl Shard {
         warnings.extend(guardrails.check_in_products(execution.in_products()?)?);
         warnings.extend(guardrails.check_page_size(table, options.page_rows().map_or(0, u64::from))?);
         let mut partition = None;
-        let held = Held::nothing_of(self.request_memory());
         while let Some(read) = execution.next_read() {
             // A partition that is read in parts counts once.
             let rate_limits = match &read.partitions {
                 ReadPartitions::Key { token, .. } if partition.replace(*token) != Some(*token) => rate_limits,
                 _ => RateLimits::Checked,
             };
-            let (rows, rows_held) = self.read_on(read, &owned, rate_limits, begun.take()).await?;
+            let rows_held = Held::nothing_of(held.account());
+            let (rows, rows_held) = self
+                .read_on(read, &owned, rate_limits, begun.take(), rows_held)
+                .await?;
             execution.absorb(rows)?;
             drop(rows_held);
-            held.try_set(execution.output_bytes())?;
+            held.try_set(READ_TASK_BYTES + execution.output_bytes())?;
             // A scan is many reads: between two of them the shard serves others.
             tokio::task::yield_now().await;
         }
         warnings.extend(execution.take_warnings());
-        let mut body = Vec::new();
-        execution.finish(&mut body)?;
+        let body = execution.finish()?;
         held.set(body.capacity());
         Ok(ForwardedAnswer {
             body,
@@ -461,9 +502,9 @@ impl Shard {
         owned: &Arc<OwnedExecution>,
         rate_limits: RateLimits,
         begun: Option<ReadState>,
+        held: Held,
     ) -> Result<(ShardRows, Held), CqlError> {
         let (owned, shard) = (owned.clone(), read.shard);
-        let held = Held::nothing_of(self.request_memory());
         let answer = self.call_while_awaited(shard, move |shard| async move {
             let result = catch_async(shard.read_here(read, &owned, rate_limits, begun, &held)).await;
             let rows = result.unwrap_or_else(|panicked| Err(panicked.error()))?;
@@ -473,7 +514,7 @@ impl Shard {
     }
 
     /// A read of rows that this shard owns. Between its steps, and while it waits for the disk, the shard serves others.
-    /// What it has is charged to the shard whose client asked.
+    /// What it has is charged to the client that asked.
     async fn read_here(
         &self,
         read: ShardRead,
@@ -497,7 +538,7 @@ impl Shard {
         }
         loop {
             let progress = reading.step(&mut CountingStore { shard: self })?;
-            held.set(reading.bytes());
+            held.try_set(reading.bytes())?;
             match progress {
                 ReadProgress::Done => return Ok(reading.finish()),
                 ReadProgress::Yield => tokio::task::yield_now().await,
@@ -505,6 +546,11 @@ impl Shard {
             }
         }
     }
+}
+
+/// Whether a read may find more than one row.
+fn is_of_rows(execution: &OwnedExecution) -> bool {
+    matches!(&execution.prepared.plan, Plan::Select(plan) if !plan.names_one_row())
 }
 
 fn hot_partitions_of(snapshot: &MetricsSnapshot) -> impl Iterator<Item = HotPartition> {
@@ -531,7 +577,7 @@ mod tests {
     const WRAPPED_FUTURE_BYTES_MAX: usize = 1024;
 
     fn bytes_of<F>(
-        _: impl FnOnce(&'static Rc<Shard>, OwnedExecution, RateLimits, Option<ReadState>) -> F,
+        _: impl FnOnce(&'static Rc<Shard>, OwnedExecution, RateLimits, Option<ReadState>, Held) -> F,
     ) -> usize {
         size_of::<F>()
     }

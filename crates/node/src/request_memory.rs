@@ -1,13 +1,16 @@
 //! The memory of one shard's requests and answers: what its connections hold, and what is on its way to them.
 //!
-//! Other shards make answers for its clients. They charge them here from the moment at which they are made, and make none
-//! while there is no memory: a client that asks and takes nothing would fill the process otherwise.
+//! Each connection has an account. Whoever holds something for it, on whatever shard, charges that there from the moment at
+//! which it is made, and makes no more where the account has no room. Room is for those who hold little: whoever asks for
+//! much and takes nothing is refused, and the others are served from what he cannot have.
 
-use std::cell::Cell;
 use std::sync::Arc;
-use std::sync::atomic::{AtomicUsize, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
+use std::time::Duration;
 
 use helenus_engine::CqlError;
+use tokio::sync::{OwnedSemaphorePermit, Semaphore};
+use tokio::time::timeout;
 
 use crate::options::NodeOptions;
 
@@ -18,10 +21,27 @@ pub(crate) const REQUEST_SHARE: u64 = 16;
 /// What one answer may take however small the node is: what one message between shards may hold.
 const ANSWER_BYTES_MIN: usize = 8 << 20;
 
+/// Beside an answer its account holds the rows that are to come into it, of which a message has an eighth of it, on both
+/// sides of the message.
+const ROWS_SHARE: usize = 4;
+
+/// Of the shared memory, what is kept for small holders on top of it.
+const RESERVE_SHARE: usize = 4;
+
+/// The reserve of a small node: room for sixteen connections with the buffers of a turn.
+const RESERVE_BYTES_MIN: usize = 1 << 20;
+
+/// Where the shared memory is taken, an account may hold this part of what is left up to the bound. The part is of the rest,
+/// so however many accounts there are, something is left for one more that holds less.
+const SMALL_HOLDER_SHARE: usize = 4;
+
+/// What is not charged where it is in nobody's way for long: messages between shards carry it by the thousand.
+const UNCHARGED_BYTES_MAX: usize = 1024;
+
 /// Charged by any thread.
 #[derive(Debug)]
 pub struct RequestMemory {
-    /// `usize::MAX` where nothing is refused.
+    /// Shared by all. `usize::MAX` where nothing is refused.
     bytes_max: usize,
     charged_bytes: AtomicUsize,
 }
@@ -40,13 +60,8 @@ impl RequestMemory {
         })
     }
 
-    /// What is held has changed from `before` to `now` bytes.
-    pub fn charge(&self, before: usize, now: usize) {
-        if now >= before {
-            self.charged_bytes.fetch_add(now - before, Ordering::Relaxed);
-        } else {
-            self.charged_bytes.fetch_sub(before - now, Ordering::Relaxed);
-        }
+    fn charge(&self, before: usize, now: usize) {
+        change(&self.charged_bytes, before, now);
     }
 
     pub fn charged_bytes(&self) -> usize {
@@ -57,50 +72,183 @@ impl RequestMemory {
         self.bytes_max.saturating_sub(self.charged_bytes())
     }
 
-    pub fn is_full(&self) -> bool {
-        self.is_full_beside(0)
-    }
-
-    /// Whether all others hold the memory already, beside someone who holds `own_bytes`.
-    pub fn is_full_beside(&self, own_bytes: usize) -> bool {
-        self.charged_bytes().saturating_sub(own_bytes) > self.bytes_max
-    }
-
     /// What one answer may take: all of it, as nothing else is begun then.
     pub(crate) fn answer_bytes_max(&self) -> usize {
         self.bytes_max.max(ANSWER_BYTES_MIN)
+    }
+
+    /// An answer while it is made.
+    fn making_bytes_max(&self) -> usize {
+        let answer_bytes_max = self.answer_bytes_max();
+        answer_bytes_max.saturating_add(answer_bytes_max / ROWS_SHARE)
+    }
+
+    /// All that can be charged together, but for what the shards are making in this moment: the shared memory, the answer
+    /// of someone who holds nothing else, and the reserve.
+    fn hard_bytes_max(&self) -> usize {
+        self.bytes_max
+            .saturating_add(self.making_bytes_max())
+            .saturating_add(self.reserve_bytes())
+    }
+
+    fn reserve_bytes(&self) -> usize {
+        (self.bytes_max / RESERVE_SHARE).max(RESERVE_BYTES_MIN)
+    }
+
+    fn left_bytes(&self) -> usize {
+        self.hard_bytes_max().saturating_sub(self.charged_bytes())
+    }
+
+    /// Whether someone who holds `own_bytes` of what is charged may hold them and go on.
+    fn has_room_for(&self, own_bytes: usize) -> bool {
+        let charged_bytes = self.charged_bytes();
+        if charged_bytes <= self.bytes_max {
+            return true;
+        }
+        let others_bytes = charged_bytes.saturating_sub(own_bytes);
+        if others_bytes <= self.bytes_max && own_bytes <= self.making_bytes_max() {
+            return true;
+        }
+        own_bytes <= self.left_bytes() / SMALL_HOLDER_SHARE
+    }
+}
+
+/// What one connection holds, and what is made for it: in bytes, and in reads at work.
+#[derive(Debug)]
+pub struct Account {
+    memory: Arc<RequestMemory>,
+    bytes: AtomicUsize,
+    reads: Arc<Semaphore>,
+    is_closed: AtomicBool,
+}
+
+/// Long reads of one connection that are at work at the same time; the next wait for them. They take turns of a step with each
+/// other and with all that the shard does: of a thousand, each step of anybody else's would wait for a thousand of theirs.
+/// Eight keep a disk busy while some of them are computed.
+const LONG_READS_AT_ONCE_MAX: usize = 8;
+
+pub(crate) type ReadTurn = OwnedSemaphorePermit;
+
+impl Account {
+    pub fn of(memory: &Arc<RequestMemory>) -> Arc<Self> {
+        Arc::new(Account {
+            memory: memory.clone(),
+            bytes: AtomicUsize::new(0),
+            reads: Arc::new(Semaphore::new(LONG_READS_AT_ONCE_MAX)),
+            is_closed: AtomicBool::new(false),
+        })
+    }
+
+    /// Whether the next long read has to wait.
+    pub(crate) fn has_long_reads_enough(&self) -> bool {
+        self.reads.available_permits() == 0
+    }
+
+    /// A place among the long reads at work, until it is dropped.
+    pub(crate) fn try_take_turn(&self) -> Option<ReadTurn> {
+        self.reads.clone().try_acquire_owned().ok()
+    }
+
+    /// As [`Account::try_take_turn`], waiting for it unless the time is over before.
+    pub(crate) async fn take_turn(&self, time_left: Duration) -> Option<ReadTurn> {
+        timeout(time_left, self.reads.clone().acquire_owned())
+            .await
+            .ok()?
+            .ok()
+    }
+
+    /// Nobody is there to take anything: what is being made ends with its next step.
+    pub(crate) fn close(&self) {
+        self.is_closed.store(true, Ordering::Relaxed);
+    }
+
+    pub(crate) fn is_closed(&self) -> bool {
+        self.is_closed.load(Ordering::Relaxed)
+    }
+
+    /// What it holds has changed from `before` to `now` bytes.
+    fn charge(&self, before: usize, now: usize) {
+        change(&self.bytes, before, now);
+        self.memory.charge(before, now);
+    }
+
+    fn bytes(&self) -> usize {
+        self.bytes.load(Ordering::Relaxed)
+    }
+
+    /// Whether something may be begun for it.
+    #[inline]
+    pub fn has_room(&self) -> bool {
+        // Nearly always: then what it holds itself does not matter.
+        self.memory.charged_bytes() <= self.memory.bytes_max || self.memory.has_room_for(self.bytes())
+    }
+
+    /// What a request may bring with it. What is meant for an answer is not for requests.
+    pub fn free_bytes(&self) -> usize {
+        let reserve_bytes = self.memory.left_bytes().min(self.memory.reserve_bytes());
+        let of_reserve = (reserve_bytes / SMALL_HOLDER_SHARE).saturating_sub(self.bytes());
+        self.memory.free_bytes().max(of_reserve)
+    }
+}
+
+fn change(bytes: &AtomicUsize, before: usize, now: usize) {
+    if now >= before {
+        bytes.fetch_add(now - before, Ordering::Relaxed);
+    } else {
+        bytes.fetch_sub(before - now, Ordering::Relaxed);
     }
 }
 
 /// Something that is charged for as long as it lives.
 #[derive(Debug)]
 pub(crate) struct Held {
-    memory: Arc<RequestMemory>,
-    bytes: Cell<usize>,
+    account: Arc<Account>,
+    /// Changed by its owner only, which may be on any thread.
+    bytes: AtomicUsize,
 }
 
 impl Held {
-    pub fn nothing_of(memory: &Arc<RequestMemory>) -> Self {
+    pub fn nothing_of(account: &Arc<Account>) -> Self {
         Held {
-            memory: memory.clone(),
-            bytes: Cell::new(0),
+            account: account.clone(),
+            bytes: AtomicUsize::new(0),
         }
+    }
+
+    /// Something that waits: nothing where it is too small to be worth it.
+    #[inline]
+    pub fn waiting(account: &Arc<Account>, bytes: usize) -> Option<Self> {
+        (bytes > UNCHARGED_BYTES_MAX).then(|| {
+            let held = Held::nothing_of(account);
+            held.set(bytes);
+            held
+        })
+    }
+
+    pub fn account(&self) -> &Arc<Account> {
+        &self.account
+    }
+
+    fn bytes(&self) -> usize {
+        self.bytes.load(Ordering::Relaxed)
     }
 
     pub fn set(&self, bytes: usize) {
-        let before = self.bytes.replace(bytes);
+        let before = self.bytes();
         if before != bytes {
-            self.memory.charge(before, bytes);
+            self.bytes.store(bytes, Ordering::Relaxed);
+            self.account.charge(before, bytes);
         }
     }
 
-    /// As [`Held::set`], unless others hold all the memory.
+    /// As [`Held::set`], if its account has room for that, and somebody is there to take it.
     pub fn try_set(&self, bytes: usize) -> Result<(), CqlError> {
         self.set(bytes);
-        if self.memory.is_full_beside(bytes) {
-            return Err(no_memory());
+        if self.account.has_room() && !self.account.is_closed() {
+            Ok(())
+        } else {
+            Err(no_memory())
         }
-        Ok(())
     }
 }
 
@@ -120,16 +268,88 @@ pub(crate) fn no_memory() -> CqlError {
 mod tests {
     use super::*;
 
+    const MIB: usize = 1 << 20;
+
     #[test]
     fn what_is_held_is_charged_until_it_is_gone() {
         let memory = RequestMemory::with_limit(1_000);
-        let (one, other) = (Held::nothing_of(&memory), Held::nothing_of(&memory));
+        let account = Account::of(&memory);
+        let (one, other) = (Held::nothing_of(&account), Held::nothing_of(&account));
         assert!(one.try_set(1_500).is_ok(), "it is alone");
-        assert!(memory.is_full() && other.try_set(1).is_err());
+        assert!(other.try_set(1).is_ok());
         assert_eq!((memory.charged_bytes(), memory.free_bytes()), (1_501, 0));
         drop(one);
-        assert!(other.try_set(900).is_ok() && !memory.is_full());
+        assert_eq!((account.bytes(), memory.charged_bytes()), (1, 1));
         drop(other);
         assert_eq!(memory.charged_bytes(), 0);
+    }
+
+    #[test]
+    fn nothing_is_made_for_who_has_gone() {
+        let account = Account::of(&RequestMemory::with_limit(6 * MIB));
+        let held = Held::nothing_of(&account);
+        assert!(held.try_set(1).is_ok());
+        account.close();
+        assert!(held.try_set(2).is_err());
+    }
+
+    /// Four connections that took none of their answers, and everybody else's requests were refused for fifteen seconds.
+    #[test]
+    fn who_holds_little_is_served_while_others_hold_all_there_is() {
+        let memory = RequestMemory::with_limit(6 * MIB);
+        let greedy: Vec<Held> = (0..8).map(|_| Held::nothing_of(&Account::of(&memory))).collect();
+        // Each takes more until it is refused, and keeps what it had.
+        for _ in 0..100 {
+            for held in &greedy {
+                let before = held.bytes();
+                if held.try_set(before + 100_000).is_err() {
+                    held.set(before);
+                }
+            }
+        }
+        assert!(
+            greedy
+                .iter()
+                .all(|held| held.try_set(held.bytes() + 100_000).is_err())
+        );
+        assert!(memory.free_bytes() == 0 && memory.charged_bytes() < memory.hard_bytes_max());
+        let polite = Held::nothing_of(&Account::of(&memory));
+        assert!(polite.account().has_room() && polite.account().free_bytes() > 64 << 10);
+        assert!(polite.try_set(64 << 10).is_ok());
+    }
+
+    /// However many there are, and however they grow.
+    #[test]
+    fn nobody_gets_beyond_the_bound() {
+        let memory = RequestMemory::with_limit(6 * MIB);
+        let held: Vec<Held> = (0..1_000)
+            .map(|_| Held::nothing_of(&Account::of(&memory)))
+            .collect();
+        for round in 1..100 {
+            for (place, held) in (1..).zip(&held) {
+                let before = held.bytes();
+                if held.try_set(before + place * round * 100).is_err() {
+                    held.set(before);
+                }
+                assert!(memory.charged_bytes() <= memory.hard_bytes_max());
+            }
+        }
+        assert_eq!(memory.hard_bytes_max(), 6 * MIB + 10 * MIB + 3 * MIB / 2);
+    }
+
+    #[test]
+    fn one_answer_of_the_largest_is_made_beside_what_all_others_may_hold() {
+        let memory = RequestMemory::with_limit(6 * MIB);
+        let (others, one) = (
+            Held::nothing_of(&Account::of(&memory)),
+            Held::nothing_of(&Account::of(&memory)),
+        );
+        assert!(others.try_set(6 * MIB).is_ok());
+        assert!(one.try_set(memory.answer_bytes_max() + MIB).is_ok());
+        let next = Held::nothing_of(&Account::of(&memory));
+        assert!(
+            next.try_set(MIB).is_err(),
+            "the next waits until one of them is gone"
+        );
     }
 }

@@ -1,6 +1,7 @@
 //! One client's side of the conversation, as the engine sees it: where answers go, and what the client chose.
 
 use std::cell::{Cell, RefCell};
+use std::collections::VecDeque;
 use std::fmt::Display;
 use std::net::{IpAddr, Ipv4Addr, SocketAddr};
 use std::rc::Rc;
@@ -16,7 +17,7 @@ use helenus_protocol::response::{ErrorBody, Prelude, write_error};
 use helenus_protocol::{Direction, Opcode, ProtocolVersion};
 
 use crate::buffer_pool::{BUFFER_BYTES_MIN, BufferPool};
-use crate::request_memory::{Held, RequestMemory};
+use crate::request_memory::{Account, Held, RequestMemory};
 
 /// Shared by a connection and the answers that are on their way to it; lives on one shard.
 ///
@@ -82,7 +83,46 @@ pub(crate) struct TraceEvent {
 struct Output {
     writer: FrameWriter,
     bytes: Vec<u8>,
+    /// What comes before `bytes`: answers that the client was slow to take, in pieces that go one by one.
+    sealed: VecDeque<Vec<u8>>,
+    sealed_bytes: usize,
 }
+
+impl Output {
+    fn new() -> Self {
+        Output {
+            writer: FrameWriter::new(),
+            bytes: Vec::new(),
+            sealed: VecDeque::new(),
+            sealed_bytes: 0,
+        }
+    }
+
+    fn seal(&mut self) {
+        self.writer.flush(&mut self.bytes);
+        let mut sealed = std::mem::take(&mut self.bytes);
+        if sealed.capacity() > sealed.len() + sealed.len() / SEALED_SLACK_SHARE {
+            sealed.shrink_to_fit();
+        }
+        self.sealed_bytes += sealed.capacity();
+        self.sealed.push_back(sealed);
+    }
+
+    /// What all of it takes.
+    fn heap_bytes(&self) -> usize {
+        self.bytes.capacity() + self.sealed_bytes + self.writer.side_bytes()
+    }
+}
+
+/// Answers of which as many bytes wait are a piece of their own, which grows no more: a buffer that grows by doubling takes
+/// twice of what is in it, and one that is sent gives its memory back when all of it is gone. More than a turn makes.
+const SEALED_BYTES_MIN: usize = 256 * 1024;
+
+/// The part of a piece that may be empty: to copy it costs more than an eighth is worth.
+const SEALED_SLACK_SHARE: usize = 8;
+
+/// What framing adds to a body is less than this part of it: 10 bytes to a segment of 128 KiB.
+const FRAMING_SHARE: usize = 4096;
 
 /// The most an idle connection keeps of its output buffer, in bytes: one large write, so that pages of rows do not
 /// reallocate it each time.
@@ -118,10 +158,7 @@ impl Session {
     pub fn new(version: ProtocolVersion) -> Self {
         Session {
             negotiated: Cell::new(Negotiated::of_version(version)),
-            output: RefCell::new(Output {
-                writer: FrameWriter::new(),
-                bytes: Vec::new(),
-            }),
+            output: RefCell::new(Output::new()),
             keyspace: RefCell::new(None),
             in_flight: Cell::new(0),
             connection: RefCell::new(None),
@@ -150,9 +187,26 @@ impl Session {
     /// From now on what its connection and its output hold is charged to `memory`.
     pub fn charged_to(self, memory: &Arc<RequestMemory>) -> Self {
         Session {
-            held: Some(Held::nothing_of(memory)),
+            held: Some(Held::nothing_of(&Account::of(memory))),
             ..self
         }
+    }
+
+    /// Whom what is made for the client is charged to.
+    #[inline]
+    pub fn account(&self) -> Option<&Arc<Account>> {
+        self.held.as_ref().map(Held::account)
+    }
+
+    /// Whether a request of the client may be begun, for all that it holds.
+    #[inline]
+    pub fn has_room(&self) -> bool {
+        self.account().is_none_or(|account| account.has_room())
+    }
+
+    /// What a request of the client may bring with it.
+    pub fn free_bytes(&self) -> usize {
+        self.account().map_or(usize::MAX, |account| account.free_bytes())
     }
 
     /// The connection holds so many bytes besides the session's output.
@@ -163,13 +217,21 @@ impl Session {
 
     fn charge(&self) {
         if let Some(held) = &self.held {
-            held.set(self.connection_bytes.get() + self.output.borrow().bytes.capacity());
+            let output = &mut *self.output.borrow_mut();
+            if output.bytes.len() >= SEALED_BYTES_MIN {
+                output.seal();
+            }
+            held.set(self.connection_bytes.get() + output.heap_bytes());
         }
     }
 
     /// The connection has gone: nobody reads the answers that are still to come.
     pub fn close(&self) {
         self.is_closed.set(true);
+        if let Some(account) = self.account() {
+            account.close();
+        }
+        *self.output.borrow_mut() = Output::new();
         self.charge_connection(0);
     }
 
@@ -211,6 +273,7 @@ impl Session {
             .set(self.is_warned_of_use_keyspace.get());
         Session {
             events: Some(RefCell::default()),
+            held: self.account().map(Held::nothing_of),
             ..traced
         }
     }
@@ -239,7 +302,7 @@ impl Session {
     /// Answers without looking at the request: `envelope` is a template of this connection's version.
     #[inline]
     pub fn respond_template(&self, stream: i16, envelope: &[u8]) {
-        let Output { writer, bytes } = &mut *self.output.borrow_mut();
+        let Output { writer, bytes, .. } = &mut *self.output.borrow_mut();
         self.lend(bytes);
         // A template is far below the 2 GiB that cannot be sent.
         let _fits = writer.append_template(bytes, envelope, stream);
@@ -341,6 +404,17 @@ impl Session {
         });
     }
 
+    /// As [`Session::respond_later_warning`], with a RESULT that is made already.
+    pub(crate) fn pass_on_later(&self, stream: i16, warnings: &[&str], body: &[u8]) {
+        self.respond_later_warning(stream, Opcode::Result, warnings, |out| {
+            if body.len() >= SEALED_BYTES_MIN {
+                out.reserve_exact(body.len() + body.len() / FRAMING_SHARE);
+            }
+            out.extend_from_slice(body);
+            Ok(())
+        });
+    }
+
     /// Whether this is the first time that the session is to be warned of prepared statements without a keyspace.
     pub fn take_use_keyspace_warning(&self) -> bool {
         !self.is_warned_of_use_keyspace.replace(true)
@@ -370,7 +444,7 @@ impl Session {
         opcode: Opcode,
         body: impl FnOnce(&mut Vec<u8>) -> Result<bool, CqlError>,
     ) -> Result<(), CqlError> {
-        let Output { writer, bytes } = &mut *self.output.borrow_mut();
+        let Output { writer, bytes, .. } = &mut *self.output.borrow_mut();
         self.lend(bytes);
         let mark = writer.begin(bytes, self.version(), flags, stream, opcode);
         let begun = Begun {
@@ -410,7 +484,7 @@ impl Session {
 
     pub fn respond_error(&self, stream: i16, error: &CqlError) {
         let version = self.version();
-        let Output { writer, bytes } = &mut *self.output.borrow_mut();
+        let Output { writer, bytes, .. } = &mut *self.output.borrow_mut();
         self.lend(bytes);
         let mark = writer.begin(bytes, version, EnvelopeFlags::NONE, stream, Opcode::Error);
         error.write(bytes, version, self.negotiated.get().knows_rate_limit_error);
@@ -421,7 +495,7 @@ impl Session {
     /// Answers a message that cannot be decoded: what is wrong is written where it is sent from.
     pub fn respond_protocol_error(&self, stream: i16, error: &dyn Display) {
         let version = self.version();
-        let Output { writer, bytes } = &mut *self.output.borrow_mut();
+        let Output { writer, bytes, .. } = &mut *self.output.borrow_mut();
         self.lend(bytes);
         let mark = writer.begin(bytes, version, EnvelopeFlags::NONE, stream, Opcode::Error);
         write_error(bytes, version, &ErrorBody::ProtocolError, error);
@@ -441,11 +515,16 @@ impl Session {
             return self.answer_came();
         }
         let before = self.output_bytes();
-        self.respond(stream, flags, opcode, body);
-        let bytes = self.output_bytes().saturating_sub(before);
-        let expected = self.later_answer_bytes.get();
-        // The largest of late, forgotten by an eighth with each that is smaller.
-        self.later_answer_bytes.set(bytes.max(expected - expected / 8));
+        match self.try_respond(stream, flags, opcode, |out| body(out).map(|()| true)) {
+            Ok(()) => {
+                let bytes = self.output_bytes().saturating_sub(before);
+                let expected = self.later_answer_bytes.get();
+                // The largest of late, forgotten by an eighth with each that is smaller.
+                self.later_answer_bytes.set(bytes.max(expected - expected / 8));
+            }
+            // How short a refusal is says nothing of the answers.
+            Err(error) => self.respond_error(stream, &error),
+        }
         self.answer_came();
     }
 
@@ -471,17 +550,25 @@ impl Session {
     }
 
     pub fn has_output(&self) -> bool {
-        !self.output.borrow().bytes.is_empty()
+        let output = self.output.borrow();
+        !output.bytes.is_empty() || !output.sealed.is_empty()
     }
 
     pub fn output_bytes(&self) -> usize {
-        self.output.borrow().bytes.len()
+        let output = self.output.borrow();
+        output.bytes.len() + output.sealed_bytes
     }
 
-    /// Moves everything that is ready to be sent into `bytes`, which must be empty; gives its memory in exchange.
+    /// Moves what is ready to be sent into `bytes`, which must be empty; gives its memory in exchange. What a client was slow
+    /// to take comes in several pieces.
     pub fn take_output(&self, bytes: &mut Vec<u8>) {
         debug_assert!(bytes.is_empty());
         let output = &mut *self.output.borrow_mut();
+        if let Some(sealed) = output.sealed.pop_front() {
+            output.sealed_bytes -= sealed.capacity();
+            *bytes = sealed;
+            return;
+        }
         output.writer.flush(&mut output.bytes);
         std::mem::swap(&mut output.bytes, bytes);
         if output.bytes.capacity() > KEPT_OUTPUT_BYTES_MAX {

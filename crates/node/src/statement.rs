@@ -269,7 +269,8 @@ impl Shard {
         values: &BoundValues<'_>,
         options: &QueryOptions<'_>,
     ) -> Result<(), CqlError> {
-        let owned = Arc::new(OwnedExecution::new(statement.prepared, values, options));
+        let account = self.account_of_session(statement.session);
+        let owned = Arc::new(OwnedExecution::new(statement, values, options, &account));
         let (answered, stream) = (statement.session.clone(), statement.stream);
         let (kind, patience) = match &statement.prepared.plan {
             Plan::Batch(plan) => (plan.kind, Patience::of_batch(options, plan.kind)),

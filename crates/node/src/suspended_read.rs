@@ -5,6 +5,7 @@
 //! no timer is set. What turns out to be more than one step goes the general way with what it has.
 
 use std::rc::Rc;
+use std::sync::Arc;
 
 use helenus_engine::select::Direct;
 use helenus_engine::{CqlError, Plan};
@@ -19,6 +20,7 @@ use crate::forward::{ForwardedAnswer, ForwardedResult, OwnedExecution, Ticket};
 use crate::panic_boundary::catch;
 use crate::patience::Patience;
 use crate::read::{CountingStore, RateLimits};
+use crate::request_memory::Account;
 use crate::session::Session;
 use crate::shard::Shard;
 
@@ -33,7 +35,11 @@ pub(crate) enum Asker {
         begun_ns: u64,
     },
     /// Another shard.
-    Shard { from: ShardId, ticket: Ticket },
+    Shard {
+        from: ShardId,
+        ticket: Ticket,
+        account: Arc<Account>,
+    },
 }
 
 /// A read of one partition between two tries. Nothing of the store is held meanwhile.
@@ -67,8 +73,27 @@ impl Shard {
                 self.note_answered(asker);
                 self.answer_read(session, *stream, result);
             }
-            Asker::Shard { from, ticket } => self.mailbox(*from).read_answered(*ticket, result),
+            Asker::Shard {
+                from,
+                ticket,
+                account,
+            } => self.mailbox(*from).read_answered(*ticket, account, result),
         }
+    }
+
+    /// Whom what is made for the asker is charged to.
+    pub(crate) fn account_of(&self, asker: &Asker) -> Arc<Account> {
+        match asker {
+            Asker::Session { session, .. } => self.account_of_session(session),
+            Asker::Shard { account, .. } => account.clone(),
+        }
+    }
+
+    pub(crate) fn account_of_session(&self, session: &Session) -> Arc<Account> {
+        // One that is nobody's connection has what it asks for by itself.
+        session
+            .account()
+            .map_or_else(|| Account::of(self.request_memory()), Arc::clone)
     }
 
     /// For what sets the pace of compactions.
@@ -154,12 +179,16 @@ impl Shard {
                 }
                 Ok(direct)
             }
-            Asker::Shard { from, ticket } => {
+            Asker::Shard {
+                from,
+                ticket,
+                account,
+            } => {
                 let mut body = Vec::new();
                 let direct = self.execute_directly(execution, state, &mut body)?;
                 if matches!(direct, Direct::Done) {
-                    self.mailbox(*from)
-                        .read_answered(*ticket, Ok(ForwardedAnswer::from(body)));
+                    let answer = Ok(ForwardedAnswer::from(body));
+                    self.mailbox(*from).read_answered(*ticket, account, answer);
                 }
                 Ok(direct)
             }

@@ -28,6 +28,7 @@ use crate::forward::{ForwardedWrite, Ticket, Waiting};
 use crate::panic_boundary::{catch, catch_async};
 use crate::patience::{Patience, not_begun_in_time};
 use crate::rate_limit::WrittenPartition;
+use crate::request_memory::Held;
 use crate::session::Session;
 use crate::shard::{Acknowledgement, Shard};
 
@@ -111,25 +112,40 @@ impl Shard {
                 self.trace(session, || format!("Sending the mutation to shard-{}", owner.0));
                 return self.forward_write(session, stream, owner, update, patience);
             }
-            outcome => {
-                let shard = self.clone();
-                self.answer_write(session, stream, warnings, patience, async move {
-                    match outcome {
-                        Outcome::Applied(None) => Ok(()),
-                        Outcome::Applied(Some(position)) => shard.durable(position, patience).await,
-                        Outcome::Elsewhere(owner, update) => {
-                            let updates = UpdatesByShard::from([(owner, vec![update])]);
-                            shard.write_by_partition(updates, patience).await
-                        }
-                        Outcome::NoRoom(update) => {
-                            let written = shard.apply_durably(vec![update], patience).await;
-                            written.map_err(|failed| failed.error)
-                        }
-                    }
-                });
-            }
+            outcome => self.finish_later(session, stream, outcome, warnings, patience),
         }
         Ok(())
+    }
+
+    /// Does what is left of a statement for one partition, and answers.
+    fn finish_later(
+        self: &Rc<Self>,
+        session: &Rc<Session>,
+        stream: i16,
+        outcome: Outcome,
+        warnings: Vec<String>,
+        patience: Patience,
+    ) {
+        let held = match &outcome {
+            Outcome::Elsewhere(_, update) | Outcome::NoRoom(update) => self.waiting(session, update.len()),
+            Outcome::Applied(_) => None,
+        };
+        let shard = self.clone();
+        self.answer_write(session, stream, warnings, patience, async move {
+            let _charged_to_the_end = held;
+            match outcome {
+                Outcome::Applied(None) => Ok(()),
+                Outcome::Applied(Some(position)) => shard.durable(position, patience).await,
+                Outcome::Elsewhere(owner, update) => {
+                    let updates = UpdatesByShard::from([(owner, vec![update])]);
+                    shard.write_by_partition(updates, patience).await
+                }
+                Outcome::NoRoom(update) => {
+                    let written = shard.apply_durably(vec![update], patience).await;
+                    written.map_err(|failed| failed.error)
+                }
+            }
+        });
     }
 
     /// Executes a batch, or a statement for several partitions: all updates are built before the first is applied, so
@@ -171,10 +187,17 @@ impl Shard {
             return Ok(());
         }
         let shard = self.clone();
+        let held = self.waiting(session, written_bytes);
         self.answer_write(session, stream, warnings, patience, async move {
+            let _charged_to_the_end = held;
             shard.write_updates(updates, kind, patience).await
         });
         Ok(())
+    }
+
+    /// Charges updates that wait for memory, a log or another shard.
+    fn waiting(&self, session: &Session, bytes: usize) -> Option<Held> {
+        Held::waiting(&self.account_of_session(session), bytes)
     }
 
     /// Applies updates of this shard's partitions as one record of its log. `None` where that takes other shards, memory
@@ -313,6 +336,7 @@ impl Shard {
         let write = ForwardedWrite {
             from: self.id,
             ticket,
+            held: self.waiting(session, update.len()),
             update,
             patience,
         };
@@ -331,6 +355,7 @@ impl Shard {
             ticket,
             update,
             patience,
+            held,
         } = write;
         if patience.is_over(self.last_looked_ns()) {
             return self.answer_forwarded_write(from, ticket, Err(not_begun_in_time()));
@@ -357,6 +382,7 @@ impl Shard {
             Err(WriteError::MemtablesFull { .. }) => {
                 let shard = self.clone();
                 self.spawn(async move {
+                    let _charged_to_the_end = held;
                     let result = catch_async(shard.apply_durably(vec![update], patience)).await;
                     let result = result.unwrap_or_else(|panicked| Err(FailedWrite::whole(panicked.error())));
                     shard.answer_forwarded_write(from, ticket, result.map_err(|failed| failed.error));

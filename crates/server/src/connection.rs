@@ -14,9 +14,7 @@ use std::time::Duration;
 
 use helenus_node::metrics::ConnectionRefusal;
 use helenus_node::{Session, Shard, overloaded_template};
-use helenus_protocol::frame::{
-    EnvelopeFlags, EnvelopeHeader, FrameError, FrameLimits, FrameReader, ReceiveBuffer, Recovery,
-};
+use helenus_protocol::frame::{EnvelopeFlags, FrameError, FrameLimits, FrameReader, ReceiveBuffer, Recovery};
 use helenus_protocol::response::{ErrorBody, write_error};
 use helenus_protocol::{Direction, ErrorCode, Opcode, ProtocolVersion};
 use socket2::SockRef;
@@ -29,6 +27,7 @@ use crate::catching_up::CatchingUp;
 use crate::connection_limits::ConnectionLimits;
 use crate::door::{Door, DrainPhase};
 use crate::handshake::{Handshake, Outcome, Phase};
+use crate::message_bounds::{check_bytes, is_statement};
 use crate::turn::{Turn, TurnLimits};
 
 pub struct Connection {
@@ -94,14 +93,6 @@ const LARGE_BYTES_MIN: usize = 16 * 1024;
 /// As much room as the receive buffer has at least.
 const READ_AT_ONCE_BYTES: usize = 16 * 1024;
 
-/// A message before the connection is ready: a STARTUP with a dozen options or a password is below 1 KiB, and nobody
-/// knows yet who sends it.
-const MESSAGE_BYTES_BEFORE_READY_MAX: usize = 4 * 1024;
-
-/// A later message that is no statement: OPTIONS and REGISTER are some dozens of bytes, a custom payload may come with
-/// them.
-const OTHER_MESSAGE_BYTES_MAX: usize = 64 * 1024;
-
 impl Connection {
     pub fn new(
         stream: TcpStream,
@@ -146,6 +137,8 @@ impl Connection {
         self.received.feed(first);
         let now_ns = self.shard.look_at_clock();
         self.arrivals = Arrivals::new(now_ns, now_ns, first.len());
+        // Who is not let in yet has sent nothing that waits.
+        self.empty_ns = now_ns;
         self.has_leftover = true;
         self.ends = Some(Box::pin(sleep(limits.handshake_timeout)));
         self.answer_timeout = limits.answer_timeout;
@@ -378,7 +371,10 @@ impl Connection {
         if bytes_left == 0 && !self.has_promise {
             return true;
         }
-        let has_memory = self.shard.admission.promise(self.id, bytes_left, now_ns);
+        let has_memory = self
+            .shard
+            .admission
+            .promise(self.id, bytes_left, self.session.free_bytes(), now_ns);
         self.has_promise = has_memory && bytes_left > 0;
         has_memory
     }
@@ -395,7 +391,7 @@ impl Connection {
         let limits = TurnLimits {
             turn_ns: admission.turn_ns(),
             wait_ns_max: admission.wait_ns_max(self.session.negotiated().throws_on_overload),
-            is_out_of_memory: admission.is_out_of_memory(),
+            is_out_of_memory: !self.session.has_room(),
             earliest_ns: self.arrivals.earliest_ns(),
         };
         Turn::begin(now_ns, limits, self.catching_up.is_some())
@@ -420,6 +416,11 @@ impl Connection {
             buffers.give_back(memory);
             buffers.give_back(self.reader.take_scratch());
         }
+    }
+
+    /// At the end of each run: what was sent is gone, what the socket did not take is here and no more in the session.
+    #[inline]
+    fn charge(&self) {
         self.session.charge_connection(
             self.received.capacity() + self.reader.scratch_bytes() + self.sending.capacity(),
         );
@@ -496,72 +497,84 @@ struct Closed;
 impl Future for Connection {
     type Output = ();
 
+    #[inline]
     fn poll(self: Pin<&mut Self>, context: &mut Context<'_>) -> Poll<()> {
         let this = self.get_mut();
-        this.session.set_waker(context.waker());
+        let ended = this.run(context);
+        if ended.is_pending() {
+            this.charge();
+        }
+        ended
+    }
+}
+
+impl Connection {
+    /// Sends, reads and handles as much as one turn may; ready when the connection has come to its end.
+    fn run(&mut self, context: &mut Context<'_>) -> Poll<()> {
+        self.session.set_waker(context.waker());
         // Unless this turn comes to read.
-        let was_listening = std::mem::take(&mut this.is_listening);
-        match this.poll_send(context) {
+        let was_listening = std::mem::take(&mut self.is_listening);
+        match self.poll_send(context) {
             Poll::Ready(Err(_)) => return Poll::Ready(()),
-            Poll::Pending if this.takes_nothing(context) => return Poll::Ready(()),
+            Poll::Pending if self.takes_nothing(context) => return Poll::Ready(()),
             // A client that does not take its answers is not asked for more.
-            Poll::Pending if this.session.output_bytes() >= OUTPUT_BYTES_MAX => return Poll::Pending,
+            Poll::Pending if self.session.output_bytes() >= OUTPUT_BYTES_MAX => return Poll::Pending,
             _ => {}
         }
-        if this.phase == Phase::Authenticating && this.session.user().is_some() {
-            this.let_in();
+        if self.phase == Phase::Authenticating && self.session.user().is_some() {
+            self.let_in();
         }
-        if this.is_late(context) {
+        if self.is_late(context) {
             return Poll::Ready(());
         }
-        if !this.may_read() {
+        if !self.may_read() {
             return Poll::Pending;
         }
-        let now_ns = this.shard.look_at_clock();
-        let admission = &this.shard.admission;
+        let now_ns = self.shard.look_at_clock();
+        let admission = &self.shard.admission;
         admission.turn_begins(now_ns);
         // While there is a leftover the socket is not looked at: it may have more.
-        let mut has_more = this.has_leftover && !this.has_ended;
-        if !this.has_leftover && !this.has_ended {
-            if admission.must_wait(this.id, this.was_refused, context.waker()) {
-                this.is_waiting = true;
+        let mut has_more = self.has_leftover && !self.has_ended;
+        if !self.has_leftover && !self.has_ended {
+            if admission.must_wait(self.id, self.was_refused, context.waker()) {
+                self.is_waiting = true;
                 return Poll::Pending;
             }
-            if std::mem::take(&mut this.is_waiting) {
-                this.catching_up = Some(CatchingUp::new(now_ns));
+            if std::mem::take(&mut self.is_waiting) {
+                self.catching_up = Some(CatchingUp::new(now_ns));
             }
-            this.is_listening = was_listening;
-            has_more = this.receive(context, now_ns);
+            self.is_listening = was_listening;
+            has_more = self.receive(context, now_ns);
         }
-        let mut turn = this.begin_turn(now_ns);
-        if this.shard.admission.is_refusing() {
-            turn.work.receiving_ns = this.shard.look_at_clock().saturating_sub(now_ns);
+        let mut turn = self.begin_turn(now_ns);
+        if self.shard.admission.is_refusing() {
+            turn.work.receiving_ns = self.shard.look_at_clock().saturating_sub(now_ns);
         }
-        match this.handle_received(&mut turn) {
-            Ok(has_leftover) => this.has_leftover = has_leftover,
+        match self.handle_received(&mut turn) {
+            Ok(has_leftover) => self.has_leftover = has_leftover,
             Err(Closed) => return Poll::Ready(()),
         }
-        this.end_turn(&turn);
-        let mut sent = this.poll_send(context);
+        self.end_turn(&turn);
+        let mut sent = self.poll_send(context);
         if turn.work.is_all_refusals() {
-            let took_ns = this.shard.look_at_clock().saturating_sub(now_ns);
+            let took_ns = self.shard.look_at_clock().saturating_sub(now_ns);
             let refusing_ns = took_ns.saturating_sub(turn.work.receiving_ns);
-            this.shard.admission.refusing_took(&turn.work, refusing_ns);
+            self.shard.admission.refusing_took(&turn.work, refusing_ns);
         }
-        if this.phase == Phase::Refusing && sent.is_ready() {
-            sent = Pin::new(&mut this.stream).poll_shutdown(context);
+        if self.phase == Phase::Refusing && sent.is_ready() {
+            sent = Pin::new(&mut self.stream).poll_shutdown(context);
         }
-        if sent.is_pending() && this.takes_nothing(context) {
+        if sent.is_pending() && self.takes_nothing(context) {
             return Poll::Ready(());
         }
-        if matches!(sent, Poll::Ready(Err(_))) || (this.has_ended && !this.has_leftover) {
+        if matches!(sent, Poll::Ready(Err(_))) || (self.has_ended && !self.has_leftover) {
             return Poll::Ready(());
         }
-        let goes_on = this.has_leftover || has_more;
-        if !goes_on && this.has_left() {
+        let goes_on = self.has_leftover || has_more;
+        if !goes_on && self.has_left() {
             return Poll::Ready(());
         }
-        if this.may_read() && goes_on {
+        if self.may_read() && goes_on {
             context.waker().wake_by_ref();
         }
         Poll::Pending
@@ -576,42 +589,4 @@ impl Drop for Connection {
         self.door.connection_closed(self.id);
         self.shard.metrics.connection_closed();
     }
-}
-
-/// A message that is longer than it can have a reason to be.
-#[derive(Debug, thiserror::Error)]
-#[error("{opcode} of {bytes} bytes is too long: at most {bytes_max} are taken{when}")]
-struct TooLong {
-    opcode: Opcode,
-    bytes: usize,
-    bytes_max: usize,
-    when: &'static str,
-}
-
-/// Statements have a bound of their own, and their memory is asked for. Anything else is kept short: it would be received
-/// without a promise, from clients that nobody knows.
-fn check_bytes(phase: Phase, header: &EnvelopeHeader, bytes: usize) -> Result<(), TooLong> {
-    let (bytes_max, when) = match phase {
-        Phase::Open if is_statement(header.opcode) => return Ok(()),
-        Phase::Open | Phase::Refusing => (OTHER_MESSAGE_BYTES_MAX, ""),
-        Phase::Opening | Phase::Authenticating => {
-            (MESSAGE_BYTES_BEFORE_READY_MAX, " before the connection is ready")
-        }
-    };
-    if bytes <= bytes_max {
-        return Ok(());
-    }
-    Err(TooLong {
-        opcode: header.opcode,
-        bytes,
-        bytes_max,
-        when,
-    })
-}
-
-fn is_statement(opcode: Opcode) -> bool {
-    matches!(
-        opcode,
-        Opcode::Query | Opcode::Execute | Opcode::Batch | Opcode::Prepare
-    )
 }

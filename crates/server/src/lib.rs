@@ -15,6 +15,7 @@ mod guests;
 mod handshake;
 mod listener;
 mod lobby;
+mod message_bounds;
 mod metrics_page;
 mod serve;
 mod turn;

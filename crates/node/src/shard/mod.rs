@@ -48,7 +48,7 @@ use crate::panic_boundary::{catch, catch_async};
 use crate::patience::{Patience, Timeouts};
 use crate::planning::Planner;
 use crate::rate_limit::{RateLimiter, has_rate_limits};
-use crate::request_memory::RequestMemory;
+use crate::request_memory::{Held, RequestMemory};
 use crate::roles::{DefaultRole, PasswordThreads, Passwords};
 use crate::schema_change::{SchemaKeeper, SchemaListeners};
 use crate::session::Session;
@@ -321,7 +321,8 @@ impl Shard {
         (0..self.options.shard_count).map(ShardId)
     }
 
-    /// Starts the task that answers a request. If it panics, the request is answered with a server error.
+    /// Starts the task that answers a request, charged to the client. If it panics, the request is answered with a server
+    /// error.
     pub(crate) fn answer_later(
         self: &Rc<Self>,
         session: &Rc<Session>,
@@ -329,9 +330,12 @@ impl Shard {
         task: impl Future<Output = ()> + 'static,
     ) {
         session.expect_answer();
+        let held = Held::nothing_of(&self.account_of_session(session));
+        held.set(size_of_val(&task));
         let (shard, session) = (self.clone(), session.clone());
         let begun_ns = self.clock.monotonic_ns();
         self.spawn(async move {
+            let _charged_to_the_end = held;
             let outcome = catch_async(task).await;
             shard
                 .foreground

@@ -47,8 +47,8 @@ pub struct ResponseTooBig {
 /// Bodies below this are sent as they are: compression could save less than one packet's worth of bytes.
 const COMPRESSED_BODY_BYTES_MIN: usize = 512;
 
-/// The most the side buffers keep between flushes.
-const KEPT_BYTES_MAX: usize = 256 * 1024;
+/// The most that each side buffer keeps: what most answers fit. Each connection has two, for as long as it lives.
+const KEPT_BYTES_MAX: usize = 16 * 1024;
 
 impl Default for FrameWriter {
     fn default() -> Self {
@@ -189,11 +189,22 @@ impl FrameWriter {
         {
             self.close_segment(out, segment_at, is_compressed, true);
         }
+        self.let_go_of_large_buffers();
+    }
+
+    /// Whoever takes no more answers would keep the last large one twice.
+    #[inline]
+    fn let_go_of_large_buffers(&mut self) {
         for side in [&mut self.overflow, &mut self.compressed] {
             if side.capacity() > KEPT_BYTES_MAX {
                 *side = Vec::new();
             }
         }
+    }
+
+    /// What the buffers beside the output take.
+    pub fn side_bytes(&self) -> usize {
+        self.overflow.capacity() + self.compressed.capacity()
     }
 
     /// Where the next envelope starts, in a segment if the framing needs one.
@@ -217,6 +228,7 @@ impl FrameWriter {
             out[header_at + FLAGS_AT] |= EnvelopeFlags::COMPRESSED.0;
             patch_length(out, header_at, self.compressed.len());
         }
+        self.let_go_of_large_buffers();
     }
 
     /// Takes the envelope at `header_at` out of its full segment, closes that, and starts the next with it; one too
@@ -246,6 +258,7 @@ impl FrameWriter {
             }
         }
         self.overflow = envelope;
+        self.let_go_of_large_buffers();
     }
 
     #[inline]
