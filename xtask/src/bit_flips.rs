@@ -20,7 +20,7 @@ pub struct Arguments {
 }
 
 pub fn run(arguments: &Arguments) -> Result<(), TaskError> {
-    let report = workspace::path("bench/results/bit-flips.md");
+    let report = workspace::path("docs/measurements/bit-flips.md");
     let mut cargo = Command::new("cargo");
     cargo
         .current_dir(workspace::root())

@@ -8,7 +8,7 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::thread;
 use std::time::{Duration, Instant};
 
-use helenus_bench::quiet::{SLICE_US, Watch};
+use helenus_loadgen::quiet::{SLICE_US, Watch};
 use helenus_protocol::ProtocolVersion;
 
 use crate::wire::Client;

@@ -4,9 +4,9 @@
 //! developer's machine and in CI alike.
 
 mod attack;
-mod bench;
 mod bit_flips;
 mod bystander;
+mod compare;
 mod crash;
 mod differential;
 mod fuzz_corpus;
@@ -71,7 +71,8 @@ enum Task {
     Tidy(tidy::Arguments),
     /// Measure Helenus beside Cassandra
     #[command(subcommand)]
-    Bench(bench::Command),
+    #[command(alias = "bench")]
+    Compare(compare::Command),
 }
 
 fn main() -> ExitCode {
@@ -89,7 +90,7 @@ fn main() -> ExitCode {
         Task::Simulate(arguments) => simulate::run(&arguments),
         Task::FuzzCorpus => fuzz_corpus::run(),
         Task::Tidy(arguments) => tidy::run(&arguments),
-        Task::Bench(command) => bench::run(command),
+        Task::Compare(command) => compare::run(command),
     };
     match outcome {
         Ok(()) => ExitCode::SUCCESS,

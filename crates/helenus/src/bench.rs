@@ -10,16 +10,16 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
 
 use clap::{Args, Subcommand, ValueEnum};
-use helenus_bench::compare;
-use helenus_bench::live;
-use helenus_bench::report::{Report, to_csv, to_html, to_text};
-use helenus_bench::run::{
+use helenus_client::throttle::ThrottleMode;
+use helenus_loadgen::compare;
+use helenus_loadgen::live;
+use helenus_loadgen::report::{Report, to_csv, to_html, to_text};
+use helenus_loadgen::run::{
     FindMax, Length, Load, Measurement, Progress, RunError, RunOptions, Second, TraceOptions, find_max,
     run as run_load,
 };
-use helenus_bench::storm::{self, StormMode, StormOptions};
-use helenus_bench::workload::{Preset, Workload, WorkloadError};
-use helenus_client::throttle::ThrottleMode;
+use helenus_loadgen::storm::{self, StormMode, StormOptions};
+use helenus_loadgen::workload::{Preset, Workload, WorkloadError};
 use helenus_protocol::frame::Compression;
 use helenus_protocol::{Consistency, ProtocolVersion};
 

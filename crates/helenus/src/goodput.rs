@@ -8,7 +8,7 @@ use std::process::ExitCode;
 use std::time::Duration;
 
 use clap::{Args, ValueEnum};
-use helenus_bench::goodput::{
+use helenus_loadgen::goodput::{
     self, GoodputOptions, GoodputReport, GoodputWorkload, RequestSize, WireError, to_markdown, to_svg,
 };
 use helenus_tools::progress::{Progress, Unit};

@@ -34,7 +34,7 @@ pub struct Arguments {
     /// Only one partition beyond 2 GiB, written in `nb` and `da`; prints its table
     #[arg(long)]
     large: bool,
-    /// Leave the report in `bench/results` as it is
+    /// Leave the report in `docs/measurements` as it is
     #[arg(long)]
     no_report: bool,
 }
@@ -66,7 +66,7 @@ pub fn run(arguments: &Arguments) -> Result<(), TaskError> {
     let report = outcome.report(&heading);
     println!("{report}");
     if !arguments.no_report {
-        let path = workspace::path("bench/results/interchange.md");
+        let path = workspace::path("docs/measurements/interchange.md");
         fs::write(&path, report).map_err(|source| TaskError::File { path, source })?;
     }
     match outcome.failed() {

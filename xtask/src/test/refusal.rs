@@ -2,7 +2,7 @@
 
 use super::Context;
 use crate::TaskError;
-use crate::bench::callgrind;
+use crate::compare::callgrind;
 use crate::process::run_quietly;
 use crate::program::Tally;
 

@@ -1,7 +1,7 @@
 //! Single bits flipped in every component of every format, and files cut short or missing: what is read is right, or
 //! it is refused with the file, the offset, what was wanted and what was found.
 //!
-//! `cargo xtask bit-flips` runs the long form and writes `bench/results/bit-flips.md`, by these variables:
+//! `cargo xtask bit-flips` runs the long form and writes `docs/measurements/bit-flips.md`, by these variables:
 //! `HELENUS_BIT_FLIPS_FILES`, `HELENUS_BIT_FLIPS` (per component), `HELENUS_BIT_FLIPS_SEED` and
 //! `HELENUS_BIT_FLIPS_REPORT`.
 

@@ -1,4 +1,4 @@
-//! `helenus-perf`: what Helenus costs, in process and at its lowest layers, for those who work on it; `cargo xtask bench` runs
+//! `helenus-perf`: what Helenus costs, in process and at its lowest layers, for those who work on it; `cargo xtask compare` runs
 //! it side by side with others.
 
 mod allocator;

@@ -1,0 +1,123 @@
+//! Workloads that need no file.
+
+use super::{Generator, Populate, Workload, WorkloadStatement};
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Preset {
+    /// Point reads, all keys alike.
+    Read,
+    /// Point writes, all keys alike.
+    Write,
+    /// Nine reads to a write, keys by Zipf's law.
+    Mixed,
+    /// Rows of one partition of a million.
+    LargePartition,
+    /// Very many workers that read one row each, over and over.
+    ConcurrentClient,
+}
+
+/// Bytes of each of the value's columns, five of them: the table of ScyllaDB's and Cassandra's stress tools.
+const COLUMN_BYTES: usize = 34;
+
+const LARGE_PARTITION_ROWS: u64 = 1_000_000;
+
+impl Preset {
+    /// The workload over `keys` keys.
+    pub fn workload(self, keys: u64) -> Workload {
+        let key = Generator::Uniform { of: keys };
+        match self {
+            Preset::Read => standard("read", keys, vec![read(key, 1)]),
+            Preset::Write => standard("write", 0, vec![write(key, 1)]),
+            Preset::Mixed => {
+                let zipf = Generator::Zipf(super::generator::Zipf::new(keys, 0.99));
+                standard("mixed", keys, vec![read(zipf.clone(), 9), write(zipf, 1)])
+            }
+            Preset::LargePartition => large_partition(),
+            Preset::ConcurrentClient => standard(
+                "concurrent-client",
+                1,
+                vec![read(Generator::Constant { number: 0 }, 1)],
+            ),
+        }
+    }
+}
+
+fn schema(table: &str) -> Vec<String> {
+    let replication = "{'class': 'SimpleStrategy', 'replication_factor': 1}";
+    vec![
+        format!("CREATE KEYSPACE IF NOT EXISTS helenus_loadgen WITH replication = {replication}"),
+        format!("CREATE TABLE IF NOT EXISTS helenus_loadgen.{table}"),
+    ]
+}
+
+fn standard(name: &str, populated: u64, statements: Vec<WorkloadStatement>) -> Workload {
+    Workload {
+        name: name.to_owned(),
+        schema: schema("standard (key blob PRIMARY KEY, c0 blob, c1 blob, c2 blob, c3 blob, c4 blob)"),
+        populate: (populated > 0).then(|| Populate {
+            statement: write(Generator::Sequence { of: 0 }, 1),
+            rows: populated,
+        }),
+        statements,
+    }
+}
+
+fn read(key: Generator, weight: u32) -> WorkloadStatement {
+    WorkloadStatement {
+        name: "read".to_owned(),
+        cql: "SELECT c0, c1, c2, c3, c4 FROM helenus_loadgen.standard WHERE key = ?".to_owned(),
+        weight,
+        values: vec![key],
+        is_idempotent: true,
+    }
+}
+
+fn write(key: Generator, weight: u32) -> WorkloadStatement {
+    let mut values = vec![key];
+    values.resize(6, Generator::Blob { bytes: COLUMN_BYTES });
+    WorkloadStatement {
+        name: "write".to_owned(),
+        cql: "INSERT INTO helenus_loadgen.standard (key, c0, c1, c2, c3, c4) VALUES (?, ?, ?, ?, ?, ?)"
+            .to_owned(),
+        weight,
+        values,
+        is_idempotent: true,
+    }
+}
+
+fn large_partition() -> Workload {
+    let statement = |name: &str, cql: &str, values| WorkloadStatement {
+        name: name.to_owned(),
+        cql: cql.to_owned(),
+        weight: 1,
+        values,
+        is_idempotent: true,
+    };
+    let partition = Generator::Constant { number: 0 };
+    Workload {
+        name: "large-partition".to_owned(),
+        schema: schema("large (pk int, ck int, value blob, PRIMARY KEY (pk, ck))"),
+        populate: Some(Populate {
+            statement: statement(
+                "populate",
+                "INSERT INTO helenus_loadgen.large (pk, ck, value) VALUES (?, ?, ?)",
+                vec![
+                    partition.clone(),
+                    Generator::Sequence { of: 0 },
+                    Generator::Blob { bytes: 100 },
+                ],
+            ),
+            rows: LARGE_PARTITION_ROWS,
+        }),
+        statements: vec![statement(
+            "read",
+            "SELECT value FROM helenus_loadgen.large WHERE pk = ? AND ck = ?",
+            vec![
+                partition,
+                Generator::Uniform {
+                    of: LARGE_PARTITION_ROWS,
+                },
+            ],
+        )],
+    }
+}

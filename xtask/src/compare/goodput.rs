@@ -1,0 +1,366 @@
+//! `cargo xtask compare goodput` and `goodput-peer`: what is answered in time, from a quarter to ten times of what a
+//! server on one core can do; with and without admission, and of Cassandra, on the same axes.
+
+use std::fmt::Write as _;
+use std::fs;
+use std::path::{Path, PathBuf};
+use std::process::Command;
+
+use clap::ValueEnum;
+use serde_json::Value;
+
+use crate::node::{Node, Target};
+use crate::{TaskError, process, workspace};
+
+const FOLDER: &str = "docs/measurements/goodput";
+
+#[derive(clap::Args)]
+pub struct Arguments {
+    /// Servers to measure now; what was measured before stays on the page
+    #[arg(long, value_enum, value_delimiter = ',', default_value = "on,off")]
+    admission: Vec<Admission>,
+    #[command(flatten)]
+    load: LoadArguments,
+}
+
+#[derive(clap::Args)]
+pub struct PeerArguments {
+    #[command(flatten)]
+    load: LoadArguments,
+}
+
+#[derive(clap::Args)]
+struct LoadArguments {
+    /// Seconds of each load
+    #[arg(long, default_value_t = 4)]
+    seconds: u32,
+    /// Seconds of ten times the load before the recovery is measured
+    #[arg(long, default_value_t = 10)]
+    overload: u32,
+    /// How much work a request is
+    #[arg(long, value_enum, default_value_t = Requests::Heavy)]
+    requests: Requests,
+    /// As of `helenus bench goodput` [default: all four]
+    #[arg(long, value_delimiter = ',')]
+    workload: Vec<String>,
+}
+
+#[derive(Clone, Copy, PartialEq, Eq, ValueEnum)]
+enum Admission {
+    On,
+    Off,
+}
+
+#[derive(Clone, Copy, PartialEq, Eq, ValueEnum)]
+enum Requests {
+    Small,
+    Heavy,
+}
+
+impl Requests {
+    fn name(self) -> &'static str {
+        match self {
+            Requests::Small => "small",
+            Requests::Heavy => "heavy",
+        }
+    }
+}
+
+/// The server's core; the generator has the next.
+pub(super) const SERVER_CORE: &str = "0";
+pub(super) const GENERATOR_CORE: &str = "1";
+/// The loads take turns so often, each with this much that does not count: rounds of one load differ by a tenth and more,
+/// and the median of five of them by 5 %.
+const PACE: Pace = Pace {
+    rounds: "12",
+    warm_up: "700ms",
+};
+
+/// Cassandra is busy with a load for seconds after it has ended: with Helenus' rounds a quarter of the load looked like the ten
+/// times before it.
+const PEER_PACE: Pace = Pace {
+    rounds: "3",
+    warm_up: "4s",
+};
+
+/// Heavy requests a second and for how long, of each workload on all cores before anything is measured: on its one core, and
+/// with these not yet compiled, Cassandra answered 2 to 1,600 a second, and the loads, multiples of that, said nothing.
+const JVM_WARM_UP: [(&str, &str); 4] = [("1500", "20s"), ("3000", "10s"), ("6000", "10s"), ("1500", "5s")];
+
+/// A gigabyte is full of garbage after some thousand heavy writes a second.
+const JVM_HEAP: &str = "4g";
+
+/// How the loads of one server take turns.
+struct Pace {
+    rounds: &'static str,
+    warm_up: &'static str,
+}
+
+/// In the order of the page: a file's name, and the server's in tables and charts.
+const SERVERS: [(&str, &str); 3] = [
+    ("on", "Helenus"),
+    ("off", "Helenus without admission"),
+    ("cassandra", "Cassandra 5.0"),
+];
+
+pub fn run(arguments: &Arguments) -> Result<(), TaskError> {
+    super::build_helenus()?;
+    for admission in &arguments.admission {
+        let (file, switch) = match admission {
+            Admission::On => ("on", "on"),
+            Admission::Off => ("off", "off"),
+        };
+        let options = [
+            "--shards",
+            "1",
+            "--in-memory",
+            "--memory",
+            "4GiB",
+            "--admission",
+            switch,
+        ];
+        let node = Node::start(&Target::Helenus, "bench-goodput", &options)?;
+        measure(&node, file, &PACE, &arguments.load)?;
+        node.stop()?;
+    }
+    draw(arguments.load.requests)
+}
+
+pub fn run_peer(arguments: &PeerArguments) -> Result<(), TaskError> {
+    super::build_helenus()?;
+    let node = Node::start_cassandra(JVM_HEAP, &["--commitlog-sync", "periodic"])?;
+    for (per_s, length) in JVM_WARM_UP {
+        let mut load = generator(&node, &arguments.load);
+        load.args(["--capacity", per_s, "--multiples", "1", "--rounds", "1"]);
+        load.args(["--duration", length, "--duration-max", length, "--overload", "0s"]);
+        process::run_quietly(&mut load)?;
+    }
+    measure(&node, "cassandra", &PEER_PACE, &arguments.load)?;
+    node.stop()?;
+    draw(arguments.load.requests)
+}
+
+fn report_of(file: &str, requests: Requests) -> PathBuf {
+    workspace::path(FOLDER).join(format!("{file}-{}.json", requests.name()))
+}
+
+/// The load generator on its core.
+fn generator(node: &Node, arguments: &LoadArguments) -> Command {
+    let mut command = Command::new("taskset");
+    command
+        .args(["-c", GENERATOR_CORE])
+        .arg(workspace::target().join("release/helenus"))
+        .args(["bench", "goodput", "--hosts", &node.address().to_string()])
+        .args(["--requests", arguments.requests.name()]);
+    if !arguments.workload.is_empty() {
+        command.args(["--workload", &arguments.workload.join(",")]);
+    }
+    command
+}
+
+fn measure(node: &Node, file: &str, pace: &Pace, arguments: &LoadArguments) -> Result<(), TaskError> {
+    let folder = workspace::path(FOLDER);
+    fs::create_dir_all(&folder).map_err(|source| TaskError::File { path: folder, source })?;
+    let report = report_of(file, arguments.requests);
+    let measured = workspace::scratch("goodput.json");
+    let label = SERVERS
+        .iter()
+        .find(|(name, _)| *name == file)
+        .map_or(file, |(_, label)| label);
+    let server = node.process_id().unwrap_or_default().to_string();
+    node.keep_to_core(SERVER_CORE)?;
+    let mut command = generator(node, arguments);
+    command
+        .args(["--server-pid", &server, "--label", label])
+        .args(["--duration", &format!("{}s", arguments.seconds)])
+        .args(["--overload", &format!("{}s", arguments.overload)])
+        .args(["--rounds", pace.rounds, "--warm-up", pace.warm_up])
+        .arg("--json")
+        .arg(&measured);
+    process::run(&mut command)?;
+    node.check_panics()?;
+    let measured = read_report(&measured)?;
+    let known = if report.exists() {
+        read_report(&report)?
+    } else {
+        Value::Null
+    };
+    let text = format!("{:#}\n", with_curves(&known, measured));
+    fs::write(&report, text).map_err(|source| TaskError::File { path: report, source })
+}
+
+fn read_report(path: &Path) -> Result<Value, TaskError> {
+    let text = fs::read_to_string(path).map_err(|source| TaskError::File {
+        path: path.to_owned(),
+        source,
+    })?;
+    serde_json::from_str(&text).map_err(|error| TaskError::Report {
+        text: format!("{}: {error}", path.display()),
+    })
+}
+
+/// What was measured now, and the curves of other workloads that were known before: one workload at a time can be measured
+/// again.
+fn with_curves(known: &Value, mut measured: Value) -> Value {
+    let workload = |curve: &Value| curve["workload"].clone();
+    let mut curves: Vec<Value> = known["curves"].as_array().cloned().unwrap_or_default();
+    for curve in measured["curves"].as_array().into_iter().flatten() {
+        match curves.iter_mut().find(|known| workload(known) == workload(curve)) {
+            Some(known) => *known = curve.clone(),
+            None => curves.push(curve.clone()),
+        }
+    }
+    measured["curves"] = curves.into();
+    measured
+}
+
+/// Puts everything that was measured on one page.
+fn draw(requests: Requests) -> Result<(), TaskError> {
+    let reports = SERVERS.map(|(file, _)| report_of(file, requests));
+    let svg = workspace::path(FOLDER).join(format!("{}.svg", requests.name()));
+    let mut command = Command::new(workspace::target().join("release/helenus"));
+    command
+        .args(["bench", "goodput", "--svg"])
+        .arg(&svg)
+        .arg("--draw");
+    command.args(reports.iter().filter(|report| report.exists()));
+    let tables = process::run_quietly(&mut command)?;
+    let mut page = String::new();
+    let _infallible = write!(
+        page,
+        "# Goodput: what is answered in time, whatever is offered ({name} requests)\n\n\
+         `cargo xtask compare goodput --requests {name}`, `cargo xtask compare goodput-peer --requests {name} --overload 0 --seconds 6`: server on one \
+         core\n(Helenus: one shard, in memory), generator on another. Open loop over 16 connections that ask for errors \
+         (`THROW_ON_OVERLOAD`),\nevenly spaced requests, of which each connection writes what is due every 200 us, as \
+         drivers do, with at most 1,024 in flight,\nthe Java driver's bound; latency counts from the moment that a request \
+         was to be sent, in time is 10 ms. Heavy requests are\nwrites of 100 values and reads of 100 rows, of 50 bytes on \
+         the wire, so that one core can offer ten times what another serves;\nsmall ones have five values of 34 bytes. Held \
+         back: given up by the client after 10 ms because the server did not read the\nconnection or had 1,024 requests \
+         of it; not generated: because the generator was too slow. p50 and p99 are of what was served,\nlate or not. The \
+         control connection asks OPTIONS and `system.local` in turns, every 50 ms.\n\nEach workload was measured by itself (`--workload`). Cassandra had 45 s of each workload on both cores before, \
+         and its loads take turns in three\nrounds. The loads of the others take turns in twelve \
+         rounds, each in another order; in time is the median of the rounds (and the least and the most), of the best load\nthe \
+         median of the rounds' shares. Which load is the best is asked of the other rounds: else the luckiest of eight equal ones is. Only time in which the hypervisor left both processors alone counts: \"counted s\". What\nadmission costs where \
+         nothing is overloaded is on [a page of its own](cost.md).\n\n\
+         ![goodput]({name}.svg)\n{summary}\n{tables}",
+        name = requests.name(),
+        summary = summary(&reports),
+    );
+    let file = match requests {
+        Requests::Heavy => "README",
+        Requests::Small => "small",
+    };
+    super::write_report(&format!("{FOLDER}/{file}.md"), &page)
+}
+
+/// What the curves come to: of the best load of each in the same round, in percent.
+fn summary(reports: &[PathBuf]) -> String {
+    let mut table = String::from(
+        "\n| server, workload | in time at 2x | 5x | 10x | p99 ms at 2x, 5x, 10x | normal again after 1.4x, 10x: median of seven looks |\n\
+         |---|---|---|---|---|---|\n",
+    );
+    let texts = reports
+        .iter()
+        .filter_map(|report| fs::read_to_string(report).ok());
+    for report in texts.filter_map(|text| serde_json::from_str::<Report>(&text).ok()) {
+        for curve in &report.curves {
+            table.push_str(&curve.summary(&report.label));
+        }
+    }
+    table
+}
+
+/// What the summary takes of a report of `helenus bench goodput --json`.
+#[derive(serde::Deserialize)]
+struct Report {
+    label: String,
+    curves: Vec<Curve>,
+}
+
+#[derive(serde::Deserialize)]
+struct Curve {
+    workload: String,
+    points: Vec<Point>,
+    recoveries: Vec<Recovery>,
+}
+
+#[derive(serde::Deserialize)]
+struct Point {
+    multiple: f64,
+    good_per_s: f64,
+    /// Not in reports of before there was.
+    of_best: Option<f64>,
+    p99_us: u64,
+}
+
+#[derive(serde::Deserialize)]
+struct Recovery {
+    recovery_ms: Option<u32>,
+    /// Not in reports of before there was.
+    #[serde(default)]
+    all_ms: Vec<Option<u32>>,
+}
+
+impl Curve {
+    fn summary(&self, label: &str) -> String {
+        let rates = self.points.iter().map(|point| point.good_per_s);
+        let peak_per_s = rates.fold(1.0, f64::max);
+        let at = |multiple: f64| self.points.iter().find(|point| point.multiple == multiple);
+        let share = |multiple| {
+            at(multiple).map_or(String::new(), |point| {
+                let share = point.of_best.unwrap_or(point.good_per_s / peak_per_s);
+                format!("{:.1} %", 100.0 * share)
+            })
+        };
+        let p99 = [2.0, 5.0, 10.0].map(|multiple| {
+            at(multiple).map_or(String::new(), |point| format!("{:.1}", point.p99_us as f64 / 1e3))
+        });
+        let recoveries: Vec<String> = self
+            .recoveries
+            .iter()
+            .map(|recovery| {
+                let told =
+                    |ms: Option<u32>| ms.map_or("not within a second".to_owned(), |ms| format!("{ms} ms"));
+                match recovery.all_ms.last() {
+                    Some(worst) => format!("{} (worst {})", told(recovery.recovery_ms), told(*worst)),
+                    None => told(recovery.recovery_ms),
+                }
+            })
+            .collect();
+        let has_rounds = self.points.iter().all(|point| point.of_best.is_some());
+        let order = if has_rounds {
+            ""
+        } else {
+            " (one round, loads in rising order)"
+        };
+        format!(
+            "| {label}, {}{order} | {} | {} | {} | {} | {} |\n",
+            self.workload,
+            share(2.0),
+            share(5.0),
+            share(10.0),
+            p99.join(", "),
+            recoveries.join(", ")
+        )
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use serde_json::json;
+
+    use super::*;
+
+    #[test]
+    fn a_workload_that_is_measured_again_takes_its_own_place_on_the_page() {
+        let curve = |workload: &str, per_s: u64| json!({ "workload": workload, "capacity_per_s": per_s });
+        let known = json!({ "label": "x", "curves": [curve("reads", 1), curve("writes", 2)] });
+        let measured = json!({ "label": "x", "curves": [curve("writes", 3), curve("mixed", 4)] });
+        let curves = with_curves(&known, measured.clone())["curves"].clone();
+        assert_eq!(
+            curves,
+            json!([curve("reads", 1), curve("writes", 3), curve("mixed", 4)])
+        );
+        assert_eq!(with_curves(&Value::Null, measured.clone()), measured);
+    }
+}

@@ -1,0 +1,79 @@
+//! `cargo xtask compare insns`: instructions per operation, counted by callgrind.
+//!
+//! The benchmark is run twice with different numbers of operations; the difference, divided by the difference of the
+//! counts, is what one operation takes without start and fill.
+
+use super::callgrind;
+use crate::TaskError;
+
+#[derive(clap::Args)]
+pub struct Arguments {
+    /// Operations of the longer run; the shorter one does a third
+    #[arg(long, default_value_t = 60_000)]
+    operations: u64,
+}
+
+const REPORT: &str = "docs/measurements/insns.md";
+
+pub fn run(arguments: &Arguments) -> Result<(), TaskError> {
+    super::build_helenus()?;
+    let mut report = String::from(
+        "# Instructions and allocations per operation, in process\n\n\
+         `cargo xtask compare insns`: `helenus-perf simple-query` under callgrind, from the bytes of an EXECUTE frame to \
+         the bytes of its\nRESULT frame; 10,000 partitions of five 34-byte blobs, periodic commit log in memory.\n\n\
+         | | instructions/op | allocations/op | tasks/op | ScyllaDB publishes |\n|---|---|---|---|---|\n",
+    );
+    for (name, flags, published) in [
+        ("read", &[][..], "32,700 / 58.1 / 14.2"),
+        ("read of a cached row", &["--cached"][..], "-"),
+        (
+            "read of an SSTable in memory",
+            &["--flush"][..],
+            "109,000 (cache miss)",
+        ),
+        (
+            "read of an SSTable, cold",
+            &["--cold"][..],
+            "109,000 (cache miss)",
+        ),
+        ("write", &["--write"][..], "49,800 / 56.2 / -"),
+        (
+            "refusal of a write that has waited too long",
+            &["--write", "--asked", "refused"][..],
+            "40,615 (write timeout)",
+        ),
+    ] {
+        eprintln!("{name}: two runs under callgrind");
+        let few = instructions(arguments.operations / 3, flags)?;
+        let many = instructions(arguments.operations, flags)?;
+        let operations = arguments.operations - arguments.operations / 3;
+        let per_operation = many.saturating_sub(few) / operations.max(1);
+        let counts = simple_query(200_000, flags)?;
+        let figure = |key: &str| {
+            counts[key]
+                .as_f64()
+                .map_or(String::new(), |value| format!("{value:.2}"))
+        };
+        report.push_str(&format!(
+            "| {name} | {per_operation} | {} | {} | {published} |\n",
+            figure("allocations_per_op"),
+            figure("tasks_per_op")
+        ));
+    }
+    println!("{report}");
+    super::write_report(REPORT, &report)
+}
+
+fn instructions(operations: u64, flags: &[&str]) -> Result<u64, TaskError> {
+    let operations = operations.to_string();
+    let mut arguments = vec!["simple-query", "--json", "--operations", &operations];
+    arguments.extend_from_slice(flags);
+    callgrind::instructions(&arguments)
+}
+
+fn simple_query(operations: u64, flags: &[&str]) -> Result<serde_json::Value, TaskError> {
+    let operations = operations.to_string();
+    let mut arguments = vec!["simple-query", "--json", "--operations", &operations];
+    arguments.extend_from_slice(flags);
+    callgrind::report(&arguments)
+}

@@ -1,0 +1,116 @@
+//! `cargo xtask compare`: Helenus beside Cassandra, with the clients that people use.
+
+mod admission_cost;
+pub mod callgrind;
+mod client_cost;
+mod compaction;
+mod concurrency;
+mod concurrent_client;
+mod driver_restarts;
+mod errors;
+mod goodput;
+mod goodput_memory;
+mod insns;
+mod load_generator;
+mod mixed;
+mod peer;
+mod reads;
+mod rolling_restart;
+mod storm;
+mod throttle;
+
+use std::fs;
+use std::time::{SystemTime, UNIX_EPOCH};
+
+use clap::Subcommand;
+
+use crate::{TaskError, workspace};
+
+#[derive(Subcommand)]
+pub enum Command {
+    /// What a request pays for admission where nothing is overloaded, by callgrind
+    AdmissionCost(admission_cost::Arguments),
+    /// What a request costs the client, ours and other drivers
+    ClientCost(client_cost::Arguments),
+    /// From 1,000 to 500,000 workers, with drivers and with `helenus bench run`
+    Concurrency(concurrency::Arguments),
+    /// Flush and major compaction of the same rows on both, by processor time
+    Compaction(compaction::Arguments),
+    /// Many workers on one client object, each reading one row again and again
+    ConcurrentClient(concurrent_client::Arguments),
+    /// What unmodified drivers report when their node is restarted under them
+    DriverRestarts(driver_restarts::Arguments),
+    /// What each kind of error costs beside a success, by callgrind
+    Errors(errors::Arguments),
+    /// What is answered in time, from a quarter to ten times of what a core can do, with admission and without
+    Goodput(goodput::Arguments),
+    /// A node's memory while ten times what it can do is offered
+    GoodputMemory(goodput_memory::Arguments),
+    /// Goodput of Cassandra, on the same axes
+    GoodputPeer(goodput::PeerArguments),
+    /// The same wire load on both: throughput, latency, server CPU per operation
+    Peer(peer::Arguments),
+    /// Two nodes restarted in turns under load: errors seen, requests executed twice
+    RollingRestart(rolling_restart::Arguments),
+    /// Connections that can only be refused, beside the floor; and what a steady load notices of them
+    Storm(storm::Arguments),
+    /// The limit that the client finds beside limits chosen by hand
+    Throttle(throttle::Arguments),
+    /// Instructions and allocations per operation, in process, by callgrind
+    Insns(insns::Arguments),
+    /// A steady load on a node that flushes and compacts all the time, beside a quiet one
+    Mixed(mixed::Arguments),
+    /// Disk reads, instructions and speed of reads from a large partition, beside what was set out for them
+    Reads(reads::Arguments),
+}
+
+pub fn run(command: Command) -> Result<(), TaskError> {
+    match command {
+        Command::AdmissionCost(arguments) => admission_cost::run(&arguments),
+        Command::ClientCost(arguments) => client_cost::run(&arguments),
+        Command::Concurrency(arguments) => concurrency::run(&arguments),
+        Command::Compaction(arguments) => compaction::run(&arguments),
+        Command::ConcurrentClient(arguments) => concurrent_client::run(&arguments),
+        Command::DriverRestarts(arguments) => driver_restarts::run(&arguments),
+        Command::Errors(arguments) => errors::run(&arguments),
+        Command::Goodput(arguments) => goodput::run(&arguments),
+        Command::GoodputMemory(arguments) => goodput_memory::run(&arguments),
+        Command::GoodputPeer(arguments) => goodput::run_peer(&arguments),
+        Command::Peer(arguments) => peer::run(&arguments),
+        Command::RollingRestart(arguments) => rolling_restart::run(&arguments),
+        Command::Storm(arguments) => storm::run(&arguments),
+        Command::Throttle(arguments) => throttle::run(&arguments),
+        Command::Insns(arguments) => insns::run(&arguments),
+        Command::Mixed(arguments) => mixed::run(&arguments),
+        Command::Reads(arguments) => reads::run(&arguments),
+    }
+}
+
+/// The binaries that the benchmarks run.
+fn build_helenus() -> Result<(), crate::process::ProcessError> {
+    crate::process::run(
+        std::process::Command::new("cargo")
+            .args(["build", "--release", "--quiet"])
+            .args(["--package", "helenus", "--package", "helenus-perf"])
+            .current_dir(workspace::root()),
+    )
+}
+
+/// Microseconds since 1970, as in the load generator's traces.
+fn now_us() -> u64 {
+    let since_1970 = SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default();
+    since_1970.as_micros() as u64
+}
+
+/// Writes a report into the project, where it is kept beside the code that it measured.
+fn write_report(name: &str, text: &str) -> Result<(), TaskError> {
+    let path = workspace::path(name);
+    // The folder is not in the repository before its first report is.
+    let written = path
+        .parent()
+        .map_or(Ok(()), fs::create_dir_all)
+        .and_then(|()| fs::write(&path, text));
+    written.map_err(|source| TaskError::File { path, source })?;
+    println!("written to {name}");
+    Ok(())
+}
