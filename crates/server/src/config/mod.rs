@@ -14,7 +14,7 @@ use serde::Deserialize;
 
 pub use units::{DataRate, DataSize, DurationSetting, SnapshotTtl, UnitError};
 
-/// The file's keys. `None` means the default, which is documented in the README.
+/// The file's keys. `None` means the default; all are in docs/operating/configuration.md.
 #[derive(Clone, Debug, Default, Deserialize)]
 #[serde(deny_unknown_fields, default)]
 pub struct ConfigFile {
