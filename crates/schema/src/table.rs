@@ -14,8 +14,8 @@ use crate::SsTableFormat;
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
 pub struct TableId(pub Uuid);
 
-/// Names a column inside stored rows. Given out once per table and never reused, so that a row written before an
-/// `ALTER TABLE` means the same after it.
+/// Names a column inside stored rows. Given out once per name in a table, so that a row written before an `ALTER TABLE` means the
+/// same after it: a column that is dropped and added again is the same, and sees what is newer than its deletion.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
 pub struct ColumnId(pub u16);
 
@@ -45,7 +45,8 @@ pub struct ColumnMetadata {
     pub order: ClusteringOrder,
 }
 
-/// A column that `ALTER TABLE ... DROP` removed. Cells of it older than `dropped_at_us` are to be ignored.
+/// A column that `ALTER TABLE ... DROP` removed. Cells of it that are not newer than `dropped_at_us` are to be
+/// ignored, also when the column is there again.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct DroppedColumn {
     pub id: ColumnId,

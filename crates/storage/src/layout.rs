@@ -1,8 +1,9 @@
 //! What storage must know of a table to order and merge its rows; derived once per schema version.
 
+use std::collections::HashSet;
 use std::sync::Arc;
 
-use helenus_schema::TableMetadata;
+use helenus_schema::{ClusteringOrder, ColumnMetadata, DroppedColumn, TableMetadata};
 
 use crate::clustering::ClusteringComparator;
 use crate::row::RowShape;
@@ -21,5 +22,39 @@ impl TableLayout {
             comparator: ClusteringComparator::of(metadata),
             shape: RowShape::of(metadata),
         }
+    }
+
+    /// The columns that the table has no more and can have again.
+    pub fn absent_columns(&self) -> impl Iterator<Item = &DroppedColumn> {
+        let dropped = self.metadata.dropped_columns.iter();
+        let present: HashSet<&str> = match dropped.len() {
+            0 => HashSet::new(),
+            _ => self.metadata.columns.iter().map(|column| &*column.name).collect(),
+        };
+        dropped.filter(move |dropped| !present.contains(&*dropped.name))
+    }
+
+    /// The table with some of its [absent columns](Self::absent_columns), for an SSTable that has cells of them.
+    pub fn with_columns<'d>(&self, absent: impl Iterator<Item = &'d DroppedColumn>) -> Arc<TableMetadata> {
+        let absent: Vec<ColumnMetadata> = absent.map(as_before).collect();
+        if absent.is_empty() {
+            return Arc::clone(&self.metadata);
+        }
+        let mut table = TableMetadata::clone(&self.metadata);
+        let mut columns = std::mem::take(&mut table.columns);
+        columns.extend(absent);
+        table.set_columns(columns);
+        Arc::new(table)
+    }
+}
+
+fn as_before(dropped: &DroppedColumn) -> ColumnMetadata {
+    ColumnMetadata {
+        id: dropped.id,
+        name: Arc::clone(&dropped.name),
+        kind: dropped.kind,
+        position: 0,
+        cql_type: dropped.cql_type.clone(),
+        order: ClusteringOrder::Ascending,
     }
 }

@@ -170,20 +170,23 @@ fn added_column<'a>(
     } else {
         ColumnKind::Regular
     };
+    let dropped = table
+        .dropped_columns
+        .iter()
+        .find(|dropped| *dropped.name == **name);
+    // The column that it was: what was written to it after the time of its deletion is there again.
+    let id = dropped.map_or(table.next_column_id, |dropped| dropped.id);
     let column = ColumnMetadata {
-        id: table.next_column_id,
+        id,
         name: name.as_str().into(),
         kind,
         position: 0,
         cql_type,
         order: ClusteringOrder::Ascending,
     };
-    if let Some(dropped) = table
-        .dropped_columns
-        .iter()
-        .find(|dropped| *dropped.name == **name)
-    {
+    if let Some(dropped) = dropped {
         check_re_added(table, &column, dropped)?;
+        return Ok(Some(column));
     }
     let next = column.id.0.checked_add(1).ok_or_else(|| {
         CqlError::invalid(format_args!(
@@ -306,6 +309,10 @@ fn dropped_column<'a>(
         )));
     }
     gone.insert(name);
+    // What an earlier deletion of the column hides may have been removed since: it stays hidden.
+    let mut earlier = table.dropped_columns.iter();
+    let earlier = earlier.find(|dropped| dropped.name == column.name);
+    let dropped_at_us = earlier.map_or(dropped_at_us, |earlier| dropped_at_us.max(earlier.dropped_at_us));
     Ok(Some(DroppedColumn {
         id: column.id,
         name: Arc::clone(&column.name),

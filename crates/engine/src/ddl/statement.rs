@@ -164,7 +164,7 @@ mod tests {
     }
 
     #[test]
-    fn column_ids_are_never_given_out_twice() {
+    fn column_ids_are_of_one_name_each() {
         let mut session = Session::new();
         session.run("CREATE TABLE t (p int, c int, b int, a int, s int static, PRIMARY KEY (p, c))");
         let ids = |session: &Session| -> Vec<(String, u16)> {
@@ -187,14 +187,75 @@ mod tests {
         session.run("ALTER TABLE t RENAME c TO d");
         assert_eq!(
             ids(&session),
-            named(&[("p", 0), ("d", 1), ("s", 2), ("a", 3), ("b", 5)])
+            named(&[("p", 0), ("d", 1), ("s", 2), ("a", 3), ("b", 4)])
         );
+        session.run("ALTER TABLE t DROP a");
+        session.run("ALTER TABLE t ADD z int");
+        // What the first deletion hides stays hidden.
+        session.run("ALTER TABLE t DROP b USING TIMESTAMP 50");
         let table = session.schema.table("ks", "t").unwrap();
+        assert_eq!(table.column("z").unwrap().id, ColumnId(5));
         assert_eq!(table.next_column_id, ColumnId(6));
-        let [dropped] = table.dropped_columns.as_slice() else {
-            panic!("{:?}", table.dropped_columns)
+        let dropped = table.dropped_columns.iter();
+        let dropped: Vec<_> = dropped
+            .map(|dropped| (dropped.id, dropped.dropped_at_us))
+            .collect();
+        assert_eq!(dropped, [(ColumnId(3), 77), (ColumnId(4), 77)]);
+    }
+
+    /// As a Cassandra 5.0.5 answered.
+    #[test]
+    fn a_column_comes_back_if_its_values_can_be_read() {
+        let mut session = Session::new();
+        let columns = "p int, c int, v text, m map<int, text>, s text static, i int";
+        session.run(&format!("CREATE TABLE t ({columns}, PRIMARY KEY (p, c))"));
+        for column in ["v", "m", "s", "i"] {
+            session.run(&format!("ALTER TABLE t DROP {column}"));
+        }
+        let mut refused = |column: &str, kind_or_type: &str| {
+            let outcome = session.outcome(&format!("ALTER TABLE t ADD {column} {kind_or_type}"));
+            outcome.err().map(|error| error.to_string())
         };
-        assert_eq!((dropped.id, dropped.dropped_at_us), (ColumnId(4), 77));
+        let of_type = |column: &str, new: &str, old: &str| {
+            Some(format!(
+                "Cannot re-add previously dropped column '{column}' of type {new}, incompatible with previous type {old}"
+            ))
+        };
+        for new in [
+            "text",
+            "map<text, text>",
+            "frozen<map<int, text>>",
+            "set<int>",
+            "map<int, int>",
+        ] {
+            assert_eq!(refused("m", new), of_type("m", new, "map<int, text>"));
+        }
+        for new in ["varint", "bigint", "blob"] {
+            assert_eq!(refused("i", new), of_type("i", new, "int"));
+        }
+        assert_eq!(refused("v", "int"), of_type("v", "int", "text"));
+        let of_kind = |column: &str, new: &str, old: &str| {
+            Some(format!(
+                "Cannot re-add previously dropped column '{column}' of kind {new}, incompatible with previous kind {old}"
+            ))
+        };
+        assert_eq!(refused("s", "text"), of_kind("s", "REGULAR", "STATIC"));
+        assert_eq!(refused("v", "text static"), of_kind("v", "STATIC", "REGULAR"));
+        for (column, new) in [
+            ("m", "map<int, blob>"),
+            ("v", "blob"),
+            ("s", "text static"),
+            ("i", "int"),
+        ] {
+            assert_eq!(refused(column, new), None);
+        }
+        session.run("CREATE TABLE counters (p int PRIMARY KEY, a counter, b counter)");
+        session.run("ALTER TABLE counters DROP a");
+        let error = session.outcome("ALTER TABLE counters ADD a counter").unwrap_err();
+        assert_eq!(
+            error.to_string(),
+            "Cannot re-add previously dropped counter column a"
+        );
     }
 
     #[test]

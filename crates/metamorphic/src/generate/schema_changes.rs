@@ -41,19 +41,22 @@ fn drop_column(chance: &Chance, subject: &mut Subject, timestamps: &mut Timestam
         .iter()
         .filter(|column| column.name != gone.name);
     subject.table.set_columns(left.cloned().collect());
-    // What is written later with an earlier timestamp to a column that came back is seen until it is flushed, also in
-    // Cassandra: here all that is written later has a later one.
+    // What is newer than that is seen again when the column comes back.
+    let dropped_at = match chance.one_in(2) {
+        true => timestamps.any(chance),
+        false => timestamps.boundary(),
+    };
     let text = format!(
         "ALTER TABLE {} DROP {} USING TIMESTAMP {}",
         subject.name,
         quoted_identifier(&gone.name),
-        timestamps.boundary()
+        dropped_at
     );
     subject.dropped.push(gone);
     vec![text]
 }
 
-/// One that was dropped before, whose old values stay away, or a new one.
+/// One that was dropped before, or a new one.
 fn add_column(chance: &Chance, subject: &mut Subject) -> Vec<String> {
     let column = match subject.dropped.pop() {
         Some(column) if chance.one_in(2) => column,

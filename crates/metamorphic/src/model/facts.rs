@@ -86,13 +86,9 @@ impl Facts {
     }
 
     pub fn follow(&mut self, table: &Arc<TableMetadata>) {
-        let is_there = |name: &str| table.column(name).is_some();
+        // What is newer than a column's deletion waits for the column to come back.
         for facts in self.partitions.values_mut() {
-            facts.retain(|fact| match &fact.kind {
-                FactKind::Cell(cell) => is_there(&cell.column),
-                FactKind::ColumnDeletion { column, .. } => is_there(column),
-                FactKind::Deletion(_) | FactKind::Marker { .. } => true,
-            });
+            facts.retain(|fact| !is_dropped(table, fact));
         }
         self.table = Some(table.clone());
     }
@@ -149,6 +145,15 @@ fn row_of(fact: &Fact) -> Option<&Key> {
     }
 }
 
+/// Whether the column was dropped after it was written to, by the timestamps of both.
+fn is_dropped(table: &TableMetadata, fact: &Fact) -> bool {
+    let (FactKind::Cell(Cell { column, .. }) | FactKind::ColumnDeletion { column, .. }) = &fact.kind else {
+        return false;
+    };
+    let mut dropped = table.dropped_columns.iter();
+    dropped.any(|dropped| *dropped.name == **column && fact.timestamp <= dropped.dropped_at_us)
+}
+
 /// The values of a row and whether its marker lives.
 fn live_cells(table: &TableMetadata, facts: &[Fact], row: Option<&Key>, now_s: i64) -> (Cells, bool) {
     let clustering = table.clustering();
@@ -169,7 +174,10 @@ fn live_cells(table: &TableMetadata, facts: &[Fact], row: Option<&Key>, now_s: i
     let mut marker: Option<(i64, Option<i64>)> = None;
     let mut columns: BTreeMap<&str, i64> = BTreeMap::new();
     let mut cells: BTreeMap<(&str, &[u8]), (&Fact, &Cell)> = BTreeMap::new();
-    for fact in facts.iter().filter(|fact| fact.timestamp > deleted) {
+    for fact in facts
+        .iter()
+        .filter(|fact| fact.timestamp > deleted && !is_dropped(table, fact))
+    {
         match &fact.kind {
             FactKind::Marker { row, until_s } if is_same(Some(row)) => {
                 marker = marker.max(Some((fact.timestamp, *until_s)));
@@ -192,7 +200,7 @@ fn live_cells(table: &TableMetadata, facts: &[Fact], row: Option<&Key>, now_s: i
         let is_shadowed = columns
             .get(column)
             .is_some_and(|latest| fact.timestamp <= *latest);
-        cell.value.is_some() && is_live(cell.until_s) && !is_shadowed
+        cell.value.is_some() && is_live(cell.until_s) && !is_shadowed && table.column(column).is_some()
     });
     let has_marker = marker.is_some_and(|(_, until_s)| is_live(until_s));
     (values(table, &cells), has_marker)

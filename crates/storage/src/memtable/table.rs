@@ -3,6 +3,7 @@
 use std::collections::BTreeMap;
 use std::sync::Arc;
 
+use helenus_schema::ColumnId;
 use helenus_types::Token;
 
 use super::{MemtableCursor, MemtableScanner, Partition, Partitions};
@@ -10,6 +11,7 @@ use crate::clustering::Slice;
 use crate::commitlog::LogPosition;
 use crate::layout::TableLayout;
 use crate::read::PartitionRange;
+use crate::row::Entry;
 use crate::sstable::{EncodingStats, EncodingStatsCollector};
 use crate::update::{Update, UpdateItem};
 
@@ -23,6 +25,8 @@ pub struct Memtable {
     last_position: Option<LogPosition>,
     /// Of all that was written, also of what something later hides.
     encoding_stats: EncodingStatsCollector,
+    /// Whether there may be cells of columns that the table has no more.
+    may_hold_dropped: bool,
 }
 
 /// The partitions of one token. Keys collide about once in 2^63 pairs, but a client may look for such keys.
@@ -43,6 +47,7 @@ impl Memtable {
             first_position: None,
             last_position: None,
             encoding_stats: EncodingStatsCollector::default(),
+            may_hold_dropped: false,
         }
     }
 
@@ -53,6 +58,27 @@ impl Memtable {
     /// Takes over a newer version of the table; clustering columns and stored types never change their order.
     pub fn set_layout(&mut self, layout: Arc<TableLayout>) {
         self.layout = layout;
+        self.may_hold_dropped |= !self.is_empty();
+    }
+
+    /// What is written comes from a log, and may be older than the table's layout.
+    pub fn expect_dropped(&mut self) {
+        self.may_hold_dropped = true;
+    }
+
+    /// Whether there is a cell or a deletion of a column that is not of the table any more, newer than a time. Goes through all
+    /// that was written where that is possible.
+    pub fn holds(&self, column: ColumnId, after_us: i64) -> bool {
+        let is_one = |entry: Entry<'_>| entry.column() == column && entry.timestamp_us() > after_us;
+        let mut joined = Vec::new();
+        self.may_hold_dropped
+            && self.slots_from(Token::MINIMUM).any(|(_, partitions)| {
+                partitions.iter().any(|partition| {
+                    let mut rows = partition.rows().iter();
+                    partition.joined_static_row(&mut joined).entries().any(is_one)
+                        || rows.any(|row| partition.joined_row(row, &mut joined).entries().any(is_one))
+                })
+            })
     }
 
     pub fn is_empty(&self) -> bool {

@@ -59,7 +59,9 @@ fn is_all_live(shape: &RowShape, row: RowRef<'_>, shadow: DeletionTime, now_s: u
         && entries.all(|entry| match entry {
             Entry::ComplexDeletion { .. } => false,
             Entry::Cell(cell) => {
-                cell.is_live(now_s) && !shadow.hides(cell.timestamp_us) && !shape.is_dropped(cell.column)
+                cell.is_live(now_s)
+                    && !shadow.hides(cell.timestamp_us)
+                    && !shape.hides(cell.column, cell.timestamp_us)
             }
         })
 }
@@ -95,7 +97,7 @@ fn rewrite<'a>(
                 };
                 if !cell.is_live(time.now_s) {
                     *tombstones += u64::from(time.counts_cell(&cell));
-                } else if !shadow.hides(cell.timestamp_us) && !shape.is_dropped(cell.column) {
+                } else if !shadow.hides(cell.timestamp_us) && !shape.hides(cell.column, cell.timestamp_us) {
                     has_live_cell = true;
                     builder.cell(cell);
                 }

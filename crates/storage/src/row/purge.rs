@@ -56,7 +56,7 @@ pub fn purge_row<'a>(
     let mut is_empty = liveness.is_none() && kept_deletion.is_live();
     // One write may hold a deletion and what it hides: where the former goes, the latter must.
     let mut column_shadow = (ColumnId(0), deletion);
-    for entry in entries.filter(|entry| !shape.is_dropped(entry.column())) {
+    for entry in entries.filter(|entry| !shape.is_gone(entry.column(), entry.timestamp_us())) {
         if entry.column() != column_shadow.0 {
             column_shadow = (entry.column(), deletion);
         }

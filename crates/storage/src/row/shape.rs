@@ -1,9 +1,9 @@
 //! What merging a table's rows must know about its columns.
 
 use std::cmp::Ordering;
-use std::collections::HashSet;
+use std::collections::{BTreeMap, HashMap, HashSet};
 
-use helenus_schema::{ColumnId, TableMetadata};
+use helenus_schema::{ColumnId, DroppedColumn, TableMetadata};
 use helenus_types::CqlType;
 
 use super::{Entry, RowRef};
@@ -13,19 +13,31 @@ use super::{Entry, RowRef};
 pub struct RowShape {
     /// Sorted by column.
     multi_cell: Vec<(ColumnId, CqlType)>,
-    /// Sorted. Rows may still hold cells of columns that were dropped since.
-    dropped: Vec<ColumnId>,
+    /// By column. Rows may still hold cells of columns that were dropped since.
+    dropped: Vec<Dropped>,
     is_counter: bool,
     /// How many cells a row has at most, where each is a plain regular one: no statics, no multi-cell columns.
     plain_count: Option<usize>,
 }
 
+/// A column that was dropped. It may have been added again.
+#[derive(Clone, Copy, Debug)]
+struct Dropped {
+    column: ColumnId,
+    /// No read sees what is as old or older.
+    hidden_until_us: i64,
+    /// What is as old or older never comes back.
+    gone_until_us: i64,
+}
+
 impl RowShape {
     pub fn of(table: &TableMetadata) -> Self {
+        let present: HashSet<ColumnId> = table.columns.iter().map(|column| column.id).collect();
         let live = table.columns.iter().map(|column| (column.id, &column.cql_type));
         let dropped = table
             .dropped_columns
             .iter()
+            .filter(|dropped| !present.contains(&dropped.id))
             .map(|column| (column.id, &column.cql_type));
         let mut multi_cell: Vec<_> = live
             .chain(dropped)
@@ -66,7 +78,7 @@ impl RowShape {
         };
         let mut count = 0;
         let mut min_us = liveness.timestamp_us;
-        for entry in entries.filter(|entry| !self.is_dropped(entry.column())) {
+        for entry in entries.filter(|entry| !self.hides(entry.column(), entry.timestamp_us())) {
             let Entry::Cell(cell) = entry else {
                 return deleted_below_us;
             };
@@ -81,8 +93,23 @@ impl RowShape {
         !self.dropped.is_empty()
     }
 
-    pub fn is_dropped(&self, column: ColumnId) -> bool {
-        self.dropped.binary_search(&column).is_ok()
+    /// Whether a cell or a deletion is of a column that is not there, or was dropped after it was written.
+    pub fn hides(&self, column: ColumnId, timestamp_us: i64) -> bool {
+        self.dropped(column)
+            .is_some_and(|dropped| timestamp_us <= dropped.hidden_until_us)
+    }
+
+    /// Whether no statement can make it visible again. A column that comes back has what is newer than its deletion.
+    pub fn is_gone(&self, column: ColumnId, timestamp_us: i64) -> bool {
+        self.dropped(column)
+            .is_some_and(|dropped| timestamp_us <= dropped.gone_until_us)
+    }
+
+    fn dropped(&self, column: ColumnId) -> Option<&Dropped> {
+        let index = self
+            .dropped
+            .binary_search_by_key(&column, |dropped| dropped.column);
+        self.dropped.get(index.ok()?)
     }
 
     pub fn compare_paths(&self, column: ColumnId, left: &[u8], right: &[u8]) -> Ordering {
@@ -93,19 +120,45 @@ impl RowShape {
     }
 }
 
-/// Every column that the table had and has no more, sorted. Of a name that was dropped twice the table remembers the last
+/// Every column that the table had and has no more, or has again. Of a name that was dropped twice the table remembers the last
 /// column only, and its memtables and its log may hold cells of all: what counts are the ids that were given.
-fn dropped_columns(table: &TableMetadata) -> Vec<ColumnId> {
-    let present: HashSet<ColumnId> = table.columns.iter().map(|column| column.id).collect();
-    let given = (0..table.next_column_id.0).map(ColumnId);
-    let remembered = table.dropped_columns.iter().map(|column| column.id);
-    let mut dropped: Vec<ColumnId> = given
-        .filter(|id| !present.contains(id))
-        .chain(remembered)
+fn dropped_columns(table: &TableMetadata) -> Vec<Dropped> {
+    let mut dropped: BTreeMap<ColumnId, Dropped> = (0..table.next_column_id.0)
+        .map(ColumnId)
+        .map(|column| (column, Dropped::forgotten(column)))
         .collect();
-    dropped.sort_unstable();
-    dropped.dedup();
-    dropped
+    for remembered in &table.dropped_columns {
+        let forgotten = Dropped::forgotten(remembered.id);
+        dropped.entry(remembered.id).or_insert(forgotten).gone_until_us = remembered.dropped_at_us;
+    }
+    let by_name: HashMap<&str, &DroppedColumn> = table
+        .dropped_columns
+        .iter()
+        .map(|dropped| (&*dropped.name, dropped))
+        .collect();
+    for column in &table.columns {
+        dropped.remove(&column.id);
+        if let Some(remembered) = by_name.get(&*column.name) {
+            let again = Dropped {
+                column: column.id,
+                hidden_until_us: remembered.dropped_at_us,
+                gone_until_us: remembered.dropped_at_us,
+            };
+            dropped.insert(column.id, again);
+        }
+    }
+    dropped.into_values().collect()
+}
+
+impl Dropped {
+    /// Nothing can bring it back.
+    fn forgotten(column: ColumnId) -> Self {
+        Dropped {
+            column,
+            hidden_until_us: i64::MAX,
+            gone_until_us: i64::MAX,
+        }
+    }
 }
 
 /// The type of a cell's path: set elements, map keys, the time-uuid of a list cell, a field's index.

@@ -236,8 +236,8 @@ impl StoredColumn {
             .dropped_columns
             .iter()
             .filter(|dropped| &*dropped.name == name);
-        let dropped_at_us = dropped.map(|dropped| dropped.dropped_at_us).max();
-        if column.is_none() && dropped_at_us.is_none() {
+        let dropped = dropped.max_by_key(|dropped| dropped.dropped_at_us);
+        if column.is_none() && dropped.is_none() {
             return Err(OpenError::UnknownColumn {
                 file: file.to_path_buf(),
                 column: name.to_owned(),
@@ -247,16 +247,22 @@ impl StoredColumn {
         if column.is_some_and(|column| column.cql_type.is_multi_cell() != is_multi_cell) {
             return Err(incompatible());
         }
+        // What is newer than a column's deletion is there again when the column comes back.
+        let of_dropped = dropped.filter(|dropped| dropped.cql_type.is_multi_cell() == is_multi_cell);
+        let id = match column {
+            Some(column) => Some(column.id),
+            None => of_dropped.map(|dropped| dropped.id),
+        };
         Ok(StoredColumn {
             name: name.into(),
-            id: column.map(|column| column.id),
+            id,
             is_multi_cell,
             fixed_length: if is_multi_cell {
                 None
             } else {
                 stored.value_length_if_fixed()
             },
-            dropped_at_us,
+            dropped_at_us: dropped.map(|dropped| dropped.dropped_at_us),
         })
     }
 }

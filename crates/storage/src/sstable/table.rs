@@ -3,7 +3,7 @@
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
-use helenus_schema::TableMetadata;
+use helenus_schema::{ColumnId, TableMetadata};
 use helenus_types::Token;
 use helenus_types::token::token_of;
 use helenus_vfs::Disk;
@@ -95,6 +95,11 @@ impl SsTable {
 
     pub fn directory(&self) -> &Path {
         &self.directory
+    }
+
+    /// Whether there may be cells of a column of the table as it was when the file was opened, or of one that it had.
+    pub fn has_column(&self, id: ColumnId) -> bool {
+        self.header.statics.index_of(id).is_some() || self.header.regulars.index_of(id).is_some()
     }
 
     pub fn statistics(&self) -> &SsTableStatistics {

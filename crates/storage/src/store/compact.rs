@@ -178,7 +178,14 @@ impl BackgroundJob {
             encoding_stats: stats.finish(),
             ..WriterOptions::of(&self.layout.metadata)
         };
-        let mut output = JobOutput::new(self, compaction.shape, options)?;
+        let held = self.layout.absent_columns().filter(|dropped| {
+            let mut inputs = compaction.inputs.iter();
+            inputs.any(|input| {
+                input.has_column(dropped.id) && input.statistics().timestamp_us_max > dropped.dropped_at_us
+            })
+        });
+        let table = self.layout.with_columns(held);
+        let mut output = JobOutput::new(self, compaction.shape, options, table)?;
         let mut scanner = MergedScanner::new(&self.layout, false, scanners);
         match self.copy_all(compaction, &mut scanner, &mut output, partitions) {
             Ok(()) => output.finish(),

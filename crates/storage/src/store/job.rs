@@ -309,7 +309,10 @@ impl BackgroundJob {
             ..WriterOptions::of(&self.layout.metadata)
         };
         let slices = [Slice::all()];
-        let mut output = JobOutput::new(self, OutputShape::WHOLE, options)?;
+        let held = self.layout.absent_columns();
+        let held = held.filter(|dropped| memtable.holds(dropped.id, dropped.dropped_at_us));
+        let table = self.layout.with_columns(held);
+        let mut output = JobOutput::new(self, OutputShape::WHOLE, options, table)?;
         for (token, partition) in memtable.partitions(&everything) {
             let mut cursor = MemtableCursor::new(partition, &self.layout.comparator, &slices, false);
             if let Err(error) = output.partition(token, partition.key(), &mut cursor, PurgeRule::KeepAll) {

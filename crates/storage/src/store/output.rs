@@ -4,6 +4,7 @@ use std::path::Path;
 use std::sync::Arc;
 use std::time::Duration;
 
+use helenus_schema::TableMetadata;
 use helenus_types::Token;
 use helenus_vfs::{Clock, Disk};
 
@@ -23,6 +24,8 @@ const PARTITIONS_PER_LOOK: u32 = 64;
 pub(super) struct JobOutput<'a> {
     job: &'a BackgroundJob,
     options: WriterOptions,
+    /// What the SSTables are of: with columns that the table has no more where cells of them are kept.
+    table: Arc<TableMetadata>,
     splitter: Splitter,
     current: Option<SsTableWriter>,
     sealed: Vec<Descriptor>,
@@ -62,7 +65,12 @@ impl Watch for Meter {
 }
 
 impl<'a> JobOutput<'a> {
-    pub fn new(job: &'a BackgroundJob, shape: OutputShape, options: WriterOptions) -> Result<Self, JobError> {
+    pub fn new(
+        job: &'a BackgroundJob,
+        shape: OutputShape,
+        options: WriterOptions,
+        table: Arc<TableMetadata>,
+    ) -> Result<Self, JobError> {
         // The first SSTable of a table makes its folder.
         job.folder
             .create_table_folder(&job.layout.metadata)
@@ -79,11 +87,11 @@ impl<'a> JobOutput<'a> {
             pace: job.pace.clone(),
         };
         let mut scratch = Rewritten::watched_by(Box::new(meter));
-        let (guardrails, table) = (job.partition_guardrails, &job.layout.metadata);
-        if guardrails.are_on_rows_of(table) {
+        let guardrails = job.partition_guardrails;
+        if guardrails.are_on_rows_of(&table) {
             scratch = scratch.guarded_by(RowGuard {
                 guardrails,
-                table: Arc::clone(table),
+                table: Arc::clone(&table),
                 now_s,
             });
         }
@@ -95,6 +103,7 @@ impl<'a> JobOutput<'a> {
                 format: job.format(),
                 ..options
             },
+            table,
             splitter: Splitter::new(shape.split),
             current: None,
             sealed: Vec::new(),
@@ -154,8 +163,13 @@ impl<'a> JobOutput<'a> {
         let id = job.folder.new_sstable_id();
         let disk = Arc::clone(job.folder.disk());
         let options = self.options.clone();
-        let table = &job.layout.metadata;
-        Ok(SsTableWriter::new(disk, &job.table_folder, id, table, options)?)
+        Ok(SsTableWriter::new(
+            disk,
+            &job.table_folder,
+            id,
+            &self.table,
+            options,
+        )?)
     }
 
     fn seal(&mut self) -> Result<(), JobError> {

@@ -249,6 +249,7 @@ impl ShardStore {
             .tables
             .get_mut(&update.table)
             .ok_or(WriteError::UnknownTable { id: update.table })?;
+        table.active.expect_dropped();
         let grown = table.active.apply(token, update, None, &mut self.write_scratch);
         self.note_grown(grown);
         Ok(())
