@@ -17,11 +17,17 @@ use crate::workspace;
 /// What the node may take, by its own options.
 const MEMORY_BYTES: u64 = 192 << 20;
 
-/// And a fifth, and what it rests in.
-pub const RESIDENT_BYTES_MAX: u64 = MEMORY_BYTES + MEMORY_BYTES / 5 + (64 << 20);
+/// And a fifth: what the process rests in, what an allocator keeps, and what the shards are at.
+pub const RESIDENT_BYTES_MAX: u64 = MEMORY_BYTES + MEMORY_BYTES / 5;
 
 /// Open files that the node may have: few enough that attackers reach it.
 const DESCRIPTORS_MAX: u32 = 512;
+
+/// Of the test command's node: what it takes for too late depends on nothing but the node.
+const LONG_TIMEOUTS: &str = "read_request_timeout: 60s
+range_request_timeout: 60s
+write_request_timeout: 60s
+";
 
 /// Sockets that the kernel has not forgotten, and a log segment that was begun.
 const DESCRIPTORS_SLACK: u64 = 16;
@@ -76,11 +82,24 @@ impl NodeState {
 }
 
 impl Arena {
-    /// `binary` is the release build where none is given.
-    pub fn start(name: &str, options: &[&str], binary: Option<&Path>) -> Result<Arena, NodeError> {
+    /// Requests have Cassandra's times where `has_usual_timeouts`, else more than any machine needs. `binary` is the release
+    /// build where none is given.
+    pub fn start(
+        name: &str,
+        options: &[&str],
+        has_usual_timeouts: bool,
+        binary: Option<&Path>,
+    ) -> Result<Arena, NodeError> {
         let memory = MEMORY_BYTES.to_string();
         let mut all = vec!["--memory", &memory, "--shards", "2"];
         all.extend(options);
+        // Not in the node's folder, which is emptied.
+        let config = workspace::target().join(format!("{name}.yaml"));
+        let config_path = config.display().to_string();
+        if !has_usual_timeouts {
+            fs::write(&config, LONG_TIMEOUTS).map_err(|source| NodeError::File { path: config, source })?;
+            all.extend(["--config", &config_path]);
+        }
         let launch = Launch {
             binary: binary.map(Path::to_path_buf),
             descriptors_max: Some(DESCRIPTORS_MAX),
@@ -88,7 +107,6 @@ impl Arena {
         let node = Node::launch(name, &all, launch)?;
         let process_id = node.process_id().unwrap_or(0);
         node.keep_to_core(CORES[0])?;
-        keep_this_process_to(CORES[1])?;
         let arena = Arena {
             address: node.address(),
             metrics: node.metrics_address().unwrap_or(node.address()),
@@ -196,9 +214,32 @@ impl Arena {
 /// For attackers that look at nothing but whether it is over.
 const PATIENCE: Duration = Duration::from_secs(2);
 
-fn keep_this_process_to(core: &str) -> Result<(), NodeError> {
+/// The cores that this process had before.
+pub struct CoresBefore(String);
+
+impl Drop for CoresBefore {
+    fn drop(&mut self) {
+        if let Err(error) = keep_this_process_to(&self.0) {
+            eprintln!("this process stays on core {}: {error}", CORES[1]);
+        }
+    }
+}
+
+/// Keeps this process to the core of the clients until what is given is dropped.
+pub fn share_cores() -> Result<CoresBefore, NodeError> {
+    let status = PathBuf::from("/proc/self/status");
+    let text = fs::read_to_string(&status).map_err(|source| NodeError::File { path: status, source })?;
+    let cores = text
+        .lines()
+        .find_map(|line| line.strip_prefix("Cpus_allowed_list:"));
+    let before = CoresBefore(cores.unwrap_or(CORES[0]).trim().to_owned());
+    keep_this_process_to(CORES[1])?;
+    Ok(before)
+}
+
+fn keep_this_process_to(cores: &str) -> Result<(), NodeError> {
     let id = std::process::id().to_string();
-    Ok(run_quietly(Command::new("taskset").args(["-a", "-c", "-p", core, &id])).map(drop)?)
+    Ok(run_quietly(Command::new("taskset").args(["-a", "-c", "-p", cores, &id])).map(drop)?)
 }
 
 /// The calling thread runs when nobody else on its core wants to.

@@ -14,7 +14,7 @@ mod connections;
 mod schema;
 mod statements;
 
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::thread;
@@ -39,7 +39,7 @@ pub struct Arguments {
     /// Seconds of each attack
     #[arg(long, default_value_t = 4.0)]
     seconds: f64,
-    /// The form of the test command: half a second each, and no verdict on latencies
+    /// The form of the test command: half a second each at least, and until it has come to something
     #[arg(long)]
     short: bool,
     /// The binary to attack instead of the release build
@@ -54,8 +54,26 @@ const EXAMPLES: &str = "Examples:
   cargo xtask attack --list
   cargo xtask attack --only half-messages --only slow-readers --seconds 10";
 
-/// Of each attack in the test command.
-const SHORT_SECONDS: f64 = 0.6;
+/// How attacks are carried out.
+#[derive(Clone, Copy)]
+struct Form {
+    seconds: f64,
+    /// A calm part and one of the attack, of which its seconds are divided by this.
+    rounds: u32,
+    /// Whether the polite client's latencies are compared. Timings of a machine that does other things decide nothing.
+    judges_latencies: bool,
+    /// How much longer an attack goes on where it has come to nothing: what it sends may take seconds to make and to read
+    /// on a busy machine.
+    more_seconds_max: f64,
+}
+
+/// The test command's.
+const SHORT: Form = Form {
+    seconds: 0.6,
+    rounds: 1,
+    judges_latencies: false,
+    more_seconds_max: 20.0,
+};
 
 /// What the polite client's p99 may become, of the calm one's, in the long form. On a machine that does nothing else.
 const LATENCY_RATIO_MAX: f64 = 3.0;
@@ -167,8 +185,10 @@ impl Outcome {
     }
 }
 
-/// The calm half of each round, and the attacked one is the attack's seconds by this.
+/// Of the long form.
 const ROUNDS: u32 = 4;
+
+/// The calm half of each round.
 const CALM: Duration = Duration::from_millis(250);
 
 /// How long a node may take to be as before: sockets linger for two seconds, and memory is given back lazily.
@@ -181,8 +201,18 @@ pub fn run(arguments: &Arguments) -> Result<(), TaskError> {
         }
         return Ok(());
     }
+    let form = if arguments.short {
+        SHORT
+    } else {
+        Form {
+            seconds: arguments.seconds,
+            rounds: ROUNDS,
+            judges_latencies: true,
+            more_seconds_max: 0.0,
+        }
+    };
     let mut tally = Tally::default();
-    let outcomes = attack(arguments, &mut tally)?;
+    let outcomes = attack(&arguments.only, arguments.binary.as_deref(), form, &mut tally)?;
     if arguments.json {
         println!("{}", serde_json::to_string_pretty(&outcomes).unwrap_or_default());
     }
@@ -194,29 +224,35 @@ pub fn run(arguments: &Arguments) -> Result<(), TaskError> {
     }
 }
 
-fn attack(arguments: &Arguments, tally: &mut Tally) -> Result<Vec<Outcome>, TaskError> {
+/// The part of the test command.
+pub fn short() -> Result<Tally, TaskError> {
+    let mut tally = Tally::default();
+    attack(&[], None, SHORT, &mut tally)?;
+    Ok(tally)
+}
+
+fn attack(
+    only: &[String],
+    binary: Option<&Path>,
+    form: Form,
+    tally: &mut Tally,
+) -> Result<Vec<Outcome>, TaskError> {
+    let _given_back = arena::share_cores()?;
     let mut outcomes = Vec::new();
     for theatre in &THEATRES {
         let chosen: Vec<&Attack> = theatre
             .attacks
             .iter()
-            .filter(|attack| {
-                arguments.only.is_empty() || arguments.only.iter().any(|name| name == attack.name)
-            })
+            .filter(|attack| only.is_empty() || only.iter().any(|name| name == attack.name))
             .collect();
         if chosen.is_empty() {
             continue;
         }
-        let start = || Arena::start(theatre.name, theatre.options, arguments.binary.as_deref());
+        let start = || Arena::start(theatre.name, theatre.options, form.judges_latencies, binary);
         let mut arena = Arc::new(start()?);
         for attack in chosen {
-            let seconds = if arguments.short {
-                SHORT_SECONDS
-            } else {
-                arguments.seconds
-            };
-            let mut outcome = perform(&arena, attack, seconds);
-            if !arguments.short && outcome.failure.is_none() {
+            let mut outcome = perform(&arena, attack, form);
+            if form.judges_latencies && outcome.failure.is_none() {
                 outcome.failure = outcome.too_slow();
             }
             println!(
@@ -242,7 +278,7 @@ fn attack(arguments: &Arguments, tally: &mut Tally) -> Result<Vec<Outcome>, Task
     Ok(outcomes)
 }
 
-fn perform(arena: &Arc<Arena>, attack: &Attack, seconds: f64) -> Outcome {
+fn perform(arena: &Arc<Arena>, attack: &Attack, form: Form) -> Outcome {
     let mut outcome = Outcome {
         name: attack.name,
         attempts: 0,
@@ -255,10 +291,9 @@ fn perform(arena: &Arc<Arena>, attack: &Attack, seconds: f64) -> Outcome {
     let performed = (|| {
         let before = arena.state()?;
         let (mut calm, mut attacked) = (Seen::default(), Seen::default());
-        for _ in 0..ROUNDS {
+        for _ in 0..form.rounds {
             calm.add(polite(arena, CALM)?);
-            let share = Duration::from_secs_f64(seconds / f64::from(ROUNDS));
-            let (seen, attempts, resident) = attacked_for(arena, attack, share)?;
+            let (seen, attempts, resident) = attacked_for(arena, attack, form)?;
             attacked.add(seen);
             outcome.attempts += attempts;
             outcome.resident_mib_max = outcome.resident_mib_max.max(resident >> 20);
@@ -284,7 +319,10 @@ fn polite(arena: &Arena, for_long: Duration) -> Result<Seen, String> {
 }
 
 /// What the polite client saw, the attempts, and the most memory that the node had.
-fn attacked_for(arena: &Arc<Arena>, attack: &Attack, for_long: Duration) -> Result<(Seen, u64, u64), String> {
+fn attacked_for(arena: &Arc<Arena>, attack: &Attack, form: Form) -> Result<(Seen, u64, u64), String> {
+    let for_long = Duration::from_secs_f64(form.seconds / f64::from(form.rounds));
+    let at_most = for_long + Duration::from_secs_f64(form.more_seconds_max);
+
     let progress = Arc::new(Progress::default());
     let attacker = thread::spawn({
         let (arena, progress, run) = (arena.clone(), progress.clone(), attack.run);
@@ -296,7 +334,8 @@ fn attacked_for(arena: &Arc<Arena>, attack: &Attack, for_long: Duration) -> Resu
     let begun = Instant::now();
     let polite = Bystander::start(arena.address, arena.account(), arena::POLITE);
     let mut resident = 0;
-    while begun.elapsed() < for_long {
+    let has_come_to_something = || progress.attempts.load(Ordering::Relaxed) > 0;
+    while begun.elapsed() < for_long || (!has_come_to_something() && begun.elapsed() < at_most) {
         thread::sleep(Duration::from_millis(20));
         resident = resident.max(arena.state()?.resident_bytes);
     }

@@ -4,7 +4,9 @@ use super::{drivers, load, operator, refusal, rust};
 use crate::node::{Node, Target};
 use crate::program::Tally;
 use crate::runtime::Runtime;
-use crate::{TaskError, crash, differential, interchange, metamorphic, mutate_frames, simulate, statements};
+use crate::{
+    TaskError, attack, crash, differential, interchange, metamorphic, mutate_frames, simulate, statements,
+};
 
 /// What all parts share.
 pub struct Context {
@@ -97,6 +99,12 @@ pub const ALL: &[Part] = &[
         about: "damaged messages do a live node no harm",
         runtimes: &[],
         run: |_| mutate_frames::short(),
+    },
+    Part {
+        name: "attack",
+        about: "hostile clients do no harm to a polite one, nor to the node",
+        runtimes: &[],
+        run: |_| attack::short(),
     },
     Part {
         name: "refusal",
