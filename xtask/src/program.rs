@@ -11,6 +11,8 @@ use std::process::{Command, Stdio};
 use std::sync::mpsc::{self, RecvTimeoutError};
 use std::time::{Duration, Instant};
 
+use serde::{Deserialize, Serialize};
+
 use crate::TaskError;
 use crate::node::{Node, NodeError};
 use crate::process::{self, Process};
@@ -21,7 +23,7 @@ const PROGRAM_SECONDS_MAX: u64 = 600;
 const PROGRESS_INTERVAL: Duration = Duration::from_secs(15);
 
 /// What the checks of one part came to.
-#[derive(Default, Debug)]
+#[derive(Default, Debug, Serialize, Deserialize)]
 pub struct Tally {
     pub passed: usize,
     pub failed: usize,

@@ -6,10 +6,15 @@ mod operator;
 mod part;
 mod refusal;
 mod rust;
+mod side_by_side;
 
+use std::num::NonZeroUsize;
+use std::path::{Path, PathBuf};
+use std::thread;
 use std::time::{Duration, Instant};
 
 use clap::Args;
+use serde::{Deserialize, Serialize};
 
 pub use part::{Context, Part};
 
@@ -26,11 +31,19 @@ pub struct Arguments {
     /// Name the parts and run nothing
     #[arg(long)]
     list: bool,
+    /// Parts that run at the same time [default: one per core, and one where parts are named]
+    #[arg(long, value_name = "N")]
+    jobs: Option<NonZeroUsize>,
+    /// Write what each part came to, as JSON
+    #[arg(long, value_name = "FILE")]
+    report: Option<PathBuf>,
 }
 
 /// One line of the summary.
+#[derive(Debug, Serialize, Deserialize)]
 struct Line {
-    name: &'static str,
+    name: String,
+    #[serde(flatten)]
     tally: Tally,
     elapsed: Duration,
     note: Option<String>,
@@ -44,16 +57,44 @@ pub fn run(arguments: &Arguments) -> Result<(), TaskError> {
         }
         return Ok(());
     }
-    let context = Context {
-        target: Target::from_environment()?,
+    let begun = Instant::now();
+    let jobs = arguments
+        .jobs
+        .map_or_else(|| usual_jobs(&parts), NonZeroUsize::get);
+    let lines = if jobs == 1 {
+        let context = Context {
+            target: Target::from_environment()?,
+        };
+        parts.iter().map(|part| run_part(part, &context)).collect()
+    } else {
+        side_by_side::run(&parts, jobs)?
     };
-    let lines: Vec<Line> = parts.iter().map(|part| run_part(part, &context)).collect();
-    let total = summarise(&lines);
+    if let Some(path) = &arguments.report {
+        store(path, &lines)?;
+    }
+    let total = summarise(&lines, begun.elapsed());
     if total.failed == 0 {
         Ok(())
     } else {
         Err(TaskError::Failures { count: total.failed })
     }
+}
+
+/// Whoever names parts wants to see what they say as they say it.
+fn usual_jobs(parts: &[&'static Part]) -> usize {
+    if parts.len() < part::ALL.len() {
+        return 1;
+    }
+    thread::available_parallelism().map_or(1, NonZeroUsize::get)
+}
+
+fn store(path: &Path, lines: &[Line]) -> Result<(), TaskError> {
+    let file = |source| TaskError::File {
+        path: path.to_owned(),
+        source,
+    };
+    let text = serde_json::to_string(lines).map_err(|error| file(error.into()))?;
+    std::fs::write(path, text).map_err(file)
 }
 
 fn chosen(only: &[String]) -> Result<Vec<&'static Part>, TaskError> {
@@ -70,7 +111,7 @@ fn run_part(part: &Part, context: &Context) -> Line {
     println!("== {}: {}", part.name, part.about);
     let start = Instant::now();
     let mut line = Line {
-        name: part.name,
+        name: part.name.to_owned(),
         tally: Tally::default(),
         elapsed: Duration::ZERO,
         note: None,
@@ -101,13 +142,13 @@ fn skip(line: &mut Line, missing: Runtime) {
     line.note = Some(note);
 }
 
-fn summarise(lines: &[Line]) -> Tally {
+fn summarise(lines: &[Line], elapsed: Duration) -> Tally {
     println!("== summary");
     let mut total = Tally::default();
     for Line {
         name,
         tally,
-        elapsed,
+        elapsed: took,
         note,
     } in lines
     {
@@ -117,10 +158,14 @@ fn summarise(lines: &[Line]) -> Tally {
             tally.passed,
             tally.failed,
             tally.skipped,
-            elapsed.as_secs_f64()
+            took.as_secs_f64()
         );
         total.add(tally);
     }
-    println!("{} passed, {} failed", total.passed, total.failed);
+    let (minutes, seconds) = (elapsed.as_secs() / 60, elapsed.as_secs() % 60);
+    println!(
+        "{} passed, {} failed in {minutes} min {seconds} s",
+        total.passed, total.failed
+    );
     total
 }

@@ -18,86 +18,106 @@ pub struct Part {
     pub name: &'static str,
     pub about: &'static str,
     pub runtimes: &'static [Runtime],
+    /// Parts that must have ended, well or not: they build what this one runs, or hold the same lock of cargo.
+    pub after: &'static [&'static str],
     pub run: fn(&Context) -> Result<Tally, TaskError>,
 }
+
+/// What runs in the build that the unit tests have made.
+const AFTER_UNIT: &[&str] = &["unit"];
+/// What runs the release build.
+const AFTER_BUILD: &[&str] = &["build"];
 
 pub const ALL: &[Part] = &[
     Part {
         name: "format",
         about: "rustfmt leaves nothing to change",
         runtimes: &[],
+        after: &[],
         run: rust::format,
     },
     Part {
         name: "lints",
         about: "clippy finds nothing",
         runtimes: &[],
+        after: &["format"],
         run: rust::lints,
     },
     Part {
         name: "unit",
         about: "cargo test of the workspace",
         runtimes: &[],
+        after: &["lints"],
         run: rust::unit,
     },
     Part {
         name: "simulation",
         about: "a simulated node keeps its promises on a disk that fails",
         runtimes: &[],
+        after: AFTER_UNIT,
         run: |_| simulate::short(),
     },
     Part {
         name: "statements",
         about: "random statements of every kind make a node neither panic nor hang",
         runtimes: &[],
+        after: AFTER_UNIT,
         run: |_| statements::short(),
     },
     Part {
         name: "build",
         about: "release build",
         runtimes: &[],
+        after: &["format"],
         run: rust::build,
     },
     Part {
         name: "differential",
         about: "recorded statements get Cassandra's answers",
         runtimes: &[Runtime::Python],
+        after: AFTER_BUILD,
         run: replay,
     },
     Part {
         name: "metamorphic",
         about: "random histories have the same answers on nodes of many kinds",
         runtimes: &[],
+        after: AFTER_UNIT,
         run: |_| metamorphic::short(),
     },
     Part {
         name: "sstable-tools",
         about: "Cassandra's tools read our SSTables",
         runtimes: &[Runtime::Java],
+        after: AFTER_UNIT,
         run: rust::sstable_tools,
     },
     Part {
         name: "interchange",
         about: "SSTables of random tables go to Cassandra and come from it",
         runtimes: &[Runtime::Java],
+        after: AFTER_BUILD,
         run: |_| interchange::short(),
     },
     Part {
         name: "operator",
         about: "the operator's commands on files and on a running node",
         runtimes: &[],
+        after: AFTER_BUILD,
         run: operator::run,
     },
     Part {
         name: "load",
         about: "`helenus bench` loads a node and says so in JSON",
         runtimes: &[],
+        after: AFTER_BUILD,
         run: load::run,
     },
     Part {
         name: "mutations",
         about: "damaged messages do a live node no harm",
         runtimes: &[],
+        after: AFTER_BUILD,
         run: |_| mutate_frames::short(),
     },
     Part {
@@ -110,12 +130,14 @@ pub const ALL: &[Part] = &[
         name: "refusal",
         about: "a refusal costs a fraction of a served write, counted in instructions",
         runtimes: &[],
+        after: AFTER_BUILD,
         run: refusal::run,
     },
     Part {
         name: "crash",
         about: "acknowledged writes survive SIGKILL",
         runtimes: &[],
+        after: AFTER_BUILD,
         run: crash::short,
     },
     driver(
@@ -152,6 +174,7 @@ const fn driver(
         name,
         about,
         runtimes,
+        after: AFTER_BUILD,
         run,
     }
 }
