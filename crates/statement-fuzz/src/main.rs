@@ -45,6 +45,9 @@ struct Arguments {
     /// Says why statements were refused, the most frequent reasons last
     #[arg(long)]
     refusals: bool,
+    /// Says which statements have held a shard longest, whether they may or not, the longest last
+    #[arg(long)]
+    holds: bool,
     /// Runs this script instead
     #[arg(long, value_name = "FILE")]
     replay: Option<PathBuf>,
@@ -126,6 +129,9 @@ fn go_through_rounds(arguments: &Arguments, bounds: &Bounds) -> Result<usize, Er
             None => totals.statements >= arguments.count,
         };
         if is_over || failed > arguments.failures {
+            if arguments.holds {
+                print_holds(&totals);
+            }
             if arguments.refusals {
                 print_refusals(&totals);
             }
@@ -140,6 +146,14 @@ fn go_through_rounds(arguments: &Arguments, bounds: &Bounds) -> Result<usize, Er
             );
         }
         seed = seed.wrapping_add(1);
+    }
+}
+
+fn print_holds(totals: &Totals) {
+    let mut holds: Vec<_> = totals.holds.iter().collect();
+    holds.sort_by_key(|(_, hold)| **hold);
+    for (kind, (took, text_bytes)) in holds {
+        println!("{took:.1?}, {text_bytes} bytes, {kind}");
     }
 }
 
@@ -166,9 +180,6 @@ fn summary(totals: &Totals, failed: usize, used: Duration) -> String {
     );
     for (message, count) in &totals.server_errors {
         text.push_str(&format!("\n    {count} times: {message}"));
-    }
-    for (kind, longest) in &totals.holds {
-        text.push_str(&format!("\n    once {longest:.1?}: {kind}"));
     }
     text
 }

@@ -33,6 +33,12 @@ const AGAIN: usize = 2;
 /// Of a refusal's message, what tells it from others.
 const REFUSAL_CHARACTERS: usize = 24;
 
+/// Holds that are worth to be told of.
+const HOLD_MIN: Duration = Duration::from_micros(500);
+
+/// Of a statement, what tells its kind from others.
+const HOLD_CHARACTERS: usize = 34;
+
 /// The memory of the node.
 const MEMORY_BYTES: u64 = 128 << 20;
 
@@ -58,8 +64,8 @@ pub struct Totals {
     pub refusals: BTreeMap<String, u64>,
     /// By message: what the node says is its own fault.
     pub server_errors: BTreeMap<String, u64>,
-    /// By the statement's first two words: how long the longest of each has held a shard.
-    pub holds: BTreeMap<String, Duration>,
+    /// By what held a shard and the statement's beginning: how long the longest of each did, and how long its text is.
+    pub holds: BTreeMap<String, (Duration, usize)>,
 }
 
 /// How a round ended.
@@ -207,6 +213,7 @@ impl Subject {
         totals.statements += 1;
         totals.longest = totals.longest.max(cost.held);
         totals.latest = totals.latest.max(cost.request);
+        totals.note_hold(&cost, step);
         let mut failure = self.judge.verdict(&cost)?;
         for _ in 0..AGAIN {
             if !matches!(failure, Failure::Stall { .. } | Failure::Late { .. }) {
@@ -215,9 +222,6 @@ impl Subject {
             let cost = self.run_step(step, totals);
             let Some(again) = self.judge.verdict(&cost) else {
                 totals.unrepeated += 1;
-                let kind = kind_of(&step.texts[0]);
-                let longest = totals.holds.entry(kind).or_default();
-                *longest = (*longest).max(cost.held);
                 return None;
             };
             failure = again;
@@ -339,6 +343,17 @@ impl Subject {
 }
 
 impl Totals {
+    fn note_hold(&mut self, cost: &Cost, step: &Step) {
+        if cost.held < HOLD_MIN {
+            return;
+        }
+        let beginning: String = step.texts[0].chars().take(HOLD_CHARACTERS).collect();
+        let hold = (cost.held, step.texts.iter().map(String::len).sum());
+        let kind = format!("{}, {}: {beginning}", cost.what, step.how.name());
+        let longest = self.holds.entry(kind).or_default();
+        *longest = hold.max(*longest);
+    }
+
     fn note_refusal(&mut self, message: &str) {
         let plain = message
             .chars()
@@ -346,9 +361,4 @@ impl Totals {
         let beginning: String = plain.take(REFUSAL_CHARACTERS).collect();
         *self.refusals.entry(beginning).or_default() += 1;
     }
-}
-
-fn kind_of(text: &str) -> String {
-    let words: Vec<&str> = text.split_whitespace().take(2).collect();
-    words.join(" ").chars().take(30).collect()
 }
