@@ -10,7 +10,7 @@ use std::thread;
 use std::time::Duration;
 
 use helenus_engine::schema_store::{SchemaStore, SchemaStoreError, types_beyond_bounds};
-use helenus_engine::system::add_system_keyspaces;
+use helenus_engine::system::{add_system_keyspaces, schema_version};
 use helenus_schema::Schema;
 use helenus_storage::ShardStore;
 use helenus_storage::commitlog::{LogWriter, ResolvedWriteSets, SEGMENT_BYTES_DEFAULT};
@@ -30,7 +30,7 @@ use crate::options::NodeOptions;
 use crate::planning::Planner;
 use crate::request_memory::{REQUEST_SHARE, RequestMemory};
 use crate::roles::{Authenticator, DefaultRole, PasswordThreads};
-use crate::schema_change::SchemaKeeper;
+use crate::schema_change::{SchemaKeeper, SchemaWorker};
 use crate::shard::{BackgroundThreads, Ending, LogThread, Shard, ShardParts};
 use crate::snapshot_worker::SnapshotWorker;
 
@@ -174,6 +174,8 @@ impl AssembledNode {
             true => None,
             false => Some(SnapshotWorker::start(threads).map_err(StartError::Thread)?),
         };
+        let mut schema_worker = Some(SchemaWorker::start(threads).map_err(StartError::Thread)?);
+        let schema_version = schema_version(&opened.schema);
         let mut shards = Vec::new();
         for ((id, inbox), (store, log_writer)) in (0..).map(ShardId).zip(inboxes).zip(opened.stores) {
             let mailbox = &mailboxes[usize::from(id.0)];
@@ -185,6 +187,8 @@ impl AssembledNode {
                 mailboxes: mailboxes.clone(),
                 store,
                 schema: opened.schema.clone(),
+                schema_version,
+                schema_worker: schema_worker.take(),
                 schema_keeper: schema_keeper.take(),
                 snapshot_worker: snapshot_worker.take(),
                 default_role: default_role.take(),

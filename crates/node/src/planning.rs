@@ -294,7 +294,8 @@ impl Shard {
             .ok_or_else(|| self.no_plan())?
     }
 
-    fn no_plan(&self) -> CqlError {
+    /// The planner has given no answer.
+    pub(crate) fn no_plan(&self) -> CqlError {
         if self.mailbox(self.id).is_closed() {
             node_is_stopping()
         } else {

@@ -5,6 +5,7 @@
 //! connection.
 
 use std::cell::RefCell;
+use std::io;
 use std::rc::Rc;
 use std::sync::Arc;
 
@@ -12,12 +13,18 @@ use helenus_cql::ast::Statement;
 use helenus_engine::CqlError;
 use helenus_engine::ddl::{self, DdlContext, DdlOutcome, SchemaChange};
 use helenus_engine::schema_store::SchemaStore;
+use helenus_engine::system::schema_version;
 use helenus_schema::{Schema, TableId, TableKind, TableMetadata};
 use helenus_storage::store::DataFolder;
 use helenus_types::ShardId;
+use helenus_vfs::{Threads, Urgency, Worker};
+use tokio::sync::oneshot;
+use uuid::Uuid;
 
 use crate::auto_snapshot::Taking;
+use crate::panic_boundary::{Panicked, catch};
 use crate::rate_limit::has_rate_limits;
+use crate::request::node_is_stopping;
 use crate::shard::Shard;
 
 /// The shard that decides.
@@ -42,6 +49,34 @@ pub type SchemaListener = Box<dyn Fn(&SchemaChange)>;
 #[derive(Default)]
 pub struct SchemaListeners {
     listeners: RefCell<Vec<SchemaListener>>,
+}
+
+/// The owner's thread for changes of the schema: computing one takes time in proportion to the schema, and storing it waits
+/// for the disk. One change at a time.
+pub(crate) struct SchemaWorker(RefCell<Worker<Job>>);
+
+type Job = Box<dyn FnOnce() + Send>;
+
+impl SchemaWorker {
+    pub fn start(threads: &dyn Threads) -> io::Result<Self> {
+        let worker = Worker::start(threads, "schema".to_owned(), Urgency::Answers, |job: Job| job())?;
+        Ok(SchemaWorker(RefCell::new(worker)))
+    }
+
+    /// What `work` returns on the worker's thread, or that it panicked.
+    async fn run<T: Send + 'static>(&self, work: impl FnOnce() -> T + Send + 'static) -> Result<T, CqlError> {
+        let (sender, receiver) = oneshot::channel();
+        self.0.borrow().send(Box::new(move || {
+            let _gone = sender.send(catch(work));
+        }));
+        let done = receiver.await.map_err(|_| node_is_stopping())?;
+        done.map_err(Panicked::error)
+    }
+
+    /// Waits for the job that was begun.
+    pub fn stop(&self) {
+        self.0.borrow_mut().finish();
+    }
 }
 
 /// What the owner makes changes durable with.
@@ -127,13 +162,8 @@ impl Shard {
         if let Some(reason) = self.store.borrow().log_failure() {
             return Err(CqlError::server(format_args!("{reason}")));
         }
-        let context = DdlContext {
-            session_keyspace: statement.session_keyspace.as_deref(),
-            now_us: self.clock.wall_us(),
-            new_table_id: TableId(self.new_timeuuid()),
-            data_center: DATA_CENTER,
-        };
-        let mut outcome = ddl::apply(&self.schema(), &statement.statement, &context)?;
+        let new_table_id = TableId(self.new_timeuuid());
+        let (mut outcome, version) = self.apply_beside(statement, new_table_id).await?;
         let Some(transition) = &outcome.transition else {
             return Ok(outcome);
         };
@@ -144,33 +174,17 @@ impl Shard {
         let (before, after) = (self.schema(), transition.schema.clone());
         for made_again in after
             .tables_not_in(&before)
-            .filter(|table| table.id != context.new_table_id)
+            .filter(|table| table.id != new_table_id)
         {
             self.forget_everywhere(made_again.id).await?;
         }
         let gone = before.tables_not_in(&after).cloned().collect();
         self.snapshot_before(Taking::Drop, before, gone).await?;
-        if let Some(keeper) = &mut *keeper {
-            match keeper.store(&self.schema(), &transition.schema) {
-                Ok(()) => {}
-                Err(StoreFailure::Refused(error)) => return Err(error),
-                Err(StoreFailure::Undecided(error)) => {
-                    eprintln!(
-                        "the schema on the disk is unknown ({error}); writes are refused until a restart"
-                    );
-                    for shard in self.shards() {
-                        self.call(shard, |shard| {
-                            shard.store.borrow_mut().refuse_writes(UNDECIDED_SCHEMA)
-                        })
-                        .await;
-                    }
-                    return Err(error);
-                }
-            }
-        }
+        self.store_beside(&mut keeper, &transition.schema).await?;
         for shard in self.shards() {
             let schema = transition.schema.clone();
-            self.call(shard, move |shard| shard.set_schema(schema)).await;
+            self.call(shard, move |shard| shard.set_schema(schema, version))
+                .await;
         }
         for shard in self.shards() {
             let events = transition.events.clone();
@@ -181,6 +195,74 @@ impl Shard {
             });
         }
         Ok(outcome)
+    }
+
+    /// Only the owner decides.
+    fn schema_worker(&self) -> Result<&SchemaWorker, CqlError> {
+        let worker = self.schema_worker.as_ref();
+        worker
+            .ok_or_else(|| CqlError::server(format_args!("A schema change took the wrong way to its owner")))
+    }
+
+    /// The change that a statement makes of the schema in force, and the version of what it makes.
+    async fn apply_beside(
+        &self,
+        statement: SchemaStatement,
+        new_table_id: TableId,
+    ) -> Result<(DdlOutcome, Uuid), CqlError> {
+        let (before, now_us) = (self.schema(), self.clock.wall_us());
+        let applied = self.schema_worker()?.run(move || {
+            let context = DdlContext {
+                session_keyspace: statement.session_keyspace.as_deref(),
+                now_us,
+                new_table_id,
+                data_center: DATA_CENTER,
+            };
+            let outcome = ddl::apply(&before, &statement.statement, &context)?;
+            let after = outcome.transition.as_ref();
+            let version = schema_version(after.map_or(&before, |transition| &transition.schema));
+            Ok((outcome, version))
+        });
+        applied.await?
+    }
+
+    async fn store_beside(
+        self: &Rc<Self>,
+        keeper: &mut Option<SchemaKeeper>,
+        after: &Arc<Schema>,
+    ) -> Result<(), CqlError> {
+        let Some(mut taken) = keeper.take() else {
+            return Ok(());
+        };
+        let (before, after) = (self.schema(), after.clone());
+        let stored = self.schema_worker()?.run(move || {
+            let stored = catch(|| taken.store(&before, &after));
+            let stored = stored.unwrap_or_else(|panicked| {
+                // The disk may hold either schema now.
+                let restored = catch(|| taken.schema_store.save(&before));
+                Err(match restored {
+                    Ok(Ok(())) => StoreFailure::Refused(panicked.error()),
+                    _ => StoreFailure::Undecided(panicked.error()),
+                })
+            });
+            (taken, stored)
+        });
+        let (given_back, stored) = stored.await?;
+        *keeper = Some(given_back);
+        match stored {
+            Ok(()) => Ok(()),
+            Err(StoreFailure::Refused(error)) => Err(error),
+            Err(StoreFailure::Undecided(error)) => {
+                eprintln!("the schema on the disk is unknown ({error}); writes are refused until a restart");
+                for shard in self.shards() {
+                    self.call(shard, |shard| {
+                        shard.store.borrow_mut().refuse_writes(UNDECIDED_SCHEMA)
+                    })
+                    .await;
+                }
+                Err(error)
+            }
+        }
     }
 
     /// A table can be given the id of one that was dropped, by `WITH ID` or from a snapshot. It must not meet what the log
@@ -214,7 +296,8 @@ impl Shard {
         }
     }
 
-    fn set_schema(&self, schema: Arc<Schema>) {
+    fn set_schema(&self, schema: Arc<Schema>, version: Uuid) {
+        self.schema_version.set(version);
         self.store.borrow_mut().set_schema(&schema);
         self.prepared.borrow_mut().retain_valid(&schema);
         self.has_rate_limits.set(has_rate_limits(&schema));

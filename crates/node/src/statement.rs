@@ -1,5 +1,6 @@
 //! What is not a read or a write: PREPARE, USE, TRUNCATE, schema changes, DESCRIBE, and writes that read first.
 
+use std::ops::Range;
 use std::rc::Rc;
 use std::sync::Arc;
 use std::time::Duration;
@@ -8,7 +9,7 @@ use helenus_cql::ast::{self, BatchKind, DescribeStatement};
 use helenus_engine::ddl::{self, DdlOutcome};
 use helenus_engine::describe::{DescribeAnswer, describe, page_offset, page_state};
 use helenus_engine::modify::{FailedStatement, ListReading};
-use helenus_engine::system::{self, NodeState, NodeUsage};
+use helenus_engine::system::{NodeState, NodeUsage};
 use helenus_engine::term::BoundValues;
 use helenus_engine::{CqlError, Plan, Prepared, QueryOptions};
 use helenus_protocol::Opcode;
@@ -16,8 +17,8 @@ use helenus_protocol::extensions::CQL_VERSION_SPOKEN;
 use helenus_protocol::frame::EnvelopeFlags;
 use helenus_protocol::request::Prepare;
 use helenus_protocol::response::{
-    ColumnSpec, ResultMetadata, RowsWriter, write_prepared, write_schema_change, write_set_keyspace,
-    write_void,
+    ColumnSpec, MetadataForm, ResultMetadata, RowsWriter, write_prepared, write_schema_change,
+    write_set_keyspace, write_void,
 };
 use helenus_schema::TableKind;
 use helenus_types::Token;
@@ -159,7 +160,10 @@ impl Shard {
                 Ok(())
             }
             Plan::Other(other) => match &**other {
-                ast::Statement::Describe(description) => self.describe(session, stream, description, options),
+                ast::Statement::Describe(description) => {
+                    self.describe_later(session, stream, description, options);
+                    Ok(())
+                }
                 other if is_about_roles(other) => {
                     self.run_role_statement_later(session, stream, other.clone());
                     Ok(())
@@ -218,48 +222,53 @@ impl Shard {
         });
     }
 
-    fn describe(
-        &self,
+    /// What DESCRIBE prints is made beside the shard: it takes time in proportion to the schema.
+    fn describe_later(
+        self: &Rc<Self>,
         session: &Rc<Session>,
         stream: i16,
         description: &DescribeStatement,
         options: &QueryOptions<'_>,
-    ) -> Result<(), CqlError> {
-        let schema = self.schema();
-        let node = self.node_state();
-        let answer = describe(&schema, &node, description, session.keyspace().as_deref())?;
-        let offset = match options.paging_state {
-            Some(state) => page_offset(state, node.schema_version)?,
-            None => 0,
+    ) {
+        let (schema, node, keyspace) = (self.schema(), self.node_state(), session.keyspace());
+        let description = description.clone();
+        let schema_version = node.schema_version;
+        let work = move || describe(&schema, &node, &description, keyspace.as_deref());
+        let metadata_form = match options.metadata_form {
+            MetadataForm::Skipped => MetadataForm::Skipped,
+            _ => MetadataForm::Full,
         };
-        let start = usize::try_from(offset)
-            .unwrap_or(usize::MAX)
-            .min(answer.rows.len());
-        let page_rows = options.page_rows().map_or(usize::MAX, |rows| rows as usize);
-        let end = start.saturating_add(page_rows).min(answer.rows.len());
-        // As in Cassandra, a full page announces another one, even if that will be empty.
-        let next = (end - start == page_rows).then(|| page_state(end as u64, node.schema_version));
-        let columns: Vec<ColumnSpec<'_>> = answer
-            .columns
-            .iter()
-            .map(|column| ColumnSpec {
-                keyspace: DescribeAnswer::KEYSPACE,
-                table: DescribeAnswer::TABLE,
-                name: column.name,
-                data_type: &column.cql_type,
-            })
-            .collect();
-        let metadata = ResultMetadata::new(session.version(), &columns);
-        session.respond(stream, EnvelopeFlags::NONE, Opcode::Result, |out| {
-            let mut writer = RowsWriter::begin(out, &metadata, options.metadata_form);
-            for row in &answer.rows[start..end] {
-                row.iter().for_each(|value| writer.value(out, Some(value)));
-                writer.end_row();
+        let (page_rows, paging_state) = (options.page_rows(), options.paging_state.map(<[u8]>::to_vec));
+        let (shard, answered) = (self.clone(), session.clone());
+        self.answer_later(session, stream, async move {
+            let described = match shard.planner.run(&answered, work).await {
+                Ok(described) => described.unwrap_or_else(|| Err(shard.no_plan())),
+                Err(refused) => Err(refused),
+            };
+            let page = described.and_then(|answer| {
+                let offset = match &paging_state {
+                    Some(state) => page_offset(state, schema_version)?,
+                    None => 0,
+                };
+                let start = usize::try_from(offset)
+                    .unwrap_or(usize::MAX)
+                    .min(answer.rows.len());
+                Ok((answer, start))
+            });
+            shard.count_failure(&page);
+            match page {
+                Ok((answer, start)) => {
+                    let page_rows = page_rows.map_or(usize::MAX, |rows| rows as usize);
+                    let end = start.saturating_add(page_rows).min(answer.rows.len());
+                    // As in Cassandra, a full page announces another one, even if that will be empty.
+                    let next = (end - start == page_rows).then(|| page_state(end as u64, schema_version));
+                    answer_description(&answered, stream, &answer, start..end, metadata_form, next);
+                }
+                Err(error) => {
+                    answered.respond_later(stream, EnvelopeFlags::NONE, Opcode::Error, |_| Err(error))
+                }
             }
-            writer.finish(out, next.as_deref());
-            Ok(())
         });
-        Ok(())
     }
 
     /// List operations by index or value: each owner of a partition reads its own, then all is written.
@@ -363,7 +372,7 @@ impl Shard {
             tokens: vec![i64::MIN],
             release_version: RELEASE_VERSION.to_owned(),
             cql_version: CQL_VERSION_SPOKEN.to_owned(),
-            schema_version: system::schema_version(&self.schema()),
+            schema_version: self.schema_version.get(),
             gossip_generation: self.options.started_at_s.cast_signed(),
             now_us: self.clock.wall_us(),
             settings: Vec::new(),
@@ -390,6 +399,36 @@ fn write_prepared_result(session: &Session, prepared: &Prepared, out: &mut Vec<u
         &prepared.bind_metadata(version),
         metadata,
     );
+}
+
+fn answer_description(
+    session: &Session,
+    stream: i16,
+    answer: &DescribeAnswer,
+    page: Range<usize>,
+    metadata_form: MetadataForm<'_>,
+    next: Option<Vec<u8>>,
+) {
+    let columns: Vec<ColumnSpec<'_>> = answer
+        .columns
+        .iter()
+        .map(|column| ColumnSpec {
+            keyspace: DescribeAnswer::KEYSPACE,
+            table: DescribeAnswer::TABLE,
+            name: column.name,
+            data_type: &column.cql_type,
+        })
+        .collect();
+    let metadata = ResultMetadata::new(session.version(), &columns);
+    session.respond_later(stream, EnvelopeFlags::NONE, Opcode::Result, |out| {
+        let mut writer = RowsWriter::begin(out, &metadata, metadata_form);
+        for row in &answer.rows[page] {
+            row.iter().for_each(|value| writer.value(out, Some(value)));
+            writer.end_row();
+        }
+        writer.finish(out, next.as_deref());
+        Ok(())
+    });
 }
 
 fn answer_schema_change(session: &Session, stream: i16, outcome: &DdlOutcome) {

@@ -187,3 +187,18 @@ fn long_statements_go_on_while_the_schema_changes() {
         }
     }
 }
+
+/// What DESCRIBE prints takes time in proportion to the schema, and whoever came behind it waited.
+#[test]
+fn who_comes_behind_a_describe_does_not_wait_for_it() {
+    let node = node_with_table(1);
+    let texts = ["DESCRIBE FULL SCHEMA", "SELECT k FROM k.t"].map(str::to_owned);
+    let answers = node.execute_together(&texts);
+    let order: Vec<usize> = answers.iter().map(|(index, _)| *index).collect();
+    assert_eq!(order, [1, 0]);
+    assert!(
+        answers
+            .iter()
+            .all(|(_, answer)| matches!(answer, Answer::Rows(_)))
+    );
+}

@@ -50,7 +50,7 @@ use crate::planning::Planner;
 use crate::rate_limit::{RateLimiter, has_rate_limits};
 use crate::request_memory::{Held, RequestMemory};
 use crate::roles::{DefaultRole, PasswordThreads, Passwords};
-use crate::schema_change::{SchemaKeeper, SchemaListeners};
+use crate::schema_change::{SchemaKeeper, SchemaListeners, SchemaWorker};
 use crate::session::Session;
 use crate::snapshot_worker::SnapshotWorker;
 use crate::stall::StallDetector;
@@ -65,6 +65,9 @@ pub(crate) struct ShardParts {
     pub mailboxes: Arc<[Mailbox]>,
     pub store: ShardStore,
     pub schema: Arc<Schema>,
+    pub schema_version: Uuid,
+    /// Of shard 0 only.
+    pub schema_worker: Option<SchemaWorker>,
     /// Of shard 0 only, and of none in memory.
     pub schema_keeper: Option<SchemaKeeper>,
     /// Of shard 0 only, and of none in memory.
@@ -89,6 +92,10 @@ pub struct Shard {
     pub mailboxes: Arc<[Mailbox]>,
     pub store: RefCell<ShardStore>,
     pub schema: RefCell<Arc<Schema>>,
+    /// Of that: to compute it takes time in proportion to the schema.
+    pub(crate) schema_version: Cell<Uuid>,
+    /// Of the owner of the schema.
+    pub(crate) schema_worker: Option<SchemaWorker>,
     pub prepared: RefCell<PreparedCache>,
     pub metrics: ShardMetrics,
     pub admission: Admission,
@@ -206,6 +213,8 @@ impl Shard {
             mailboxes: parts.mailboxes,
             store: RefCell::new(parts.store),
             schema: RefCell::new(parts.schema),
+            schema_version: Cell::new(parts.schema_version),
+            schema_worker: parts.schema_worker,
             metrics: ShardMetrics::default(),
             admission,
             shed_key: RefCell::new(Vec::new()),
@@ -764,6 +773,9 @@ impl Shard {
     /// After the loop has ended; waits for the threads.
     pub(crate) fn close(&self) {
         if let Some(worker) = &self.snapshot_worker {
+            worker.stop();
+        }
+        if let Some(worker) = &self.schema_worker {
             worker.stop();
         }
         self.planner.stop();
