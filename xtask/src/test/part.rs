@@ -20,6 +20,8 @@ pub struct Part {
     pub runtimes: &'static [Runtime],
     /// Parts that must have ended, well or not: they build what this one runs, or hold the same lock of cargo.
     pub after: &'static [&'static str],
+    /// Nothing runs beside it: it looks at how soon a node answers while others want its processor.
+    pub is_alone: bool,
     pub run: fn(&Context) -> Result<Tally, TaskError>,
 }
 
@@ -34,6 +36,7 @@ pub const ALL: &[Part] = &[
         about: "rustfmt leaves nothing to change",
         runtimes: &[],
         after: &[],
+        is_alone: false,
         run: rust::format,
     },
     Part {
@@ -41,6 +44,7 @@ pub const ALL: &[Part] = &[
         about: "clippy finds nothing",
         runtimes: &[],
         after: &["format"],
+        is_alone: false,
         run: rust::lints,
     },
     Part {
@@ -48,6 +52,7 @@ pub const ALL: &[Part] = &[
         about: "cargo test of the workspace",
         runtimes: &[],
         after: &["lints"],
+        is_alone: false,
         run: rust::unit,
     },
     Part {
@@ -55,6 +60,7 @@ pub const ALL: &[Part] = &[
         about: "a simulated node keeps its promises on a disk that fails",
         runtimes: &[],
         after: AFTER_UNIT,
+        is_alone: false,
         run: |_| simulate::short(),
     },
     Part {
@@ -62,6 +68,7 @@ pub const ALL: &[Part] = &[
         about: "random statements of every kind make a node neither panic nor hang",
         runtimes: &[],
         after: AFTER_UNIT,
+        is_alone: false,
         run: |_| statements::short(),
     },
     Part {
@@ -69,6 +76,7 @@ pub const ALL: &[Part] = &[
         about: "release build",
         runtimes: &[],
         after: &["format"],
+        is_alone: false,
         run: rust::build,
     },
     Part {
@@ -76,6 +84,7 @@ pub const ALL: &[Part] = &[
         about: "recorded statements get Cassandra's answers",
         runtimes: &[Runtime::Python],
         after: AFTER_BUILD,
+        is_alone: false,
         run: replay,
     },
     Part {
@@ -83,6 +92,7 @@ pub const ALL: &[Part] = &[
         about: "random histories have the same answers on nodes of many kinds",
         runtimes: &[],
         after: AFTER_UNIT,
+        is_alone: false,
         run: |_| metamorphic::short(),
     },
     Part {
@@ -90,6 +100,7 @@ pub const ALL: &[Part] = &[
         about: "Cassandra's tools read our SSTables",
         runtimes: &[Runtime::Java],
         after: AFTER_UNIT,
+        is_alone: false,
         run: rust::sstable_tools,
     },
     Part {
@@ -97,6 +108,7 @@ pub const ALL: &[Part] = &[
         about: "SSTables of random tables go to Cassandra and come from it",
         runtimes: &[Runtime::Java],
         after: AFTER_BUILD,
+        is_alone: false,
         run: |_| interchange::short(),
     },
     Part {
@@ -104,6 +116,7 @@ pub const ALL: &[Part] = &[
         about: "the operator's commands on files and on a running node",
         runtimes: &[],
         after: AFTER_BUILD,
+        is_alone: false,
         run: operator::run,
     },
     Part {
@@ -111,6 +124,7 @@ pub const ALL: &[Part] = &[
         about: "`helenus bench` loads a node and says so in JSON",
         runtimes: &[],
         after: AFTER_BUILD,
+        is_alone: false,
         run: load::run,
     },
     Part {
@@ -118,19 +132,15 @@ pub const ALL: &[Part] = &[
         about: "damaged messages do a live node no harm",
         runtimes: &[],
         after: AFTER_BUILD,
+        is_alone: false,
         run: |_| mutate_frames::short(),
-    },
-    Part {
-        name: "attack",
-        about: "hostile clients do no harm to a polite one, nor to the node",
-        runtimes: &[],
-        run: |_| attack::short(),
     },
     Part {
         name: "refusal",
         about: "a refusal costs a fraction of a served write, counted in instructions",
         runtimes: &[],
         after: AFTER_BUILD,
+        is_alone: false,
         run: refusal::run,
     },
     Part {
@@ -138,6 +148,7 @@ pub const ALL: &[Part] = &[
         about: "acknowledged writes survive SIGKILL",
         runtimes: &[],
         after: AFTER_BUILD,
+        is_alone: false,
         run: crash::short,
     },
     driver(
@@ -162,12 +173,21 @@ pub const ALL: &[Part] = &[
         &[Runtime::Python],
         drivers::cqlsh,
     ),
+    Part {
+        name: "attack",
+        about: "hostile clients do no harm to a polite one, nor to the node",
+        runtimes: &[],
+        after: AFTER_BUILD,
+        is_alone: true,
+        run: |_| attack::short(),
+    },
 ];
 
 const fn driver(
     name: &'static str,
     about: &'static str,
     runtimes: &'static [Runtime],
+        is_alone: false,
     run: fn(&Context) -> Result<Tally, TaskError>,
 ) -> Part {
     Part {
@@ -175,6 +195,7 @@ const fn driver(
         about,
         runtimes,
         after: AFTER_BUILD,
+        is_alone: false,
         run,
     }
 }

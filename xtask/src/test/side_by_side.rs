@@ -20,7 +20,7 @@ struct Schedule {
 
 struct State {
     waiting: Vec<&'static Part>,
-    running: Vec<&'static str>,
+    running: Vec<&'static Part>,
     ended: Vec<Line>,
 }
 
@@ -74,7 +74,7 @@ impl Schedule {
             }
             if let Some(place) = state.startable() {
                 let part = state.waiting.remove(place);
-                state.running.push(part.name);
+                state.running.push(part);
                 return Some(part);
             }
             state = self.news.wait(state).unwrap_or_else(PoisonError::into_inner);
@@ -85,7 +85,7 @@ impl Schedule {
     fn end(&self, part: &Part, line: Line, output: &str) {
         let mut state = self.lock_state();
         println!("{}", output.trim_end());
-        state.running.retain(|running| *running != part.name);
+        state.running.retain(|running| running.name != part.name);
         state.ended.push(line);
         self.news.notify_all();
     }
@@ -94,11 +94,16 @@ impl Schedule {
 impl State {
     /// A part waits for those before it that have not ended; one that was not chosen holds nobody up.
     fn startable(&self) -> Option<usize> {
+        if self.running.iter().any(|running| running.is_alone) {
+            return None;
+        }
         let is_open = |name: &str| {
-            self.running.contains(&name) || self.waiting.iter().any(|waiting| waiting.name == name)
+            let mut open = self.running.iter().chain(&self.waiting);
+            open.any(|open| open.name == name)
         };
-        let mut places = 0..self.waiting.len();
-        places.find(|&place| !self.waiting[place].after.iter().any(|name| is_open(name)))
+        self.waiting.iter().position(|part| {
+            (self.running.is_empty() || !part.is_alone) && !part.after.iter().any(|name| is_open(name))
+        })
     }
 }
 
@@ -166,7 +171,7 @@ mod tests {
     use super::*;
 
     /// As many at a time as may run, each to its end: the rounds in which parts begin.
-    fn rounds() -> Vec<Vec<&'static str>> {
+    fn rounds() -> Vec<Vec<&'static Part>> {
         let mut state = State {
             waiting: ALL.iter().collect(),
             running: Vec::new(),
@@ -176,9 +181,10 @@ mod tests {
         while !state.waiting.is_empty() {
             while let Some(place) = state.startable() {
                 let part = state.waiting.remove(place);
-                state.running.push(part.name);
+                state.running.push(part);
             }
             assert!(!state.running.is_empty(), "parts wait for each other");
+            assert!(state.running.len() == 1 || !state.running.iter().any(|part| part.is_alone));
             rounds.push(std::mem::take(&mut state.running));
         }
         rounds
@@ -187,7 +193,7 @@ mod tests {
     #[test]
     fn every_part_begins_and_after_those_that_it_needs() {
         let rounds = rounds();
-        let round = |name: &str| rounds.iter().position(|round| round.contains(&name));
+        let round = |name: &str| rounds.iter().position(|round| round.iter().any(|part| part.name == name));
         for part in ALL {
             for needed in part.after {
                 assert!(round(needed) < round(part.name), "{} before {needed}", part.name);
