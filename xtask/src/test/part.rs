@@ -187,7 +187,6 @@ const fn driver(
     name: &'static str,
     about: &'static str,
     runtimes: &'static [Runtime],
-        is_alone: false,
     run: fn(&Context) -> Result<Tally, TaskError>,
 ) -> Part {
     Part {

@@ -193,7 +193,11 @@ mod tests {
     #[test]
     fn every_part_begins_and_after_those_that_it_needs() {
         let rounds = rounds();
-        let round = |name: &str| rounds.iter().position(|round| round.iter().any(|part| part.name == name));
+        let round = |name: &str| {
+            rounds
+                .iter()
+                .position(|round| round.iter().any(|part| part.name == name))
+        };
         for part in ALL {
             for needed in part.after {
                 assert!(round(needed) < round(part.name), "{} before {needed}", part.name);
