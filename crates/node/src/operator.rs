@@ -1,10 +1,12 @@
 //! A running node as the operator's tools see it: flushes, lists of files, exchanges of files, schema changes.
 //!
 //! Everything here is called from threads that may wait, never from a shard's own; each call is a message to the
-//! shards and blocks until they have answered.
+//! shards and blocks until they have answered, those that only look for a bounded time.
 
 use std::rc::Rc;
+use std::sync::mpsc::{Receiver, RecvTimeoutError};
 use std::sync::{Arc, mpsc};
+use std::time::Duration;
 
 use helenus_cql::parse_statement;
 use helenus_schema::{Schema, TableId, TableMetadata};
@@ -22,11 +24,18 @@ use crate::shard::Shard;
 #[derive(Clone)]
 pub struct Operator {
     mailboxes: Arc<[Mailbox]>,
+    look_time_max: Duration,
 }
+
+/// How long a shard may take to say what it has, which it does between two pieces of work of milliseconds. Every request
+/// begins with such a look, so that none waits for ever, and keeps a place at the door, where a shard hangs. What a request then
+/// has the shards do (flushes, compactions, exchanges of files) takes as long as the disk needs and has no bound: given up
+/// half-way, nobody would know what was done.
+const LOOK_TIME_MAX: Duration = Duration::from_secs(30);
 
 impl Host for Operator {
     fn schema(&self) -> Result<Arc<Schema>, HostError> {
-        self.ask(ShardId(0), |shard| async move { shard.schema() })
+        self.look(ShardId(0), |shard| async move { shard.schema() })
     }
 
     fn change_schema(&self, text: &str) -> Result<(), HostError> {
@@ -49,7 +58,7 @@ impl Host for Operator {
     }
 
     fn data_folder(&self) -> Result<Arc<DataFolder>, HostError> {
-        self.ask(ShardId(0), |shard| async move {
+        self.look(ShardId(0), |shard| async move {
             shard.store.borrow().data_folder().cloned()
         })?
         .ok_or(HostError::InMemory)
@@ -75,7 +84,7 @@ impl Host for Operator {
         let id = table.id;
         let mut descriptors = Vec::new();
         for shard in self.shards() {
-            let sstables = self.ask(
+            let sstables = self.look(
                 shard,
                 move |shard| async move { shard.store.borrow().sstables(id) },
             )?;
@@ -106,7 +115,7 @@ impl Host for Operator {
     }
 
     fn compactions(&self) -> Result<Vec<ShardCompactions>, HostError> {
-        self.ask(ShardId(0), |shard| async move { shard.compaction_status().await })
+        self.look(ShardId(0), |shard| async move { shard.compaction_status().await })
     }
 
     fn compact(&self, request: CompactionRequest) -> Result<(), HostError> {
@@ -126,7 +135,19 @@ impl Host for Operator {
 
 impl Operator {
     pub(crate) fn new(mailboxes: Arc<[Mailbox]>) -> Self {
-        Operator { mailboxes }
+        Operator {
+            mailboxes,
+            look_time_max: LOOK_TIME_MAX,
+        }
+    }
+
+    /// The same, which gives up shards after another time.
+    #[must_use]
+    pub fn with_look_time_max(self, look_time_max: Duration) -> Self {
+        Operator {
+            look_time_max,
+            ..self
+        }
     }
 
     /// The SSTables of a shard, which stay as they are. The log does not bring their rows back once they are gone.
@@ -181,11 +202,38 @@ impl Operator {
         (0..self.shard_count()).map(ShardId)
     }
 
+    /// Asks for what a shard knows.
+    fn look<T: Send + 'static, F: Future<Output = T> + 'static>(
+        &self,
+        shard: ShardId,
+        work: impl FnOnce(Rc<Shard>) -> F + Send + 'static,
+    ) -> Result<T, HostError> {
+        let answer = self.send(shard, work)?;
+        answer
+            .recv_timeout(self.look_time_max)
+            .map_err(|error| match error {
+                RecvTimeoutError::Timeout => HostError::NoAnswer {
+                    shard: shard.0,
+                    seconds: self.look_time_max.as_secs(),
+                },
+                RecvTimeoutError::Disconnected => HostError::Stopping,
+            })
+    }
+
+    /// Has a shard do something, however long that takes.
     fn ask<T: Send + 'static, F: Future<Output = T> + 'static>(
         &self,
         shard: ShardId,
         work: impl FnOnce(Rc<Shard>) -> F + Send + 'static,
     ) -> Result<T, HostError> {
+        self.send(shard, work)?.recv().map_err(|_| HostError::Stopping)
+    }
+
+    fn send<T: Send + 'static, F: Future<Output = T> + 'static>(
+        &self,
+        shard: ShardId,
+        work: impl FnOnce(Rc<Shard>) -> F + Send + 'static,
+    ) -> Result<Receiver<T>, HostError> {
         let (sender, receiver) = mpsc::channel();
         let mailbox = self
             .mailboxes
@@ -194,11 +242,11 @@ impl Operator {
         mailbox.run(move |shard| {
             let work = work(shard.clone());
             shard.spawn(async move {
-                // The asker waits until the channel closes.
+                // The asker waits until the channel closes, or has given up.
                 let _gone = sender.send(work.await);
             });
         });
-        receiver.recv().map_err(|_| HostError::Stopping)
+        Ok(receiver)
     }
 }
 

@@ -83,11 +83,12 @@ impl RequestMemory {
         answer_bytes_max.saturating_add(answer_bytes_max / ROWS_SHARE)
     }
 
-    /// All that can be charged together, but for what the shards are making in this moment: the shared memory, the answer
-    /// of someone who holds nothing else, and the reserve.
+    /// All that can be charged together, but for what the shards are making in this moment and rows that are longer than an
+    /// answer: the shared memory, what one account may hold and an answer that is made for it, and the reserve.
     fn hard_bytes_max(&self) -> usize {
         self.bytes_max
             .saturating_add(self.making_bytes_max())
+            .saturating_add(self.answer_bytes_max())
             .saturating_add(self.reserve_bytes())
     }
 
@@ -99,14 +100,16 @@ impl RequestMemory {
         self.hard_bytes_max().saturating_sub(self.charged_bytes())
     }
 
-    /// Whether someone who holds `own_bytes` of what is charged may hold them and go on.
-    fn has_room_for(&self, own_bytes: usize) -> bool {
+    /// Whether someone who holds `own_bytes` of what is charged may hold them and go on, with the `made_bytes` of them that
+    /// are in the making. Those have a bound of their own: a row that is longer than an answer may be is served alone.
+    fn has_room_for(&self, own_bytes: usize, made_bytes: usize) -> bool {
         let charged_bytes = self.charged_bytes();
         if charged_bytes <= self.bytes_max {
             return true;
         }
         let others_bytes = charged_bytes.saturating_sub(own_bytes);
-        if others_bytes <= self.bytes_max && own_bytes <= self.making_bytes_max() {
+        let other_own_bytes = own_bytes.saturating_sub(made_bytes);
+        if others_bytes <= self.bytes_max && other_own_bytes <= self.making_bytes_max() {
             return true;
         }
         own_bytes <= self.left_bytes() / SMALL_HOLDER_SHARE
@@ -179,8 +182,14 @@ impl Account {
     /// Whether something may be begun for it.
     #[inline]
     pub fn has_room(&self) -> bool {
+        self.has_room_beside(0)
+    }
+
+    #[inline]
+    fn has_room_beside(&self, made_bytes: usize) -> bool {
         // Nearly always: then what it holds itself does not matter.
-        self.memory.charged_bytes() <= self.memory.bytes_max || self.memory.has_room_for(self.bytes())
+        self.memory.charged_bytes() <= self.memory.bytes_max
+            || self.memory.has_room_for(self.bytes(), made_bytes)
     }
 
     /// What a request may bring with it. What is meant for an answer is not for requests.
@@ -244,7 +253,7 @@ impl Held {
     /// As [`Held::set`], if its account has room for that, and somebody is there to take it.
     pub fn try_set(&self, bytes: usize) -> Result<(), CqlError> {
         self.set(bytes);
-        if self.account.has_room() && !self.account.is_closed() {
+        if self.account.has_room_beside(bytes) && !self.account.is_closed() {
             Ok(())
         } else {
             Err(no_memory())
@@ -298,20 +307,16 @@ mod tests {
     fn who_holds_little_is_served_while_others_hold_all_there_is() {
         let memory = RequestMemory::with_limit(6 * MIB);
         let greedy: Vec<Held> = (0..8).map(|_| Held::nothing_of(&Account::of(&memory))).collect();
-        // Each takes more until it is refused, and keeps what it had.
+        // Each takes more until it is refused or has the largest answer, and keeps what it had.
         for _ in 0..100 {
             for held in &greedy {
                 let before = held.bytes();
-                if held.try_set(before + 100_000).is_err() {
+                let wanted = (before + 100_000).min(memory.answer_bytes_max());
+                if held.try_set(wanted).is_err() {
                     held.set(before);
                 }
             }
         }
-        assert!(
-            greedy
-                .iter()
-                .all(|held| held.try_set(held.bytes() + 100_000).is_err())
-        );
         assert!(memory.free_bytes() == 0 && memory.charged_bytes() < memory.hard_bytes_max());
         let polite = Held::nothing_of(&Account::of(&memory));
         assert!(polite.account().has_room() && polite.account().free_bytes() > 64 << 10);
@@ -328,13 +333,14 @@ mod tests {
         for round in 1..100 {
             for (place, held) in (1..).zip(&held) {
                 let before = held.bytes();
-                if held.try_set(before + place * round * 100).is_err() {
+                let wanted = (before + place * round * 100).min(memory.answer_bytes_max());
+                if held.try_set(wanted).is_err() {
                     held.set(before);
                 }
                 assert!(memory.charged_bytes() <= memory.hard_bytes_max());
             }
         }
-        assert_eq!(memory.hard_bytes_max(), 6 * MIB + 10 * MIB + 3 * MIB / 2);
+        assert_eq!(memory.hard_bytes_max(), (6 + 10 + 8) * MIB + 3 * MIB / 2);
     }
 
     #[test]
@@ -348,7 +354,7 @@ mod tests {
         assert!(one.try_set(memory.answer_bytes_max() + MIB).is_ok());
         let next = Held::nothing_of(&Account::of(&memory));
         assert!(
-            next.try_set(MIB).is_err(),
+            next.try_set(4 * MIB).is_err(),
             "the next waits until one of them is gone"
         );
     }

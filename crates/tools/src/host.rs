@@ -64,6 +64,11 @@ pub enum Incumbents {
 pub enum HostError {
     #[error("the node is stopping")]
     Stopping,
+    #[error(
+        "shard {shard} has not answered for {seconds} s, so the request was given up: the shard or its disk is held up. The \
+         node's own messages and `helenus top` show more; try again when it answers, or restart the node"
+    )]
+    NoAnswer { shard: u16, seconds: u64 },
     #[error("the node keeps everything in memory; there are no files to work on")]
     InMemory,
     #[error("shard {shard}: not everything could be flushed; the node's own messages say why")]
