@@ -7,12 +7,14 @@ pub mod ast;
 mod parser;
 mod script;
 
+mod class;
 pub mod error;
 mod snippet;
 
 pub mod quoting;
 
 pub use ast::Statement;
+pub use class::StatementClass;
 pub use error::{SyntaxError, SyntaxErrorKind};
 pub use parser::{TokenBudget, parse_statement, parse_statement_within, parse_type};
 pub use script::split_statements;

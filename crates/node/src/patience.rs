@@ -7,6 +7,7 @@
 use std::rc::Rc;
 use std::time::Duration;
 
+use helenus_cql::StatementClass;
 use helenus_cql::ast::BatchKind;
 use helenus_engine::{CqlError, Plan, QueryOptions};
 use helenus_protocol::{Consistency, WriteType};
@@ -49,12 +50,17 @@ impl Timeouts {
         }
     }
 
-    /// For what is not known yet.
-    pub fn longest_ns(&self) -> u64 {
-        self.read_ns
-            .max(self.range_ns)
-            .max(self.write_ns)
-            .max(self.truncate_ns)
+    /// For a statement that is not planned yet: what it has at least, whatever its plan turns out to be. What has no time
+    /// may wait as long as the slowest of those that have.
+    pub fn of_class(&self, class: StatementClass) -> u64 {
+        let of_read_ns = self.read_ns.min(self.range_ns);
+        match class {
+            StatementClass::Read => of_read_ns,
+            StatementClass::Write => self.write_ns,
+            StatementClass::Truncate => self.truncate_ns,
+            StatementClass::Other => self.truncate_ns.max(self.range_ns),
+            StatementClass::Unknown => of_read_ns.min(self.write_ns),
+        }
     }
 
     /// Schema changes and the like take theirs.

@@ -10,7 +10,7 @@ use std::rc::Rc;
 use std::sync::Arc;
 use std::time::Duration;
 
-use helenus_cql::TokenBudget;
+use helenus_cql::{StatementClass, TokenBudget};
 use helenus_engine::prepare::prepare_within;
 use helenus_engine::{CqlError, Prepared};
 use helenus_protocol::Opcode;
@@ -209,8 +209,14 @@ pub(crate) fn is_long(batch: &Batch<'_>, body_bytes: usize) -> bool {
 }
 
 impl Shard {
-    /// Takes a request whose texts are too long to be planned on this thread.
-    pub(crate) fn handle_beside(self: &Rc<Self>, session: &Rc<Session>, envelope: &Envelope<'_>) {
+    /// Takes a request whose texts are too long to be planned on this thread. How long it may wait goes by its class:
+    /// preparing takes no longer than what is prepared.
+    pub(crate) fn handle_beside(
+        self: &Rc<Self>,
+        session: &Rc<Session>,
+        envelope: &Envelope<'_>,
+        class: StatementClass,
+    ) {
         let held = Held::nothing_of(&self.account_of_session(session));
         // The door begins no more while memory is full; this one was let in.
         held.set(envelope.body.len());
@@ -223,7 +229,7 @@ impl Shard {
         let (shard, answered) = (self.clone(), session.clone());
         self.answer_later(session, stream, async move {
             let _held = held;
-            let deadline_ns = received_ns.saturating_add(shard.timeouts.longest_ns());
+            let deadline_ns = received_ns.saturating_add(shard.timeouts.of_class(class));
             let outcome = match shard
                 .plan_beside(&answered, &message, &keyspace, deadline_ns)
                 .await

@@ -6,7 +6,7 @@
 use std::rc::Rc;
 use std::sync::Arc;
 
-use helenus_cql::{TokenBudget, ast};
+use helenus_cql::{StatementClass, TokenBudget, ast};
 use helenus_engine::error::PreparedId;
 use helenus_engine::modify::{ModifyPlan, check_batch, unlogged_batch_warning};
 use helenus_engine::prepare::prepare_within;
@@ -15,7 +15,7 @@ use helenus_engine::{CqlError, Plan, Prepared, QueryOptions};
 use helenus_protocol::ProtocolVersion;
 use helenus_protocol::frame::{Envelope, EnvelopeFlags};
 use helenus_protocol::request::{
-    Batch, BatchKind, BatchQuery, BatchStatement, Execute, Query, QueryParameters, Request, Values,
+    Batch, BatchKind, BatchQuery, BatchStatement, Execute, Prepare, Query, QueryParameters, Request, Values,
 };
 use helenus_protocol::response::MetadataForm;
 use helenus_protocol::wire::DecodeError;
@@ -77,8 +77,12 @@ impl Shard {
             Request::Prepare(prepare) if prepare.text.len() <= PLANNED_AT_ONCE_BYTES_MAX => {
                 Some(self.prepare(session, stream, &prepare))
             }
-            Request::Query(_) | Request::Batch(_) | Request::Prepare(_) => {
-                self.handle_beside(session, envelope);
+            Request::Query(Query { text, .. }) | Request::Prepare(Prepare { text, .. }) => {
+                self.handle_beside(session, envelope, StatementClass::of(text));
+                Some(Ok(()))
+            }
+            Request::Batch(_) => {
+                self.handle_beside(session, envelope, StatementClass::Write);
                 Some(Ok(()))
             }
             _ => None,

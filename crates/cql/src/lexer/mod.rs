@@ -8,5 +8,5 @@ mod token;
 
 pub use fault::LexicalFault;
 pub use keyword::{Keyword, KeywordClass};
-pub use scanner::{Lexed, lex, lex_bounded};
+pub use scanner::{Lexed, Scanner, lex, lex_bounded};
 pub use token::{Token, TokenKind};

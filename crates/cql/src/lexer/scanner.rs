@@ -23,11 +23,7 @@ pub fn lex(statement: &str) -> Lexed {
 
 /// As [`lex`], but gives up after so many tokens.
 pub fn lex_bounded(statement: &str, tokens_max: usize) -> Lexed {
-    let mut scanner = Scanner {
-        statement,
-        bytes: statement.as_bytes(),
-        at: 0,
-    };
+    let mut scanner = Scanner::new(statement);
     // A token and the space after it take about four bytes in typical statements.
     let mut tokens = Vec::with_capacity((statement.len() / 4 + 2).min(CAPACITY_MAX));
     loop {
@@ -75,10 +71,20 @@ pub fn lex_bounded(statement: &str, tokens_max: usize) -> Lexed {
     }
 }
 
-pub(super) struct Scanner<'a> {
+pub struct Scanner<'a> {
     pub(super) statement: &'a str,
     bytes: &'a [u8],
     pub(super) at: usize,
+}
+
+impl<'a> Scanner<'a> {
+    pub fn new(statement: &'a str) -> Self {
+        Scanner {
+            statement,
+            bytes: statement.as_bytes(),
+            at: 0,
+        }
+    }
 }
 
 impl Scanner<'_> {
@@ -98,7 +104,8 @@ impl Scanner<'_> {
         Ok(kind)
     }
 
-    fn next_kind(&mut self) -> Result<TokenKind, LexicalFault> {
+    /// Of the next token, hidden ones included.
+    pub fn next_kind(&mut self) -> Result<TokenKind, LexicalFault> {
         use TokenKind as Kind;
         let Some(first) = self.byte(0) else {
             return Ok(Kind::End);
