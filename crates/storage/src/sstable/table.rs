@@ -3,7 +3,7 @@
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
-use helenus_schema::{ColumnId, TableMetadata};
+use helenus_schema::{DroppedColumn, TableMetadata};
 use helenus_types::Token;
 use helenus_types::token::token_of;
 use helenus_vfs::Disk;
@@ -97,9 +97,13 @@ impl SsTable {
         &self.directory
     }
 
-    /// Whether there may be cells of a column of the table as it was when the file was opened, or of one that it had.
-    pub fn has_column(&self, id: ColumnId) -> bool {
-        self.header.statics.index_of(id).is_some() || self.header.regulars.index_of(id).is_some()
+    /// Whether there may be what comes back with a column that the table had when the file was opened, and has no more.
+    pub fn holds_newer_than(&self, dropped: &DroppedColumn) -> bool {
+        let columns = [&self.header.statics, &self.header.regulars];
+        self.statistics().timestamp_us_max > dropped.dropped_at_us
+            && columns
+                .iter()
+                .any(|columns| columns.index_of(dropped.id).is_some())
     }
 
     pub fn statistics(&self) -> &SsTableStatistics {

@@ -180,9 +180,7 @@ impl BackgroundJob {
         };
         let held = self.layout.absent_columns().filter(|dropped| {
             let mut inputs = compaction.inputs.iter();
-            inputs.any(|input| {
-                input.has_column(dropped.id) && input.statistics().timestamp_us_max > dropped.dropped_at_us
-            })
+            inputs.any(|input| input.holds_newer_than(dropped))
         });
         let table = self.layout.with_columns(held);
         let mut output = JobOutput::new(self, compaction.shape, options, table)?;

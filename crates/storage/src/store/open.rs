@@ -331,6 +331,10 @@ impl DataFolder {
         parts: &mut Vec<Arc<SsTable>>,
     ) -> Result<(), OpenError> {
         let layout = TableLayout::of(table);
+        let held = layout
+            .absent_columns()
+            .filter(|dropped| sstable.holds_newer_than(dropped));
+        let written = layout.with_columns(held);
         let cache = PageCache::new(SPLIT_CACHE_BYTES);
         let slices = [Slice::all()];
         let (start, end) = PartitionRange::everything().bounds();
@@ -346,7 +350,7 @@ impl DataFolder {
             let shard = shard_of(token, shard_count);
             if open.as_ref().is_none_or(|(other, ..)| *other != shard) {
                 parts.extend(self.finish_part(table, open.take(), folder)?);
-                let writer = self.part_writer(table, sstable, folder)?;
+                let writer = self.part_writer(&written, sstable, folder)?;
                 open = Some((shard, writer));
             }
             if let Some((_, writer)) = &mut open {
