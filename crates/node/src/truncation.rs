@@ -128,7 +128,18 @@ impl Shard {
         result
     }
 
+    /// The files of a table go as one, and what the log has of it goes as one. Were one gone after a crash and the other not,
+    /// what was hidden by a deletion that is gone would come back; so there is one of them only, but for what is written
+    /// while this flushes. Where that is not possible the table is truncated all the same.
+    async fn leave_nothing_in_the_log(&self, table: TableId) {
+        let has_files = !self.store.borrow().sstables(table).is_empty();
+        if has_files && self.flush(Some(table)).await {
+            self.record_flushes().await;
+        }
+    }
+
     async fn truncate_here(self: &Rc<Self>, table: TableId) -> Result<(), CqlError> {
+        self.leave_nothing_in_the_log(table).await;
         let _held = HeldTable { shard: self, table };
         let truncated = loop {
             // A job that ends after this look is not missed: it is reported on this thread.
