@@ -136,3 +136,33 @@ fn rows_of_a_dropped_table_do_not_come_back_with_its_snapshot() {
         assert_eq!(count(&node), KEPT + 1, "seed {seed}, after a crash");
     }
 }
+
+/// Symptom: after a TRUNCATE that the power ended, a row was there that a deletion had hidden: the deletion was in an SSTable,
+/// which was gone, and the row was written after it with an earlier timestamp, and was in the log.
+#[test]
+fn a_truncation_that_the_power_ends_brings_nothing_back() {
+    let mut nothing = 0;
+    for after in 0.. {
+        let disk = Arc::new(SimulatedDisk::new(after));
+        let clock = Arc::new(SystemClock::new());
+        let mut node = TestNode::start(options(1, Arc::clone(&disk) as Arc<dyn Disk>, clock)).unwrap();
+        node.run("CREATE KEYSPACE k WITH replication = {'class': 'SimpleStrategy', 'replication_factor': 1}");
+        node.run("CREATE TABLE k.t (p int PRIMARY KEY, v text)");
+        node.run("DELETE FROM k.t USING TIMESTAMP 34 WHERE p = 1");
+        node.operator().flush(None).unwrap();
+        node.run("INSERT INTO k.t (p, v) VALUES (1, 'hidden') USING TIMESTAMP 33");
+        disk.fail_power(after);
+        let truncated = node.execute("TRUNCATE k.t");
+        let is_over = !disk.is_power_off();
+        disk.fail_power(0);
+        node.crash();
+        disk.crash();
+        node.start_again().unwrap();
+        assert_eq!(count(&node), 0, "power off after {after}: {truncated:?}");
+        nothing += 1;
+        if is_over {
+            break;
+        }
+    }
+    assert!(nothing > 3, "the power failed in the middle {nothing} times");
+}
