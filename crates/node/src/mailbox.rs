@@ -140,10 +140,19 @@ impl Inbox {
         count > 0
     }
 
-    /// Moves messages to another shard's inbox, those that wait together as much later as `delay` says.
+    /// Moves messages to another shard's inbox, those that wait together as much later as `delay` says. Closed with it.
     pub async fn hand_on(mut self, to: Mailbox, mut delay: impl FnMut() -> Duration) {
         let mut messages = Vec::new();
-        while !to.is_closed() && self.receive(&mut messages, HANDED_ON_AT_A_TIME_MAX).await {
+        loop {
+            let has_some = tokio::select! {
+                // In a simulation nothing is left to chance.
+                biased;
+                () = to.sender.closed() => false,
+                has_some = self.receive(&mut messages, HANDED_ON_AT_A_TIME_MAX) => has_some,
+            };
+            if !has_some {
+                return;
+            }
             let late = delay();
             if !late.is_zero() {
                 tokio::time::sleep(late).await;
@@ -152,5 +161,34 @@ impl Inbox {
                 to.hand_on(message);
             }
         }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use tokio::runtime::Builder;
+
+    use super::*;
+
+    /// Whoever waited for the shard to end, as those do who have parts of its write sets, never saw it.
+    #[test]
+    fn a_delayed_inbox_is_closed_when_its_shard_has_ended() {
+        let memory = || RequestMemory::with_limit(usize::MAX);
+        let (sent_to, delayed) = mailbox(memory());
+        let (handed_to, inbox) = mailbox(memory());
+        let runtime = Builder::new_current_thread().enable_time().build().unwrap();
+        runtime.block_on(async {
+            let handing_on = delayed.hand_on(handed_to, || Duration::ZERO);
+            let ended = async {
+                tokio::task::yield_now().await;
+                assert!(!sent_to.is_closed());
+                drop(inbox);
+            };
+            let both = async { tokio::join!(handing_on, ended) };
+            tokio::time::timeout(Duration::from_secs(60), both)
+                .await
+                .expect("it ends with its shard");
+        });
+        assert!(sent_to.is_closed());
     }
 }

@@ -14,7 +14,7 @@ use std::rc::Rc;
 use std::sync::Arc;
 
 use helenus_engine::CqlError;
-use helenus_storage::commitlog::{ResolvedWriteSets, WriteSetNumbers, WriteSetPart};
+use helenus_storage::commitlog::{ResolvedWriteSets, WriteSetId, WriteSetNumbers, WriteSetPart};
 use helenus_storage::error::WriteError;
 use helenus_storage::update::Update;
 use helenus_types::{ShardId, Token, token_of};
@@ -368,12 +368,14 @@ impl Shard {
         }
     }
 
-    /// Whether this shard has parts that nobody is left to resolve.
-    pub(crate) fn has_orphaned_parts(&self) -> bool {
+    /// Whether this shard has parts that nobody is left to resolve: their coordinator has ended. Once the caller `has_waited`
+    /// it is enough that any shard has ended: it may have had a part of the same set, and told nobody what became of it.
+    pub(crate) fn has_orphaned_parts(&self, has_waited: bool) -> bool {
         let unresolved = self.store.borrow_mut().unresolved_write_sets();
-        unresolved
-            .iter()
-            .any(|id| self.mailbox(id.coordinator).is_closed())
+        let has_ended = |shard: ShardId| self.mailbox(shard).is_closed();
+        let is_orphaned = |id: &WriteSetId| has_ended(id.coordinator);
+        unresolved.iter().any(is_orphaned)
+            || (has_waited && !unresolved.is_empty() && self.shards().any(has_ended))
     }
 }
 

@@ -27,3 +27,12 @@ fn seeds_see_crashes_flushes_reads_and_requests_that_are_late() {
     assert!(sum(|report| report.reads_checked) > 300, "{reports:#?}");
     assert!(sum(|report| report.timed_out) > 0, "{reports:#?}");
 }
+
+/// Logs hung while the node was stopped: a shard ended without its parts of atomic batches, and others waited for them.
+#[test]
+fn nodes_stop_whose_logs_hang() {
+    const SEEDS: [u64; 1] = [311_622];
+    for seed in SEEDS {
+        run(seed).unwrap_or_else(|failure| panic!("{failure}"));
+    }
+}

@@ -2,12 +2,20 @@
 
 use std::path::Path;
 use std::sync::atomic::{AtomicBool, AtomicU32, Ordering};
-use std::sync::{Arc, Mutex};
+use std::sync::{Arc, Mutex, mpsc};
 use std::time::Duration;
 
 use helenus_protocol::ErrorCode;
 use helenus_test_node::{Answer, Execution, HookedDisk, TestNode, options};
+use helenus_types::{shard_of, token_of};
 use helenus_vfs::{ManualClock, MemoryDisk, Operation, SystemClock};
+
+/// What the operating system says then.
+const TOO_MANY_OPEN_FILES: i32 = 24;
+
+/// How often a test looks whether a node has stopped, and how many times: for a minute, many times what it takes.
+const LOOK: Duration = Duration::from_millis(50);
+const LOOKS_MAX: u32 = 1_200;
 
 /// A disk on which no log is written or synced while somebody holds the gate.
 fn gated_disk(gate: &Arc<Mutex<()>>) -> Arc<HookedDisk> {
@@ -99,23 +107,91 @@ fn a_batch_waits_for_the_log_whichever_table_comes_last() {
     assert_eq!(node.execute(inserts[0]), Answer::Void);
 }
 
+/// Whether the log of a shard needs a new segment, which a disk may refuse.
+fn is_new_segment(operation: Operation, path: &Path) -> bool {
+    operation == Operation::Create && path.to_string_lossy().contains("/segment-")
+}
+
+/// The full log's shard ended without its part of a batch. Who had another part waited for it and never ended: the shard
+/// that had sent the parts, or one that waited for a sender that was to be stopped behind it.
+#[test]
+fn a_node_stops_although_a_full_log_has_not_taken_its_part_of_a_batch() {
+    for shards in [2, 4] {
+        stop_with_half_of_a_batch(shards);
+    }
+}
+
+/// The last shard sends a batch to the first, whose log is full, and to the second.
+fn stop_with_half_of_a_batch(shards: u16) {
+    let is_full = Arc::new(AtomicBool::new(false));
+    let has_failed = Arc::new(AtomicBool::new(false));
+    let (full, failed) = (is_full.clone(), has_failed.clone());
+    let disk = HookedDisk::new(Arc::new(MemoryDisk::new()), move |operation, path: &Path| {
+        let is_first_log = path.components().any(|part| part.as_os_str() == "shard-00000");
+        if full.load(Ordering::SeqCst) && is_first_log && is_new_segment(operation, path) {
+            failed.store(true, Ordering::SeqCst);
+            return Err(std::io::Error::from_raw_os_error(TOO_MANY_OPEN_FILES));
+        }
+        Ok(())
+    });
+    let clock = Arc::new(ManualClock::starting_at(1_000_000_000));
+    let mut node = TestNode::start(options(shards, Arc::new(disk), clock.clone())).unwrap();
+    node.run("CREATE KEYSPACE k WITH replication = {'class': 'SimpleStrategy', 'replication_factor': 1}");
+    node.run("CREATE TABLE k.t (p int PRIMARY KEY, v text)");
+    node.restart().unwrap();
+    is_full.store(true, Ordering::SeqCst);
+    let inserts = [0, 1].map(|shard| {
+        let owns = |p: &i32| shard_of(token_of(&p.to_be_bytes()), shards).0 == shard;
+        let p = (0..).find(owns).unwrap();
+        format!("INSERT INTO k.t (p, v) VALUES ({p}, 'v');")
+    });
+    let batch = format!("BEGIN BATCH {} APPLY BATCH", inserts.concat());
+    let on_last = Execution {
+        shard: shards - 1,
+        ..Execution::default()
+    };
+    let _never_answered = node.submit(&batch, &on_last);
+    while !has_failed.load(Ordering::SeqCst) {
+        std::thread::sleep(Duration::from_millis(1));
+    }
+    let mut node = stopped(node, &clock);
+    is_full.store(false, Ordering::SeqCst);
+    node.restart().unwrap();
+    assert_eq!(node.rows("SELECT p FROM k.t").len(), 0, "half of a batch is none");
+}
+
+/// Stops a node whose shards wait for a while by its clock.
+fn stopped(mut node: TestNode, clock: &ManualClock) -> TestNode {
+    let (sender, stopped) = mpsc::channel();
+    std::thread::spawn(move || {
+        node.stop();
+        let _given_up = sender.send(node);
+    });
+    let look = |_| {
+        clock.advance_s(10);
+        stopped.recv_timeout(LOOK).ok()
+    };
+    (0..LOOKS_MAX).find_map(look).expect("the node stops")
+}
+
 /// Too many open files at the moment of a change of segments: writes were refused until a restart.
 #[test]
 fn a_log_that_cannot_make_its_next_file_goes_on_when_it_can() {
-    const TOO_MANY_OPEN_FILES: i32 = 24;
     let fails = Arc::new(AtomicBool::new(false));
     let failures = Arc::new(AtomicU32::new(0));
     let (fails_now, count) = (fails.clone(), failures.clone());
-    let disk = HookedDisk::new(Arc::new(MemoryDisk::new()), move |operation, path: &Path| {
-        let is_new_segment = operation == Operation::Create && path.to_string_lossy().contains("/segment-");
-        match is_new_segment && fails_now.load(Ordering::SeqCst) {
+    let disk = HookedDisk::new(
+        Arc::new(MemoryDisk::new()),
+        move |operation, path: &Path| match is_new_segment(operation, path)
+            && fails_now.load(Ordering::SeqCst)
+        {
             true => {
                 count.fetch_add(1, Ordering::SeqCst);
                 Err(std::io::Error::from_raw_os_error(TOO_MANY_OPEN_FILES))
             }
             false => Ok(()),
-        }
-    });
+        },
+    );
     // Nobody's time is over.
     let clock = Arc::new(ManualClock::starting_at(1_000_000_000));
     let mut node = TestNode::start(options(1, Arc::new(disk), clock)).unwrap();

@@ -180,7 +180,7 @@ const LOG_STALL_SAID_AGAIN_NS: u64 = 60 * 1_000_000_000;
 /// How long a flush waits for a log that has no file to go on in: connections that a stop has closed give theirs back.
 const LOG_STALL_WAIT: Duration = Duration::from_secs(5);
 
-/// How long a stopping shard waits for the logs of others.
+/// How long a stopping shard waits for the logs of others, of which some may have ended.
 const WRITE_SETS_RESOLVED_IN: Duration = Duration::from_secs(1);
 
 /// How often a stopping shard looks whether its memtables are flushed, in case it missed the news.
@@ -733,10 +733,12 @@ impl Shard {
     pub async fn flush(&self, table: Option<TableId>) -> bool {
         self.store.borrow_mut().flush(table);
         let stalled_until_ns = self.deadline_after(LOG_STALL_WAIT);
+        let unresolved_until_ns = self.deadline_after(WRITE_SETS_RESOLVED_IN);
         while self.store.borrow().awaits_flush(table) {
-            let is_stalled = self.store.borrow().log_stall().is_some();
-            let stall_is_over = is_stalled && self.clock.monotonic_ns() >= stalled_until_ns;
-            if self.store.borrow().log_failure().is_some() || self.has_orphaned_parts() || stall_is_over {
+            let now_ns = self.clock.monotonic_ns();
+            let stall_is_over = self.store.borrow().log_stall().is_some() && now_ns >= stalled_until_ns;
+            let has_failed = self.store.borrow().log_failure().is_some();
+            if has_failed || stall_is_over || self.has_orphaned_parts(now_ns >= unresolved_until_ns) {
                 break;
             }
             self.background_progress().await;
