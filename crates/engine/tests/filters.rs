@@ -30,8 +30,8 @@ fn steps(shards: &mut Shards, filter: &str) -> (usize, i32) {
     };
     let (options, values) = (options(None), BoundValues::EMPTY);
     let mut execution = SelectExecution::new(plan, &values, &options, 1).unwrap();
-    let read = execution.next_read().unwrap();
-    let mut reading = plan.read_on_shard(&values, &options, read).unwrap();
+    let read = execution.next_read().unwrap().unwrap();
+    let mut reading = plan.read_on_shard(&options, read);
     let mut steps = 1;
     while !matches!(reading.step(&mut shards.stores[0]).unwrap(), ReadProgress::Done) {
         steps += 1;

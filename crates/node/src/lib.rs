@@ -15,6 +15,7 @@ mod forward;
 pub mod guardrails;
 mod host_id;
 pub mod hot_partitions;
+mod long_clause;
 mod mailbox;
 pub mod metrics;
 mod node;

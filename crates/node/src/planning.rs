@@ -52,11 +52,11 @@ pub(crate) struct Planner {
     worker: RefCell<Worker<Job>>,
     /// Of the shard.
     mailbox: Mailbox,
-    /// By the address of the session, which is alive for as long as its requests wait.
+    /// By the address of the session or of the account, which is alive for as long as its requests wait.
     waiting: RefCell<FairQueue<usize, Job>>,
     is_busy: Cell<bool>,
-    /// Plans of requests that may not be over yet. Freeing one takes as long as making it.
-    retired: RefCell<Vec<Arc<Prepared>>>,
+    /// Plans, and what they were bound to, of requests that may not be over yet. Freeing one takes as long as making it.
+    retired: RefCell<Vec<Arc<dyn Send + Sync>>>,
 }
 
 /// A request, free of the buffer that it came in.
@@ -90,10 +90,10 @@ impl Planner {
     }
 
     /// What `work` returns on the planner's thread; `None` if it panicked or the node is stopping. OVERLOADED where too
-    /// much waits.
+    /// much waits. `asker` is the address of whoever has its turn: a session or an account.
     pub async fn run<T: Send + 'static>(
         &self,
-        asker: &Rc<Session>,
+        asker: usize,
         work: impl FnOnce() -> T + Send + 'static,
     ) -> Result<Option<T>, CqlError> {
         let (begin, begun) = oneshot::channel::<()>();
@@ -104,7 +104,7 @@ impl Planner {
                 let _gone = sender.send(work());
             }
         });
-        self.push(Rc::as_ptr(asker).addr(), job);
+        self.push(asker, job);
         // What has no room is dropped before it is begun.
         if begun.await.is_err() {
             return Err(CqlError::overloaded(format_args!(
@@ -135,8 +135,8 @@ impl Planner {
         }
     }
 
-    /// Has plans freed on the thread, once nothing uses them any more.
-    fn retire(&self, plans: Vec<Arc<Prepared>>) {
+    /// Has plans and the like freed on the thread, once nothing uses them any more.
+    pub fn retire(&self, plans: impl IntoIterator<Item = Arc<dyn Send + Sync>>) {
         self.retired.borrow_mut().extend(plans);
         self.free_retired();
     }
@@ -241,7 +241,7 @@ impl Shard {
                     let is_kept = message.header.opcode == Opcode::Prepare;
                     let used: Vec<_> = plans.iter().flatten().filter(|_| !is_kept).cloned().collect();
                     let outcome = shard.handle_planned(&answered, &message, plans);
-                    shard.planner.retire(used);
+                    shard.planner.retire(used.into_iter().map(|plan| plan as _));
                     outcome
                 }
                 Err(error) => Err(error),
@@ -268,7 +268,7 @@ impl Shard {
             let (schema, message, keyspace) = (self.schema(), message.clone(), keyspace.clone());
             let work = move || message.plan(&schema, keyspace.as_deref());
             let left_ns = deadline_ns.saturating_sub(self.clock.monotonic_ns());
-            let planned = self.planner.run(session, work);
+            let planned = self.planner.run(Rc::as_ptr(session).addr(), work);
             let planned = tokio::time::timeout(Duration::from_nanos(left_ns), planned).await;
             let plans = planned
                 .map_err(|_| not_begun_in_time())??
@@ -295,7 +295,7 @@ impl Shard {
             return plan();
         }
         self.planner
-            .run(session, plan)
+            .run(Rc::as_ptr(session).addr(), plan)
             .await?
             .ok_or_else(|| self.no_plan())?
     }

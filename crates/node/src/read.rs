@@ -22,6 +22,7 @@ use helenus_storage::read_state::{ReadProgress, ReadState};
 use helenus_types::{ShardId, Token};
 
 use crate::forward::{ForwardedAnswer, ForwardedRead, ForwardedResult, OwnedExecution, Ticket, Waiting};
+use crate::long_clause::FreedBeside;
 use crate::metrics::{self, MetricsSnapshot};
 use crate::panic_boundary::{catch, catch_async};
 use crate::patience::{Patience, not_begun_in_time};
@@ -214,8 +215,8 @@ impl Shard {
             node,
         };
         let mut execution = SelectExecution::new(plan, values, options, 1)?;
-        while let Some(read) = execution.next_read() {
-            execution.absorb(plan.read_at_once(&mut tables, values, options, read)?)?;
+        while let Some(read) = execution.next_read()? {
+            execution.absorb(plan.read_at_once(&mut tables, options, read)?)?;
         }
         execution.finish()
     }
@@ -463,14 +464,19 @@ impl Shard {
             return Ok(ForwardedAnswer::default());
         };
         let (values, options) = (owned.values.bound(), owned.options());
-        let mut execution = SelectExecution::new(plan, &values, &options, self.options.shard_count)?;
+        let bound = match plan.is_long_to_bind(&values) {
+            true => self.bind_beside(&owned, held.account()).await?,
+            false => plan.bind(&values, &options, self.options.shard_count)?,
+        };
+        let _freed_beside = FreedBeside::of(self, &bound);
+        let mut execution = SelectExecution::of_bound(plan, &values, &options, bound);
         let (table, guardrails) = (&plan.table.name, &self.options.guardrails);
         let mut warnings: Vec<String> = plan.warning().map(str::to_owned).into_iter().collect();
         warnings.extend(guardrails.check_partition_keys(table, execution.partition_keys())?);
-        warnings.extend(guardrails.check_in_products(execution.in_products()?)?);
+        warnings.extend(guardrails.check_in_products(execution.in_products())?);
         warnings.extend(guardrails.check_page_size(table, options.page_rows().map_or(0, u64::from))?);
         let mut partition = None;
-        while let Some(read) = execution.next_read() {
+        while let Some(read) = execution.next_read()? {
             // A partition that is read in parts counts once.
             let rate_limits = match &read.partitions {
                 ReadPartitions::Key { token, .. } if partition.replace(*token) != Some(*token) => rate_limits,
@@ -532,7 +538,7 @@ impl Shard {
             }
             self.check_rate(&plan.table, RateLimitedOperation::Read, *token)?;
         }
-        let mut reading = plan.read_on_shard(&owned.values.bound(), &owned.options(), read)?;
+        let mut reading = plan.read_on_shard(&owned.options(), read);
         if let Some(begun) = begun {
             reading.begin_with(begun);
         }

@@ -241,7 +241,7 @@ impl Shard {
         let (page_rows, paging_state) = (options.page_rows(), options.paging_state.map(<[u8]>::to_vec));
         let (shard, answered) = (self.clone(), session.clone());
         self.answer_later(session, stream, async move {
-            let described = match shard.planner.run(&answered, work).await {
+            let described = match shard.planner.run(Rc::as_ptr(&answered).addr(), work).await {
                 Ok(described) => described.unwrap_or_else(|| Err(shard.no_plan())),
                 Err(refused) => Err(refused),
             };

@@ -282,10 +282,19 @@ impl TestNode {
 
     /// What shard 0 has.
     pub fn schema(&self) -> Arc<Schema> {
+        self.on_shard(0, |shard| shard.schema())
+    }
+
+    /// What `work` finds on a shard's thread.
+    pub fn on_shard<T: Send + 'static>(
+        &self,
+        shard: u16,
+        work: impl FnOnce(&Rc<Shard>) -> T + Send + 'static,
+    ) -> T {
         let node = self.node.as_ref().expect("the node is running");
         let (sender, receiver) = mpsc::channel();
-        node.mailbox(ShardId(0)).run(move |shard| {
-            let _unwanted = sender.send(shard.schema());
+        node.mailbox(ShardId(shard)).run(move |shard| {
+            let _unwanted = sender.send(work(shard));
         });
         receiver.recv_timeout(ANSWER_TIMEOUT).expect("the shard runs")
     }

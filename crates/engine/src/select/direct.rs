@@ -12,7 +12,7 @@ use helenus_storage::row::RowRef;
 use helenus_storage::sstable::AbsentPages;
 use helenus_types::{Token, token_of};
 
-use super::execution::limit_value;
+use super::bound::{BOUND_AT_ONCE_MAX, limit_value};
 use super::paging::{PagePlace, PagingState, Position};
 use super::plan::{FetchedColumn, Output, SelectPlan};
 use super::row_view::{Fetched, RowView, SimpleCells, is_stored_as_returned};
@@ -101,8 +101,9 @@ impl SelectPlan {
         match is_one_row {
             true => set_single_row(slices, clustering),
             false => {
-                let product = slices::in_product(self.slicing(), &context)?;
-                if product.is_some_and(|product| product > store.in_product_unwarned()) {
+                let product = slices::in_product(self.slicing(), values);
+                if product.is_some_and(|product| product > store.in_product_unwarned().min(BOUND_AT_ONCE_MAX))
+                {
                     return Ok(Direct::Unsuitable);
                 }
                 *slices = slices::slices(&self.table, self.slicing(), &context)?;

@@ -3,22 +3,21 @@
 //! It does no I/O: the caller asks for the next read, has it run on its shard, and hands the answer back.
 
 use std::cmp::Ordering;
-use std::collections::VecDeque;
+use std::sync::Arc;
 
 use helenus_protocol::response::RowsWriter;
 use helenus_types::partition_key::partition_key_components;
 use helenus_types::value::{TupleComponents, write_component};
-use helenus_types::{shard_of, token_of};
 
+use super::bound::{BoundClause, BoundSelect, InProducts};
 use super::grouping::{GroupInProgress, group_key, write_output};
 use super::paging::{PagingState, Position};
 use super::plan::{Output, SelectPlan};
 use super::shard_read::{ANSWER_SHARE, ReadPartitions, ShardRead, ShardRows};
-use super::slices;
-use super::targets::{Target, targets};
+use super::targets::Target;
 use crate::CqlError;
 use crate::execute::QueryOptions;
-use crate::term::{BoundValues, Evaluated, EvaluationContext, Expression, FetchedRow};
+use crate::term::{BoundValues, EvaluationContext, FetchedRow};
 
 /// Expressions and aggregates computed at once, of as many rows as that makes: well below a millisecond's work, because
 /// the coordinating shard does it in one go.
@@ -30,8 +29,12 @@ pub struct SelectExecution<'a> {
     plan: &'a SelectPlan,
     values: &'a BoundValues<'a>,
     options: &'a QueryOptions<'a>,
-    /// What is still to be read, the current one first.
-    reads: VecDeque<Target>,
+    /// What is read, in order; from `next_target` on it is still to be.
+    targets: Arc<Vec<Target>>,
+    next_target: usize,
+    /// Of all reads; an error until it is told.
+    clause: Option<Result<Arc<BoundClause>, CqlError>>,
+    in_products: InProducts,
     after: Option<Position>,
     rows_left_in_partition: u32,
     rows_per_partition_max: u32,
@@ -61,19 +64,17 @@ impl<'a> SelectExecution<'a> {
         options: &'a QueryOptions<'a>,
         shard_count: u16,
     ) -> Result<Self, CqlError> {
-        let context = options.evaluation(values);
-        let limit = limit_value(plan.limit.as_ref(), &context)?;
-        let per_partition = limit_value(plan.per_partition_limit.as_ref(), &context)?;
-        options.check_read()?;
-        options.check_page_size()?;
-        let page = options.page_rows().filter(|_| !plan.aggregates_everything());
-        if page.is_some() && !plan.ordering.is_empty() {
-            return Err(invalid!(
-                "Cannot page queries with both ORDER BY and a IN restriction on the partition key; you must either \
-                 remove the ORDER BY or the IN and sort client side, or disable paging for this query"
-            ));
-        }
-        let state = options.paging_state.map(PagingState::decode).transpose()?;
+        let bound = plan.bind(values, options, shard_count)?;
+        Ok(Self::of_bound(plan, values, options, bound))
+    }
+
+    /// As [`new`](Self::new), where the values have been bound.
+    pub fn of_bound(
+        plan: &'a SelectPlan,
+        values: &'a BoundValues<'a>,
+        options: &'a QueryOptions<'a>,
+        bound: BoundSelect,
+    ) -> Self {
         let mut output = Vec::new();
         let metadata = plan.result.for_version(options.version);
         let writer = RowsWriter::begin(&mut output, metadata, options.metadata_form);
@@ -81,12 +82,15 @@ impl<'a> SelectExecution<'a> {
             plan,
             values,
             options,
-            reads: targets(plan, &context, shard_count)?,
+            targets: bound.targets,
+            next_target: bound.first_target,
+            clause: Some(bound.clause),
+            in_products: bound.in_products,
             after: None,
-            rows_left_in_partition: per_partition,
-            rows_per_partition_max: per_partition,
-            rows_left: limit,
-            page_left: page.unwrap_or(u32::MAX),
+            rows_left_in_partition: bound.rows_per_partition_max,
+            rows_per_partition_max: bound.rows_per_partition_max,
+            rows_left: bound.rows_max,
+            page_left: bound.page_rows,
             rows_at: output.len(),
             output,
             writer,
@@ -98,25 +102,14 @@ impl<'a> SelectExecution<'a> {
             warnings: Vec::new(),
             is_done: false,
         };
-        if let Some(state) = state {
-            execution.resume(state, shard_count);
+        if let Some(state) = bound.paging_state {
+            execution.resume(state);
         }
-        Ok(execution)
+        execution
     }
 
-    fn resume(&mut self, state: PagingState, shard_count: u16) {
-        let token = token_of(&state.position.key);
-        let shard = shard_of(token, shard_count);
-        while let Some(target) = self.reads.front() {
-            let is_current = match &target.partitions {
-                ReadPartitions::Key { key, .. } => *key == state.position.key,
-                ReadPartitions::Range { .. } => target.shard >= shard,
-            };
-            if is_current {
-                break;
-            }
-            self.reads.pop_front();
-        }
+    /// The first target is the one that the page before this one ended in.
+    fn resume(&mut self, state: PagingState) {
         self.rows_left = self.rows_left.min(state.rows_left);
         self.rows_left_in_partition = state.rows_left_in_partition;
         if self.plan.grouping.is_some() {
@@ -128,24 +121,44 @@ impl<'a> SelectExecution<'a> {
             }
         }
         // Past the last row of a partition that was asked for by its key comes the next key.
-        let is_key_done = state.position.place.is_none()
-            && self
-                .reads
-                .front()
-                .is_some_and(|target| matches!(target.partitions, ReadPartitions::Key { .. }));
-        if is_key_done {
-            self.reads.pop_front();
+        if state.position.place.is_none() && self.is_at_key() {
+            self.next_target += 1;
         } else {
             self.after = Some(state.position);
         }
     }
 
-    /// The next read, or none when the result is complete.
-    pub fn next_read(&mut self) -> Option<ShardRead> {
-        if self.is_done || self.rows_left == 0 || self.page_left == 0 {
-            return None;
+    /// What is being read, or is next.
+    fn target(&self) -> Option<&Target> {
+        self.targets.get(self.next_target)
+    }
+
+    fn is_at_key(&self) -> bool {
+        self.target()
+            .is_some_and(|target| matches!(target.partitions, ReadPartitions::Key { .. }))
+    }
+
+    /// Targets that are not done with.
+    fn targets_left(&self) -> usize {
+        self.targets.len().saturating_sub(self.next_target)
+    }
+
+    fn clause(&mut self) -> Result<Option<Arc<BoundClause>>, CqlError> {
+        match &self.clause {
+            Some(Ok(clause)) => Ok(Some(clause.clone())),
+            _ => self.clause.take().transpose(),
         }
-        let target = self.reads.front()?;
+    }
+
+    /// The next read, or none when the result is complete.
+    pub fn next_read(&mut self) -> Result<Option<ShardRead>, CqlError> {
+        if self.is_done || self.rows_left == 0 || self.page_left == 0 || self.target().is_none() {
+            return Ok(None);
+        }
+        let clause = self.clause()?;
+        let (Some(target), Some(clause)) = (self.target(), clause) else {
+            return Ok(None);
+        };
         let collects = self.plan.grouping.is_some() || self.plan.has_aggregates();
         let rows_max = match (collects, self.plan.ordering.is_empty()) {
             (true, _) => computed_rows_max(self.plan),
@@ -156,9 +169,10 @@ impl<'a> SelectExecution<'a> {
             (false, false) => u32::MAX,
         };
         let counts_rows = self.plan.grouping.is_none();
-        Some(ShardRead {
+        Ok(Some(ShardRead {
             shard: target.shard,
             partitions: target.partitions.clone(),
+            clause,
             after: self.after.clone(),
             rows_max,
             rows_left_in_partition: if counts_rows {
@@ -171,7 +185,7 @@ impl<'a> SelectExecution<'a> {
             } else {
                 u32::MAX
             },
-        })
+        }))
     }
 
     /// Takes the answer to the last read.
@@ -202,12 +216,9 @@ impl<'a> SelectExecution<'a> {
             .after
             .as_ref()
             .is_some_and(|position| position.place.is_none())
-            && self
-                .reads
-                .front()
-                .is_some_and(|target| matches!(target.partitions, ReadPartitions::Key { .. }));
+            && self.is_at_key();
         // Whether a range has more is not looked at, as in Cassandra; whether a last key's partition has is known.
-        let is_last_key_done = is_key_done && self.reads.len() == 1;
+        let is_last_key_done = is_key_done && self.targets_left() == 1;
         let is_page_full = self.page_left == 0 && self.rows_left > 0;
         if is_page_full && self.plan.grouping.is_none() && !is_last_key_done {
             self.paging_state = self.after.clone().map(|position| PagingState {
@@ -227,7 +238,7 @@ impl<'a> SelectExecution<'a> {
             return Err(self.options.answer_too_long());
         }
         if rows.stopped_at.is_none()
-            && let Some(ReadPartitions::Key { key, .. }) = self.reads.front().map(|target| &target.partitions)
+            && let Some(ReadPartitions::Key { key, .. }) = self.target().map(|target| &target.partitions)
         {
             rows.stopped_at = Some(Position {
                 key: key.clone(),
@@ -246,7 +257,7 @@ impl<'a> SelectExecution<'a> {
     }
 
     fn next_target(&mut self) {
-        self.reads.pop_front();
+        self.next_target += 1;
         self.after = None;
         self.rows_left_in_partition = self.rows_per_partition_max;
     }
@@ -309,7 +320,7 @@ impl<'a> SelectExecution<'a> {
             };
             if !self.group.takes(&key) {
                 let is_partition_left = self.partition_of(row) != self.grouped_partition;
-                self.finish_group(&context, is_partition_left || self.reads.len() > 1)?;
+                self.finish_group(&context, is_partition_left || self.targets_left() > 1)?;
                 if self.rows_left == 0 || self.page_left == 0 {
                     self.is_done = true;
                     return Ok(());
@@ -381,17 +392,14 @@ impl<'a> SelectExecution<'a> {
 
     /// How many partitions are asked for by their keys, before the first read.
     pub fn partition_keys(&self) -> u64 {
-        let is_key = |target: &&Target| matches!(target.partitions, ReadPartitions::Key { .. });
-        self.reads.iter().filter(is_key).count() as u64
+        match self.is_at_key() {
+            true => self.targets_left() as u64,
+            false => 0,
+        }
     }
 
-    /// What the INs on the partition key multiply to, and those on clustering columns; `None` where there is no IN.
-    pub fn in_products(&self) -> Result<(Option<u64>, Option<u64>), CqlError> {
-        let context = self.context();
-        Ok((
-            slices::in_product(&self.plan.clause.partition, &context)?,
-            slices::in_product(self.plan.slicing(), &context)?,
-        ))
+    pub fn in_products(&self) -> InProducts {
+        self.in_products
     }
 
     /// What the client is to be told with the result.
@@ -404,7 +412,7 @@ impl<'a> SelectExecution<'a> {
         let context = self.context();
         let plan = self.plan;
         if plan.aggregates_everything() || (!self.is_done && !self.group.is_empty()) {
-            self.finish_group(&context, !self.reads.is_empty())?;
+            self.finish_group(&context, self.targets_left() > 0)?;
         }
         if !plan.ordering.is_empty() {
             self.sort(&context)?;
@@ -492,26 +500,4 @@ fn row_slices(bytes: &[u8], value_count: usize, row_count: u32) -> impl Iterator
         rest = values.rest();
         row
     })
-}
-
-/// LIMIT or PER PARTITION LIMIT; `u32::MAX` for none.
-pub(super) fn limit_value(
-    limit: Option<&Expression>,
-    context: &EvaluationContext<'_>,
-) -> Result<u32, CqlError> {
-    let Some(limit) = limit else { return Ok(u32::MAX) };
-    match limit.evaluate(context)? {
-        Evaluated::Null => Err(invalid!("Invalid null value of limit")),
-        Evaluated::Unset => Ok(u32::MAX),
-        Evaluated::Bytes(bytes) => {
-            let limit = (*bytes)
-                .try_into()
-                .map(i32::from_be_bytes)
-                .map_err(|_| invalid!("Invalid limit value"))?;
-            match u32::try_from(limit) {
-                Ok(limit @ 1..) => Ok(limit),
-                _ => Err(invalid!("LIMIT must be strictly positive")),
-            }
-        }
-    }
 }

@@ -41,6 +41,13 @@ impl Filter {
         matches!(self.column.kind, ColumnKind::PartitionKey | ColumnKind::Static)
     }
 
+    pub fn value_count(&self) -> usize {
+        match &self.test {
+            Test::In(values) => values.len(),
+            _ => 1,
+        }
+    }
+
     pub fn accepts(&self, row: &RowView<'_>, effort: &mut FilterEffort) -> bool {
         let Some(found) = row.value(&self.column) else {
             return false;

@@ -12,6 +12,7 @@ mod row_view;
 mod plan;
 mod prepare;
 
+mod bound;
 mod paging;
 mod shard_read;
 mod tombstones;
@@ -20,6 +21,7 @@ mod direct;
 mod execution;
 mod grouping;
 
+pub use bound::{BOUND_AT_ONCE_MAX, BoundSelect, InProducts};
 pub use direct::Direct;
 pub use execution::SelectExecution;
 pub use plan::SelectPlan;

@@ -2,12 +2,13 @@
 
 use std::sync::Arc;
 
+use helenus_protocol::request::Value;
 use helenus_schema::{ColumnKind, ColumnMetadata};
 use helenus_types::value::{CollectionElements, TupleComponents};
 
 use crate::CqlError;
 use crate::heap_bytes::{HeapBytes, allocation_bytes};
-use crate::term::{Evaluated, EvaluationContext, Expression};
+use crate::term::{BoundValues, Evaluated, EvaluationContext, Expression};
 
 /// One restriction: all that the WHERE clause says of its columns, merged.
 #[derive(Clone, Debug)]
@@ -296,6 +297,23 @@ impl TupleTerm {
 }
 
 impl InTerm {
+    /// How many values it lists, as far as that is known without looking at them: a value that is no list has none.
+    pub fn count(&self, values: &BoundValues<'_>) -> u64 {
+        let marker = match self {
+            InTerm::Values(terms) => return terms.len() as u64,
+            InTerm::Marker(marker) => marker,
+        };
+        match marker {
+            Expression::Marker { index, .. } => match values.value(*index) {
+                Value::Bytes(list) => {
+                    CollectionElements::new(list, 1).map_or(0, |elements| elements.capacity_hint() as u64)
+                }
+                Value::Null | Value::Unset => 0,
+            },
+            _ => 0,
+        }
+    }
+
     pub fn bind(
         &self,
         columns: &[RestrictedColumn],

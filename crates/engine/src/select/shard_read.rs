@@ -1,25 +1,25 @@
 //! Reading on a shard: one read of a SELECT, and the rows it answers with.
 
 use std::ops::ControlFlow;
+use std::sync::Arc;
 
 use helenus_protocol::Consistency;
 use helenus_schema::ColumnKind;
-use helenus_storage::clustering::{ClusteringBound, ClusteringComparator, Side, Slice};
+use helenus_storage::clustering::{ClusteringBound, ClusteringComparator, Side};
 use helenus_storage::read::{PartitionBound, PartitionRange, ReadCommand, ReadStatistics, RowSink};
 use helenus_storage::read_state::{PartitionPlace, ReadPosition, ReadProgress, ReadState};
 use helenus_storage::row::RowRef;
 use helenus_types::value::write_component;
 use helenus_types::{ShardId, Token, token_of};
 
-use super::filter::{Filter, FilterEffort, bind_filters};
+use super::bound::BoundClause;
+use super::filter::FilterEffort;
 use super::paging::{PagePlace, Position};
 use super::plan::{FetchedColumn, Output, SelectPlan};
 use super::row_view::{Fetched, RowView, SimpleCells, is_stored_as_returned};
-use super::slices;
 use super::tombstones::{self, too_many_tombstones};
 use crate::CqlError;
 use crate::execute::{QueryOptions, RowStore, read_failure};
-use crate::term::BoundValues;
 
 /// The bytes of rows after which a shard answers although more are wanted: what one message between shards, and one
 /// step of a scan, may hold.
@@ -37,6 +37,7 @@ pub(super) const ANSWER_SHARE: usize = 8;
 pub struct ShardRead {
     pub shard: ShardId,
     pub partitions: ReadPartitions,
+    pub(super) clause: Arc<BoundClause>,
     /// Only what comes after this row.
     pub(super) after: Option<Position>,
     pub(super) rows_max: u32,
@@ -81,7 +82,6 @@ pub struct ShardRows {
 pub struct ShardReading<'p> {
     plan: &'p SelectPlan,
     read: ShardRead,
-    slices: Vec<Slice>,
     sink: RowsSink<'p>,
     stage: Stage,
     state: ReadState,
@@ -103,20 +103,8 @@ enum Stage {
 
 impl SelectPlan {
     /// Reads on the shard that owns the partitions (or a virtual table's rows).
-    pub fn read_on_shard<'p>(
-        &'p self,
-        values: &BoundValues<'_>,
-        options: &QueryOptions<'_>,
-        read: ShardRead,
-    ) -> Result<ShardReading<'p>, CqlError> {
-        let context = options.evaluation(values);
-        let filters = bind_filters(self.filtering(), &context)?;
-        let (partition_filters, row_filters) = filters.into_iter().partition(Filter::is_of_partition);
-        let slices = match self.is_distinct {
-            true => vec![Slice::all()],
-            false => slices::slices(&self.table, self.slicing(), &context)?,
-        };
-        let is_empty = slices.is_empty() && !(self.selects_statics && self.returns_static_rows);
+    pub fn read_on_shard<'p>(&'p self, options: &QueryOptions<'_>, read: ShardRead) -> ShardReading<'p> {
+        let is_empty = read.clause.slices.is_empty() && !(self.selects_statics && self.returns_static_rows);
         let stage = match &read.after {
             _ if is_empty => Stage::Done,
             Some(Position { place: Some(_), .. }) => Stage::Begun,
@@ -124,8 +112,7 @@ impl SelectPlan {
         };
         let sink = RowsSink {
             plan: self,
-            partition_filters,
-            row_filters,
+            clause: read.clause.clone(),
             effort: FilterEffort::default(),
             rows_max: read.rows_max,
             bytes_max: match self.output {
@@ -142,10 +129,9 @@ impl SelectPlan {
             resumed: None,
             rows: ShardRows::default(),
         };
-        Ok(ShardReading {
+        ShardReading {
             plan: self,
             read,
-            slices,
             sink,
             stage,
             state: ReadState::suspending(),
@@ -153,18 +139,17 @@ impl SelectPlan {
             now_s: options.now_s,
             is_paged: self.is_cut_into_pages(options),
             consistency: options.consistency,
-        })
+        }
     }
 
     /// Runs all steps of a read on a store that needs no disk.
     pub fn read_at_once<R: RowStore>(
         &self,
         store: &mut R,
-        values: &BoundValues<'_>,
         options: &QueryOptions<'_>,
         read: ShardRead,
     ) -> Result<ShardRows, CqlError> {
-        let mut reading = self.read_on_shard(values, options, read)?;
+        let mut reading = self.read_on_shard(options, read);
         loop {
             match reading.step(store)? {
                 ReadProgress::Done => return Ok(reading.finish()),
@@ -298,7 +283,7 @@ impl ShardReading<'_> {
             return Ok(ReadProgress::Done);
         };
         let comparator = ClusteringComparator::of(&self.plan.table);
-        let rest = comparator.slices_behind(&self.slices, &place.bound, self.plan.is_reversed);
+        let rest = comparator.slices_behind(&self.read.clause.slices, &place.bound, self.plan.is_reversed);
         if rest.is_empty() && place.has_rows {
             return Ok(ReadProgress::Done);
         }
@@ -346,7 +331,7 @@ impl ShardReading<'_> {
         let command = ReadCommand {
             table: &self.plan.table,
             partitions,
-            slices: &self.slices,
+            slices: &self.read.clause.slices,
             reversed: self.plan.is_reversed,
             now_s: self.now_s,
         };
@@ -374,8 +359,7 @@ impl ShardReading<'_> {
 /// Filters and limits rows as they come, and keeps what is fetched of them.
 struct RowsSink<'p> {
     plan: &'p SelectPlan,
-    partition_filters: Vec<Filter>,
-    row_filters: Vec<Filter>,
+    clause: Arc<BoundClause>,
     effort: FilterEffort,
     rows_max: u32,
     bytes_max: usize,
@@ -451,6 +435,7 @@ impl RowSink for RowsSink<'_> {
         let mut effort = self.effort;
         let view = self.view(None, RowRef::EMPTY);
         self.is_skipped = !self
+            .clause
             .partition_filters
             .iter()
             .all(|filter| filter.accepts(&view, &mut effort));
@@ -466,10 +451,11 @@ impl RowSink for RowsSink<'_> {
         if self.is_skipped || self.plan.is_distinct || self.rows_left_in_partition == 0 {
             return ControlFlow::Continue(());
         }
-        if !self.row_filters.is_empty() {
+        if !self.clause.row_filters.is_empty() {
             let mut effort = self.effort;
             let view = self.view(Some(clustering), row);
             let is_accepted = self
+                .clause
                 .row_filters
                 .iter()
                 .all(|filter| filter.accepts(&view, &mut effort));

@@ -11,7 +11,7 @@ use helenus_types::partition_key::{partition_key_components, write_partition_key
 
 use super::restriction::{BoundTuple, Restriction, RestrictionKind, SliceBound};
 use crate::CqlError;
-use crate::term::EvaluationContext;
+use crate::term::{BoundValues, EvaluationContext};
 
 /// How many keys or rows the lists of several INs may multiply to. Cassandra has no bound by default; the memory of
 /// a node has.
@@ -128,18 +128,19 @@ pub fn partition_keys(
 }
 
 /// What the lists of the INs among some restrictions multiply to, repetitions included; `None` where there is no IN.
-pub fn in_product(
-    restrictions: &[Restriction],
-    context: &EvaluationContext<'_>,
-) -> Result<Option<u64>, CqlError> {
-    let mut product = None;
-    for restriction in restrictions {
-        if matches!(restriction.kind, RestrictionKind::In(_)) {
-            let count = bound_tuples(restriction, context)?.len() as u64;
-            product = Some(product.unwrap_or(1_u64).saturating_mul(count));
-        }
+pub fn in_product(restrictions: &[Restriction], values: &BoundValues<'_>) -> Option<u64> {
+    let counts = restrictions
+        .iter()
+        .filter_map(|restriction| in_count(restriction, values));
+    counts.reduce(u64::saturating_mul)
+}
+
+/// How many values an IN lists; `None` of anything else.
+pub fn in_count(restriction: &Restriction, values: &BoundValues<'_>) -> Option<u64> {
+    match &restriction.kind {
+        RestrictionKind::In(terms) => Some(terms.count(values)),
+        _ => None,
     }
-    Ok(product)
 }
 
 /// Refuses partition keys that are empty, which only those of one column can be.

@@ -1,7 +1,5 @@
 //! Which partitions a SELECT reads, on which shards, in the order of their reads.
 
-use std::collections::VecDeque;
-
 use helenus_storage::clustering::Side;
 use helenus_types::{ShardId, Token, shard_of, token_of};
 
@@ -22,9 +20,9 @@ pub(super) fn targets(
     plan: &SelectPlan,
     context: &EvaluationContext<'_>,
     shard_count: u16,
-) -> Result<VecDeque<Target>, CqlError> {
+) -> Result<Vec<Target>, CqlError> {
     let Some((start, end)) = token_bounds(plan, context)? else {
-        return Ok(VecDeque::new());
+        return Ok(Vec::new());
     };
     if plan.is_range_scan() {
         let shards = shard_of(start.token, shard_count).0..=shard_of(end.token, shard_count).0;
@@ -40,7 +38,7 @@ pub(super) fn targets(
         let slices = slices::slices(&plan.table, plan.slicing(), context)?;
         let asks_for_statics = plan.selects_statics && !plan.slicing().iter().any(Restriction::is_slice);
         return match slices.is_empty() && !asks_for_statics {
-            true => Ok(VecDeque::new()),
+            true => Ok(Vec::new()),
             false => Err(error),
         };
     }

@@ -103,9 +103,9 @@ impl Shards {
                     }
                 }
                 let mut execution = SelectExecution::new(plan, values, options, count)?;
-                while let Some(read) = execution.next_read() {
+                while let Some(read) = execution.next_read()? {
                     let store = &mut self.stores[usize::from(read.shard.0)];
-                    execution.absorb(plan.read_at_once(store, values, options, read)?)?;
+                    execution.absorb(plan.read_at_once(store, options, read)?)?;
                 }
                 out = execution.finish()?;
             }

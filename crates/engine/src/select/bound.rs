@@ -1,0 +1,172 @@
+//! What a SELECT comes to with the values of one execution: bound once, for all of its reads.
+
+use std::sync::Arc;
+
+use helenus_storage::clustering::Slice;
+use helenus_types::{shard_of, token_of};
+
+use super::filter::{Filter, bind_filters};
+use super::paging::PagingState;
+use super::plan::SelectPlan;
+use super::shard_read::ReadPartitions;
+use super::slices::{in_count, in_product, slices};
+use super::targets::{Target, targets};
+use crate::CqlError;
+use crate::execute::QueryOptions;
+use crate::term::{BoundValues, Evaluated, EvaluationContext, Expression};
+
+/// Keys, rows and values of INs that are bound where a statement arrives: half a microsecond each, of the millisecond that
+/// a shard may be held.
+pub const BOUND_AT_ONCE_MAX: u64 = 256;
+
+/// What the INs on the partition key multiply to, and those on clustering columns; `None` where there is no IN.
+pub type InProducts = (Option<u64>, Option<u64>);
+
+/// A SELECT with its values.
+#[derive(Debug)]
+pub struct BoundSelect {
+    pub(super) targets: Arc<Vec<Target>>,
+    /// What the page before this one ended in.
+    pub(super) first_target: usize,
+    /// Its error is told only if there is anything to read, as in Cassandra.
+    pub(super) clause: Result<Arc<BoundClause>, CqlError>,
+    pub(super) in_products: InProducts,
+    pub(super) rows_max: u32,
+    pub(super) rows_per_partition_max: u32,
+    pub(super) page_rows: u32,
+    pub(super) paging_state: Option<PagingState>,
+}
+
+/// Of the WHERE clause what each read of a shard needs.
+#[derive(Debug)]
+pub struct BoundClause {
+    pub(super) partition_filters: Vec<Filter>,
+    pub(super) row_filters: Vec<Filter>,
+    pub(super) slices: Vec<Slice>,
+}
+
+impl BoundSelect {
+    /// What takes long to free; nothing of a short one.
+    pub fn shared_if_long(&self) -> Vec<Arc<dyn Send + Sync>> {
+        let mut shared: Vec<Arc<dyn Send + Sync>> = Vec::new();
+        if self.targets.len() as u64 > BOUND_AT_ONCE_MAX {
+            shared.push(self.targets.clone());
+        }
+        if let Ok(clause) = &self.clause
+            && clause.value_count() as u64 > BOUND_AT_ONCE_MAX
+        {
+            shared.push(clause.clone());
+        }
+        shared
+    }
+}
+
+impl BoundClause {
+    fn value_count(&self) -> usize {
+        let filters = self.partition_filters.iter().chain(&self.row_filters);
+        self.slices.len() + filters.map(Filter::value_count).sum::<usize>()
+    }
+}
+
+impl SelectPlan {
+    /// Whether [`bind`](Self::bind) would hold its thread for long. Looks at no value but for how long it is.
+    pub fn is_long_to_bind(&self, values: &BoundValues<'_>) -> bool {
+        let product = |restrictions| in_product(restrictions, values).unwrap_or(0);
+        let filtered: u64 = self
+            .filtering()
+            .filter_map(|restriction| in_count(restriction, values))
+            .sum();
+        let keys = product(&self.clause.partition).saturating_add(product(self.slicing()));
+        keys.saturating_add(filtered) > BOUND_AT_ONCE_MAX
+    }
+
+    /// Binds the values. `shard_count` is 1 for tables whose rows are all in one place.
+    pub fn bind(
+        &self,
+        values: &BoundValues<'_>,
+        options: &QueryOptions<'_>,
+        shard_count: u16,
+    ) -> Result<BoundSelect, CqlError> {
+        let context = options.evaluation(values);
+        let rows_max = limit_value(self.limit.as_ref(), &context)?;
+        let rows_per_partition_max = limit_value(self.per_partition_limit.as_ref(), &context)?;
+        options.check_read()?;
+        options.check_page_size()?;
+        let page = options.page_rows().filter(|_| !self.aggregates_everything());
+        if page.is_some() && !self.ordering.is_empty() {
+            return Err(invalid!(
+                "Cannot page queries with both ORDER BY and a IN restriction on the partition key; you must either \
+                 remove the ORDER BY or the IN and sort client side, or disable paging for this query"
+            ));
+        }
+        let paging_state = options.paging_state.map(PagingState::decode).transpose()?;
+        let targets = targets(self, &context, shard_count)?;
+        let in_products = (
+            in_product(&self.clause.partition, values),
+            in_product(self.slicing(), values),
+        );
+        let mut clause = self.bind_clause(&context).map(Arc::new);
+        if in_products.1.is_some() {
+            clause = Ok(clause?);
+        }
+        Ok(BoundSelect {
+            first_target: match &paging_state {
+                Some(state) => position_of(state, &targets, shard_count),
+                None => 0,
+            },
+            targets: Arc::new(targets),
+            clause,
+            in_products,
+            rows_max,
+            rows_per_partition_max,
+            page_rows: page.unwrap_or(u32::MAX),
+            paging_state,
+        })
+    }
+
+    fn bind_clause(&self, context: &EvaluationContext<'_>) -> Result<BoundClause, CqlError> {
+        let filters = bind_filters(self.filtering(), context)?;
+        let (partition_filters, row_filters) = filters.into_iter().partition(Filter::is_of_partition);
+        let slices = match self.is_distinct {
+            true => vec![Slice::all()],
+            false => slices(&self.table, self.slicing(), context)?,
+        };
+        Ok(BoundClause {
+            partition_filters,
+            row_filters,
+            slices,
+        })
+    }
+}
+
+/// The target that a page ended in; behind all of them if it is none.
+fn position_of(state: &PagingState, targets: &[Target], shard_count: u16) -> usize {
+    let shard = shard_of(token_of(&state.position.key), shard_count);
+    let is_current = |target: &Target| match &target.partitions {
+        ReadPartitions::Key { key, .. } => *key == state.position.key,
+        ReadPartitions::Range { .. } => target.shard >= shard,
+    };
+    targets.iter().position(is_current).unwrap_or(targets.len())
+}
+
+/// LIMIT or PER PARTITION LIMIT; `u32::MAX` for none.
+pub(super) fn limit_value(
+    limit: Option<&Expression>,
+    context: &EvaluationContext<'_>,
+) -> Result<u32, CqlError> {
+    let Some(limit) = limit else { return Ok(u32::MAX) };
+    match limit.evaluate(context)? {
+        Evaluated::Null => Err(invalid!("Invalid null value of limit")),
+        Evaluated::Unset => Ok(u32::MAX),
+        Evaluated::Bytes(bytes) => {
+            let limit = (*bytes)
+                .try_into()
+                .map(i32::from_be_bytes)
+                .map_err(|_| invalid!("Invalid limit value"))?;
+            match u32::try_from(limit) {
+                Ok(limit @ 1..) => Ok(limit),
+                _ => Err(invalid!("LIMIT must be strictly positive")),
+            }
+        }
+    }
+}
