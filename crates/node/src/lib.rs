@@ -7,6 +7,7 @@
 pub mod admission;
 mod auto_snapshot;
 mod buffer_pool;
+mod built_updates;
 pub mod clients;
 mod compaction;
 mod disk_reads;

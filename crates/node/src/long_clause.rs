@@ -1,12 +1,22 @@
-//! Clauses that list thousands of values come to keys, rows and filters on the planner's thread: a shard would be held by
+//! Clauses that list thousands of values come to keys, rows, filters and updates on the planner's thread: a shard would be held by
 //! them for tens of milliseconds.
 
+use std::rc::Rc;
 use std::sync::Arc;
 
+use helenus_cql::ast::BatchKind;
+use helenus_engine::execute::{QueryOptions, Scratch};
+use helenus_engine::modify::unlogged_batch_warning;
 use helenus_engine::select::BoundSelect;
+use helenus_engine::term::BoundValues;
 use helenus_engine::{CqlError, Plan};
+use helenus_protocol::Opcode;
+use helenus_protocol::response::write_void;
 
+use crate::built_updates::BuiltUpdates;
 use crate::forward::OwnedExecution;
+use crate::patience::{Patience, not_begun_in_time};
+use crate::request::Statement;
 use crate::request_memory::Account;
 use crate::shard::Shard;
 
@@ -47,5 +57,68 @@ impl Shard {
         };
         let bound = self.planner.run(Arc::as_ptr(account).addr(), work).await?;
         bound.flatten().ok_or_else(|| self.no_plan())?
+    }
+    /// Executes a modification or batch whose updates take long to build.
+    pub(crate) fn modify_beside(
+        self: &Rc<Self>,
+        statement: &Statement<'_>,
+        kind: BatchKind,
+        patience: Patience,
+        values: &BoundValues<'_>,
+        options: &QueryOptions<'_>,
+    ) {
+        let account = self.account_of_session(statement.session);
+        let owned = Arc::new(OwnedExecution::new(statement, values, options, &account));
+        let (shard, answered, stream) = (self.clone(), statement.session.clone(), statement.stream);
+        self.answer_later(statement.session, stream, async move {
+            let mut warnings = Vec::new();
+            let written = async {
+                let built = shard.build_beside(&owned, &account).await?;
+                if patience.is_over(shard.clock.monotonic_ns()) {
+                    return Err(not_begun_in_time());
+                }
+                warnings = built.warnings;
+                let _held = shard.waiting(&answered, built.written_bytes);
+                shard.write_updates(built.updates, kind, patience).await
+            };
+            let result = shard.in_time(patience, written).await;
+            shard.count_failure(&result);
+            let warnings: Vec<&str> = warnings.iter().map(String::as_str).collect();
+            answered.respond_later_warning(stream, Opcode::Result, &warnings, |out| {
+                result?;
+                write_void(out);
+                Ok(())
+            });
+        });
+    }
+
+    async fn build_beside(
+        &self,
+        owned: &Arc<OwnedExecution>,
+        account: &Arc<Account>,
+    ) -> Result<BuiltUpdates, CqlError> {
+        let (owned, node, schema) = (owned.clone(), self.options.clone(), self.schema());
+        let work = move || {
+            let scratch = &mut Scratch::default();
+            owned.with(|plan, values, options| match plan {
+                Plan::Modify(plan) => Some(BuiltUpdates::new(
+                    &node,
+                    &schema,
+                    scratch,
+                    |_| None,
+                    |scratch, emit| plan.updates(values, options, scratch, emit),
+                )),
+                Plan::Batch(plan) => Some(BuiltUpdates::new(
+                    &node,
+                    &schema,
+                    scratch,
+                    |partitions| unlogged_batch_warning(plan.kind, partitions, &plan.statements),
+                    |scratch, emit| plan.updates(values, options, scratch, emit),
+                )),
+                _ => None,
+            })
+        };
+        let built = self.planner.run(Arc::as_ptr(account).addr(), work).await?;
+        built.flatten().ok_or_else(|| self.no_plan())?
     }
 }

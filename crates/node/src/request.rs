@@ -160,7 +160,6 @@ impl Shard {
     fn run_statement(self: &Rc<Self>, statement: &Statement<'_>) -> Result<(), CqlError> {
         let Statement {
             session,
-            stream,
             prepared,
             parameters,
             is_prepared,
@@ -190,7 +189,7 @@ impl Shard {
             }
             Plan::Modify(plan) => {
                 self.metrics.count_request(RequestKind::Write);
-                self.modify(session, stream, plan, &values, &options)
+                self.modify(statement, plan, &values, &options)
             }
             Plan::Batch(plan) if plan.needs_read() => {
                 self.metrics.count_request(RequestKind::Batch);
@@ -198,7 +197,7 @@ impl Shard {
             }
             Plan::Batch(plan) => {
                 self.metrics.count_request(RequestKind::Batch);
-                self.modify_batch(session, stream, plan, &values, &options)
+                self.modify_batch(statement, plan, &values, &options)
             }
             _ => {
                 self.metrics.count_request(RequestKind::Other);

@@ -4,14 +4,13 @@
 //! Whatever covers several partitions is built entirely before any of it is written: a LOGGED batch is then written
 //! whole or not at all ([`crate::write_set`]), others partition by partition.
 
-use std::collections::BTreeMap;
 use std::rc::Rc;
 use std::sync::Arc;
 
 use helenus_cql::ast::BatchKind;
 use helenus_engine::CqlError;
 use helenus_engine::execute::{QueryOptions, Scratch};
-use helenus_engine::modify::{BatchPlan, ModifyPlan, check_written, unlogged_batch_warning};
+use helenus_engine::modify::{BatchPlan, EmitUpdate, ModifyPlan, unlogged_batch_warning};
 use helenus_engine::term::BoundValues;
 use helenus_protocol::Opcode;
 use helenus_protocol::extensions::RateLimitedOperation;
@@ -20,20 +19,19 @@ use helenus_protocol::response::write_void;
 use helenus_schema::TableMetadata;
 use helenus_storage::commitlog::{LogAppendError, LogPosition};
 use helenus_storage::error::WriteError;
-use helenus_storage::update::{Update, merge_by_partition};
+use helenus_storage::update::Update;
 use helenus_types::{ShardId, Token, token_of};
 use tokio::sync::oneshot;
 
+use crate::built_updates::{APPLIED_PER_STEP_MAX, BuiltUpdates, Steps, UpdatesByShard, by_owner};
 use crate::forward::{ForwardedWrite, Ticket, Waiting};
 use crate::panic_boundary::{catch, catch_async};
 use crate::patience::{Patience, not_begun_in_time};
 use crate::rate_limit::WrittenPartition;
+use crate::request::Statement;
 use crate::request_memory::Held;
 use crate::session::Session;
 use crate::shard::{Acknowledgement, Shard};
-
-/// The packed updates of one statement or batch, at most one of each partition, by the shard that owns them.
-pub(crate) type UpdatesByShard = BTreeMap<ShardId, Vec<Vec<u8>>>;
 
 /// What became of the update of a statement for one partition.
 enum Outcome {
@@ -64,18 +62,24 @@ impl Shard {
     /// Executes one INSERT, UPDATE or DELETE. Answers now or later; an error is the caller's to answer.
     pub(crate) fn modify(
         self: &Rc<Self>,
-        session: &Rc<Session>,
-        stream: i16,
+        statement: &Statement<'_>,
         plan: &ModifyPlan,
         values: &BoundValues<'_>,
         options: &QueryOptions<'_>,
     ) -> Result<(), CqlError> {
         let patience = Patience::of_write(options);
-        if !plan.names_one_partition() {
-            let build = |scratch: &mut Scratch, emit: &mut EmitUpdate<'_>| {
-                plan.updates(values, options, scratch, emit)
-            };
-            return self.modify_all(session, stream, BatchKind::Unlogged, patience, |_| None, build);
+        let (session, stream) = (statement.session, statement.stream);
+        if !plan.has_no_in() {
+            if plan.is_long_to_build(values) {
+                self.modify_beside(statement, BatchKind::Unlogged, patience, values, options);
+                return Ok(());
+            }
+            if !plan.names_one_partition() {
+                let build = |scratch: &mut Scratch, emit: &mut EmitUpdate<'_>| {
+                    plan.updates(values, options, scratch, emit)
+                };
+                return self.modify_all(session, stream, BatchKind::Unlogged, patience, |_| None, build);
+            }
         }
         let mut outcome = Outcome::Applied(None);
         let mut warnings = Vec::new();
@@ -159,29 +163,16 @@ impl Shard {
         warning: impl FnOnce(usize) -> Option<String>,
         build: impl FnOnce(&mut Scratch, &mut EmitUpdate<'_>) -> Result<(), CqlError>,
     ) -> Result<(), CqlError> {
-        let mut updates = Vec::new();
-        let mut written_bytes = 0;
-        let mut warnings = Vec::new();
-        let guardrails = &self.options.guardrails.values;
-        let scratch = &mut *self.scratch.borrow_mut();
-        build(scratch, &mut |_, update| {
-            if guardrails.is_enabled() {
-                warnings.extend(guardrails.check(&self.schema(), update)?);
-            }
-            written_bytes += update.len();
-            check_written(written_bytes)?;
-            updates.push(update.to_vec());
-            Ok(())
-        })?;
-        let updates = self.by_owner(updates);
-        let partitions = updates.values().map(Vec::len).sum();
-        if partitions > 1 {
-            let packed = updates.values().flatten().map(Vec::as_slice);
-            warnings.extend(self.options.guardrails.check_batch(&self.schema(), packed)?);
-        }
-        warnings.extend(warning(partitions));
+        let BuiltUpdates {
+            updates,
+            written_bytes,
+            warnings,
+        } = {
+            let (schema, scratch) = (self.schema.borrow(), &mut *self.scratch.borrow_mut());
+            BuiltUpdates::new(&self.options, &schema, scratch, warning, build)?
+        };
         if warnings.is_empty()
-            && let Some(position) = self.apply_here(&updates)?
+            && let Some(position) = self.apply_here(&updates, kind)?
         {
             self.acknowledge_session(session, stream, position, patience);
             return Ok(());
@@ -196,15 +187,23 @@ impl Shard {
     }
 
     /// Charges updates that wait for memory, a log or another shard.
-    fn waiting(&self, session: &Session, bytes: usize) -> Option<Held> {
+    pub(crate) fn waiting(&self, session: &Session, bytes: usize) -> Option<Held> {
         Held::waiting(&self.account_of_session(session), bytes)
     }
 
     /// Applies updates of this shard's partitions as one record of its log. `None` where that takes other shards, memory
     /// that is not there, or more than one record.
-    fn apply_here(&self, updates: &UpdatesByShard) -> Result<Option<Option<LogPosition>>, CqlError> {
+    fn apply_here(
+        &self,
+        updates: &UpdatesByShard,
+        kind: BatchKind,
+    ) -> Result<Option<Option<LogPosition>>, CqlError> {
         let own = match updates.first_key_value() {
             None => return Ok(Some(None)),
+            // What need not be whole is applied in steps.
+            Some((_, own)) if own.len() > APPLIED_PER_STEP_MAX && kind != BatchKind::Logged => {
+                return Ok(None);
+            }
             Some((owner, own)) if *owner == self.id && updates.len() == 1 => own,
             Some(_) => return Ok(None),
         };
@@ -228,29 +227,25 @@ impl Shard {
     /// Executes a batch whose statements came as one plan.
     pub(crate) fn modify_batch(
         self: &Rc<Self>,
-        session: &Rc<Session>,
-        stream: i16,
+        statement: &Statement<'_>,
         plan: &BatchPlan,
         values: &BoundValues<'_>,
         options: &QueryOptions<'_>,
     ) -> Result<(), CqlError> {
-        let warning = |partitions| unlogged_batch_warning(plan.kind, partitions, &plan.statements);
         let patience = Patience::of_batch(options, plan.kind);
+        if plan.is_long_to_build(values) {
+            self.modify_beside(statement, plan.kind, patience, values, options);
+            return Ok(());
+        }
+        let warning = |partitions| unlogged_batch_warning(plan.kind, partitions, &plan.statements);
+        let (session, stream) = (statement.session, statement.stream);
         self.modify_all(session, stream, plan.kind, patience, warning, |scratch, emit| {
             plan.updates(values, options, scratch, emit)
         })
     }
 
-    /// Makes one update of all those of a partition, and brings them into order by owner.
     pub(crate) fn by_owner(&self, updates: Vec<Vec<u8>>) -> UpdatesByShard {
-        let mut by_shard = UpdatesByShard::new();
-        for update in merge_by_partition(updates) {
-            // The engine has just built it, so it has a head.
-            if let Some((_, token)) = partition_of(&update) {
-                by_shard.entry(self.owner_of(token)).or_default().push(update);
-            }
-        }
-        by_shard
+        by_owner(updates, self.options.shard_count)
     }
 
     #[cold]
@@ -496,8 +491,12 @@ impl Shard {
         }
         // The log's positions ascend, but for writes that are not logged.
         let mut last = None;
-        for update in &updates {
-            let applied = self.apply_waiting(update, patience).await;
+        let mut steps = Steps::default();
+        for update in updates {
+            if steps.is_over(update.len()) {
+                tokio::task::yield_now().await;
+            }
+            let applied = self.apply_waiting(&update, patience).await;
             match applied {
                 Ok(position) => last = last.max(Some(position)),
                 Err(error) => {
@@ -548,9 +547,6 @@ impl Shard {
             .unwrap_or_else(|_| Err(crate::request::node_is_stopping()))
     }
 }
-
-/// Takes the packed updates that a statement builds, one by one.
-pub(crate) type EmitUpdate<'e> = dyn FnMut(Token, &[u8]) -> Result<(), CqlError> + 'e;
 
 pub(crate) fn partitions_of(updates: &UpdatesByShard) -> Vec<(ShardId, WrittenPartition)> {
     let partitions = updates

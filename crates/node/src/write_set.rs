@@ -20,11 +20,12 @@ use helenus_storage::update::Update;
 use helenus_types::{ShardId, Token, token_of};
 use tokio::sync::{Notify, oneshot};
 
+use crate::built_updates::UpdatesByShard;
 use crate::panic_boundary::{catch, catch_async};
 use crate::patience::{Patience, not_begun_in_time};
 use crate::request::node_is_stopping;
 use crate::shard::{Acknowledgement, Shard};
-use crate::write::{UpdatesByShard, partition_of, partitions_of, write_failure};
+use crate::write::{partition_of, partitions_of, write_failure};
 
 /// The write sets that this shard coordinates.
 pub(crate) struct WriteSets {

@@ -1,7 +1,11 @@
 //! Statements whose INs list many values: what they come to is worked out beside the shards, and once.
 
+use std::sync::Arc;
+
+use helenus_node::guardrails::Threshold;
 use helenus_test_heap::of_thread;
-use helenus_test_node::{Answer, Execution, TestNode};
+use helenus_test_node::{Answer, Execution, TestNode, options};
+use helenus_vfs::{MemoryDisk, SystemClock};
 
 /// Far beyond what is bound where a statement arrives.
 const VALUES: usize = 20_000;
@@ -11,7 +15,16 @@ const VALUES: usize = 20_000;
 const ALLOCATIONS_MAX: u64 = 1_000;
 
 fn node_with_table(shard_count: u16) -> TestNode {
-    let node = TestNode::with_shards(shard_count);
+    let mut options = options(
+        shard_count,
+        Arc::new(MemoryDisk::new()),
+        Arc::new(SystemClock::new()),
+    );
+    options.guardrails.batch_size = Threshold {
+        warn: u64::MAX,
+        fail: u64::MAX,
+    };
+    let node = TestNode::start(options).unwrap();
     node.run("CREATE KEYSPACE k WITH replication = {'class': 'SimpleStrategy', 'replication_factor': 1}");
     node.run("CREATE TABLE k.t (k int, c int, v int, PRIMARY KEY (k, c))");
     for key in 0..10 {
@@ -82,6 +95,48 @@ fn many_values_of_a_filter_are_bound_beside_the_shards() {
     let (allocations, rows) = allocations_of(&node, text, vec![Some(list(VALUES))]);
     assert_eq!(rows, 10);
     assert!(allocations <= ALLOCATIONS_MAX, "{allocations}");
+}
+
+/// Of the shard's thread for each partition that is written: the memtable's.
+const ALLOCATIONS_PER_PARTITION_MAX: u64 = 3;
+
+/// All updates were built and applied in one go.
+#[test]
+fn many_keys_of_a_write_are_worked_out_beside_the_shard() {
+    let node = node_with_table(1);
+    for text in [
+        "UPDATE k.t SET v = 7 WHERE k IN ? AND c = 1",
+        "DELETE FROM k.t WHERE k IN ? AND c = 1",
+        "DELETE FROM k.t WHERE k IN ?",
+    ] {
+        let (allocations, _) = allocations_of(&node, text, vec![Some(list(VALUES))]);
+        assert!(
+            allocations <= ALLOCATIONS_PER_PARTITION_MAX * VALUES as u64,
+            "{text}: {allocations}"
+        );
+    }
+}
+
+#[test]
+fn long_writes_do_what_short_ones_do() {
+    for shard_count in [1, 3] {
+        let node = node_with_table(shard_count);
+        let long = numbers(VALUES);
+        node.run(&format!("UPDATE k.t SET v = 7 WHERE k IN ({long}) AND c = 1"));
+        let count = |text: &str| node.rows(text).len();
+        assert_eq!(count("SELECT k FROM k.t WHERE v = 7 ALLOW FILTERING"), VALUES + 1);
+        node.run(&format!("UPDATE k.t SET v = 8 WHERE k = 3 AND c IN ({long})"));
+        assert_eq!(count("SELECT k FROM k.t WHERE k = 3"), VALUES);
+        node.run(&format!("DELETE FROM k.t WHERE k = 3 AND c IN ({long})"));
+        assert_eq!(count("SELECT k FROM k.t WHERE k = 3"), 0);
+        node.run(&format!(
+            "BEGIN UNLOGGED BATCH DELETE FROM k.t WHERE k IN ({long}); APPLY BATCH"
+        ));
+        assert_eq!(count("SELECT k FROM k.t"), 0);
+        let error = node.execute(&format!("DELETE FROM k.t WHERE k IN ({long}, null)"));
+        assert_eq!(error, node.execute("DELETE FROM k.t WHERE k IN (1, null)"));
+        assert!(matches!(error, Answer::Error { .. }), "{error:?}");
+    }
 }
 
 #[test]

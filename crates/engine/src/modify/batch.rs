@@ -18,6 +18,10 @@ use crate::execute::{QueryOptions, RowStore, Scratch};
 use crate::heap_bytes::HeapBytes;
 use crate::term::{BindMarkers, BoundValues, StatementScope, Typing};
 
+/// Statements and keys of a batch whose updates are built where it arrives: about a microsecond each, of the millisecond
+/// that a shard may be held.
+const BUILT_AT_ONCE_MAX: usize = 256;
+
 /// The plan of a `BEGIN BATCH ... APPLY BATCH`. Its statements share the numbering of bind markers.
 #[derive(Clone, Debug)]
 pub struct BatchPlan {
@@ -29,6 +33,16 @@ pub struct BatchPlan {
 impl BatchPlan {
     pub fn needs_read(&self) -> bool {
         self.statements.iter().any(ModifyPlan::needs_read)
+    }
+
+    /// Whether building its updates would hold a shard for long.
+    pub fn is_long_to_build(&self, values: &BoundValues<'_>) -> bool {
+        let counts = self
+            .statements
+            .iter()
+            .map(|statement| statement.named_count(values));
+        self.statements.len() > BUILT_AT_ONCE_MAX
+            || counts.fold(0, u64::saturating_add) > BUILT_AT_ONCE_MAX as u64
     }
 
     /// The options that the statements are executed with: the batch's timestamp is theirs.

@@ -7,8 +7,10 @@ use helenus_schema::TableMetadata;
 use super::attributes::Attributes;
 use super::operation::Operation;
 use crate::heap_bytes::HeapBytes;
-use crate::select::restriction::RestrictionKind;
-use crate::select::{StatementKind, WhereClause};
+use crate::select::restriction::{Restriction, RestrictionKind};
+use crate::select::slices::in_product;
+use crate::select::{BOUND_AT_ONCE_MAX, StatementKind, WhereClause};
+use crate::term::BoundValues;
 
 /// What an INSERT, UPDATE or DELETE does; immutable, shared by all executions.
 #[derive(Clone, Debug)]
@@ -16,6 +18,8 @@ pub struct ModifyPlan {
     pub kind: StatementKind,
     pub table: Arc<TableMetadata>,
     pub(super) keys: WhereClause,
+    /// Whether a column of the key is given several values.
+    has_in: bool,
     pub(super) attributes: Attributes,
     /// Ordered by column id, as packed rows are; what was written first for a column comes first.
     pub(super) static_operations: Vec<Operation>,
@@ -23,6 +27,25 @@ pub struct ModifyPlan {
 }
 
 impl ModifyPlan {
+    pub(super) fn new(
+        kind: StatementKind,
+        table: &Arc<TableMetadata>,
+        keys: WhereClause,
+        attributes: Attributes,
+        (static_operations, regular_operations): (Vec<Operation>, Vec<Operation>),
+    ) -> Self {
+        ModifyPlan {
+            kind,
+            table: table.clone(),
+            has_in: !keys.partition.iter().all(Restriction::is_equal)
+                || keys.clustering.iter().any(Restriction::is_in),
+            keys,
+            attributes,
+            static_operations,
+            regular_operations,
+        }
+    }
+
     /// Whether the statement must see lists before it changes them; then only
     /// [`updates_reading`](Self::updates_reading), on the shard that owns the rows, can execute it.
     pub fn needs_read(&self) -> bool {
@@ -32,14 +55,33 @@ impl ModifyPlan {
             .any(Operation::needs_read)
     }
 
-    /// Whether each column of the partition key is given one value: such a statement writes to one partition, whatever
-    /// its values are.
+    /// Whether each column of the key that is named is given one value, or a range of them: such a statement writes to one
+    /// partition, and takes no time to bind, whatever its values are.
     #[inline]
+    pub fn has_no_in(&self) -> bool {
+        !self.has_in
+    }
+
+    /// Whether each column of the partition key is given one value.
     pub fn names_one_partition(&self) -> bool {
         let restrictions = &self.keys.partition;
         restrictions
             .iter()
             .all(|restriction| matches!(restriction.kind, RestrictionKind::Equal(_)))
+    }
+
+    /// Whether building its updates would hold a shard for long.
+    pub fn is_long_to_build(&self, values: &BoundValues<'_>) -> bool {
+        self.named_count(values) > BOUND_AT_ONCE_MAX
+    }
+
+    /// How many rows or partitions it names, before repetitions are taken out.
+    pub fn named_count(&self, values: &BoundValues<'_>) -> u64 {
+        if !self.has_in {
+            return 1;
+        }
+        let count = |restrictions| in_product(restrictions, values).unwrap_or(1);
+        count(&self.keys.partition).saturating_mul(count(&self.keys.clustering))
     }
 
     pub fn has_timestamp(&self) -> bool {

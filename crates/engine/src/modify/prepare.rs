@@ -135,14 +135,14 @@ fn prepare_insert(
     clause.check_partition(table, rules)?;
     clause.check_clustering(table, rules)?;
     refuse_conditions(is_conditional)?;
-    Ok(ModifyPlan {
-        kind: StatementKind::Insert,
-        table: table.clone(),
-        keys: clause,
+    let operations = (static_operations, regular_operations);
+    Ok(ModifyPlan::new(
+        StatementKind::Insert,
+        table,
+        clause,
         attributes,
-        static_operations,
-        regular_operations,
-    })
+        operations,
+    ))
 }
 
 fn prepare_update(
@@ -168,14 +168,14 @@ fn prepare_update(
     };
     let keys = WhereClause::prepare(typing, &update.relations, rules)?;
     refuse_conditions(is_conditional)?;
-    Ok(ModifyPlan {
-        kind: StatementKind::Update,
-        table: typing.scope.table.clone(),
+    let operations = (static_operations, regular_operations);
+    Ok(ModifyPlan::new(
+        StatementKind::Update,
+        typing.scope.table,
         keys,
         attributes,
-        static_operations,
-        regular_operations,
-    })
+        operations,
+    ))
 }
 
 fn prepare_delete(
@@ -207,12 +207,12 @@ fn prepare_delete(
     };
     let keys = WhereClause::prepare(typing, &delete.relations, rules)?;
     refuse_conditions(is_conditional)?;
-    Ok(ModifyPlan {
-        kind: StatementKind::Delete,
-        table: typing.scope.table.clone(),
+    let operations = (static_operations, regular_operations);
+    Ok(ModifyPlan::new(
+        StatementKind::Delete,
+        typing.scope.table,
         keys,
         attributes,
-        static_operations,
-        regular_operations,
-    })
+        operations,
+    ))
 }

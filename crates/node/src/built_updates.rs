@@ -1,0 +1,118 @@
+//! What a statement or batch for several partitions comes to: updates by owner, built before any of them is applied.
+
+use std::collections::BTreeMap;
+
+use helenus_engine::CqlError;
+use helenus_engine::execute::Scratch;
+use helenus_engine::modify::{EmitUpdate, check_written};
+use helenus_schema::Schema;
+use helenus_storage::update::{Update, merge_by_partition};
+use helenus_types::{ShardId, shard_of, token_of};
+
+use crate::options::NodeOptions;
+
+/// Updates that a shard applies before it serves others: about a microsecond each, of the millisecond that it may be held.
+pub(crate) const APPLIED_PER_STEP_MAX: usize = 256;
+
+/// Copying so much into the log and the memtable takes as long as a small update.
+const BYTES_PER_UPDATE: usize = 4 << 10;
+
+/// The packed updates of one statement or batch, at most one of each partition, by the shard that owns them.
+pub(crate) type UpdatesByShard = BTreeMap<ShardId, Vec<Vec<u8>>>;
+
+/// Of one statement or batch.
+pub(crate) struct BuiltUpdates {
+    pub updates: UpdatesByShard,
+    /// Before those of one partition were merged.
+    pub written_bytes: usize,
+    /// For the client.
+    pub warnings: Vec<String>,
+}
+
+/// Divides applying many updates into steps.
+#[derive(Default)]
+pub(crate) struct Steps {
+    done: usize,
+}
+
+impl BuiltUpdates {
+    /// `warning` learns how many partitions they cover.
+    pub fn new(
+        options: &NodeOptions,
+        schema: &Schema,
+        scratch: &mut Scratch,
+        warning: impl FnOnce(usize) -> Option<String>,
+        build: impl FnOnce(&mut Scratch, &mut EmitUpdate<'_>) -> Result<(), CqlError>,
+    ) -> Result<Self, CqlError> {
+        let mut updates = Vec::new();
+        let mut written_bytes = 0;
+        let mut warnings = Vec::new();
+        let guardrails = &options.guardrails.values;
+        build(scratch, &mut |_, update| {
+            if guardrails.is_enabled() {
+                warnings.extend(guardrails.check(schema, update)?);
+            }
+            written_bytes += update.len();
+            check_written(written_bytes)?;
+            updates.push(update.to_vec());
+            Ok(())
+        })?;
+        let updates = by_owner(updates, options.shard_count);
+        let partitions = updates.values().map(Vec::len).sum();
+        if partitions > 1 {
+            let packed = updates.values().flatten().map(Vec::as_slice);
+            warnings.extend(options.guardrails.check_batch(schema, packed)?);
+        }
+        warnings.extend(warning(partitions));
+        Ok(BuiltUpdates {
+            updates,
+            written_bytes,
+            warnings,
+        })
+    }
+}
+
+impl Steps {
+    /// An update of so many bytes is next: whether others are to be served before.
+    pub fn is_over(&mut self, update_bytes: usize) -> bool {
+        let is_over = self.done >= APPLIED_PER_STEP_MAX;
+        if is_over {
+            self.done = 0;
+        }
+        self.done += 1 + update_bytes / BYTES_PER_UPDATE;
+        is_over
+    }
+}
+
+/// Makes one update of all those of a partition, and brings them into order by owner.
+pub(crate) fn by_owner(updates: Vec<Vec<u8>>, shard_count: u16) -> UpdatesByShard {
+    let mut by_shard = UpdatesByShard::new();
+    for update in merge_by_partition(updates) {
+        // The engine has just built it, so it has a head.
+        if let Some(token) = Update::decode_trusted(&update).map(|update| token_of(update.partition_key)) {
+            by_shard
+                .entry(shard_of(token, shard_count))
+                .or_default()
+                .push(update);
+        }
+    }
+    by_shard
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// Updates that a statement makes of thousands of partitions were applied in one go.
+    #[test]
+    fn many_updates_and_large_ones_are_applied_in_steps() {
+        let pauses = |count: usize, bytes| {
+            let mut steps = Steps::default();
+            (0..count).filter(|_| steps.is_over(bytes)).count()
+        };
+        assert_eq!(pauses(APPLIED_PER_STEP_MAX, 100), 0);
+        assert_eq!(pauses(APPLIED_PER_STEP_MAX + 1, 100), 1);
+        assert_eq!(pauses(100 * APPLIED_PER_STEP_MAX, 100), 99);
+        assert_eq!(pauses(3, 1 << 20), 2);
+    }
+}
