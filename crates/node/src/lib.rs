@@ -42,6 +42,7 @@ mod snapshot_worker;
 mod stall;
 mod statement;
 mod suspended_read;
+mod system_read;
 mod tracing;
 mod truncation;
 mod usage;

@@ -7,15 +7,12 @@ use std::sync::Arc;
 
 use helenus_engine::execute::{QueryOptions, RowStore, TombstoneLimits};
 use helenus_engine::select::{Direct, ReadPartitions, SelectExecution, SelectPlan, ShardRead, ShardRows};
-use helenus_engine::system::{
-    HotPartition, NodeMetric, NodeState, is_made_from_code, is_of_all_shards, read_system_table,
-};
+use helenus_engine::system::is_made_from_code;
 use helenus_engine::term::BoundValues;
 use helenus_engine::{CqlError, Plan, Prepared};
 use helenus_protocol::Opcode;
 use helenus_protocol::extensions::RateLimitedOperation;
 use helenus_protocol::frame::EnvelopeFlags;
-use helenus_schema::{Schema, TableMetadata};
 use helenus_storage::error::ReadError;
 use helenus_storage::read::{ReadCommand, RowSink};
 use helenus_storage::read_state::{ReadProgress, ReadState};
@@ -23,7 +20,6 @@ use helenus_types::{ShardId, Token};
 
 use crate::forward::{ForwardedAnswer, ForwardedRead, ForwardedResult, OwnedExecution, Ticket, Waiting};
 use crate::long_clause::FreedBeside;
-use crate::metrics::{self, MetricsSnapshot};
 use crate::panic_boundary::{catch, catch_async};
 use crate::patience::{Patience, not_begun_in_time};
 use crate::request::{Statement, inbox_full};
@@ -45,12 +41,6 @@ pub(crate) struct CountingStore<'a> {
 pub(crate) enum RateLimits {
     Checked,
     Unchecked,
-}
-
-/// The tables whose rows are made when they are asked for.
-struct SystemTables {
-    schema: Arc<Schema>,
-    node: NodeState,
 }
 
 impl RowStore for CountingStore<'_> {
@@ -80,18 +70,6 @@ impl RowStore for CountingStore<'_> {
 
     fn tombstone_limits(&self) -> TombstoneLimits {
         self.shard.options.tombstones
-    }
-}
-
-impl RowStore for SystemTables {
-    fn read_step<S: RowSink>(
-        &mut self,
-        command: &ReadCommand<'_>,
-        _state: &mut ReadState,
-        sink: &mut S,
-    ) -> Result<ReadProgress, ReadError> {
-        read_system_table(command, &self.schema, &self.node, sink)?;
-        Ok(ReadProgress::Done)
     }
 }
 
@@ -176,89 +154,6 @@ impl Shard {
             self.go_on(Box::new(read), direct);
         }
         Ok(())
-    }
-
-    fn select_from_system(
-        self: &Rc<Self>,
-        statement: &Statement<'_>,
-        plan: &SelectPlan,
-        values: &BoundValues<'_>,
-        options: &QueryOptions<'_>,
-    ) -> Result<(), CqlError> {
-        if is_of_all_shards(&plan.table) {
-            self.select_of_all_shards(statement, &plan.table, values, options);
-            return Ok(());
-        }
-        let mut node = self.node_state();
-        if (&*plan.table.keyspace, &*plan.table.name) == ("system_views", "settings") {
-            node.settings = self.settings();
-        }
-        let body = self.read_system_tables(plan, values, options, node)?;
-        statement
-            .session
-            .respond(statement.stream, EnvelopeFlags::NONE, Opcode::Result, |out| {
-                out.extend_from_slice(&body);
-                Ok(())
-            });
-        Ok(())
-    }
-
-    fn read_system_tables(
-        &self,
-        plan: &SelectPlan,
-        values: &BoundValues<'_>,
-        options: &QueryOptions<'_>,
-        node: NodeState,
-    ) -> Result<Vec<u8>, CqlError> {
-        let mut tables = SystemTables {
-            schema: self.schema(),
-            node,
-        };
-        let mut execution = SelectExecution::new(plan, values, options, 1)?;
-        while let Some(read) = execution.next_read()? {
-            execution.absorb(plan.read_at_once(&mut tables, options, read)?)?;
-        }
-        execution.finish()
-    }
-
-    /// Asks every shard for what the table shows of it.
-    fn select_of_all_shards(
-        self: &Rc<Self>,
-        statement: &Statement<'_>,
-        table: &Arc<TableMetadata>,
-        values: &BoundValues<'_>,
-        options: &QueryOptions<'_>,
-    ) {
-        let execution = self.owned(statement, values, options);
-        let (session, stream) = (statement.session.clone(), statement.stream);
-        let (shard, table) = (self.clone(), table.clone());
-        self.answer_later(statement.session, stream, async move {
-            let node = shard.node_state_of_all_shards(&table).await;
-            let result = execution.with(|plan, values, options| match plan {
-                Plan::Select(plan) => shard.read_system_tables(plan, values, options, node),
-                _ => Ok(Vec::new()),
-            });
-            let account = shard.account_of_session(&session);
-            let answer = result.and_then(|body| ForwardedAnswer::from(body).charged_to(&account));
-            shard.answer_read(&session, stream, answer);
-        });
-    }
-
-    async fn node_state_of_all_shards(self: &Rc<Self>, table: &TableMetadata) -> NodeState {
-        let snapshots = metrics::snapshots(self).await;
-        let page = metrics::render(&snapshots);
-        NodeState {
-            usage: self.usage_for(table, &snapshots).await,
-            hot_partitions: snapshots.iter().flat_map(hot_partitions_of).collect(),
-            metrics: metrics::samples(&page)
-                .map(|(name, labels, value)| NodeMetric {
-                    name: name.to_owned(),
-                    labels: labels.to_owned(),
-                    value,
-                })
-                .collect(),
-            ..self.node_state()
-        }
     }
 
     fn forward_read(
@@ -557,19 +452,6 @@ impl Shard {
 /// Whether a read may find more than one row.
 fn is_of_rows(execution: &OwnedExecution) -> bool {
     matches!(&execution.prepared.plan, Plan::Select(plan) if !plan.names_one_row())
-}
-
-fn hot_partitions_of(snapshot: &MetricsSnapshot) -> impl Iterator<Item = HotPartition> {
-    snapshot.activity.partitions.iter().map(|hot| HotPartition {
-        keyspace: hot.keyspace.clone(),
-        table: hot.table.clone(),
-        shard: snapshot.shard,
-        token: hot.token.0,
-        key: hot.key.clone(),
-        reads_per_second: hot.reads_per_second,
-        writes_per_second: hot.writes_per_second,
-        share: hot.share,
-    })
 }
 
 #[cfg(test)]

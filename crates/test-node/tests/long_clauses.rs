@@ -154,3 +154,17 @@ fn long_clauses_give_the_rows_and_errors_of_short_ones() {
         assert_eq!(with_null(&long), error);
     }
 }
+
+/// A row is made of each column that there is: more than a millisecond's work on a new node.
+#[test]
+fn rows_of_the_schema_s_columns_are_made_beside_the_shard() {
+    let node = node_with_table(1);
+    for text in [
+        "SELECT count(*), position FROM system_virtual_schema.columns",
+        "SELECT count(*) FROM system_schema.columns",
+    ] {
+        let (allocations, rows) = allocations_of(&node, text, Vec::new());
+        assert!(rows > 0, "{text}");
+        assert!(allocations <= ALLOCATIONS_MAX, "{text}: {allocations}");
+    }
+}

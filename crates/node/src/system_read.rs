@@ -1,0 +1,163 @@
+//! SELECTs from the tables whose rows are made when they are asked for.
+
+use std::rc::Rc;
+use std::sync::Arc;
+
+use helenus_engine::execute::{QueryOptions, RowStore};
+use helenus_engine::select::{SelectExecution, SelectPlan};
+use helenus_engine::system::{HotPartition, NodeMetric, NodeState, is_of_all_shards, read_system_table};
+use helenus_engine::term::BoundValues;
+use helenus_engine::{CqlError, Plan};
+use helenus_protocol::Opcode;
+use helenus_protocol::frame::EnvelopeFlags;
+use helenus_schema::{Schema, TableMetadata};
+use helenus_storage::error::ReadError;
+use helenus_storage::read::{ReadCommand, RowSink};
+use helenus_storage::read_state::{ReadProgress, ReadState};
+
+use crate::forward::{ForwardedAnswer, ForwardedResult, OwnedExecution};
+use crate::metrics::{self, MetricsSnapshot};
+use crate::patience::Patience;
+use crate::request::Statement;
+use crate::request_memory::Account;
+use crate::shard::Shard;
+
+/// Its tables have a row or none, and drivers look at them every second: they are read where the statement arrives. The
+/// others have as many rows as the schema has columns, or the node has metrics.
+const SMALL_KEYSPACE: &str = "system";
+
+/// The tables whose rows are made when they are asked for.
+struct SystemTables {
+    schema: Arc<Schema>,
+    node: NodeState,
+}
+
+impl RowStore for SystemTables {
+    fn read_step<S: RowSink>(
+        &mut self,
+        command: &ReadCommand<'_>,
+        _state: &mut ReadState,
+        sink: &mut S,
+    ) -> Result<ReadProgress, ReadError> {
+        read_system_table(command, &self.schema, &self.node, sink)?;
+        Ok(ReadProgress::Done)
+    }
+}
+
+impl Shard {
+    pub(crate) fn select_from_system(
+        self: &Rc<Self>,
+        statement: &Statement<'_>,
+        plan: &SelectPlan,
+        values: &BoundValues<'_>,
+        options: &QueryOptions<'_>,
+    ) -> Result<(), CqlError> {
+        let is_small = &*plan.table.keyspace == SMALL_KEYSPACE;
+        if !is_small || is_of_all_shards(&plan.table) || plan.is_long_to_bind(values) {
+            self.select_from_system_beside(statement, &plan.table, values, options);
+            return Ok(());
+        }
+        let body = read_system_tables(self.schema(), self.node_state(), plan, values, options)?;
+        statement
+            .session
+            .respond(statement.stream, EnvelopeFlags::NONE, Opcode::Result, |out| {
+                out.extend_from_slice(&body);
+                Ok(())
+            });
+        Ok(())
+    }
+
+    /// On the planner's thread. Asks every shard first for what the table shows of it.
+    fn select_from_system_beside(
+        self: &Rc<Self>,
+        statement: &Statement<'_>,
+        table: &Arc<TableMetadata>,
+        values: &BoundValues<'_>,
+        options: &QueryOptions<'_>,
+    ) {
+        let account = self.account_of_session(statement.session);
+        let execution = OwnedExecution::new(statement, values, options, &account);
+        let (session, stream) = (statement.session.clone(), statement.stream);
+        let patience = Patience::of_read(options);
+        let (shard, table) = (self.clone(), table.clone());
+        self.answer_later(statement.session, stream, async move {
+            let left = patience.left(shard.clock.monotonic_ns());
+            let reading = shard.read_system_tables_beside(execution, &table, &account);
+            let answer = tokio::time::timeout(left, reading).await;
+            let answer = answer.unwrap_or_else(|_| Err(patience.timed_out()));
+            shard.answer_read(&session, stream, answer);
+        });
+    }
+
+    async fn read_system_tables_beside(
+        self: &Rc<Self>,
+        execution: OwnedExecution,
+        table: &TableMetadata,
+        account: &Arc<Account>,
+    ) -> ForwardedResult {
+        let node = match is_of_all_shards(table) {
+            true => self.node_state_of_all_shards(table).await,
+            false if (&*table.keyspace, &*table.name) == ("system_views", "settings") => NodeState {
+                settings: self.settings(),
+                ..self.node_state()
+            },
+            false => self.node_state(),
+        };
+        let schema = self.schema();
+        let work = move || {
+            execution.with(|plan, values, options| match plan {
+                Plan::Select(plan) => Some(read_system_tables(schema, node, plan, values, options)),
+                _ => None,
+            })
+        };
+        let body = self.planner.run(Arc::as_ptr(account).addr(), work).await?;
+        let body = body.flatten().ok_or_else(|| self.no_plan())??;
+        ForwardedAnswer::from(body).charged_to(account)
+    }
+
+    async fn node_state_of_all_shards(self: &Rc<Self>, table: &TableMetadata) -> NodeState {
+        let snapshots = metrics::snapshots(self).await;
+        let page = metrics::render(&snapshots);
+        NodeState {
+            usage: self.usage_for(table, &snapshots).await,
+            hot_partitions: snapshots.iter().flat_map(hot_partitions_of).collect(),
+            metrics: metrics::samples(&page)
+                .map(|(name, labels, value)| NodeMetric {
+                    name: name.to_owned(),
+                    labels: labels.to_owned(),
+                    value,
+                })
+                .collect(),
+            ..self.node_state()
+        }
+    }
+}
+
+/// The body of the RESULT.
+fn read_system_tables(
+    schema: Arc<Schema>,
+    node: NodeState,
+    plan: &SelectPlan,
+    values: &BoundValues<'_>,
+    options: &QueryOptions<'_>,
+) -> Result<Vec<u8>, CqlError> {
+    let mut tables = SystemTables { schema, node };
+    let mut execution = SelectExecution::new(plan, values, options, 1)?;
+    while let Some(read) = execution.next_read()? {
+        execution.absorb(plan.read_at_once(&mut tables, options, read)?)?;
+    }
+    execution.finish()
+}
+
+fn hot_partitions_of(snapshot: &MetricsSnapshot) -> impl Iterator<Item = HotPartition> {
+    snapshot.activity.partitions.iter().map(|hot| HotPartition {
+        keyspace: hot.keyspace.clone(),
+        table: hot.table.clone(),
+        shard: snapshot.shard,
+        token: hot.token.0,
+        key: hot.key.clone(),
+        reads_per_second: hot.reads_per_second,
+        writes_per_second: hot.writes_per_second,
+        share: hot.share,
+    })
+}
