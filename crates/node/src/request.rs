@@ -68,24 +68,7 @@ impl Shard {
         let begun_ns = self.foreground.is_sampled().then(|| self.clock.monotonic_ns());
         let outcome = catch(|| match request {
             Request::Execute(execute) => Some(self.execute(session, stream, &execute)),
-            Request::Query(query) if query.text.len() <= PLANNED_AT_ONCE_BYTES_MAX => {
-                Some(self.query(session, stream, &query))
-            }
-            Request::Batch(batch) if !is_long(&batch, envelope.body.len()) => {
-                Some(self.batch(session, stream, &batch))
-            }
-            Request::Prepare(prepare) if prepare.text.len() <= PLANNED_AT_ONCE_BYTES_MAX => {
-                Some(self.prepare(session, stream, &prepare))
-            }
-            Request::Query(Query { text, .. }) | Request::Prepare(Prepare { text, .. }) => {
-                self.handle_beside(session, envelope, StatementClass::of(text));
-                Some(Ok(()))
-            }
-            Request::Batch(_) => {
-                self.handle_beside(session, envelope, StatementClass::Write);
-                Some(Ok(()))
-            }
-            _ => None,
+            other => self.handle_text(session, envelope, &other),
         });
         let outcome = match outcome {
             Ok(Some(outcome)) => outcome,
@@ -101,6 +84,37 @@ impl Shard {
             self.foreground.request_took(took_ns);
         }
         Ok(())
+    }
+
+    /// What comes with a text; `None` for what is no statement. Apart, so that EXECUTE pays nothing for it.
+    #[inline(never)]
+    fn handle_text(
+        self: &Rc<Self>,
+        session: &Rc<Session>,
+        envelope: &Envelope<'_>,
+        request: &Request<'_>,
+    ) -> Option<Result<(), CqlError>> {
+        let stream = envelope.header.stream;
+        match request {
+            Request::Query(query) if query.text.len() <= PLANNED_AT_ONCE_BYTES_MAX => {
+                Some(self.query(session, stream, query))
+            }
+            Request::Batch(batch) if !is_long(batch, envelope.body.len()) => {
+                Some(self.batch(session, stream, batch))
+            }
+            Request::Prepare(prepare) if prepare.text.len() <= PLANNED_AT_ONCE_BYTES_MAX => {
+                Some(self.prepare(session, stream, prepare))
+            }
+            Request::Query(Query { text, .. }) | Request::Prepare(Prepare { text, .. }) => {
+                self.handle_beside(session, envelope, StatementClass::of(text));
+                Some(Ok(()))
+            }
+            Request::Batch(_) => {
+                self.handle_beside(session, envelope, StatementClass::Write);
+                Some(Ok(()))
+            }
+            _ => None,
+        }
     }
 
     fn execute(
