@@ -55,9 +55,10 @@ impl Shard {
                 _ => None,
             })
         };
-        let bound = self.planner.run(Arc::as_ptr(account).addr(), work).await?;
+        let bound = self.planner.run(account, work).await?;
         bound.flatten().ok_or_else(|| self.no_plan())?
     }
+
     /// Executes a modification or batch whose updates take long to build.
     pub(crate) fn modify_beside(
         self: &Rc<Self>,
@@ -118,7 +119,7 @@ impl Shard {
                 _ => None,
             })
         };
-        let built = self.planner.run(Arc::as_ptr(account).addr(), work).await?;
+        let built = self.planner.run(account, work).await?;
         built.flatten().ok_or_else(|| self.no_plan())?
     }
 }

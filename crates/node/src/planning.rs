@@ -25,7 +25,7 @@ use crate::mailbox::Mailbox;
 use crate::panic_boundary::{Panicked, catch};
 use crate::patience::not_begun_in_time;
 use crate::request::node_is_stopping;
-use crate::request_memory::Held;
+use crate::request_memory::{Account, Held};
 use crate::session::Session;
 use crate::shard::{Shard, is_valid};
 
@@ -52,7 +52,8 @@ pub(crate) struct Planner {
     worker: RefCell<Worker<Job>>,
     /// Of the shard.
     mailbox: Mailbox,
-    /// By the address of the session or of the account, which is alive for as long as its requests wait.
+    /// By the address of the account that is charged for what waits and lives as long: a connection has one turn, whatever it
+    /// waits for.
     waiting: RefCell<FairQueue<usize, Job>>,
     is_busy: Cell<bool>,
     /// Plans, and what they were bound to, of requests that may not be over yet. Freeing one takes as long as making it.
@@ -90,10 +91,10 @@ impl Planner {
     }
 
     /// What `work` returns on the planner's thread; `None` if it panicked or the node is stopping. OVERLOADED where too
-    /// much waits. `asker` is the address of whoever has its turn: a session or an account.
+    /// much waits.
     pub async fn run<T: Send + 'static>(
         &self,
-        asker: usize,
+        asker: &Arc<Account>,
         work: impl FnOnce() -> T + Send + 'static,
     ) -> Result<Option<T>, CqlError> {
         let (begin, begun) = oneshot::channel::<()>();
@@ -104,7 +105,7 @@ impl Planner {
                 let _gone = sender.send(work());
             }
         });
-        self.push(asker, job);
+        self.push(Arc::as_ptr(asker).addr(), job);
         // What has no room is dropped before it is begun.
         if begun.await.is_err() {
             return Err(CqlError::overloaded(format_args!(
@@ -228,10 +229,9 @@ impl Shard {
         let (keyspace, received_ns) = (session.keyspace(), session.received_ns());
         let (shard, answered) = (self.clone(), session.clone());
         self.answer_later(session, stream, async move {
-            let _held = held;
             let deadline_ns = received_ns.saturating_add(shard.timeouts.of_class(class));
             let outcome = match shard
-                .plan_beside(&answered, &message, &keyspace, deadline_ns)
+                .plan_beside(held.account(), &message, &keyspace, deadline_ns)
                 .await
             {
                 Ok(plans) => {
@@ -259,7 +259,7 @@ impl Shard {
     /// Plans that are of this shard's schema when they come.
     async fn plan_beside(
         &self,
-        session: &Rc<Session>,
+        asker: &Arc<Account>,
         message: &Arc<Message>,
         keyspace: &Option<Arc<str>>,
         deadline_ns: u64,
@@ -268,7 +268,7 @@ impl Shard {
             let (schema, message, keyspace) = (self.schema(), message.clone(), keyspace.clone());
             let work = move || message.plan(&schema, keyspace.as_deref());
             let left_ns = deadline_ns.saturating_sub(self.clock.monotonic_ns());
-            let planned = self.planner.run(Rc::as_ptr(session).addr(), work);
+            let planned = self.planner.run(asker, work);
             let planned = tokio::time::timeout(Duration::from_nanos(left_ns), planned).await;
             let plans = planned
                 .map_err(|_| not_begun_in_time())??
@@ -295,7 +295,7 @@ impl Shard {
             return plan();
         }
         self.planner
-            .run(Rc::as_ptr(session).addr(), plan)
+            .run(&self.account_of_session(session), plan)
             .await?
             .ok_or_else(|| self.no_plan())?
     }

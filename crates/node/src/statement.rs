@@ -241,7 +241,8 @@ impl Shard {
         let (page_rows, paging_state) = (options.page_rows(), options.paging_state.map(<[u8]>::to_vec));
         let (shard, answered) = (self.clone(), session.clone());
         self.answer_later(session, stream, async move {
-            let described = match shard.planner.run(Rc::as_ptr(&answered).addr(), work).await {
+            let asker = shard.account_of_session(&answered);
+            let described = match shard.planner.run(&asker, work).await {
                 Ok(described) => described.unwrap_or_else(|| Err(shard.no_plan())),
                 Err(refused) => Err(refused),
             };

@@ -110,7 +110,7 @@ impl Shard {
                 _ => None,
             })
         };
-        let body = self.planner.run(Arc::as_ptr(account).addr(), work).await?;
+        let body = self.planner.run(account, work).await?;
         let body = body.flatten().ok_or_else(|| self.no_plan())??;
         ForwardedAnswer::from(body).charged_to(account)
     }
