@@ -37,7 +37,7 @@ pub struct ReadsOptions {
     pub operations: u64,
 }
 
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, clap::ValueEnum)]
 pub enum ReadKind {
     /// Everything, in a scan of the table.
     Scan,

@@ -9,7 +9,7 @@ use crate::simple_query::{VERSION, execute_frame, frame};
 use crate::workload::{COLUMNS, VALUE_BYTES};
 
 /// What each request is, and what it ends in.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, clap::ValueEnum)]
 pub enum Asked {
     /// EXECUTE that reads or writes.
     Execute,

@@ -9,7 +9,7 @@ use std::path::PathBuf;
 use std::process::ExitCode;
 use std::time::Duration;
 
-use clap::{Parser, Subcommand, ValueEnum};
+use clap::{Parser, Subcommand};
 use helenus_perf::canned;
 use helenus_perf::compaction::{self, CompactionOptions};
 use helenus_perf::fast_forward::DataSet;
@@ -43,7 +43,7 @@ enum PerfCommand {
         write: bool,
         /// Requests that are not prepared, or that end in an error of a kind.
         #[arg(long, value_enum, default_value = "execute")]
-        asked: AskedName,
+        asked: Asked,
         /// Reads find their rows in SSTables whose pages are in memory, not in the memtable.
         #[arg(long)]
         flush: bool,
@@ -71,7 +71,7 @@ enum PerfCommand {
         #[arg(long, value_name = "DATASET", value_parser = fast_forward::data_set, default_value = "large-part-ds1")]
         data_set: DataSet,
         #[arg(long, value_enum)]
-        kind: ReadKindName,
+        kind: ReadKind,
         #[arg(long, default_value_t = 1)]
         operations: u64,
         #[arg(long)]
@@ -129,70 +129,6 @@ enum PerfCommand {
     },
 }
 
-#[derive(Clone, Copy, ValueEnum)]
-enum ReadKindName {
-    /// Everything.
-    Scan,
-    /// A row at random; pages stay in memory.
-    Row,
-    /// A row at random with no page in memory.
-    ColdRow,
-    /// A row that is not there, with no page in memory.
-    MissingRow,
-    /// The row behind one that was just read with no page in memory.
-    NextRow,
-    /// Sixteen rows, evenly spread, with no page in memory.
-    SpreadRows,
-}
-
-#[derive(Clone, Copy, ValueEnum)]
-enum AskedName {
-    Execute,
-    Query,
-    Unprepared,
-    Invalid,
-    Protocol,
-    TimedOut,
-    Refused,
-    SyntaxError,
-    UnknownTable,
-    AlterTable,
-    AlreadyExists,
-    ConfigError,
-}
-
-impl From<AskedName> for Asked {
-    fn from(name: AskedName) -> Self {
-        match name {
-            AskedName::Execute => Asked::Execute,
-            AskedName::Query => Asked::Query,
-            AskedName::Unprepared => Asked::Unprepared,
-            AskedName::Invalid => Asked::Invalid,
-            AskedName::Protocol => Asked::Protocol,
-            AskedName::TimedOut => Asked::TimedOut,
-            AskedName::Refused => Asked::Refused,
-            AskedName::SyntaxError => Asked::SyntaxError,
-            AskedName::UnknownTable => Asked::UnknownTable,
-            AskedName::AlterTable => Asked::AlterTable,
-            AskedName::AlreadyExists => Asked::AlreadyExists,
-            AskedName::ConfigError => Asked::ConfigError,
-        }
-    }
-}
-
-impl From<ReadKindName> for ReadKind {
-    fn from(name: ReadKindName) -> Self {
-        match name {
-            ReadKindName::Scan => ReadKind::Scan,
-            ReadKindName::Row => ReadKind::Row,
-            ReadKindName::ColdRow => ReadKind::ColdRow,
-            ReadKindName::MissingRow => ReadKind::MissingRow,
-            ReadKindName::NextRow => ReadKind::NextRow,
-            ReadKindName::SpreadRows => ReadKind::SpreadRows,
-        }
-    }
-}
-
 fn main() -> ExitCode {
     match CommandLine::parse().command {
         PerfCommand::Compaction {
@@ -220,7 +156,7 @@ fn main() -> ExitCode {
             let options = ReadsOptions {
                 data_folder: data_directory.clone(),
                 data_set,
-                kind: kind.into(),
+                kind,
                 operations,
             };
             report(reads::run(&options, &crate::allocator::COUNTER), json)
@@ -253,7 +189,7 @@ fn main() -> ExitCode {
         } => {
             let options = SimpleQueryOptions {
                 write,
-                asked: asked.into(),
+                asked,
                 rows_in: match (flush, cached, cold) {
                     (_, _, true) => RowsIn::ColdSsTables,
                     (_, true, false) => RowsIn::RowCache,
