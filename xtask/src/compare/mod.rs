@@ -20,10 +20,14 @@ mod storm;
 mod throttle;
 
 use std::fs;
+use std::io::{BufRead, BufReader};
+use std::net::SocketAddr;
+use std::process::{Command as Program, Stdio};
 use std::time::{SystemTime, UNIX_EPOCH};
 
 use clap::Subcommand;
 
+use crate::process::Process;
 use crate::{TaskError, workspace};
 
 #[derive(Subcommand)]
@@ -94,6 +98,29 @@ fn build_helenus() -> Result<(), crate::process::ProcessError> {
             .args(["--package", "helenus", "--package", "helenus-perf"])
             .current_dir(workspace::root()),
     )
+}
+
+/// One of the dummy servers of `helenus-perf`, and where it listens.
+fn start_floor(name: &str) -> Result<(Process, SocketAddr), TaskError> {
+    let mut command = Program::new(workspace::target().join("release/helenus-perf"));
+    command.arg(name).stdout(Stdio::piped());
+    let mut server = Process::start(&mut command)?;
+    let mut line = String::new();
+    if let Some(output) = server.child().stdout.take() {
+        let read = BufReader::new(output).read_line(&mut line);
+        read.map_err(|error| TaskError::Report {
+            text: error.to_string(),
+        })?;
+    }
+    let address = line
+        .trim()
+        .rsplit(' ')
+        .next()
+        .and_then(|address| address.parse().ok());
+    let address = address.ok_or_else(|| TaskError::Report {
+        text: format!("no address in {line:?}"),
+    })?;
+    Ok((server, address))
 }
 
 /// Microseconds since 1970, as in the load generator's traces.

@@ -1,15 +1,14 @@
 //! `cargo xtask compare peer`: the same wire load on Helenus, on Cassandra, and on a server that answers everything with
 //! the same bytes; one after the other, in one run.
 
-use std::io::{BufRead, BufReader};
 use std::net::SocketAddr;
-use std::process::{Command, Stdio};
+use std::process::Command;
 
 use serde_json::Value;
 
 use crate::TaskError;
 use crate::node::{Node, Target};
-use crate::process::{Process, ProcessError};
+use crate::process::ProcessError;
 use crate::workspace;
 
 #[derive(clap::Args)]
@@ -81,24 +80,7 @@ fn measure_node(target: &Target, arguments: &Arguments) -> Result<Vec<Value>, Ta
 }
 
 fn measure_floor(arguments: &Arguments) -> Result<Vec<Value>, TaskError> {
-    let mut command = Command::new(workspace::target().join("release/helenus-perf"));
-    command.args(["canned"]).stdout(Stdio::piped());
-    let mut server = Process::start(&mut command)?;
-    let mut line = String::new();
-    if let Some(output) = server.child().stdout.take() {
-        let read = BufReader::new(output).read_line(&mut line);
-        read.map_err(|error| TaskError::Report {
-            text: error.to_string(),
-        })?;
-    }
-    let address = line
-        .trim()
-        .rsplit(' ')
-        .next()
-        .and_then(|address| address.parse().ok());
-    let address = address.ok_or_else(|| TaskError::Report {
-        text: format!("no address in {line:?}"),
-    })?;
+    let (mut server, address) = super::start_floor("canned")?;
     let pid = Some(server.id());
     let reports = measure("canned answers", address, pid, arguments);
     server.kill();

@@ -1,7 +1,6 @@
 //! `cargo xtask compare storm`: connections that can only be refused, on Helenus and on a server that does nothing else; and
 //! what a steady load notices of them.
 
-use std::io::{BufRead, BufReader};
 use std::net::SocketAddr;
 use std::process::{Command, Stdio};
 
@@ -46,7 +45,7 @@ const STEADY_PER_S: &str = "5000";
 
 pub fn run(arguments: &Arguments) -> Result<(), TaskError> {
     super::build_helenus()?;
-    let (mut floor, floor_address) = start_floor()?;
+    let (mut floor, floor_address) = super::start_floor("refusing")?;
     let node = Node::start(&Target::Helenus, "bench-storm", &["--shards", "1"])?;
     let node_pid = node.process_id().unwrap_or_default();
     let mut report = String::from(
@@ -117,28 +116,6 @@ fn row(mode: &str, server: &str, reports: &[Value], of_the_floor: &str) -> Strin
         median(reports, "errors"),
         median(reports, "server_cpu_us_per_connect"),
     )
-}
-
-fn start_floor() -> Result<(Process, SocketAddr), TaskError> {
-    let mut command = Command::new(workspace::target().join("release/helenus-perf"));
-    command.args(["refusing"]).stdout(Stdio::piped());
-    let mut server = Process::start(&mut command)?;
-    let mut line = String::new();
-    if let Some(output) = server.child().stdout.take() {
-        let read = BufReader::new(output).read_line(&mut line);
-        read.map_err(|error| TaskError::Report {
-            text: error.to_string(),
-        })?;
-    }
-    let address = line
-        .trim()
-        .rsplit(' ')
-        .next()
-        .and_then(|address| address.parse().ok());
-    let address = address.ok_or_else(|| TaskError::Report {
-        text: format!("no address in {line:?}"),
-    })?;
-    Ok((server, address))
 }
 
 fn storm(address: SocketAddr, pid: u32, mode: &str, connects: u64) -> Result<Value, TaskError> {
