@@ -214,3 +214,28 @@ impl Shard {
         }
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// A long LOGGED batch waited to be planned for as long as a scan may take, and was refused three seconds late.
+    #[test]
+    fn what_is_not_planned_yet_waits_no_longer_than_its_plan_will_allow() {
+        let timeouts = Timeouts {
+            read_ns: 5,
+            range_ns: 10,
+            write_ns: 2,
+            truncate_ns: 60,
+        };
+        let of_classes = [
+            StatementClass::Read,
+            StatementClass::Write,
+            StatementClass::Truncate,
+            StatementClass::Other,
+            StatementClass::Unknown,
+        ]
+        .map(|class| timeouts.of_class(class));
+        assert_eq!(of_classes, [5, 2, 60, 60, 2]);
+    }
+}

@@ -107,7 +107,7 @@ fn a_compaction_is_in_the_history_with_what_it_merged() {
     operator.compact(CompactionRequest { table, kind }).unwrap();
     let rows = node.rows(
         "SELECT keyspace_name, columnfamily_name, bytes_in, bytes_out, toUnixTimestamp(compacted_at), \
-         rows_merged[1], rows_merged[2] FROM system.compaction_history",
+         rows_merged[1], rows_merged[2], compaction_properties['compaction_type'] FROM system.compaction_history",
     );
     assert_eq!(rows.len(), 1);
     let row = &rows[0];
@@ -118,4 +118,5 @@ fn a_compaction_is_in_the_history_with_what_it_merged() {
     );
     assert_eq!(number(&row[4]), 1_000_000_000_000);
     assert_eq!((number(&row[5]), number(&row[6])), (6, 1));
+    assert_eq!(text(&row[7]), "Major compaction");
 }

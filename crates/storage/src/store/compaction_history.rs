@@ -58,7 +58,7 @@ impl CompactionRecord {
             bytes_in: 0,
             bytes_out: 0,
             partitions: PartitionsBySources::new(),
-            kind: progress.kind.name(),
+            kind: progress.kind.operation_type(),
         }
     }
 }

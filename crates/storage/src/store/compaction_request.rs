@@ -148,6 +148,19 @@ impl JobKind {
             JobKind::Removal => "removal",
         }
     }
+
+    /// As Cassandra names it in `system.compaction_history`: `OperationType.type`.
+    pub fn operation_type(self) -> &'static str {
+        match self {
+            JobKind::Flush => "Flush",
+            JobKind::Compaction => "Compaction",
+            JobKind::TombstoneCompaction => "Tombstone Compaction",
+            JobKind::MajorCompaction => "Major compaction",
+            JobKind::Cleanup => "Cleanup",
+            JobKind::Release => "Release",
+            JobKind::Removal => "Removal",
+        }
+    }
 }
 
 impl CompactionKind {
