@@ -6,9 +6,9 @@ use std::path::Path;
 
 use helenus_schema::Schema;
 use helenus_storage::commitlog::replay;
-use helenus_storage::deletion::DeletionTime;
-use helenus_storage::row::{RowShape, live, merge, purge};
-use helenus_storage::update::{Update, UpdateItem};
+use helenus_rows::deletion::DeletionTime;
+use helenus_rows::row::{RowShape, live, merge, purge};
+use helenus_rows::update::{Update, UpdateItem};
 use helenus_vfs::{Disk, MemoryDisk};
 use libfuzzer_sys::fuzz_target;
 

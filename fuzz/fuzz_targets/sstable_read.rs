@@ -9,8 +9,8 @@
 use std::path::{Path, PathBuf};
 use std::sync::{Arc, OnceLock};
 
-use helenus_storage::clustering::Slice;
-use helenus_storage::sstable::{Component, Descriptor, SsTable, SsTableFormat, SsTableId};
+use helenus_rows::clustering::Slice;
+use helenus_sstable::{Component, Descriptor, SsTable, SsTableFormat, SsTableId};
 use helenus_storage_model::{Case, CaseKind, Era, point_read, scan, write};
 use helenus_vfs::{Disk, MemoryDisk};
 use libfuzzer_sys::fuzz_target;

@@ -12,7 +12,7 @@ mod seals;
 
 pub use mutation::mutate;
 
-use helenus_storage::sstable::Component;
+use helenus_sstable::Component;
 
 /// One fuzz target.
 #[derive(Clone, Copy)]

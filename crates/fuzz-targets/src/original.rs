@@ -4,12 +4,12 @@ use std::collections::BTreeMap;
 use std::path::Path;
 use std::sync::{Arc, OnceLock};
 
+use helenus_rows::clustering::{ClusteringBound, Components, Side, Slice, push_component};
+use helenus_rows::partition_range::PartitionRange;
 use helenus_schema::{SsTableFormat, TableMetadata};
-use helenus_storage::clustering::{ClusteringBound, Components, Side, Slice, push_component};
-use helenus_storage::error::ReadError;
-use helenus_storage::read::PartitionRange;
-use helenus_storage::source::{PartitionCursor, PartitionScanner};
-use helenus_storage::sstable::{
+use helenus_sstable::error::ReadError;
+use helenus_sstable::source::{PartitionCursor, PartitionScanner};
+use helenus_sstable::{
     Component, CompressionParameters, Compressor, Descriptor, PageCache, Salvage, SsTable, SsTableId,
     SsTableInfo, StoredMetadata,
 };

@@ -3,7 +3,7 @@
 use std::collections::BTreeMap;
 
 use helenus_schema::SsTableFormat;
-use helenus_storage::sstable::Component;
+use helenus_sstable::Component;
 
 /// Pages of Blocks.db.
 const PAGE_BYTES: usize = 4096;

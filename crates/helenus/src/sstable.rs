@@ -7,7 +7,7 @@ use std::sync::Arc;
 
 use clap::{Args, Subcommand, ValueEnum};
 use helenus_schema::TableMetadata;
-use helenus_storage::sstable::SsTableFormat;
+use helenus_sstable::SsTableFormat;
 use helenus_tools::control::Request;
 use helenus_tools::dump::{DumpError, DumpOptions, Shape, dump};
 #[cfg(feature = "parquet")]

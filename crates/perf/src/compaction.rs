@@ -7,17 +7,17 @@ use std::io;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
+use helenus_rows::clustering::push_component;
+use helenus_rows::deletion::{DeletionTime, NEVER_S};
+use helenus_rows::row::{CellRef, Liveness};
+use helenus_rows::update::{Update, UpdateBuilder};
 use helenus_schema::{
     ClusteringOrder, ColumnId, ColumnKind, ColumnMetadata, KeyspaceMetadata, Replication, Schema, TableId,
     TableKind, TableMetadata, TableParams,
 };
 use helenus_storage::ShardStore;
-use helenus_storage::clustering::push_component;
 use helenus_storage::compaction::CompactionLimits;
-use helenus_storage::deletion::{DeletionTime, NEVER_S};
-use helenus_storage::row::{CellRef, Liveness};
 use helenus_storage::store::{CompactionKind, CompactionRequest, DataFolder, JobKind, StoreOptions};
-use helenus_storage::update::{Update, UpdateBuilder};
 use helenus_types::CqlType;
 use helenus_vfs::{RealDisk, SystemClock};
 use serde::Serialize;

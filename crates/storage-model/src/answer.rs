@@ -2,9 +2,9 @@
 
 use std::collections::BTreeMap;
 
+use helenus_rows::clustering::Components;
+use helenus_rows::row::{CellRef, Entry, RowRef, counter};
 use helenus_schema::{ColumnId, ColumnMetadata, TableMetadata};
-use helenus_storage::clustering::Components;
-use helenus_storage::row::{CellRef, Entry, RowRef, counter};
 use helenus_types::CqlType;
 use helenus_types::partition_key::partition_key_components;
 

@@ -2,7 +2,7 @@
 
 use std::fmt;
 
-use helenus_storage::sstable::WriterOptions;
+use helenus_sstable::WriterOptions;
 use helenus_types::Token;
 
 use crate::chance::Chance;
@@ -222,7 +222,7 @@ mod tests {
     use std::path::Path;
     use std::sync::Arc;
 
-    use helenus_storage::sstable::{SsTable, SsTableId};
+    use helenus_sstable::{SsTable, SsTableId};
     use helenus_vfs::{Disk, MemoryDisk};
 
     use super::*;
@@ -263,7 +263,7 @@ mod tests {
             for (place, partition) in &case.partitions {
                 assert_eq!(scanned.get(place), Some(partition), "seed {number} {kind}");
             }
-            let slices = [helenus_storage::clustering::Slice::all()];
+            let slices = [helenus_rows::clustering::Slice::all()];
             for ((token, key), partition) in &case.partitions {
                 let read = point_read(&sstable, *token, key, &slices, false).unwrap();
                 assert_eq!(read.as_ref(), Some(partition), "seed {number} {kind}");

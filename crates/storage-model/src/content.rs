@@ -3,10 +3,10 @@
 
 use std::cmp::Ordering;
 
+use helenus_rows::clustering::{ClusteringComparator, Components, Side};
+use helenus_rows::deletion::{DeletionTime, NEVER_S};
+use helenus_rows::row::{CellRef, Entry, Liveness, counter};
 use helenus_schema::{ColumnMetadata, TableMetadata};
-use helenus_storage::clustering::{ClusteringComparator, Components, Side};
-use helenus_storage::deletion::{DeletionTime, NEVER_S};
-use helenus_storage::row::{CellRef, Entry, Liveness, counter};
 use helenus_types::CqlType;
 use helenus_types::partition_key::write_partition_key;
 

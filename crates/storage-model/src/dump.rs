@@ -2,10 +2,10 @@
 
 use std::fmt::Write as _;
 
+use helenus_rows::clustering::{Components, Side};
+use helenus_rows::deletion::DeletionTime;
+use helenus_rows::row::{CellRef, Entry, Liveness, RowRef};
 use helenus_schema::{ColumnMetadata, TableMetadata};
-use helenus_storage::clustering::{Components, Side};
-use helenus_storage::deletion::DeletionTime;
-use helenus_storage::row::{CellRef, Entry, Liveness, RowRef};
 use helenus_types::partition_key::partition_key_components;
 use helenus_types::{CqlType, quoted_identifier};
 

@@ -4,15 +4,15 @@ use std::collections::BTreeMap;
 use std::path::Path;
 use std::sync::Arc;
 
+use helenus_rows::clustering::{ClusteringBound, Components, Side, Slice};
+use helenus_rows::deletion::DeletionTime;
+use helenus_rows::row::{Entry, RowRef};
 use helenus_schema::{
     ClusteringOrder, ColumnId, ColumnKind, ColumnMetadata, TableId, TableMetadata, TableParams,
 };
-use helenus_storage::clustering::{ClusteringBound, Components, Side, Slice};
-use helenus_storage::deletion::DeletionTime;
-use helenus_storage::error::ReadError;
-use helenus_storage::row::{Entry, RowRef};
-use helenus_storage::source::{PartitionCursor, Unfiltered};
-use helenus_storage::sstable::{
+use helenus_sstable::error::ReadError;
+use helenus_sstable::source::{PartitionCursor, Unfiltered};
+use helenus_sstable::{
     EncodingStats, PageCache, SsTable, SsTableFormat, SsTableId, SsTableInfo, SsTableWriter, WriteError,
     WriterOptions,
 };

@@ -2,10 +2,10 @@
 
 use std::collections::BTreeMap;
 
+use helenus_rows::clustering::{Side, push_component};
+use helenus_rows::deletion::{DeletionTime, NEVER_S};
+use helenus_rows::row::{CellRef, Entry, Liveness, RowBuilder, RowRef};
 use helenus_schema::ColumnId;
-use helenus_storage::clustering::{Side, push_component};
-use helenus_storage::deletion::{DeletionTime, NEVER_S};
-use helenus_storage::row::{CellRef, Entry, Liveness, RowBuilder, RowRef};
 use helenus_types::Token;
 use helenus_types::token::token_of;
 

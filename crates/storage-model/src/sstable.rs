@@ -3,18 +3,18 @@
 use std::path::Path;
 use std::sync::Arc;
 
+use helenus_rows::clustering::{Side, Slice};
+use helenus_rows::deletion::DeletionTime;
+use helenus_rows::partition_range::PartitionBound;
+use helenus_rows::row::RowRef;
+use helenus_rows::update::BoundRef;
 use helenus_schema::TableMetadata;
-use helenus_storage::clustering::{Side, Slice};
-use helenus_storage::deletion::DeletionTime;
-use helenus_storage::error::ReadError;
-use helenus_storage::read::PartitionBound;
-use helenus_storage::row::RowRef;
-use helenus_storage::source::{PartitionCursor, PartitionScanner, Unfiltered};
-use helenus_storage::sstable::{
+use helenus_sstable::error::ReadError;
+use helenus_sstable::source::{PartitionCursor, PartitionScanner, Unfiltered};
+use helenus_sstable::{
     EncodingStats, EncodingStatsCollector, PageCache, SsTable, SsTableId, SsTableInfo, SsTableWriter,
     WriteError, WriterOptions,
 };
-use helenus_storage::update::BoundRef;
 use helenus_types::Token;
 use helenus_vfs::Disk;
 

@@ -1,33 +1,11 @@
 //! What can go wrong between a shard and its disk.
 
-use std::io;
-use std::path::PathBuf;
-
 use helenus_schema::TableId;
 
 use crate::commitlog::LogAppendError;
 use crate::compaction::RemovalError;
-use crate::sstable::AbsentPages;
 
-/// A read could not be answered from storage.
-#[derive(Debug, thiserror::Error)]
-#[non_exhaustive]
-pub enum ReadError {
-    #[error("{}: {source}", file.display())]
-    Io { file: PathBuf, source: io::Error },
-    /// The file does not say what its checksums or its format require; it is never served.
-    #[error("{} is corrupt at byte {offset}: wanted {wanted}, found {found}", file.display())]
-    Corrupt {
-        file: PathBuf,
-        offset: u64,
-        wanted: &'static str,
-        found: String,
-    },
-    /// The end of a read's run, not of the read: these pages are to be brought, then it is run again. Only reads that
-    /// were begun with [`PageCache::suspending`](crate::sstable::PageCache::suspending) end so.
-    #[error("{} is not in memory from byte {} on", .0.path().display(), .0.offset())]
-    Absent(Box<AbsentPages>),
-}
+pub use helenus_sstable::error::ReadError;
 
 /// A write was not taken; nothing of it is stored.
 #[derive(Debug, thiserror::Error)]

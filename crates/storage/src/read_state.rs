@@ -6,9 +6,9 @@
 
 use helenus_types::Token;
 
-use crate::clustering::{ClusteringBound, Side};
 use crate::read::ReadStatistics;
-use crate::sstable::{AbsentPages, ReadCost, ReadTicket};
+use helenus_rows::clustering::{ClusteringBound, Side};
+use helenus_sstable::{AbsentPages, ReadCost, ReadTicket};
 
 /// Work that one step may do, in units: one for each row, marker or hidden row that is passed, and one more for every
 /// [`BYTES_PER_UNIT`] of a row. A row costs 0.2 to 1 microsecond, so a step stays well below a millisecond, and opening

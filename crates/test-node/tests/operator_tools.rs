@@ -188,7 +188,7 @@ fn names_that_leave_the_folder_are_refused() {
 /// The files that Cassandra flushed, copied to the disk of the node.
 fn fixture(disk: &MemoryDisk, name: &str, to: &Path) {
     let from = Path::new(env!("CARGO_MANIFEST_DIR"))
-        .join("../storage/tests/sstable/fixtures")
+        .join("../sstable/tests/sstable/fixtures")
         .join(name);
     disk.create_dir_all(to).unwrap();
     for entry in std::fs::read_dir(from).unwrap() {

@@ -8,8 +8,8 @@ use helenus_engine::CqlError;
 use helenus_engine::schema_store::SchemaStoreError;
 use helenus_engine::system::{is_local_system_keyspace, is_system_keyspace};
 use helenus_schema::{Schema, TableId, TableKind, TableMetadata};
+use helenus_sstable::Descriptor;
 use helenus_storage::error::TruncateError;
-use helenus_storage::sstable::Descriptor;
 use helenus_storage::store::{
     Adoption, AdoptionError, CompactError, CompactionRequest, DataFolder, FolderError, OpenError,
     ShardCompactions,

@@ -2,9 +2,9 @@
 
 use std::fmt;
 
-use helenus_storage::clustering::{ClusteringBound, Components};
-use helenus_storage::deletion::NEVER_S;
-use helenus_storage::sstable::Component;
+use helenus_rows::clustering::{ClusteringBound, Components};
+use helenus_rows::deletion::NEVER_S;
+use helenus_sstable::Component;
 use helenus_types::value::blob::to_hex;
 use helenus_vfs::Disk;
 use serde::Serialize;

@@ -6,7 +6,7 @@ use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
 use helenus_schema::TableMetadata;
-use helenus_storage::sstable::{self, Component, Descriptor, FileName, SsTable, StoredMetadata};
+use helenus_sstable::{Component, Descriptor, FileName, SsTable, StoredMetadata};
 use helenus_storage::store::SourceFiles;
 use helenus_vfs::{Disk, EntryKind};
 
@@ -42,7 +42,7 @@ pub enum TargetError {
     #[error("{} is missing", path.display())]
     MissingComponent { path: PathBuf },
     #[error(transparent)]
-    Open(#[from] sstable::OpenError),
+    Open(#[from] helenus_sstable::OpenError),
 }
 
 impl Targets {
@@ -101,7 +101,7 @@ impl Targets {
             })
             .filter(|target| target.has(Component::Toc))
             .collect();
-        let foreign = sstable::foreign_sstables(disk, path).map_err(failed)?;
+        let foreign = helenus_sstable::foreign_sstables(disk, path).map_err(failed)?;
         if readable.is_empty() && foreign.is_empty() {
             return Err(TargetError::Empty {
                 path: path.to_path_buf(),

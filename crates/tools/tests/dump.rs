@@ -13,7 +13,7 @@ const NOW_S: u32 = 1_800_000_000;
 
 fn fixture(table: &str) -> PathBuf {
     Path::new(env!("CARGO_MANIFEST_DIR"))
-        .join("../storage/tests/sstable/fixtures")
+        .join("../sstable/tests/sstable/fixtures")
         .join(table)
 }
 

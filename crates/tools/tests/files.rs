@@ -3,7 +3,7 @@
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
-use helenus_storage::sstable::{Component, SsTableFormat};
+use helenus_sstable::{Component, SsTableFormat};
 use helenus_tools::dump::{DumpOptions, Shape, dump};
 use helenus_tools::export::{export_csv, export_sstables};
 use helenus_tools::metadata::metadata;
@@ -21,7 +21,7 @@ fn disk_with(table: &str) -> (Arc<dyn Disk>, PathBuf) {
     let folder = PathBuf::from("/files").join(table);
     disk.create_dir_all(&folder).unwrap();
     let from = Path::new(env!("CARGO_MANIFEST_DIR"))
-        .join("../storage/tests/sstable/fixtures")
+        .join("../sstable/tests/sstable/fixtures")
         .join(table);
     for entry in std::fs::read_dir(from).unwrap() {
         let entry = entry.unwrap();

@@ -4,12 +4,12 @@
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
+use helenus_rows::clustering::Slice;
+use helenus_rows::partition_range::PartitionRange;
 use helenus_schema::TableMetadata;
-use helenus_storage::clustering::Slice;
-use helenus_storage::error::ReadError;
-use helenus_storage::read::PartitionRange;
-use helenus_storage::source::{PartitionCursor, PartitionScanner, Unfiltered};
-use helenus_storage::sstable::{Component, Descriptor, PageCache, SsTable, finished_sstables};
+use helenus_sstable::error::ReadError;
+use helenus_sstable::source::{PartitionCursor, PartitionScanner, Unfiltered};
+use helenus_sstable::{Component, Descriptor, PageCache, SsTable, finished_sstables};
 use helenus_storage::store::Transfer;
 use helenus_tools::host::{Host, Incumbents, TableChoice};
 use helenus_tools::import::{ImportError, ImportOptions, Imported, import};
@@ -25,7 +25,7 @@ fn load(disk: &dyn Disk, table: &str) -> PathBuf {
     let folder = PathBuf::from("/files").join(table);
     disk.create_dir_all(&folder).unwrap();
     let from = Path::new(env!("CARGO_MANIFEST_DIR"))
-        .join("../storage/tests/sstable/fixtures")
+        .join("../sstable/tests/sstable/fixtures")
         .join(table);
     for entry in std::fs::read_dir(from).unwrap() {
         let entry = entry.unwrap();

@@ -15,7 +15,7 @@ use parquet::record::Row;
 fn fixture(name: &str) -> (RealDisk, Vec<Target>, Arc<TableMetadata>) {
     let disk = RealDisk::new();
     let folder: PathBuf = Path::new(env!("CARGO_MANIFEST_DIR"))
-        .join("../storage/tests/sstable/fixtures")
+        .join("../sstable/tests/sstable/fixtures")
         .join(name);
     let targets = Targets::find(&disk, &folder).unwrap().all().unwrap();
     let table = targets[0].metadata(&disk).unwrap().table("k", name).unwrap();

@@ -3,8 +3,8 @@
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
-use helenus_storage::clustering::Slice;
-use helenus_storage::sstable::{Component, Descriptor, SsTable, SsTableFormat, SsTableId, Version};
+use helenus_rows::clustering::Slice;
+use helenus_sstable::{Component, Descriptor, SsTable, SsTableFormat, SsTableId, Version};
 use helenus_storage_model::{
     Case, CaseKind, Chance, Era, Item, Partition, Partitions, point_read, scan, write,
 };

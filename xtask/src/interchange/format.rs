@@ -1,6 +1,6 @@
 //! The versions of SSTables that are exchanged.
 
-use helenus_storage::sstable::{SsTableFormat, Version};
+use helenus_sstable::{SsTableFormat, Version};
 use helenus_storage_model::Era;
 
 /// The version of this name.

@@ -9,7 +9,7 @@ use std::sync::Arc;
 use std::thread;
 use std::time::Instant;
 
-use helenus_storage::sstable::{Component, SsTable, SsTableFormat, SsTableId, table_folder};
+use helenus_sstable::{Component, SsTable, SsTableFormat, SsTableId, table_folder};
 use helenus_storage_model::{LargePartition, LargeRead, schema_statements};
 use helenus_vfs::{Disk, RealDisk};
 
@@ -97,7 +97,7 @@ fn prove_one(format: SsTableFormat, compressor: Option<&str>) -> Result<String, 
 fn read_by_us(
     disk: &Arc<dyn Disk>,
     folder: &Path,
-    info: &helenus_storage::sstable::SsTableInfo,
+    info: &helenus_sstable::SsTableInfo,
     table: &helenus_schema::TableMetadata,
 ) -> Result<String, TaskError> {
     let told = |error: &dyn std::fmt::Display| failure(error.to_string());

@@ -8,9 +8,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use helenus_schema::{ClusteringOrder, TableMetadata};
-use helenus_storage::sstable::{
-    Component, SsTable, SsTableFormat, SsTableId, finished_sstables, table_folder,
-};
+use helenus_sstable::{Component, SsTable, SsTableFormat, SsTableId, finished_sstables, table_folder};
 use helenus_storage::store::Transfer;
 use helenus_storage_model::{
     BoundStatement, Case, CaseKind, Chance, Era, RandomWrites, answer, dump, key_with_token, scan,

@@ -10,7 +10,7 @@ use std::fs;
 use std::time::Instant;
 
 use clap::Args;
-use helenus_storage::sstable::SsTableFormat;
+use helenus_sstable::SsTableFormat;
 
 use crate::TaskError;
 use crate::program::Tally;

@@ -5,7 +5,7 @@ use std::fmt::Write as _;
 use std::io::{IsTerminal, Write as _};
 use std::time::{Duration, Instant};
 
-use helenus_storage::sstable::SsTableFormat;
+use helenus_sstable::SsTableFormat;
 use helenus_storage_model::Case;
 
 /// The proofs, by who wrote the files and who read them.

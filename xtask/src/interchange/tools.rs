@@ -6,7 +6,7 @@ use std::fs;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
-use helenus_storage::sstable::{Component, SsTableFormat, SsTableId, table_folder};
+use helenus_sstable::{Component, SsTableFormat, SsTableId, table_folder};
 use helenus_storage_model::{Case, CaseKind, dump, schema_statements, without_layout, write};
 use helenus_vfs::{Disk, RealDisk};
 

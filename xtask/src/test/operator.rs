@@ -14,7 +14,7 @@ const NODE: &str = "operator";
 
 pub fn run(_: &Context) -> Result<Tally, TaskError> {
     let mut tally = Tally::default();
-    let fixture = workspace::path("crates/storage/tests/sstable/fixtures/types");
+    let fixture = workspace::path("crates/sstable/tests/sstable/fixtures/types");
     let data = workspace::scratch(NODE).join("data");
     let node = Node::start(&Target::Helenus, NODE, &[])?;
     let on_node: [(&str, &[&str], &str); 7] = [

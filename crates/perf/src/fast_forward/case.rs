@@ -1,6 +1,6 @@
 //! One line of a table: what is read.
 
-use helenus_storage::clustering::{ClusteringBound, Side, Slice};
+use helenus_rows::clustering::{ClusteringBound, Side, Slice};
 
 use super::data_set::{clustering_of, missing_clustering_of};
 

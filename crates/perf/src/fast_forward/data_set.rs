@@ -3,14 +3,14 @@
 use std::collections::BTreeMap;
 use std::sync::Arc;
 
+use helenus_rows::clustering::push_component;
+use helenus_rows::deletion::{DeletionTime, NEVER_S};
+use helenus_rows::row::{CellRef, Liveness};
+use helenus_rows::update::UpdateBuilder;
 use helenus_schema::{
     ClusteringOrder, ColumnId, ColumnKind, ColumnMetadata, KeyspaceMetadata, Replication, Schema, TableId,
     TableKind, TableMetadata, TableParams,
 };
-use helenus_storage::clustering::push_component;
-use helenus_storage::deletion::{DeletionTime, NEVER_S};
-use helenus_storage::row::{CellRef, Liveness};
-use helenus_storage::update::UpdateBuilder;
 use helenus_types::CqlType;
 use uuid::Uuid;
 

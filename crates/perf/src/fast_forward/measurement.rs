@@ -1,6 +1,6 @@
 //! What one reading took, and what many of one case come to.
 
-use helenus_storage::sstable::ReadCost;
+use helenus_sstable::ReadCost;
 use serde::Serialize;
 
 /// One reading.

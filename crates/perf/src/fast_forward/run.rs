@@ -3,9 +3,9 @@
 use std::path::Path;
 use std::sync::Arc;
 
+use helenus_rows::update::Update;
 use helenus_storage::ShardStore;
 use helenus_storage::store::{DataFolder, StoreOptions};
-use helenus_storage::update::Update;
 use helenus_vfs::{Random, RealDisk, SeededRandom, SystemClock};
 
 use super::DataSet;

@@ -5,8 +5,8 @@ use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
-use helenus_storage::error::ReadError;
-use helenus_storage::sstable::{Component, Descriptor, OpenError, SsTableFormat, SsTableId, Version};
+use helenus_sstable::error::ReadError;
+use helenus_sstable::{Component, Descriptor, OpenError, SsTableFormat, SsTableId, Version};
 use helenus_storage_model::{Case, CaseKind, Chance, Era, write};
 use helenus_vfs::{Disk, SimulatedDisk};
 

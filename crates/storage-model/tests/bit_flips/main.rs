@@ -10,7 +10,7 @@ mod reading;
 
 use std::fmt::Write as _;
 
-use helenus_storage::sstable::{Component, SsTableFormat};
+use helenus_sstable::{Component, SsTableFormat};
 
 use campaign::{Campaign, Count};
 

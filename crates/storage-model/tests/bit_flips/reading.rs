@@ -2,12 +2,12 @@
 
 use std::path::Path;
 
+use helenus_rows::clustering::{ClusteringBound, Components, Side, Slice, push_component};
+use helenus_rows::partition_range::PartitionRange;
 use helenus_schema::TableMetadata;
-use helenus_storage::clustering::{ClusteringBound, Components, Side, Slice, push_component};
-use helenus_storage::error::ReadError;
-use helenus_storage::read::PartitionRange;
-use helenus_storage::source::{PartitionCursor, PartitionScanner, Unfiltered};
-use helenus_storage::sstable::{Descriptor, OpenError, PageCache, SsTable};
+use helenus_sstable::error::ReadError;
+use helenus_sstable::source::{PartitionCursor, PartitionScanner, Unfiltered};
+use helenus_sstable::{Descriptor, OpenError, PageCache, SsTable};
 use helenus_storage_model::{Item, Partition, Partitions};
 use helenus_types::Token;
 use helenus_types::token::token_of;

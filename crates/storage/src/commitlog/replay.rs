@@ -13,7 +13,7 @@ use super::format::{
 };
 use super::write_set::Census;
 use super::{FlushedPositions, LogPosition, ReplayError};
-use crate::update::Update;
+use helenus_rows::update::Update;
 
 /// A segment is read whole; one that is larger than this was not written by us.
 const SEGMENT_BYTES_MAX: u64 = 1 << 30;

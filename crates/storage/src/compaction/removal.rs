@@ -10,7 +10,7 @@ use std::path::{Path, PathBuf};
 
 use helenus_vfs::{Disk, EntryKind};
 
-use crate::sstable::{Descriptor, SsTableId, Version, publish_sstable, remove_sstable};
+use helenus_sstable::{Descriptor, SsTableId, Version, publish_sstable, remove_sstable};
 
 const NAME_PREFIX: &str = "removal-";
 const NAME_SUFFIX: &str = ".txt";

@@ -5,14 +5,14 @@ use std::sync::Arc;
 use helenus_schema::TableMetadata;
 use helenus_types::Token;
 
-use crate::deletion::DeletionTime;
 use crate::error::ReadError;
-use crate::guardrails::PartitionGuardrails;
-use crate::layout::TableLayout;
-use crate::row::purge::{Purge, purge_row};
-use crate::row::{RowRef, merge};
-use crate::source::{PartitionCursor, Unfiltered};
-use crate::sstable::{SsTableWriter, WriteError};
+use helenus_rows::deletion::DeletionTime;
+use helenus_rows::guardrails::PartitionGuardrails;
+use helenus_rows::layout::TableLayout;
+use helenus_rows::row::purge::{Purge, purge_row};
+use helenus_rows::row::{RowRef, merge};
+use helenus_sstable::source::{PartitionCursor, Unfiltered};
+use helenus_sstable::{SsTableWriter, WriteError};
 
 /// Whether and when deletions go.
 #[derive(Clone, Copy, Debug)]

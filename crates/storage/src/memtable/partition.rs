@@ -3,12 +3,12 @@
 use std::collections::BTreeMap;
 
 use super::{ALLOCATION_OVERHEAD_BYTES, PackedRow, RangeTombstone, RangeTombstones, Rows};
-use crate::clustering::ClusteringBound;
-use crate::deletion::DeletionTime;
-use crate::layout::TableLayout;
-use crate::row::split::{self, SplitRow};
-use crate::row::{RowRef, merge};
-use crate::update::{BoundRef, Update, UpdateItem};
+use helenus_rows::clustering::ClusteringBound;
+use helenus_rows::deletion::DeletionTime;
+use helenus_rows::layout::TableLayout;
+use helenus_rows::row::split::{self, SplitRow};
+use helenus_rows::row::{RowRef, merge};
+use helenus_rows::update::{BoundRef, Update, UpdateItem};
 
 /// What was written to one partition. Deletions do not remove what they hide: a read passes over it, and the flush
 /// leaves it out.

@@ -4,8 +4,8 @@ use std::cmp::Ordering;
 use std::ops::Range;
 
 use super::ALLOCATION_OVERHEAD_BYTES;
-use crate::clustering::{ClusteringBound, ClusteringComparator};
-use crate::deletion::DeletionTime;
+use helenus_rows::clustering::{ClusteringBound, ClusteringComparator};
+use helenus_rows::deletion::DeletionTime;
 
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct RangeTombstone {
@@ -255,7 +255,7 @@ mod tests {
     use helenus_vfs::{Random, SeededRandom};
 
     use super::*;
-    use crate::clustering::{Side, push_component};
+    use helenus_rows::clustering::{Side, push_component};
 
     const PLACES: u8 = 60;
 

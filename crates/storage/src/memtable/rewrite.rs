@@ -3,9 +3,9 @@
 use helenus_schema::TableId;
 
 use super::Partition;
-use crate::deletion::DeletionTime;
-use crate::row::{Entry, RowRef};
-use crate::update::{BoundRef, UpdateBuilder};
+use helenus_rows::deletion::DeletionTime;
+use helenus_rows::row::{Entry, RowRef};
+use helenus_rows::update::{BoundRef, UpdateBuilder};
 
 /// What an entry takes in a packed row beside its path and its value, at most: column, flags, timestamp, ttl, local
 /// deletion time, two lengths.

@@ -3,8 +3,8 @@
 use std::cmp::Ordering;
 
 use super::ALLOCATION_OVERHEAD_BYTES;
-use crate::clustering::{ClusteringComparator, Side};
-use crate::row::RowRef;
+use helenus_rows::clustering::{ClusteringComparator, Side};
+use helenus_rows::row::RowRef;
 
 /// What stands in the place of a row that its partition keeps in parts: flags of entries that are not there, as no row has
 /// them. Not immortal, so that the short ways of writing leave it alone.

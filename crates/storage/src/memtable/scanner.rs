@@ -7,10 +7,10 @@ use helenus_types::Token;
 
 use super::table::Slot;
 use super::{MemtableCursor, Partition};
-use crate::clustering::{ClusteringComparator, Side, Slice};
 use crate::error::ReadError;
 use crate::read::{PartitionBound, PartitionRange};
-use crate::source::{OpenPartition, PartitionScanner};
+use helenus_rows::clustering::{ClusteringComparator, Side, Slice};
+use helenus_sstable::source::{OpenPartition, PartitionScanner};
 
 /// The partitions in a range, in (token, key) order.
 #[derive(Debug)]

@@ -7,13 +7,13 @@ use helenus_schema::ColumnId;
 use helenus_types::Token;
 
 use super::{MemtableCursor, MemtableScanner, Partition, Partitions};
-use crate::clustering::Slice;
 use crate::commitlog::LogPosition;
-use crate::layout::TableLayout;
-use crate::read::PartitionRange;
-use crate::row::Entry;
-use crate::sstable::{EncodingStats, EncodingStatsCollector};
-use crate::update::{Update, UpdateItem};
+use helenus_rows::clustering::Slice;
+use helenus_rows::layout::TableLayout;
+use helenus_rows::partition_range::PartitionRange;
+use helenus_rows::row::Entry;
+use helenus_rows::update::{Update, UpdateItem};
+use helenus_sstable::{EncodingStats, EncodingStatsCollector};
 
 #[derive(Debug)]
 pub struct Memtable {

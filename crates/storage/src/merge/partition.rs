@@ -2,14 +2,14 @@
 
 use std::cmp::Ordering;
 
-use crate::clustering::ClusteringComparator;
-use crate::deletion::DeletionTime;
 use crate::error::ReadError;
-use crate::layout::TableLayout;
 use crate::read_state::side_behind;
-use crate::row::{RowRef, merge};
-use crate::source::{PartitionCursor, Unfiltered};
-use crate::update::BoundRef;
+use helenus_rows::clustering::ClusteringComparator;
+use helenus_rows::deletion::DeletionTime;
+use helenus_rows::layout::TableLayout;
+use helenus_rows::row::{RowRef, merge};
+use helenus_rows::update::BoundRef;
+use helenus_sstable::source::{PartitionCursor, Unfiltered};
 
 /// Merges cursors of one partition. What comes out is resolved against the other sources and the partition's and
 /// ranges' deletions, but tombstones and expired cells are still in it: a read and a compaction drop those by

@@ -9,13 +9,13 @@
 //!
 //! The head says from which bound on the block holds what is known, and what is known there before its first mark.
 //! It ends where the next block begins. These bytes never leave the process, so they are not checked: those that end
-//! early read as items that end early, as in [`RowRef`](crate::row::RowRef).
+//! early read as items that end early, as in [`RowRef`](helenus_rows::row::RowRef).
 
 use std::cmp::Ordering;
 
 use super::item::{IS_MARK, Item, Knowledge, side_of, split_sized};
-use crate::clustering::ClusteringComparator;
-use crate::update::BoundRef;
+use helenus_rows::clustering::ClusteringComparator;
+use helenus_rows::update::BoundRef;
 
 /// A block is closed once its items have reached this: a page, of which a hit looks at two or three cache lines, and
 /// little enough to write anew when a row in it changes.

@@ -2,8 +2,8 @@
 
 use super::block::{BLOCK_BYTES_TARGET, Block, HAS_MARKS};
 use super::item::{Item, Knowledge, encode_sized, side_flag};
-use crate::clustering::{ClusteringBound, Side};
-use crate::update::BoundRef;
+use helenus_rows::clustering::{ClusteringBound, Side};
+use helenus_rows::update::BoundRef;
 
 /// Takes items in clustering order and gives them back as blocks. Marks that change nothing are left out.
 #[derive(Debug)]

@@ -8,10 +8,10 @@ use helenus_types::Token;
 use super::fill::Recorder;
 use super::index::{INDEX_BYTES_PER_PARTITION, PartitionIndex};
 use super::partition::CachedPartition;
-use crate::clustering::Slice;
-use crate::deletion::DeletionTime;
-use crate::layout::TableLayout;
-use crate::row::RowRef;
+use helenus_rows::clustering::Slice;
+use helenus_rows::deletion::DeletionTime;
+use helenus_rows::layout::TableLayout;
+use helenus_rows::row::RowRef;
 
 /// One eviction frees at least this much, so that going through a large partition's blocks pays.
 const EVICTION_BYTES_MIN: usize = 64 << 10;

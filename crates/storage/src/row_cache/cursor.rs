@@ -3,10 +3,10 @@
 use super::item::{Knowledge, compare_bounds};
 use super::partition::CachedPartition;
 use super::walk::{Piece, Walk};
-use crate::clustering::{ClusteringComparator, Side, Slice};
-use crate::deletion::DeletionTime;
-use crate::source::Unfiltered;
-use crate::update::BoundRef;
+use helenus_rows::clustering::{ClusteringComparator, Side, Slice};
+use helenus_rows::deletion::DeletionTime;
+use helenus_rows::update::BoundRef;
+use helenus_sstable::source::Unfiltered;
 
 /// So many gaps of one read are read by themselves; from the last of them on everything is, known or not. A gap costs
 /// a look into the index of each SSTable, which is dearer than reading a few rows again.
@@ -31,7 +31,7 @@ pub struct Gap<'a> {
 }
 
 /// Walks over what is known in some slices, in either direction, and names the gaps between. Elements come as from a
-/// [`PartitionCursor`](crate::source::PartitionCursor).
+/// [`PartitionCursor`](helenus_sstable::source::PartitionCursor).
 #[derive(Debug)]
 pub struct CachedCursor<'a> {
     partition: &'a CachedPartition,

@@ -6,12 +6,12 @@ use std::cmp::Ordering;
 use super::cursor::side_of_row;
 use super::item::{Item, Knowledge, compare_bounds};
 use super::partition::CachedPartition;
-use crate::clustering::{ClusteringComparator, Slice};
-use crate::deletion::DeletionTime;
 use crate::error::ReadError;
-use crate::row::RowRef;
-use crate::source::{PartitionCursor, Unfiltered};
-use crate::update::BoundRef;
+use helenus_rows::clustering::{ClusteringComparator, Slice};
+use helenus_rows::deletion::DeletionTime;
+use helenus_rows::row::RowRef;
+use helenus_rows::update::BoundRef;
+use helenus_sstable::source::{PartitionCursor, Unfiltered};
 
 /// What one read adds to the cache at most, per gap. Two pages of a client: a read of more goes through a partition
 /// once, and what it passed is not worth displacing what others come back to. A row that is larger is not cached.

@@ -9,10 +9,10 @@
 
 use std::cmp::Ordering;
 
-use crate::clustering::{ClusteringComparator, Side};
-use crate::deletion::DeletionTime;
-use crate::row::RowRef;
-use crate::update::BoundRef;
+use helenus_rows::clustering::{ClusteringComparator, Side};
+use helenus_rows::deletion::DeletionTime;
+use helenus_rows::row::RowRef;
+use helenus_rows::update::BoundRef;
 
 pub(super) const IS_MARK: u8 = 0x01;
 /// The bound lies after its prefix.

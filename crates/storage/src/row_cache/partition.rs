@@ -10,10 +10,10 @@ use super::builder::BlockBuilder;
 use super::item::{
     IS_DELETED, Item, Knowledge, compare_bounds, decode_deletion, encode_deletion, encode_sized, split_sized,
 };
-use crate::clustering::{ClusteringComparator, Side};
-use crate::deletion::DeletionTime;
-use crate::row::RowRef;
-use crate::update::BoundRef;
+use helenus_rows::clustering::{ClusteringComparator, Side};
+use helenus_rows::deletion::DeletionTime;
+use helenus_rows::row::RowRef;
+use helenus_rows::update::BoundRef;
 
 /// What the allocator keeps beside each allocation: mimalloc's size classes waste up to an eighth of it.
 const ALLOCATION_OVERHEAD_BYTES: usize = 16;

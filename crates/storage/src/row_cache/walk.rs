@@ -3,9 +3,9 @@
 use super::block::Block;
 use super::item::{Item, Knowledge};
 use super::partition::CachedPartition;
-use crate::clustering::{ClusteringComparator, Slice};
-use crate::row::RowRef;
-use crate::update::BoundRef;
+use helenus_rows::clustering::{ClusteringComparator, Slice};
+use helenus_rows::row::RowRef;
+use helenus_rows::update::BoundRef;
 
 /// What comes next on the way.
 #[derive(Clone, Copy, Debug)]

@@ -13,7 +13,7 @@ use super::shard::ShardStore;
 use super::table::Absorption;
 use crate::memtable::Memtable;
 use crate::row_cache::{AbsorbedTo, RowCacheCounts};
-use crate::sstable::ReadCost;
+use helenus_sstable::ReadCost;
 
 /// Places of the cache that one step looks through for what dropped tables have left: some microseconds.
 const CLEARED_SLOTS_PER_STEP: u32 = 512;

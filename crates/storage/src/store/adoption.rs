@@ -21,7 +21,7 @@ use helenus_vfs::{Disk, EntryKind};
 use super::folder::DataFolder;
 use super::open::OpenError;
 use crate::compaction::{RemovalError, decode_sstables, encode_sstables};
-use crate::sstable::{self, Descriptor, SealError, SsTable, Version, remove_sstable};
+use helenus_sstable::{Descriptor, SealError, SsTable, Version, remove_sstable};
 
 const FOLDER_PREFIX: &str = "adopting-";
 const RECORD_PREFIX: &str = "adoption-";
@@ -38,7 +38,7 @@ pub enum AdoptionError {
     #[error("{}: {source}", path.display())]
     Io { path: PathBuf, source: io::Error },
     #[error(transparent)]
-    Open(#[from] sstable::OpenError),
+    Open(#[from] helenus_sstable::OpenError),
     #[error("cannot split an SSTable among the shards: {0}")]
     Split(#[from] Box<OpenError>),
     #[error(transparent)]
@@ -135,7 +135,7 @@ impl Adoption {
 
     /// Gives one that others wrote checksums of ours; whether it had none.
     pub fn seal(&self, descriptor: Descriptor) -> Result<bool, SealError> {
-        sstable::seal_sstable(&**self.data.disk(), &self.staging, descriptor)
+        helenus_sstable::seal_sstable(&**self.data.disk(), &self.staging, descriptor)
     }
 
     /// Puts one back that turned out not to be wanted.

@@ -4,17 +4,17 @@ use std::ops::ControlFlow;
 
 use helenus_types::Token;
 
-use crate::clustering::{ClusteringBound, Side};
-use crate::deletion::DeletionTime;
 use crate::error::ReadError;
-use crate::layout::TableLayout;
 use crate::memtable::Partition;
 use crate::merge::HIDDEN_ELEMENTS_MAX;
 use crate::read::{ReadCommand, RowSink};
 use crate::read_state::{BYTES_PER_UNIT, PartitionPlace, ReadPosition, ReadState, side_behind};
-use crate::row::RowRef;
-use crate::row::live::{self, ReadTime};
-use crate::source::{PartitionCursor, Unfiltered};
+use helenus_rows::clustering::{ClusteringBound, Side};
+use helenus_rows::deletion::DeletionTime;
+use helenus_rows::layout::TableLayout;
+use helenus_rows::row::RowRef;
+use helenus_rows::row::live::{self, ReadTime};
+use helenus_sstable::source::{PartitionCursor, Unfiltered};
 
 use super::table::Table;
 

@@ -7,14 +7,14 @@ use helenus_types::Token;
 use super::compaction_history::PartitionsBySources;
 use super::job::{BackgroundJob, JobError, JobOutcome};
 use super::output::{JobOutput, discard};
-use crate::clustering::Slice;
 use crate::compaction::{OutputShape, PurgeRule, Removal, RemovalError, RewriteError, Split};
-use crate::deletion::NO_TIMESTAMP;
 use crate::merge::MergedScanner;
-use crate::read::PartitionRange;
-use crate::row::purge::Purge;
-use crate::source::PartitionScanner;
-use crate::sstable::{
+use helenus_rows::clustering::Slice;
+use helenus_rows::deletion::NO_TIMESTAMP;
+use helenus_rows::partition_range::PartitionRange;
+use helenus_rows::row::purge::Purge;
+use helenus_sstable::source::PartitionScanner;
+use helenus_sstable::{
     Descriptor, EncodingStatsCollector, PageCache, SsTable, WriteError, WriterOptions, relabel_sstable,
 };
 

@@ -12,7 +12,7 @@ use super::shard::ShardStore;
 use super::table::Table;
 use crate::compaction::{Candidate, Moment, Pace, RewriteError, Task};
 use crate::error::ReadError;
-use crate::sstable::{Component, Descriptor, SsTable};
+use helenus_sstable::{Component, Descriptor, SsTable};
 
 /// A compaction of one table, on this shard.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

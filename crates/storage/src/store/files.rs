@@ -7,7 +7,7 @@ use helenus_schema::TableId;
 use super::folder::DataFolder;
 use super::shard::ShardStore;
 use crate::error::TruncateError;
-use crate::sstable::{Descriptor, SsTable};
+use helenus_sstable::{Descriptor, SsTable};
 
 impl ShardStore {
     /// `None` for a store in memory.

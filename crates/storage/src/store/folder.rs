@@ -9,7 +9,7 @@ use helenus_schema::TableMetadata;
 use helenus_vfs::{Clock, DirectoryLock, Disk};
 
 use super::job::JobProgress;
-use crate::sstable::{self, SidecarFault, SsTableId, table_folder};
+use helenus_sstable::{SidecarFault, SsTableId, table_folder};
 
 const VERSION_FILE: &str = "helenus-data-version";
 const VERSION: u32 = 1;
@@ -48,7 +48,7 @@ pub struct RefusedSsTable {
     pub keyspace: Arc<str>,
     pub table: Arc<str>,
     /// Names the file that is at fault.
-    pub reason: sstable::OpenError,
+    pub reason: helenus_sstable::OpenError,
 }
 
 /// The data folder cannot be used; says what to do about it.

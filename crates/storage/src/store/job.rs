@@ -11,17 +11,17 @@ use super::DataFolder;
 use super::compact::Compaction;
 use super::compaction_history::PartitionsBySources;
 use super::output::{JobOutput, discard};
-use crate::clustering::Slice;
 use crate::compaction::{
     CompactionLimits, CompactorPermit, OutputShape, Pace, PurgeRule, Removal, RemovalError, RewriteError,
     Stopped,
 };
 use crate::error::ReadError;
-use crate::guardrails::PartitionGuardrails;
-use crate::layout::TableLayout;
 use crate::memtable::{Memtable, MemtableCursor};
-use crate::read::PartitionRange;
-use crate::sstable::{self, Descriptor, SealError, SsTable, WriteError, WriterOptions};
+use helenus_rows::clustering::Slice;
+use helenus_rows::guardrails::PartitionGuardrails;
+use helenus_rows::layout::TableLayout;
+use helenus_rows::partition_range::PartitionRange;
+use helenus_sstable::{Descriptor, SealError, SsTable, WriteError, WriterOptions};
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum JobKind {
@@ -145,7 +145,7 @@ pub enum JobError {
     #[error(transparent)]
     Rewrite(RewriteError),
     #[error(transparent)]
-    Open(#[from] sstable::OpenError),
+    Open(#[from] helenus_sstable::OpenError),
     #[error(transparent)]
     Removal(#[from] RemovalError),
     #[error("stopped")]
@@ -179,7 +179,7 @@ impl From<RewriteError> for JobError {
 impl From<SealError> for JobError {
     fn from(error: SealError) -> Self {
         match error {
-            SealError::Open(sstable::OpenError::Read(error)) => error.into(),
+            SealError::Open(helenus_sstable::OpenError::Read(error)) => error.into(),
             SealError::Open(error) => JobError::Open(error),
             SealError::Write(error) => error.into(),
         }
@@ -329,7 +329,7 @@ impl BackgroundJob {
 
     fn publish(&self, sstable: &SsTable) -> Result<(), JobError> {
         let disk = &**self.folder.disk();
-        let published = sstable::publish_sstable(disk, &self.table_folder, sstable.descriptor())
+        let published = helenus_sstable::publish_sstable(disk, &self.table_folder, sstable.descriptor())
             .and_then(|()| disk.sync_directory(&self.table_folder));
         published.map_err(|source| {
             // The memtable is flushed again; if this one shows up after a crash all the same, both say the same.

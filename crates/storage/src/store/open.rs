@@ -13,20 +13,20 @@ use super::folder::{DataFolder, RefusedSsTable};
 use super::job::JobProgress;
 use super::shard::{Disk, ShardStore, StoreOptions};
 use super::unflushed::UnflushedTable;
-use crate::clustering::Slice;
 use crate::commitlog::{
     CommitLog, FlushedPositions, LogError, LogWriter, ReplayError, ResolvedWriteSets, replay,
 };
 use crate::compaction::{PurgeRule, Removal, RemovalError, RewriteError, Rewritten, rewrite_partition};
 use crate::error::{ReadError, WriteError};
-use crate::layout::TableLayout;
-use crate::read::PartitionRange;
-use crate::source::PartitionScanner;
-use crate::sstable::{
+use helenus_rows::clustering::Slice;
+use helenus_rows::layout::TableLayout;
+use helenus_rows::partition_range::PartitionRange;
+use helenus_rows::update::Update;
+use helenus_sstable::source::PartitionScanner;
+use helenus_sstable::{
     self, Component, EncodingStatsCollector, PageCache, SsTable, SsTableWriter, WriterOptions,
     finished_sstables, foreign_sstables, remove_sstable, remove_unfinished,
 };
-use crate::update::Update;
 
 /// A file is split reading it once from start to end; nothing is worth keeping.
 const SPLIT_CACHE_BYTES: usize = 1 << 20;
@@ -54,7 +54,7 @@ pub enum OpenError {
     #[error("{}: {source}", path.display())]
     Io { path: PathBuf, source: std::io::Error },
     #[error(transparent)]
-    SsTable(#[from] sstable::OpenError),
+    SsTable(#[from] helenus_sstable::OpenError),
     #[error(transparent)]
     Removal(#[from] RemovalError),
     #[error(transparent)]
@@ -252,8 +252,12 @@ impl DataFolder {
 
     /// Notes an SSTable that its files are to blame for. That the disk fails is another matter: it may hold more than
     /// can be seen now, and the node does not start.
-    fn refuse_damaged(&self, table: &TableMetadata, reason: sstable::OpenError) -> Result<(), OpenError> {
-        if let sstable::OpenError::Read(ReadError::Io { .. }) = reason {
+    fn refuse_damaged(
+        &self,
+        table: &TableMetadata,
+        reason: helenus_sstable::OpenError,
+    ) -> Result<(), OpenError> {
+        if let helenus_sstable::OpenError::Read(ReadError::Io { .. }) = reason {
             return Err(reason.into());
         }
         self.refuse(RefusedSsTable {
@@ -278,14 +282,20 @@ impl DataFolder {
         for file in foreign {
             let name = file.file_name().unwrap_or_default().to_string_lossy();
             let version = name.split('-').next().unwrap_or_default().to_owned();
-            self.refuse_damaged(table, sstable::OpenError::ForeignVersion { file, version })?;
+            self.refuse_damaged(
+                table,
+                helenus_sstable::OpenError::ForeignVersion { file, version },
+            )?;
         }
         Ok(())
     }
 
     /// Finishes what a crash interrupted in a table's folder; those that are there, ascending. Whoever uses
     /// the folder of a node that does not run begins with this.
-    pub fn recover_table(&self, table: &TableMetadata) -> Result<Vec<sstable::Descriptor>, OpenError> {
+    pub fn recover_table(
+        &self,
+        table: &TableMetadata,
+    ) -> Result<Vec<helenus_sstable::Descriptor>, OpenError> {
         let folder = self.table_folder(table);
         let failed = |source| OpenError::Io {
             path: folder.clone(),

@@ -13,8 +13,8 @@ use crate::compaction::{
     CompactionLimits, OutputShape, Pace, PurgeRule, RewriteError, Rewritten, RowGuard, Splitter, Stopped,
     Watch, rewrite_partition,
 };
-use crate::source::PartitionCursor;
-use crate::sstable::{
+use helenus_sstable::source::PartitionCursor;
+use helenus_sstable::{
     Component, Descriptor, SsTable, SsTableWriter, WriteError, WriterOptions, remove_sstable,
 };
 

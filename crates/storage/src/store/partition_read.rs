@@ -5,16 +5,16 @@ use std::cell::{Cell, OnceCell, RefCell};
 use helenus_types::Token;
 
 use super::table::Table;
-use crate::clustering::{ClusteringBound, Slice};
-use crate::deletion::DeletionTime;
 use crate::error::ReadError;
 use crate::merge::MergedCursor;
-use crate::row::{RowRef, RowShape};
 use crate::row_cache::{
     CachedCursor, CachedPartition, GAPS_MAX, Gap, Recorder, RecordingCursor, RowCache, Step,
 };
-use crate::source::{PartitionCursor, Unfiltered};
-use crate::sstable::{Pages, SsTable, SsTableCursor};
+use helenus_rows::clustering::{ClusteringBound, Slice};
+use helenus_rows::deletion::DeletionTime;
+use helenus_rows::row::{RowRef, RowShape};
+use helenus_sstable::source::{PartitionCursor, Unfiltered};
+use helenus_sstable::{Pages, SsTable, SsTableCursor};
 
 /// What one step of a read has found in SSTables and not in the row cache. Costs nothing while there is none.
 #[derive(Debug, Default)]

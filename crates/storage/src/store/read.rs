@@ -9,15 +9,15 @@ use super::answer::{Answer, Passed, ReadScratch, Walk};
 use super::partition_read::{BegunCursor, CachedSource, Fills, PartitionRead, Settled, Sources};
 use super::shard::ShardStore;
 use super::table::Table;
-use crate::clustering::{Side, Slice};
 use crate::error::ReadError;
 use crate::memtable::MemtableCursor;
 use crate::merge::{MergedCursor, MergedScanner};
 use crate::read::{PartitionBound, PartitionRange, PartitionSpan, ReadCommand, ReadStatistics, RowSink};
 use crate::read_state::{PARTITION_UNITS, PartitionPlace, ReadPosition, ReadProgress, ReadState};
 use crate::row_cache::{CachedPartition, CachedRow, RowCache};
-use crate::source::PartitionScanner;
-use crate::sstable::{AbsentPages, PageCache, Pages, ReadTicket, SsTable};
+use helenus_rows::clustering::{Side, Slice};
+use helenus_sstable::source::PartitionScanner;
+use helenus_sstable::{AbsentPages, PageCache, Pages, ReadTicket, SsTable};
 
 impl ShardStore {
     /// Hands the rows that the command asks for to the sink, in order, until it has enough.

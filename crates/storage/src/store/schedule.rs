@@ -16,9 +16,9 @@ use super::shard::{Disk, ShardStore, StoreOptions};
 use super::table::Table;
 use crate::commitlog::{CommitLog, LogPosition};
 use crate::compaction::{Candidate, Pace, Removal, RemovalError, Task};
-use crate::layout::TableLayout;
 use crate::memtable::Memtable;
-use crate::sstable::{Descriptor, SsTable};
+use helenus_rows::layout::TableLayout;
+use helenus_sstable::{Descriptor, SsTable};
 
 /// After a failed job no other is begun for a second, then two, then four..
 pub(super) const RETRY_DELAY_NS_MIN: u64 = 1_000_000_000;

@@ -19,12 +19,12 @@ use crate::commitlog::{
 };
 use crate::compaction::{CompactionLimits, Removal};
 use crate::error::{TruncateError, WriteError};
-use crate::guardrails::PartitionGuardrails;
-use crate::layout::TableLayout;
 use crate::read_state::STEP_UNITS_MAX;
 use crate::row_cache::RowCache;
-use crate::sstable::{PageCache, SsTable};
-use crate::update::Update;
+use helenus_rows::guardrails::PartitionGuardrails;
+use helenus_rows::layout::TableLayout;
+use helenus_rows::update::Update;
+use helenus_sstable::{PageCache, SsTable};
 
 #[derive(Clone, Debug)]
 pub struct StoreOptions {

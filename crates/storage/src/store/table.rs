@@ -13,9 +13,9 @@ use super::job::JobProgress;
 use super::unflushed::{FlushFailure, Rewrite};
 use crate::commitlog::LogPosition;
 use crate::compaction::{CompactionOptions, IdleLevels};
-use crate::layout::TableLayout;
 use crate::memtable::Memtable;
-use crate::sstable::{Descriptor, SsTable};
+use helenus_rows::layout::TableLayout;
+use helenus_sstable::{Descriptor, SsTable};
 
 /// A flushed memtable on its way into the row cache.
 #[derive(Debug)]

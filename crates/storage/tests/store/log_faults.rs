@@ -3,11 +3,11 @@
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
+use helenus_rows::update::Update;
 use helenus_schema::{Schema, TableParams};
 use helenus_storage::commitlog::{LogAppendError, LogError, LogOptions, replay};
 use helenus_storage::error::WriteError;
 use helenus_storage::store::{DataFolder, OpenedShards, StoreOptions};
-use helenus_storage::update::Update;
 use helenus_storage::{ShardStore, commitlog::LogWriter};
 use helenus_vfs::{Clock, Disk, Fault, FaultKind, ManualClock, Operation, SimulatedDisk};
 
@@ -55,12 +55,12 @@ impl Log {
 
     fn write(&mut self) -> Result<(), WriteError> {
         let row = RowWrite {
-            liveness: helenus_storage::row::Liveness {
+            liveness: helenus_rows::row::Liveness {
                 timestamp_us: 1,
                 ttl_s: 0,
                 expires_at_s: u32::MAX,
             },
-            deletion: helenus_storage::deletion::DeletionTime::LIVE,
+            deletion: helenus_rows::deletion::DeletionTime::LIVE,
             complex_deletion: None,
             cells: Vec::new(),
         };

@@ -3,10 +3,10 @@
 use std::collections::BTreeMap;
 use std::sync::Arc;
 
+use helenus_rows::update::Update;
 use helenus_schema::TableParams;
 use helenus_storage::ShardStore;
 use helenus_storage::store::StoreOptions;
-use helenus_storage::update::Update;
 use helenus_vfs::SeededRandom;
 
 use super::naive::NaivePartition;

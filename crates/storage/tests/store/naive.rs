@@ -2,11 +2,11 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
+use helenus_rows::clustering::Side;
+use helenus_rows::deletion::{DeletionTime, NEVER_S};
+use helenus_rows::row::Liveness;
+use helenus_rows::update::{BoundRef, UpdateBuilder};
 use helenus_schema::ColumnId;
-use helenus_storage::clustering::Side;
-use helenus_storage::deletion::{DeletionTime, NEVER_S};
-use helenus_storage::row::Liveness;
-use helenus_storage::update::{BoundRef, UpdateBuilder};
 use helenus_storage::{row, update};
 
 use super::table::{Key, packed};

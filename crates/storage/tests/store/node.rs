@@ -4,19 +4,19 @@ use std::collections::BTreeMap;
 use std::path::Path;
 use std::sync::Arc;
 
+use helenus_rows::clustering::{Side, Slice};
+use helenus_rows::update::Update;
 use helenus_schema::{Schema, TableMetadata};
+use helenus_sstable::{Component, Descriptor};
 use helenus_storage::ShardStore;
-use helenus_storage::clustering::{Side, Slice};
 use helenus_storage::commitlog::{LogOptions, LogPosition, LogWriter};
 use helenus_storage::compaction::CompactionLimits;
 use helenus_storage::error::WriteError;
 use helenus_storage::read::{PartitionRange, ReadCommand};
-use helenus_storage::sstable::{Component, Descriptor};
 use helenus_storage::store::{
     CompactError, CompactionKind, CompactionRequest, DataFolder, JobError, JobReport, OpenedShards,
     ShardCompactions, StoreOptions,
 };
-use helenus_storage::update::Update;
 use helenus_types::{shard_of, token_of};
 use helenus_vfs::{Clock, Disk, Fault, ManualClock, SimulatedDisk};
 

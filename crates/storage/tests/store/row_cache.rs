@@ -4,17 +4,17 @@
 use std::cell::RefCell;
 use std::sync::Arc;
 
+use helenus_rows::clustering::{ClusteringBound, Side, Slice};
+use helenus_rows::deletion::DeletionTime;
+use helenus_rows::layout::TableLayout;
+use helenus_rows::row::{RowRef, merge};
+use helenus_rows::update::Update;
 use helenus_schema::TableParams;
-use helenus_storage::clustering::{ClusteringBound, Side, Slice};
-use helenus_storage::deletion::DeletionTime;
-use helenus_storage::layout::TableLayout;
+use helenus_sstable::source::{PartitionCursor, Unfiltered};
 use helenus_storage::memtable::Memtable;
-use helenus_storage::row::{RowRef, merge};
 use helenus_storage::row_cache::{
     AbsorbedTo, CachedCursor, CachedRow, Recorder, RecordingCursor, RowCache, Step,
 };
-use helenus_storage::source::{PartitionCursor, Unfiltered};
-use helenus_storage::update::Update;
 use helenus_types::{Token, token_of};
 use helenus_vfs::SeededRandom;
 
@@ -168,7 +168,7 @@ impl Model {
                             }
                         }
                         Step::Gap(gap) => {
-                            let bound = |bound: helenus_storage::update::BoundRef<'_>| ClusteringBound {
+                            let bound = |bound: helenus_rows::update::BoundRef<'_>| ClusteringBound {
                                 prefix: bound.prefix.into(),
                                 side: bound.side,
                             };

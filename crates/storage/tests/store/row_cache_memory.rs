@@ -3,15 +3,15 @@
 use std::cell::RefCell;
 use std::sync::Arc;
 
+use helenus_rows::clustering::{ClusteringBound, Side, Slice};
+use helenus_rows::deletion::{DeletionTime, NEVER_S};
+use helenus_rows::layout::TableLayout;
+use helenus_rows::row::{CellRef, Liveness, RowRef};
+use helenus_rows::update::{Update, UpdateBuilder};
 use helenus_schema::TableParams;
-use helenus_storage::clustering::{ClusteringBound, Side, Slice};
-use helenus_storage::deletion::{DeletionTime, NEVER_S};
-use helenus_storage::layout::TableLayout;
+use helenus_sstable::source::PartitionCursor;
 use helenus_storage::memtable::Memtable;
-use helenus_storage::row::{CellRef, Liveness, RowRef};
 use helenus_storage::row_cache::{Recorder, RecordingCursor, RowCache};
-use helenus_storage::source::PartitionCursor;
-use helenus_storage::update::{Update, UpdateBuilder};
 use helenus_test_heap::of_thread;
 use helenus_types::token_of;
 

@@ -3,15 +3,15 @@
 use std::path::Path;
 use std::sync::Arc;
 
+use helenus_rows::clustering::{ClusteringBound, Side, Slice};
+use helenus_rows::deletion::{DeletionTime, NEVER_S};
+use helenus_rows::row::Liveness;
+use helenus_rows::update::Update;
 use helenus_schema::{ColumnId, Schema, TableParams};
 use helenus_storage::ShardStore;
-use helenus_storage::clustering::{ClusteringBound, Side, Slice};
 use helenus_storage::commitlog::LogWriter;
-use helenus_storage::deletion::{DeletionTime, NEVER_S};
 use helenus_storage::read::{PartitionRange, ReadCommand};
-use helenus_storage::row::Liveness;
 use helenus_storage::store::{DataFolder, StoreOptions};
-use helenus_storage::update::Update;
 use helenus_types::token_of;
 use helenus_vfs::{Clock, Disk, ManualClock, MemoryDisk};
 

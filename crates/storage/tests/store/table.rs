@@ -3,11 +3,11 @@
 use std::collections::BTreeMap;
 use std::sync::Arc;
 
+use helenus_rows::clustering::push_component;
 use helenus_schema::{
     ClusteringOrder, ColumnId, ColumnKind, ColumnMetadata, KeyspaceMetadata, Replication, Schema, TableId,
     TableKind, TableMetadata, TableParams,
 };
-use helenus_storage::clustering::push_component;
 use helenus_types::CqlType;
 use uuid::Uuid;
 

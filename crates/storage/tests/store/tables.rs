@@ -4,17 +4,17 @@ use std::collections::BTreeMap;
 use std::path::Path;
 use std::sync::Arc;
 
+use helenus_rows::clustering::Slice;
+use helenus_rows::deletion::{DeletionTime, NEVER_S};
+use helenus_rows::row::Liveness;
+use helenus_rows::update::Update;
 use helenus_schema::{Schema, TableParams};
+use helenus_sstable::{Component, OpenError, finished_sstables};
 use helenus_storage::ShardStore;
-use helenus_storage::clustering::Slice;
 use helenus_storage::commitlog::{LogOptions, LogWriter};
-use helenus_storage::deletion::{DeletionTime, NEVER_S};
 use helenus_storage::error::{TruncateError, WriteError};
 use helenus_storage::read::{PartitionRange, ReadCommand};
-use helenus_storage::row::Liveness;
-use helenus_storage::sstable::{Component, OpenError, finished_sstables};
 use helenus_storage::store::{DataFolder, JobKind, StoreOptions};
-use helenus_storage::update::Update;
 use helenus_vfs::{Clock, Disk, Fault, FaultKind, ManualClock, Operation, SimulatedDisk};
 
 use super::check::Collected;

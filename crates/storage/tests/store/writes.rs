@@ -1,8 +1,8 @@
 //! Random writes and slices over few keys and timestamps, so that they collide all the time.
 
-use helenus_storage::clustering::Side;
-use helenus_storage::deletion::{DeletionTime, NEVER_S, NO_TIMESTAMP};
-use helenus_storage::row::Liveness;
+use helenus_rows::clustering::Side;
+use helenus_rows::deletion::{DeletionTime, NEVER_S, NO_TIMESTAMP};
+use helenus_rows::row::Liveness;
 use helenus_vfs::{Random, SeededRandom};
 
 use super::naive::{Cell, Place, RowWrite, Write};

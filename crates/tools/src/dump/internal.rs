@@ -3,13 +3,13 @@
 use std::fmt::Write as _;
 use std::io::Write;
 
+use helenus_rows::clustering::{Components, Side};
+use helenus_rows::deletion::DeletionTime;
+use helenus_rows::row::counter::total;
+use helenus_rows::row::{CellRef, Entry, Liveness, RowRef};
 use helenus_schema::{ColumnId, TableMetadata};
-use helenus_storage::clustering::{Components, Side};
-use helenus_storage::deletion::DeletionTime;
-use helenus_storage::row::counter::total;
-use helenus_storage::row::{CellRef, Entry, Liveness, RowRef};
-use helenus_storage::source::{PartitionCursor, Unfiltered};
-use helenus_storage::sstable::SsTableCursor;
+use helenus_sstable::SsTableCursor;
+use helenus_sstable::source::{PartitionCursor, Unfiltered};
 use helenus_types::CqlType;
 use helenus_types::value::blob::to_hex;
 

@@ -12,12 +12,12 @@ pub use value::write_json_value;
 use std::io::{self, Write};
 use std::sync::Arc;
 
+use helenus_rows::clustering::Slice;
+use helenus_rows::partition_range::PartitionRange;
 use helenus_schema::TableMetadata;
-use helenus_storage::clustering::Slice;
-use helenus_storage::error::ReadError;
-use helenus_storage::read::PartitionRange;
-use helenus_storage::source::PartitionScanner;
-use helenus_storage::sstable::{PageCache, SsTable, SsTableScanner};
+use helenus_sstable::error::ReadError;
+use helenus_sstable::source::PartitionScanner;
+use helenus_sstable::{PageCache, SsTable, SsTableScanner};
 use helenus_types::{Token, token_of};
 use helenus_vfs::Disk;
 

@@ -2,12 +2,12 @@
 
 use std::io;
 
+use helenus_rows::clustering::{Components, Side};
+use helenus_rows::deletion::DeletionTime;
+use helenus_rows::row::{CellRef, Entry, Liveness, RowRef};
 use helenus_schema::{ColumnMetadata, TableMetadata};
-use helenus_storage::clustering::{Components, Side};
-use helenus_storage::deletion::DeletionTime;
-use helenus_storage::row::{CellRef, Entry, Liveness, RowRef};
-use helenus_storage::source::{PartitionCursor, Unfiltered};
-use helenus_storage::sstable::SsTableCursor;
+use helenus_sstable::SsTableCursor;
+use helenus_sstable::source::{PartitionCursor, Unfiltered};
 use helenus_types::{CqlType, quoted_identifier};
 
 use super::json_printer::JsonPrinter;

@@ -2,18 +2,18 @@
 
 use std::sync::Arc;
 
+use helenus_rows::clustering::{Components, Slice};
+use helenus_rows::deletion::DeletionTime;
+use helenus_rows::layout::TableLayout;
+use helenus_rows::partition_range::PartitionRange;
+use helenus_rows::row::counter::total;
+use helenus_rows::row::live::{ReadTime, live_view};
+use helenus_rows::row::{Entry, RowRef};
 use helenus_schema::{ColumnKind, TableMetadata};
-use helenus_storage::clustering::{Components, Slice};
-use helenus_storage::deletion::DeletionTime;
-use helenus_storage::error::ReadError;
-use helenus_storage::layout::TableLayout;
+use helenus_sstable::error::ReadError;
+use helenus_sstable::source::{PartitionCursor, PartitionScanner, Unfiltered};
+use helenus_sstable::{PageCache, SsTable};
 use helenus_storage::merge::MergedScanner;
-use helenus_storage::read::PartitionRange;
-use helenus_storage::row::counter::total;
-use helenus_storage::row::live::{ReadTime, live_view};
-use helenus_storage::row::{Entry, RowRef};
-use helenus_storage::source::{PartitionCursor, PartitionScanner, Unfiltered};
-use helenus_storage::sstable::{PageCache, SsTable};
 use helenus_types::CqlType;
 use helenus_types::partition_key::partition_key_components;
 

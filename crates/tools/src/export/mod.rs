@@ -14,9 +14,9 @@ pub use sstables::export_sstables;
 use std::io;
 use std::path::PathBuf;
 
+use helenus_sstable::error::ReadError;
+use helenus_sstable::{OpenError, WriteError};
 use helenus_storage::compaction::RewriteError;
-use helenus_storage::error::ReadError;
-use helenus_storage::sstable::{OpenError, WriteError};
 use serde::{Deserialize, Serialize};
 
 use crate::import::ImportError;

@@ -3,14 +3,14 @@
 use std::path::Path;
 use std::sync::Arc;
 
-use helenus_storage::clustering::Slice;
-use helenus_storage::compaction::{PurgeRule, Rewritten, rewrite_partition};
-use helenus_storage::layout::TableLayout;
-use helenus_storage::read::PartitionRange;
-use helenus_storage::source::PartitionScanner;
-use helenus_storage::sstable::{
+use helenus_rows::clustering::Slice;
+use helenus_rows::layout::TableLayout;
+use helenus_rows::partition_range::PartitionRange;
+use helenus_sstable::source::PartitionScanner;
+use helenus_sstable::{
     EncodingStatsCollector, PageCache, SsTableFormat, SsTableId, SsTableWriter, WriterOptions,
 };
+use helenus_storage::compaction::{PurgeRule, Rewritten, rewrite_partition};
 use helenus_vfs::Disk;
 
 use super::{ExportError, Exported};

@@ -2,13 +2,13 @@
 
 use std::cmp::Ordering;
 
-use helenus_storage::clustering::{ClusteringComparator, Side};
-use helenus_storage::deletion::DeletionTime;
-use helenus_storage::error::ReadError;
-use helenus_storage::row::RowRef;
-use helenus_storage::source::{PartitionCursor, Unfiltered};
-use helenus_storage::sstable::SsTableCursor;
-use helenus_storage::update::BoundRef;
+use helenus_rows::clustering::{ClusteringComparator, Side};
+use helenus_rows::deletion::DeletionTime;
+use helenus_rows::row::RowRef;
+use helenus_rows::update::BoundRef;
+use helenus_sstable::SsTableCursor;
+use helenus_sstable::error::ReadError;
+use helenus_sstable::source::{PartitionCursor, Unfiltered};
 
 /// Ends where the cursor fails or comes out of order, with a range deletion in force ended there too.
 pub struct GoodPart<'c, 'a> {

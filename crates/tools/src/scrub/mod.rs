@@ -11,15 +11,15 @@ use std::io;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
+use helenus_rows::clustering::Slice;
+use helenus_rows::layout::TableLayout;
 use helenus_schema::TableMetadata;
-use helenus_storage::clustering::Slice;
-use helenus_storage::compaction::{
-    PurgeRule, Removal, RemovalError, RewriteError, Rewritten, rewrite_partition,
-};
-use helenus_storage::layout::TableLayout;
-use helenus_storage::sstable::{
+use helenus_sstable::{
     Component, EncodingStatsCollector, PageCache, Salvage, SsTableId, SsTableWriter, WriteError,
     WriterOptions, finished_sstables,
+};
+use helenus_storage::compaction::{
+    PurgeRule, Removal, RemovalError, RewriteError, Rewritten, rewrite_partition,
 };
 use helenus_types::token_of;
 use helenus_vfs::Disk;

@@ -1,6 +1,6 @@
 //! From partition to partition of a damaged SSTable.
 
-use helenus_storage::sstable::{Salvage, SalvageReader};
+use helenus_sstable::{Salvage, SalvageReader};
 use helenus_types::Token;
 
 pub struct Walk<'a> {
@@ -85,7 +85,7 @@ impl<'a> Walk<'a> {
         &starts[starts.partition_point(|start| *start <= position)..]
     }
 
-    fn head(&mut self, position: u64) -> Result<Option<Vec<u8>>, helenus_storage::error::ReadError> {
+    fn head(&mut self, position: u64) -> Result<Option<Vec<u8>>, helenus_sstable::error::ReadError> {
         let after = self.last.as_ref().map(|(token, key)| (*token, &**key));
         self.reader.head_at(position, after)
     }

@@ -7,7 +7,7 @@ use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
 use helenus_schema::{Schema, TableMetadata};
-use helenus_storage::sstable::{Component, Descriptor, FileName};
+use helenus_sstable::{Component, Descriptor, FileName};
 use helenus_vfs::Disk;
 use serde::{Deserialize, Serialize};
 

@@ -3,14 +3,14 @@
 use std::cmp::Ordering;
 use std::hash::{BuildHasher, Hasher};
 
+use helenus_rows::clustering::{ClusteringComparator, Side, Slice};
+use helenus_rows::deletion::{DeletionTime, NEVER_S};
+use helenus_rows::partition_range::PartitionRange;
+use helenus_rows::row::{Entry, RowRef};
 use helenus_schema::TableMetadata;
-use helenus_storage::clustering::{ClusteringComparator, Side, Slice};
-use helenus_storage::deletion::{DeletionTime, NEVER_S};
-use helenus_storage::error::ReadError;
-use helenus_storage::read::PartitionRange;
-use helenus_storage::row::{Entry, RowRef};
-use helenus_storage::source::{PartitionCursor, PartitionScanner, Unfiltered};
-use helenus_storage::sstable::{PageCache, SsTable};
+use helenus_sstable::error::ReadError;
+use helenus_sstable::source::{PartitionCursor, PartitionScanner, Unfiltered};
+use helenus_sstable::{PageCache, SsTable};
 use serde::{Deserialize, Serialize};
 
 use super::Finding;

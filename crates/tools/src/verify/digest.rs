@@ -2,7 +2,7 @@
 
 use std::io;
 
-use helenus_storage::sstable::Component;
+use helenus_sstable::Component;
 use helenus_vfs::Disk;
 
 use super::Finding;

@@ -2,8 +2,8 @@
 
 use std::fmt;
 
-use helenus_storage::error::ReadError;
-use helenus_storage::sstable::OpenError;
+use helenus_sstable::OpenError;
+use helenus_sstable::error::ReadError;
 use serde::{Deserialize, Serialize};
 
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]

@@ -1,0 +1,344 @@
+//! Bytes of a file from a position on, as far ahead as the reader asks.
+
+use std::path::Path;
+use std::sync::Arc;
+
+use crate::block::chunked_file::ChunkedFile;
+use crate::block::page_cache::PageCache;
+use crate::block::pages::{AbsentPages, Pages, ReadTicket};
+use crate::error::ReadError;
+
+/// What is available is a view into one page or one run of pages; only where an item crosses into the next are bytes
+/// copied together.
+#[derive(Debug)]
+pub(crate) struct ChunkStream<'a> {
+    file: &'a ChunkedFile,
+    pages: Pages<'a>,
+    window: Window,
+    /// The first available byte, within the window.
+    start: usize,
+    /// The file's offset of the window's first byte.
+    window_offset: u64,
+    /// Up to where the reader expects to read; 0 if it does not know.
+    expected_end: u64,
+    /// The size of the last request, and where it ended: one that continues it is twice as large.
+    request_bytes: u64,
+    request_end: u64,
+    is_scan: bool,
+    /// Nothing is read ahead.
+    is_single: bool,
+    /// More will be asked for behind what is expected.
+    reads_on: bool,
+    /// Up to where this stream has fetched pages that it is still to come to.
+    fetched_end: u64,
+    /// What the last request brought, as it is in the file; kept for its memory.
+    stored: Vec<u8>,
+}
+
+#[derive(Debug)]
+enum Window {
+    Shared(Arc<[u8]>),
+    Joined(Vec<u8>),
+}
+
+/// The first request of a scan, which may end after a row.
+const SCAN_BYTES_MIN: u64 = 4 * 1024;
+/// What is known to be needed comes in one request up to here; beyond, a reader may well stop before.
+const EXPECTED_BYTES_MIN: u64 = 16 * 1024;
+/// What is read ahead in larger requests is not worth a place in the cache: it would take that of many single rows.
+const KEPT_BYTES_MAX: u64 = 16 * 1024;
+/// The largest request. A drive's throughput hardly grows beyond, and every scan may hold as much.
+const REQUEST_BYTES_MAX: u64 = 128 * 1024;
+/// Requests that leave out no more than this continue each other: a drive moves as much in the time that one more
+/// request takes (25 to 30 us, decision 8).
+const GAP_BYTES_MAX: u64 = 32 * 1024;
+
+impl Window {
+    fn bytes(&self) -> &[u8] {
+        match self {
+            Window::Shared(bytes) => bytes,
+            Window::Joined(bytes) => bytes,
+        }
+    }
+}
+
+impl<'a> ChunkStream<'a> {
+    pub fn new(file: &'a ChunkedFile, pages: impl Into<Pages<'a>>) -> Self {
+        ChunkStream {
+            file,
+            pages: pages.into(),
+            window: Window::Joined(Vec::new()),
+            start: 0,
+            window_offset: 0,
+            expected_end: 0,
+            request_bytes: 0,
+            request_end: 0,
+            is_scan: false,
+            is_single: false,
+            reads_on: false,
+            fetched_end: 0,
+            stored: Vec::new(),
+        }
+    }
+
+    /// For a scan: requests begin larger, and what they bring is not kept in the cache.
+    pub fn sequential(file: &'a ChunkedFile, pages: impl Into<Pages<'a>>) -> Self {
+        let mut stream = Self::new(file, pages);
+        stream.is_scan = true;
+        stream
+    }
+
+    /// For damaged files: a page that is good is not refused together with a bad one behind it.
+    pub fn page_by_page(file: &'a ChunkedFile, pages: impl Into<Pages<'a>>) -> Self {
+        let mut stream = Self::new(file, pages);
+        stream.is_single = true;
+        stream
+    }
+
+    pub fn path(&self) -> &'a Path {
+        self.file.path()
+    }
+
+    /// As the page cache tells files apart.
+    pub fn file_id(&self) -> u64 {
+        self.file.id()
+    }
+
+    /// Of a read that goes in steps.
+    pub fn ticket(&self) -> Option<&'a ReadTicket> {
+        self.pages.ticket()
+    }
+
+    pub fn cache(&self) -> &'a PageCache {
+        self.pages.cache()
+    }
+
+    pub fn count_decoded(&self, items: u64) {
+        self.pages.count_decoded(items);
+    }
+
+    /// The file's offset of the first available byte.
+    pub fn position(&self) -> u64 {
+        self.window_offset + self.start as u64
+    }
+
+    /// Bytes of the file from here on.
+    pub fn remaining(&self) -> u64 {
+        self.file.length().saturating_sub(self.position())
+    }
+
+    pub fn is_at_end(&self) -> bool {
+        self.position() >= self.file.length()
+    }
+
+    /// Whether bytes from a position on are in the window.
+    pub fn holds(&self, position: u64, length: u64) -> bool {
+        let end = self.window_offset + self.window.bytes().len() as u64;
+        self.window_offset <= position && position.saturating_add(length) <= end
+    }
+
+    /// Says up to where the reader will read if nothing ends it before; 0 if that is unknown.
+    pub fn expect_until(&mut self, end: u64) {
+        self.expected_end = end;
+        self.reads_on = false;
+    }
+
+    /// Says that something behind the expected end will be asked for as well: where what is asked for lies close
+    /// together, requests grow as those of a scan.
+    pub fn read_on(&mut self) {
+        self.reads_on = true;
+    }
+
+    pub fn seek(&mut self, position: u64) {
+        let within = position
+            .checked_sub(self.window_offset)
+            .filter(|at| *at <= self.window.bytes().len() as u64);
+        if let Some(at) = within {
+            self.start = at as usize;
+        } else {
+            self.count_dropped();
+            self.window = Window::Joined(Vec::new());
+            self.window_offset = position;
+            self.start = 0;
+        }
+    }
+
+    /// Counts what was fetched and is left behind.
+    fn count_dropped(&mut self) {
+        let page_bytes = self.file.page_bytes();
+        let (first, end) = (
+            self.position().div_ceil(page_bytes),
+            self.fetched_end.div_ceil(page_bytes),
+        );
+        self.fetched_end = 0;
+        if first < end {
+            self.pages.count_dropped(end - first);
+        }
+    }
+
+    pub fn available(&self) -> &[u8] {
+        &self.window.bytes()[self.start..]
+    }
+
+    pub fn consume(&mut self, count: usize) {
+        debug_assert!(count <= self.available().len());
+        self.start = (self.start + count).min(self.window.bytes().len());
+    }
+
+    /// Makes at least `count` bytes available; false if the file ends before.
+    pub fn ensure(&mut self, count: usize) -> Result<bool, ReadError> {
+        let needed_end = self.position().saturating_add(count as u64);
+        if needed_end > self.file.length() {
+            return Ok(false);
+        }
+        while self.available().len() < count {
+            self.extend(needed_end)?;
+        }
+        Ok(true)
+    }
+
+    /// Adds what follows the window, at least a byte. There is one, as the caller has checked.
+    fn extend(&mut self, needed_end: u64) -> Result<(), ReadError> {
+        let end = self.window_offset + self.window.bytes().len() as u64;
+        let page = end / self.file.page_bytes();
+        if let Some(run) = self.pages.find(self.file, page) {
+            let skipped = (end - run.offset) as usize;
+            // A suspended scan goes on with requests of the size that it had come to.
+            self.request_end = run.offset + run.bytes.len() as u64;
+            self.request_bytes = self.request_bytes.max(run.bytes.len() as u64);
+            if self.available().is_empty() {
+                self.window_offset = run.offset;
+                self.start = skipped;
+                self.window = Window::Shared(run.bytes);
+            } else {
+                self.join(run.bytes.get(skipped..).unwrap_or_default(), needed_end);
+            }
+            return Ok(());
+        }
+        let page_offset = page * self.file.page_bytes();
+        let skipped = (end - page_offset) as usize;
+        let absent = self.absent(page, needed_end);
+        if self.available().is_empty() {
+            self.begin_window(page_offset);
+            if let Err(error) = self.fetch_behind(absent) {
+                self.window_offset = end;
+                return Err(error);
+            }
+            self.start = skipped;
+        } else if skipped == 0 {
+            self.join(&[], needed_end);
+            self.fetch_behind(absent)?;
+        } else {
+            let bytes = self.pages.fetch(absent)?;
+            self.fetched_end = page_offset + bytes.len() as u64;
+            self.join(bytes.get(skipped..).unwrap_or_default(), needed_end);
+        }
+        Ok(())
+    }
+
+    /// An empty window, with the memory of the one before.
+    fn begin_window(&mut self, offset: u64) {
+        match &mut self.window {
+            Window::Joined(bytes) => bytes.clear(),
+            shared => *shared = Window::Joined(Vec::new()),
+        }
+        self.window_offset = offset;
+        self.start = 0;
+    }
+
+    /// Fetches what follows a joined window.
+    fn fetch_behind(&mut self, absent: AbsentPages) -> Result<(), ReadError> {
+        let Window::Joined(bytes) = &mut self.window else {
+            unreachable!("both callers have just joined it")
+        };
+        let held = bytes.len();
+        if let Err(error) = self.pages.fetch_into(absent, &mut self.stored, bytes) {
+            // What could not be checked is not handed out.
+            bytes.truncate(held);
+            return Err(error);
+        }
+        self.fetched_end = self.window_offset + bytes.len() as u64;
+        Ok(())
+    }
+
+    /// The request for a page and for those after it that are wanted and not in memory either.
+    fn absent(&mut self, first: u64, needed_end: u64) -> AbsentPages {
+        let page_bytes = self.file.page_bytes();
+        let offset = first * page_bytes;
+        let gap_max = if self.is_scan || self.reads_on {
+            GAP_BYTES_MAX
+        } else {
+            0
+        };
+        let continues = self.request_bytes > 0
+            && offset
+                .checked_sub(self.request_end)
+                .is_some_and(|gap| gap <= gap_max);
+        let grown = if continues {
+            self.request_bytes * 2
+        } else if self.is_scan {
+            SCAN_BYTES_MIN
+        } else {
+            page_bytes
+        };
+        let end = if self.is_single {
+            offset + page_bytes
+        } else if self.is_scan || self.expected_end == 0 {
+            // A scan goes on behind what is expected of one partition.
+            offset + grown
+        } else if needed_end < self.expected_end {
+            self.expected_end.min(offset + grown.max(EXPECTED_BYTES_MIN))
+        } else {
+            needed_end
+        };
+        let end = if self.reads_on && continues {
+            end.max(offset + grown)
+        } else {
+            end
+        };
+        let end = end
+            .min(offset + REQUEST_BYTES_MAX.max(page_bytes))
+            // What is needed comes at once, however much: for each part of a huge value the read would begin again.
+            .max(if self.is_single { 0 } else { needed_end })
+            .min(self.file.length());
+        let mut last = first.max(end.saturating_sub(1) / page_bytes);
+        if let Some(cached) = (first + 1..=last).find(|page| self.pages.contains(self.file, *page)) {
+            last = cached - 1;
+        }
+        self.request_end = (last + 1) * page_bytes;
+        self.request_bytes = self.request_end - offset;
+        let is_kept = !self.is_scan && self.request_bytes <= KEPT_BYTES_MAX.max(page_bytes);
+        AbsentPages::new(self.file, first, last, is_kept)
+    }
+
+    /// Moves what is left of the window to its beginning and puts what follows behind it. There is room for the pages until
+    /// `needed_end` afterwards, and not for twice as much.
+    fn join(&mut self, added: &[u8], needed_end: u64) {
+        let window_start = self.start;
+        let rest_offset = self.window_offset + window_start as u64;
+        let needed_end = needed_end.next_multiple_of(self.file.page_bytes());
+        let room = needed_end.min(self.file.length()).saturating_sub(rest_offset) as usize;
+        match &mut self.window {
+            Window::Joined(bytes) => {
+                bytes.drain(..window_start);
+                bytes.reserve_exact(room.saturating_sub(bytes.len()));
+                bytes.extend_from_slice(added);
+            }
+            Window::Shared(current) => {
+                let rest = &current[window_start..];
+                let mut bytes = Vec::with_capacity(room.max(rest.len() + added.len()));
+                bytes.extend_from_slice(rest);
+                bytes.extend_from_slice(added);
+                self.window = Window::Joined(bytes);
+            }
+        }
+        self.window_offset += window_start as u64;
+        self.start = 0;
+    }
+}
+
+impl Drop for ChunkStream<'_> {
+    fn drop(&mut self) {
+        self.count_dropped();
+    }
+}

@@ -1,0 +1,12 @@
+//! Bytes of files in pages and chunks: checked, compressed, cached, and fetched for reads that wait for them.
+
+pub(crate) mod checksums;
+pub(crate) mod chunk_stream;
+pub(crate) mod chunked_file;
+pub(crate) mod compression;
+pub(crate) mod compressor;
+pub(crate) mod lz4_decoder;
+pub(crate) mod lz4_encoder;
+pub(crate) mod page_cache;
+pub(crate) mod page_sums;
+pub(crate) mod pages;

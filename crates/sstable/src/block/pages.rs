@@ -1,0 +1,434 @@
+//! How one read gets its pages: from memory, or from the disk at once, or by stopping until they were brought.
+//!
+//! A read that may stop runs like this: it is begun with [`PageCache::suspending`] and a [`ReadTicket`] of its own;
+//! where a page is not in memory it ends with [`ReadError::Absent`]; its owner reads the bytes that the
+//! [`AbsentPages`] name, in whatever way it likes, hands them to [`PageCache::deliver`], and runs the read again. The
+//! ticket pins what was delivered for as long as runs use it, so that each run comes further than the one before
+//! whatever the size of the cache.
+
+use std::cell::RefCell;
+use std::convert::Infallible;
+use std::io;
+use std::path::Path;
+use std::sync::Arc;
+
+use helenus_vfs::File;
+
+use crate::big::index::IndexEntry;
+use crate::block::chunked_file::ChunkedFile;
+use crate::block::page_cache::PageCache;
+use crate::component::Component;
+use crate::error::ReadError;
+use crate::found_entries::FoundEntries;
+use crate::read_cost::ReadCost;
+use crate::rows::stop::{IndexStop, Stop, Stops};
+use crate::sidecar::SidecarFault;
+
+/// A cache as one read uses it. Made from a [`PageCache`], it reads missing pages at once and blocks.
+#[derive(Clone, Copy, Debug)]
+pub struct Pages<'a> {
+    cache: &'a PageCache,
+    ticket: Option<&'a ReadTicket>,
+}
+
+/// What one suspended read holds between its runs. Empty until the read comes to an SSTable, so that reads which find
+/// everything in memtables pay nothing for it.
+#[derive(Debug, Default)]
+pub struct ReadTicket {
+    state: RefCell<Option<Box<TicketState>>>,
+}
+
+#[derive(Debug, Default)]
+pub(crate) struct TicketState {
+    pins: Vec<Pin>,
+    stops: Stops,
+    found: FoundEntries,
+    cost: ReadCost,
+}
+
+impl TicketState {
+    /// Lets go of what the run before did not use, which bounds the pins by what one run reads and one delivery.
+    fn release_unused(&mut self) {
+        self.pins.retain(|pin| pin.is_used);
+        self.pins.iter_mut().for_each(|pin| pin.is_used = false);
+    }
+}
+
+#[derive(Debug)]
+struct Pin {
+    file: u64,
+    run: PageRun,
+    /// In the run that goes on, or delivered since.
+    is_used: bool,
+}
+
+/// Checked, uncompressed bytes of a file, from a page's first byte on.
+#[derive(Clone, Debug)]
+pub(crate) struct PageRun {
+    pub offset: u64,
+    pub bytes: Arc<[u8]>,
+}
+
+/// Neighbouring pages that a read needs and memory lacks.
+#[derive(Debug)]
+pub struct AbsentPages {
+    file: ChunkedFile,
+    first: u64,
+    /// Included.
+    last: u64,
+    offset: u64,
+    length: usize,
+    is_kept: bool,
+}
+
+impl<'a> From<&'a PageCache> for Pages<'a> {
+    fn from(cache: &'a PageCache) -> Self {
+        Pages { cache, ticket: None }
+    }
+}
+
+impl PageCache {
+    /// For a read that ends with [`ReadError::Absent`] where it would have to wait for the disk.
+    pub fn suspending<'a>(&'a self, ticket: &'a ReadTicket) -> Pages<'a> {
+        Pages {
+            cache: self,
+            ticket: Some(ticket),
+        }
+    }
+
+    /// Checks what was read for a suspended read, decompresses it and pins it to the read's ticket.
+    ///
+    /// `stored` are the `length` bytes at `offset` of the file, or fewer where the file ends before.
+    ///
+    /// Pages of what can be done without may also be wrong: the next run goes another way then.
+    pub fn deliver(&self, ticket: &ReadTicket, absent: &AbsentPages, stored: &[u8]) -> Result<(), ReadError> {
+        self.try_deliver(ticket, absent, stored)
+            .or_else(|error| absent.or_without(error))
+    }
+
+    fn try_deliver(&self, ticket: &ReadTicket, absent: &AbsentPages, stored: &[u8]) -> Result<(), ReadError> {
+        let pages = self.suspending(ticket);
+        let (file, first, last) = (&absent.file, absent.first, absent.last);
+        pages.count_read(absent);
+        if stored.len() != absent.length {
+            return Err(file.ends_early(absent.offset));
+        }
+        // Another read may have waited for the same page, and got it first.
+        let known = (first == last).then(|| self.peek((file.id(), first))).flatten();
+        let bytes = match known {
+            Some(known) => known,
+            None => {
+                file.check_length(first, last, stored)?;
+                let unpack = |room: &mut [u8]| file.unpack_pages(first, last, stored, room);
+                let bytes = self.make_page(file.bytes_of(first, last), unpack)?;
+                self.keep(absent, &bytes);
+                bytes
+            }
+        };
+        let run = PageRun {
+            offset: first * file.page_bytes(),
+            bytes,
+        };
+        ticket.state.borrow_mut().get_or_insert_default().pins.push(Pin {
+            file: file.id(),
+            run,
+            is_used: true,
+        });
+        Ok(())
+    }
+
+    /// A ticket for the next run, with memory that another read has given back.
+    pub fn ready_ticket(&self, ticket: ReadTicket) -> ReadTicket {
+        let state = ticket.state.into_inner();
+        ReadTicket {
+            state: RefCell::new(state.or_else(|| self.take_ticket_state())),
+        }
+    }
+
+    /// The read is over, its costs are known, and no other goes on with its pages.
+    pub fn give_ticket(&self, ticket: &mut ReadTicket) {
+        if let Some(mut state) = ticket.state.take() {
+            state.pins.drain(..).for_each(|pin| self.give_page(pin.run.bytes));
+            state.stops.forget();
+            state.found.clear();
+            state.cost = ReadCost::default();
+            self.give_ticket_state(state);
+        }
+    }
+
+    fn keep(&self, absent: &AbsentPages, bytes: &Arc<[u8]>) {
+        match absent.is_kept {
+            true if absent.first == absent.last => self.insert((absent.file.id(), absent.first), bytes),
+            _ => self.keep_each(absent, bytes),
+        }
+    }
+
+    fn keep_each(&self, absent: &AbsentPages, bytes: &[u8]) {
+        if !absent.is_kept {
+            return;
+        }
+        let page_bytes = absent.file.page_bytes() as usize;
+        for (page, bytes) in (absent.first..).zip(bytes.chunks(page_bytes)) {
+            let key = (absent.file.id(), page);
+            if !self.contains(key) {
+                let Ok(page) = self.make_page(bytes.len(), |room| {
+                    room.copy_from_slice(bytes);
+                    Ok::<_, Infallible>(())
+                });
+                self.insert(key, &page);
+            }
+        }
+    }
+}
+
+impl ReadTicket {
+    pub fn new() -> Self {
+        ReadTicket::default()
+    }
+
+    /// Before a run that goes on behind what the run before has handed out, in the same direction and slices.
+    pub fn resume_run(&self) {
+        if let Some(state) = &mut *self.state.borrow_mut() {
+            state.stops.resume();
+            state.release_unused();
+        }
+    }
+
+    /// Before a run from the start.
+    pub fn begin_run(&self) {
+        if let Some(state) = &mut *self.state.borrow_mut() {
+            state.stops.forget();
+            state.release_unused();
+        }
+    }
+
+    /// Of all runs so far.
+    pub fn cost(&self) -> ReadCost {
+        self.state
+            .borrow()
+            .as_ref()
+            .map(|state| state.cost)
+            .unwrap_or_default()
+    }
+
+    /// Whether no page was brought for the read.
+    pub fn has_no_pages(&self) -> bool {
+        self.state
+            .borrow()
+            .as_ref()
+            .is_none_or(|state| state.pins.is_empty())
+    }
+
+    pub fn pinned_bytes(&self) -> usize {
+        let state = self.state.borrow();
+        let pins = state.iter().flat_map(|state| &state.pins);
+        pins.map(|pin| pin.run.bytes.len()).sum()
+    }
+
+    pub(crate) fn take_stop(&self, file: u64, partition: u64, slices_after: usize) -> Option<Stop> {
+        self.state
+            .borrow_mut()
+            .as_mut()?
+            .stops
+            .take(file, partition, slices_after)
+    }
+
+    pub(crate) fn note_stop(&self, stop: Stop) {
+        self.state.borrow_mut().get_or_insert_default().stops.note(stop);
+    }
+
+    pub(crate) fn index_stop(&self, file: u64) -> Option<u64> {
+        self.state.borrow().as_ref()?.stops.index(file)
+    }
+
+    pub(crate) fn note_index_stop(&self, stop: IndexStop) {
+        self.state
+            .borrow_mut()
+            .get_or_insert_default()
+            .stops
+            .note_index(stop);
+    }
+
+    /// What a run before found in an index for a key, and could not go on with. `file` is Data.db's.
+    pub(crate) fn found_entry(&self, file: u64, key: &[u8]) -> Option<IndexEntry> {
+        self.state.borrow().as_ref()?.found.find(file, key)
+    }
+
+    /// `entry` is without its key.
+    pub(crate) fn note_found_entry(&self, file: u64, key: &[u8], entry: IndexEntry) {
+        let state = &mut *self.state.borrow_mut();
+        state.get_or_insert_default().found.note(file, key, entry);
+    }
+
+    fn find(&self, file: u64, offset: u64) -> Option<PageRun> {
+        let state = &mut *self.state.borrow_mut();
+        let pin = state.as_mut()?.pins.iter_mut().rev().find(|pin| {
+            let end = pin.run.offset + pin.run.bytes.len() as u64;
+            pin.file == file && (pin.run.offset..end).contains(&offset)
+        })?;
+        pin.is_used = true;
+        Some(pin.run.clone())
+    }
+}
+
+impl AbsentPages {
+    pub(crate) fn new(file: &ChunkedFile, first: u64, last: u64, is_kept: bool) -> Self {
+        let (offset, length) = file.stored_range(first, last);
+        AbsentPages {
+            file: file.clone(),
+            first,
+            last,
+            offset,
+            length,
+            is_kept,
+        }
+    }
+
+    pub fn file(&self) -> &Arc<dyn File> {
+        self.file.file()
+    }
+
+    pub fn path(&self) -> &Path {
+        self.file.path()
+    }
+
+    /// Where the pages begin in the file as it is stored.
+    pub fn offset(&self) -> u64 {
+        self.offset
+    }
+
+    /// Stored bytes to read.
+    pub fn length(&self) -> usize {
+        self.length
+    }
+
+    /// Reads the stored bytes, blocking.
+    pub fn read(&self) -> Result<Vec<u8>, ReadError> {
+        let mut stored = Vec::new();
+        self.read_into(&mut stored)?;
+        Ok(stored)
+    }
+
+    fn read_into(&self, stored: &mut Vec<u8>) -> Result<(), ReadError> {
+        stored.resize(self.length, 0);
+        self.file()
+            .read_exact_at(self.offset, stored)
+            .map_err(|source| self.failed(source))
+    }
+
+    /// Whether the read can go on although these pages cannot be had: without the file, from now on.
+    pub fn or_without(&self, error: ReadError) -> Result<(), ReadError> {
+        if !self.file.is_sidecar() {
+            return Err(error);
+        }
+        if self.file.note_failure() {
+            eprintln!("{}", SidecarFault::new(Component::Blocks, error));
+        }
+        Ok(())
+    }
+
+    /// The error of a read that could not get the bytes.
+    pub fn failed(&self, source: io::Error) -> ReadError {
+        if source.kind() == io::ErrorKind::UnexpectedEof {
+            return self.file.ends_early(self.offset);
+        }
+        ReadError::Io {
+            file: self.path().to_path_buf(),
+            source,
+        }
+    }
+}
+
+impl<'a> Pages<'a> {
+    pub(crate) fn ticket(&self) -> Option<&'a ReadTicket> {
+        self.ticket
+    }
+
+    pub(crate) fn cache(&self) -> &'a PageCache {
+        self.cache
+    }
+
+    /// What memory has of a page and behind it.
+    pub(crate) fn find(&self, file: &ChunkedFile, page: u64) -> Option<PageRun> {
+        let offset = page * file.page_bytes();
+        let pinned = self.ticket.and_then(|ticket| ticket.find(file.id(), offset));
+        let found = pinned.or_else(|| {
+            let bytes = self.cache.find((file.id(), page))?;
+            Some(PageRun { offset, bytes })
+        });
+        if found.is_some() {
+            let is_index = file.is_index();
+            self.count(|cost| {
+                cost.index_hits += u64::from(is_index);
+                cost.cache_hits += u64::from(!is_index);
+            });
+        }
+        found
+    }
+
+    /// Whether memory has a page; no use of it.
+    pub(crate) fn contains(&self, file: &ChunkedFile, page: u64) -> bool {
+        self.cache.contains((file.id(), page))
+    }
+
+    /// Brings pages that memory lacks: their uncompressed bytes, or the end of a read that does not wait for them.
+    pub(crate) fn fetch(&self, absent: AbsentPages) -> Result<Vec<u8>, ReadError> {
+        let mut out = Vec::new();
+        self.fetch_into(absent, &mut Vec::new(), &mut out)?;
+        Ok(out)
+    }
+
+    /// As [`Self::fetch`], behind what `out` holds; `stored` is room for the bytes as they are in the file.
+    pub(crate) fn fetch_into(
+        &self,
+        absent: AbsentPages,
+        stored: &mut Vec<u8>,
+        out: &mut Vec<u8>,
+    ) -> Result<(), ReadError> {
+        let (is_index, count) = (absent.file.is_index(), absent.last - absent.first + 1);
+        self.count(|cost| {
+            if is_index {
+                cost.index_misses += count;
+                cost.index_blocks += 1;
+            } else {
+                cost.cache_misses += count;
+                cost.cache_blocks += 1;
+            }
+        });
+        if self.ticket.is_some() {
+            return Err(ReadError::Absent(Box::new(absent)));
+        }
+        self.count_read(&absent);
+        absent.read_into(stored)?;
+        let start = out.len();
+        absent
+            .file
+            .check_pages_into(absent.first, absent.last, stored, out)?;
+        self.cache
+            .keep_each(&absent, out.get(start..).unwrap_or_default());
+        Ok(())
+    }
+
+    pub(crate) fn count_decoded(&self, items: u64) {
+        self.count(|cost| cost.items_decoded += items);
+    }
+
+    pub(crate) fn count_dropped(&self, pages: u64) {
+        self.count(|cost| cost.dropped += pages);
+    }
+
+    fn count_read(&self, absent: &AbsentPages) {
+        let length = absent.length as u64;
+        self.count(|cost| {
+            cost.reads += 1;
+            cost.read_bytes += length;
+        });
+    }
+
+    fn count(&self, add: impl Fn(&mut ReadCost)) {
+        self.cache.count(&add);
+        if let Some(ticket) = self.ticket {
+            add(&mut ticket.state.borrow_mut().get_or_insert_default().cost);
+        }
+    }
+}

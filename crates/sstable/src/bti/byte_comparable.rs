@@ -1,0 +1,745 @@
+//! Keys as strings of bytes whose plain order is the order of the keys: what tries are made of.
+//!
+//! This is the translation that Cassandra 5.0 calls OSS50. A sequence announces each component with a separator and
+//! ends in a terminator, all of which lie between the two escapes of a zero byte, so that no translated key is the
+//! start of another. See `docs/formats/byte-comparable.md`.
+
+use helenus_schema::ClusteringOrder;
+use helenus_types::value::{CollectionElements, Decimal, TupleComponents, VectorElements};
+use helenus_types::{CqlType, Token};
+
+use crate::decode::push_unsigned_vint;
+use helenus_rows::clustering::{ClusteringComparator, Components, Side};
+use helenus_rows::partition_range::PartitionBound;
+
+/// A component follows.
+const NEXT_COMPONENT: u8 = 0x40;
+/// A clustering component without bytes whose type has another form for values, ascending.
+const NEXT_COMPONENT_EMPTY: u8 = 0x3f;
+/// The same, descending: after all other values.
+const NEXT_COMPONENT_EMPTY_REVERSED: u8 = 0x41;
+/// A null, or an element without bytes within a tuple, collection or vector.
+const NEXT_COMPONENT_NULL: u8 = 0x3e;
+/// Ends a complete key, and every nested sequence.
+const TERMINATOR: u8 = 0x38;
+/// Ends a bound that lies before whatever has its prefix.
+const BEFORE_PREFIX: u8 = 0x20;
+/// Ends a bound that lies after whatever has its prefix.
+const AFTER_PREFIX: u8 = 0x60;
+
+/// Stands for a zero byte, and ends an escaped value.
+const ESCAPE: u8 = 0x00;
+/// Another zero after an escape, or the end after one.
+const ESCAPED_ZERO_MORE: u8 = 0xfe;
+/// The run of zeros is over.
+const ESCAPED_ZERO_DONE: u8 = 0xff;
+
+/// From this many significant bytes on a varint is written with its length instead of as a variable-length integer.
+const VARINT_LONG_BYTES_MIN: usize = 7;
+
+const DECIMAL_POSITIVE: u8 = 0x80;
+const DECIMAL_EXPONENT_LENGTH: u8 = 0x40;
+
+/// Appends a partition key under its token.
+pub(super) fn push_partition_key(out: &mut Vec<u8>, token: Token, key: &[u8]) {
+    push_token(out, token);
+    out.push(NEXT_COMPONENT);
+    push_escaped(out, key);
+    out.push(TERMINATOR);
+}
+
+/// Appends a place between partitions.
+pub(super) fn push_partition_bound(out: &mut Vec<u8>, bound: &PartitionBound<'_>) {
+    push_token(out, bound.token);
+    if let Some(key) = bound.key {
+        out.push(NEXT_COMPONENT);
+        push_escaped(out, key);
+    }
+    out.push(side_terminator(bound.side));
+}
+
+/// Appends a packed clustering key (no side) or the bound on a side of a packed prefix.
+pub(super) fn push_clustering(
+    out: &mut Vec<u8>,
+    comparator: &ClusteringComparator,
+    packed: &[u8],
+    side: Option<Side>,
+) {
+    for ((cql_type, order), value) in comparator.components().iter().zip(Components::new(packed)) {
+        let separator = out.len();
+        out.push(NEXT_COMPONENT);
+        let is_there = push_value(out, cql_type, value);
+        let translated = out.get_mut(separator..).unwrap_or_default();
+        match (order, translated) {
+            (ClusteringOrder::Ascending, [separator, ..]) if !is_there => *separator = NEXT_COMPONENT_EMPTY,
+            (ClusteringOrder::Descending, [separator, ..]) if !is_there => {
+                *separator = NEXT_COMPONENT_EMPTY_REVERSED;
+            }
+            (ClusteringOrder::Descending, [_, value @ ..]) => {
+                value.iter_mut().for_each(|byte| *byte = !*byte);
+            }
+            _ => {}
+        }
+    }
+    out.push(side.map_or(TERMINATOR, side_terminator));
+}
+
+/// Whether the translations of all keys of a table sort as the keys do. Not where a tuple, collection or vector has
+/// elements of a type whose empty value and null translate alike, though they are two places in the table.
+pub(super) fn keeps_order(comparator: &ClusteringComparator) -> bool {
+    comparator
+        .components()
+        .iter()
+        .all(|(cql_type, _)| match cql_type {
+            CqlType::List { element, .. } | CqlType::Set { element, .. } => is_escaped(element),
+            CqlType::Map { key, value, .. } => is_escaped(key) && is_escaped(value),
+            CqlType::Tuple(types) => types.iter().all(is_escaped),
+            CqlType::UserDefined { definition, .. } => {
+                definition.fields.iter().all(|(_, field)| is_escaped(field))
+            }
+            _ => true,
+        })
+}
+
+/// Types whose values are byte strings that sort as such.
+fn is_escaped(cql_type: &CqlType) -> bool {
+    matches!(
+        cql_type,
+        CqlType::Text
+            | CqlType::Ascii
+            | CqlType::Blob
+            | CqlType::Inet
+            | CqlType::Duration
+            | CqlType::Counter
+            | CqlType::Custom(_)
+    )
+}
+
+fn side_terminator(side: Side) -> u8 {
+    match side {
+        Side::Before => BEFORE_PREFIX,
+        Side::After => AFTER_PREFIX,
+    }
+}
+
+fn push_token(out: &mut Vec<u8>, token: Token) {
+    out.push(NEXT_COMPONENT);
+    push_sign_flipped(out, &token.0.to_be_bytes());
+}
+
+/// Appends a value's translation; false, and nothing appended, for what only a separator can stand for.
+///
+/// Recursion is as deep as the type, which [`helenus_types::cql_type::TYPE_DEPTH_MAX`] bounds.
+fn push_value(out: &mut Vec<u8>, cql_type: &CqlType, value: &[u8]) -> bool {
+    if is_escaped(cql_type) {
+        push_escaped(out, value);
+        return true;
+    }
+    if value.is_empty() || *cql_type == CqlType::Empty {
+        return false;
+    }
+    match cql_type {
+        CqlType::Tinyint | CqlType::Smallint | CqlType::Int | CqlType::Timestamp => {
+            push_sign_flipped(out, value);
+        }
+        CqlType::Bigint => match <[u8; 8]>::try_from(value) {
+            Ok(bytes) => push_variable_length(out, i64::from_be_bytes(bytes)),
+            Err(_) => push_sign_flipped(out, value),
+        },
+        CqlType::Boolean => out.push(u8::from(value != [0])),
+        CqlType::Float | CqlType::Double => push_float(out, value),
+        CqlType::Timeuuid => push_timeuuid(out, value),
+        CqlType::Uuid => push_uuid(out, value),
+        CqlType::Varint => push_varint(out, value),
+        CqlType::Decimal => return push_decimal(out, value),
+        CqlType::List { element, .. } | CqlType::Set { element, .. } => {
+            let elements = CollectionElements::new(value, 1).into_iter().flatten();
+            push_sequence(out, elements.map(|value| (&**element, value)));
+        }
+        CqlType::Map { key, value: of, .. } => {
+            let elements = CollectionElements::new(value, 2).into_iter().flatten();
+            let types = [&**key, &**of].into_iter().cycle();
+            push_sequence(out, types.zip(elements));
+        }
+        CqlType::Tuple(types) => push_tuple(out, types.iter(), value),
+        CqlType::UserDefined { definition, .. } => {
+            push_tuple(out, definition.fields.iter().map(|(_, of)| of), value);
+        }
+        CqlType::Vector { element, dimension } => {
+            let elements = VectorElements::new(element, *dimension, value);
+            push_sequence(out, elements.map(|value| (&**element, Some(value))));
+        }
+        // Dates and times are unsigned numbers of fixed length; all else was handled above.
+        _ => out.extend_from_slice(value),
+    }
+    true
+}
+
+fn push_sequence<'a>(out: &mut Vec<u8>, elements: impl Iterator<Item = (&'a CqlType, Option<&'a [u8]>)>) {
+    for (cql_type, value) in elements {
+        let separator = out.len();
+        out.push(NEXT_COMPONENT);
+        let is_there = value.is_some_and(|value| push_value(out, cql_type, value));
+        if !is_there {
+            out.truncate(separator);
+            out.push(NEXT_COMPONENT_NULL);
+        }
+    }
+    out.push(TERMINATOR);
+}
+
+/// Nulls at the end are left out, so that a field added to a type later changes nothing.
+fn push_tuple<'a>(out: &mut Vec<u8>, types: impl Iterator<Item = &'a CqlType> + Clone, value: &'a [u8]) {
+    let components = TupleComponents::new(value);
+    let count = types
+        .clone()
+        .zip(components.clone())
+        .enumerate()
+        .filter(|(_, (_, component))| component.is_some())
+        .last()
+        .map_or(0, |(index, _)| index + 1);
+    push_sequence(out, types.zip(components).take(count));
+}
+
+/// Zero bytes become an escape; a value that ends in zeros keeps its place before those that go on after them.
+fn push_escaped(out: &mut Vec<u8>, value: &[u8]) {
+    let mut is_escaped = false;
+    for &byte in value {
+        match (is_escaped, byte) {
+            (true, ESCAPE) => out.push(ESCAPED_ZERO_MORE),
+            (true, _) => {
+                out.extend_from_slice(&[ESCAPED_ZERO_DONE, byte]);
+                is_escaped = false;
+            }
+            (false, _) => {
+                out.push(byte);
+                is_escaped = byte == ESCAPE;
+            }
+        }
+    }
+    out.push(if is_escaped { ESCAPED_ZERO_MORE } else { ESCAPE });
+}
+
+fn push_sign_flipped(out: &mut Vec<u8>, value: &[u8]) {
+    if let [first, rest @ ..] = value {
+        out.push(first ^ 0x80);
+        out.extend_from_slice(rest);
+    }
+}
+
+/// A signed integer in one to nine bytes: the inverted sign, as many bits equal to that as bytes follow, the number.
+fn push_variable_length(out: &mut Vec<u8>, value: i64) {
+    let negative = (value >> 63).cast_unsigned();
+    let magnitude = value.cast_unsigned() ^ negative;
+    let bits = 64 - (magnitude | 1).leading_zeros() as usize;
+    let length = bits / 7 + 1;
+    if length >= 9 {
+        out.push(0xff ^ negative as u8);
+        out.extend_from_slice(&((magnitude | 1 << 63) ^ negative).to_be_bytes());
+        return;
+    }
+    let mask = u64::from(0xff_u8 << (8 - length));
+    let coded = (magnitude | mask << (8 * (length - 1))) ^ negative;
+    out.extend_from_slice(coded.to_be_bytes().get(8 - length..).unwrap_or_default());
+}
+
+/// Negative numbers are inverted. Java sorts every NaN last; a negative one, which Cassandra misplaces, loses its sign
+/// here to keep that order.
+fn push_float(out: &mut Vec<u8>, value: &[u8]) {
+    let is_nan = match (<[u8; 4]>::try_from(value), <[u8; 8]>::try_from(value)) {
+        (Ok(bytes), _) => f32::from_be_bytes(bytes).is_nan(),
+        (_, Ok(bytes)) => f64::from_be_bytes(bytes).is_nan(),
+        _ => false,
+    };
+    let [first, rest @ ..] = value else { return };
+    if first & 0x80 != 0 && !is_nan {
+        out.push(!first);
+        out.extend(rest.iter().map(|byte| !byte));
+    } else {
+        out.push(first | 0x80);
+        out.extend_from_slice(rest);
+    }
+}
+
+fn push_timeuuid(out: &mut Vec<u8>, value: &[u8]) {
+    let Ok(bytes) = <[u8; 16]>::try_from(value) else {
+        return out.extend_from_slice(value);
+    };
+    let word = u128::from_be_bytes(bytes);
+    out.extend_from_slice(&time_first((word >> 64) as u64).to_be_bytes());
+    // The lower bytes compare as signed ones.
+    out.extend_from_slice(&(word as u64 ^ 0x8080_8080_8080_8080).to_be_bytes());
+}
+
+fn push_uuid(out: &mut Vec<u8>, value: &[u8]) {
+    let Ok(bytes) = <[u8; 16]>::try_from(value) else {
+        return out.extend_from_slice(value);
+    };
+    let word = u128::from_be_bytes(bytes);
+    let high = (word >> 64) as u64;
+    let version = (high >> 12) & 0xf;
+    let first = if version == 1 {
+        time_first(high)
+    } else {
+        version << 60 | (high >> 4) & 0x0fff_ffff_ffff_f000 | high & 0xfff
+    };
+    out.extend_from_slice(&first.to_be_bytes());
+    out.extend_from_slice(&(word as u64).to_be_bytes());
+}
+
+/// The time of a version 1 UUID, most significant part first, under its version.
+fn time_first(high: u64) -> u64 {
+    high << 48 | (high << 16) & 0xffff_0000_0000 | high >> 32
+}
+
+fn push_varint(out: &mut Vec<u8>, value: &[u8]) {
+    let Some(&sign_byte) = value.first() else { return };
+    let sign = if sign_byte & 0x80 != 0 { 0xff } else { 0x00 };
+    let is_padding = |byte: &&u8| sign_byte == sign && **byte == sign;
+    let padding = value.iter().take_while(is_padding).count().min(value.len() - 1);
+    let significant = value.get(padding..).unwrap_or_default();
+    if significant.len() < VARINT_LONG_BYTES_MIN {
+        let mut bytes = [sign; 8];
+        let tail = bytes.iter_mut().rev().zip(value.iter().rev());
+        tail.for_each(|(to, from)| *to = *from);
+        return push_variable_length(out, i64::from_be_bytes(bytes));
+    }
+    out.push(!sign);
+    let length_at = out.len();
+    push_unsigned_vint(out, (significant.len() - VARINT_LONG_BYTES_MIN) as u64);
+    let length = out.get_mut(length_at..).unwrap_or_default();
+    length.iter_mut().for_each(|byte| *byte ^= sign);
+    out.extend_from_slice(significant);
+}
+
+/// Sign and base-100 exponent, then the base-100 digits of a mantissa below one, each at 0x80, then zero. The digits
+/// of a negative number are those of what is left above the next lower integer, as floors give them.
+fn push_decimal(out: &mut Vec<u8>, value: &[u8]) -> bool {
+    let Some(decimal) = Decimal::from_bytes(value) else {
+        return false;
+    };
+    let is_negative = value.get(4).is_some_and(|first| first & 0x80 != 0);
+    let mut scale = i64::from(decimal.scale);
+    let mut digits = if scale % 2 == 0 {
+        decimal.unscaled.magnitude().to_radix_be(100)
+    } else {
+        scale += 1;
+        (decimal.unscaled.magnitude() * 10_u32).to_radix_be(100)
+    };
+    if digits.iter().all(|digit| *digit == 0) {
+        out.push(DECIMAL_POSITIVE);
+        return true;
+    }
+    let exponent = digits.len() as i64 - scale / 2;
+    while digits.last() == Some(&0) {
+        digits.pop();
+    }
+    // Scales are 32 bits wide and digits 64 KiB at most, so this fits.
+    let exponent = i32::try_from(if is_negative { -exponent } else { exponent }).unwrap_or(i32::MAX);
+    let length = 4 - (exponent.unsigned_abs().leading_zeros() / 8) as u8;
+    let sign = if is_negative { 0 } else { DECIMAL_POSITIVE };
+    let length_coded = if exponent < 0 {
+        DECIMAL_EXPONENT_LENGTH - length
+    } else {
+        DECIMAL_EXPONENT_LENGTH + length
+    };
+    out.push(length_coded + sign);
+    let exponent_bytes = exponent.to_be_bytes();
+    out.extend_from_slice(exponent_bytes.get(4 - usize::from(length)..).unwrap_or_default());
+    let last = digits.len() - 1;
+    out.extend(digits.iter().enumerate().map(|(index, digit)| {
+        let floor = match (is_negative, index) {
+            (false, _) => *digit,
+            (true, 0) if last == 0 => digit.wrapping_neg(),
+            (true, 0) => digit.wrapping_neg().wrapping_sub(1),
+            (true, index) if index == last => 100 - digit,
+            (true, _) => 99 - digit,
+        };
+        floor.wrapping_add(0x80)
+    }));
+    out.push(0);
+    true
+}
+
+#[cfg(test)]
+mod tests {
+    use std::cmp::Ordering;
+    use std::sync::Arc;
+
+    use helenus_types::token::token_of;
+    use helenus_types::value::{write_collection, write_component};
+
+    use super::super::testing::Random;
+    use super::*;
+    use helenus_rows::clustering::push_component;
+
+    fn translated(cql_type: &CqlType, value: &[u8]) -> Option<Vec<u8>> {
+        let mut out = Vec::new();
+        push_value(&mut out, cql_type, value).then_some(out)
+    }
+
+    fn hex(text: &str) -> Vec<u8> {
+        let digits: Vec<char> = text.chars().filter(|char| !char.is_whitespace()).collect();
+        digits
+            .chunks(2)
+            .map(|pair| u8::from_str_radix(&pair.iter().collect::<String>(), 16).unwrap())
+            .collect()
+    }
+
+    #[test]
+    fn values_have_the_bytes_of_the_format() {
+        let decimal = |text: &str| Decimal::parse(text).unwrap().to_bytes();
+        let cases: Vec<(CqlType, Vec<u8>, &str)> = vec![
+            (CqlType::Text, b"A\0\0B".to_vec(), "4100feff4200"),
+            (CqlType::Text, b"A\0B\0".to_vec(), "4100ff4200fe"),
+            (CqlType::Text, b"A\0".to_vec(), "4100fe"),
+            (CqlType::Text, b"".to_vec(), "00"),
+            (CqlType::Int, 5_i32.to_be_bytes().to_vec(), "80000005"),
+            (CqlType::Int, (-1_i32).to_be_bytes().to_vec(), "7fffffff"),
+            (CqlType::Bigint, 0_i64.to_be_bytes().to_vec(), "80"),
+            (CqlType::Bigint, 63_i64.to_be_bytes().to_vec(), "bf"),
+            (CqlType::Bigint, 64_i64.to_be_bytes().to_vec(), "c040"),
+            (CqlType::Bigint, (-64_i64).to_be_bytes().to_vec(), "40"),
+            (CqlType::Bigint, (-65_i64).to_be_bytes().to_vec(), "3fbf"),
+            (CqlType::Bigint, (1_i64 << 20).to_be_bytes().to_vec(), "f0100000"),
+            (
+                CqlType::Bigint,
+                i64::MAX.to_be_bytes().to_vec(),
+                "ffffffffffffffffff",
+            ),
+            (
+                CqlType::Bigint,
+                i64::MIN.to_be_bytes().to_vec(),
+                "000000000000000000",
+            ),
+            (CqlType::Float, (-1.0_f32).to_be_bytes().to_vec(), "407fffff"),
+            (
+                CqlType::Double,
+                1.0_f64.to_be_bytes().to_vec(),
+                "bff0000000000000",
+            ),
+            (CqlType::Varint, hex("00"), "80"),
+            (CqlType::Varint, hex("0080"), "c080"),
+            (CqlType::Varint, hex("01000000000000"), "ff0001000000000000"),
+            (CqlType::Varint, hex("feffffffffffff"), "00fffeffffffffffff"),
+            (CqlType::Decimal, decimal("0.00"), "80"),
+            (CqlType::Decimal, decimal("1"), "c1018100"),
+            (CqlType::Decimal, decimal("0.01"), "c08100"),
+            (CqlType::Decimal, decimal("-1"), "3fff7f00"),
+            (CqlType::Decimal, decimal("-1.5"), "3fff7eb200"),
+            (CqlType::Decimal, decimal("1000"), "c1028a00"),
+        ];
+        for (cql_type, value, expected) in cases {
+            assert_eq!(
+                translated(&cql_type, &value),
+                Some(hex(expected)),
+                "{cql_type:?} {value:02x?}"
+            );
+        }
+        assert_eq!(translated(&CqlType::Int, &[]), None);
+    }
+
+    #[test]
+    fn clusterings_and_bounds_have_the_bytes_of_the_format() {
+        let comparator = ClusteringComparator::of_components(vec![
+            (CqlType::Text, ClusteringOrder::Ascending),
+            (CqlType::Smallint, ClusteringOrder::Ascending),
+        ]);
+        let bytes = |components: &[&[u8]], side| {
+            let mut packed = Vec::new();
+            components
+                .iter()
+                .for_each(|component| push_component(&mut packed, component));
+            let mut out = Vec::new();
+            push_clustering(&mut out, &comparator, &packed, side);
+            out
+        };
+        assert_eq!(bytes(&[b"A", &[0, 5]], None), hex("40 4100 40 8005 38"));
+        assert_eq!(
+            bytes(&[b"B", &[0, 6]], Some(Side::After)),
+            hex("40 4200 40 8006 60")
+        );
+        assert_eq!(bytes(&[b"A"], Some(Side::After)), hex("40 4100 60"));
+        assert_eq!(bytes(&[b"", b""], None), hex("40 00 3f 38"));
+        assert_eq!(bytes(&[], Some(Side::Before)), hex("20"));
+        let reversed = ClusteringComparator::of_components(vec![(CqlType::Int, ClusteringOrder::Descending)]);
+        let mut out = Vec::new();
+        push_clustering(&mut out, &reversed, &[0, 0], None);
+        push_clustering(&mut out, &reversed, &[0, 4, 0, 0, 0, 1], None);
+        assert_eq!(out, hex("41 38 40 7ffffffe 38"));
+    }
+
+    /// A value of a type; short and made of few different bytes, so that prefixes and equals are met.
+    fn value(random: &mut Random, cql_type: &CqlType) -> Vec<u8> {
+        let allows_empty = cql_type.allows_empty();
+        if allows_empty && random.below(12) == 0 {
+            return Vec::new();
+        }
+        match cql_type {
+            CqlType::Text | CqlType::Ascii => random.bytes(4, &[0, 0, 1, b'a', 0x7f]),
+            CqlType::Blob => random.bytes(5, &[0, 0, 0, 1, 0xfe, 0xff]),
+            CqlType::Inet => {
+                let length = if random.below(2) == 0 { 4 } else { 16 };
+                random.bytes_exact(length, &[0, 0, 1, 0xff])
+            }
+            CqlType::Boolean => vec![random.below(2) as u8],
+            CqlType::Tinyint => vec![random.next() as u8],
+            CqlType::Smallint => (random.integer() as i16).to_be_bytes().to_vec(),
+            CqlType::Int => (random.integer() as i32).to_be_bytes().to_vec(),
+            CqlType::Date => (random.integer() as u32).to_be_bytes().to_vec(),
+            CqlType::Bigint | CqlType::Timestamp => random.integer().to_be_bytes().to_vec(),
+            CqlType::Time => (random.integer() & i64::MAX).to_be_bytes().to_vec(),
+            CqlType::Float => (random.next() as u32).to_be_bytes().to_vec(),
+            CqlType::Double => random.next().to_be_bytes().to_vec(),
+            CqlType::Timeuuid | CqlType::Uuid => {
+                let mut bytes = random.bytes_exact(16, &[0, 1, 0x7f, 0x80, 0xff, 0x3c]);
+                let version = match cql_type {
+                    CqlType::Timeuuid => 1,
+                    _ => [1, 4, 7][random.below(3)],
+                };
+                bytes[6] = bytes[6] & 0xf | version << 4;
+                bytes
+            }
+            CqlType::Varint => {
+                let mut bytes = random.bytes(12, &[0, 1, 0x7f, 0x80, 0xff, 0x55]);
+                bytes.push(random.next() as u8);
+                // Shortest forms only: what BigInteger writes.
+                while let [0, second, ..] | [0xff, second, ..] = bytes[..]
+                    && (bytes[0] ^ second) & 0x80 == 0
+                {
+                    bytes.remove(0);
+                }
+                bytes
+            }
+            CqlType::Decimal => {
+                let mut bytes = (random.below(13) as i32 - 6).to_be_bytes().to_vec();
+                let unscaled = [0, 1, -1, 10, -10, 123, -123, 100, 99, -99, 1_000_000_007, -5];
+                let unscaled: i64 = unscaled[random.below(unscaled.len())];
+                bytes.extend(helenus_types::value::varint::varint_of(unscaled));
+                bytes
+            }
+            CqlType::List { element, .. } | CqlType::Set { element, .. } => {
+                let values: Vec<Vec<u8>> = (0..random.below(4)).map(|_| nested(random, element)).collect();
+                let mut out = Vec::new();
+                write_collection(&mut out, values.len(), values.iter().map(|value| &**value));
+                out
+            }
+            CqlType::Map { key, value: of, .. } => {
+                let count = random.below(3);
+                let values: Vec<Vec<u8>> = (0..count)
+                    .flat_map(|_| [nested(random, key), nested(random, of)])
+                    .collect();
+                let mut out = Vec::new();
+                write_collection(&mut out, count, values.iter().map(|value| &**value));
+                out
+            }
+            CqlType::Tuple(types) => {
+                let mut out = Vec::new();
+                let count = 1 + random.below(types.len());
+                for of in &types[..count] {
+                    let component = (random.below(4) > 0).then(|| nested(random, of));
+                    write_component(&mut out, component.as_deref());
+                }
+                out
+            }
+            CqlType::Vector { element, dimension } => {
+                let mut out = Vec::new();
+                for _ in 0..*dimension {
+                    let value = (random.integer() as i32).to_be_bytes();
+                    helenus_types::value::vector::write_vector_element(&mut out, element, &value);
+                }
+                out
+            }
+            other => panic!("no values of {other:?} are made"),
+        }
+    }
+
+    /// Not empty where that would translate as null does.
+    fn nested(random: &mut Random, cql_type: &CqlType) -> Vec<u8> {
+        loop {
+            let value = value(random, cql_type);
+            if !value.is_empty() || is_escaped(cql_type) {
+                return value;
+            }
+        }
+    }
+
+    fn types() -> Vec<CqlType> {
+        let scalars = vec![
+            CqlType::Text,
+            CqlType::Ascii,
+            CqlType::Blob,
+            CqlType::Inet,
+            CqlType::Boolean,
+            CqlType::Tinyint,
+            CqlType::Smallint,
+            CqlType::Int,
+            CqlType::Bigint,
+            CqlType::Date,
+            CqlType::Time,
+            CqlType::Timestamp,
+            CqlType::Float,
+            CqlType::Double,
+            CqlType::Timeuuid,
+            CqlType::Uuid,
+            CqlType::Varint,
+            CqlType::Decimal,
+        ];
+        let compound = vec![
+            CqlType::list(CqlType::Text, true),
+            CqlType::set(CqlType::Bigint, true),
+            CqlType::map(CqlType::Varint, CqlType::Text, true),
+            CqlType::tuple([CqlType::Blob, CqlType::Int, CqlType::Decimal]),
+            CqlType::list(CqlType::tuple([CqlType::Text, CqlType::Boolean]), true),
+            CqlType::vector(CqlType::Int, 3),
+        ];
+        scalars.into_iter().chain(compound).collect()
+    }
+
+    #[test]
+    fn clusterings_sort_as_their_translations_do() {
+        let mut random = Random::new(17);
+        for cql_type in types() {
+            for order in [ClusteringOrder::Ascending, ClusteringOrder::Descending] {
+                let comparator = ClusteringComparator::of_components(vec![
+                    (cql_type.clone(), order),
+                    (CqlType::Text, ClusteringOrder::Ascending),
+                ]);
+                let keys: Vec<(Vec<u8>, Vec<u8>)> = (0..120)
+                    .map(|_| {
+                        let mut packed = Vec::new();
+                        push_component(&mut packed, &value(&mut random, &cql_type));
+                        push_component(&mut packed, &random.bytes(2, &[0, b'x']));
+                        let mut bytes = Vec::new();
+                        push_clustering(&mut bytes, &comparator, &packed, None);
+                        (packed, bytes)
+                    })
+                    .collect();
+                for (left, left_bytes) in &keys {
+                    for (right, right_bytes) in &keys {
+                        let expected = comparator.compare(left, right);
+                        let found = left_bytes.cmp(right_bytes);
+                        if is_nan_among(&cql_type, left, right) {
+                            continue;
+                        }
+                        assert_eq!(
+                            found, expected,
+                            "{cql_type:?} {order:?} {left:02x?} {right:02x?} {left_bytes:02x?} {right_bytes:02x?}"
+                        );
+                        let is_prefix = left_bytes.starts_with(right_bytes);
+                        assert!(found.is_eq() || !is_prefix, "{left_bytes:02x?}");
+                    }
+                }
+            }
+        }
+    }
+
+    /// NaNs of different bits are equal to the comparator only.
+    fn is_nan_among(cql_type: &CqlType, left: &[u8], right: &[u8]) -> bool {
+        [left, right].iter().any(|packed| {
+            let value = Components::new(packed).next().unwrap_or_default();
+            match cql_type {
+                CqlType::Float => value
+                    .try_into()
+                    .is_ok_and(|bytes| f32::from_be_bytes(bytes).is_nan()),
+                CqlType::Double => value
+                    .try_into()
+                    .is_ok_and(|bytes| f64::from_be_bytes(bytes).is_nan()),
+                _ => false,
+            }
+        })
+    }
+
+    #[test]
+    fn bounds_lie_around_the_keys_of_their_prefix() {
+        let comparator = ClusteringComparator::of_components(vec![
+            (CqlType::Text, ClusteringOrder::Descending),
+            (CqlType::Varint, ClusteringOrder::Ascending),
+        ]);
+        let mut random = Random::new(23);
+        for _ in 0..20_000 {
+            let mut place = |complete: bool| {
+                let mut packed = Vec::new();
+                if complete || random.below(3) > 0 {
+                    push_component(&mut packed, &random.bytes(2, &[0, b'a', 0xff]));
+                    if complete || random.below(2) == 0 {
+                        push_component(&mut packed, &value(&mut random, &CqlType::Varint));
+                    }
+                }
+                let side = if random.below(2) == 0 {
+                    Side::Before
+                } else {
+                    Side::After
+                };
+                (packed, side)
+            };
+            let (bound, side) = place(false);
+            let (other, other_side) = place(false);
+            let (key, _) = place(true);
+            let bytes = |packed: &[u8], side| {
+                let mut out = Vec::new();
+                push_clustering(&mut out, &comparator, packed, side);
+                out
+            };
+            assert_eq!(
+                bytes(&key, None).cmp(&bytes(&bound, Some(side))),
+                comparator.compare_to_place(&key, &bound, side)
+            );
+            assert_eq!(
+                bytes(&bound, Some(side)).cmp(&bytes(&other, Some(other_side))),
+                comparator.compare_bounds((&bound, side), (&other, other_side))
+            );
+        }
+    }
+
+    #[test]
+    fn keys_of_one_token_sort_by_their_raw_bytes() {
+        let mut random = Random::new(29);
+        let bytes = |token, key: &[u8]| {
+            let mut out = Vec::new();
+            push_partition_key(&mut out, token, key);
+            out
+        };
+        for _ in 0..20_000 {
+            let key = random.bytes(4, &[0, 0, 1, 0xff]);
+            let other = random.bytes(4, &[0, 0, 1, 0xff]);
+            // Every other pair collides on its token.
+            let token = token_of(&key);
+            let other_token = if random.below(2) == 0 {
+                token
+            } else {
+                token_of(&other)
+            };
+            assert_eq!(
+                bytes(token, &key).cmp(&bytes(other_token, &other)),
+                (token, &key).cmp(&(other_token, &other)),
+            );
+            for (side, expected) in [(Side::Before, Ordering::Less), (Side::After, Ordering::Greater)] {
+                for of in [None, Some(&*key)] {
+                    let mut bound = Vec::new();
+                    push_partition_bound(&mut bound, &PartitionBound { token, key: of, side });
+                    assert_eq!(bound.cmp(&bytes(token, &key)), expected);
+                }
+            }
+        }
+    }
+
+    #[test]
+    fn damaged_values_are_translated_without_a_panic() {
+        let mut random = Random::new(31);
+        let user_type = CqlType::user_defined(
+            Arc::new(helenus_types::UserType {
+                keyspace: "ks".into(),
+                name: "t".into(),
+                fields: vec![("a".into(), CqlType::Text), ("b".into(), CqlType::Uuid)],
+            }),
+            true,
+        );
+        for cql_type in types().into_iter().chain([user_type]) {
+            for _ in 0..300 {
+                let bytes = random.bytes(20, &[0, 0, 0, 1, 4, 0xff]);
+                translated(&cql_type, &bytes);
+            }
+        }
+    }
+}

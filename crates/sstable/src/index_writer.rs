@@ -1,0 +1,170 @@
+//! The index of an SSTable that is being written, in the form of its version.
+
+use std::path::Path;
+
+use helenus_schema::TableMetadata;
+use helenus_types::Token;
+use helenus_vfs::Disk;
+
+use crate::big::index::{BlockBounds, PromotedIndexBuilder};
+use crate::big::summary::{Summary, SummaryEntry};
+use crate::block::checksums::PageChecksums;
+use crate::bti::BtiIndexWriter;
+use crate::component::Component;
+use crate::component_writer::PagedFile;
+use crate::descriptor::Descriptor;
+use crate::error::WriteError;
+use crate::rows::clustering_codec::ClusteringCodec;
+use crate::toc::Toc;
+use crate::version::IndexForm;
+use helenus_rows::clustering::ClusteringComparator;
+use helenus_rows::deletion::DeletionTime;
+
+/// Told of places, of the blocks that they end, then of the partition that they belong to; partitions come in the order of tokens and keys.
+#[derive(Debug)]
+pub(crate) enum IndexWriter {
+    Big(Box<BigIndexWriter>),
+    Bti(Box<BtiIndexWriter>),
+}
+
+/// A partition that was written to Data.db.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct WrittenPartition<'a> {
+    pub token: Token,
+    pub key: &'a [u8],
+    /// Of the partition in Data.db.
+    pub position: u64,
+    /// From there to its first row.
+    pub header_length: u64,
+    pub deletion: DeletionTime,
+    /// In Data.db, with the mark of its end.
+    pub length: u64,
+}
+
+/// What Checksums.db says about the index.
+#[derive(Debug)]
+pub(crate) struct FinishedIndex {
+    pub summary_checksum: u32,
+    pub page_checksums: Vec<PageChecksums>,
+}
+
+impl IndexWriter {
+    pub fn create(
+        disk: &dyn Disk,
+        directory: &Path,
+        descriptor: Descriptor,
+        table: &TableMetadata,
+    ) -> Result<Self, WriteError> {
+        match descriptor.version.index_form() {
+            IndexForm::Big => {
+                let index_interval = table.params.min_index_interval.max(1);
+                BigIndexWriter::create(disk, directory, descriptor, index_interval)
+                    .map(|big| IndexWriter::Big(Box::new(big)))
+            }
+            IndexForm::Bti => {
+                let comparator = ClusteringComparator::of(table);
+                BtiIndexWriter::create(disk, directory, descriptor, comparator)
+                    .map(|bti| IndexWriter::Bti(Box::new(bti)))
+            }
+        }
+    }
+
+    /// A row or marker was written.
+    #[inline]
+    pub fn push_place(&mut self, prefix: &[u8], kind: u8) {
+        match self {
+            IndexWriter::Big(_) => {}
+            IndexWriter::Bti(bti) => bti.push_place(prefix, kind),
+        }
+    }
+
+    /// A block of the partition being written ends.
+    pub fn push_block(&mut self, codec: &ClusteringCodec, block: &BlockBounds, open_at_end: DeletionTime) {
+        match self {
+            IndexWriter::Big(big) => big.promoted.push(codec, block, open_at_end),
+            IndexWriter::Bti(bti) => bti.push_block(block, open_at_end),
+        }
+    }
+
+    pub fn push_partition(&mut self, partition: WrittenPartition<'_>) -> Result<(), WriteError> {
+        match self {
+            IndexWriter::Big(big) => big.push_partition(partition),
+            IndexWriter::Bti(bti) => bti.push_partition(partition),
+        }
+    }
+
+    /// Makes the components durable. There was at least one partition.
+    pub fn finish(self, toc: &mut Toc<'_>) -> Result<FinishedIndex, WriteError> {
+        match self {
+            IndexWriter::Big(big) => big.finish(toc),
+            IndexWriter::Bti(bti) => bti.finish(toc),
+        }
+    }
+}
+
+/// Index.db, and Summary.db at the end.
+#[derive(Debug)]
+pub(crate) struct BigIndexWriter {
+    file: PagedFile,
+    promoted: PromotedIndexBuilder,
+    summary: Summary,
+    index_interval: u32,
+    partition_count: u64,
+    last_key: Vec<u8>,
+    buffer: Vec<u8>,
+}
+
+impl BigIndexWriter {
+    fn create(
+        disk: &dyn Disk,
+        directory: &Path,
+        descriptor: Descriptor,
+        index_interval: u32,
+    ) -> Result<Self, WriteError> {
+        let file = PagedFile::create(disk, descriptor.path(directory, Component::Index))?;
+        Ok(BigIndexWriter {
+            file,
+            promoted: PromotedIndexBuilder::new(descriptor.version),
+            summary: Summary::default(),
+            index_interval,
+            partition_count: 0,
+            last_key: Vec::new(),
+            buffer: Vec::new(),
+        })
+    }
+
+    fn push_partition(&mut self, partition: WrittenPartition<'_>) -> Result<(), WriteError> {
+        self.buffer.clear();
+        self.promoted.finish(&mut self.buffer, partition);
+        self.promoted.clear();
+        let is_sampled = self
+            .partition_count
+            .is_multiple_of(u64::from(self.index_interval));
+        if is_sampled {
+            self.summary.entries.push(SummaryEntry {
+                token: partition.token,
+                key: partition.key.into(),
+                index_offset: self.file.position(),
+            });
+        }
+        self.partition_count += 1;
+        self.last_key.clear();
+        self.last_key.extend_from_slice(partition.key);
+        self.file.append(&self.buffer)
+    }
+
+    fn finish(mut self, toc: &mut Toc<'_>) -> Result<FinishedIndex, WriteError> {
+        if let Some(first) = self.summary.entries.first() {
+            self.summary.first_key = first.key.clone();
+        }
+        self.summary.last_key = self.last_key.into();
+        let (length, pages) = self.file.finish(Component::Index)?;
+        toc.note(Component::Index, length);
+        let summary = self.summary.encode(self.index_interval, self.partition_count);
+        toc.write(Component::Summary, &summary)?;
+        Ok(FinishedIndex {
+            summary_checksum: crc32fast::hash(&summary),
+            page_checksums: vec![pages],
+        })
+    }
+}

@@ -1,0 +1,242 @@
+//! Reads that stop at pages which are not in memory, and go on when those were brought.
+
+use std::sync::Arc;
+
+use helenus_rows::clustering::{ClusteringBound, Side, Slice};
+use helenus_rows::deletion::DeletionTime;
+use helenus_rows::partition_range::PartitionBound;
+use helenus_schema::{ColumnKind, TableMetadata};
+use helenus_sstable::error::ReadError;
+use helenus_sstable::source::PartitionScanner;
+use helenus_sstable::{
+    AbsentPages, CompressionParameters, Compressor, PageCache, Pages, ReadTicket, SsTable, SsTableFormat,
+};
+use helenus_types::{CqlType, Token};
+use helenus_vfs::{Disk, MemoryDisk};
+
+use crate::support::{
+    Column, DESCRIPTOR, NOW_US, Partition, Partitions, cell, drain, folder, id, insert, key, live, options,
+    row, scan, table, write,
+};
+
+/// Partitions of 0 to 900 rows.
+fn sstable(compression: Option<CompressionParameters>) -> (TableMetadata, Partitions, Arc<SsTable>) {
+    let columns = vec![
+        Column("pk", ColumnKind::PartitionKey, CqlType::Int),
+        Column("c", ColumnKind::Clustering, CqlType::Int),
+        Column("v", ColumnKind::Regular, CqlType::Text),
+    ];
+    let table = table("suspended", columns, &[]);
+    let v = id(&table, "v");
+    let mut partitions = Partitions::new();
+    for partition_key in 1..4_u32 {
+        let mut partition = Partition::default();
+        for number in 0..partition_key * 300 {
+            let value = format!("{number:0100}");
+            let cells = vec![cell(v, NOW_US, value.as_bytes())];
+            partition.row(
+                key(&[&number.to_be_bytes()]),
+                row(live(NOW_US), DeletionTime::LIVE, cells),
+            );
+        }
+        insert(&mut partitions, &partition_key.to_be_bytes(), partition);
+    }
+    let disk: Arc<dyn Disk> = Arc::new(MemoryDisk::new());
+    let mut options = options(&table, &partitions);
+    options.compression = compression;
+    options.column_index_bytes = 1024;
+    write(&disk, &folder(&table), &table, &partitions, options);
+    let sstable = SsTable::open(&*disk, &folder(&table), DESCRIPTOR, &table).unwrap();
+    (table, partitions, sstable)
+}
+
+fn lz4() -> CompressionParameters {
+    CompressionParameters {
+        compressor: Compressor::Lz4,
+        chunk_bytes: 4096,
+        compressed_bytes_max: i32::MAX as u32,
+    }
+}
+
+/// Runs a read until it ends, delivering what it stops for; returns its result and how often it stopped.
+fn run_to_end<T>(
+    cache: &PageCache,
+    ticket: &ReadTicket,
+    mut run: impl FnMut(Pages<'_>) -> Result<T, ReadError>,
+) -> (T, u32) {
+    let mut stops = 0;
+    loop {
+        ticket.begin_run();
+        let absent: Box<AbsentPages> = match run(cache.suspending(ticket)) {
+            Ok(value) => return (value, stops),
+            Err(ReadError::Absent(absent)) => absent,
+            Err(error) => panic!("{error}"),
+        };
+        stops += 1;
+        assert!(
+            stops < 1000,
+            "a read that stops again and again makes no progress"
+        );
+        let mut stored = vec![0; absent.length()];
+        absent.file().read_exact_at(absent.offset(), &mut stored).unwrap();
+        cache.deliver(ticket, &absent, &stored).unwrap();
+    }
+}
+
+fn everything() -> (PartitionBound<'static>, PartitionBound<'static>) {
+    let bound = |token, side| PartitionBound {
+        token,
+        key: None,
+        side,
+    };
+    (
+        bound(Token::MINIMUM, Side::Before),
+        bound(Token::MAXIMUM, Side::After),
+    )
+}
+
+#[test]
+fn suspended_reads_return_what_blocking_ones_do_whatever_the_cache() {
+    for compression in [None, Some(lz4())] {
+        let (_, partitions, sstable) = sstable(compression);
+        for cache_bytes in [0, 10_000, 1 << 20] {
+            let cache = PageCache::new(cache_bytes);
+            let slices = [Slice::all()];
+            for ((token, partition_key), partition) in &partitions {
+                let ticket = ReadTicket::new();
+                let (read, stops) = run_to_end(&cache, &ticket, |pages| {
+                    let cursor = sstable.partition(pages, *token, partition_key, &slices, false)?;
+                    drain(&mut cursor.unwrap())
+                });
+                assert_eq!(&read, partition);
+                assert!(stops > 0);
+                assert_eq!(ticket.cost().reads, u64::from(stops));
+            }
+            assert_eq!(scan_suspended(&sstable, &cache, &slices), partitions);
+        }
+        assert_eq!(scan(&sstable).unwrap(), partitions);
+    }
+}
+
+/// All partitions within slices, by a scan that stops at each page which is not in memory.
+fn scan_suspended(sstable: &SsTable, cache: &PageCache, slices: &[Slice]) -> Partitions {
+    let (start, end) = everything();
+    let (scanned, _) = run_to_end(cache, &ReadTicket::new(), |pages| {
+        let mut scanner = sstable.scan(pages, start, end, slices, false);
+        let mut partitions = Partitions::new();
+        while scanner.advance()? {
+            let (token, partition_key) = scanner.position();
+            let place = (token, partition_key.to_vec());
+            partitions.insert(place, drain(&mut scanner.open()?)?);
+        }
+        Ok(partitions)
+    });
+    scanned
+}
+
+/// A cold scan of a `da` table said "corrupt", and a retry did a page later: where memory had two pages in one piece, a
+/// node of an index trie in the second was looked for in the first.
+#[test]
+fn tries_are_read_from_pages_that_were_brought_for_something_else() {
+    const ROWS: u32 = 14;
+    let columns = vec![
+        Column("pk", ColumnKind::PartitionKey, CqlType::Blob),
+        Column("c", ColumnKind::Clustering, CqlType::Int),
+        Column("v", ColumnKind::Regular, CqlType::Blob),
+    ];
+    let table = table("tries", columns, &[]);
+    let v = id(&table, "v");
+    // Entries of Rows.db begin with the key: long ones cross pages themselves, short ones where the pages end.
+    for (key_bytes, partition_count) in [(4, 400_u32), (1000, 60)] {
+        let mut partitions = Partitions::new();
+        for number in 0..partition_count {
+            let mut partition_key = number.to_be_bytes().to_vec();
+            partition_key.resize(key_bytes, b'k');
+            let mut partition = Partition::default();
+            for row_number in 0..ROWS {
+                let cells = vec![cell(v, NOW_US, &[7; 300])];
+                partition.row(
+                    key(&[&row_number.to_be_bytes()]),
+                    row(live(NOW_US), DeletionTime::LIVE, cells),
+                );
+            }
+            insert(&mut partitions, &partition_key, partition);
+        }
+        let disk: Arc<dyn Disk> = Arc::new(MemoryDisk::new());
+        let mut options = options(&table, &partitions);
+        options.format = SsTableFormat::Da;
+        options.column_index_bytes = 1024;
+        let written = write(&disk, &folder(&table), &table, &partitions, options);
+        let sstable = SsTable::open(&*disk, &folder(&table), written.descriptor, &table).unwrap();
+        let bound = |row_number: u32, side| ClusteringBound {
+            prefix: key(&[&row_number.to_be_bytes()]).into(),
+            side,
+        };
+        let slices = [Slice {
+            start: bound(10, Side::Before),
+            end: bound(12, Side::After),
+        }];
+        for cache_bytes in [0, 16 << 10, 1 << 20] {
+            let cache = PageCache::new(cache_bytes);
+            assert_eq!(
+                scan_suspended(&sstable, &cache, &slices),
+                partitions
+                    .iter()
+                    .map(|(place, whole)| {
+                        let mut sliced = whole.clone();
+                        sliced.items.drain(13..);
+                        sliced.items.drain(..10);
+                        (place.clone(), sliced)
+                    })
+                    .collect::<Partitions>(),
+                "keys of {key_bytes} bytes, a cache of {cache_bytes}"
+            );
+            assert_eq!(
+                scan_suspended(&sstable, &cache, &[Slice::all()]),
+                partitions,
+                "keys of {key_bytes} bytes, a cache of {cache_bytes}"
+            );
+        }
+    }
+}
+
+#[test]
+fn what_a_run_did_not_use_is_let_go() {
+    let (_, partitions, sstable) = sstable(None);
+    let ((token, partition_key), partition) = partitions.last_key_value().unwrap();
+    let slices = [Slice::all()];
+    let cache = PageCache::new(0);
+    let ticket = ReadTicket::new();
+    run_to_end(&cache, &ticket, |pages| {
+        drain(
+            &mut sstable
+                .partition(pages, *token, partition_key, &slices, false)?
+                .unwrap(),
+        )
+    });
+    assert!(!partition.items.is_empty() && ticket.pinned_bytes() > 0);
+    ticket.begin_run();
+    ticket.begin_run();
+    assert_eq!(ticket.pinned_bytes(), 0);
+}
+
+#[test]
+fn what_was_delivered_is_checked() {
+    let (_, partitions, sstable) = sstable(None);
+    let (token, partition_key) = partitions.first_key_value().unwrap().0;
+    let slices = [Slice::all()];
+    let cache = PageCache::new(1 << 20);
+    let ticket = ReadTicket::new();
+    let read = sstable.partition(cache.suspending(&ticket), *token, partition_key, &slices, false);
+    let Err(ReadError::Absent(absent)) = read else {
+        panic!("nothing is in memory yet")
+    };
+    let stored = absent.read().unwrap();
+    let mut flipped = stored.clone();
+    flipped[stored.len() / 2] ^= 1;
+    for wrong in [flipped, stored[1..].to_vec()] {
+        let result = cache.deliver(&ticket, &absent, &wrong);
+        assert!(matches!(result, Err(ReadError::Corrupt { .. })), "{result:?}");
+    }
+    cache.deliver(&ticket, &absent, &stored).unwrap();
+}
