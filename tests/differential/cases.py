@@ -9,6 +9,7 @@
                        bytes, "@unset" for a value left unset
     -- @timestamp N    the request's own timestamp, in microseconds
     -- @consistency C  another consistency than ONE
+    -- @serial C       the request's serial consistency
     -- @mask COLUMN    do not compare this column's values
 
 `cases/NAME.answers` holds the answer of Apache Cassandra 5.0 to each statement as text. Each file runs
@@ -116,6 +117,8 @@ class Session:
     def run(self, statement):
         directives = statement.directives
         options = {"consistency": directives.get("consistency", "ONE")}
+        if "serial" in directives:
+            options["serial"] = directives["serial"]
         if "timestamp" in directives:
             options["timestamp"] = int(directives["timestamp"])
         page_size = int(directives["page"]) if "page" in directives else None

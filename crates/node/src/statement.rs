@@ -1,16 +1,14 @@
-//! What is not a read or a write: PREPARE, USE, TRUNCATE, schema changes, DESCRIBE, and writes that read first.
+//! What is not a read or a write: PREPARE, USE, TRUNCATE, schema changes, DESCRIBE.
 
 use std::ops::Range;
 use std::rc::Rc;
 use std::sync::Arc;
 use std::time::Duration;
 
-use helenus_cql::ast::{self, BatchKind, DescribeStatement};
+use helenus_cql::ast::{self, DescribeStatement};
 use helenus_engine::ddl::{self, DdlOutcome};
 use helenus_engine::describe::{DescribeAnswer, describe, page_offset, page_state};
-use helenus_engine::modify::{FailedStatement, ListReading};
 use helenus_engine::system::{NodeState, NodeUsage};
-use helenus_engine::term::BoundValues;
 use helenus_engine::{CqlError, Plan, Prepared, QueryOptions};
 use helenus_protocol::Opcode;
 use helenus_protocol::extensions::CQL_VERSION_SPOKEN;
@@ -21,11 +19,8 @@ use helenus_protocol::response::{
     write_set_keyspace, write_void,
 };
 use helenus_schema::TableKind;
-use helenus_types::Token;
 
-use crate::forward::OwnedExecution;
 use crate::metrics::RequestKind;
-use crate::patience::{Patience, not_begun_in_time};
 use crate::request::Statement;
 use crate::roles::{is_about_roles, not_anonymous};
 use crate::schema_change::{DATA_CENTER, SchemaStatement};
@@ -270,94 +265,6 @@ impl Shard {
                 }
             }
         });
-    }
-
-    /// List operations by index or value: each owner of a partition reads its own, then all is written.
-    pub(crate) fn modify_reading(
-        self: &Rc<Self>,
-        statement: &Statement<'_>,
-        values: &BoundValues<'_>,
-        options: &QueryOptions<'_>,
-    ) -> Result<(), CqlError> {
-        let account = self.account_of_session(statement.session);
-        let owned = Arc::new(OwnedExecution::new(statement, values, options, &account));
-        let (answered, stream) = (statement.session.clone(), statement.stream);
-        let (kind, patience) = match &statement.prepared.plan {
-            Plan::Batch(plan) => (plan.kind, Patience::of_batch(options, plan.kind)),
-            _ => (BatchKind::Unlogged, Patience::of_write(options)),
-        };
-        let shard = self.clone();
-        self.answer_later(statement.session, stream, async move {
-            let written = async {
-                // Nothing is written before every owner has read: what fails on one must not be done by half.
-                let mut updates = Vec::new();
-                let mut failed: Option<FailedStatement> = None;
-                for owner in shard.shards() {
-                    let owned = owned.clone();
-                    let built = shard.call_while_awaited(owner, move |shard| async move {
-                        shard.updates_reading(&owned).await
-                    });
-                    let built = built
-                        .await
-                        .unwrap_or_else(|| Err(shard.no_answer_from(owner).into()));
-                    match built {
-                        Ok(built) => updates.extend(built),
-                        // As if the statements were gone through one after the other.
-                        Err(other) if failed.as_ref().is_none_or(|failed| other.place < failed.place) => {
-                            failed = Some(other);
-                        }
-                        Err(_) => {}
-                    }
-                }
-                match failed {
-                    Some(failed) => Err(failed.error),
-                    None if patience.is_over(shard.clock.monotonic_ns()) => Err(not_begun_in_time()),
-                    None => {
-                        let updates = shard.by_owner(updates);
-                        shard.write_updates(updates, kind, patience).await
-                    }
-                }
-            };
-            let result = shard.in_time(patience, written).await;
-            shard.answer_write_later(&answered, stream, result);
-        });
-        Ok(())
-    }
-
-    /// What the statement writes to partitions of this shard, once all lists that it depends on were read.
-    async fn updates_reading(
-        self: &Rc<Self>,
-        owned: &OwnedExecution,
-    ) -> Result<Vec<Vec<u8>>, FailedStatement> {
-        self.write_sets_resolved().await;
-        let mut reading = ListReading::default();
-        loop {
-            let result = self.run_updates_reading(owned, &mut reading);
-            let Some((absent, state)) = reading.take_absent() else {
-                return Ok(result?.into_iter().map(|(_, update)| update).collect());
-            };
-            self.bring(state, &absent).await?;
-        }
-    }
-
-    fn run_updates_reading(
-        &self,
-        owned: &OwnedExecution,
-        reading: &mut ListReading,
-    ) -> Result<Vec<(Token, Vec<u8>)>, FailedStatement> {
-        owned.with(|plan, values, options| {
-            let scratch = &mut *self.scratch.borrow_mut();
-            let store = &mut *self.store.borrow_mut();
-            let owns = |token| self.owner_of(token) == self.id;
-            match plan {
-                Plan::Modify(plan) => {
-                    let built = plan.updates_reading(store, reading, &owns, values, options, scratch);
-                    built.map_err(FailedStatement::from)
-                }
-                Plan::Batch(plan) => plan.updates_reading(store, reading, &owns, values, options, scratch),
-                _ => Ok(Vec::new()),
-            }
-        })
     }
 
     pub(crate) fn node_state(&self) -> NodeState {

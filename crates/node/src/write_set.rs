@@ -33,7 +33,22 @@ pub(crate) struct WriteSets {
     /// By number. As many as batches are in flight, and those that wait longer for a log than their clients do.
     under_way: RefCell<HashMap<u64, UnderWay>>,
     resolved: Notify,
+    /// Of all coordinators.
+    resolved_sets: Arc<ResolvedWriteSets>,
+    /// What sets that were not resolved when it was last looked at have changed on this shard. Bounded by the sets in flight:
+    /// it is gone through whenever it has doubled.
+    changed: RefCell<ChangedPartitions>,
 }
+
+#[derive(Default)]
+struct ChangedPartitions {
+    by_set: Vec<(WriteSetId, Vec<Token>)>,
+    /// How long the list may get until those that are resolved are taken out.
+    length_max: usize,
+}
+
+/// So many are not worth looking through for resolved ones.
+const CHANGED_MIN: usize = 64;
 
 struct UnderWay {
     /// Shares whose owners have not acknowledged them yet.
@@ -65,10 +80,35 @@ pub struct PartOfSet {
 impl WriteSets {
     pub fn new(coordinator: ShardId, resolved: Arc<ResolvedWriteSets>) -> Self {
         WriteSets {
-            numbers: RefCell::new(WriteSetNumbers::new(coordinator, resolved)),
+            numbers: RefCell::new(WriteSetNumbers::new(coordinator, resolved.clone())),
             under_way: RefCell::default(),
             resolved: Notify::new(),
+            resolved_sets: resolved,
+            changed: RefCell::default(),
         }
+    }
+
+    /// A part of a set was applied here.
+    fn note_changed(&self, id: WriteSetId, tokens: Vec<Token>) {
+        let changed = &mut *self.changed.borrow_mut();
+        if changed.by_set.len() >= changed.length_max {
+            changed
+                .by_set
+                .retain(|(id, _)| !self.resolved_sets.is_resolved(*id));
+            changed.length_max = (2 * changed.by_set.len()).max(CHANGED_MIN);
+        }
+        changed.by_set.push((id, tokens));
+    }
+
+    /// The sets that have changed one of these partitions and that a crash may still undo.
+    pub fn unresolved_of(&self, tokens: &[Token]) -> Vec<WriteSetId> {
+        let changed = self.changed.borrow();
+        let touches = |of_set: &[Token]| of_set.iter().any(|token| tokens.contains(token));
+        let unresolved = changed
+            .by_set
+            .iter()
+            .filter(|(id, of_set)| touches(of_set) && !self.resolved_sets.is_resolved(*id));
+        unresolved.map(|(id, _)| *id).collect()
     }
 
     pub fn are_resolved(&self) -> bool {
@@ -248,6 +288,10 @@ impl Shard {
         } = share;
         let applied = catch(|| {
             let updates = decode(&updates).ok_or(WriteError::Malformed)?;
+            if let Some(part) = part {
+                let tokens = updates.iter().map(|(token, _)| *token).collect();
+                self.write_sets.note_changed(part.id, tokens);
+            }
             self.store.borrow_mut().apply_part(part, &updates)
         });
         self.note_write();
@@ -355,6 +399,10 @@ impl Shard {
     /// outlive it.
     pub(crate) async fn write_sets_resolved(self: &Rc<Self>) {
         let unresolved = self.store.borrow_mut().unresolved_write_sets();
+        self.wait_resolved(unresolved).await;
+    }
+
+    pub(crate) async fn wait_resolved(self: &Rc<Self>, unresolved: Vec<WriteSetId>) {
         if !unresolved.is_empty() {
             self.sync_logs_soon();
         }

@@ -60,6 +60,19 @@ impl BatchPlan {
         })
     }
 
+    /// The partitions that the statements touch.
+    pub fn partitions(
+        &self,
+        values: &BoundValues<'_>,
+        options: &QueryOptions<'_>,
+    ) -> Result<Vec<(TableId, Token)>, CqlError> {
+        let mut partitions = Vec::new();
+        for statement in &self.statements {
+            partitions.extend(statement.partitions(values, options)?);
+        }
+        Ok(partitions)
+    }
+
     /// The packed updates of all statements, in order. A later statement may turn out to be invalid: none is to be
     /// applied before all are there.
     pub fn updates(
@@ -84,7 +97,7 @@ impl BatchPlan {
             // Cassandra looks at the keys of all statements before anything else.
             let mut statements = self.statements.iter();
             statements
-                .find_map(|statement| statement.tokens(values, &options).err())
+                .find_map(|statement| statement.partitions(values, &options).err())
                 .unwrap_or(error)
         })
     }

@@ -48,12 +48,23 @@ impl PriorLists for NoPriorLists {
 
 /// What a statement that reads lists, or a batch of such, holds between its runs: the lists that were read, and the one that is
 /// being read. Each run finds those again.
-#[derive(Debug, Default)]
+#[derive(Debug)]
 pub struct ListReading {
     finished: HashMap<ListPlace, Rc<StoredList>>,
-    reading: Option<ReadState>,
+    /// Pins the pages of all lists.
+    reading: ReadState,
     /// What the last run lacked.
     absent: Option<Box<AbsentPages>>,
+}
+
+impl Default for ListReading {
+    fn default() -> Self {
+        ListReading {
+            finished: HashMap::new(),
+            reading: ReadState::suspending(),
+            absent: None,
+        }
+    }
 }
 
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
@@ -65,9 +76,19 @@ struct ListPlace {
 }
 
 impl ListReading {
+    /// For a run that must see what is stored now, whatever earlier ones have read.
+    pub fn begin_again(&mut self) {
+        self.finished.clear();
+    }
+
+    /// Pins the pages that were brought for the last run.
+    pub fn state(&self) -> &ReadState {
+        &self.reading
+    }
+
     /// The pages that the last run ended for, with the read that they are for. If there are any, the run's error is none.
     pub fn take_absent(&mut self) -> Option<(Box<AbsentPages>, &ReadState)> {
-        self.absent.take().zip(self.reading.as_ref())
+        Some((self.absent.take()?, &self.reading))
     }
 }
 
@@ -119,14 +140,10 @@ impl<R: RowStore> PriorLists for StoredLists<'_, R> {
             column,
             cells: Vec::new(),
         };
-        let mut state = self
-            .reading
-            .reading
-            .take()
-            .unwrap_or_else(ReadState::suspending)
-            .begun_again();
+        let ListReading { reading, absent, .. } = &mut *self.reading;
+        reading.begin_again();
         loop {
-            match self.store.read_step(&command, &mut state, &mut sink) {
+            match self.store.read_step(&command, reading, &mut sink) {
                 Ok(ReadProgress::Done) => {
                     let list = Rc::new(StoredList::new(sink.cells));
                     self.reading.finished.insert(place, list.clone());
@@ -135,8 +152,7 @@ impl<R: RowStore> PriorLists for StoredLists<'_, R> {
                 // One row: nothing that a shard should be left for.
                 Ok(ReadProgress::Yield) => {}
                 Ok(ReadProgress::Absent(pages)) => {
-                    self.reading.reading = Some(state);
-                    self.reading.absent = Some(pages);
+                    *absent = Some(pages);
                     return Err(CqlError::server(format_args!(
                         "pages of a list are not in memory"
                     )));

@@ -1,5 +1,6 @@
 //! Executing a modification: one packed update for each partition.
 
+use helenus_schema::TableId;
 use helenus_storage::clustering::{Components, Side, push_component};
 use helenus_storage::deletion::DeletionTime;
 use helenus_storage::row::Liveness;
@@ -66,14 +67,14 @@ impl ModifyPlan {
     }
 
     /// The partitions the statement touches.
-    pub fn tokens(
+    pub fn partitions(
         &self,
         values: &BoundValues<'_>,
         options: &QueryOptions<'_>,
-    ) -> Result<Vec<Token>, CqlError> {
+    ) -> Result<Vec<(TableId, Token)>, CqlError> {
         let context = options.evaluation(values);
         let keys = self.partition_keys(&context)?;
-        Ok(keys.iter().map(|key| token_of(key)).collect())
+        Ok(keys.iter().map(|key| (self.table.id, token_of(key))).collect())
     }
 
     fn partition_keys(&self, context: &EvaluationContext<'_>) -> Result<Vec<Vec<u8>>, CqlError> {

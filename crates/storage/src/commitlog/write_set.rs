@@ -90,7 +90,8 @@ impl ResolvedWriteSets {
         })
     }
 
-    fn is_resolved(&self, id: WriteSetId) -> bool {
+    /// Whether all parts of a set of this run are durable.
+    pub fn is_resolved(&self, id: WriteSetId) -> bool {
         id.number <= self.through(id.coordinator)
     }
 

@@ -512,6 +512,13 @@ impl ShardStore {
         self.schedule.is_waiting_for_log()
     }
 
+    /// Where the log ends, if not all of it is durable yet.
+    pub fn undurable_position(&self) -> Option<LogPosition> {
+        let log = self.disk.as_ref()?.log.as_ref()?;
+        let position = log.position();
+        (position > log.durable()).then_some(position)
+    }
+
     /// Of each coordinator the last write set that this shard has a part of and that is not resolved.
     pub fn unresolved_write_sets(&mut self) -> Vec<WriteSetId> {
         self.log_mut()

@@ -1,0 +1,138 @@
+//! Deciding on what is stored, and writing what was decided, in one turn of the shard that owns the partitions.
+//!
+//! Nothing else happens on the shard between the read and the write: the turn is the critical section, and there is no lock.
+//! A read that lacks pages ends the turn; once they are there all of it is run again, from the start. So is what found no room
+//! in the memtables. A decision reads as much as one turn may take: who needs more says so ([`Decide::run`]).
+//!
+//! Two things may not be decided on before they are certain. What a write set over several shards has written is undone by
+//! the next start if one of its parts is lost, so whoever decides on a partition of one waits until it is resolved
+//! ([decision 16](../../../docs/decisions/0016-atomic-batches.md)). And nobody is answered before the log is durable up to
+//! where the decision was made, also if nothing was written: else a client could know what a crash then takes back.
+
+use std::rc::Rc;
+
+use helenus_engine::CqlError;
+use helenus_storage::commitlog::{LogPosition, WriteSetId};
+use helenus_storage::error::WriteError;
+use helenus_storage::read_state::ReadState;
+use helenus_storage::sstable::AbsentPages;
+use helenus_types::Token;
+
+use crate::patience::{Patience, not_begun_in_time};
+use crate::shard::Shard;
+use crate::write::write_failure;
+
+/// What reads, and then decides what is written.
+pub(crate) trait Decide {
+    type Answer;
+
+    /// The partitions that it reads; all of them this shard's.
+    fn partitions(&self) -> &[Token];
+
+    /// Reads and decides. Whatever an earlier run has read may have changed since: only the pages that were brought for it
+    /// are of use. The caller holds no borrow of the shard. A run must not hold the shard longer than a turn may.
+    fn run(&mut self, shard: &Rc<Shard>) -> Result<Run<Self::Answer>, CqlError>;
+
+    /// Of the read that the last run ended with.
+    fn read_state(&self) -> &ReadState;
+}
+
+/// How a run ended.
+pub(crate) enum Run<A> {
+    /// The read lacks these pages.
+    Absent(Box<AbsentPages>),
+    /// Each partition has one update at most; they become one record of the log. None for what is not to be done.
+    Decided { updates: Vec<Vec<u8>>, answer: A },
+}
+
+/// What one turn came to.
+pub(crate) enum Tried<A> {
+    Decided {
+        answer: A,
+        /// The answer is true once the log is durable up to here.
+        certain_at: Option<LogPosition>,
+    },
+    Absent(Box<AbsentPages>),
+    /// Nothing was done: memtables are full.
+    NoRoom(WriteError),
+    /// Nothing was done: these may still be undone.
+    Unresolved(Vec<WriteSetId>),
+}
+
+impl Shard {
+    /// Decides on this shard, and waits until that is durable.
+    pub(crate) async fn decide<D: Decide>(
+        self: &Rc<Self>,
+        decision: &mut D,
+        patience: Patience,
+    ) -> Result<D::Answer, CqlError> {
+        loop {
+            if patience.is_over(self.clock.monotonic_ns()) {
+                return Err(not_begun_in_time());
+            }
+            match self.try_decide(decision)? {
+                Tried::Decided { answer, certain_at } => {
+                    if let Some(position) = certain_at {
+                        self.durable(position, patience).await?;
+                    }
+                    return Ok(answer);
+                }
+                Tried::Absent(absent) => self.bring(decision.read_state(), &absent).await?,
+                Tried::NoRoom(error) => {
+                    if !self.wait_for_room(patience).await {
+                        return Err(write_failure(&error));
+                    }
+                }
+                Tried::Unresolved(sets) => self.wait_resolved(sets).await,
+            }
+        }
+    }
+
+    /// One turn of a decision.
+    pub(crate) fn try_decide<D: Decide>(
+        self: &Rc<Self>,
+        decision: &mut D,
+    ) -> Result<Tried<D::Answer>, CqlError> {
+        let unresolved = self.write_sets.unresolved_of(decision.partitions());
+        if !unresolved.is_empty() {
+            return Ok(Tried::Unresolved(unresolved));
+        }
+        match decision.run(self)? {
+            Run::Absent(absent) => Ok(Tried::Absent(absent)),
+            Run::Decided { updates, answer } => match self.apply_decided(&updates)? {
+                Some(full) => Ok(Tried::NoRoom(full)),
+                None => Ok(Tried::Decided {
+                    answer,
+                    certain_at: self.certain_at(),
+                }),
+            },
+        }
+    }
+
+    /// The error where memtables are full, so that nothing was applied.
+    fn apply_decided(&self, updates: &[Vec<u8>]) -> Result<Option<WriteError>, CqlError> {
+        if updates.is_empty() {
+            return Ok(None);
+        }
+        let decoded = self.decode_sampled(updates)?;
+        let applied = match decoded.as_slice() {
+            [(token, update)] => self.store.borrow_mut().apply_at(*token, update),
+            several => self.store.borrow_mut().apply_all(several),
+        };
+        match applied {
+            Ok(_) => {
+                self.note_write();
+                Ok(None)
+            }
+            Err(full @ WriteError::MemtablesFull { .. }) => Ok(Some(full)),
+            Err(error) => Err(write_failure(&error)),
+        }
+    }
+
+    /// Up to where the log must be durable before anybody is told what this shard's rows are now; none where it is already,
+    /// or where writes are acknowledged before they are.
+    pub(crate) fn certain_at(&self) -> Option<LogPosition> {
+        let position = self.store.borrow().undurable_position()?;
+        self.waits_for_log(position).then_some(position)
+    }
+}

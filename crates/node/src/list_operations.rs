@@ -1,0 +1,187 @@
+//! List operations by index or value, which read the lists before they change them.
+//!
+//! Where all partitions are one shard's, it reads and writes in one turn ([`crate::decide`]). Else each owner reads its own,
+//! then all is written: what others write in between may move the elements.
+
+use std::rc::Rc;
+use std::sync::Arc;
+
+use helenus_cql::ast::BatchKind;
+use helenus_engine::modify::{FailedStatement, ListReading};
+use helenus_engine::term::BoundValues;
+use helenus_engine::{CqlError, Plan, QueryOptions};
+use helenus_schema::TableId;
+use helenus_storage::read_state::ReadState;
+use helenus_storage::update::merge_by_partition;
+use helenus_types::{ShardId, Token};
+
+use crate::decide::{Decide, Run};
+use crate::forward::OwnedExecution;
+use crate::panic_boundary::catch_async;
+use crate::patience::{Patience, not_begun_in_time};
+use crate::request::Statement;
+use crate::shard::Shard;
+
+/// What a statement or batch writes to lists of one shard.
+struct ListDecision<'o> {
+    owned: &'o OwnedExecution,
+    tokens: Vec<Token>,
+    reading: ListReading,
+}
+
+impl Decide for ListDecision<'_> {
+    type Answer = ();
+
+    fn partitions(&self) -> &[Token] {
+        &self.tokens
+    }
+
+    fn run(&mut self, shard: &Rc<Shard>) -> Result<Run<()>, CqlError> {
+        self.reading.begin_again();
+        let built = shard.run_updates_reading(self.owned, &mut self.reading);
+        if let Some((absent, _)) = self.reading.take_absent() {
+            return Ok(Run::Absent(absent));
+        }
+        let updates = built.map_err(|failed| failed.error)?;
+        let updates = updates.into_iter().map(|(_, update)| update).collect();
+        Ok(Run::Decided {
+            updates: merge_by_partition(updates),
+            answer: (),
+        })
+    }
+
+    fn read_state(&self) -> &ReadState {
+        self.reading.state()
+    }
+}
+
+impl Shard {
+    /// List operations by index or value: each owner of a partition reads its own, then all is written.
+    pub(crate) fn modify_reading(
+        self: &Rc<Self>,
+        statement: &Statement<'_>,
+        values: &BoundValues<'_>,
+        options: &QueryOptions<'_>,
+    ) -> Result<(), CqlError> {
+        let partitions = match &statement.prepared.plan {
+            Plan::Modify(plan) => plan.partitions(values, options)?,
+            Plan::Batch(plan) => plan.partitions(values, options)?,
+            _ => Vec::new(),
+        };
+        let account = self.account_of_session(statement.session);
+        let owned = Arc::new(OwnedExecution::new(statement, values, options, &account));
+        let (answered, stream) = (statement.session.clone(), statement.stream);
+        let (kind, patience) = match &statement.prepared.plan {
+            Plan::Batch(plan) => (plan.kind, Patience::of_batch(options, plan.kind)),
+            _ => (BatchKind::Unlogged, Patience::of_write(options)),
+        };
+        let shard = self.clone();
+        let owner = self.owner_of_all(&partitions);
+        self.answer_later(statement.session, stream, async move {
+            let written = async {
+                if let Some(owner) = owner {
+                    return shard.decide_on_lists(owner, owned, partitions, patience).await;
+                }
+                // Nothing is written before every owner has read: what fails on one must not be done by half.
+                let mut updates = Vec::new();
+                let mut failed: Option<FailedStatement> = None;
+                for owner in shard.shards() {
+                    let owned = owned.clone();
+                    let built = shard.call_while_awaited(owner, move |shard| async move {
+                        shard.updates_reading(&owned).await
+                    });
+                    let built = built
+                        .await
+                        .unwrap_or_else(|| Err(shard.no_answer_from(owner).into()));
+                    match built {
+                        Ok(built) => updates.extend(built),
+                        // As if the statements were gone through one after the other.
+                        Err(other) if failed.as_ref().is_none_or(|failed| other.place < failed.place) => {
+                            failed = Some(other);
+                        }
+                        Err(_) => {}
+                    }
+                }
+                match failed {
+                    Some(failed) => Err(failed.error),
+                    None if patience.is_over(shard.clock.monotonic_ns()) => Err(not_begun_in_time()),
+                    None => {
+                        let updates = shard.by_owner(updates);
+                        shard.write_updates(updates, kind, patience).await
+                    }
+                }
+            };
+            let result = shard.in_time(patience, written).await;
+            shard.answer_write_later(&answered, stream, result);
+        });
+        Ok(())
+    }
+
+    /// The shard that owns all of these partitions, if it is one.
+    fn owner_of_all(&self, partitions: &[(TableId, Token)]) -> Option<ShardId> {
+        let mut owners = partitions.iter().map(|(_, token)| self.owner_of(*token));
+        let first = owners.next()?;
+        owners.all(|owner| owner == first).then_some(first)
+    }
+
+    async fn decide_on_lists(
+        self: &Rc<Self>,
+        owner: ShardId,
+        owned: Arc<OwnedExecution>,
+        partitions: Vec<(TableId, Token)>,
+        patience: Patience,
+    ) -> Result<(), CqlError> {
+        let decided = self.call_async(owner, move |shard| async move {
+            let deciding = async {
+                for (table, token) in &partitions {
+                    shard.check_rate_of_write(*table, *token)?;
+                }
+                let mut decision = ListDecision {
+                    owned: &owned,
+                    tokens: partitions.into_iter().map(|(_, token)| token).collect(),
+                    reading: ListReading::default(),
+                };
+                shard.decide(&mut decision, patience).await
+            };
+            let decided = catch_async(deciding).await;
+            decided.unwrap_or_else(|panicked| Err(panicked.error()))
+        });
+        decided.await.unwrap_or_else(|| Err(self.no_answer_from(owner)))
+    }
+
+    /// What the statement writes to partitions of this shard, once all lists that it depends on were read.
+    async fn updates_reading(
+        self: &Rc<Self>,
+        owned: &OwnedExecution,
+    ) -> Result<Vec<Vec<u8>>, FailedStatement> {
+        self.write_sets_resolved().await;
+        let mut reading = ListReading::default();
+        loop {
+            let result = self.run_updates_reading(owned, &mut reading);
+            let Some((absent, state)) = reading.take_absent() else {
+                return Ok(result?.into_iter().map(|(_, update)| update).collect());
+            };
+            self.bring(state, &absent).await?;
+        }
+    }
+
+    fn run_updates_reading(
+        &self,
+        owned: &OwnedExecution,
+        reading: &mut ListReading,
+    ) -> Result<Vec<(Token, Vec<u8>)>, FailedStatement> {
+        owned.with(|plan, values, options| {
+            let scratch = &mut *self.scratch.borrow_mut();
+            let store = &mut *self.store.borrow_mut();
+            let owns = |token| self.owner_of(token) == self.id;
+            match plan {
+                Plan::Modify(plan) => {
+                    let built = plan.updates_reading(store, reading, &owns, values, options, scratch);
+                    built.map_err(FailedStatement::from)
+                }
+                Plan::Batch(plan) => plan.updates_reading(store, reading, &owns, values, options, scratch),
+                _ => Ok(Vec::new()),
+            }
+        })
+    }
+}
