@@ -12,6 +12,7 @@ use std::io;
 use std::path::Path;
 use std::sync::Arc;
 
+use helenus_rows::clustering::ClusteringBound;
 use helenus_vfs::File;
 
 use crate::big::index::IndexEntry;
@@ -225,12 +226,8 @@ impl ReadTicket {
         pins.map(|pin| pin.run.bytes.len()).sum()
     }
 
-    pub(crate) fn take_stop(&self, file: u64, partition: u64, slices_after: usize) -> Option<Stop> {
-        self.state
-            .borrow_mut()
-            .as_mut()?
-            .stops
-            .take(file, partition, slices_after)
+    pub(crate) fn take_stop(&self, file: u64, partition: u64, far: &ClusteringBound) -> Option<Stop> {
+        self.state.borrow_mut().as_mut()?.stops.take(file, partition, far)
     }
 
     pub(crate) fn note_stop(&self, stop: Stop) {

@@ -180,18 +180,23 @@ impl<'a> SsTableCursor<'a> {
     fn next_slice(&mut self) -> Option<&'a Slice> {
         let begun = self.slices_begun;
         self.slices_begun += 1;
+        self.slice_at(begun)
+    }
+
+    /// The slice that is met after so many others.
+    fn slice_at(&self, index: usize) -> Option<&'a Slice> {
         match self.direction {
-            Direction::Forward => self.slices.get(begun),
+            Direction::Forward => self.slices.get(index),
             Direction::Reversed(_) => self
                 .slices
                 .len()
-                .checked_sub(begun + 1)
+                .checked_sub(index + 1)
                 .and_then(|index| self.slices.get(index)),
         }
     }
 
     /// The bound of a slice that is met first, and the other one.
-    fn ends(&self, slice: &'a Slice) -> (&'a ClusteringBound, &'a ClusteringBound) {
+    fn ends<'s>(&self, slice: &'s Slice) -> (&'s ClusteringBound, &'s ClusteringBound) {
         match self.direction {
             Direction::Forward => (&slice.start, &slice.end),
             Direction::Reversed(_) => (&slice.end, &slice.start),
@@ -201,7 +206,7 @@ impl<'a> SsTableCursor<'a> {
     /// Goes to the block that a slice begins in, if it is ahead; false if the slice is certain to be empty.
     fn jump(&mut self, slice: &Slice) -> Result<bool, ReadError> {
         if self.slices_begun == 1 {
-            self.resume();
+            self.resume(slice);
         }
         match &mut self.direction {
             Direction::Forward => self.jump_forward(slice),
@@ -210,8 +215,9 @@ impl<'a> SsTableCursor<'a> {
     }
 
     /// Goes to where the cursor of an earlier step stopped in the same slice, if there was one.
-    fn resume(&mut self) {
-        let Some(stop) = self.reader.take_stop(self.slices_after()) else {
+    fn resume(&mut self, slice: &Slice) {
+        let (_, far) = self.ends(slice);
+        let Some(stop) = self.reader.take_stop(far) else {
             return;
         };
         match (stop.at, &mut self.direction) {
@@ -237,9 +243,10 @@ impl<'a> SsTableCursor<'a> {
             [slice] => slice.as_key(self.comparator.component_count()).is_some(),
             _ => false,
         };
-        if self.slices_begun == 0 || is_point {
+        if is_point {
             return None;
         }
+        let far = self.ends(self.slice_begun_last()?).1.clone();
         let (at, open) = match &mut self.direction {
             Direction::Forward => {
                 let (offset, is_passed) = self.reader.last_item();
@@ -272,15 +279,15 @@ impl<'a> SsTableCursor<'a> {
         Some(Stop {
             file: self.reader.file(),
             partition: self.reader.partition_position(),
-            slices_after: self.slices_after(),
+            far,
             open,
             at,
         })
     }
 
-    /// How many slices come after the one that was begun last.
-    fn slices_after(&self) -> usize {
-        self.slices.len().saturating_sub(self.slices_begun)
+    fn slice_begun_last(&self) -> Option<&'a Slice> {
+        let index = self.slices_begun.min(self.slices.len()).checked_sub(1)?;
+        self.slice_at(index)
     }
 
     fn jump_forward(&mut self, slice: &Slice) -> Result<bool, ReadError> {

@@ -8,6 +8,7 @@ use crate::meta::header::Header;
 use crate::rows::deletion_codec::read_deletion_time;
 use crate::rows::row_decoder::{Decoded, Item, RowBuffers, RowDecoder};
 use crate::rows::stop::Stop;
+use helenus_rows::clustering::ClusteringBound;
 use helenus_rows::deletion::DeletionTime;
 use helenus_rows::row::RowRef;
 
@@ -195,9 +196,9 @@ impl<'a> PartitionReader<'a> {
         self.stream.ticket().is_some()
     }
 
-    pub fn take_stop(&self, slices_after: usize) -> Option<Stop> {
+    pub fn take_stop(&self, far: &ClusteringBound) -> Option<Stop> {
         let ticket = self.stream.ticket()?;
-        ticket.take_stop(self.file(), self.position, slices_after)
+        ticket.take_stop(self.file(), self.position, far)
     }
 
     pub fn note_stop(&self, stop: Stop) {

@@ -2,6 +2,7 @@
 //! would decode the block that it begins in up to its place again.
 
 use crate::rows::backward::Backward;
+use helenus_rows::clustering::ClusteringBound;
 use helenus_rows::deletion::DeletionTime;
 
 /// One cursor's place in one partition. Everything before it, in the direction of the read, was handed out or is hidden
@@ -12,8 +13,9 @@ pub(crate) struct Stop {
     pub file: u64,
     /// Of the partition, in Data.db.
     pub partition: u64,
-    /// Slices of the read behind the one that the cursor stands in, which tells the same slice in the next step.
-    pub slices_after: usize,
+    /// Where the slice ends that the cursor stands in, which tells the same slice in the next step: others may have gone
+    /// from before and behind it, where the row cache knows them.
+    pub far: ClusteringBound,
     /// The range deletion in force at the place.
     pub open: DeletionTime,
     pub at: StopPlace,
@@ -67,10 +69,11 @@ impl Stops {
     }
 
     /// The stop of the cursor that this one follows.
-    pub fn take(&mut self, file: u64, partition: u64, slices_after: usize) -> Option<Stop> {
-        let index = self.past.iter().position(|stop| {
-            (stop.file, stop.partition, stop.slices_after) == (file, partition, slices_after)
-        })?;
+    pub fn take(&mut self, file: u64, partition: u64, far: &ClusteringBound) -> Option<Stop> {
+        let index = self
+            .past
+            .iter()
+            .position(|stop| (stop.file, stop.partition) == (file, partition) && stop.far == *far)?;
         Some(self.past.swap_remove(index))
     }
 
@@ -93,7 +96,7 @@ mod tests {
         Stop {
             file,
             partition: 7,
-            slices_after: 0,
+            far: ClusteringBound::top(),
             open: DeletionTime::LIVE,
             at: StopPlace::Offset(offset),
         }
@@ -111,22 +114,22 @@ mod tests {
         let mut stops = Stops::default();
         stops.note(stop(1, 10));
         stops.note(stop(2, 20));
-        assert_eq!(offset(stops.take(1, 7, 0)), None);
+        assert_eq!(offset(stops.take(1, 7, &ClusteringBound::top())), None);
         stops.resume();
-        assert_eq!(offset(stops.take(1, 8, 0)), None);
-        assert_eq!(offset(stops.take(1, 7, 1)), None);
-        assert_eq!(offset(stops.take(1, 7, 0)), Some(10));
-        assert_eq!(offset(stops.take(1, 7, 0)), None);
+        assert_eq!(offset(stops.take(1, 8, &ClusteringBound::top())), None);
+        assert_eq!(offset(stops.take(1, 7, &ClusteringBound::bottom())), None);
+        assert_eq!(offset(stops.take(1, 7, &ClusteringBound::top())), Some(10));
+        assert_eq!(offset(stops.take(1, 7, &ClusteringBound::top())), None);
         // Nobody asked for the other one; a newer one of the same file takes the place of an older.
         stops.note(stop(1, 11));
         stops.resume();
         stops.note(stop(1, 12));
         stops.resume();
-        assert_eq!(offset(stops.take(2, 7, 0)), Some(20));
-        assert_eq!(offset(stops.take(1, 7, 0)), Some(12));
+        assert_eq!(offset(stops.take(2, 7, &ClusteringBound::top())), Some(20));
+        assert_eq!(offset(stops.take(1, 7, &ClusteringBound::top())), Some(12));
         stops.note(stop(1, 13));
         stops.forget();
         stops.resume();
-        assert_eq!(offset(stops.take(1, 7, 0)), None);
+        assert_eq!(offset(stops.take(1, 7, &ClusteringBound::top())), None);
     }
 }
