@@ -3,6 +3,7 @@
 use std::rc::Rc;
 use std::sync::Arc;
 
+use helenus_cql::ast::BatchKind;
 use helenus_engine::term::{BoundValues, OwnedValues};
 use helenus_engine::{CqlError, Plan, Prepared, QueryOptions};
 use helenus_protocol::response::MetadataForm;
@@ -36,6 +37,8 @@ pub struct ForwardedWrite {
     pub from: ShardId,
     pub ticket: Ticket,
     pub update: Vec<u8>,
+    /// Whether it counts.
+    pub kind: BatchKind,
     pub patience: Patience,
     /// The update, charged to the client that sent it.
     pub(crate) held: Option<Held>,

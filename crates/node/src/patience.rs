@@ -103,6 +103,15 @@ impl Patience {
         }
     }
 
+    /// For a statement that writes as a batch of this kind would.
+    #[inline]
+    pub fn of_statement(options: &QueryOptions<'_>, kind: BatchKind) -> Self {
+        match kind {
+            BatchKind::Counter => Self::of_batch(options, kind),
+            _ => Self::of_write(options),
+        }
+    }
+
     pub fn of_batch(options: &QueryOptions<'_>, kind: BatchKind) -> Self {
         let write_type = match kind {
             BatchKind::Logged => WriteType::Batch,

@@ -8,7 +8,7 @@ use std::sync::Arc;
 
 use helenus_cql::{StatementClass, TokenBudget, ast};
 use helenus_engine::error::PreparedId;
-use helenus_engine::modify::{ModifyPlan, check_batch, unlogged_batch_warning};
+use helenus_engine::modify::{ModifyPlan, check_batch, unlogged_batch_warning, write_kind};
 use helenus_engine::prepare::prepare_within;
 use helenus_engine::term::BoundValues;
 use helenus_engine::{CqlError, Plan, Prepared, QueryOptions};
@@ -350,6 +350,7 @@ impl Shard {
                  statement instead"
             )));
         }
+        let kind = write_kind(kind, plans().next());
         let warning = |partitions| unlogged_batch_warning(kind, partitions, plans());
         let patience = Patience::of_batch(&options, kind);
         self.modify_all(session, stream, kind, patience, warning, |scratch, emit| {

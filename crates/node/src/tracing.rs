@@ -8,6 +8,7 @@ use std::net::IpAddr;
 use std::rc::Rc;
 use std::task::Poll;
 
+use helenus_cql::ast::BatchKind;
 use helenus_engine::term::{BoundValues, ColumnSpec};
 use helenus_engine::{CqlError, Plan, QueryOptions};
 use helenus_protocol::frame::Envelope;
@@ -196,7 +197,9 @@ impl Shard {
             },
         )?;
         let patience = Patience::of_write(&options);
-        self.write_by_partition(self.by_owner(updates), patience).await
+        let updates = self.by_owner(updates);
+        self.write_by_partition(updates, BatchKind::Unlogged, patience)
+            .await
     }
 }
 

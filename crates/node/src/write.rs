@@ -38,8 +38,8 @@ enum Outcome {
     /// There was nothing to write, or it was not logged.
     Applied(Option<LogPosition>),
     Elsewhere(ShardId, Vec<u8>),
-    /// This shard's memtables are full.
-    NoRoom(Vec<u8>),
+    /// This shard has to wait for something before it can apply it.
+    NotYet(Vec<u8>),
 }
 
 /// A write that was refused or failed on one shard.
@@ -67,18 +67,22 @@ impl Shard {
         values: &BoundValues<'_>,
         options: &QueryOptions<'_>,
     ) -> Result<(), CqlError> {
-        let patience = Patience::of_write(options);
+        let kind = plan.write_kind();
+        let patience = Patience::of_statement(options, kind);
+        if kind == BatchKind::Counter {
+            plan.check_counter_consistency(options)?;
+        }
         let (session, stream) = (statement.session, statement.stream);
         if !plan.has_no_in() {
             if plan.is_long_to_build(values) {
-                self.modify_beside(statement, BatchKind::Unlogged, patience, values, options);
+                self.modify_beside(statement, kind, patience, values, options);
                 return Ok(());
             }
             if !plan.names_one_partition() {
                 let build = |scratch: &mut Scratch, emit: &mut EmitUpdate<'_>| {
                     plan.updates(values, options, scratch, emit)
                 };
-                return self.modify_all(session, stream, BatchKind::Unlogged, patience, |_| None, build);
+                return self.modify_all(session, stream, kind, patience, |_| None, build);
             }
         }
         let mut outcome = Outcome::Applied(None);
@@ -98,10 +102,9 @@ impl Shard {
                 self.sample_write_of(&plan.table, token, update);
             }
             self.check_rate(&plan.table, RateLimitedOperation::Write, token)?;
-            outcome = match self.apply(token, update) {
-                Ok(position) => Outcome::Applied(Some(position)),
-                Err(WriteError::MemtablesFull { .. }) => Outcome::NoRoom(update.to_vec()),
-                Err(error) => return Err(write_failure(&error)),
+            outcome = match self.apply_now(token, update, kind)? {
+                Some(position) => Outcome::Applied(Some(position)),
+                None => Outcome::NotYet(update.to_vec()),
             };
             Ok(())
         })?;
@@ -114,9 +117,9 @@ impl Shard {
             }
             Outcome::Elsewhere(owner, update) if warnings.is_empty() => {
                 self.trace(session, || format!("Sending the mutation to shard-{}", owner.0));
-                return self.forward_write(session, stream, owner, update, patience);
+                return self.forward_write(session, stream, owner, (update, kind), patience);
             }
-            outcome => self.finish_later(session, stream, outcome, warnings, patience),
+            outcome => self.finish_later(session, stream, (outcome, kind), warnings, patience),
         }
         Ok(())
     }
@@ -126,12 +129,12 @@ impl Shard {
         self: &Rc<Self>,
         session: &Rc<Session>,
         stream: i16,
-        outcome: Outcome,
+        (outcome, kind): (Outcome, BatchKind),
         warnings: Vec<String>,
         patience: Patience,
     ) {
         let held = match &outcome {
-            Outcome::Elsewhere(_, update) | Outcome::NoRoom(update) => self.waiting(session, update.len()),
+            Outcome::Elsewhere(_, update) | Outcome::NotYet(update) => self.waiting(session, update.len()),
             Outcome::Applied(_) => None,
         };
         let shard = self.clone();
@@ -142,10 +145,10 @@ impl Shard {
                 Outcome::Applied(Some(position)) => shard.durable(position, patience).await,
                 Outcome::Elsewhere(owner, update) => {
                     let updates = UpdatesByShard::from([(owner, vec![update])]);
-                    shard.write_by_partition(updates, patience).await
+                    shard.write_by_partition(updates, kind, patience).await
                 }
-                Outcome::NoRoom(update) => {
-                    let written = shard.apply_durably(vec![update], patience).await;
+                Outcome::NotYet(update) => {
+                    let written = shard.apply_durably(vec![update], kind, patience).await;
                     written.map_err(|failed| failed.error)
                 }
             }
@@ -200,6 +203,8 @@ impl Shard {
     ) -> Result<Option<Option<LogPosition>>, CqlError> {
         let own = match updates.first_key_value() {
             None => return Ok(Some(None)),
+            // Each partition is counted in a turn of its own.
+            Some(_) if kind == BatchKind::Counter => return Ok(None),
             // What need not be whole is applied in steps.
             Some((_, own)) if own.len() > APPLIED_PER_STEP_MAX && kind != BatchKind::Logged => {
                 return Ok(None);
@@ -232,14 +237,15 @@ impl Shard {
         values: &BoundValues<'_>,
         options: &QueryOptions<'_>,
     ) -> Result<(), CqlError> {
-        let patience = Patience::of_batch(options, plan.kind);
+        let kind = plan.write_kind();
+        let patience = Patience::of_batch(options, kind);
         if plan.is_long_to_build(values) {
-            self.modify_beside(statement, plan.kind, patience, values, options);
+            self.modify_beside(statement, kind, patience, values, options);
             return Ok(());
         }
         let warning = |partitions| unlogged_batch_warning(plan.kind, partitions, &plan.statements);
         let (session, stream) = (statement.session, statement.stream);
-        self.modify_all(session, stream, plan.kind, patience, warning, |scratch, emit| {
+        self.modify_all(session, stream, kind, patience, warning, |scratch, emit| {
             plan.updates(values, options, scratch, emit)
         })
     }
@@ -320,7 +326,7 @@ impl Shard {
         session: &Rc<Session>,
         stream: i16,
         owner: ShardId,
-        update: Vec<u8>,
+        (update, kind): (Vec<u8>, BatchKind),
         patience: Patience,
     ) -> Result<(), CqlError> {
         let ticket = self.forwards.borrow_mut().insert(Waiting {
@@ -333,6 +339,7 @@ impl Shard {
             ticket,
             held: self.waiting(session, update.len()),
             update,
+            kind,
             patience,
         };
         if self.mailbox(owner).write(write).is_err() {
@@ -349,6 +356,7 @@ impl Shard {
             from,
             ticket,
             update,
+            kind,
             patience,
             held,
         } = write;
@@ -357,33 +365,29 @@ impl Shard {
         }
         let applied = catch(|| {
             let Some((table, token)) = partition_of(&update) else {
-                return Ok(Err(WriteError::Malformed));
+                return Err(write_failure(&WriteError::Malformed));
             };
             if self.hot_partitions.is_sampled() {
                 self.sample_write(token, &update);
             }
             self.check_rate_of_write(table, token)?;
-            Ok(self.apply(token, &update))
+            self.apply_now(token, &update, kind)
         });
-        let applied = match applied.unwrap_or_else(|panicked| Err(panicked.error())) {
-            Ok(applied) => applied,
-            Err(refused) => return self.answer_forwarded_write(from, ticket, Err(refused)),
-        };
-        match applied {
-            Ok(position) if self.waits_for_log(position) => {
+        match applied.unwrap_or_else(|panicked| Err(panicked.error())) {
+            Ok(Some(position)) if self.waits_for_log(position) => {
                 self.acknowledge_at(position, patience, Acknowledgement::Forwarded { from, ticket });
             }
-            Ok(_) => self.answer_forwarded_write(from, ticket, Ok(())),
-            Err(WriteError::MemtablesFull { .. }) => {
+            Ok(Some(_)) => self.answer_forwarded_write(from, ticket, Ok(())),
+            Ok(None) => {
                 let shard = self.clone();
                 self.spawn(async move {
                     let _charged_to_the_end = held;
-                    let result = catch_async(shard.apply_durably(vec![update], patience)).await;
+                    let result = catch_async(shard.apply_durably(vec![update], kind, patience)).await;
                     let result = result.unwrap_or_else(|panicked| Err(FailedWrite::whole(panicked.error())));
                     shard.answer_forwarded_write(from, ticket, result.map_err(|failed| failed.error));
                 });
             }
-            Err(error) => self.answer_forwarded_write(from, ticket, Err(write_failure(&error))),
+            Err(error) => self.answer_forwarded_write(from, ticket, Err(error)),
         }
     }
 
@@ -429,7 +433,7 @@ impl Shard {
         let is_one_partition = updates.values().map(Vec::len).sum::<usize>() < 2;
         match kind {
             BatchKind::Logged if !is_one_partition => self.write_whole(updates, patience).await,
-            _ => self.write_by_partition(updates, patience).await,
+            _ => self.write_by_partition(updates, kind, patience).await,
         }
     }
 
@@ -438,6 +442,7 @@ impl Shard {
     pub(crate) async fn write_by_partition(
         self: &Rc<Self>,
         updates: UpdatesByShard,
+        kind: BatchKind,
         patience: Patience,
     ) -> Result<(), CqlError> {
         if self.has_rate_limits.get() {
@@ -450,7 +455,7 @@ impl Shard {
                 let shard = owner.clone();
                 owner.spawn(async move {
                     // The caller may have gone with its node.
-                    let _gone = sender.send(shard.apply_durably(updates, patience).await);
+                    let _gone = sender.send(shard.apply_durably(updates, kind, patience).await);
                 });
             });
             results.push((owner, receiver));
@@ -484,6 +489,7 @@ impl Shard {
     async fn apply_durably(
         self: &Rc<Self>,
         updates: Vec<Vec<u8>>,
+        kind: BatchKind,
         patience: Patience,
     ) -> Result<(), FailedWrite> {
         if patience.is_over(self.clock.monotonic_ns()) {
@@ -496,7 +502,10 @@ impl Shard {
             if steps.is_over(update.len()) {
                 tokio::task::yield_now().await;
             }
-            let applied = self.apply_waiting(&update, patience).await;
+            let applied = match kind {
+                BatchKind::Counter => self.count_waiting(&update, patience).await,
+                _ => self.apply_waiting(&update, patience).await,
+            };
             match applied {
                 Ok(position) => last = last.max(Some(position)),
                 Err(error) => {
@@ -523,6 +532,15 @@ impl Shard {
         if self.hot_partitions.is_sampled() {
             self.sample_write(token, update);
         }
+        self.apply_where_there_is_room(token, update, patience).await
+    }
+
+    pub(crate) async fn apply_where_there_is_room(
+        &self,
+        token: Token,
+        update: &[u8],
+        patience: Patience,
+    ) -> Result<LogPosition, CqlError> {
         loop {
             match self.apply(token, update) {
                 Ok(position) => return Ok(position),

@@ -341,15 +341,10 @@ impl Contents<'_> {
                 for _ in 0..1 + self.chance.count(3) {
                     let mut node = [0; 16];
                     node.copy_from_slice(&self.chance.bytes(16));
-                    let current = std::mem::take(&mut context);
-                    let delta = self.chance.below(1000) as i64 - 500;
-                    counter::increment(
-                        &current,
-                        node,
-                        delta,
-                        self.chance.below(1 << 40) as i64,
-                        &mut context,
-                    );
+                    let count = self.chance.below(1000) as i64 - 500;
+                    let clock = self.chance.below(1 << 40) as i64;
+                    let others = std::mem::take(&mut context);
+                    counter::merge(&others, &counter::global(&node, clock, count), &mut context);
                 }
                 context
             }

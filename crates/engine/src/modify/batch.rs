@@ -35,6 +35,11 @@ impl BatchPlan {
         self.statements.iter().any(ModifyPlan::needs_read)
     }
 
+    /// How it is written: an unlogged batch of statements on counters is a counter batch.
+    pub fn write_kind(&self) -> BatchKind {
+        write_kind(self.kind, self.statements.first())
+    }
+
     /// Whether building its updates would hold a shard for long.
     pub fn is_long_to_build(&self, values: &BoundValues<'_>) -> bool {
         let counts = self
@@ -128,6 +133,14 @@ impl BatchPlan {
     }
 }
 
+/// How a batch is written of which this is the first statement: all are on counters, or none.
+pub fn write_kind(kind: BatchKind, first: Option<&ModifyPlan>) -> BatchKind {
+    match first.is_some_and(ModifyPlan::is_counter) {
+        true => BatchKind::Counter,
+        false => kind,
+    }
+}
+
 /// Why a statement, or one of a batch, is not executed.
 #[derive(Debug)]
 pub struct FailedStatement {
@@ -187,7 +200,7 @@ pub fn check_batch<'p>(
                 "Timestamp must be set either on BATCH or individual statements"
             ));
         }
-        let is_counter = statement.table.is_counter();
+        let is_counter = statement.is_counter();
         has_counters |= is_counter;
         has_others |= !is_counter;
         let is_virtual = statement.table.kind == TableKind::Virtual;

@@ -47,6 +47,10 @@ pub fn write_cells(
             column.write(builder);
             continue;
         }
+        if let Change::Count { .. } = first.change {
+            write_counter(builder, group, time, context)?;
+            continue;
+        }
         for operation in group {
             let value = match &operation.change {
                 Change::Set(value) => value.evaluate(context)?,
@@ -59,6 +63,54 @@ pub fn write_cells(
         }
     }
     Ok(())
+}
+
+/// Writes what a counter grows by, all operations on it together. The shard that owns the row makes the counter's new value of
+/// it ([`helenus_storage::store::Counting`]).
+fn write_counter(
+    builder: &mut RowBuilder<'_>,
+    operations: &[Operation],
+    time: WriteTime,
+    context: &EvaluationContext<'_>,
+) -> Result<(), CqlError> {
+    let mut sum: Option<i64> = None;
+    for operation in operations {
+        if let Change::Count { by, is_negated } = &operation.change
+            && let Some(increment) = increment(by, *is_negated, context)?
+        {
+            // As Java's long does.
+            sum = Some(sum.unwrap_or_default().wrapping_add(increment));
+        }
+    }
+    if let (Some(sum), Some(first)) = (sum, operations.first()) {
+        builder.cell(cell(first.column, None, Some(&sum.to_be_bytes()), time));
+    }
+    Ok(())
+}
+
+/// `None` for one that is not set, which leaves the counter as it is.
+fn increment(
+    by: &Expression,
+    is_negated: bool,
+    context: &EvaluationContext<'_>,
+) -> Result<Option<i64>, CqlError> {
+    let increment = match by.evaluate(context)? {
+        Evaluated::Null => return Err(invalid!("Invalid null value for counter increment")),
+        Evaluated::Unset => return Ok(None),
+        Evaluated::Bytes(bytes) => match (*bytes).try_into() {
+            Ok(bytes) => i64::from_be_bytes(bytes),
+            Err(_) => return Err(invalid!("Invalid empty value for counter increment")),
+        },
+    };
+    if !is_negated {
+        return Ok(Some(increment));
+    }
+    match increment.checked_neg() {
+        Some(negated) => Ok(Some(negated)),
+        None => Err(invalid!(
+            "The negation of {increment} overflows supported counter precision (signed 8 bytes integer)"
+        )),
+    }
 }
 
 /// A cell, or without a value its tombstone.
@@ -206,6 +258,7 @@ impl<'o> MultiCellColumn<'o> {
             }
             Change::DeleteField(index) => self.cells.push((index.to_be_bytes().to_vec(), None)),
             Change::Delete => self.delete_up_to(self.time.timestamp_us),
+            Change::Count { .. } => debug_assert!(false, "no column of several cells counts"),
         }
         Ok(())
     }

@@ -12,7 +12,7 @@ mod updates;
 
 mod batch;
 
-pub use batch::{BatchPlan, FailedStatement, check_batch, unlogged_batch_warning};
+pub use batch::{BatchPlan, FailedStatement, check_batch, unlogged_batch_warning, write_kind};
 pub(crate) use batch::{no_table, prepare_batch_attributes};
 pub use plan::ModifyPlan;
 pub(crate) use prepare::prepare_modification;

@@ -27,6 +27,11 @@ pub enum Change {
     Add(Expression),
     /// Elements out of a set or keys out of a map, given as a set.
     Discard(Expression),
+    /// What a counter grows by, or with `is_negated` shrinks by.
+    Count {
+        by: Expression,
+        is_negated: bool,
+    },
     /// Every element of a list that equals one of these.
     DiscardFromList(Expression),
     SetIndex {
@@ -247,7 +252,7 @@ fn add(
         CqlType::Tuple(_) | CqlType::UserDefined { .. } => {
             Err(invalid!("Invalid operation ({text}) for tuple column {name}"))
         }
-        CqlType::Counter => Err(invalid!("Counter updates are not supported yet")),
+        CqlType::Counter => count(typing, column, &value, false),
         other if !other.is_collection() => Err(invalid!(
             "Invalid operation ({text}) for non counter column {name}"
         )),
@@ -280,7 +285,7 @@ fn subtract(
     let name = &column.name;
     let (value, receiver) = (RawTerm::from(value), Receiver::column(column));
     match &column.cql_type {
-        CqlType::Counter => Err(invalid!("Counter updates are not supported yet")),
+        CqlType::Counter => count(typing, column, &value, true),
         other if !other.is_collection() => Err(invalid!(
             "Invalid operation ({text}) for non counter column {name}"
         )),
@@ -303,6 +308,17 @@ fn subtract(
             Change::Discard(typing.term(&value, &receiver)?),
         )),
     }
+}
+
+/// `c = c + n`, or `c = c - n` with `is_negated`, of a counter.
+fn count(
+    typing: &Typing<'_>,
+    column: &ColumnMetadata,
+    value: &RawTerm,
+    is_negated: bool,
+) -> Result<Operation, CqlError> {
+    let by = typing.term(value, &Receiver::column(column))?;
+    Ok(Operation::new(column, Change::Count { by, is_negated }))
 }
 
 /// An assignment as Cassandra prints it in messages.
@@ -340,7 +356,8 @@ impl HeapBytes for Operation {
             | Change::SetField { value, .. }
             | Change::DeleteIndex(value)
             | Change::DeleteElement(value)
-            | Change::DeleteKey(value) => value.heap_bytes(),
+            | Change::DeleteKey(value)
+            | Change::Count { by: value, .. } => value.heap_bytes(),
             Change::SetIndex { index: key, value } | Change::SetKey { key, value } => {
                 key.heap_bytes() + value.heap_bytes()
             }

@@ -2,6 +2,7 @@
 
 use std::sync::Arc;
 
+use helenus_cql::ast::BatchKind;
 use helenus_schema::TableMetadata;
 
 use super::attributes::Attributes;
@@ -20,6 +21,8 @@ pub struct ModifyPlan {
     pub(super) keys: WhereClause,
     /// Whether a column of the key is given several values.
     has_in: bool,
+    /// Of the table.
+    is_counter: bool,
     pub(super) attributes: Attributes,
     /// Ordered by column id, as packed rows are; what was written first for a column comes first.
     pub(super) static_operations: Vec<Operation>,
@@ -39,10 +42,27 @@ impl ModifyPlan {
             table: table.clone(),
             has_in: !keys.partition.iter().all(Restriction::is_equal)
                 || keys.clustering.iter().any(Restriction::is_in),
+            is_counter: table.is_counter(),
             keys,
             attributes,
             static_operations,
             regular_operations,
+        }
+    }
+
+    /// Whether it is about counters. Its updates say what they grow by; the shard that owns a partition makes of it what they
+    /// are then ([`helenus_storage::store::Counting`]).
+    #[inline]
+    pub fn is_counter(&self) -> bool {
+        self.is_counter
+    }
+
+    /// The kind of batch that writes as the statement does by itself.
+    #[inline]
+    pub fn write_kind(&self) -> BatchKind {
+        match self.is_counter {
+            true => BatchKind::Counter,
+            false => BatchKind::Unlogged,
         }
     }
 

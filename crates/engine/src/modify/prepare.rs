@@ -1,7 +1,7 @@
 //! From a syntax tree to a plan.
 
 use helenus_cql::ast::{Conditions, Delete, DeletionTarget, Insert, InsertSource, Modification, Update};
-use helenus_schema::{ColumnKind, ColumnMetadata, TableKind};
+use helenus_schema::{ColumnKind, ColumnMetadata, TableKind, TableMetadata};
 
 use super::attributes::Attributes;
 use super::operation::Operation;
@@ -41,7 +41,7 @@ fn check_table(plan: &ModifyPlan) -> Result<(), CqlError> {
         if plan.attributes.ttl.is_some() {
             return Err(invalid!("Cannot provide custom TTL for counter updates"));
         }
-        return Err(invalid!("Counter updates are not supported yet"));
+        return Ok(());
     }
     if table.kind == TableKind::Virtual {
         if plan.has_timestamp() {
@@ -59,8 +59,11 @@ fn check_table(plan: &ModifyPlan) -> Result<(), CqlError> {
     Ok(())
 }
 
-fn refuse_conditions(is_conditional: bool) -> Result<(), CqlError> {
+fn refuse_conditions(table: &TableMetadata, is_conditional: bool) -> Result<(), CqlError> {
     match is_conditional {
+        true if table.is_counter() => Err(invalid!(
+            "Conditional updates are not supported on counter tables"
+        )),
         true => Err(invalid!("Conditional statements (IF) are not supported yet")),
         false => Ok(()),
     }
@@ -134,7 +137,7 @@ fn prepare_insert(
     }
     clause.check_partition(table, rules)?;
     clause.check_clustering(table, rules)?;
-    refuse_conditions(is_conditional)?;
+    refuse_conditions(typing.scope.table, is_conditional)?;
     let operations = (static_operations, regular_operations);
     Ok(ModifyPlan::new(
         StatementKind::Insert,
@@ -167,7 +170,7 @@ fn prepare_update(
         filters_freely: false,
     };
     let keys = WhereClause::prepare(typing, &update.relations, rules)?;
-    refuse_conditions(is_conditional)?;
+    refuse_conditions(typing.scope.table, is_conditional)?;
     let operations = (static_operations, regular_operations);
     Ok(ModifyPlan::new(
         StatementKind::Update,
@@ -206,7 +209,7 @@ fn prepare_delete(
         filters_freely: false,
     };
     let keys = WhereClause::prepare(typing, &delete.relations, rules)?;
-    refuse_conditions(is_conditional)?;
+    refuse_conditions(typing.scope.table, is_conditional)?;
     let operations = (static_operations, regular_operations);
     Ok(ModifyPlan::new(
         StatementKind::Delete,

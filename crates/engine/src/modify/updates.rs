@@ -1,5 +1,6 @@
 //! Executing a modification: one packed update for each partition.
 
+use helenus_protocol::Consistency;
 use helenus_schema::TableId;
 use helenus_storage::clustering::{Components, Side, push_component};
 use helenus_storage::deletion::DeletionTime;
@@ -66,6 +67,28 @@ impl ModifyPlan {
         Ok(updates)
     }
 
+    #[inline]
+    fn check_consistency(&self, options: &QueryOptions<'_>) -> Result<(), CqlError> {
+        match self.is_counter() {
+            true => Ok(()),
+            false => options.check_write(),
+        }
+    }
+
+    /// The consistency levels that a statement on counters cannot have. As in Cassandra, one of a batch can have any.
+    pub fn check_counter_consistency(&self, options: &QueryOptions<'_>) -> Result<(), CqlError> {
+        match options.consistency {
+            Consistency::Any => Err(invalid!(
+                "Consistency level ANY is not yet supported for counter table {}",
+                self.table.name
+            )),
+            serial if serial.is_serial() => {
+                Err(invalid!("Counter operations are inherently non-serializable"))
+            }
+            _ => Ok(()),
+        }
+    }
+
     /// The partitions the statement touches.
     pub fn partitions(
         &self,
@@ -92,7 +115,7 @@ impl ModifyPlan {
         owns: &dyn Fn(Token) -> bool,
         emit: &mut EmitUpdate<'_>,
     ) -> Result<(), CqlError> {
-        options.check_write()?;
+        self.check_consistency(options)?;
         let context = options.evaluation(values);
         let Scratch {
             partition_key,

@@ -207,10 +207,9 @@ mod tests {
     /// Symptom: SELECT of an imported counter table returned the cell as it is stored, shards and all, not a bigint.
     #[test]
     fn a_counter_is_the_total_of_its_shards() {
-        let mut once = Vec::new();
-        counter::increment(&[], [1; 16], 40, 0, &mut once);
-        let mut twice = Vec::new();
-        counter::increment(&once, [2; 16], 2, 0, &mut twice);
+        let (first, second) = (counter::global(&[1; 16], 1, 40), counter::global(&[2; 16], 1, 2));
+        let mut both = Vec::new();
+        counter::merge(&first, &second, &mut both);
         let mut row = Vec::new();
         let mut builder = RowBuilder::new(&mut row, Liveness::NONE, DeletionTime::LIVE);
         builder.push(Entry::Cell(CellRef {
@@ -219,7 +218,7 @@ mod tests {
             ttl_s: 0,
             local_deletion_s: NEVER_S,
             path: None,
-            value: &twice,
+            value: &both,
         }));
         let column = ColumnMetadata {
             id: ColumnId(0),

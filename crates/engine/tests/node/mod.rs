@@ -10,8 +10,8 @@ use helenus_protocol::response::MetadataForm;
 use helenus_protocol::{Consistency, ProtocolVersion};
 use helenus_schema::{Schema, TableId};
 use helenus_storage::ShardStore;
-use helenus_storage::read_state::ReadState;
-use helenus_storage::store::StoreOptions;
+use helenus_storage::read_state::{ReadProgress, ReadState};
+use helenus_storage::store::{CounterReading, Counting, StoreOptions};
 use helenus_storage::update::Update;
 use helenus_types::{ShardId, Token, shard_of};
 use uuid::Uuid;
@@ -155,8 +155,35 @@ impl Shards {
         }
         for (token, update) in updates {
             let store = &mut self.stores[usize::from(shard_of(token, count).0)];
+            let mut update = update;
+            let table = Update::decode(&update).unwrap().table;
+            if self
+                .schema
+                .table_by_id(table)
+                .is_some_and(|table| table.is_counter())
+            {
+                update = counted(store, token, &update, options);
+            }
             store.apply(&Update::decode(&update).unwrap()).unwrap();
         }
         Ok(out)
+    }
+}
+
+/// What an update of counters comes to.
+fn counted(store: &mut ShardStore, token: Token, update: &[u8], options: &QueryOptions<'_>) -> Vec<u8> {
+    let counting = Counting {
+        node_id: [1; 16],
+        now_us: options.server_timestamp_us,
+        now_s: options.now_s,
+    };
+    let update = Update::decode(update).unwrap();
+    let (mut reading, mut out) = (CounterReading::default(), Vec::new());
+    loop {
+        match store.count_step(token, &update, &counting, &mut reading, &mut out) {
+            Ok(ReadProgress::Done) => return out,
+            Ok(ReadProgress::Yield) => {}
+            other => panic!("{other:?}"),
+        }
     }
 }

@@ -37,6 +37,7 @@ pub use prepared_cache::{PreparedCache, is_valid};
 use crate::admission::Admission;
 use crate::buffer_pool::BufferPool;
 use crate::clients::Clients;
+use crate::counting::Counters;
 use crate::disk_reads::DiskReads;
 use crate::forward::PendingForwards;
 use crate::hot_partitions::HotPartitions;
@@ -117,6 +118,7 @@ pub struct Shard {
     pub(crate) planner: Planner,
     pub(crate) forwards: RefCell<PendingForwards>,
     pub(crate) scratch: RefCell<Scratch>,
+    pub(crate) counters: Counters,
     /// Where the owner of the schema makes changes durable. The mutex orders changes: each starts from the schema
     /// that the one before it made.
     pub(crate) schema_keeper: Mutex<Option<SchemaKeeper>>,
@@ -230,6 +232,7 @@ impl Shard {
             planner: parts.planner,
             forwards: RefCell::new(PendingForwards::default()),
             scratch: RefCell::new(Scratch::default()),
+            counters: Counters::default(),
             schema_keeper: Mutex::new(parts.schema_keeper),
             snapshot_worker: parts.snapshot_worker,
             truncations: Truncations::default(),

@@ -6,14 +6,21 @@
 //! | marks | i16 each: index of a local shard, or index - 32768 of a global one |
 //! | shards | counter id 16, clock i64, count i64; ordered by id |
 //!
-//! Helenus writes one global shard per counter, under the node's id: the new total with the next clock. Replaying
-//! it changes nothing. Local and remote shards only come from imported files.
+//! Helenus writes one global shard per counter, under the node's id: all that the node has counted, with the next clock.
+//! Replaying it changes nothing. Shards of other nodes, and local and remote ones, only come from imported files.
 
 use std::cmp::Ordering;
 
 const MARK_BYTES: usize = 2;
+const CLOCK_AT: usize = 16;
 const COUNT_AT: usize = 24;
 const SHARD_BYTES: usize = 32;
+
+/// One mark: shard 0 is global.
+const ONE_GLOBAL: [u8; 2 * MARK_BYTES] = [0, 1, 0x80, 0];
+
+/// A context of one global shard.
+pub const GLOBAL_BYTES: usize = ONE_GLOBAL.len() + SHARD_BYTES;
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 enum Kind {
@@ -32,40 +39,52 @@ struct Shard {
 
 /// The counter's value.
 pub fn total(context: &[u8]) -> i64 {
-    shards(context)
-        .iter()
-        .fold(0, |total, shard| total.wrapping_add(shard.count))
+    body(context)
+        .chunks_exact(SHARD_BYTES)
+        .fold(0, |total, shard| total.wrapping_add(i64_at(shard, COUNT_AT)))
 }
 
 /// Whether there are shards of before global ones: local and remote ones.
 pub fn has_legacy_shards(context: &[u8]) -> bool {
-    shards(context).iter().any(|shard| shard.kind != Kind::Global)
+    only_global(context).is_none() && shards(context).iter().any(|shard| shard.kind != Kind::Global)
 }
 
-/// Appends the context that `current` (empty for none) becomes when this node adds `delta`. `clock_floor` keeps the
-/// clock ahead of one that was deleted with its counter; microseconds of the write's timestamp will do.
-pub fn increment(current: &[u8], node_id: [u8; 16], delta: i64, clock_floor: i64, out: &mut Vec<u8>) {
-    let mut shards = shards(current);
-    match shards.binary_search_by(|shard| shard.id.cmp(&node_id)) {
-        Ok(index) => {
-            let shard = &mut shards[index];
-            shard.kind = Kind::Global;
-            shard.clock = shard.clock.saturating_add(1).max(clock_floor);
-            shard.count = shard.count.wrapping_add(delta);
-        }
-        Err(index) => {
-            shards.insert(
-                index,
-                Shard {
-                    id: node_id,
-                    kind: Kind::Global,
-                    clock: clock_floor.max(1),
-                    count: delta,
-                },
-            );
-        }
+/// Clock and count of a node's shard, of whatever kind it is.
+pub fn shard_of(context: &[u8], node_id: &[u8; 16]) -> Option<(i64, i64)> {
+    let mut shards = body(context).chunks_exact(SHARD_BYTES);
+    let own = shards.find(|shard| shard.starts_with(node_id))?;
+    Some((i64_at(own, CLOCK_AT), i64_at(own, COUNT_AT)))
+}
+
+/// The context that a node writes: its own global shard alone. What other shards there are comes to it where it is merged.
+pub fn global(node_id: &[u8; 16], clock: i64, count: i64) -> [u8; GLOBAL_BYTES] {
+    let mut context = [0; GLOBAL_BYTES];
+    let (head, shard) = context.split_at_mut(ONE_GLOBAL.len());
+    head.copy_from_slice(&ONE_GLOBAL);
+    shard[..CLOCK_AT].copy_from_slice(node_id);
+    shard[CLOCK_AT..COUNT_AT].copy_from_slice(&clock.to_be_bytes());
+    shard[COUNT_AT..].copy_from_slice(&count.to_be_bytes());
+    context
+}
+
+/// The one of two contexts that is their merge, where that is seen without merging them.
+pub fn newer<'c>(left: &'c [u8], right: &'c [u8]) -> Option<&'c [u8]> {
+    let (left_shard, right_shard) = (only_global(left)?, only_global(right)?);
+    let rank = |shard: &[u8]| (i64_at(shard, CLOCK_AT), i64_at(shard, COUNT_AT));
+    if left_shard[..CLOCK_AT] != right_shard[..CLOCK_AT] {
+        return None;
     }
-    encode(&shards, out);
+    Some(match rank(left_shard) > rank(right_shard) {
+        true => left,
+        false => right,
+    })
+}
+
+/// The shard of a context that has no other, and that one global.
+fn only_global(context: &[u8]) -> Option<&[u8]> {
+    context
+        .strip_prefix(&ONE_GLOBAL)
+        .filter(|shard| shard.len() == SHARD_BYTES)
 }
 
 /// Appends the merge of two contexts.
@@ -109,6 +128,15 @@ fn merge_shards(left: Shard, right: Shard) -> Shard {
     if rank(&left) > rank(&right) { left } else { right }
 }
 
+/// The shards, as far as the marks before them are whole.
+fn body(context: &[u8]) -> &[u8] {
+    let Some((mark_count, rest)) = context.split_first_chunk::<MARK_BYTES>() else {
+        return &[];
+    };
+    let mark_bytes = usize::from(i16::from_be_bytes(*mark_count).unsigned_abs()) * MARK_BYTES;
+    rest.get(mark_bytes..).unwrap_or_default()
+}
+
 /// Stops at the first byte that does not fit.
 fn shards(context: &[u8]) -> Vec<Shard> {
     let Some((mark_count, rest)) = context.split_first_chunk::<MARK_BYTES>() else {
@@ -125,8 +153,8 @@ fn shards(context: &[u8]) -> Vec<Shard> {
         .map(|bytes| Shard {
             id: array(bytes, 0),
             kind: Kind::Remote,
-            clock: i64::from_be_bytes(array(bytes, 16)),
-            count: i64::from_be_bytes(array(bytes, COUNT_AT)),
+            clock: i64_at(bytes, CLOCK_AT),
+            count: i64_at(bytes, COUNT_AT),
         })
         .collect();
     for mark in marks.chunks_exact(MARK_BYTES) {
@@ -167,6 +195,10 @@ fn encode(shards: &[Shard], out: &mut Vec<u8>) {
     }
 }
 
+fn i64_at(bytes: &[u8], at: usize) -> i64 {
+    i64::from_be_bytes(array(bytes, at))
+}
+
 /// `bytes[at..at + N]`; the callers cut chunks that are long enough.
 fn array<const N: usize>(bytes: &[u8], at: usize) -> [u8; N] {
     bytes
@@ -183,24 +215,38 @@ mod tests {
     const NODE: [u8; 16] = [7; 16];
 
     #[test]
-    fn increments_add_up_and_merge_to_the_latest() {
-        let (mut first, mut second, mut merged) = (Vec::new(), Vec::new(), Vec::new());
-        increment(&[], NODE, 5, 100, &mut first);
-        increment(&first, NODE, -7, 100, &mut second);
+    fn what_one_node_counted_merges_to_the_latest() {
+        let (first, second) = (global(&NODE, 100, 5), global(&NODE, 101, -2));
         assert_eq!((total(&first), total(&second)), (5, -2));
-        merge(&second, &first, &mut merged);
-        assert_eq!(merged, second);
-        assert_eq!(first[..4], [0, 1, 0x80, 0], "one mark, global, index 0");
-        assert_eq!(first.len(), 4 + SHARD_BYTES);
+        assert_eq!(shard_of(&second, &NODE), Some((101, -2)));
+        for (left, right) in [(&first, &second), (&second, &first)] {
+            let mut merged = Vec::new();
+            merge(left, right, &mut merged);
+            assert_eq!(merged, second);
+            assert_eq!(newer(left, right), Some(&second[..]));
+        }
+        let (smaller, larger) = (global(&NODE, 101, -2), global(&NODE, 101, 7));
+        assert_eq!(
+            newer(&larger, &smaller),
+            Some(&larger[..]),
+            "of equal clocks the larger count"
+        );
     }
 
     #[test]
     fn shards_of_different_nodes_are_kept_apart_and_summed() {
-        let (mut ours, mut theirs, mut merged) = (Vec::new(), Vec::new(), Vec::new());
-        increment(&[], NODE, 5, 1, &mut ours);
-        increment(&[], [3; 16], 10, 1, &mut theirs);
+        let (ours, theirs) = (global(&NODE, 1, 5), global(&[3; 16], 1, 10));
+        let mut merged = Vec::new();
         merge(&ours, &theirs, &mut merged);
         assert_eq!(total(&merged), 15);
+        assert_eq!(newer(&ours, &theirs), None);
+        assert_eq!(
+            (shard_of(&merged, &NODE), shard_of(&merged, &[4; 16])),
+            (Some((1, 5)), None)
+        );
+        let mut again = Vec::new();
+        merge(&merged, &global(&NODE, 2, 6), &mut again);
+        assert_eq!(total(&again), 16);
     }
 
     #[test]
@@ -231,7 +277,7 @@ mod tests {
     #[test]
     fn damaged_contexts_read_as_far_as_they_go() {
         for context in [&[][..], &[0], &[0x7f, 0xff, 1], &[0, 1, 0x80, 9, 1, 2, 3]] {
-            assert_eq!(total(context), 0);
+            assert_eq!((total(context), shard_of(context, &NODE)), (0, None));
         }
     }
 }

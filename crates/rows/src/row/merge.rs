@@ -116,6 +116,14 @@ pub fn is_deletion_shadowed<'a>(rows: impl Iterator<Item = RowRef<'a>>) -> bool 
     deletion.is_shadowed_by(liveness)
 }
 
+/// Appends a row that has nothing but the newest deletion of these. Versions of a counter are merged into it one by one: what a
+/// deletion hides must be gone before tombstones, which hide what is newer than they are.
+pub fn newest_deletion<'a>(rows: impl Iterator<Item = RowRef<'a>>, out: &mut Vec<u8>) {
+    let deletions = rows.map(|row| row.open().1);
+    let newest = deletions.fold(DeletionTime::LIVE, DeletionTime::max);
+    RowBuilder::new(out, Liveness::NONE, newest);
+}
+
 /// Appends a row without its deletion.
 pub fn without_deletion(row: RowRef<'_>, out: &mut Vec<u8>) {
     let (liveness, _, entries) = row.open();
@@ -217,18 +225,28 @@ impl<'b> ShadowedRow<'b> {
         if !shape.is_counter() {
             return self.push(Entry::Cell(reconcile(left, right)));
         }
+        // What is hidden takes no part: it may be a tombstone, or have shards of other nodes.
+        if self.shadow.hides(left.timestamp_us) {
+            return self.push(Entry::Cell(right));
+        }
+        if self.shadow.hides(right.timestamp_us) {
+            return self.push(Entry::Cell(left));
+        }
         match (left.is_tombstone(), right.is_tombstone()) {
             // Whatever the timestamps say, a deleted counter stays deleted (CASSANDRA-7346).
             (true, false) => self.push(Entry::Cell(left)),
             (false, true) => self.push(Entry::Cell(right)),
             (true, true) => self.push(Entry::Cell(reconcile(left, right))),
             (false, false) => {
-                let mut value = Vec::with_capacity(left.value.len().max(right.value.len()));
-                counter::merge(left.value, right.value, &mut value);
+                let mut merged = Vec::new();
+                let value = counter::newer(left.value, right.value).unwrap_or_else(|| {
+                    counter::merge(left.value, right.value, &mut merged);
+                    &merged
+                });
                 let timestamp_us = left.timestamp_us.max(right.timestamp_us);
                 self.push(Entry::Cell(CellRef {
                     timestamp_us,
-                    value: &value,
+                    value,
                     ..left
                 }));
             }

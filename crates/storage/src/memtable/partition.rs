@@ -109,14 +109,19 @@ impl Partition {
     pub fn row(&self, layout: &TableLayout, clustering: &[u8]) -> Option<(&PackedRow, DeletionTime)> {
         let position = self.rows.find(&layout.comparator, clustering).ok()?;
         let row = self.rows.get(position)?;
-        let shadow = match &self.rare {
+        Some((row, self.deletion_at(layout, clustering)))
+    }
+
+    /// Of the partition, or of a range around the row.
+    #[inline]
+    fn deletion_at(&self, layout: &TableLayout, clustering: &[u8]) -> DeletionTime {
+        match &self.rare {
             None => self.deletion,
             Some(rare) => {
                 let range = rare.ranges.deletion_at(&layout.comparator, clustering);
                 self.deletion.max(range)
             }
-        };
-        Some((row, shadow))
+        }
     }
 
     /// Merges an update in; returns by how many bytes the partition has grown.
@@ -150,10 +155,14 @@ impl Partition {
     ) -> isize {
         match self.rows.find(&layout.comparator, clustering) {
             Ok(position) => {
+                let shadow = match layout.shape.is_counter() {
+                    true => self.deletion_at(layout, clustering),
+                    false => DeletionTime::LIVE,
+                };
                 let Some(existing) = self.rows.get_mut(position) else {
                     return 0;
                 };
-                match merge_into(layout, existing, row, scratch) {
+                match merge_into(layout, existing, row, shadow, scratch) {
                     Merged::Whole { grown } => grown,
                     Merged::Split => {
                         let (rare, grown) = rare(&mut self.rare);
@@ -176,10 +185,14 @@ impl Partition {
     }
 
     fn apply_static_row(&mut self, layout: &TableLayout, row: RowRef<'_>, scratch: &mut Vec<u8>) -> isize {
+        let shadow = match layout.shape.is_counter() {
+            true => self.deletion,
+            false => DeletionTime::LIVE,
+        };
         let Some(existing) = &mut self.static_row else {
             return self.static_row.insert(PackedRow::new(&[], row)).memory_bytes() as isize;
         };
-        match merge_into(layout, existing, row, scratch) {
+        match merge_into(layout, existing, row, shadow, scratch) {
             Merged::Whole { grown } => grown,
             Merged::Split => {
                 let (rare, grown) = rare(&mut self.rare);
@@ -205,10 +218,13 @@ enum Merged {
     Split,
 }
 
+/// `shadow` takes out what it hides. It need not: a read passes over that, too. But a counter's tombstone would hide what is
+/// newer than it is.
 fn merge_into(
     layout: &TableLayout,
     existing: &mut PackedRow,
     row: RowRef<'_>,
+    shadow: DeletionTime,
     scratch: &mut Vec<u8>,
 ) -> Merged {
     let before = existing.memory_bytes();
@@ -219,7 +235,7 @@ fn merge_into(
             return Merged::Split;
         }
         scratch.clear();
-        merge::merge(&layout.shape, existing.row(), row, DeletionTime::LIVE, scratch);
+        merge::merge(&layout.shape, existing.row(), row, shadow, scratch);
         existing.replace_row(RowRef::new(scratch));
     }
     Merged::Whole {

@@ -175,7 +175,9 @@ impl<'a> MergedCursor<'a> {
         if shadowable && merge::is_deletion_shadowed(rows.clone()) {
             return merge_without_deletions(layout, rows, shadow, row);
         }
-        if let Some(first) = rows.next() {
+        if layout.shape.is_counter() {
+            merge::newest_deletion(rows.clone(), row);
+        } else if let Some(first) = rows.next() {
             merge::filter(first, shadow, row);
         }
         for next in rows {

@@ -15,6 +15,8 @@ mod answer;
 mod partition_read;
 mod read;
 
+mod counting;
+
 mod absorption;
 mod unflushed;
 
@@ -32,6 +34,7 @@ pub use compaction_request::{
     CompactError, CompactionKind, CompactionRequest, CompactionTicket, CompactionTotals, PendingCompactions,
     RunningCompaction, ShardCompactions,
 };
+pub use counting::{CounterReading, Counting};
 pub use folder::{DataFolder, FolderError, RefusedSsTable};
 pub use job::{BackgroundJob, JobError, JobKind, JobProgress, JobReport, JobResult};
 pub use open::{OpenError, OpenedShards};
