@@ -113,8 +113,32 @@ pub(super) const FUNCTIONS: [&str; 58] = [
 
 const OPERATORS: [&str; 5] = ["+", "-", "*", "/", "%"];
 
+/// Values of larger types take gigabytes here before they are cut to a request.
+const LITERAL_LEAVES_MAX: u64 = 1 << 16;
+
+/// How many values without parts one of the type has, about.
+fn leaves_of(cql_type: &CqlType) -> u64 {
+    match cql_type {
+        CqlType::List { element, .. } | CqlType::Set { element, .. } => leaves_of(element).saturating_mul(3),
+        CqlType::Map { key, value, .. } => {
+            let both = leaves_of(key).saturating_add(leaves_of(value));
+            both.saturating_mul(3)
+        }
+        CqlType::Tuple(components) => components.iter().map(leaves_of).fold(0, u64::saturating_add),
+        CqlType::UserDefined { definition, .. } => {
+            let fields = definition.fields.iter().map(|(_, field)| leaves_of(field));
+            fields.fold(0, u64::saturating_add)
+        }
+        CqlType::Vector { element, dimension } => leaves_of(element).saturating_mul(u64::from(*dimension)),
+        _ => 1,
+    }
+}
+
 impl Grammar<'_> {
     pub(super) fn literal(&self, cql_type: &CqlType) -> String {
+        if leaves_of(cql_type) > LITERAL_LEAVES_MAX {
+            return "null".to_owned();
+        }
         cql_type.to_cql_literal(&random_value(self.chance, cql_type))
     }
 
