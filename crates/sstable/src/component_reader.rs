@@ -20,7 +20,7 @@ use crate::decode::{ByteReader, DecodeError};
 use crate::descriptor::Descriptor;
 use crate::error::OpenError;
 use crate::error::ReadError;
-use crate::index_reader::{BigIndex, IndexReader};
+use crate::index::reader::{BigIndex, IndexReader};
 use crate::meta::bloom::BloomFilter;
 use crate::meta::statistics_file::StatisticsFile;
 use crate::rows::clustering_codec::ClusteringCodec;

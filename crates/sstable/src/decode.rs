@@ -1,9 +1,5 @@
 //! Reading bounded bytes: big-endian numbers, variable-length integers and length-prefixed strings.
 
-use std::path::Path;
-
-use crate::error::ReadError;
-
 /// A cursor over bytes that may lie. Nothing it returns was allocated; every length is checked against what is left.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct ByteReader<'a> {
@@ -28,32 +24,6 @@ impl DecodeError {
             offset,
             wanted,
             found: found.to_string(),
-        }
-    }
-
-    /// For bytes that should have been complete, and began at `base` of the file, or at what a damaged one says is a place.
-    pub fn in_file(self, file: &Path, base: u64) -> ReadError {
-        let file = file.to_path_buf();
-        match self {
-            DecodeError::Truncated { needed } => {
-                let offset = base.saturating_add(needed as u64);
-                ReadError::Corrupt {
-                    file,
-                    offset,
-                    wanted: "more bytes",
-                    found: "the end".to_owned(),
-                }
-            }
-            DecodeError::Malformed {
-                offset,
-                wanted,
-                found,
-            } => ReadError::Corrupt {
-                file,
-                offset: base.saturating_add(offset as u64),
-                wanted,
-                found,
-            },
         }
     }
 
@@ -322,7 +292,10 @@ pub(crate) fn push_bytes_after_u16(out: &mut Vec<u8>, bytes: &[u8]) {
 
 #[cfg(test)]
 mod tests {
+    use std::path::Path;
+
     use super::*;
+    use crate::error::ReadError;
 
     /// Symptom: "attempt to add with overflow" instead of an error, where a damaged length asked for nearly 2^64 bytes, or
     /// a damaged offset pointed there.

@@ -1,9 +1,11 @@
 //! What can go wrong when an SSTable is opened or written.
 
 use std::io;
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 
-use crate::block::pages::AbsentPages;
+use crate::block::absent_pages::AbsentPages;
+use crate::corruption::Corruption;
+use crate::decode::DecodeError;
 use crate::version::Version;
 
 #[derive(Debug, thiserror::Error)]
@@ -75,4 +77,43 @@ pub enum ReadError {
     /// were begun with [`PageCache::suspending`](helenus_sstable::PageCache::suspending) end so.
     #[error("{} is not in memory from byte {} on", .0.path().display(), .0.offset())]
     Absent(Box<AbsentPages>),
+}
+
+impl From<Corruption> for ReadError {
+    fn from(found: Corruption) -> Self {
+        ReadError::Corrupt {
+            file: found.file,
+            offset: found.offset,
+            wanted: found.wanted,
+            found: found.found,
+        }
+    }
+}
+
+impl DecodeError {
+    /// For bytes that should have been complete, and began at `base` of the file, or at what a damaged one says is a place.
+    pub fn in_file(self, file: &Path, base: u64) -> ReadError {
+        let file = file.to_path_buf();
+        match self {
+            DecodeError::Truncated { needed } => {
+                let offset = base.saturating_add(needed as u64);
+                ReadError::Corrupt {
+                    file,
+                    offset,
+                    wanted: "more bytes",
+                    found: "the end".to_owned(),
+                }
+            }
+            DecodeError::Malformed {
+                offset,
+                wanted,
+                found,
+            } => ReadError::Corrupt {
+                file,
+                offset: base.saturating_add(offset as u64),
+                wanted,
+                found,
+            },
+        }
+    }
 }

@@ -7,6 +7,7 @@
 mod component;
 mod component_reader;
 mod component_writer;
+mod corruption;
 mod descriptor;
 mod directory;
 pub mod error;
@@ -23,11 +24,8 @@ mod block;
 mod rows;
 
 mod big;
-mod blocks;
 mod bti;
-mod found_entries;
-mod index_reader;
-mod index_writer;
+mod index;
 
 mod meta;
 
@@ -37,10 +35,12 @@ mod salvage;
 mod seal;
 mod sidecar;
 
+pub use block::absent_pages::AbsentPages;
 pub use block::compression::CompressionParameters;
 pub use block::compressor::Compressor;
 pub use block::page_cache::PageCache;
-pub use block::pages::{AbsentPages, Pages, ReadTicket};
+pub use block::pages::Pages;
+pub use block::ticket::ReadTicket;
 pub use component::Component;
 pub use descriptor::{Descriptor, FileName, SsTableId};
 pub use directory::{

@@ -10,7 +10,7 @@ use helenus_types::partition_key::{is_well_formed_partition_key, partition_key_c
 use helenus_types::{CqlType, Token, token_of};
 use helenus_vfs::Disk;
 
-use crate::big::index::{IndexEntry, decode_with, read_entry_into};
+use crate::big::index::read_entry_into;
 use crate::block::chunk_stream::ChunkStream;
 use crate::block::chunked_file::ChunkedFile;
 use crate::block::page_cache::PageCache;
@@ -22,6 +22,7 @@ use crate::decode::ByteReader;
 use crate::descriptor::Descriptor;
 use crate::error::OpenError;
 use crate::error::ReadError;
+use crate::index::entry::IndexEntry;
 use crate::meta::encoding_stats::EncodingStats;
 use crate::meta::header::Header;
 use crate::meta::statistics::SsTableStatistics;
@@ -206,7 +207,7 @@ impl<'a> SalvageReader<'a> {
     ) -> Result<Option<Vec<u8>>, ReadError> {
         let salvage = self.salvage;
         self.probe.seek(position);
-        let head = decode_with(&mut self.probe, |bytes| {
+        let head = self.probe.decode(|bytes| {
             let mut head = ByteReader::new(bytes);
             let key = head.bytes_after_u16()?;
             if !salvage.is_key(key) {

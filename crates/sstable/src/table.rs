@@ -9,28 +9,28 @@ use helenus_types::token::token_of;
 use helenus_vfs::Disk;
 
 use crate::big::block_file::{BlockFile, LargePartition};
-use crate::big::index::{BlockIndex, IndexEntry, PromotedBlocks};
+use crate::big::index::PromotedBlocks;
 use crate::block::chunk_stream::ChunkStream;
 use crate::block::chunked_file::ChunkedFile;
 use crate::block::pages::Pages;
-use crate::blocks::Blocks;
 use crate::bti::TrieFile;
 use crate::component::Component;
 use crate::component_reader::ComponentReader;
 use crate::descriptor::Descriptor;
 use crate::error::OpenError;
 use crate::error::ReadError;
-use crate::index_reader::IndexReader;
+use crate::index::blocks::Blocks;
+use crate::index::entry::BlockIndex;
+use crate::index::entry::IndexEntry;
+use crate::index::reader::IndexReader;
 use crate::meta::bloom::BloomFilter;
 use crate::meta::encoding_stats::EncodingStats;
 use crate::meta::header::Header;
 use crate::meta::statistics::SsTableStatistics;
 use crate::rows::cursor::SsTableCursor;
 use crate::rows::partition_reader::{PartitionPlace, PartitionReader};
-use crate::rows::scanner::{ScanRange, SsTableScanner};
 use crate::sidecar::SidecarFault;
 use helenus_rows::clustering::{ClusteringComparator, Slice};
-use helenus_rows::partition_range::PartitionBound;
 
 /// One immutable SSTable: small components in memory, Data.db and Index.db read through a [`PageCache`](super::PageCache).
 #[derive(Debug)]
@@ -252,19 +252,14 @@ impl SsTable {
         })
     }
 
-    /// Partitions between two bounds, each within the slices and, row by row, in the given direction.
-    pub fn scan<'a>(
+    /// For a scan, which goes through Data.db from partition to partition.
+    pub(crate) fn sequential_cursor<'a>(
         &'a self,
-        pages: impl Into<Pages<'a>>,
-        start: PartitionBound<'a>,
-        end: PartitionBound<'a>,
+        pages: Pages<'a>,
         slices: &'a [Slice],
         reversed: bool,
-    ) -> SsTableScanner<'a> {
-        let pages = pages.into();
-        let data = ChunkStream::sequential(&self.data, pages);
-        let cursor = self.cursor(data, slices, reversed);
-        SsTableScanner::new(self, pages, cursor, ScanRange { start, end })
+    ) -> SsTableCursor<'a> {
+        self.cursor(ChunkStream::sequential(&self.data, pages), slices, reversed)
     }
 
     /// Moves a cursor to the partition of a key; false for a candidate that turns out to be another key's.

@@ -10,7 +10,6 @@ use uuid::Uuid;
 
 use crate::big::block_file::has_unique_bytes;
 use crate::big::block_file_writer::{BlockFileWriter, WrittenItem};
-use crate::big::index::BlockBounds;
 use crate::block::checksums::Checksums;
 use crate::block::compression::CompressionParameters;
 use crate::block::page_sums::PageSums;
@@ -20,7 +19,9 @@ use crate::decode::push_bytes_after_u16;
 use crate::descriptor::{Descriptor, SsTableId};
 use crate::directory::{publish_sstable, remove_sstable};
 use crate::error::{OpenError, WriteError};
-use crate::index_writer::{IndexWriter, WrittenPartition};
+use crate::index::entry::BlockBounds;
+use crate::index::entry::WrittenPartition;
+use crate::index::writer::IndexWriter;
 use crate::meta::bloom::BloomFilter;
 use crate::meta::collector::StatisticsCollector;
 use crate::meta::encoding_stats::EncodingStats;

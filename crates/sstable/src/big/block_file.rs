@@ -40,13 +40,12 @@ use helenus_types::Token;
 use helenus_types::token::{murmur3_x64_128, token_of};
 use helenus_vfs::File;
 
-use crate::big::index::decode_with;
 use crate::block::chunk_stream::ChunkStream;
 use crate::block::chunked_file::{ChunkedFile, Form};
 use crate::block::pages::Pages;
-use crate::blocks::BlockSpan;
 use crate::decode::{ByteReader, DecodeError};
 use crate::error::ReadError;
+use crate::index::entry::BlockSpan;
 use crate::rows::clustering_codec::{ClusteringCodec, Place};
 use helenus_rows::deletion::DeletionTime;
 
@@ -453,7 +452,7 @@ impl PagedBlocks<'_> {
     /// The number of blocks of a page, at least one, and where they end.
     fn head(&mut self, page: u32) -> Result<(u16, u64), ReadError> {
         self.seek(page);
-        let head = decode_with(&mut self.stream, |bytes| {
+        let head = self.stream.decode(|bytes| {
             let mut reader = ByteReader::new(bytes);
             let count = reader.u16()?;
             if count == 0 {
@@ -474,7 +473,7 @@ impl PagedBlocks<'_> {
     fn entry<T>(&mut self, slot: Slot, take: impl Fn(PageEntry<'_>) -> T) -> Result<T, ReadError> {
         self.seek(slot.page);
         let codec = self.codec;
-        let entry = decode_with(&mut self.stream, |bytes| {
+        let entry = self.stream.decode(|bytes| {
             let page = bytes
                 .get(..PAGE_BYTES)
                 .ok_or(DecodeError::Truncated { needed: PAGE_BYTES })?;

@@ -12,7 +12,7 @@ use crate::big::block_file::{
 use crate::component_writer::ComponentFile;
 use crate::decode::{push_bytes_after_u16, push_unsigned_vint};
 use crate::error::WriteError;
-use crate::index_writer::WrittenPartition;
+use crate::index::entry::WrittenPartition;
 use crate::rows::clustering_codec::{ClusteringCodec, KIND_CLUSTERING};
 use helenus_rows::deletion::DeletionTime;
 

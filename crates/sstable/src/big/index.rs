@@ -11,15 +11,18 @@
 //! | blocks | first place, last place, vint offset, signed vint width - 64 KiB, open deletion or none |
 //! | offsets | per block 4: where it is among the blocks |
 
+use crate::index::entry::BlockBounds;
+use crate::index::entry::BlockIndex;
+use crate::index::entry::IndexEntry;
+use crate::index::entry::PromotedIndex;
 use helenus_types::Token;
 use helenus_types::token::token_of;
 
 use crate::block::chunk_stream::ChunkStream;
-use crate::blocks::BlockSpan;
-use crate::bti::TrieIndex;
 use crate::decode::{ByteReader, DecodeError, push_bytes_after_u16, push_signed_vint, push_unsigned_vint};
 use crate::error::ReadError;
-use crate::index_writer::WrittenPartition;
+use crate::index::entry::BlockSpan;
+use crate::index::entry::WrittenPartition;
 use crate::rows::clustering_codec::{ClusteringCodec, Place};
 use crate::rows::deletion_codec::{push_deletion_time, read_deletion_time};
 use crate::version::Version;
@@ -30,57 +33,6 @@ const BLOCK_WIDTH_BASE: i64 = 64 * 1024;
 /// The least that a block takes in the index: two places of one byte, offset, width and flag.
 const BLOCK_BYTES_MIN: usize = 5;
 
-/// One partition's entry, without its blocks.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub(crate) struct IndexEntry {
-    pub token: Token,
-    /// Empty where it was looked up by its key.
-    pub key: Vec<u8>,
-    /// Of the partition in Data.db.
-    pub position: u64,
-    /// That of the next partition, where its entry lay at hand.
-    pub end: Option<u64>,
-    /// The index cannot tell the key from others like it: whether the partition is that key's shows in Data.db.
-    pub is_candidate: bool,
-    pub blocks: Option<BlockIndex>,
-}
-
-impl Default for IndexEntry {
-    /// Of no partition; memory for the next one that is read.
-    fn default() -> Self {
-        IndexEntry {
-            token: Token::MINIMUM,
-            key: Vec::new(),
-            position: 0,
-            end: None,
-            is_candidate: false,
-            blocks: None,
-        }
-    }
-}
-
-/// Where the blocks of a large partition are described.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum BlockIndex {
-    Promoted(PromotedIndex),
-    Trie(TrieIndex),
-}
-
-/// Where the blocks of a large partition are described in Index.db.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) struct PromotedIndex {
-    pub block_count: u32,
-    /// From the partition's start to its first row.
-    pub header_length: u64,
-    /// Of the partition.
-    pub deletion: DeletionTime,
-    version: Version,
-    /// Of the first block's description.
-    blocks_at: u64,
-    /// Of the table of offsets.
-    offsets_at: u64,
-}
-
 /// A stretch of a large partition's rows, as a promoted index describes it.
 #[derive(Clone, Debug, PartialEq, Eq)]
 struct IndexBlock {
@@ -90,31 +42,6 @@ struct IndexBlock {
     end: u64,
     /// The range deletion in force after the block's last row.
     open_at_end: DeletionTime,
-}
-
-/// What the writer knows of a block.
-#[derive(Clone, Debug, Default)]
-pub(crate) struct BlockBounds {
-    pub first: BlockPlace,
-    pub last: BlockPlace,
-    /// From the partition's start.
-    pub offset: u64,
-    pub width: u64,
-}
-
-/// Where a row or marker lies: its packed prefix, and its kind as it is stored.
-#[derive(Clone, Debug, Default)]
-pub(crate) struct BlockPlace {
-    pub prefix: Vec<u8>,
-    pub kind: u8,
-}
-
-impl BlockPlace {
-    pub fn set(&mut self, prefix: &[u8], kind: u8) {
-        self.prefix.clear();
-        self.prefix.extend_from_slice(prefix);
-        self.kind = kind;
-    }
 }
 
 /// Gathers the blocks of the partition being written.
@@ -195,7 +122,7 @@ pub(crate) fn read_entry_into(
         return Ok(false);
     }
     let (base, room) = (stream.position(), stream.remaining());
-    let head = decode_with(stream, |bytes| {
+    let head = stream.decode(|bytes| {
         let mut reader = ByteReader::new(bytes);
         let key = reader.bytes_after_u16()?;
         let head = read_entry_head(&mut reader, version, (base, room))?;
@@ -273,7 +200,7 @@ pub(crate) fn find_entry(
         if base >= end {
             break;
         }
-        let found = decode_with(stream, |bytes| {
+        let found = stream.decode(|bytes| {
             let mut reader = ByteReader::new(bytes);
             if reader.bytes_after_u16()? == key {
                 let head = read_entry_head(&mut reader, version, (base, room))?;
@@ -392,14 +319,14 @@ impl PromotedBlocks<'_> {
         } = self;
         let offset_at = promoted.offsets_at + 4 * u64::from(index);
         stream.seek(offset_at);
-        let offset = decode_with(stream, |bytes| ByteReader::new(bytes).u32())?;
+        let offset = stream.decode(|bytes| ByteReader::new(bytes).u32())?;
         let block_at = promoted.blocks_at + u64::from(offset);
         if block_at >= promoted.offsets_at {
             let error = DecodeError::malformed(0, "the offset of a block", offset);
             return Err(error.in_file(stream.path(), offset_at));
         }
         stream.seek(block_at);
-        decode_with(stream, |bytes| {
+        stream.decode(|bytes| {
             let mut reader = ByteReader::new(bytes);
             let first = codec.read_place(&mut reader)?;
             codec.read_place(&mut reader)?;
@@ -505,19 +432,5 @@ impl PromotedBlocks<'_> {
             }
         }
         Ok(low)
-    }
-}
-
-/// Decodes at the stream's position, making more bytes available as long as the decoder asks for them.
-pub(crate) fn decode_with<T>(
-    stream: &mut ChunkStream<'_>,
-    mut decode: impl FnMut(&[u8]) -> Result<T, DecodeError>,
-) -> Result<T, ReadError> {
-    loop {
-        match decode(stream.available()) {
-            Ok(value) => return Ok(value),
-            Err(DecodeError::Truncated { needed }) if stream.ensure(needed)? => {}
-            Err(error) => return Err(error.in_file(stream.path(), stream.position())),
-        }
     }
 }

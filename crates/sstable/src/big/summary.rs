@@ -14,12 +14,13 @@
 use helenus_types::Token;
 use helenus_types::token::token_of;
 
-use crate::big::index::{IndexEntry, read_entry};
+use crate::big::index::read_entry;
 use crate::block::chunk_stream::ChunkStream;
 use crate::block::chunked_file::ChunkedFile;
 use crate::block::page_cache::PageCache;
 use crate::decode::{ByteReader, DecodeError};
 use crate::error::ReadError;
+use crate::index::entry::IndexEntry;
 use crate::version::Version;
 
 #[derive(Clone, Debug, Default, PartialEq, Eq)]

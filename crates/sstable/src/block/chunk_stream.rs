@@ -3,9 +3,12 @@
 use std::path::Path;
 use std::sync::Arc;
 
+use crate::block::absent_pages::AbsentPages;
 use crate::block::chunked_file::ChunkedFile;
 use crate::block::page_cache::PageCache;
-use crate::block::pages::{AbsentPages, Pages, ReadTicket};
+use crate::block::pages::Pages;
+use crate::block::ticket::ReadTicket;
+use crate::decode::DecodeError;
 use crate::error::ReadError;
 
 /// What is available is a view into one page or one run of pages; only where an item crosses into the next are bytes
@@ -102,6 +105,20 @@ impl<'a> ChunkStream<'a> {
     /// As the page cache tells files apart.
     pub fn file_id(&self) -> u64 {
         self.file.id()
+    }
+
+    /// Decodes at the position, making more bytes available as long as the decoder asks for them.
+    pub fn decode<T>(
+        &mut self,
+        mut decode: impl FnMut(&[u8]) -> Result<T, DecodeError>,
+    ) -> Result<T, ReadError> {
+        loop {
+            match decode(self.available()) {
+                Ok(value) => return Ok(value),
+                Err(DecodeError::Truncated { needed }) if self.ensure(needed)? => {}
+                Err(error) => return Err(error.in_file(self.path(), self.position())),
+            }
+        }
     }
 
     /// Of a read that goes in steps.

@@ -7,7 +7,7 @@ use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use helenus_vfs::File;
 
 use crate::block::compression::CompressionInfo;
-use crate::error::ReadError;
+use crate::corruption::Corruption;
 
 /// A component that is read at random: Data.db or an index. Offsets are uncompressed ones. Clones are one file.
 #[derive(Clone, Debug)]
@@ -170,7 +170,7 @@ impl ChunkedFile {
 
     /// Refuses pages whose last one claims more bytes than the whole file stores and does not hold them, before there is
     /// room for them: no more than a damaged length says is taken from memory.
-    pub fn check_length(&self, first: u64, last: u64, stored: &[u8]) -> Result<(), ReadError> {
+    pub fn check_length(&self, first: u64, last: u64, stored: &[u8]) -> Result<(), Corruption> {
         let Form::Compressed { info, file_length } = &self.inner.form else {
             return Ok(());
         };
@@ -203,7 +203,7 @@ impl ChunkedFile {
         last: u64,
         stored: &[u8],
         out: &mut [u8],
-    ) -> Result<(), ReadError> {
+    ) -> Result<(), Corruption> {
         match &self.inner.form {
             Form::Compressed { .. } => self.decompress_pages(first, last, stored, out),
             Form::Plain { checksums, .. } => {
@@ -215,7 +215,7 @@ impl ChunkedFile {
         }
     }
 
-    fn check_plain(&self, first: u64, checksums: Option<&[u32]>, stored: &[u8]) -> Result<(), ReadError> {
+    fn check_plain(&self, first: u64, checksums: Option<&[u32]>, stored: &[u8]) -> Result<(), Corruption> {
         let Some(checksums) = checksums else { return Ok(()) };
         for (page, bytes) in (first..).zip(stored.chunks(self.page_bytes() as usize)) {
             let wanted = checksums.get(page as usize).copied();
@@ -231,7 +231,7 @@ impl ChunkedFile {
         last: u64,
         stored: &mut Vec<u8>,
         out: &mut Vec<u8>,
-    ) -> Result<(), ReadError> {
+    ) -> Result<(), Corruption> {
         match &self.inner.form {
             Form::Compressed { .. } => {
                 self.check_length(first, last, stored)?;
@@ -258,7 +258,7 @@ impl ChunkedFile {
         last: u64,
         stored: &[u8],
         out: &mut [u8],
-    ) -> Result<(), ReadError> {
+    ) -> Result<(), Corruption> {
         let page_bytes = self.page_bytes();
         let (base, _) = self.stored_range(first, last);
         for (page, out) in (first..).zip(out.chunks_mut(page_bytes as usize)) {
@@ -270,7 +270,7 @@ impl ChunkedFile {
         Ok(())
     }
 
-    fn decompress(&self, offset: u64, stored: &[u8], out: &mut [u8]) -> Result<(), ReadError> {
+    fn decompress(&self, offset: u64, stored: &[u8], out: &mut [u8]) -> Result<(), Corruption> {
         let Form::Compressed { info, .. } = &self.inner.form else {
             return Ok(());
         };
@@ -293,12 +293,12 @@ impl ChunkedFile {
         }
     }
 
-    fn check(&self, offset: u64, wanted: u32, bytes: &[u8]) -> Result<(), ReadError> {
+    fn check(&self, offset: u64, wanted: u32, bytes: &[u8]) -> Result<(), Corruption> {
         let found = crc32fast::hash(bytes);
         if found == wanted {
             return Ok(());
         }
-        Err(ReadError::Corrupt {
+        Err(Corruption {
             file: self.inner.path.clone(),
             offset,
             wanted: "a page that matches its checksum",
@@ -306,8 +306,8 @@ impl ChunkedFile {
         })
     }
 
-    fn not_a_chunk(&self, offset: u64, length: usize) -> ReadError {
-        ReadError::Corrupt {
+    fn not_a_chunk(&self, offset: u64, length: usize) -> Corruption {
+        Corruption {
             file: self.inner.path.clone(),
             offset,
             wanted: "a chunk that decompresses to its length",
@@ -316,8 +316,8 @@ impl ChunkedFile {
     }
 
     /// The file is shorter than its length said when it was opened.
-    pub fn ends_early(&self, offset: u64) -> ReadError {
-        ReadError::Corrupt {
+    pub fn ends_early(&self, offset: u64) -> Corruption {
+        Corruption {
             file: self.inner.path.clone(),
             offset,
             wanted: "a whole page",

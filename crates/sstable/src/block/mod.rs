@@ -1,5 +1,6 @@
 //! Bytes of files in pages and chunks: checked, compressed, cached, and fetched for reads that wait for them.
 
+pub(crate) mod absent_pages;
 pub(crate) mod checksums;
 pub(crate) mod chunk_stream;
 pub(crate) mod chunked_file;
@@ -10,3 +11,4 @@ pub(crate) mod lz4_encoder;
 pub(crate) mod page_cache;
 pub(crate) mod page_sums;
 pub(crate) mod pages;
+pub(crate) mod ticket;

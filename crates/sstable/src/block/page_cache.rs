@@ -6,7 +6,7 @@ use std::sync::Arc;
 
 use foldhash::fast::RandomState;
 
-use crate::block::pages::TicketState;
+use crate::block::ticket::TicketState;
 use crate::read_cost::ReadCost;
 use crate::rows::row_decoder::RowBuffers;
 

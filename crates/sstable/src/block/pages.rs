@@ -9,20 +9,15 @@
 use std::cell::RefCell;
 use std::convert::Infallible;
 use std::io;
-use std::path::Path;
 use std::sync::Arc;
 
-use helenus_rows::clustering::ClusteringBound;
-use helenus_vfs::File;
-
-use crate::big::index::IndexEntry;
+use crate::block::absent_pages::AbsentPages;
 use crate::block::chunked_file::ChunkedFile;
 use crate::block::page_cache::PageCache;
+use crate::block::ticket::{PageRun, Pin, ReadTicket};
 use crate::component::Component;
 use crate::error::ReadError;
-use crate::found_entries::FoundEntries;
 use crate::read_cost::ReadCost;
-use crate::rows::stop::{IndexStop, Stop, Stops};
 use crate::sidecar::SidecarFault;
 
 /// A cache as one read uses it. Made from a [`PageCache`], it reads missing pages at once and blocks.
@@ -30,56 +25,6 @@ use crate::sidecar::SidecarFault;
 pub struct Pages<'a> {
     cache: &'a PageCache,
     ticket: Option<&'a ReadTicket>,
-}
-
-/// What one suspended read holds between its runs. Empty until the read comes to an SSTable, so that reads which find
-/// everything in memtables pay nothing for it.
-#[derive(Debug, Default)]
-pub struct ReadTicket {
-    state: RefCell<Option<Box<TicketState>>>,
-}
-
-#[derive(Debug, Default)]
-pub(crate) struct TicketState {
-    pins: Vec<Pin>,
-    stops: Stops,
-    found: FoundEntries,
-    cost: ReadCost,
-}
-
-impl TicketState {
-    /// Lets go of what the run before did not use, which bounds the pins by what one run reads and one delivery.
-    fn release_unused(&mut self) {
-        self.pins.retain(|pin| pin.is_used);
-        self.pins.iter_mut().for_each(|pin| pin.is_used = false);
-    }
-}
-
-#[derive(Debug)]
-struct Pin {
-    file: u64,
-    run: PageRun,
-    /// In the run that goes on, or delivered since.
-    is_used: bool,
-}
-
-/// Checked, uncompressed bytes of a file, from a page's first byte on.
-#[derive(Clone, Debug)]
-pub(crate) struct PageRun {
-    pub offset: u64,
-    pub bytes: Arc<[u8]>,
-}
-
-/// Neighbouring pages that a read needs and memory lacks.
-#[derive(Debug)]
-pub struct AbsentPages {
-    file: ChunkedFile,
-    first: u64,
-    /// Included.
-    last: u64,
-    offset: u64,
-    length: usize,
-    is_kept: bool,
 }
 
 impl<'a> From<&'a PageCache> for Pages<'a> {
@@ -112,7 +57,7 @@ impl PageCache {
         let (file, first, last) = (&absent.file, absent.first, absent.last);
         pages.count_read(absent);
         if stored.len() != absent.length {
-            return Err(file.ends_early(absent.offset));
+            return Err(file.ends_early(absent.offset).into());
         }
         // Another read may have waited for the same page, and got it first.
         let known = (first == last).then(|| self.peek((file.id(), first))).flatten();
@@ -182,123 +127,7 @@ impl PageCache {
     }
 }
 
-impl ReadTicket {
-    pub fn new() -> Self {
-        ReadTicket::default()
-    }
-
-    /// Before a run that goes on behind what the run before has handed out, in the same direction and slices.
-    pub fn resume_run(&self) {
-        if let Some(state) = &mut *self.state.borrow_mut() {
-            state.stops.resume();
-            state.release_unused();
-        }
-    }
-
-    /// Before a run from the start.
-    pub fn begin_run(&self) {
-        if let Some(state) = &mut *self.state.borrow_mut() {
-            state.stops.forget();
-            state.release_unused();
-        }
-    }
-
-    /// Of all runs so far.
-    pub fn cost(&self) -> ReadCost {
-        self.state
-            .borrow()
-            .as_ref()
-            .map(|state| state.cost)
-            .unwrap_or_default()
-    }
-
-    /// Whether no page was brought for the read.
-    pub fn has_no_pages(&self) -> bool {
-        self.state
-            .borrow()
-            .as_ref()
-            .is_none_or(|state| state.pins.is_empty())
-    }
-
-    pub fn pinned_bytes(&self) -> usize {
-        let state = self.state.borrow();
-        let pins = state.iter().flat_map(|state| &state.pins);
-        pins.map(|pin| pin.run.bytes.len()).sum()
-    }
-
-    pub(crate) fn take_stop(&self, file: u64, partition: u64, far: &ClusteringBound) -> Option<Stop> {
-        self.state.borrow_mut().as_mut()?.stops.take(file, partition, far)
-    }
-
-    pub(crate) fn note_stop(&self, stop: Stop) {
-        self.state.borrow_mut().get_or_insert_default().stops.note(stop);
-    }
-
-    pub(crate) fn index_stop(&self, file: u64) -> Option<u64> {
-        self.state.borrow().as_ref()?.stops.index(file)
-    }
-
-    pub(crate) fn note_index_stop(&self, stop: IndexStop) {
-        self.state
-            .borrow_mut()
-            .get_or_insert_default()
-            .stops
-            .note_index(stop);
-    }
-
-    /// What a run before found in an index for a key, and could not go on with. `file` is Data.db's.
-    pub(crate) fn found_entry(&self, file: u64, key: &[u8]) -> Option<IndexEntry> {
-        self.state.borrow().as_ref()?.found.find(file, key)
-    }
-
-    /// `entry` is without its key.
-    pub(crate) fn note_found_entry(&self, file: u64, key: &[u8], entry: IndexEntry) {
-        let state = &mut *self.state.borrow_mut();
-        state.get_or_insert_default().found.note(file, key, entry);
-    }
-
-    fn find(&self, file: u64, offset: u64) -> Option<PageRun> {
-        let state = &mut *self.state.borrow_mut();
-        let pin = state.as_mut()?.pins.iter_mut().rev().find(|pin| {
-            let end = pin.run.offset + pin.run.bytes.len() as u64;
-            pin.file == file && (pin.run.offset..end).contains(&offset)
-        })?;
-        pin.is_used = true;
-        Some(pin.run.clone())
-    }
-}
-
 impl AbsentPages {
-    pub(crate) fn new(file: &ChunkedFile, first: u64, last: u64, is_kept: bool) -> Self {
-        let (offset, length) = file.stored_range(first, last);
-        AbsentPages {
-            file: file.clone(),
-            first,
-            last,
-            offset,
-            length,
-            is_kept,
-        }
-    }
-
-    pub fn file(&self) -> &Arc<dyn File> {
-        self.file.file()
-    }
-
-    pub fn path(&self) -> &Path {
-        self.file.path()
-    }
-
-    /// Where the pages begin in the file as it is stored.
-    pub fn offset(&self) -> u64 {
-        self.offset
-    }
-
-    /// Stored bytes to read.
-    pub fn length(&self) -> usize {
-        self.length
-    }
-
     /// Reads the stored bytes, blocking.
     pub fn read(&self) -> Result<Vec<u8>, ReadError> {
         let mut stored = Vec::new();
@@ -327,7 +156,7 @@ impl AbsentPages {
     /// The error of a read that could not get the bytes.
     pub fn failed(&self, source: io::Error) -> ReadError {
         if source.kind() == io::ErrorKind::UnexpectedEof {
-            return self.file.ends_early(self.offset);
+            return self.file.ends_early(self.offset).into();
         }
         ReadError::Io {
             file: self.path().to_path_buf(),

@@ -9,12 +9,13 @@ use super::node::PAGE_BYTES;
 use super::partition_index::{PartitionIndex, PartitionIndexCursor, PartitionPlace, check_page_length};
 use super::row_index::RowIndexEntry;
 use super::trie_reader::{PinnedPage, TrieFile};
-use crate::big::index::{BlockIndex, IndexEntry, decode_with};
 use crate::block::chunk_stream::ChunkStream;
 use crate::block::chunked_file::ChunkedFile;
 use crate::block::pages::Pages;
 use crate::decode::ByteReader;
 use crate::error::ReadError;
+use crate::index::entry::BlockIndex;
+use crate::index::entry::IndexEntry;
 use helenus_rows::partition_range::{PartitionBound, PartitionRange};
 
 #[derive(Debug)]
@@ -161,9 +162,8 @@ impl BtiIndexScan<'_> {
             }
             Some(PartitionPlace::Data(position)) => {
                 data.seek(position);
-                let key = decode_with(data, |bytes| {
-                    ByteReader::new(bytes).bytes_after_u16().map(<[u8]>::to_vec)
-                })?;
+                let key =
+                    data.decode(|bytes| ByteReader::new(bytes).bytes_after_u16().map(<[u8]>::to_vec))?;
                 Ok(Some(IndexEntry {
                     token: token_of(&key),
                     key,

@@ -6,12 +6,14 @@ use helenus_vfs::Disk;
 
 use super::partition_index::{PartitionIndexWriter, PartitionPlace};
 use super::row_index::{PlaceRef, RowIndexWriter};
-use crate::big::index::{BlockBounds, BlockPlace};
 use crate::component::Component;
 use crate::component_writer::PagedFile;
 use crate::descriptor::Descriptor;
 use crate::error::WriteError;
-use crate::index_writer::{FinishedIndex, WrittenPartition};
+use crate::index::entry::BlockBounds;
+use crate::index::entry::BlockPlace;
+use crate::index::entry::FinishedIndex;
+use crate::index::entry::WrittenPartition;
 use crate::rows::clustering_codec::side_of_kind;
 use crate::toc::Toc;
 use helenus_rows::clustering::ClusteringComparator;

@@ -22,5 +22,5 @@ mod testing;
 
 pub(super) use index_reader::{BtiIndex, BtiIndexScan};
 pub(super) use index_writer::BtiIndexWriter;
-pub(super) use row_index::{TrieBlocks, TrieIndex};
+pub(crate) use row_index::TrieBlocks;
 pub(super) use trie_reader::{PinnedPage, TrieFile};

@@ -16,15 +16,16 @@ use super::byte_comparable::{keeps_order, push_clustering};
 use super::sized_integer::{push_sized, read_sized};
 use super::trie_reader::{StoredPayload, TrieCursor, TrieFile};
 use super::trie_writer::{PageSink, Payload, TrieWriter};
-use crate::big::index::decode_with;
+use crate::index::entry::TrieIndex;
+
 use crate::block::checksums::PageChecksums;
 use crate::block::chunk_stream::ChunkStream;
-use crate::blocks::BlockSpan;
 use crate::component::Component;
 use crate::component_writer::PagedFile;
 use crate::decode::{ByteReader, DecodeError, push_bytes_after_u16, push_signed_vint, push_unsigned_vint};
 use crate::error::ReadError;
 use crate::error::WriteError;
+use crate::index::entry::BlockSpan;
 use crate::rows::deletion_codec::{push_deletion_time, read_deletion_time};
 use crate::version::Version;
 use helenus_rows::clustering::{ClusteringBound, ClusteringComparator, Side};
@@ -217,15 +218,6 @@ pub(crate) struct RowIndexEntry {
     pub trie: TrieIndex,
 }
 
-/// The trie of a partition's blocks.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) struct TrieIndex {
-    root: u64,
-    pub block_count: u32,
-    /// Of the partition.
-    pub deletion: DeletionTime,
-}
-
 impl RowIndexEntry {
     pub fn read(file: TrieFile<'_>, position: u64) -> Result<Self, ReadError> {
         // An entry that crosses into a page that is not in memory is read from its start.
@@ -239,7 +231,7 @@ impl RowIndexEntry {
         }
         let mut stream = ChunkStream::new(file.file, file.pages);
         stream.seek(position);
-        decode_with(&mut stream, |bytes| Self::decode(bytes, position))
+        stream.decode(|bytes| Self::decode(bytes, position))
     }
 
     fn decode(bytes: &[u8], position: u64) -> Result<Self, DecodeError> {

@@ -7,9 +7,10 @@
 use std::sync::Arc;
 
 use super::node::{NodeType, PAGE_BYTES, Shape};
+use crate::block::absent_pages::AbsentPages;
 use crate::block::chunked_file::ChunkedFile;
 use crate::block::page_cache::PageCache;
-use crate::block::pages::{AbsentPages, Pages};
+use crate::block::pages::Pages;
 use crate::error::ReadError;
 
 /// A file of tries, as one read sees it.

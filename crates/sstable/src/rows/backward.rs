@@ -1,40 +1,16 @@
 //! Walking a partition from its end: a block is decoded whole and given out from its last item on.
 
-use crate::blocks::BlockSpan;
 use crate::error::ReadError;
+use crate::index::entry::BlockSpan;
 use crate::rows::partition_reader::PartitionReader;
 use crate::rows::row_decoder::Decoded;
-use crate::rows::stored_block::StoredBlock;
+use crate::rows::stored_block::Backward;
 use helenus_rows::deletion::DeletionTime;
-
-/// What a reversed walk keeps.
-#[derive(Debug, Default)]
-pub(crate) struct Backward {
-    pub block: StoredBlock,
-    /// Items of the block that are not passed yet; the next one is the last of them.
-    pub left: usize,
-    /// The block's place in the index; `None` for the only block of a partition, or before the first was read.
-    pub span: Option<BlockSpan>,
-    /// The block is all there.
-    pub is_loaded: bool,
-    /// The start of the block that the slice ends in, once it was looked up: no block before it is needed.
-    pub floor: Option<u64>,
-    /// How much the last request backwards asked for.
-    pub prefetched: u64,
-}
 
 /// The largest request backwards: with the rest of its first page no more than one forwards.
 const PREFETCH_BYTES_MAX: u64 = 124 * 1024;
 
 impl Backward {
-    pub fn reset(&mut self) {
-        self.left = 0;
-        self.span = None;
-        self.is_loaded = false;
-        self.floor = None;
-        self.prefetched = 0;
-    }
-
     /// Reads a block whole, or all of a partition without an index; returns the range deletion in force at its end. A
     /// block is bounded by the index's block size and one row, as its writer was.
     pub fn load(

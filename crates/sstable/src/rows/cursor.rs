@@ -9,12 +9,13 @@
 use std::cmp::Ordering;
 
 use crate::block::chunk_stream::ChunkStream;
-use crate::blocks::Blocks;
 use crate::error::ReadError;
-use crate::rows::backward::{Backward, enter, wrong_marker};
+use crate::index::blocks::Blocks;
+use crate::rows::backward::{enter, wrong_marker};
 use crate::rows::partition_reader::{PartitionPlace, PartitionReader};
 use crate::rows::row_decoder::Decoded;
 use crate::rows::stop::{Stop, StopPlace};
+use crate::rows::stored_block::Backward;
 use crate::source::{PartitionCursor, Unfiltered};
 use helenus_rows::clustering::{ClusteringBound, ClusteringComparator, Side, Slice};
 use helenus_rows::deletion::DeletionTime;

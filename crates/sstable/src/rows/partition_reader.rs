@@ -1,6 +1,5 @@
 //! One partition's rows and markers, one after the other as they lie in Data.db.
 
-use crate::big::index::decode_with;
 use crate::block::chunk_stream::ChunkStream;
 use crate::decode::{ByteReader, DecodeError};
 use crate::error::ReadError;
@@ -109,7 +108,7 @@ impl<'a> PartitionReader<'a> {
             static_row,
             ..
         } = self;
-        let head = decode_with(stream, |bytes| {
+        let head = stream.decode(|bytes| {
             let mut head = ByteReader::new(bytes);
             let stored = head.bytes_after_u16()?;
             if stored != key && is_candidate {
@@ -127,7 +126,7 @@ impl<'a> PartitionReader<'a> {
         };
         stream.consume(length);
         if !header.statics.columns.is_empty() {
-            let length = decode_with(stream, |bytes| decoder.decode_static(bytes, header, static_row))?;
+            let length = stream.decode(|bytes| decoder.decode_static(bytes, header, static_row))?;
             stream.consume(length);
         }
         self.deletion = deletion;
@@ -277,7 +276,7 @@ impl<'a> PartitionReader<'a> {
             ..
         } = self;
         *item_position = stream.position();
-        let (decoded, length) = decode_with(stream, |bytes| decoder.decode(bytes, header, item))?;
+        let (decoded, length) = stream.decode(|bytes| decoder.decode(bytes, header, item))?;
         self.stream.consume(length);
         self.decoded += 1;
         self.is_at_end = decoded == Decoded::EndOfPartition;

@@ -2,13 +2,14 @@
 
 use helenus_types::Token;
 
-use crate::big::index::IndexEntry;
 use crate::block::pages::Pages;
 use crate::error::ReadError;
-use crate::index_reader::IndexScan;
+use crate::index::entry::IndexEntry;
+use crate::index::reader::IndexScan;
 use crate::rows::cursor::SsTableCursor;
 use crate::source::{OpenPartition, PartitionScanner};
 use crate::table::SsTable;
+use helenus_rows::clustering::Slice;
 use helenus_rows::partition_range::PartitionBound;
 
 /// Walks the index; a partition's data is touched only where it is opened.
@@ -36,6 +37,22 @@ pub(crate) struct ScanRange<'a> {
 
 /// How many entries are passed one by one before the index is searched: a search costs about as much.
 const STEPS_BEFORE_SKIP: u32 = 8;
+
+impl SsTable {
+    /// Partitions between two bounds, each within the slices and, row by row, in the given direction.
+    pub fn scan<'a>(
+        &'a self,
+        pages: impl Into<Pages<'a>>,
+        start: PartitionBound<'a>,
+        end: PartitionBound<'a>,
+        slices: &'a [Slice],
+        reversed: bool,
+    ) -> SsTableScanner<'a> {
+        let pages = pages.into();
+        let cursor = self.sequential_cursor(pages, slices, reversed);
+        SsTableScanner::new(self, pages, cursor, ScanRange { start, end })
+    }
+}
 
 impl<'a> SsTableScanner<'a> {
     pub(crate) fn new(

@@ -1,7 +1,7 @@
 //! Where the cursors of one step of a read stopped, so that those of the next step go on there: without it each step
 //! would decode the block that it begins in up to its place again.
 
-use crate::rows::backward::Backward;
+use crate::rows::stored_block::Backward;
 use helenus_rows::clustering::ClusteringBound;
 use helenus_rows::deletion::DeletionTime;
 

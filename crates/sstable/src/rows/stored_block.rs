@@ -1,5 +1,6 @@
 //! A block's rows and markers in memory, to be given out backwards.
 
+use crate::index::entry::BlockSpan;
 use crate::rows::row_decoder::{Decoded, Item};
 use crate::source::Unfiltered;
 use helenus_rows::row::RowRef;
@@ -12,6 +13,22 @@ pub(crate) struct StoredBlock {
     items: Vec<StoredItem>,
 }
 
+/// What a reversed walk keeps.
+#[derive(Debug, Default)]
+pub(crate) struct Backward {
+    pub block: StoredBlock,
+    /// Items of the block that are not passed yet; the next one is the last of them.
+    pub left: usize,
+    /// The block's place in the index; `None` for the only block of a partition, or before the first was read.
+    pub span: Option<BlockSpan>,
+    /// The block is all there.
+    pub is_loaded: bool,
+    /// The start of the block that the slice ends in, once it was looked up: no block before it is needed.
+    pub floor: Option<u64>,
+    /// How much the last request backwards asked for.
+    pub prefetched: u64,
+}
+
 #[derive(Debug)]
 struct StoredItem {
     decoded: Decoded,
@@ -19,6 +36,16 @@ struct StoredItem {
     clustering_start: usize,
     row_start: usize,
     end: usize,
+}
+
+impl Backward {
+    pub fn reset(&mut self) {
+        self.left = 0;
+        self.span = None;
+        self.is_loaded = false;
+        self.floor = None;
+        self.prefetched = 0;
+    }
 }
 
 impl StoredBlock {

@@ -4,13 +4,14 @@ use std::path::Path;
 
 use helenus_types::Token;
 
-use crate::big::index::{IndexEntry, find_entry, read_entry_into};
+use crate::big::index::{find_entry, read_entry_into};
 use crate::big::summary::Summary;
 use crate::block::chunk_stream::ChunkStream;
 use crate::block::chunked_file::ChunkedFile;
 use crate::block::pages::Pages;
 use crate::bti::{BtiIndex, BtiIndexScan, PinnedPage};
 use crate::error::ReadError;
+use crate::index::entry::IndexEntry;
 use crate::rows::stop::IndexStop;
 use crate::version::Version;
 use helenus_rows::partition_range::PartitionBound;

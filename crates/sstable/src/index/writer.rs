@@ -1,19 +1,20 @@
 //! The index of an SSTable that is being written, in the form of its version.
 
+use crate::index::entry::FinishedIndex;
+use crate::index::entry::WrittenPartition;
 use std::path::Path;
 
 use helenus_schema::TableMetadata;
-use helenus_types::Token;
 use helenus_vfs::Disk;
 
-use crate::big::index::{BlockBounds, PromotedIndexBuilder};
+use crate::big::index::PromotedIndexBuilder;
 use crate::big::summary::{Summary, SummaryEntry};
-use crate::block::checksums::PageChecksums;
 use crate::bti::BtiIndexWriter;
 use crate::component::Component;
 use crate::component_writer::PagedFile;
 use crate::descriptor::Descriptor;
 use crate::error::WriteError;
+use crate::index::entry::BlockBounds;
 use crate::rows::clustering_codec::ClusteringCodec;
 use crate::toc::Toc;
 use crate::version::IndexForm;
@@ -25,27 +26,6 @@ use helenus_rows::deletion::DeletionTime;
 pub(crate) enum IndexWriter {
     Big(Box<BigIndexWriter>),
     Bti(Box<BtiIndexWriter>),
-}
-
-/// A partition that was written to Data.db.
-#[derive(Clone, Copy, Debug)]
-pub(crate) struct WrittenPartition<'a> {
-    pub token: Token,
-    pub key: &'a [u8],
-    /// Of the partition in Data.db.
-    pub position: u64,
-    /// From there to its first row.
-    pub header_length: u64,
-    pub deletion: DeletionTime,
-    /// In Data.db, with the mark of its end.
-    pub length: u64,
-}
-
-/// What Checksums.db says about the index.
-#[derive(Debug)]
-pub(crate) struct FinishedIndex {
-    pub summary_checksum: u32,
-    pub page_checksums: Vec<PageChecksums>,
 }
 
 impl IndexWriter {

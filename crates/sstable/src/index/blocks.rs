@@ -4,23 +4,9 @@ use crate::big::block_file::{PAGED_ID, PagedBlocks};
 use crate::big::index::PromotedBlocks;
 use crate::bti::TrieBlocks;
 use crate::error::ReadError;
+use crate::index::entry::BlockSpan;
 use crate::rows::clustering_codec::Place;
 use helenus_rows::clustering::{ClusteringBound, ClusteringComparator, Components, Side, Slice};
-use helenus_rows::deletion::DeletionTime;
-
-/// A stretch of a partition's rows and markers. Offsets count from the partition's start.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub(crate) struct BlockSpan {
-    /// Names the block to the index that it came from.
-    pub id: u64,
-    pub start: u64,
-    /// Where the next block starts; of the last block, where the partition ends.
-    pub end: u64,
-    /// The first row or marker, if the index says which.
-    pub first: Option<Place>,
-    /// The range deletion in force before it.
-    pub open_before: DeletionTime,
-}
 
 /// Where the rows of one large partition lie, by their clustering. Lookups read index pages, never data.
 #[derive(Debug)]

@@ -1,7 +1,7 @@
 //! Entries of indexes that one read has found and had to leave because pages of data were not in memory: its next run
 //! begins with them instead of searching again.
 
-use crate::big::index::IndexEntry;
+use crate::index::entry::IndexEntry;
 
 /// SSTables that one read waits for at a time, and more than most have of a partition. What is not noted is searched.
 const FOUND_MAX: usize = 16;

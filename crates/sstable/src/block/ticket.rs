@@ -1,0 +1,135 @@
+//! What a read that stops for its pages holds between its runs.
+
+use std::cell::RefCell;
+use std::sync::Arc;
+
+use helenus_rows::clustering::ClusteringBound;
+
+use crate::index::entry::IndexEntry;
+use crate::index::found_entries::FoundEntries;
+use crate::read_cost::ReadCost;
+use crate::rows::stop::{IndexStop, Stop, Stops};
+
+/// What one suspended read holds between its runs. Empty until the read comes to an SSTable, so that reads which find
+/// everything in memtables pay nothing for it.
+#[derive(Debug, Default)]
+pub struct ReadTicket {
+    pub(super) state: RefCell<Option<Box<TicketState>>>,
+}
+
+#[derive(Debug, Default)]
+pub(crate) struct TicketState {
+    pub(super) pins: Vec<Pin>,
+    pub(super) stops: Stops,
+    pub(super) found: FoundEntries,
+    pub(super) cost: ReadCost,
+}
+
+impl TicketState {
+    /// Lets go of what the run before did not use, which bounds the pins by what one run reads and one delivery.
+    fn release_unused(&mut self) {
+        self.pins.retain(|pin| pin.is_used);
+        self.pins.iter_mut().for_each(|pin| pin.is_used = false);
+    }
+}
+
+#[derive(Debug)]
+pub(super) struct Pin {
+    pub(super) file: u64,
+    pub(super) run: PageRun,
+    /// In the run that goes on, or delivered since.
+    pub(super) is_used: bool,
+}
+
+/// Checked, uncompressed bytes of a file, from a page's first byte on.
+#[derive(Clone, Debug)]
+pub(crate) struct PageRun {
+    pub offset: u64,
+    pub bytes: Arc<[u8]>,
+}
+
+impl ReadTicket {
+    pub fn new() -> Self {
+        ReadTicket::default()
+    }
+
+    /// Before a run that goes on behind what the run before has handed out, in the same direction and slices.
+    pub fn resume_run(&self) {
+        if let Some(state) = &mut *self.state.borrow_mut() {
+            state.stops.resume();
+            state.release_unused();
+        }
+    }
+
+    /// Before a run from the start.
+    pub fn begin_run(&self) {
+        if let Some(state) = &mut *self.state.borrow_mut() {
+            state.stops.forget();
+            state.release_unused();
+        }
+    }
+
+    /// Of all runs so far.
+    pub fn cost(&self) -> ReadCost {
+        self.state
+            .borrow()
+            .as_ref()
+            .map(|state| state.cost)
+            .unwrap_or_default()
+    }
+
+    /// Whether no page was brought for the read.
+    pub fn has_no_pages(&self) -> bool {
+        self.state
+            .borrow()
+            .as_ref()
+            .is_none_or(|state| state.pins.is_empty())
+    }
+
+    pub fn pinned_bytes(&self) -> usize {
+        let state = self.state.borrow();
+        let pins = state.iter().flat_map(|state| &state.pins);
+        pins.map(|pin| pin.run.bytes.len()).sum()
+    }
+
+    pub(crate) fn take_stop(&self, file: u64, partition: u64, far: &ClusteringBound) -> Option<Stop> {
+        self.state.borrow_mut().as_mut()?.stops.take(file, partition, far)
+    }
+
+    pub(crate) fn note_stop(&self, stop: Stop) {
+        self.state.borrow_mut().get_or_insert_default().stops.note(stop);
+    }
+
+    pub(crate) fn index_stop(&self, file: u64) -> Option<u64> {
+        self.state.borrow().as_ref()?.stops.index(file)
+    }
+
+    pub(crate) fn note_index_stop(&self, stop: IndexStop) {
+        self.state
+            .borrow_mut()
+            .get_or_insert_default()
+            .stops
+            .note_index(stop);
+    }
+
+    /// What a run before found in an index for a key, and could not go on with. `file` is Data.db's.
+    pub(crate) fn found_entry(&self, file: u64, key: &[u8]) -> Option<IndexEntry> {
+        self.state.borrow().as_ref()?.found.find(file, key)
+    }
+
+    /// `entry` is without its key.
+    pub(crate) fn note_found_entry(&self, file: u64, key: &[u8], entry: IndexEntry) {
+        let state = &mut *self.state.borrow_mut();
+        state.get_or_insert_default().found.note(file, key, entry);
+    }
+
+    pub(super) fn find(&self, file: u64, offset: u64) -> Option<PageRun> {
+        let state = &mut *self.state.borrow_mut();
+        let pin = state.as_mut()?.pins.iter_mut().rev().find(|pin| {
+            let end = pin.run.offset + pin.run.bytes.len() as u64;
+            pin.file == file && (pin.run.offset..end).contains(&offset)
+        })?;
+        pin.is_used = true;
+        Some(pin.run.clone())
+    }
+}
