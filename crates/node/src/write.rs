@@ -73,7 +73,7 @@ impl Shard {
             plan.check_counter_consistency(options)?;
         }
         let (session, stream) = (statement.session, statement.stream);
-        if !plan.has_no_in() {
+        if !plan.is_short_to_build() {
             if plan.is_long_to_build(values) {
                 self.modify_beside(statement, kind, patience, values, options);
                 return Ok(());

@@ -19,6 +19,7 @@ pub mod marshal_error;
 pub mod validate;
 
 pub mod from_text;
+pub mod json;
 pub mod literal;
 pub mod value;
 

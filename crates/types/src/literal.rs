@@ -133,7 +133,7 @@ impl CqlType {
     }
 
     /// The text of a valid value of a native type; nothing for an empty one.
-    fn write_native_text(&self, out: &mut String, bytes: &[u8]) {
+    pub(crate) fn write_native_text(&self, out: &mut String, bytes: &[u8]) {
         match self {
             CqlType::Text | CqlType::Ascii => out.push_str(&String::from_utf8_lossy(bytes)),
             CqlType::Boolean => push(out, bytes, |[byte]| if byte == 0 { "false" } else { "true" }),

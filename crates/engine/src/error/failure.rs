@@ -24,6 +24,8 @@ pub struct FunctionFailure {
     /// In CQL syntax.
     pub argument_types: Vec<String>,
     pub detail: String,
+    /// Whether the detail is the whole message.
+    pub is_detail_alone: bool,
 }
 
 /// A read or write that replicas answered with a failure; `detail` is whether data was present, or the kind of write.
@@ -85,9 +87,9 @@ impl fmt::Display for FunctionFailure {
             function,
             argument_types,
             detail,
+            is_detail_alone,
         } = self;
-        // Operators are functions without a name; their detail is the whole message.
-        if function.starts_with('_') {
+        if *is_detail_alone {
             return f.write_str(detail);
         }
         write!(

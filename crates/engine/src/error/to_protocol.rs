@@ -209,6 +209,7 @@ mod tests {
             function: "f".to_owned(),
             argument_types: vec!["int".to_owned(), "text".to_owned()],
             detail: "boom".to_owned(),
+            is_detail_alone: false,
         };
         let cases = [
             (CqlError::invalid(format_args!("fixed")), "fixed"),

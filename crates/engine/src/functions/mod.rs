@@ -10,6 +10,7 @@ mod aggregate;
 mod bytes;
 mod cast;
 mod collection;
+mod json;
 mod mask;
 mod math;
 mod number;
@@ -20,5 +21,6 @@ mod vector;
 
 pub use aggregate::Accumulator;
 pub use cast::{cast_function, is_cast_target, overloads as casts_to};
+pub use json::{check_selected, decoded_if_long};
 pub use native::{AggregateKind, Clock, FunctionKind, NativeFunction, ScalarKind, next_timeuuid};
 pub use resolve::{FunctionCallName, is_inferred, resolve, unmatched};

@@ -16,7 +16,7 @@ use super::number::check_number;
 use super::operation::OperationKind;
 use super::time::{Moment, TimeKind};
 use super::vector::SimilarityKind;
-use super::{bytes, cast, collection, mask, math, operation, time, vector};
+use super::{bytes, cast, collection, json, mask, math, operation, time, vector};
 use crate::CqlError;
 use crate::heap_bytes::{HeapBytes, flat_bytes};
 use crate::term::Receiver;
@@ -58,6 +58,8 @@ pub enum ScalarKind {
     CollectionAggregate(AggregateKind),
     Similarity(SimilarityKind),
     Mask(MaskKind),
+    ToJson,
+    FromJson,
 }
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -75,6 +77,13 @@ pub enum AggregateKind {
 pub struct Clock {
     /// Microseconds since 1970 by the server's clock.
     pub server_timestamp_us: i64,
+}
+
+impl Clock {
+    /// Milliseconds since 1970.
+    pub fn now_ms(&self) -> i64 {
+        self.server_timestamp_us / 1_000
+    }
 }
 
 thread_local! {
@@ -117,6 +126,11 @@ impl NativeFunction {
             return_type,
             kind,
         }
+    }
+
+    /// Whether it takes a text as long as clients like.
+    pub fn decodes_json(&self) -> bool {
+        matches!(self.kind, FunctionKind::Scalar(ScalarKind::FromJson))
     }
 
     pub fn is_aggregate(&self) -> bool {
@@ -167,6 +181,9 @@ impl NativeFunction {
             ScalarKind::FromBlob => return bytes::from_blob(self, arguments),
             ScalarKind::ToBlob => return Ok(arguments.first().copied().flatten().map(<[u8]>::to_vec)),
             ScalarKind::Mask(kind) => return mask::execute(*kind, self, arguments),
+            ScalarKind::ToJson => {
+                return json::to_json(self, arguments.first().copied().flatten()).map(Some);
+            }
             _ => {}
         }
         // Every other function of a null is null; where an empty value means nothing it is as good as null.
@@ -194,10 +211,14 @@ impl NativeFunction {
             ScalarKind::CollectionCount => Ok(collection::count(&present)),
             ScalarKind::CollectionAggregate(kind) => collection::aggregate(*kind, self, &present),
             ScalarKind::Similarity(kind) => vector::similarity(*kind, self, &present).map(Some),
+            ScalarKind::FromJson => {
+                json::from_json(self, present.first().copied().unwrap_or_default(), clock)
+            }
             ScalarKind::Uuid
             | ScalarKind::Moment(_)
             | ScalarKind::FromBlob
             | ScalarKind::ToBlob
+            | ScalarKind::ToJson
             | ScalarKind::Mask(_) => Ok(None),
         }
     }

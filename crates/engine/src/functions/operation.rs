@@ -155,6 +155,7 @@ fn failure(kind: OperationKind, function: &NativeFunction, cause: &str) -> CqlEr
         function: kind.function_name().to_owned(),
         argument_types,
         detail,
+        is_detail_alone: true,
     }))
 }
 

@@ -8,7 +8,7 @@ use helenus_types::CqlType;
 
 use super::native::{AggregateKind, NativeFunction, ScalarKind};
 use super::operation::OperationKind;
-use super::{bytes, cast, collection, mask, math, operation, time, vector};
+use super::{bytes, cast, collection, json, mask, math, operation, time, vector};
 use crate::CqlError;
 use crate::term::{Assignability, RawTerm, Typing, native_type, type_assignment};
 
@@ -102,6 +102,7 @@ pub fn is_inferred(name: &FunctionCallName) -> bool {
             || collection::is_function(name)
             || vector::is_function(name)
             || mask::is_function(name)
+            || json::from_json_name(name).is_some()
     })
 }
 
@@ -140,9 +141,6 @@ fn candidates(
         },
     };
     let inferred = match native {
-        "tojson" | "to_json" | "fromjson" | "from_json" => {
-            return Err(invalid!("The function system.{native} is not supported yet"));
-        }
         "token" => Some(token_function(typing)),
         "min" => Some(extreme_function(
             typing,
@@ -162,6 +160,7 @@ fn candidates(
     };
     let inferred = match inferred {
         Some(function) => Some(function),
+        None if let Some(function) = json::function(typing, native, arguments, receiver)? => Some(function),
         None => match collection::function(typing, native, arguments)? {
             Some(function) => Some(function),
             None => match vector::function(typing, native, arguments, receiver)? {

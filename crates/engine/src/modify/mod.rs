@@ -1,6 +1,7 @@
 //! INSERT, UPDATE, DELETE and BATCH: plans, and the packed updates they make of bound values.
 
 mod attributes;
+mod json;
 mod operation;
 mod plan;
 mod prepare;

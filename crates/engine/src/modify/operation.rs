@@ -62,7 +62,7 @@ impl Operation {
         )
     }
 
-    fn new(column: &ColumnMetadata, change: Change) -> Self {
+    pub(super) fn new(column: &ColumnMetadata, change: Change) -> Self {
         Operation {
             column: column.id,
             cql_type: column.cql_type.clone(),

@@ -6,11 +6,12 @@ use helenus_cql::ast::BatchKind;
 use helenus_schema::TableMetadata;
 
 use super::attributes::Attributes;
+use super::json::JsonSource;
 use super::operation::Operation;
 use crate::heap_bytes::HeapBytes;
 use crate::select::restriction::{Restriction, RestrictionKind};
 use crate::select::slices::in_product;
-use crate::select::{BOUND_AT_ONCE_MAX, StatementKind, WhereClause};
+use crate::select::{BOUND_AT_ONCE_MAX, StatementKind, WhereClause, json_effort};
 use crate::term::BoundValues;
 
 /// What an INSERT, UPDATE or DELETE does; immutable, shared by all executions.
@@ -23,6 +24,12 @@ pub struct ModifyPlan {
     has_in: bool,
     /// Of the table.
     is_counter: bool,
+    /// Where the values of all columns come from, if that is one bound text.
+    pub(super) json: Option<Box<JsonSource>>,
+    /// Whether a function decodes JSON that is bound.
+    decodes_json: bool,
+    /// Whether binding may take long, which [`named_count`](Self::named_count) tells.
+    may_be_long: bool,
     pub(super) attributes: Attributes,
     /// Ordered by column id, as packed rows are; what was written first for a column comes first.
     pub(super) static_operations: Vec<Operation>,
@@ -37,12 +44,16 @@ impl ModifyPlan {
         attributes: Attributes,
         (static_operations, regular_operations): (Vec<Operation>, Vec<Operation>),
     ) -> Self {
+        let has_in = !keys.partition.iter().all(Restriction::is_equal)
+            || keys.clustering.iter().any(Restriction::is_in);
         ModifyPlan {
             kind,
             table: table.clone(),
-            has_in: !keys.partition.iter().all(Restriction::is_equal)
-                || keys.clustering.iter().any(Restriction::is_in),
+            has_in,
             is_counter: table.is_counter(),
+            json: None,
+            decodes_json: false,
+            may_be_long: has_in,
             keys,
             attributes,
             static_operations,
@@ -75,11 +86,25 @@ impl ModifyPlan {
             .any(Operation::needs_read)
     }
 
-    /// Whether each column of the key that is named is given one value, or a range of them: such a statement writes to one
-    /// partition, and takes no time to bind, whatever its values are.
+    /// As the plan of an INSERT whose values come from one bound text.
+    pub(super) fn with_json(mut self, json: Option<Box<JsonSource>>) -> Self {
+        self.may_be_long |= json.is_some();
+        self.json = json;
+        self
+    }
+
+    /// As the plan of a statement with values that functions decode.
+    pub(super) fn with_decoding(mut self, decodes_json: bool) -> Self {
+        self.may_be_long |= decodes_json;
+        self.decodes_json = decodes_json;
+        self
+    }
+
+    /// Whether each column of the key that is named is given one value, or a range of them, and no value is decoded: such a
+    /// statement writes to one partition, and takes no time to bind, whatever its values are.
     #[inline]
-    pub fn has_no_in(&self) -> bool {
-        !self.has_in
+    pub fn is_short_to_build(&self) -> bool {
+        !self.may_be_long
     }
 
     /// Whether each column of the partition key is given one value.
@@ -95,13 +120,23 @@ impl ModifyPlan {
         self.named_count(values) > BOUND_AT_ONCE_MAX
     }
 
-    /// How many rows or partitions it names, before repetitions are taken out.
+    /// How many rows or partitions it names, before repetitions are taken out, or as many as are built while its texts are
+    /// decoded.
     pub fn named_count(&self, values: &BoundValues<'_>) -> u64 {
-        if !self.has_in {
+        if !self.may_be_long {
             return 1;
         }
+        let json = match &self.json {
+            Some(json) => json.effort(values),
+            None if self.decodes_json => json_effort(values.iter()),
+            None => 0,
+        };
+        if !self.has_in {
+            return json.saturating_add(1);
+        }
         let count = |restrictions| in_product(restrictions, values).unwrap_or(1);
-        count(&self.keys.partition).saturating_mul(count(&self.keys.clustering))
+        let named = count(&self.keys.partition).saturating_mul(count(&self.keys.clustering));
+        named.saturating_add(json)
     }
 
     pub fn has_timestamp(&self) -> bool {
@@ -125,6 +160,7 @@ impl HeapBytes for ModifyPlan {
     fn heap_bytes(&self) -> usize {
         self.keys.heap_bytes()
             + self.attributes.heap_bytes()
+            + self.json.heap_bytes()
             + self.static_operations.heap_bytes()
             + self.regular_operations.heap_bytes()
     }

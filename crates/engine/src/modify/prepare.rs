@@ -1,9 +1,12 @@
 //! From a syntax tree to a plan.
 
-use helenus_cql::ast::{Conditions, Delete, DeletionTarget, Insert, InsertSource, Modification, Update};
+use helenus_cql::ast::{
+    Conditions, Delete, DeletionTarget, Insert, InsertSource, Modification, Term, Update,
+};
 use helenus_schema::{ColumnKind, ColumnMetadata, TableKind, TableMetadata};
 
 use super::attributes::Attributes;
+use super::json::{Inserted, insert_json};
 use super::operation::Operation;
 use super::plan::ModifyPlan;
 use crate::CqlError;
@@ -29,7 +32,7 @@ pub fn prepare_modification(
         Modification::Delete(delete) => prepare_delete(typing, delete, attributes, is_conditional)?,
     };
     check_table(&plan)?;
-    Ok(plan)
+    Ok(plan.with_decoding(typing.scope.markers.borrow().decodes_json()))
 }
 
 fn check_table(plan: &ModifyPlan) -> Result<(), CqlError> {
@@ -93,10 +96,45 @@ fn prepare_insert(
             "INSERT statements are not allowed on counter tables, use UPDATE instead"
         ));
     }
-    let (columns, values) = match &insert.source {
-        InsertSource::Values { columns, values } => (columns, values),
-        InsertSource::Json { .. } => return Err(invalid!("INSERT JSON statements are not supported yet")),
+    let Inserted {
+        keys,
+        operations,
+        json,
+    } = match &insert.source {
+        InsertSource::Values { columns, values } => insert_values(typing, columns, values)?,
+        InsertSource::Json { value, default } => insert_json(typing, value, *default)?,
     };
+    let sets_clustering = keys
+        .iter()
+        .any(|(column, _)| column.kind == ColumnKind::Clustering);
+    let (static_operations, regular_operations) = split_operations(operations);
+    let rules = WhereRules {
+        kind: StatementKind::Insert,
+        is_static_only: !sets_clustering && regular_operations.is_empty() && !static_operations.is_empty(),
+        allows_filtering: false,
+        filters_freely: false,
+    };
+    let mut clause = WhereClause::default();
+    for (column, term) in keys {
+        clause.add(
+            single_restriction(column, RestrictionKind::Equal(TupleTerm::Single(term))),
+            rules,
+        )?;
+    }
+    clause.check_partition(table, rules)?;
+    clause.check_clustering(table, rules)?;
+    refuse_conditions(typing.scope.table, is_conditional)?;
+    let operations = (static_operations, regular_operations);
+    let plan = ModifyPlan::new(StatementKind::Insert, table, clause, attributes, operations);
+    Ok(plan.with_json(json))
+}
+
+/// The columns and values of an `INSERT ... VALUES`.
+fn insert_values<'a>(
+    typing: &Typing<'a>,
+    columns: &[String],
+    values: &[Term],
+) -> Result<Inserted<'a>, CqlError> {
     if columns.is_empty() {
         return Err(invalid!("No columns provided to INSERT"));
     }
@@ -117,35 +155,14 @@ fn prepare_insert(
             }
         }
     }
-    let sets_clustering = keys
-        .iter()
-        .any(|(column, _)| column.kind == ColumnKind::Clustering);
-    let (static_operations, regular_operations) = split_operations(operations);
-    let rules = WhereRules {
-        kind: StatementKind::Insert,
-        is_static_only: !sets_clustering && regular_operations.is_empty() && !static_operations.is_empty(),
-        allows_filtering: false,
-        filters_freely: false,
+    let key = |(column, value): (&'a ColumnMetadata, &Term)| {
+        Ok((column, typing.term(&value.into(), &Receiver::column(column))?))
     };
-    let mut clause = WhereClause::default();
-    for (column, value) in keys {
-        let term = typing.term(&value.into(), &Receiver::column(column))?;
-        clause.add(
-            single_restriction(column, RestrictionKind::Equal(TupleTerm::Single(term))),
-            rules,
-        )?;
-    }
-    clause.check_partition(table, rules)?;
-    clause.check_clustering(table, rules)?;
-    refuse_conditions(typing.scope.table, is_conditional)?;
-    let operations = (static_operations, regular_operations);
-    Ok(ModifyPlan::new(
-        StatementKind::Insert,
-        table,
-        clause,
-        attributes,
+    Ok(Inserted {
+        keys: keys.into_iter().map(key).collect::<Result<_, CqlError>>()?,
         operations,
-    ))
+        json: None,
+    })
 }
 
 fn prepare_update(

@@ -95,7 +95,9 @@ impl ModifyPlan {
         values: &BoundValues<'_>,
         options: &QueryOptions<'_>,
     ) -> Result<Vec<(TableId, Token)>, CqlError> {
-        let context = options.evaluation(values);
+        let decoded = self.decoded(values, options)?;
+        let extended = decoded.as_ref().map(|row| row.behind(values));
+        let context = options.evaluation(extended.as_ref().unwrap_or(values));
         let keys = self.partition_keys(&context)?;
         Ok(keys.iter().map(|key| (self.table.id, token_of(key))).collect())
     }
@@ -116,6 +118,21 @@ impl ModifyPlan {
         emit: &mut EmitUpdate<'_>,
     ) -> Result<(), CqlError> {
         self.check_consistency(options)?;
+        match self.decoded(values, options)? {
+            None => self.build_bound(values, options, scratch, lists, owns, emit),
+            Some(row) => self.build_bound(&row.behind(values), options, scratch, lists, owns, emit),
+        }
+    }
+
+    fn build_bound(
+        &self,
+        values: &BoundValues<'_>,
+        options: &QueryOptions<'_>,
+        scratch: &mut Scratch,
+        lists: &mut dyn PriorLists,
+        owns: &dyn Fn(Token) -> bool,
+        emit: &mut EmitUpdate<'_>,
+    ) -> Result<(), CqlError> {
         let context = options.evaluation(values);
         let Scratch {
             partition_key,

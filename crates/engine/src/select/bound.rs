@@ -2,6 +2,7 @@
 
 use std::sync::Arc;
 
+use helenus_protocol::request::Value;
 use helenus_storage::clustering::Slice;
 use helenus_types::{shard_of, token_of};
 
@@ -18,6 +19,18 @@ use crate::term::{BoundValues, Evaluated, EvaluationContext, Expression};
 /// Keys, rows and values of INs that are bound where a statement arrives: half a microsecond each, of the millisecond that
 /// a shard may be held.
 pub const BOUND_AT_ONCE_MAX: u64 = 256;
+
+/// JSON that is decoded in the time that one value of an IN is bound in.
+const JSON_BYTES_PER_VALUE: u64 = 64;
+
+/// Decoding JSON texts, in values of INs that are bound meanwhile.
+pub fn json_effort<'v>(values: impl IntoIterator<Item = Value<'v>>) -> u64 {
+    let bytes = values.into_iter().map(|value| match value {
+        Value::Bytes(bytes) => bytes.len() as u64,
+        Value::Null | Value::Unset => 0,
+    });
+    bytes.sum::<u64>() / JSON_BYTES_PER_VALUE
+}
 
 /// What the INs on the partition key multiply to, and those on clustering columns; `None` where there is no IN.
 pub type InProducts = (Option<u64>, Option<u64>);
@@ -77,7 +90,11 @@ impl SelectPlan {
             .filter_map(|restriction| in_count(restriction, values))
             .sum();
         let keys = product(&self.clause.partition).saturating_add(product(self.slicing()));
-        keys.saturating_add(filtered) > BOUND_AT_ONCE_MAX
+        let json = match self.decodes_json {
+            true => json_effort(values.iter()),
+            false => 0,
+        };
+        keys.saturating_add(filtered).saturating_add(json) > BOUND_AT_ONCE_MAX
     }
 
     /// Binds the values. `shard_count` is 1 for tables whose rows are all in one place.

@@ -42,6 +42,7 @@ impl SelectPlan {
             && !self.clause.is_key_range
             && self.clause.token.is_none()
             && !self.is_distinct
+            && !self.decodes_json
             && self.per_partition_limit.is_none()
             && self.ordering.is_empty()
             && self.filtering().next().is_none()

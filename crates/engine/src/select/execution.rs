@@ -17,7 +17,7 @@ use super::shard_read::{ANSWER_SHARE, ReadPartitions, ShardRead, ShardRows};
 use super::targets::Target;
 use crate::CqlError;
 use crate::execute::QueryOptions;
-use crate::term::{BoundValues, EvaluationContext, FetchedRow};
+use crate::term::{BoundValues, EvaluationContext, Expression, FetchedRow};
 
 /// Expressions and aggregates computed at once, of as many rows as that makes: well below a millisecond's work, because
 /// the coordinating shard does it in one go.
@@ -457,7 +457,7 @@ fn computed_rows_max(plan: &SelectPlan) -> u32 {
         Output::Expressions {
             expressions,
             aggregates,
-        } => expressions.len() + aggregates.len(),
+        } => expressions.iter().map(Expression::value_count).sum::<usize>() + aggregates.len(),
     };
     // At most COMPUTED_VALUES_MAX, which fits.
     (COMPUTED_VALUES_MAX / values_per_row.max(1)).max(1) as u32
@@ -474,15 +474,11 @@ fn reduced(left: u32, by: u32) -> u32 {
 fn compare_rows(plan: &SelectPlan, left: &[u8], right: &[u8]) -> Ordering {
     let (left, right) = (FetchedRow::new(left), FetchedRow::new(right));
     for column in &plan.ordering {
-        let ordering = match (left.value(column.slot), right.value(column.slot)) {
-            (Some(left), Some(right)) => column.cql_type.compare(left, right),
-            (left, right) => left.is_some().cmp(&right.is_some()),
+        let (ordering, is_turned) = match (left.value(column.slot), right.value(column.slot)) {
+            (Some(left), Some(right)) => (column.cql_type.compare(left, right), column.is_descending),
+            (left, right) => (left.is_some().cmp(&right.is_some()), column.nulls_last),
         };
-        let ordering = if column.is_descending {
-            ordering.reverse()
-        } else {
-            ordering
-        };
+        let ordering = if is_turned { ordering.reverse() } else { ordering };
         if ordering != Ordering::Equal {
             return ordering;
         }

@@ -36,6 +36,8 @@ pub struct SelectPlan {
     pub(super) ordering: Vec<OrderColumn>,
     pub(super) limit: Option<Expression>,
     pub(super) per_partition_limit: Option<Expression>,
+    /// Binding takes longer the longer the values are.
+    pub(super) decodes_json: bool,
 }
 
 #[derive(Clone, Debug)]
@@ -68,6 +70,8 @@ pub(super) struct OrderColumn {
     pub slot: usize,
     pub cql_type: CqlType,
     pub is_descending: bool,
+    /// Rows without a value (static ones) come last.
+    pub nulls_last: bool,
 }
 
 impl SelectPlan {

@@ -7,20 +7,21 @@ use std::sync::Arc;
 use helenus_cql::ast::{OrderDirection, OrderingExpression, Select, Selection, Term};
 use helenus_schema::{ClusteringOrder, ColumnId, ColumnKind, ColumnMetadata, TableMetadata};
 use helenus_types::CqlType;
+use helenus_types::json::quoted_json_name;
 
 use super::plan::{FetchedColumn, Grouping, OrderColumn, Output, SelectPlan};
 use super::restriction::Restriction;
 use super::row_view::Fetched;
 use super::where_clause::{REQUIRES_ALLOW_FILTERING, StatementKind, WhereClause, WhereRules};
 use crate::CqlError;
+use crate::functions::check_selected;
 use crate::prepare::{ResultMetadata, check_extent};
-use crate::term::{ColumnSpec, Expression, RawTerm, Receiver, SelectionScope, StatementScope, Typing};
+use crate::term::{
+    ColumnSpec, Expression, JsonColumn, RawTerm, Receiver, SelectionScope, StatementScope, Typing,
+};
 
 /// Types a SELECT from the table of the scope.
 pub fn prepare_select(scope: StatementScope<'_>, select: &Select) -> Result<SelectPlan, CqlError> {
-    if select.json {
-        return Err(invalid!("SELECT JSON statements are not supported yet"));
-    }
     let table = scope.table;
     let selection = RefCell::new(SelectionScope::default());
     let typing = Typing::selectors(scope, &selection);
@@ -34,7 +35,10 @@ pub fn prepare_select(scope: StatementScope<'_>, select: &Select) -> Result<Sele
         filters_freely: matches!(&*table.keyspace, "system_views" | "system_virtual_schema"),
     };
     let clause = WhereClause::prepare(&terms, &select.relations, rules)?;
-    let (expressions, columns) = selected(&typing, select)?;
+    let (expressions, columns) = match select.json {
+        true => selected_json(&typing, select)?,
+        false => selected(&typing, select)?,
+    };
     check_distinct(table, select, &clause, &selection.borrow())?;
     let grouping = grouping(&typing, select, &clause)?;
     let has_aggregates = !selection.borrow().aggregates.is_empty();
@@ -49,6 +53,7 @@ pub fn prepare_select(scope: StatementScope<'_>, select: &Select) -> Result<Sele
         false => Vec::new(),
     };
     check_needs_filtering(table, &clause, rules)?;
+    let decodes_json = scope.markers.borrow().decodes_json();
     let limit = |term: &Option<Term>, name: &str| {
         term.as_ref()
             .map(|term| terms.term(&term.into(), &Receiver::new(name, CqlType::Int)))
@@ -95,6 +100,7 @@ pub fn prepare_select(scope: StatementScope<'_>, select: &Select) -> Result<Sele
         limit,
         per_partition_limit,
         clause,
+        decodes_json,
     })
 }
 
@@ -185,14 +191,43 @@ fn selected(typing: &Typing<'_>, select: &Select) -> Result<(Vec<Expression>, Ve
         Selection::Items(items) => {
             for item in items {
                 let term = RawTerm::from(&item.selector);
+                check_selected(&term)?;
                 let selected = typing.select(&term, None)?;
                 let name = item.alias.clone().unwrap_or(selected.name);
                 expressions.push(selected.expression);
-                columns.push(spec(name.into(), announced_type(table, &term, selected.cql_type)));
+                let cql_type = match select.json {
+                    true => selected.cql_type,
+                    false => announced_type(table, &term, selected.cql_type),
+                };
+                columns.push(spec(name.into(), cql_type));
             }
         }
     }
     Ok((expressions, columns))
+}
+
+/// All expressions of the select clause as one, whose value is a JSON object.
+fn selected_json(
+    typing: &Typing<'_>,
+    select: &Select,
+) -> Result<(Vec<Expression>, Vec<ColumnSpec>), CqlError> {
+    let table = typing.scope.table;
+    let (expressions, columns) = selected(typing, select)?;
+    let parts = expressions
+        .into_iter()
+        .zip(columns)
+        .map(|(value, column)| JsonColumn {
+            name: quoted_json_name(&column.name).into(),
+            cql_type: column.cql_type,
+            value,
+        });
+    let row = ColumnSpec {
+        keyspace: Arc::clone(&table.keyspace),
+        table: Arc::clone(&table.name),
+        name: "[json]".into(),
+        cql_type: CqlType::Text,
+    };
+    Ok((vec![Expression::JsonRow(parts.collect())], vec![row]))
 }
 
 /// The type clients are told of. Functions that return what they are given see a timeuuid as the type that
@@ -455,6 +490,7 @@ fn post_ordering(
         slot: selection.borrow_mut().fetch(Fetched::Value(column.id)),
         cql_type: column.cql_type.clone(),
         is_descending: (column.order == ClusteringOrder::Descending) != is_reversed,
+        nulls_last: is_reversed,
     };
     orderings.iter().map(column).collect()
 }

@@ -11,6 +11,7 @@ use helenus_types::value::{
     CollectionElements, MapEntries, TupleComponents, write_collection, write_component,
 };
 
+use super::expression::JsonColumn;
 use super::{BoundValues, Expression};
 use crate::CqlError;
 use crate::functions::{Clock, NativeFunction};
@@ -116,6 +117,15 @@ impl Expression {
             | Expression::ParallelSlice { .. }
             | Expression::ListEntry { .. }
             | Expression::ListMaximum(_) => self.evaluate_part(context),
+            Expression::JsonRow(columns) => json_row(columns, context),
+            Expression::Decoded { from_end } => {
+                let index = context.values.len().checked_sub(*from_end);
+                Ok(match index.map(|index| context.values.value(index)) {
+                    Some(Value::Bytes(bytes)) => Evaluated::borrowed(bytes),
+                    Some(Value::Null) => Evaluated::Null,
+                    Some(Value::Unset) | None => Evaluated::Unset,
+                })
+            }
         }
     }
 
@@ -159,6 +169,27 @@ impl Expression {
             _ => Ok(Evaluated::Null),
         }
     }
+}
+
+fn json_row<'e>(
+    columns: &'e [JsonColumn],
+    context: &EvaluationContext<'e>,
+) -> Result<Evaluated<'e>, CqlError> {
+    let mut out = String::from("{");
+    for (index, column) in columns.iter().enumerate() {
+        out.push_str(if index == 0 { "" } else { ", " });
+        out.push_str(&column.name);
+        out.push_str(": ");
+        match column.value.evaluate(context)?.bytes() {
+            Some(bytes) => {
+                let written = column.cql_type.write_json(&mut out, bytes);
+                written.map_err(|error| invalid!("{error}"))?;
+            }
+            None => out.push_str("null"),
+        }
+    }
+    out.push('}');
+    Ok(Evaluated::owned(out.into_bytes()))
 }
 
 fn call_value<'e>(

@@ -80,10 +80,35 @@ pub enum Expression {
     },
     /// The greatest bigint of a list.
     ListMaximum(Box<Expression>),
+    /// A row of `SELECT JSON`.
+    JsonRow(Vec<JsonColumn>),
+    /// A value that was decoded for the statement and put behind the bound ones, so many from their end. It is of its type;
+    /// the one at 0 is unset.
+    Decoded {
+        from_end: usize,
+    },
+}
+
+/// A column of `SELECT JSON`.
+#[derive(Clone, Debug)]
+pub struct JsonColumn {
+    /// With its quotes.
+    pub name: Box<str>,
+    pub cql_type: CqlType,
+    pub value: Expression,
 }
 
 impl Expression {
     pub const NULL: Expression = Expression::Constant(None);
+    pub const UNSET: Expression = Expression::Decoded { from_end: 0 };
+
+    /// How many values are computed, more or less.
+    pub fn value_count(&self) -> usize {
+        match self {
+            Expression::JsonRow(columns) => columns.len(),
+            _ => 1,
+        }
+    }
 
     pub fn is_constant(&self) -> bool {
         matches!(self, Expression::Constant(_))
@@ -102,7 +127,11 @@ impl HeapBytes for Expression {
     fn heap_bytes(&self) -> usize {
         match self {
             Expression::Constant(value) => value.heap_bytes(),
-            Expression::Marker { .. } | Expression::Column(_) | Expression::Aggregate(_) => 0,
+            Expression::Marker { .. }
+            | Expression::Column(_)
+            | Expression::Aggregate(_)
+            | Expression::Decoded { .. } => 0,
+            Expression::JsonRow(columns) => columns.heap_bytes(),
             Expression::Call { function, arguments } => function.heap_bytes() + arguments.heap_bytes(),
             Expression::List(elements)
             | Expression::Set { elements, .. }
@@ -124,5 +153,11 @@ impl HeapBytes for Expression {
             } => list.heap_bytes() + of.heap_bytes() + from.heap_bytes() + to.heap_bytes(),
             Expression::ListEntry { list, .. } | Expression::ListMaximum(list) => list.heap_bytes(),
         }
+    }
+}
+
+impl HeapBytes for JsonColumn {
+    fn heap_bytes(&self) -> usize {
+        self.name.len() + self.value.heap_bytes()
     }
 }

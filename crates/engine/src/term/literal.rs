@@ -59,7 +59,7 @@ pub(super) fn constant_bytes(literal: &Literal, cql_type: &CqlType) -> Result<Ve
 }
 
 /// What the timestamp constant `'now'` stands for: the moment the statement is prepared.
-fn now_ms() -> i64 {
+pub fn now_ms() -> i64 {
     let since_epoch = SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default();
     i64::try_from(since_epoch.as_millis()).unwrap_or(i64::MAX)
 }

@@ -25,7 +25,8 @@ pub use call_types::CallTypes;
 
 pub use bound_values::{BoundValues, OwnedValues};
 pub use evaluation::{Evaluated, EvaluationContext, FetchedRow};
-pub use expression::Expression;
+pub use expression::{Expression, JsonColumn};
+pub(crate) use literal::now_ms;
 pub use raw_term::RawTerm;
 pub use receiver::{BindMarkers, ColumnSpec, Receiver, StatementScope};
 pub use type_name::native_type;

@@ -33,6 +33,7 @@ pub struct BindMarkers {
     names: Vec<Option<Arc<str>>>,
     specs: Vec<Option<ColumnSpec>>,
     partition_key_positions: Vec<Option<u16>>,
+    decodes_json: bool,
 }
 
 /// What the terms of one statement are typed in.
@@ -93,6 +94,15 @@ impl StatementScope<'_> {
 }
 
 impl BindMarkers {
+    /// A value of the statement is decoded from JSON when it is executed.
+    pub fn note_json(&mut self) {
+        self.decodes_json = true;
+    }
+
+    pub fn decodes_json(&self) -> bool {
+        self.decodes_json
+    }
+
     pub fn into_specs(self) -> Vec<ColumnSpec> {
         self.specs.into_iter().flatten().collect()
     }

@@ -377,7 +377,13 @@ impl<'a> Typing<'a> {
             .iter()
             .enumerate()
             .map(|(index, argument)| self.term(argument, &function.argument_receiver(index)));
-        let arguments = typed.collect::<Result<_, _>>()?;
+        let arguments = typed.collect::<Result<Vec<_>, _>>()?;
+        if let Some(decoded) = functions::decoded_if_long(&function, &arguments)? {
+            return Ok(decoded);
+        }
+        if function.decodes_json() {
+            self.scope.markers.borrow_mut().note_json();
+        }
         Ok(Expression::Call {
             function: Box::new(function),
             arguments,

@@ -3,6 +3,7 @@
 use helenus_schema::{ColumnKind, ColumnMetadata};
 use helenus_storage_model::Chance;
 use helenus_types::CqlType;
+use helenus_types::json::quoted_json_name;
 
 use super::Flavour;
 use super::subject::Subject;
@@ -14,6 +15,8 @@ use crate::value::Value;
 /// Of the writes.
 const BATCHES_PERCENT: u64 = 16;
 const BATCHES_PERCENT_DEEP: u64 = 70;
+/// Of the inserts: the model does not know what they write, and has nothing to say of their tables from then on.
+const JSON_ONE_IN: u64 = 200;
 /// Rows of one batch.
 const BATCH_MAX: usize = 24;
 
@@ -110,6 +113,11 @@ impl<'a> Author<'a> {
                 .filter(|_| !self.chance.one_in(3))
                 .map(|column| (column, self.value_or_null(&column.cql_type))),
         );
+        if self.chance.one_in(JSON_ONE_IN)
+            && let Some(text) = self.insert_json(&columns)
+        {
+            return text;
+        }
         let mut text = Text::of(format!("INSERT INTO {} (", subject.name));
         text.list(", ", &columns, |text, (column, _)| {
             text.name(column);
@@ -120,6 +128,26 @@ impl<'a> Author<'a> {
         });
         text.put(")").put(&self.using);
         text
+    }
+
+    /// The same as one JSON text; `None` where that has no form for a value.
+    fn insert_json(&self, columns: &[(&ColumnMetadata, Option<Value>)]) -> Option<Text> {
+        let mut json = String::from("{");
+        for (index, (column, value)) in columns.iter().enumerate() {
+            json.push_str(if index == 0 { "" } else { ", " });
+            json.push_str(&quoted_json_name(&column.name));
+            json.push_str(": ");
+            match value {
+                Some(value) => column.cql_type.write_json(&mut json, &value.bytes()).ok()?,
+                None => json.push_str("null"),
+            }
+        }
+        json.push('}');
+        let default = self.chance.pick(&["", " DEFAULT UNSET"]);
+        let mut text = Text::of(format!("INSERT INTO {} JSON ", self.subject.name));
+        text.bind(Some(Value::literal(json.into_bytes())));
+        text.put(default).put(&self.using);
+        Some(text)
     }
 
     fn update(&self, kind: ColumnKind) -> Text {

@@ -1,0 +1,112 @@
+//! JSON in statements: what is long is decoded beside the shard, and what is short comes to the same.
+
+use std::sync::Arc;
+
+use helenus_test_heap::of_thread;
+use helenus_test_node::{Answer, Execution, TestNode, options};
+use helenus_vfs::{MemoryDisk, SystemClock};
+
+/// Elements of a text far beyond what is decoded where a statement arrives.
+const ELEMENTS: usize = 20_000;
+
+/// Of the shard's thread, for a text that it does not decode: the update, and what the test's client takes there. Each element
+/// decoded takes one.
+const ALLOCATIONS_MAX: u64 = 2_000;
+
+fn node(shard_count: u16) -> TestNode {
+    let disk = Arc::new(MemoryDisk::new());
+    let node = TestNode::start(options(shard_count, disk, Arc::new(SystemClock::new()))).unwrap();
+    node.run("CREATE KEYSPACE k WITH replication = {'class': 'SimpleStrategy', 'replication_factor': 1}");
+    node.run("CREATE TABLE k.t (k int, c int, s text STATIC, l frozen<list<int>>, m map<text, int>, PRIMARY KEY (k, c))");
+    node
+}
+
+fn execute(node: &TestNode, text: &str, values: &[&[u8]]) -> Answer {
+    let Answer::Prepared { id, .. } = node.prepare(text) else {
+        panic!("{text} is not prepared");
+    };
+    let execution = Execution {
+        values: values.iter().map(|value| Some(value.to_vec())).collect(),
+        ..Execution::default()
+    };
+    node.execute_prepared(&id, &execution)
+}
+
+fn array(count: usize) -> String {
+    let numbers: Vec<String> = (0..count).map(|number| number.to_string()).collect();
+    format!("[{}]", numbers.join(", "))
+}
+
+fn json_of(node: &TestNode, select: &str) -> Vec<String> {
+    let rows = node.rows(select).into_iter();
+    rows.map(|row| String::from_utf8(row[0].clone().unwrap()).unwrap())
+        .collect()
+}
+
+#[test]
+fn long_texts_are_decoded_beside_the_shard() {
+    let node = node(1);
+    let (array, text) = (array(ELEMENTS), |key: i32| {
+        format!("{{\"k\": {key}, \"c\": 1, \"l\": {}}}", array(ELEMENTS))
+    });
+    for (statement, values) in [
+        ("INSERT INTO k.t JSON ?", vec![text(1).into_bytes()]),
+        (
+            "UPDATE k.t SET l = from_json(?) WHERE k = 2 AND c = 1",
+            vec![array.clone().into_bytes()],
+        ),
+    ] {
+        let values: Vec<&[u8]> = values.iter().map(Vec::as_slice).collect();
+        let before = node.on_shard(0, |_| of_thread().allocations);
+        assert_eq!(execute(&node, statement, &values), Answer::Void);
+        let after = node.on_shard(0, |_| of_thread().allocations);
+        assert!(
+            after - before <= ALLOCATIONS_MAX,
+            "{statement}: {}",
+            after - before
+        );
+    }
+    node.run(&format!("INSERT INTO k.t JSON '{}'", text(3)));
+    node.run(&format!(
+        "INSERT INTO k.t (k, c, l) VALUES (4, 1, from_json('{array}'))"
+    ));
+    let wanted = vec![format!("{{\"l\": {array}}}"); 4];
+    assert_eq!(json_of(&node, "SELECT JSON l FROM k.t"), wanted);
+}
+
+#[test]
+fn rows_come_back_from_what_they_are_as_json() {
+    for shard_count in [1, 3] {
+        let node = node(shard_count);
+        for key in 0..50 {
+            let json = format!(
+                "{{\"k\": {key}, \"c\": {key}, \"s\": \"é \\\"{key}\\\"\", \"l\": [{key}], \"m\": {{\"a\": {key}}}}}"
+            );
+            assert_eq!(
+                execute(&node, "INSERT INTO k.t JSON ?", &[json.as_bytes()]),
+                Answer::Void
+            );
+        }
+        let rows = json_of(&node, "SELECT JSON * FROM k.t");
+        assert_eq!(rows.len(), 50);
+        node.run("TRUNCATE k.t");
+        for row in &rows {
+            node.run(&format!("INSERT INTO k.t JSON '{row}'"));
+        }
+        assert_eq!(json_of(&node, "SELECT JSON * FROM k.t"), rows);
+    }
+}
+
+#[test]
+fn a_batch_takes_texts_and_fails_as_a_whole() {
+    let node = node(2);
+    let batch = "BEGIN BATCH INSERT INTO k.t JSON ?; INSERT INTO k.t JSON ? DEFAULT UNSET; APPLY BATCH";
+    let texts: [&[u8]; 2] = [b"{\"k\": 1, \"c\": 1, \"s\": \"x\"}", b"{\"k\": 2, \"c\": 1}"];
+    assert_eq!(execute(&node, batch, &texts), Answer::Void);
+    let refused = execute(&node, batch, &[b"{\"k\": 3, \"c\": 1}", b"{\"k\": 4}"]);
+    assert!(matches!(refused, Answer::Error { .. }), "{refused:?}");
+    assert_eq!(
+        json_of(&node, "SELECT JSON k, s FROM k.t"),
+        ["{\"k\": 1, \"s\": \"x\"}", "{\"k\": 2, \"s\": null}"]
+    );
+}
