@@ -5,6 +5,7 @@ mod serve;
 
 mod compaction;
 mod goodput;
+mod log;
 mod operation;
 mod snapshot;
 mod sstable;

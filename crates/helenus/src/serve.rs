@@ -6,7 +6,9 @@ use std::process::ExitCode;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
+use crate::log::{Log, LogFormat};
 use clap::{Args, ValueEnum};
+use helenus_events::Events;
 use helenus_node::guardrails::{Guardrails, PartitionGuardrails, Threshold, ValueGuardrails};
 use helenus_node::{
     Authenticator, CommitlogSync, CompactionSettings, CopyRule, NodeOptions, SsTableFormat, Stalls,
@@ -55,6 +57,9 @@ pub struct ServeArguments {
     /// How SSTables are read [default: auto].
     #[arg(long, value_name = "WAY")]
     disk_io: Option<DiskIoArgument>,
+    /// How lines of the log look [default: text].
+    #[arg(long, value_name = "FORMAT")]
+    log_format: Option<LogFormatArgument>,
     /// Address and port for /metrics; port 0 picks a free one [default: 127.0.0.1:9180].
     #[arg(long, value_name = "IP:PORT")]
     metrics: Option<SocketAddr>,
@@ -95,6 +100,23 @@ impl From<AuthenticatorArgument> for Authenticator {
         match argument {
             AuthenticatorArgument::AllowAll => Authenticator::AllowAll,
             AuthenticatorArgument::Password => Authenticator::Password,
+        }
+    }
+}
+
+#[derive(Clone, Copy, ValueEnum)]
+enum LogFormatArgument {
+    /// For people.
+    Text,
+    /// One object a line, for programs.
+    Json,
+}
+
+impl From<LogFormatArgument> for LogFormat {
+    fn from(argument: LogFormatArgument) -> Self {
+        match argument {
+            LogFormatArgument::Text => LogFormat::Text,
+            LogFormatArgument::Json => LogFormat::Json,
         }
     }
 }
@@ -250,6 +272,8 @@ fn options(arguments: &ServeArguments, config: &ConfigFile) -> ServeOptions {
         .data_file_directories
         .as_ref()
         .and_then(|folders| folders.first().cloned());
+    let log_format = arguments.log_format.map(LogFormat::from).unwrap_or_default();
+    let events: Events = Arc::new(Log::new(log_format));
     let node = NodeOptions {
         shard_count: shards.unwrap_or_else(core_count),
         data_folder: arguments
@@ -315,7 +339,8 @@ fn options(arguments: &ServeArguments, config: &ConfigFile) -> ServeOptions {
         clock: Arc::new(SystemClock::new()),
         threads: Arc::new(SystemThreads),
         random: Arc::new(SystemRandom::new()),
-        stalls: Stalls::from_environment(),
+        stalls: Stalls::from_environment(&events),
+        events,
     };
     ServeOptions {
         node,

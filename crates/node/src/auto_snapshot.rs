@@ -10,6 +10,7 @@ use std::sync::Arc;
 
 use helenus_engine::CqlError;
 use helenus_engine::system::is_local_system_keyspace;
+use helenus_events::{Event, Events};
 use helenus_schema::{Schema, TableKind, TableMetadata};
 use helenus_tools::host::{Host, HostError};
 use helenus_tools::snapshot::{MANIFEST, SNAPSHOTS, SnapshotError, link_table_snapshot};
@@ -59,8 +60,9 @@ impl Shard {
                 Taking::Drop => CqlError::server(format_args!("{text}")),
             }
         };
+        let events = self.options.events.clone();
         match worker
-            .run(move || snapshot_all(&operator, taking, &schema, &tables, ttl_s))
+            .run(move || snapshot_all(&operator, taking, &schema, &tables, ttl_s, &events))
             .await?
         {
             Some(Ok(())) => Ok(()),
@@ -76,6 +78,7 @@ fn snapshot_all(
     schema: &Schema,
     tables: &[Arc<TableMetadata>],
     ttl_s: Option<u64>,
+    events: &Events,
 ) -> Result<(), SnapshotError> {
     let data = operator.data_folder()?;
     let user_tables = tables.iter().filter(|table| {
@@ -86,10 +89,10 @@ fn snapshot_all(
     for table in user_tables {
         match operator.flush(Some(table.id)) {
             // Whoever drops it to be rid of that must be able to.
-            Err(HostError::NotFlushed { .. }) => eprintln!(
-                "{}.{} cannot be flushed: its snapshot is without what it had in memory only",
-                table.keyspace, table.name
-            ),
+            Err(HostError::NotFlushed { .. }) => events.event(&Event::SnapshotIncomplete {
+                keyspace: &table.keyspace,
+                table: &table.name,
+            }),
             flushed => flushed?,
         }
         // Nothing to bring back: tests that make and drop tables by the hundred leave no snapshots behind.

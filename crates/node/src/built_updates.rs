@@ -61,7 +61,7 @@ impl BuiltUpdates {
         let partitions = updates.values().map(Vec::len).sum();
         if partitions > 1 {
             let packed = updates.values().flatten().map(Vec::as_slice);
-            warnings.extend(options.guardrails.check_batch(schema, packed)?);
+            warnings.extend(options.guardrails.check_batch(schema, packed, &options.events)?);
         }
         warnings.extend(warning(partitions));
         Ok(BuiltUpdates {

@@ -10,6 +10,7 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use foldhash::fast::RandomState;
 use helenus_engine::CqlError;
 use helenus_engine::execute::read_failure;
+use helenus_events::Event;
 use helenus_storage::read_state::ReadState;
 use helenus_storage::sstable::AbsentPages;
 use helenus_vfs::read_queue::{FailedRead, Notify, READS_UNDER_WAY_MAX};
@@ -202,9 +203,21 @@ impl Shard {
         delivered.map_err(read_failure)
     }
 
+    /// The kernel may have refused reads, which do not complete then.
+    pub(crate) fn tell_of_refused_reads(&self) {
+        let refusal = self.disk_reads.borrow_mut().queue.take_refusal();
+        if let Some(error) = refusal {
+            self.options.events.event(&Event::DiskReadsFailed {
+                shard: self.id.0,
+                error: &error,
+            });
+        }
+    }
+
     fn disk_reads_completed(self: &Rc<Self>) {
         self.look_at_clock();
         self.disk_reads.borrow_mut().take_completed();
+        self.tell_of_refused_reads();
         for _ in 0..RESUMED_AT_A_TIME_MAX {
             let Some((waiting, stored)) = self.disk_reads.borrow_mut().next_completed() else {
                 return;
@@ -235,7 +248,10 @@ impl Shard {
         let event = match event {
             Ok(event) => event,
             Err(error) => {
-                eprintln!("shard {}: cannot wait for the disk: {error}", self.id.0);
+                self.options.events.event(&Event::DiskReadsFailed {
+                    shard: self.id.0,
+                    error: &error,
+                });
                 return;
             }
         };

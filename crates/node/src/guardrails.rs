@@ -3,6 +3,7 @@
 use std::collections::BTreeSet;
 
 use helenus_engine::CqlError;
+use helenus_events::{Event, Events};
 use helenus_schema::Schema;
 pub use helenus_storage::guardrails::{Exceeded, PartitionGuardrails, Threshold};
 use helenus_storage::update::Update;
@@ -60,6 +61,7 @@ impl Guardrails {
         &self,
         schema: &Schema,
         updates: impl Iterator<Item = &'u [u8]> + Clone,
+        events: &Events,
     ) -> Result<Option<String>, CqlError> {
         let size: u64 = updates.clone().map(|update| update.len() as u64).sum();
         let Threshold { warn, fail } = self.batch_size;
@@ -73,11 +75,11 @@ impl Guardrails {
             .collect();
         let names = names.into_iter().collect::<Vec<_>>().join(", ");
         if size > fail {
-            eprintln!(
-                "Batch for [{names}] is of size {size}, exceeding specified threshold of {fail} by {}. \
-                 (see batch_size_fail_threshold)",
-                size - fail
-            );
+            events.event(&Event::BatchTooLarge {
+                tables: &names,
+                bytes: size,
+                bytes_max: fail,
+            });
             return Err(CqlError::invalid(format_args!("Batch too large")));
         }
         Ok(Some(format!(

@@ -11,6 +11,7 @@ use std::time::Duration;
 
 use helenus_engine::schema_store::{SchemaStore, SchemaStoreError, types_beyond_bounds};
 use helenus_engine::system::{add_system_keyspaces, schema_version};
+use helenus_events::{Event, Events};
 use helenus_schema::Schema;
 use helenus_storage::ShardStore;
 use helenus_storage::commitlog::{LogWriter, ResolvedWriteSets, SEGMENT_BYTES_DEFAULT};
@@ -210,6 +211,10 @@ impl AssembledShard {
         self.parts.id
     }
 
+    pub fn events(&self) -> Events {
+        self.parts.options.events.clone()
+    }
+
     /// From now on messages reach the shard as much later as `delay` says, a turn's worth at a time, in their order. The
     /// future hands them on and belongs on the shard's thread; it ends with the shard.
     pub fn delay_messages(
@@ -293,7 +298,12 @@ impl Opened {
     }
 
     fn on_disk(options: &NodeOptions) -> Result<Opened, StartError> {
-        let folder = DataFolder::open(options.disk.clone(), options.clock.clone(), &options.data_folder)?;
+        let folder = DataFolder::open_telling(
+            options.disk.clone(),
+            options.clock.clone(),
+            &options.data_folder,
+            options.events.clone(),
+        )?;
         let host_id =
             host_id::load_or_create(&*options.disk, &*options.random, folder.root()).map_err(|source| {
                 StartError::HostId {
@@ -311,23 +321,22 @@ impl Opened {
         let schema_store = SchemaStore::new(options.disk.clone(), folder.root().to_owned());
         let schema = with_system_keyspaces(schema_store.load()?)?;
         for place in types_beyond_bounds(&schema) {
-            eprintln!("{place}: the type is larger than can be declared; its values are served as blobs");
+            options.events.event(&Event::TypeTooLarge { place: &place });
         }
         // A disk that does not tell is taken for a large one.
         let free_bytes = options.disk.free_bytes(folder.root()).ok();
         let store_options = store_options(options, free_bytes);
         let opened = folder.open_shards(&store_options, options.shard_count, &schema)?;
         for refused in folder.refused_sstables() {
-            eprintln!(
-                "{}.{} is served without an SSTable that was refused: {}",
-                refused.keyspace, refused.table, refused.reason
-            );
+            options.events.event(&Event::SsTableRefused {
+                keyspace: &refused.keyspace,
+                table: &refused.table,
+                reason: &refused.reason,
+            });
         }
         if opened.write_sets_undone > 0 {
-            eprintln!(
-                "{} atomic batches that were being written when the node stopped, none of them acknowledged, are undone",
-                opened.write_sets_undone
-            );
+            let count = opened.write_sets_undone;
+            options.events.event(&Event::WriteSetsUndone { count });
         }
         let resolved = opened.resolved;
         let stores = opened
@@ -416,6 +425,7 @@ const TASKS_PER_LOOK_AT_EVENTS: u32 = 16;
 
 fn run_shard(shard: AssembledShard, open_doors: &OpenDoors, ready: &mpsc::Sender<()>) {
     let id = shard.id().0;
+    let events = shard.events();
     // Before the threads that read for it are started: they do what a request waits for, too.
     let has_short_slices = helenus_scheduling::answer_soon();
     let has_slept = Arc::new(AtomicBool::new(true));
@@ -428,28 +438,29 @@ fn run_shard(shard: AssembledShard, open_doors: &OpenDoors, ready: &mpsc::Sender
     {
         Ok(runtime) => runtime,
         Err(error) => {
-            eprintln!("shard {id}: cannot start its event loop: {error}");
+            events.event(&Event::ShardNotStarted {
+                shard: id,
+                error: &error,
+            });
             return;
         }
     };
     let ran = runtime.block_on(shard.run(has_slept, |shard| {
         if id == 0 {
-            let slices = if has_short_slices {
-                "short slices of the processor"
-            } else {
-                "the kernel's usual slices of the processor"
-            };
-            eprintln!(
-                "the disk is read through {}; shards have {slices}",
-                shard.disk_reads.borrow().name()
-            );
+            shard.options.events.event(&Event::Started {
+                disk_reads: shard.disk_reads.borrow().name(),
+                has_short_slices,
+            });
         }
         open_doors(shard);
         // The starter waits for every shard, so it is still there.
         let _starting = ready.send(());
     }));
     if let Err(error) = ran {
-        eprintln!("shard {id}: cannot start its disk reads: {error}");
+        events.event(&Event::ShardNotStarted {
+            shard: id,
+            error: &error,
+        });
     }
 }
 

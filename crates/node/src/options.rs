@@ -6,6 +6,7 @@ use std::time::Duration;
 
 use helenus_engine::TombstoneLimits;
 use helenus_engine::replicas::CopyRule;
+use helenus_events::Events;
 use helenus_schema::SsTableFormat;
 use helenus_vfs::{Clock, Disk, DiskIo, Random, Threads};
 
@@ -69,6 +70,8 @@ pub struct NodeOptions {
     pub threads: Arc<dyn Threads>,
     /// For identifiers and samples.
     pub random: Arc<dyn Random>,
+    /// Who is told what happens.
+    pub events: Events,
     /// Where shards say what held them; without, nobody measures it.
     pub stalls: Option<Arc<Stalls>>,
 }

@@ -203,6 +203,7 @@ impl Shard {
             let now_ns = self.clock.monotonic_ns();
             self.admission.timer_went_off(now_ns);
             self.planner.free_retired();
+            self.tell_of_refused_reads();
             // A flush may wait for the logs of other shards, which do not tell when they have got there.
             if self.store.borrow().wants_log_sync() {
                 self.schedule_turn();

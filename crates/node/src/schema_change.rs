@@ -14,6 +14,7 @@ use helenus_engine::CqlError;
 use helenus_engine::ddl::{self, DdlContext, DdlOutcome, SchemaChange};
 use helenus_engine::schema_store::SchemaStore;
 use helenus_engine::system::schema_version;
+use helenus_events::Event;
 use helenus_schema::{Schema, TableId, TableKind, TableMetadata};
 use helenus_storage::store::DataFolder;
 use helenus_types::ShardId;
@@ -253,7 +254,9 @@ impl Shard {
             Ok(()) => Ok(()),
             Err(StoreFailure::Refused(error)) => Err(error),
             Err(StoreFailure::Undecided(error)) => {
-                eprintln!("the schema on the disk is unknown ({error}); writes are refused until a restart");
+                self.options
+                    .events
+                    .event(&Event::SchemaUndecided { error: &error });
                 for shard in self.shards() {
                     self.call(shard, |shard| {
                         shard.store.borrow_mut().refuse_writes(UNDECIDED_SCHEMA)

@@ -7,6 +7,7 @@ use std::rc::Rc;
 use std::time::Duration;
 
 use helenus_engine::CqlError;
+use helenus_events::Event;
 use helenus_tools::snapshot::remove_expired;
 use helenus_vfs::{Threads, Urgency, Worker};
 use tokio::sync::oneshot;
@@ -90,7 +91,9 @@ impl Shard {
             let swept = worker.run(move || remove_expired(&data_folder)).await;
             // What could not be removed is tried again with the next.
             if let Ok(Some(Err(error))) = swept {
-                eprintln!("expired snapshots: {error}");
+                self.options
+                    .events
+                    .event(&Event::SnapshotsNotRemoved { error: &error });
             }
         }
     }

@@ -6,6 +6,7 @@
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
+use helenus_events::{Event, Events};
 use helenus_vfs::thread_time;
 
 /// The environment variable that has stalls printed: milliseconds from which on one counts.
@@ -15,7 +16,8 @@ const THRESHOLD_VARIABLE: &str = "HELENUS_STALL_MS";
 #[derive(Debug)]
 pub struct Stalls {
     threshold: Duration,
-    is_printed: bool,
+    /// Who is told of each.
+    events: Option<Events>,
     seen: Mutex<StallsSeen>,
 }
 
@@ -31,14 +33,14 @@ pub struct StallsSeen {
 }
 
 impl Stalls {
-    pub fn from_environment() -> Option<Arc<Self>> {
+    pub fn from_environment(events: &Events) -> Option<Arc<Self>> {
         let threshold = std::env::var(THRESHOLD_VARIABLE).ok();
         let threshold_ms = threshold.and_then(|text| text.parse::<f64>().ok());
         let threshold_ms =
             threshold_ms.filter(|threshold_ms| threshold_ms.is_finite() && *threshold_ms >= 0.0)?;
         Some(Arc::new(Stalls {
             threshold: Duration::from_secs_f64(threshold_ms / 1_000.0),
-            is_printed: true,
+            events: Some(events.clone()),
             seen: Mutex::default(),
         }))
     }
@@ -47,7 +49,7 @@ impl Stalls {
     pub fn over(threshold: Duration) -> Arc<Self> {
         Arc::new(Stalls {
             threshold,
-            is_printed: false,
+            events: None,
             seen: Mutex::default(),
         })
     }
@@ -70,11 +72,13 @@ impl Stalls {
             return;
         }
         seen.count += 1;
-        if self.is_printed {
-            eprintln!(
-                "stall {}: {what} held the shard for {took:.1?} (longest {:.1?})",
-                seen.count, seen.longest
-            );
+        if let Some(events) = &self.events {
+            events.event(&Event::Stall {
+                work: what,
+                held: took,
+                held_max: seen.longest,
+                count: seen.count,
+            });
         }
     }
 }

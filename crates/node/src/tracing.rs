@@ -11,6 +11,7 @@ use std::task::Poll;
 use helenus_cql::ast::BatchKind;
 use helenus_engine::term::{BoundValues, ColumnSpec};
 use helenus_engine::{CqlError, Plan, QueryOptions};
+use helenus_events::Event;
 use helenus_protocol::frame::Envelope;
 use helenus_protocol::request::{QueryParameters, Request, Value, Values};
 use helenus_protocol::wire::DecodeError;
@@ -70,7 +71,10 @@ impl Shard {
             shard.trace(&traced, || format!("Answered with {} bytes", answer.len()));
             // A trace that cannot be stored must not fail the request that it is about.
             if let Err(error) = shard.store_trace(&trace, traced.take_events()).await {
-                eprintln!("shard {}: a trace was not stored: {error}", shard.id.0);
+                shard.options.events.event(&Event::TraceNotStored {
+                    shard: shard.id.0,
+                    error: &error,
+                });
             }
             answered.pass_on_traced(stream, &answer, trace.id);
         });

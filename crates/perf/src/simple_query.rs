@@ -125,6 +125,7 @@ fn node_options(options: &SimpleQueryOptions) -> NodeOptions {
         threads: Arc::new(SystemThreads),
         random: Arc::new(SystemRandom::new()),
         stalls: None,
+        events: helenus_events::silent(),
     }
 }
 

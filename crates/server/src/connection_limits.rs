@@ -1,5 +1,6 @@
 //! How many connections there may be, in all and from one address.
 
+use helenus_events::{Event, Events};
 use std::net::IpAddr;
 use std::sync::atomic::{AtomicU64, AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
@@ -105,11 +106,11 @@ impl ConnectionCounts {
     }
 
     /// Says why connections are refused, at most once a minute; `now_s` on any monotonic clock.
-    pub fn report(&self, refused: TooMany, now_s: u64) {
+    pub fn report(&self, refused: TooMany, now_s: u64, events: &Events) {
         let last = self.reported_s.load(Ordering::Relaxed);
         if last == 0 || now_s + 1 >= last + REPORT_INTERVAL_S {
             self.reported_s.store(now_s + 1, Ordering::Relaxed);
-            eprintln!("{refused}");
+            events.event(&Event::ConnectionRefused { reason: &refused });
         }
     }
 

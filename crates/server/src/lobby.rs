@@ -11,6 +11,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use helenus_engine::CqlError;
+use helenus_events::Event;
 use helenus_node::Shard;
 use helenus_node::metrics::ConnectionRefusal;
 use helenus_protocol::frame::{
@@ -304,7 +305,8 @@ impl Lobby {
             .is_none_or(|last_s| now_s >= last_s + COMPLAINT_INTERVAL_S)
         {
             self.complained_s = Some(now_s);
-            eprintln!("cannot accept connections: {why}");
+            let event = Event::ConnectionsNotAccepted { error: why };
+            self.shard.options.events.event(&event);
         }
         let leaving = self.guests.oldest(Queue::Leaving);
         let Some((number, _)) = leaving.or_else(|| self.guests.oldest(Queue::Waiting)) else {
@@ -327,7 +329,9 @@ impl Lobby {
             Ok(admitted) => admitted,
             Err(too_many) => {
                 self.shard.metrics.connection_refused(ConnectionRefusal::TooMany);
-                return self.counts.report(too_many, self.now_ms() / 1_000);
+                return self
+                    .counts
+                    .report(too_many, self.now_ms() / 1_000, &self.shard.options.events);
             }
         };
         let mut guest = Guest {

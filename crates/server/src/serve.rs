@@ -6,6 +6,7 @@ use std::rc::Rc;
 use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
+use helenus_events::{Event, Events};
 use helenus_node::{Node, NodeOptions, Session, Shard, StartError};
 use helenus_protocol::ProtocolVersion;
 use helenus_protocol::frame::FrameLimits;
@@ -58,6 +59,7 @@ type Arrivals = UnboundedReceiver<Arrival>;
 
 /// What each shard needs to open its door; taken once by its thread.
 struct Doors {
+    events: Events,
     reception: Reception,
     sockets: Vec<Mutex<Option<Arrivals>>>,
     listeners: Mutex<Option<Listeners>>,
@@ -88,7 +90,9 @@ impl Server {
 
         let shard_count = usize::from(options.node.shard_count);
         let (senders, receivers): (Vec<_>, Vec<_>) = (0..shard_count).map(|_| unbounded_channel()).unzip();
+        let events = options.node.events.clone();
         let doors = Arc::new(Doors {
+            events: events.clone(),
             reception: Reception::new(senders),
             sockets: receivers
                 .into_iter()
@@ -109,7 +113,7 @@ impl Server {
         let opened = doors.clone();
         let data_folder = (!options.node.in_memory).then(|| options.node.data_folder.clone());
         let node = Node::start(options.node, Arc::new(move |shard| opened.open(shard)))?;
-        let control = data_folder.and_then(|folder| open_control(&folder, &node));
+        let control = data_folder.and_then(|folder| open_control(&folder, &node, &events));
         Ok(Server {
             node,
             doors,
@@ -137,7 +141,9 @@ impl Server {
             .await
             .is_err()
         {
-            eprintln!("some requests were not answered within {:?}", self.drain_timeout);
+            self.doors.events.event(&Event::DrainTimedOut {
+                drain_timeout: self.drain_timeout,
+            });
         }
         self.node.stop();
     }
@@ -179,7 +185,10 @@ impl Doors {
         let reserve = self.descriptor_reserve;
         match Lobby::new(shard.clone(), self.reception.clone(), counts, reserve, sockets) {
             Ok(lobby) => shard.spawn(self.clone().until_stopped(lobby.receive())),
-            Err(error) => eprintln!("cannot accept connections: {error}"),
+            Err(error) => {
+                let event = Event::ConnectionsNotAccepted { error: &error };
+                shard.options.events.event(&event);
+            }
         }
         if let Some(listener) = listeners.metrics {
             let serving = metrics_page::serve(listener, shard.clone());
@@ -193,7 +202,7 @@ impl Doors {
         tokio::select! {
             result = listening => {
                 if let Err(error) = result {
-                    eprintln!("a listener has stopped: {error}");
+                    self.events.event(&Event::ListenerStopped { error: &error });
                 }
             }
             _ = stop.wait_for(|&stopping| stopping) => {}
@@ -225,11 +234,11 @@ impl Doors {
 }
 
 /// A node without its operator's door serves all the same.
-fn open_control(data_folder: &std::path::Path, node: &Node) -> Option<ControlSocket> {
+fn open_control(data_folder: &std::path::Path, node: &Node, events: &Events) -> Option<ControlSocket> {
     match ControlSocket::open(data_folder, node.operator()) {
         Ok(control) => Some(control),
         Err(error) => {
-            eprintln!("{error}");
+            events.event(&Event::ControlSocketNotOpened { error: &error });
             None
         }
     }

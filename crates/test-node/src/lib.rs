@@ -10,6 +10,7 @@ use std::sync::{Arc, mpsc};
 use std::task::{Context, Poll, Waker};
 use std::time::Duration;
 
+use helenus_events::{Event, EventListener, Events};
 use helenus_node::{
     CommitlogSync, CompactionSettings, CopyRule, Node, NodeOptions, Operator, Session, Shard, SsTableFormat,
     Stalls, StartError,
@@ -93,8 +94,28 @@ const VERSION: ProtocolVersion = ProtocolVersion::V5;
 /// Longer than any statement takes on a busy machine; a test that reaches it hangs for another reason.
 const ANSWER_TIMEOUT: Duration = Duration::from_secs(60);
 
+/// The environment variable that has events printed; tests are silent without.
+const EVENTS_VARIABLE: &str = "HELENUS_EVENTS";
+
+#[derive(Debug)]
+struct Printed;
+
+impl EventListener for Printed {
+    fn event(&self, event: &Event<'_>) {
+        eprintln!("{event}");
+    }
+}
+
+fn events() -> Events {
+    match std::env::var_os(EVENTS_VARIABLE) {
+        Some(_) => Arc::new(Printed),
+        None => helenus_events::silent(),
+    }
+}
+
 /// A node on `disk` with group commit; tests change what they are about.
 pub fn options(shard_count: u16, disk: Arc<dyn Disk>, clock: Arc<dyn Clock>) -> NodeOptions {
+    let events = events();
     NodeOptions {
         shard_count,
         data_folder: PathBuf::from("/helenus-data"),
@@ -125,7 +146,8 @@ pub fn options(shard_count: u16, disk: Arc<dyn Disk>, clock: Arc<dyn Clock>) -> 
         clock,
         threads: Arc::new(SystemThreads),
         random: Arc::new(SystemRandom::new()),
-        stalls: Stalls::from_environment(),
+        stalls: Stalls::from_environment(&events),
+        events,
     }
 }
 

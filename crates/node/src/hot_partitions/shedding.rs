@@ -4,6 +4,7 @@ use std::sync::Arc;
 
 use helenus_engine::Plan;
 use helenus_engine::error::PreparedId;
+use helenus_events::Event;
 use helenus_protocol::extensions::RateLimitedOperation as Operation;
 use helenus_protocol::frame::{Envelope, EnvelopeFlags};
 use helenus_protocol::request::{Request, Value, Values};
@@ -171,7 +172,10 @@ impl Shard {
     ) {
         let now_ns = self.last_looked_ns();
         if let Some(report) = self.hot_partitions.sample(table, operation, token, key, now_ns) {
-            eprintln!("shard {}: {report}", self.id.0);
+            self.options.events.event(&Event::HotPartition {
+                shard: self.id.0,
+                report: &report,
+            });
         }
     }
 }

@@ -19,10 +19,11 @@ use std::time::Duration;
 
 use helenus_engine::CqlError;
 use helenus_engine::execute::Scratch;
+use helenus_events::Event;
 use helenus_schema::{Schema, TableId};
 use helenus_storage::ShardStore;
 use helenus_storage::commitlog::{LogBatch, LogError, LogPosition, ResolvedWriteSets};
-use helenus_storage::store::{JobKind, JobResult};
+use helenus_storage::store::JobResult;
 use helenus_types::value::timeuuid::TimeuuidGenerator;
 use helenus_types::{ShardId, Token, shard_of};
 use helenus_vfs::Clock;
@@ -604,10 +605,10 @@ impl Shard {
             },
             Err(error) if !error.is_final() => self.try_log_again(error),
             Err(error) => {
-                eprintln!(
-                    "shard {}: {error}; writes are refused until a restart, reads go on",
-                    self.id.0
-                );
+                self.options.events.event(&Event::LogFailed {
+                    shard: self.id.0,
+                    error,
+                });
                 let failed: Vec<_> = self.unacknowledged.borrow_mut().drain().collect();
                 for acknowledgement in failed {
                     self.acknowledge(acknowledgement, Err(CqlError::server(format_args!("{error}"))));
@@ -626,7 +627,10 @@ impl Shard {
         let said_ns = self.log_stall_said_ns.get();
         if said_ns == 0 || now_ns >= said_ns + LOG_STALL_SAID_AGAIN_NS {
             self.log_stall_said_ns.set(now_ns.max(1));
-            eprintln!("shard {}: {error}", self.id.0);
+            self.options.events.event(&Event::LogStalled {
+                shard: self.id.0,
+                error,
+            });
         }
         if self.tries_log_again.replace(true) {
             return;
@@ -657,28 +661,7 @@ impl Shard {
     pub(crate) fn job_finished(self: &Rc<Self>, thread: usize, result: JobResult) {
         self.background.borrow_mut().job_finished(thread);
         let report = self.store.borrow_mut().complete(result);
-        if let Err(error) = report.result
-            && report.is_news
-        {
-            let progress = &report.progress;
-            eprintln!(
-                "shard {}: {:?} of {}.{}: {error}",
-                self.id.0, progress.kind, progress.keyspace, progress.table
-            );
-            if let Some(suspect) = report.suspect {
-                eprintln!(
-                    "shard {}: {suspect} of {}.{} is damaged and left out of compactions; `helenus sstable scrub` \
-                     saves what is good of it",
-                    self.id.0, progress.keyspace, progress.table
-                );
-            }
-            if progress.kind == JobKind::Flush {
-                eprintln!(
-                    "shard {}: {}.{} stays in memory and in the commit log, and is tried again; this is said once an hour",
-                    self.id.0, progress.keyspace, progress.table
-                );
-            }
-        }
+        report.tell(self.id.0, &self.options.events);
         self.room.notify_waiters();
         self.schedule_turn();
     }
@@ -748,10 +731,9 @@ impl Shard {
         }
         let is_flushed = !self.store.borrow().has_sealed_memtables(table);
         if !is_flushed {
-            eprintln!(
-                "shard {}: not everything was flushed; the commit log still has it",
-                self.id.0
-            );
+            self.options
+                .events
+                .event(&Event::NotFlushedAtStop { shard: self.id.0 });
         }
         is_flushed
     }

@@ -91,6 +91,7 @@ pub fn node_options(authenticator: Authenticator) -> NodeOptions {
         threads: Arc::new(SystemThreads),
         random: Arc::new(SystemRandom::new()),
         stalls: None,
+        events: helenus_events::silent(),
     }
 }
 

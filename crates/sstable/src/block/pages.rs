@@ -47,9 +47,16 @@ impl PageCache {
     /// `stored` are the `length` bytes at `offset` of the file, or fewer where the file ends before.
     ///
     /// Pages of what can be done without may also be wrong: the next run goes another way then.
-    pub fn deliver(&self, ticket: &ReadTicket, absent: &AbsentPages, stored: &[u8]) -> Result<(), ReadError> {
-        self.try_deliver(ticket, absent, stored)
-            .or_else(|error| absent.or_without(error))
+    pub fn deliver(
+        &self,
+        ticket: &ReadTicket,
+        absent: &AbsentPages,
+        stored: &[u8],
+    ) -> Result<Option<SidecarFault>, ReadError> {
+        match self.try_deliver(ticket, absent, stored) {
+            Ok(()) => Ok(None),
+            Err(error) => absent.or_without(error),
+        }
     }
 
     fn try_deliver(&self, ticket: &ReadTicket, absent: &AbsentPages, stored: &[u8]) -> Result<(), ReadError> {
@@ -142,15 +149,13 @@ impl AbsentPages {
             .map_err(|source| self.failed(source))
     }
 
-    /// Whether the read can go on although these pages cannot be had: without the file, from now on.
-    pub fn or_without(&self, error: ReadError) -> Result<(), ReadError> {
+    /// Whether the read can go on although these pages cannot be had: without the file, from now on. Its fault is told once.
+    pub fn or_without(&self, error: ReadError) -> Result<Option<SidecarFault>, ReadError> {
         if !self.file.is_sidecar() {
             return Err(error);
         }
-        if self.file.note_failure() {
-            eprintln!("{}", SidecarFault::new(Component::Blocks, error));
-        }
-        Ok(())
+        let is_first = self.file.note_failure();
+        Ok(is_first.then(|| SidecarFault::new(Component::Blocks, error)))
     }
 
     /// The error of a read that could not get the bytes.

@@ -2,6 +2,7 @@
 
 use std::sync::Arc;
 
+use helenus_events::{Event, Events};
 use helenus_schema::TableMetadata;
 use helenus_types::Token;
 
@@ -41,6 +42,7 @@ pub struct Rewritten {
 /// Warns of what rows hold; they were written long ago, so that nothing is refused.
 #[derive(Debug)]
 pub struct RowGuard {
+    pub events: Events,
     pub guardrails: PartitionGuardrails,
     pub table: Arc<TableMetadata>,
     /// Seconds since the Unix epoch.
@@ -51,7 +53,7 @@ impl RowGuard {
     fn look(&self, key: &[u8], clustering: Option<&[u8]>, row: RowRef<'_>) {
         let (guardrails, table) = (&self.guardrails, &self.table);
         for line in guardrails.check_row(table, key, clustering, row, self.now_s) {
-            eprintln!("{line}");
+            self.events.event(&Event::Guardrail { violation: &line });
         }
     }
 }

@@ -5,6 +5,7 @@ use std::path::{Path, PathBuf};
 use std::sync::atomic::{AtomicU16, AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, PoisonError, Weak};
 
+use helenus_events::{Event, Events};
 use helenus_schema::TableMetadata;
 use helenus_vfs::{Clock, DirectoryLock, Disk};
 
@@ -29,6 +30,7 @@ const COMMIT_LOG: &str = "commitlog";
 pub struct DataFolder {
     disk: Arc<dyn Disk>,
     clock: Arc<dyn Clock>,
+    events: Events,
     root: PathBuf,
     /// Above every number in any table's folder.
     next_sstable_number: AtomicU64,
@@ -74,8 +76,18 @@ pub enum FolderError {
 }
 
 impl DataFolder {
-    /// Locks the folder and checks that it is ours; makes it if it is not there.
+    /// As [`Self::open_telling`], with nobody who listens.
     pub fn open(disk: Arc<dyn Disk>, clock: Arc<dyn Clock>, root: &Path) -> Result<Arc<Self>, FolderError> {
+        Self::open_telling(disk, clock, root, helenus_events::silent())
+    }
+
+    /// Locks the folder and checks that it is ours; makes it if it is not there.
+    pub fn open_telling(
+        disk: Arc<dyn Disk>,
+        clock: Arc<dyn Clock>,
+        root: &Path,
+        events: Events,
+    ) -> Result<Arc<Self>, FolderError> {
         let failed = |source| folder_error(root, source);
         create_durably(&*disk, root).map_err(failed)?;
         let lock = disk.lock_directory(root).map_err(|source| match source.kind() {
@@ -99,6 +111,7 @@ impl DataFolder {
         Ok(Arc::new(DataFolder {
             disk,
             clock,
+            events,
             root,
             next_sstable_number: AtomicU64::new(1),
             refused: Mutex::default(),
@@ -170,6 +183,10 @@ impl DataFolder {
             .clone()
     }
 
+    pub(super) fn events(&self) -> &Events {
+        &self.events
+    }
+
     pub(super) fn refuse(&self, refused: RefusedSsTable) {
         self.refused
             .lock()
@@ -179,7 +196,9 @@ impl DataFolder {
 
     /// Says and counts what SSTables that were written or opened are used without.
     pub(super) fn note_sidecar_faults(&self, faults: &[SidecarFault]) {
-        faults.iter().for_each(|fault| eprintln!("{fault}"));
+        faults
+            .iter()
+            .for_each(|fault| self.events.event(&Event::SidecarFault { fault }));
         self.sidecar_faults
             .fetch_add(faults.len() as u64, Ordering::Relaxed);
     }

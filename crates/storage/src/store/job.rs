@@ -5,6 +5,7 @@ use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 
+use helenus_events::{Event, Events};
 use helenus_schema::{SsTableFormat, TableId};
 
 use super::DataFolder;
@@ -137,6 +138,44 @@ pub struct JobReport {
     pub is_news: bool,
     /// The input that it failed for; compactions leave it out until a restart.
     pub suspect: Option<Descriptor>,
+}
+
+impl JobReport {
+    /// Tells of a failure, unless it was told not long ago.
+    pub fn tell(&self, shard: u16, events: &Events) {
+        let (Err(error), true) = (&self.result, self.is_news) else {
+            return;
+        };
+        let JobProgress {
+            kind,
+            keyspace,
+            table,
+            ..
+        } = &*self.progress;
+        events.event(&match kind {
+            JobKind::Flush => Event::NotFlushed {
+                shard,
+                keyspace,
+                table,
+                error,
+            },
+            kind => Event::JobFailed {
+                shard,
+                job: kind.operation_type(),
+                keyspace,
+                table,
+                error,
+            },
+        });
+        if let Some(suspect) = &self.suspect {
+            events.event(&Event::SsTableDamaged {
+                shard,
+                keyspace,
+                table,
+                sstable: suspect,
+            });
+        }
+    }
 }
 
 #[derive(Debug, thiserror::Error)]

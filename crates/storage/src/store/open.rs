@@ -10,7 +10,6 @@ use helenus_vfs::{self as vfs, EntryKind};
 
 use super::adoption::{Adoption, AdoptionError};
 use super::folder::{DataFolder, RefusedSsTable};
-use super::job::JobProgress;
 use super::shard::{Disk, ShardStore, StoreOptions};
 use super::unflushed::UnflushedTable;
 use crate::commitlog::{
@@ -448,13 +447,8 @@ impl ShardStore {
             // Nothing that has failed is due.
             let Some(job) = self.next_flush(0) else { return };
             let report = self.complete(job.run());
-            if let Err(error) = report.result
-                && report.is_news
-            {
-                let JobProgress { keyspace, table, .. } = &*report.progress;
-                eprintln!(
-                    "{keyspace}.{table} cannot be flushed, and stays in memory and in the commit log: {error}"
-                );
+            if let Some(folder) = self.data_folder() {
+                report.tell(self.shard.0, folder.events());
             }
         }
     }

@@ -4,6 +4,7 @@ use std::path::Path;
 use std::sync::Arc;
 use std::time::Duration;
 
+use helenus_events::Event;
 use helenus_schema::TableMetadata;
 use helenus_types::Token;
 use helenus_vfs::{Clock, Disk};
@@ -90,6 +91,7 @@ impl<'a> JobOutput<'a> {
         let guardrails = job.partition_guardrails;
         if guardrails.are_on_rows_of(&table) {
             scratch = scratch.guarded_by(RowGuard {
+                events: job.folder.events().clone(),
                 guardrails,
                 table: Arc::clone(&table),
                 now_s,
@@ -147,7 +149,8 @@ impl<'a> JobOutput<'a> {
             let table = &self.job.layout.metadata;
             let guardrails = &self.job.partition_guardrails;
             for line in guardrails.check(table, key, path, writer.last_extent()) {
-                eprintln!("{line}");
+                let event = Event::Guardrail { violation: &line };
+                self.job.folder.events().event(&event);
             }
         }
         self.partitions_to_look -= 1;

@@ -17,7 +17,7 @@ use crate::read_state::{PARTITION_UNITS, PartitionPlace, ReadPosition, ReadProgr
 use crate::row_cache::{CachedPartition, CachedRow, RowCache};
 use helenus_rows::clustering::{Side, Slice};
 use helenus_sstable::source::PartitionScanner;
-use helenus_sstable::{AbsentPages, PageCache, Pages, ReadTicket, SsTable};
+use helenus_sstable::{AbsentPages, PageCache, Pages, ReadTicket, SidecarFault, SsTable};
 
 impl ShardStore {
     /// Hands the rows that the command asks for to the sink, in order, until it has enough.
@@ -103,12 +103,22 @@ impl ShardStore {
 
     /// Takes the bytes that a step ended for; the next step finds them whatever the size of the cache.
     pub fn deliver(&self, state: &ReadState, absent: &AbsentPages, stored: &[u8]) -> Result<(), ReadError> {
-        self.cache.deliver(&state.ticket, absent, stored)
+        let fault = self.cache.deliver(&state.ticket, absent, stored)?;
+        self.note_sidecar_fault(fault);
+        Ok(())
     }
 
     /// The bytes that a step ended for cannot be had. Whether the read ends with that, or its next step goes another way.
     pub fn not_delivered(&self, absent: &AbsentPages, source: std::io::Error) -> Result<(), ReadError> {
-        absent.or_without(absent.failed(source))
+        let fault = absent.or_without(absent.failed(source))?;
+        self.note_sidecar_fault(fault);
+        Ok(())
+    }
+
+    fn note_sidecar_fault(&self, fault: Option<SidecarFault>) {
+        if let (Some(fault), Some(folder)) = (fault, self.data_folder()) {
+            folder.note_sidecar_faults(&[fault]);
+        }
     }
 }
 

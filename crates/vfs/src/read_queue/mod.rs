@@ -77,6 +77,11 @@ pub trait ReadQueue {
         None
     }
 
+    /// Why the kernel took no reads, once; those that it did not take do not complete.
+    fn take_refusal(&mut self) -> Option<io::Error> {
+        None
+    }
+
     /// What the queue is, for the log.
     fn name(&self) -> &'static str;
 }

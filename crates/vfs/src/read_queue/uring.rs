@@ -21,6 +21,7 @@ pub struct UringReads {
     waiting: VecDeque<QueuedRead>,
     /// Completed without the ring.
     completed: Vec<CompletedRead>,
+    refusal: Option<io::Error>,
 }
 
 struct Slot {
@@ -54,6 +55,7 @@ impl UringReads {
             free: (0..READS_UNDER_WAY_MAX).collect(),
             waiting: VecDeque::new(),
             completed: Vec::new(),
+            refusal: None,
         })
     }
 
@@ -82,8 +84,8 @@ impl UringReads {
         };
         if let Err(error) = submitted {
             // The entry may be in the ring still, so the slot must stay: its completion is yet to come. A kernel that
-            // refuses entries for good is a broken one, and the shard is told by the log.
-            eprintln!("io_uring refuses a read: {error}");
+            // refuses entries for good is a broken one, and whoever owns the queue is told.
+            self.refusal = Some(error);
         }
     }
 
@@ -170,6 +172,10 @@ impl ReadQueue for UringReads {
 
     fn event(&self) -> Option<BorrowedFd<'_>> {
         Some(self.event.as_fd())
+    }
+
+    fn take_refusal(&mut self) -> Option<io::Error> {
+        self.refusal.take()
     }
 
     fn name(&self) -> &'static str {

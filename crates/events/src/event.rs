@@ -1,0 +1,406 @@
+//! The events there are.
+
+use std::fmt::{self, Display, Formatter};
+use std::time::Duration;
+
+/// How much an event matters to an operator.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub enum Level {
+    /// Nothing to do: the node is as it should be.
+    Info,
+    /// Something was done without, refused or put off.
+    Warn,
+    /// Writes are refused or data is missing until somebody does something.
+    Error,
+}
+
+/// Something that happened to a node. [`Display`] is one line in words; [`Event::fields`] has its parts.
+#[derive(Clone, Copy)]
+#[non_exhaustive]
+pub enum Event<'e> {
+    /// The first shard is open.
+    Started {
+        disk_reads: &'e str,
+        has_short_slices: bool,
+    },
+    ShardNotStarted {
+        shard: u16,
+        error: &'e dyn Display,
+    },
+    /// The kernel took no reads; those that wait for them get no answer from the disk.
+    DiskReadsFailed {
+        shard: u16,
+        error: &'e dyn Display,
+    },
+    /// The commit log failed for good.
+    LogFailed {
+        shard: u16,
+        error: &'e dyn Display,
+    },
+    /// The commit log cannot go on for now; its writes wait.
+    LogStalled {
+        shard: u16,
+        error: &'e dyn Display,
+    },
+    SchemaUndecided {
+        error: &'e dyn Display,
+    },
+    /// A flush, compaction or removal failed; said once until something changes.
+    JobFailed {
+        shard: u16,
+        job: &'e str,
+        keyspace: &'e str,
+        table: &'e str,
+        error: &'e dyn Display,
+    },
+    /// A table stays in memory and in the commit log, and is tried again.
+    NotFlushed {
+        shard: u16,
+        keyspace: &'e str,
+        table: &'e str,
+        error: &'e dyn Display,
+    },
+    NotFlushedAtStop {
+        shard: u16,
+    },
+    /// Compactions leave it out.
+    SsTableDamaged {
+        shard: u16,
+        keyspace: &'e str,
+        table: &'e str,
+        sstable: &'e dyn Display,
+    },
+    SsTableRefused {
+        keyspace: &'e str,
+        table: &'e str,
+        reason: &'e dyn Display,
+    },
+    /// A component that only this server writes is done without.
+    SidecarFault {
+        fault: &'e dyn Display,
+    },
+    WriteSetsUndone {
+        count: u64,
+    },
+    TypeTooLarge {
+        place: &'e dyn Display,
+    },
+    SnapshotsNotRemoved {
+        error: &'e dyn Display,
+    },
+    SnapshotIncomplete {
+        keyspace: &'e str,
+        table: &'e str,
+    },
+    /// A batch above `batch_size_fail_threshold`.
+    BatchTooLarge {
+        tables: &'e str,
+        bytes: u64,
+        bytes_max: u64,
+    },
+    /// A partition, row or collection above a guardrail, found in a flush or compaction.
+    Guardrail {
+        violation: &'e dyn Display,
+    },
+    HotPartition {
+        shard: u16,
+        report: &'e dyn Display,
+    },
+    /// A shard's thread was held for long.
+    Stall {
+        work: &'e str,
+        held: Duration,
+        held_max: Duration,
+        count: u64,
+    },
+    TraceNotStored {
+        shard: u16,
+        error: &'e dyn Display,
+    },
+    ConnectionsNotAccepted {
+        error: &'e dyn Display,
+    },
+    ConnectionRefused {
+        reason: &'e dyn Display,
+    },
+    ListenerStopped {
+        error: &'e dyn Display,
+    },
+    /// The node serves without the operator's commands.
+    ControlSocketNotOpened {
+        error: &'e dyn Display,
+    },
+    DrainTimedOut {
+        drain_timeout: Duration,
+    },
+}
+
+/// One part of an event.
+#[derive(Clone, Copy)]
+pub enum Field<'f> {
+    Text(&'f dyn Display),
+    Number(u64),
+    Flag(bool),
+}
+
+impl Event<'_> {
+    pub fn level(&self) -> Level {
+        match self {
+            Event::Started { .. } | Event::HotPartition { .. } => Level::Info,
+            Event::ShardNotStarted { .. }
+            | Event::DiskReadsFailed { .. }
+            | Event::LogFailed { .. }
+            | Event::SchemaUndecided { .. }
+            | Event::NotFlushed { .. }
+            | Event::SsTableDamaged { .. }
+            | Event::SsTableRefused { .. }
+            | Event::ListenerStopped { .. } => Level::Error,
+            _ => Level::Warn,
+        }
+    }
+
+    /// The room of the node that it comes from.
+    pub fn target(&self) -> &'static str {
+        match self {
+            Event::Started { .. } | Event::ShardNotStarted { .. } | Event::Stall { .. } => "shard",
+            Event::DiskReadsFailed { .. } => "disk",
+            Event::LogFailed { .. } | Event::LogStalled { .. } | Event::WriteSetsUndone { .. } => "commitlog",
+            Event::SchemaUndecided { .. } | Event::TypeTooLarge { .. } => "schema",
+            Event::JobFailed { .. }
+            | Event::NotFlushed { .. }
+            | Event::NotFlushedAtStop { .. }
+            | Event::SsTableDamaged { .. }
+            | Event::SsTableRefused { .. }
+            | Event::SidecarFault { .. } => "storage",
+            Event::SnapshotsNotRemoved { .. } | Event::SnapshotIncomplete { .. } => "snapshot",
+            Event::BatchTooLarge { .. } | Event::Guardrail { .. } => "guardrails",
+            Event::HotPartition { .. } => "overload",
+            Event::TraceNotStored { .. } => "tracing",
+            Event::ConnectionsNotAccepted { .. }
+            | Event::ConnectionRefused { .. }
+            | Event::ListenerStopped { .. }
+            | Event::ControlSocketNotOpened { .. }
+            | Event::DrainTimedOut { .. } => "transport",
+        }
+    }
+
+    /// What kind of event it is, for programs that read the log.
+    pub fn name(&self) -> &'static str {
+        match self {
+            Event::Started { .. } => "started",
+            Event::ShardNotStarted { .. } => "shard_not_started",
+            Event::DiskReadsFailed { .. } => "disk_reads_failed",
+            Event::LogFailed { .. } => "log_failed",
+            Event::LogStalled { .. } => "log_stalled",
+            Event::SchemaUndecided { .. } => "schema_undecided",
+            Event::JobFailed { .. } => "job_failed",
+            Event::NotFlushed { .. } => "not_flushed",
+            Event::NotFlushedAtStop { .. } => "not_flushed_at_stop",
+            Event::SsTableDamaged { .. } => "sstable_damaged",
+            Event::SsTableRefused { .. } => "sstable_refused",
+            Event::SidecarFault { .. } => "sidecar_fault",
+            Event::WriteSetsUndone { .. } => "write_sets_undone",
+            Event::TypeTooLarge { .. } => "type_too_large",
+            Event::SnapshotsNotRemoved { .. } => "snapshots_not_removed",
+            Event::SnapshotIncomplete { .. } => "snapshot_incomplete",
+            Event::BatchTooLarge { .. } => "batch_too_large",
+            Event::Guardrail { .. } => "guardrail",
+            Event::HotPartition { .. } => "hot_partition",
+            Event::Stall { .. } => "stall",
+            Event::TraceNotStored { .. } => "trace_not_stored",
+            Event::ConnectionsNotAccepted { .. } => "connections_not_accepted",
+            Event::ConnectionRefused { .. } => "connection_refused",
+            Event::ListenerStopped { .. } => "listener_stopped",
+            Event::ControlSocketNotOpened { .. } => "control_socket_not_opened",
+            Event::DrainTimedOut { .. } => "drain_timed_out",
+        }
+    }
+
+    /// Hands out the parts that a program filters by: where it happened, and numbers.
+    pub fn fields(&self, take: &mut dyn FnMut(&'static str, Field<'_>)) {
+        match *self {
+            Event::Started {
+                disk_reads,
+                has_short_slices,
+            } => {
+                take("disk_reads", Field::Text(&disk_reads));
+                take("has_short_slices", Field::Flag(has_short_slices));
+            }
+            Event::ShardNotStarted { shard, .. }
+            | Event::DiskReadsFailed { shard, .. }
+            | Event::LogFailed { shard, .. }
+            | Event::LogStalled { shard, .. }
+            | Event::NotFlushedAtStop { shard }
+            | Event::HotPartition { shard, .. }
+            | Event::TraceNotStored { shard, .. } => take("shard", Field::Number(shard.into())),
+            Event::JobFailed {
+                shard,
+                job,
+                keyspace,
+                table,
+                ..
+            } => {
+                take("shard", Field::Number(shard.into()));
+                take("job", Field::Text(&job));
+                take("keyspace", Field::Text(&keyspace));
+                take("table", Field::Text(&table));
+            }
+            Event::NotFlushed {
+                shard,
+                keyspace,
+                table,
+                ..
+            }
+            | Event::SsTableDamaged {
+                shard,
+                keyspace,
+                table,
+                ..
+            } => {
+                take("shard", Field::Number(shard.into()));
+                take("keyspace", Field::Text(&keyspace));
+                take("table", Field::Text(&table));
+            }
+            Event::SsTableRefused { keyspace, table, .. } | Event::SnapshotIncomplete { keyspace, table } => {
+                take("keyspace", Field::Text(&keyspace));
+                take("table", Field::Text(&table));
+            }
+            Event::WriteSetsUndone { count } => take("count", Field::Number(count)),
+            Event::BatchTooLarge {
+                tables,
+                bytes,
+                bytes_max,
+            } => {
+                take("tables", Field::Text(&tables));
+                take("bytes", Field::Number(bytes));
+                take("bytes_max", Field::Number(bytes_max));
+            }
+            Event::Stall {
+                work, held, count, ..
+            } => {
+                take("work", Field::Text(&work));
+                take("held_us", Field::Number(microseconds(held)));
+                take("count", Field::Number(count));
+            }
+            _ => {}
+        }
+    }
+}
+
+fn microseconds(duration: Duration) -> u64 {
+    u64::try_from(duration.as_micros()).unwrap_or(u64::MAX)
+}
+
+impl Display for Event<'_> {
+    fn fmt(&self, f: &mut Formatter<'_>) -> fmt::Result {
+        match self {
+            Event::Started {
+                disk_reads,
+                has_short_slices,
+            } => {
+                let slices = match has_short_slices {
+                    true => "short slices of the processor",
+                    false => "the kernel's usual slices of the processor",
+                };
+                write!(f, "the disk is read through {disk_reads}; shards have {slices}")
+            }
+            Event::ShardNotStarted { shard, error } => write!(f, "shard {shard} cannot start: {error}"),
+            Event::DiskReadsFailed { shard, error } => {
+                write!(f, "shard {shard} cannot read the disk: {error}; restart the node")
+            }
+            Event::LogFailed { shard, error } => write!(
+                f,
+                "shard {shard}: {error}; writes are refused until a restart, reads go on"
+            ),
+            Event::LogStalled { shard, error } => write!(f, "shard {shard}: {error}"),
+            Event::SchemaUndecided { error } => write!(
+                f,
+                "the schema on the disk is unknown ({error}); writes are refused until a restart"
+            ),
+            Event::JobFailed {
+                shard,
+                job,
+                keyspace,
+                table,
+                error,
+            } => write!(f, "shard {shard}: {job} of {keyspace}.{table}: {error}"),
+            Event::NotFlushed {
+                shard,
+                keyspace,
+                table,
+                error,
+            } => write!(
+                f,
+                "shard {shard}: {keyspace}.{table} cannot be flushed, stays in memory and in the commit log, and is tried \
+                 again: {error}; this is said once an hour"
+            ),
+            Event::NotFlushedAtStop { shard } => write!(
+                f,
+                "shard {shard}: not everything was flushed; the commit log still has it"
+            ),
+            Event::SsTableDamaged {
+                shard,
+                keyspace,
+                table,
+                sstable,
+            } => write!(
+                f,
+                "shard {shard}: {sstable} of {keyspace}.{table} is damaged and left out of compactions; `helenus sstable \
+                 scrub` saves what is good of it"
+            ),
+            Event::SsTableRefused {
+                keyspace,
+                table,
+                reason,
+            } => write!(
+                f,
+                "{keyspace}.{table} is served without an SSTable that was refused: {reason}"
+            ),
+            Event::SidecarFault { fault } => fault.fmt(f),
+            Event::WriteSetsUndone { count } => write!(
+                f,
+                "{count} atomic batches that were being written when the node stopped, none of them acknowledged, are undone"
+            ),
+            Event::TypeTooLarge { place } => write!(
+                f,
+                "{place}: the type is larger than can be declared; its values are served as blobs"
+            ),
+            Event::SnapshotsNotRemoved { error } => write!(f, "expired snapshots: {error}"),
+            Event::SnapshotIncomplete { keyspace, table } => write!(
+                f,
+                "{keyspace}.{table} cannot be flushed: its snapshot is without what it had in memory only"
+            ),
+            Event::BatchTooLarge {
+                tables,
+                bytes,
+                bytes_max,
+            } => write!(
+                f,
+                "Batch for [{tables}] is of size {bytes}, exceeding specified threshold of {bytes_max} by {}. (see \
+                 batch_size_fail_threshold)",
+                bytes.saturating_sub(*bytes_max)
+            ),
+            Event::Guardrail { violation } => violation.fmt(f),
+            Event::HotPartition { shard, report } => write!(f, "shard {shard}: {report}"),
+            Event::Stall {
+                work,
+                held,
+                held_max,
+                count,
+            } => write!(
+                f,
+                "stall {count}: {work} held the shard for {held:.1?} (longest {held_max:.1?})"
+            ),
+            Event::TraceNotStored { shard, error } => {
+                write!(f, "shard {shard}: a trace was not stored: {error}")
+            }
+            Event::ConnectionsNotAccepted { error } => write!(f, "cannot accept connections: {error}"),
+            Event::ConnectionRefused { reason } => reason.fmt(f),
+            Event::ControlSocketNotOpened { error } => error.fmt(f),
+            Event::ListenerStopped { error } => write!(f, "a listener has stopped: {error}"),
+            Event::DrainTimedOut { drain_timeout } => {
+                write!(f, "some requests were not answered within {drain_timeout:?}")
+            }
+        }
+    }
+}
