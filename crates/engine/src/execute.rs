@@ -129,6 +129,23 @@ impl<'a> QueryOptions<'a> {
         }
     }
 
+    /// For a statement that knows neither pages nor metadata that a client keeps.
+    pub fn without_paging(&self) -> QueryOptions<'static> {
+        QueryOptions {
+            version: self.version,
+            consistency: self.consistency,
+            serial_consistency: self.serial_consistency,
+            page_size: None,
+            paging_state: None,
+            timestamp_us: self.timestamp_us,
+            now_s: self.now_s,
+            server_timestamp_us: self.server_timestamp_us,
+            deadline_ns: self.deadline_ns,
+            answer_bytes_max: self.answer_bytes_max,
+            metadata_form: MetadataForm::Full,
+        }
+    }
+
     /// What terms outside a select clause are evaluated with.
     pub fn evaluation<'e>(&self, values: &'e BoundValues<'e>) -> EvaluationContext<'e> {
         EvaluationContext {

@@ -11,7 +11,10 @@ use std::path::PathBuf;
 
 use helenus_engine::QueryOptions;
 use helenus_engine::term::ColumnSpec;
+use helenus_protocol::frame::{Envelope, EnvelopeFlags, EnvelopeHeader};
+use helenus_protocol::response::{ReceivedResult, Response};
 use helenus_protocol::wire::WireReader;
+use helenus_protocol::{Opcode, ProtocolVersion};
 use node::{Shards, options};
 
 struct Case {
@@ -71,7 +74,14 @@ fn answer(shards: &mut Shards, case: &Case) -> String {
             Ok(body) => body,
             Err(error) => return format!("! {error}"),
         };
-        let Some(columns) = &columns else { return text };
+        let Some(columns) = &columns else {
+            // Only conditional statements answer with rows that preparing does not tell of.
+            return if body.is_empty() {
+                text
+            } else {
+                conditional_text(&body)
+            };
+        };
         paging_state = rows_text(&body, columns, &mut text);
         match paging_state {
             Some(_) => text.push_str("\n-- page"),
@@ -92,11 +102,7 @@ fn rows_text(body: &[u8], columns: &[ColumnSpec], text: &mut String) -> Option<V
     for column in columns {
         assert_eq!(reader.string().unwrap(), &*column.name);
         let mut encoded = Vec::new();
-        helenus_protocol::type_option::put_type(
-            &mut encoded,
-            helenus_protocol::ProtocolVersion::V5,
-            &column.cql_type,
-        );
+        helenus_protocol::type_option::put_type(&mut encoded, ProtocolVersion::V5, &column.cql_type);
         assert_eq!(reader.take(encoded.len(), "type").unwrap(), encoded);
     }
     for _ in 0..reader.int("rows").unwrap() {
@@ -109,6 +115,35 @@ fn rows_text(body: &[u8], columns: &[ColumnSpec], text: &mut String) -> Option<V
     }
     assert!(reader.rest().is_empty());
     paging_state
+}
+
+/// The columns and rows of a RESULT that says itself what they are.
+fn conditional_text(body: &[u8]) -> String {
+    let header = EnvelopeHeader {
+        version: ProtocolVersion::V5,
+        flags: EnvelopeFlags::NONE,
+        stream: 0,
+        opcode: Opcode::Result,
+        body_bytes: body.len() as u32,
+    };
+    let (response, _) = Response::decode(&Envelope { header, body }).unwrap();
+    let Response::Result(ReceivedResult::Rows(rows)) = response else {
+        panic!("{response:?}");
+    };
+    let columns = &rows.metadata.columns;
+    let named = columns
+        .iter()
+        .map(|column| format!("{} {}", column.name, column.data_type));
+    let mut text = named.collect::<Vec<_>>().join(", ");
+    for row in rows.iter() {
+        let values = row.zip(columns).map(|(value, column)| match value {
+            Some(bytes) => column.data_type.to_cql_literal(bytes),
+            None => "null".to_owned(),
+        });
+        text.push('\n');
+        text.push_str(&values.collect::<Vec<_>>().join(" | "));
+    }
+    text
 }
 
 #[test]

@@ -16,7 +16,7 @@ use helenus_storage::commitlog::{LogPosition, WriteSetId};
 use helenus_storage::error::WriteError;
 use helenus_storage::read_state::ReadState;
 use helenus_storage::sstable::AbsentPages;
-use helenus_types::Token;
+use helenus_types::{ShardId, Token};
 
 use crate::patience::{Patience, not_begun_in_time};
 use crate::shard::Shard;
@@ -127,6 +127,28 @@ impl Shard {
             Err(full @ WriteError::MemtablesFull { .. }) => Ok(Some(full)),
             Err(error) => Err(write_failure(&error)),
         }
+    }
+
+    /// Waits until what these shards' rows are now cannot be taken back by a crash: before a SERIAL read is answered.
+    pub(crate) async fn certain(
+        self: &Rc<Self>,
+        shards: impl IntoIterator<Item = ShardId>,
+        patience: Patience,
+    ) -> Result<(), CqlError> {
+        if self.acknowledges_at_once() {
+            return Ok(());
+        }
+        for owner in shards {
+            let certain = self.call_async(owner, move |shard| async move {
+                shard.write_sets_resolved().await;
+                match shard.certain_at() {
+                    Some(position) => shard.durable(position, patience).await,
+                    None => Ok(()),
+                }
+            });
+            certain.await.unwrap_or_else(|| Err(self.no_answer_from(owner)))?;
+        }
+        Ok(())
     }
 
     /// Up to where the log must be durable before anybody is told what this shard's rows are now; none where it is already,

@@ -10,6 +10,7 @@ mod buffer_pool;
 mod built_updates;
 pub mod clients;
 mod compaction;
+mod conditional;
 mod counting;
 mod decide;
 mod disk_reads;

@@ -124,6 +124,14 @@ impl Patience {
         }
     }
 
+    pub fn of_conditional(options: &QueryOptions<'_>) -> Self {
+        Patience {
+            consistency: options.serial_consistency.unwrap_or(Consistency::Serial),
+            write_type: Some(WriteType::Cas),
+            ..Self::of_read(options)
+        }
+    }
+
     #[inline]
     pub fn is_over(&self, now_ns: u64) -> bool {
         now_ns > self.deadline_ns
@@ -141,6 +149,12 @@ impl Patience {
                 received: 0,
                 block_for: 1,
                 data_present: false,
+            },
+            // Nobody knows whether it was decided.
+            Some(WriteType::Cas) => CqlError::CasWriteUnknown {
+                consistency: self.consistency,
+                received: 0,
+                block_for: 1,
             },
             Some(write_type) => CqlError::WriteTimeout {
                 consistency: self.consistency,
@@ -186,11 +200,11 @@ impl Shard {
     }
 
     /// Gives `work` up where its shards have not said themselves in time that it is late.
-    pub(crate) async fn in_time(
+    pub(crate) async fn in_time<T>(
         &self,
         patience: Patience,
-        work: impl Future<Output = Result<(), CqlError>>,
-    ) -> Result<(), CqlError> {
+        work: impl Future<Output = Result<T, CqlError>>,
+    ) -> Result<T, CqlError> {
         let left = patience.left(self.clock.monotonic_ns()) + 2 * LATE_LOOK_INTERVAL;
         let done = tokio::time::timeout(left, work).await;
         done.unwrap_or_else(|_| Err(patience.timed_out()))

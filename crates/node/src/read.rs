@@ -1,6 +1,7 @@
 //! Executing SELECTs: one partition of this shard straight into the response, anything else as reads on the shards that
 //! own the rows, put together here.
 
+use std::collections::BTreeSet;
 use std::net::IpAddr;
 use std::rc::Rc;
 use std::sync::Arc;
@@ -89,6 +90,7 @@ impl Shard {
         if options
             .page_rows()
             .is_some_and(|rows| u64::from(rows) > self.page_rows_unwarned())
+            || options.consistency.is_serial()
         {
             token = None;
         }
@@ -370,6 +372,13 @@ impl Shard {
         warnings.extend(guardrails.check_partition_keys(table, execution.partition_keys())?);
         warnings.extend(guardrails.check_in_products(execution.in_products())?);
         warnings.extend(guardrails.check_page_size(table, options.page_rows().map_or(0, u64::from))?);
+        let is_serial = options.consistency.is_serial();
+        if is_serial && !plan.is_range_scan() && execution.partition_keys() > 1 {
+            return Err(CqlError::invalid(format_args!(
+                "SERIAL/LOCAL_SERIAL consistency may only be requested for one partition at a time"
+            )));
+        }
+        let mut read_on = BTreeSet::new();
         let mut partition = None;
         while let Some(read) = execution.next_read()? {
             // A partition that is read in parts counts once.
@@ -377,6 +386,9 @@ impl Shard {
                 ReadPartitions::Key { token, .. } if partition.replace(*token) != Some(*token) => rate_limits,
                 _ => RateLimits::Checked,
             };
+            if is_serial {
+                read_on.insert(read.shard);
+            }
             let rows_held = Held::nothing_of(held.account());
             let (rows, rows_held) = self
                 .read_on(read, &owned, rate_limits, begun.take(), rows_held)
@@ -387,6 +399,7 @@ impl Shard {
             // A scan is many reads: between two of them the shard serves others.
             tokio::task::yield_now().await;
         }
+        self.certain(read_on, Patience::of_read(&options)).await?;
         warnings.extend(execution.take_warnings());
         let body = execution.finish()?;
         held.set(body.capacity());

@@ -197,6 +197,10 @@ impl Shard {
                 self.metrics.count_request(RequestKind::Read);
                 self.select(statement, plan, &values, &options)
             }
+            Plan::Modify(plan) if plan.is_conditional() => {
+                self.metrics.count_request(RequestKind::Write);
+                self.modify_conditionally(statement, &values, &options)
+            }
             Plan::Modify(plan) if plan.needs_read() => {
                 self.metrics.count_request(RequestKind::Write);
                 self.modify_reading(statement, &values, &options)
@@ -204,6 +208,10 @@ impl Shard {
             Plan::Modify(plan) => {
                 self.metrics.count_request(RequestKind::Write);
                 self.modify(statement, plan, &values, &options)
+            }
+            Plan::Batch(plan) if plan.is_conditional() => {
+                self.metrics.count_request(RequestKind::Batch);
+                self.modify_conditionally(statement, &values, &options)
             }
             Plan::Batch(plan) if plan.needs_read() => {
                 self.metrics.count_request(RequestKind::Batch);
@@ -289,7 +297,7 @@ pub(crate) fn node_is_stopping() -> CqlError {
 
 /// A statement of a BATCH message, with its values still in the message.
 pub(crate) struct BatchMember<'a> {
-    prepared: Arc<Prepared>,
+    pub(crate) prepared: Arc<Prepared>,
     values: Values<'a>,
     is_prepared: bool,
 }
@@ -344,6 +352,9 @@ impl Shard {
                 member.is_prepared,
             )?);
         }
+        if plans().any(ModifyPlan::is_conditional) {
+            return self.batch_conditionally(session, stream, members, &bound, &options);
+        }
         if plans().any(ModifyPlan::needs_read) {
             return Err(CqlError::invalid(format_args!(
                 "List operations that read before they write are not supported yet in a BATCH message; send a batch \
@@ -356,7 +367,7 @@ impl Shard {
         self.modify_all(session, stream, kind, patience, warning, |scratch, emit| {
             plans()
                 .zip(&bound)
-                .try_for_each(|(plan, values)| plan.updates(values, &options, scratch, emit))
+                .try_for_each(|(plan, values)| plan.updates_in_batch(values, &options, scratch, emit))
         })
     }
 

@@ -36,6 +36,12 @@ const RACK: &str = "rack1";
 /// Cassandra's port between nodes: reported, because tools print it, although nothing listens there.
 const STORAGE_PORT: u16 = 7000;
 
+/// What v5 clients know the metadata of statements without rows by, and of conditional ones, whose columns change from execution
+/// to execution: the MD5 sum of nothing.
+const EMPTY_METADATA_ID: [u8; 16] = [
+    0xd4, 0x1d, 0x8c, 0xd9, 0x8f, 0x00, 0xb2, 0x04, 0xe9, 0x80, 0x09, 0x98, 0xec, 0xf8, 0x42, 0x7e,
+];
+
 /// How often a statement is handed to the other shards while the schema changes. A change is on its way to them for some
 /// milliseconds.
 const PLANNINGS_MAX: u32 = 16;
@@ -297,7 +303,7 @@ fn write_prepared_result(session: &Session, prepared: &Prepared, out: &mut Vec<u
     let none = ResultMetadata::none();
     let (metadata, metadata_id) = match &prepared.result {
         Some(result) => (result.for_version(version), result.id),
-        None => (&none, [0; 16]),
+        None => (&none, EMPTY_METADATA_ID),
     };
     write_prepared(
         out,

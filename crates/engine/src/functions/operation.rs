@@ -49,6 +49,18 @@ pub(super) fn overloads(kind: OperationKind) -> &'static [NativeFunction] {
     OVERLOADS[kind as usize].get_or_init(|| make_overloads(kind))
 }
 
+/// The addition of two values of a type other than counters that gives another one.
+pub fn addition_of(cql_type: &CqlType) -> Option<NativeFunction> {
+    let adds = |function: &&NativeFunction| {
+        function.return_type == *cql_type
+            && function
+                .argument_types
+                .iter()
+                .all(|argument| argument == cql_type)
+    };
+    overloads(OperationKind::Add).iter().find(adds).cloned()
+}
+
 fn make_overloads(kind: OperationKind) -> Vec<NativeFunction> {
     let function = |left: &CqlType, right: &CqlType, result: CqlType| {
         let arguments = [left.clone(), right.clone()];

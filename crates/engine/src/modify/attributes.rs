@@ -23,10 +23,20 @@ pub struct Attributes {
     pub ttl: Option<Expression>,
 }
 
+/// The time of what a conditional statement writes.
+#[derive(Clone, Copy, Debug)]
+pub struct Ballot {
+    /// Of what is live.
+    pub timestamp_us: i64,
+    pub deletion_us: i64,
+}
+
 /// When and for how long a write holds.
 #[derive(Clone, Copy, Debug)]
 pub struct WriteTime {
     pub timestamp_us: i64,
+    /// Of deletions; that of what is live, but for conditional statements.
+    pub deletion_us: i64,
     /// Seconds; 0 for ever.
     pub ttl_s: u32,
     /// Seconds since 1970, or [`NEVER_S`].
@@ -47,7 +57,27 @@ impl Attributes {
         })
     }
 
+    /// The time of a conditional statement is its ballot's, whatever its USING clause says.
     pub fn write_time(
+        &self,
+        table: &TableMetadata,
+        options: &QueryOptions<'_>,
+        context: &EvaluationContext<'_>,
+        ballot: Option<Ballot>,
+    ) -> Result<WriteTime, CqlError> {
+        let time = self.requested_time(table, options, context)?;
+        Ok(match ballot {
+            None => time,
+            Some(ballot) => WriteTime {
+                timestamp_us: ballot.timestamp_us,
+                deletion_us: ballot.deletion_us,
+                ..time
+            },
+        })
+    }
+
+    #[inline]
+    fn requested_time(
         &self,
         table: &TableMetadata,
         options: &QueryOptions<'_>,
@@ -69,6 +99,7 @@ impl Attributes {
         };
         Ok(WriteTime {
             timestamp_us,
+            deletion_us: timestamp_us,
             ttl_s,
             expires_at_s,
             now_s: options.now_s,

@@ -28,9 +28,15 @@ pub struct BatchPlan {
     pub kind: BatchKind,
     pub statements: Vec<ModifyPlan>,
     pub(crate) attributes: Attributes,
+    pub(crate) is_conditional: bool,
 }
 
 impl BatchPlan {
+    /// Whether a statement has an IF clause; then only a [`ConditionalRequest`](super::ConditionalRequest) executes the batch.
+    pub fn is_conditional(&self) -> bool {
+        self.is_conditional
+    }
+
     pub fn needs_read(&self) -> bool {
         self.statements.iter().any(ModifyPlan::needs_read)
     }
@@ -97,7 +103,7 @@ impl BatchPlan {
         let written = self
             .statements
             .iter()
-            .try_for_each(|statement| statement.updates(values, &options, scratch, emit));
+            .try_for_each(|statement| statement.updates_in_batch(values, &options, scratch, emit));
         written.map_err(|error| {
             // Cassandra looks at the keys of all statements before anything else.
             let mut statements = self.statements.iter();
@@ -184,17 +190,22 @@ pub fn check_batch<'p>(
     kind: BatchKind,
     has_ttl: bool,
     has_timestamp: bool,
-    statements: impl IntoIterator<Item = &'p ModifyPlan>,
+    statements: impl IntoIterator<Item = &'p ModifyPlan> + Clone,
 ) -> Result<(), CqlError> {
     if has_ttl {
         return Err(invalid!("Global TTL on the BATCH statement is not supported."));
     }
     let is_counter = kind == BatchKind::Counter;
+    let statements = || statements.clone().into_iter();
+    let is_conditional = statements().any(ModifyPlan::is_conditional);
+    if has_timestamp && is_conditional {
+        return Err(invalid!("Cannot provide custom timestamp for conditional BATCH"));
+    }
     if has_timestamp && is_counter {
         return Err(invalid!("Cannot provide custom timestamp for counter BATCH"));
     }
     let (mut has_counters, mut has_others, mut has_virtual, mut has_regular) = (false, false, false, false);
-    for statement in statements {
+    for statement in statements() {
         if has_timestamp && statement.has_timestamp() {
             return Err(invalid!(
                 "Timestamp must be set either on BATCH or individual statements"
@@ -208,6 +219,7 @@ pub fn check_batch<'p>(
         has_regular |= !is_virtual;
     }
     let is_logged = kind == BatchKind::Logged;
+    let spans_tables = span_tables(statements());
     let refusals = [
         (
             has_timestamp && has_counters,
@@ -233,11 +245,21 @@ pub fn check_batch<'p>(
             has_virtual && has_regular,
             "Mutations for virtual and regular tables cannot exist in the same batch",
         ),
+        (
+            is_conditional && spans_tables,
+            "Batch with conditions cannot span multiple tables",
+        ),
     ];
     match refusals.iter().find(|(applies, _)| *applies) {
         Some((_, message)) => Err(invalid!("{message}")),
         None => Ok(()),
     }
+}
+
+fn span_tables<'p>(statements: impl Iterator<Item = &'p ModifyPlan>) -> bool {
+    let mut tables = statements.map(|statement| statement.table.id);
+    let first = tables.next();
+    tables.any(|table| Some(table) != first)
 }
 
 /// A batch's USING clause. Its markers belong to no table.

@@ -16,7 +16,7 @@ use super::list_view::{ListView, StoredList};
 use super::operation::{Change, Operation};
 use super::prior_lists::PriorLists;
 use crate::CqlError;
-use crate::functions::next_timeuuid;
+use crate::functions::{NativeFunction, next_timeuuid};
 use crate::term::{Evaluated, EvaluationContext, Expression};
 
 /// The row that is written to.
@@ -54,6 +54,10 @@ pub fn write_cells(
         for operation in group {
             let value = match &operation.change {
                 Change::Set(value) => value.evaluate(context)?,
+                Change::AddToOwn { function, value } => {
+                    let own = lists.value(row.clustering, operation.column)?;
+                    own_and_more(own, function, value, context)?
+                }
                 _ => Evaluated::Null,
             };
             match &value {
@@ -113,6 +117,24 @@ fn increment(
     }
 }
 
+/// The sum of a column's value and another one; a column without a value stays so.
+fn own_and_more(
+    own: Option<Vec<u8>>,
+    function: &NativeFunction,
+    value: &Expression,
+    context: &EvaluationContext<'_>,
+) -> Result<Evaluated<'static>, CqlError> {
+    let more = value.evaluate(context)?;
+    if more == Evaluated::Null {
+        return Err(invalid!("Invalid null value for an addition"));
+    }
+    let (Some(own), Some(more)) = (own, more.bytes()) else {
+        return Ok(Evaluated::Unset);
+    };
+    let sum = function.execute(&[Some(&own), Some(more)], context.clock)?;
+    Ok(sum.map_or(Evaluated::Unset, Evaluated::owned))
+}
+
 /// A cell, or without a value its tombstone.
 fn cell<'c>(
     column: ColumnId,
@@ -120,8 +142,9 @@ fn cell<'c>(
     value: Option<&'c [u8]>,
     time: WriteTime,
 ) -> CellRef<'c> {
-    let (ttl_s, local_deletion_s) = match value {
+    let (timestamp_us, ttl_s, local_deletion_s) = match value {
         Some(_) => (
+            time.timestamp_us,
             time.ttl_s,
             if time.ttl_s == 0 {
                 NEVER_S
@@ -129,11 +152,11 @@ fn cell<'c>(
                 time.expires_at_s
             },
         ),
-        None => (0, time.now_s),
+        None => (time.deletion_us, 0, time.now_s),
     };
     CellRef {
         column,
-        timestamp_us: time.timestamp_us,
+        timestamp_us,
         ttl_s,
         local_deletion_s,
         path,
@@ -257,8 +280,10 @@ impl<'o> MultiCellColumn<'o> {
                 }
             }
             Change::DeleteField(index) => self.cells.push((index.to_be_bytes().to_vec(), None)),
-            Change::Delete => self.delete_up_to(self.time.timestamp_us),
+            Change::Delete => self.delete_up_to(self.time.deletion_us),
             Change::Count { .. } => debug_assert!(false, "no column of several cells counts"),
+            // Only of columns that have one cell.
+            Change::AddToOwn { .. } => {}
         }
         Ok(())
     }

@@ -6,6 +6,8 @@ mod operation;
 mod plan;
 mod prepare;
 
+mod conditional;
+
 mod cells;
 mod list_view;
 mod prior_lists;
@@ -15,6 +17,7 @@ mod batch;
 
 pub use batch::{BatchPlan, FailedStatement, check_batch, unlogged_batch_warning, write_kind};
 pub(crate) use batch::{no_table, prepare_batch_attributes};
+pub use conditional::{ConditionalMember, ConditionalOutcome, ConditionalRequest};
 pub use plan::ModifyPlan;
 pub(crate) use prepare::prepare_modification;
 pub use prior_lists::ListReading;

@@ -5,6 +5,7 @@ use helenus_schema::{ColumnId, ColumnMetadata};
 use helenus_types::CqlType;
 
 use crate::CqlError;
+use crate::functions::{NativeFunction, addition_of};
 use crate::heap_bytes::HeapBytes;
 use crate::term::{Expression, RawTerm, Receiver, Typing};
 
@@ -34,6 +35,11 @@ pub enum Change {
     },
     /// Every element of a list that equals one of these.
     DiscardFromList(Expression),
+    /// The sum, or for texts both after each other, of the column's own value and another one. Of conditional statements.
+    AddToOwn {
+        function: Box<NativeFunction>,
+        value: Expression,
+    },
     SetIndex {
         index: Expression,
         value: Expression,
@@ -87,12 +93,16 @@ impl Operation {
         typing: &Typing<'_>,
         column: &ColumnMetadata,
         operation: &RawOperation,
+        is_conditional: bool,
     ) -> Result<Self, CqlError> {
         let text = AssignmentText { column, operation };
         match operation {
             RawOperation::Set(value) => Operation::set(typing, column, value),
             RawOperation::SetElement { key, value } => set_element(typing, column, &text, key, value),
             RawOperation::SetField { field, value } => set_field(typing, column, &text, field, value),
+            RawOperation::Add(value) if is_conditional && addition_of(&column.cql_type).is_some() => {
+                add_to_own(typing, column, value)
+            }
             RawOperation::Add(value) => add(typing, column, &text, value),
             RawOperation::Subtract(value) => subtract(typing, column, &text, value),
             RawOperation::Prepend(value) => {
@@ -276,6 +286,20 @@ fn add(
     }
 }
 
+/// A conditional statement has read the row.
+fn add_to_own(typing: &Typing<'_>, column: &ColumnMetadata, value: &Term) -> Result<Operation, CqlError> {
+    let value = typing.term(&value.into(), &Receiver::column(column))?;
+    let function = addition_of(&column.cql_type)
+        .ok_or_else(|| CqlError::server(format_args!("{} has no addition", column.cql_type)))?;
+    Ok(Operation::new(
+        column,
+        Change::AddToOwn {
+            function: Box::new(function),
+            value,
+        },
+    ))
+}
+
 fn subtract(
     typing: &Typing<'_>,
     column: &ColumnMetadata,
@@ -356,6 +380,7 @@ impl HeapBytes for Operation {
             | Change::SetField { value, .. }
             | Change::DeleteIndex(value)
             | Change::DeleteElement(value)
+            | Change::AddToOwn { value, .. }
             | Change::DeleteKey(value)
             | Change::Count { by: value, .. } => value.heap_bytes(),
             Change::SetIndex { index: key, value } | Change::SetKey { key, value } => {

@@ -6,6 +6,7 @@ use helenus_cql::ast::BatchKind;
 use helenus_schema::TableMetadata;
 
 use super::attributes::Attributes;
+use super::conditional::ConditionPlan;
 use super::json::JsonSource;
 use super::operation::Operation;
 use crate::heap_bytes::HeapBytes;
@@ -31,6 +32,7 @@ pub struct ModifyPlan {
     /// Whether binding may take long, which [`named_count`](Self::named_count) tells.
     may_be_long: bool,
     pub(super) attributes: Attributes,
+    pub(super) conditions: Option<Box<ConditionPlan>>,
     /// Ordered by column id, as packed rows are; what was written first for a column comes first.
     pub(super) static_operations: Vec<Operation>,
     pub(super) regular_operations: Vec<Operation>,
@@ -42,6 +44,7 @@ impl ModifyPlan {
         table: &Arc<TableMetadata>,
         keys: WhereClause,
         attributes: Attributes,
+        conditions: Option<ConditionPlan>,
         (static_operations, regular_operations): (Vec<Operation>, Vec<Operation>),
     ) -> Self {
         let has_in = !keys.partition.iter().all(Restriction::is_equal)
@@ -56,6 +59,7 @@ impl ModifyPlan {
             may_be_long: has_in,
             keys,
             attributes,
+            conditions: conditions.map(Box::new),
             static_operations,
             regular_operations,
         }
@@ -75,6 +79,12 @@ impl ModifyPlan {
             true => BatchKind::Counter,
             false => BatchKind::Unlogged,
         }
+    }
+
+    /// Whether the statement has an IF clause; then only a [`ConditionalRequest`](super::ConditionalRequest) executes it.
+    #[inline]
+    pub fn is_conditional(&self) -> bool {
+        self.conditions.is_some()
     }
 
     /// Whether the statement must see lists before it changes them; then only
@@ -161,6 +171,7 @@ impl HeapBytes for ModifyPlan {
         self.keys.heap_bytes()
             + self.attributes.heap_bytes()
             + self.json.heap_bytes()
+            + self.conditions.heap_bytes()
             + self.static_operations.heap_bytes()
             + self.regular_operations.heap_bytes()
     }

@@ -1,17 +1,16 @@
 //! From a syntax tree to a plan.
 
-use helenus_cql::ast::{
-    Conditions, Delete, DeletionTarget, Insert, InsertSource, Modification, Term, Update,
-};
+use helenus_cql::ast::{self, Delete, DeletionTarget, Insert, InsertSource, Modification, Term, Update};
 use helenus_schema::{ColumnKind, ColumnMetadata, TableKind, TableMetadata};
 
 use super::attributes::Attributes;
+use super::conditional::{ConditionPlan, check_timestamp};
 use super::json::{Inserted, insert_json};
 use super::operation::Operation;
 use super::plan::ModifyPlan;
 use crate::CqlError;
 use crate::names::first_repeated;
-use crate::select::restriction::{RestrictionKind, TupleTerm};
+use crate::select::restriction::{Restriction, RestrictionKind, TupleTerm};
 use crate::select::{StatementKind, WhereClause, WhereRules, single_restriction};
 use crate::term::{Receiver, Typing};
 
@@ -20,16 +19,23 @@ pub fn prepare_modification(
     typing: &Typing<'_>,
     modification: &Modification,
 ) -> Result<ModifyPlan, CqlError> {
-    let (using, is_conditional) = match modification {
-        Modification::Insert(insert) => (&insert.using, insert.if_not_exists),
-        Modification::Update(update) => (&update.using, update.conditions != Conditions::None),
-        Modification::Delete(delete) => (&delete.using, delete.conditions != Conditions::None),
+    let (using, clause, if_not_exists) = match modification {
+        Modification::Insert(insert) => (&insert.using, &ast::Conditions::None, insert.if_not_exists),
+        Modification::Update(update) => (&update.using, &update.conditions, false),
+        Modification::Delete(delete) => (&delete.using, &delete.conditions, false),
     };
     let attributes = Attributes::prepare(typing, using)?;
+    let conditions = ConditionPlan::prepare(typing, clause, if_not_exists, using)?;
+    let is_insert = matches!(modification, Modification::Insert(_));
+    if conditions.is_some() && !is_insert && typing.scope.table.is_counter() {
+        return Err(invalid!(
+            "Conditional updates are not supported on counter tables"
+        ));
+    }
     let plan = match modification {
-        Modification::Insert(insert) => prepare_insert(typing, insert, attributes, is_conditional)?,
-        Modification::Update(update) => prepare_update(typing, update, attributes, is_conditional)?,
-        Modification::Delete(delete) => prepare_delete(typing, delete, attributes, is_conditional)?,
+        Modification::Insert(insert) => prepare_insert(typing, insert, attributes, conditions)?,
+        Modification::Update(update) => prepare_update(typing, update, attributes, conditions)?,
+        Modification::Delete(delete) => prepare_delete(typing, delete, attributes, conditions)?,
     };
     check_table(&plan)?;
     Ok(plan.with_decoding(typing.scope.markers.borrow().decodes_json()))
@@ -37,6 +43,9 @@ pub fn prepare_modification(
 
 fn check_table(plan: &ModifyPlan) -> Result<(), CqlError> {
     let table = &plan.table;
+    if plan.is_conditional() {
+        check_timestamp(plan.has_timestamp())?;
+    }
     if table.is_counter() {
         if plan.has_timestamp() {
             return Err(invalid!("Cannot provide custom timestamp for counter updates"));
@@ -53,6 +62,11 @@ fn check_table(plan: &ModifyPlan) -> Result<(), CqlError> {
         if plan.attributes.ttl.is_some() {
             return Err(invalid!("Expiring columns are not supported by virtual tables"));
         }
+        if plan.is_conditional() {
+            return Err(invalid!(
+                "Conditional updates are not supported by virtual tables"
+            ));
+        }
         return Err(invalid!(
             "Modification is not supported by table {}.{}",
             table.keyspace,
@@ -62,14 +76,15 @@ fn check_table(plan: &ModifyPlan) -> Result<(), CqlError> {
     Ok(())
 }
 
-fn refuse_conditions(table: &TableMetadata, is_conditional: bool) -> Result<(), CqlError> {
-    match is_conditional {
-        true if table.is_counter() => Err(invalid!(
-            "Conditional updates are not supported on counter tables"
-        )),
-        true => Err(invalid!("Conditional statements (IF) are not supported yet")),
-        false => Ok(()),
-    }
+/// Whether only the static row is written, and looked at.
+fn is_static_only(
+    static_operations: &[Operation],
+    regular_operations: &[Operation],
+    conditions: Option<&ConditionPlan>,
+) -> bool {
+    regular_operations.is_empty()
+        && !static_operations.is_empty()
+        && !conditions.is_some_and(|plan| plan.conditions.are_of_regular_columns())
 }
 
 /// Operations on static and on other columns, each by column id.
@@ -88,7 +103,7 @@ fn prepare_insert(
     typing: &Typing<'_>,
     insert: &Insert,
     attributes: Attributes,
-    is_conditional: bool,
+    conditions: Option<ConditionPlan>,
 ) -> Result<ModifyPlan, CqlError> {
     let table = typing.scope.table;
     if table.is_counter() {
@@ -123,9 +138,15 @@ fn prepare_insert(
     }
     clause.check_partition(table, rules)?;
     clause.check_clustering(table, rules)?;
-    refuse_conditions(typing.scope.table, is_conditional)?;
     let operations = (static_operations, regular_operations);
-    let plan = ModifyPlan::new(StatementKind::Insert, table, clause, attributes, operations);
+    let plan = ModifyPlan::new(
+        StatementKind::Insert,
+        table,
+        clause,
+        attributes,
+        conditions,
+        operations,
+    );
     Ok(plan.with_json(json))
 }
 
@@ -169,7 +190,7 @@ fn prepare_update(
     typing: &Typing<'_>,
     update: &Update,
     attributes: Attributes,
-    is_conditional: bool,
+    conditions: Option<ConditionPlan>,
 ) -> Result<ModifyPlan, CqlError> {
     let mut operations = Vec::new();
     for assignment in &update.assignments {
@@ -177,23 +198,26 @@ fn prepare_update(
         if matches!(column.kind, ColumnKind::PartitionKey | ColumnKind::Clustering) {
             return Err(invalid!("PRIMARY KEY part {} found in SET part", column.name));
         }
-        operations.push((column, Operation::assign(typing, column, &assignment.operation)?));
+        operations.push((
+            column,
+            Operation::assign(typing, column, &assignment.operation, conditions.is_some())?,
+        ));
     }
     let (static_operations, regular_operations) = split_operations(operations);
     let rules = WhereRules {
         kind: StatementKind::Update,
-        is_static_only: regular_operations.is_empty() && !static_operations.is_empty(),
+        is_static_only: is_static_only(&static_operations, &regular_operations, conditions.as_ref()),
         allows_filtering: false,
         filters_freely: false,
     };
     let keys = WhereClause::prepare(typing, &update.relations, rules)?;
-    refuse_conditions(typing.scope.table, is_conditional)?;
     let operations = (static_operations, regular_operations);
     Ok(ModifyPlan::new(
         StatementKind::Update,
         typing.scope.table,
         keys,
         attributes,
+        conditions,
         operations,
     ))
 }
@@ -202,7 +226,7 @@ fn prepare_delete(
     typing: &Typing<'_>,
     delete: &Delete,
     attributes: Attributes,
-    is_conditional: bool,
+    conditions: Option<ConditionPlan>,
 ) -> Result<ModifyPlan, CqlError> {
     let mut operations = Vec::new();
     for target in &delete.targets {
@@ -221,18 +245,50 @@ fn prepare_delete(
     let (static_operations, regular_operations) = split_operations(operations);
     let rules = WhereRules {
         kind: StatementKind::Delete,
-        is_static_only: regular_operations.is_empty() && !static_operations.is_empty(),
+        is_static_only: is_static_only(&static_operations, &regular_operations, conditions.as_ref()),
         allows_filtering: false,
         filters_freely: false,
     };
     let keys = WhereClause::prepare(typing, &delete.relations, rules)?;
-    refuse_conditions(typing.scope.table, is_conditional)?;
+    if let Some(conditions) = &conditions
+        && !names_rows(&keys, typing.scope.table)
+    {
+        check_conditional_delete(&static_operations, &regular_operations, conditions)?;
+    }
     let operations = (static_operations, regular_operations);
     Ok(ModifyPlan::new(
         StatementKind::Delete,
         typing.scope.table,
         keys,
         attributes,
+        conditions,
         operations,
     ))
+}
+
+/// Whether each column of the clustering key is given a value or several.
+fn names_rows(keys: &WhereClause, table: &TableMetadata) -> bool {
+    let named = keys
+        .clustering
+        .iter()
+        .map(|restriction| restriction.columns.len());
+    named.sum::<usize>() == usize::from(table.clustering_count)
+        && !keys.clustering.iter().any(Restriction::is_slice)
+}
+
+/// A conditional DELETE of more than one row, or of what is not looked at.
+fn check_conditional_delete(
+    static_operations: &[Operation],
+    regular_operations: &[Operation],
+    conditions: &ConditionPlan,
+) -> Result<(), CqlError> {
+    const RESTRICT_ALL: &str =
+        "DELETE statements must restrict all PRIMARY KEY columns with equality relations in order to";
+    if !regular_operations.is_empty() || static_operations.is_empty() {
+        return Err(invalid!("{RESTRICT_ALL} delete non static columns"));
+    }
+    if conditions.conditions.are_of_regular_columns() {
+        return Err(invalid!("{RESTRICT_ALL} use IF condition on non static columns"));
+    }
+    Ok(())
 }

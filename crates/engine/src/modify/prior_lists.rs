@@ -27,6 +27,13 @@ pub trait PriorLists {
         clustering: Option<&[u8]>,
         column: ColumnId,
     ) -> Result<Rc<StoredList>, CqlError>;
+
+    /// The value of a column of one cell, for a conditional statement that adds to it.
+    fn value(&mut self, _clustering: Option<&[u8]>, _column: ColumnId) -> Result<Option<Vec<u8>>, CqlError> {
+        Err(CqlError::server(format_args!(
+            "a statement that reads values was executed where there are none"
+        )))
+    }
 }
 
 /// For statements that need none.

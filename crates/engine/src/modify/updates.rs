@@ -8,7 +8,7 @@ use helenus_storage::row::Liveness;
 use helenus_storage::update::{BoundRef, UpdateBuilder};
 use helenus_types::{Token, token_of};
 
-use super::attributes::WriteTime;
+use super::attributes::{Ballot, WriteTime};
 use super::cells::{RowAddress, write_cells};
 use super::operation::Operation;
 use super::plan::ModifyPlan;
@@ -23,6 +23,15 @@ use crate::term::{BoundValues, Evaluated, EvaluationContext};
 /// Takes a packed update and the token of its partition.
 pub type EmitUpdate<'e> = dyn FnMut(Token, &[u8]) -> Result<(), CqlError> + 'e;
 
+/// What a statement is built in.
+struct Surroundings<'s> {
+    /// Of conditional statements.
+    ballot: Option<Ballot>,
+    lists: &'s mut dyn PriorLists,
+    /// Updates are made of the partitions that this is true of.
+    owns: &'s dyn Fn(Token) -> bool,
+}
+
 impl ModifyPlan {
     /// Builds the packed updates and hands them over one by one. Not for statements that
     /// [`need to read`](Self::needs_read).
@@ -33,7 +42,30 @@ impl ModifyPlan {
         scratch: &mut Scratch,
         emit: &mut EmitUpdate<'_>,
     ) -> Result<(), CqlError> {
-        self.build(values, options, scratch, &mut NoPriorLists, &|_| true, emit)
+        self.check_consistency(options)?;
+        let around = Surroundings {
+            ballot: None,
+            lists: &mut NoPriorLists,
+            owns: &|_| true,
+        };
+        self.build(values, options, scratch, around, emit)
+    }
+
+    /// As [`updates`](Self::updates), of a statement of a batch, which Cassandra writes also at the levels of conditional
+    /// statements.
+    pub fn updates_in_batch(
+        &self,
+        values: &BoundValues<'_>,
+        options: &QueryOptions<'_>,
+        scratch: &mut Scratch,
+        emit: &mut EmitUpdate<'_>,
+    ) -> Result<(), CqlError> {
+        let around = Surroundings {
+            ballot: None,
+            lists: &mut NoPriorLists,
+            owns: &|_| true,
+        };
+        self.build(values, options, scratch, around, emit)
     }
 
     /// As [`updates`](Self::updates), on a shard that owns (some of) the partitions: makes the updates of those.
@@ -53,17 +85,16 @@ impl ModifyPlan {
             table: &self.table,
             now_s: options.now_s,
         };
-        self.build(
-            values,
-            options,
-            scratch,
-            &mut lists,
+        self.check_consistency(options)?;
+        let around = Surroundings {
+            ballot: None,
+            lists: &mut lists,
             owns,
-            &mut |token, update| {
-                updates.push((token, update.to_vec()));
-                Ok(())
-            },
-        )?;
+        };
+        self.build(values, options, scratch, around, &mut |token, update| {
+            updates.push((token, update.to_vec()));
+            Ok(())
+        })?;
         Ok(updates)
     }
 
@@ -102,10 +133,28 @@ impl ModifyPlan {
         Ok(keys.iter().map(|key| (self.table.id, token_of(key))).collect())
     }
 
-    fn partition_keys(&self, context: &EvaluationContext<'_>) -> Result<Vec<Vec<u8>>, CqlError> {
+    pub(super) fn partition_keys(&self, context: &EvaluationContext<'_>) -> Result<Vec<Vec<u8>>, CqlError> {
         let keys = slices::partition_keys(&self.table, &self.keys.partition, context)?;
         slices::check_keys(&keys)?;
         Ok(keys)
+    }
+
+    /// Builds the update of a conditional request's statement.
+    pub(super) fn build_at(
+        &self,
+        ballot: Ballot,
+        values: &BoundValues<'_>,
+        options: &QueryOptions<'_>,
+        scratch: &mut Scratch,
+        lists: &mut dyn PriorLists,
+        emit: &mut EmitUpdate<'_>,
+    ) -> Result<(), CqlError> {
+        let around = Surroundings {
+            ballot: Some(ballot),
+            lists,
+            owns: &|_| true,
+        };
+        self.build(values, options, scratch, around, emit)
     }
 
     fn build(
@@ -113,14 +162,12 @@ impl ModifyPlan {
         values: &BoundValues<'_>,
         options: &QueryOptions<'_>,
         scratch: &mut Scratch,
-        lists: &mut dyn PriorLists,
-        owns: &dyn Fn(Token) -> bool,
+        around: Surroundings<'_>,
         emit: &mut EmitUpdate<'_>,
     ) -> Result<(), CqlError> {
-        self.check_consistency(options)?;
         match self.decoded(values, options)? {
-            None => self.build_bound(values, options, scratch, lists, owns, emit),
-            Some(row) => self.build_bound(&row.behind(values), options, scratch, lists, owns, emit),
+            None => self.build_bound(values, options, scratch, around, emit),
+            Some(row) => self.build_bound(&row.behind(values), options, scratch, around, emit),
         }
     }
 
@@ -129,10 +176,10 @@ impl ModifyPlan {
         values: &BoundValues<'_>,
         options: &QueryOptions<'_>,
         scratch: &mut Scratch,
-        lists: &mut dyn PriorLists,
-        owns: &dyn Fn(Token) -> bool,
+        around: Surroundings<'_>,
         emit: &mut EmitUpdate<'_>,
     ) -> Result<(), CqlError> {
+        let Surroundings { ballot, lists, owns } = around;
         let context = options.evaluation(values);
         let Scratch {
             partition_key,
@@ -151,7 +198,9 @@ impl ModifyPlan {
             if !owns(token) {
                 return Ok(());
             }
-            let time = self.attributes.write_time(&self.table, options, &context)?;
+            let time = self
+                .attributes
+                .write_time(&self.table, options, &context, ballot)?;
             let target = Target {
                 plan: self,
                 time,
@@ -168,31 +217,17 @@ impl ModifyPlan {
             false => self.partition_keys(&context)?,
         };
         let rows = self.rows(&context)?;
-        let time = self.attributes.write_time(&self.table, options, &context)?;
-        let mut written_bytes = 0;
-        for key in &keys {
-            let token = token_of(key);
-            if !owns(token) {
-                continue;
-            }
-            let target = Target {
-                plan: self,
-                time,
-                context: &context,
-                token,
-                key,
-            };
-            update.clear();
-            match &rows {
-                Rows::None => continue,
-                Rows::Slices(slices) => target.build_range_tombstones(update, slices)?,
-                Rows::Clusterings(clusterings) => target.build_rows(update, clusterings, lists)?,
-            }
-            written_bytes += update.len();
-            check_written(written_bytes)?;
-            emit(token, update)?;
-        }
-        Ok(())
+        let time = self
+            .attributes
+            .write_time(&self.table, options, &context, ballot)?;
+        let target = Target {
+            plan: self,
+            time,
+            context: &context,
+            token: token_of(&[]),
+            key: &[],
+        };
+        target.build_each(&keys, &rows, (update, lists), owns, emit)
     }
 
     fn rows(&self, context: &EvaluationContext<'_>) -> Result<Rows, CqlError> {
@@ -245,10 +280,39 @@ struct Target<'t> {
     key: &'t [u8],
 }
 
-impl Target<'_> {
+impl<'t> Target<'t> {
+    /// An update of each of these partitions that is wanted.
+    fn build_each(
+        mut self,
+        keys: &'t [Vec<u8>],
+        rows: &Rows,
+        (update, lists): (&mut Vec<u8>, &mut dyn PriorLists),
+        owns: &dyn Fn(Token) -> bool,
+        emit: &mut EmitUpdate<'_>,
+    ) -> Result<(), CqlError> {
+        let mut written_bytes = 0;
+        for key in keys {
+            self.token = token_of(key);
+            self.key = key;
+            if !owns(self.token) {
+                continue;
+            }
+            update.clear();
+            match rows {
+                Rows::None => continue,
+                Rows::Slices(slices) => self.build_range_tombstones(update, slices)?,
+                Rows::Clusterings(clusterings) => self.build_rows(update, clusterings, lists)?,
+            }
+            written_bytes += update.len();
+            check_written(written_bytes)?;
+            emit(self.token, update)?;
+        }
+        Ok(())
+    }
+
     fn deletion(&self) -> DeletionTime {
         DeletionTime {
-            timestamp_us: self.time.timestamp_us,
+            timestamp_us: self.time.deletion_us,
             local_s: self.time.now_s,
         }
     }

@@ -11,7 +11,9 @@ use super::metadata::check_extent;
 use super::plan::{Plan, Prepared, prepared_id};
 use super::timeout::{StatementTimeout, timeout_of};
 use crate::CqlError;
-use crate::modify::{BatchPlan, check_batch, no_table, prepare_batch_attributes, prepare_modification};
+use crate::modify::{
+    BatchPlan, ModifyPlan, check_batch, no_table, prepare_batch_attributes, prepare_modification,
+};
 use crate::select::prepare_select;
 use crate::term::{BindMarkers, CallTypes, StatementScope, Typing};
 
@@ -161,6 +163,7 @@ fn prepare_batch(
     Ok((
         BatchPlan {
             kind: batch.kind,
+            is_conditional: statements.iter().any(ModifyPlan::is_conditional),
             statements,
             attributes,
         },

@@ -2,7 +2,7 @@
 
 use std::sync::Arc;
 
-use helenus_engine::modify::ListReading;
+use helenus_engine::modify::{ConditionalMember, ConditionalOutcome, ConditionalRequest, ListReading};
 use helenus_engine::select::{Direct, SelectExecution};
 use helenus_engine::term::BoundValues;
 use helenus_engine::{CqlError, Plan, Prepared, QueryOptions, Scratch, ddl, prepare};
@@ -78,6 +78,28 @@ impl Shards {
         self.run(&prepared, &BoundValues::EMPTY, &options)
     }
 
+    fn decide(
+        &mut self,
+        members: &[ConditionalMember<'_>],
+        is_batch: bool,
+        options: &QueryOptions<'_>,
+    ) -> Result<Vec<u8>, CqlError> {
+        let request = ConditionalRequest::bind(members, is_batch, options)?;
+        let owner = shard_of(request.token(), self.stores.len() as u16);
+        let store = &mut self.stores[usize::from(owner.0)];
+        let (state, scratch) = (&mut ReadState::suspending(), &mut self.scratch);
+        let ballot_us = &mut |newest_us: i64| Ok(options.server_timestamp_us.max(newest_us + 1));
+        match request.run(store, state, scratch, ballot_us)? {
+            ConditionalOutcome::Decided { update, body } => {
+                if let Some(update) = update {
+                    store.apply(&Update::decode(&update).unwrap()).unwrap();
+                }
+                Ok(body)
+            }
+            ConditionalOutcome::Absent(_) => panic!("a store in memory has all of its pages"),
+        }
+    }
+
     pub fn run(
         &mut self,
         prepared: &Prepared,
@@ -108,6 +130,18 @@ impl Shards {
                     execution.absorb(plan.read_at_once(store, options, read)?)?;
                 }
                 out = execution.finish()?;
+            }
+            Plan::Modify(plan) if plan.is_conditional() => {
+                let member = ConditionalMember { plan, values };
+                return self.decide(&[member], false, options);
+            }
+            Plan::Batch(plan) if plan.is_conditional() => {
+                let members: Vec<ConditionalMember<'_>> = plan
+                    .statements
+                    .iter()
+                    .map(|plan| ConditionalMember { plan, values })
+                    .collect();
+                return self.decide(&members, true, options);
             }
             Plan::Modify(plan) if plan.needs_read() => {
                 for shard in 0..count {

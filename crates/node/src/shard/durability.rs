@@ -12,7 +12,7 @@ use helenus_types::ShardId;
 use helenus_vfs::{Threads, Urgency, Worker};
 use tokio::sync::oneshot;
 
-use crate::forward::Ticket;
+use crate::forward::{ForwardedAnswer, Ticket};
 use crate::mailbox::Mailbox;
 use crate::panic_boundary::catch;
 use crate::patience::Patience;
@@ -47,6 +47,12 @@ struct LoggedWrite {
 pub enum Acknowledgement {
     /// A client of this shard's, with an empty result.
     Session { session: Rc<Session>, stream: i16 },
+    /// A client of this shard's, with rows.
+    Answer {
+        session: Rc<Session>,
+        stream: i16,
+        answer: ForwardedAnswer,
+    },
     /// A statement that another shard sent here.
     Forwarded { from: ShardId, ticket: Ticket },
     /// A task of this shard's that coordinates several writes.

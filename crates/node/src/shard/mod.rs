@@ -650,6 +650,11 @@ impl Shard {
     ) {
         match acknowledgement {
             Acknowledgement::Session { session, stream } => self.answer_write_later(&session, stream, result),
+            Acknowledgement::Answer {
+                session,
+                stream,
+                answer,
+            } => self.answer_read(&session, stream, result.map(|()| answer)),
             Acknowledgement::Forwarded { from, ticket } => self.answer_forwarded_write(from, ticket, result),
             Acknowledgement::Task(sender) => {
                 let _gone = sender.send(result);

@@ -1,0 +1,110 @@
+//! What a conditional statement answers: whether it was applied and, if not, the rows that it met.
+
+use std::sync::Arc;
+
+use helenus_protocol::response::{MetadataForm, RowsWriter};
+use helenus_schema::{ColumnKind, ColumnMetadata, TableMetadata};
+use helenus_storage::row::RowRef;
+use helenus_types::CqlType;
+
+use super::rows::RowsRead;
+use crate::execute::QueryOptions;
+use crate::prepare::ResultMetadata;
+use crate::select::RowView;
+use crate::term::ColumnSpec;
+
+const TRUE: &[u8] = &[1];
+const FALSE: &[u8] = &[0];
+
+/// `[applied]` alone: of what was applied, and where there is no row to be shown.
+pub fn applied_metadata(table: &TableMetadata) -> ResultMetadata {
+    ResultMetadata::new(vec![spec(table, "[applied]", CqlType::Boolean)])
+}
+
+/// `[applied]`, then these columns, each once; all of the table if none are named.
+pub fn not_applied_metadata(
+    table: &TableMetadata,
+    columns: Option<Vec<&Arc<ColumnMetadata>>>,
+) -> ResultMetadata {
+    let mut specs = vec![spec(table, "[applied]", CqlType::Boolean)];
+    let mut push = |column: &ColumnMetadata| {
+        let is_there = specs[1..].iter().any(|spec| *spec.name == *column.name);
+        if !is_there {
+            specs.push(spec(table, &column.name, column.cql_type.clone()));
+        }
+    };
+    match columns {
+        Some(columns) => columns.into_iter().for_each(|column| push(column)),
+        None => table.columns.iter().for_each(push),
+    }
+    ResultMetadata::new(specs)
+}
+
+fn spec(table: &TableMetadata, name: &str, cql_type: CqlType) -> ColumnSpec {
+    ColumnSpec {
+        keyspace: table.keyspace.clone(),
+        table: table.name.clone(),
+        name: name.into(),
+        cql_type,
+    }
+}
+
+/// The body of a RESULT.
+pub fn applied(metadata: &ResultMetadata, options: &QueryOptions<'_>, is_applied: bool) -> Vec<u8> {
+    let mut out = Vec::new();
+    let mut writer = RowsWriter::begin(
+        &mut out,
+        metadata.for_version(options.version),
+        MetadataForm::Full,
+    );
+    writer.value(&mut out, Some(if is_applied { TRUE } else { FALSE }));
+    writer.end_row();
+    writer.finish(&mut out, None);
+    out
+}
+
+/// The body of a RESULT with the rows that were read; `None` if there are none.
+pub fn not_applied(
+    metadata: &ResultMetadata,
+    table: &TableMetadata,
+    key: &[u8],
+    rows: &RowsRead<'_>,
+    options: &QueryOptions<'_>,
+) -> Option<Vec<u8>> {
+    let shown = rows.shown();
+    if shown.is_empty() {
+        return None;
+    }
+    let columns: Vec<&ColumnMetadata> = metadata.columns[1..]
+        .iter()
+        .filter_map(|spec| table.columns.iter().find(|column| *column.name == *spec.name))
+        .collect();
+    let mut out = Vec::new();
+    let mut writer = RowsWriter::begin(
+        &mut out,
+        metadata.for_version(options.version),
+        MetadataForm::Full,
+    );
+    for (clustering, row) in shown {
+        let view = RowView {
+            partition_key: key,
+            partition_key_count: usize::from(table.partition_key_count),
+            static_row: rows.static_row().unwrap_or(RowRef::EMPTY),
+            clustering,
+            row,
+        };
+        writer.value(&mut out, Some(FALSE));
+        for column in &columns {
+            let is_read = match column.kind {
+                ColumnKind::PartitionKey | ColumnKind::Clustering => true,
+                ColumnKind::Static => rows.columns().reads_static(column),
+                ColumnKind::Regular => rows.columns().all_regular,
+            };
+            let value = is_read.then(|| view.value(column)).flatten();
+            writer.value(&mut out, value.as_deref());
+        }
+        writer.end_row();
+    }
+    writer.finish(&mut out, None);
+    Some(out)
+}

@@ -1,0 +1,185 @@
+//! The rows that a conditional request looks at.
+
+use std::ops::ControlFlow;
+use std::rc::Rc;
+
+use helenus_schema::{ColumnId, ColumnMetadata};
+use helenus_storage::clustering::ClusteringComparator;
+use helenus_storage::read::RowSink;
+use helenus_storage::row::{Entry, RowRef};
+use helenus_types::Token;
+
+use crate::CqlError;
+use crate::modify::list_view::StoredList;
+use crate::modify::prior_lists::PriorLists;
+use crate::select::RowView;
+
+/// Which columns are read. A row that has nothing in them is none, unless an INSERT has written it.
+#[derive(Clone, Debug)]
+pub struct ReadColumns {
+    pub all_regular: bool,
+    /// `None` for all.
+    pub statics: Option<Vec<ColumnId>>,
+}
+
+impl ReadColumns {
+    pub fn reads_static(&self, column: &ColumnMetadata) -> bool {
+        self.statics
+            .as_ref()
+            .is_none_or(|statics| statics.contains(&column.id))
+    }
+
+    fn has_static(&self, row: RowRef<'_>) -> bool {
+        match &self.statics {
+            None => !row.is_empty(),
+            Some(statics) => row.entries().any(|entry| statics.contains(&entry.column())),
+        }
+    }
+}
+
+/// What was read of the partition.
+#[derive(Debug)]
+pub struct RowsRead<'r> {
+    columns: &'r ReadColumns,
+    comparator: &'r ClusteringComparator,
+    rows_max: usize,
+    now_s: u32,
+    /// Only if it has something in the columns that are read.
+    static_row: Option<Vec<u8>>,
+    /// In their order.
+    rows: Vec<(Vec<u8>, Vec<u8>)>,
+    /// The newest of their timestamps.
+    newest_us: i64,
+}
+
+impl<'r> RowsRead<'r> {
+    pub fn new(
+        columns: &'r ReadColumns,
+        comparator: &'r ClusteringComparator,
+        rows_max: usize,
+        now_s: u32,
+    ) -> Self {
+        RowsRead {
+            columns,
+            comparator,
+            rows_max,
+            now_s,
+            static_row: None,
+            rows: Vec::new(),
+            newest_us: i64::MIN,
+        }
+    }
+
+    pub fn columns(&self) -> &'r ReadColumns {
+        self.columns
+    }
+
+    pub fn newest_us(&self) -> i64 {
+        self.newest_us
+    }
+
+    pub fn static_row(&self) -> Option<RowRef<'_>> {
+        self.static_row.as_deref().map(RowRef::new)
+    }
+
+    pub fn row(&self, clustering: &[u8]) -> Option<RowRef<'_>> {
+        let found = self
+            .rows
+            .binary_search_by(|(other, _)| self.comparator.compare(other, clustering))
+            .ok()?;
+        Some(RowRef::new(&self.rows[found].1))
+    }
+
+    /// The row as conditions see it; the static row where no clustering is named.
+    pub fn view<'v>(&'v self, clustering: Option<&'v [u8]>) -> Option<RowView<'v>> {
+        let (static_row, row) = match clustering {
+            None => (self.static_row()?, RowRef::EMPTY),
+            Some(clustering) => (RowRef::EMPTY, self.row(clustering)?),
+        };
+        Some(RowView {
+            partition_key: &[],
+            partition_key_count: 0,
+            static_row,
+            clustering,
+            row,
+        })
+    }
+
+    /// What the client is shown: the rows, or the static row if it is alone.
+    pub fn shown(&self) -> Vec<(Option<&[u8]>, RowRef<'_>)> {
+        if self.rows.is_empty() {
+            let alone = self.static_row.iter();
+            return alone.map(|_| (None, RowRef::EMPTY)).collect();
+        }
+        let rows = self.rows.iter();
+        rows.map(|(clustering, row)| (Some(clustering.as_slice()), RowRef::new(row)))
+            .collect()
+    }
+
+    fn note_times(&mut self, row: RowRef<'_>) {
+        let (liveness, _, entries) = row.open();
+        let entries = entries.map(|entry| entry.timestamp_us());
+        self.newest_us = entries.fold(self.newest_us.max(liveness.timestamp_us), i64::max);
+    }
+
+    fn place(&self, clustering: Option<&[u8]>) -> Option<RowRef<'_>> {
+        match clustering {
+            Some(clustering) => self.row(clustering),
+            None => self.static_row(),
+        }
+    }
+}
+
+impl RowSink for RowsRead<'_> {
+    fn partition(&mut self, _: Token, _: &[u8], static_row: RowRef<'_>) -> ControlFlow<()> {
+        self.note_times(static_row);
+        if self.columns.has_static(static_row) {
+            self.static_row = Some(static_row.as_bytes().to_vec());
+        }
+        ControlFlow::Continue(())
+    }
+
+    fn row(&mut self, clustering: &[u8], row: RowRef<'_>) -> ControlFlow<()> {
+        if !self.columns.all_regular && !row.liveness().is_live(self.now_s) {
+            return ControlFlow::Continue(());
+        }
+        self.note_times(row);
+        self.rows.push((clustering.to_vec(), row.as_bytes().to_vec()));
+        match self.rows.len() < self.rows_max {
+            true => ControlFlow::Continue(()),
+            false => ControlFlow::Break(()),
+        }
+    }
+
+    fn partition_end(&mut self) -> ControlFlow<()> {
+        ControlFlow::Continue(())
+    }
+}
+
+/// Statements that change what was read see it as it was before the request.
+pub struct RowsBefore<'b>(pub &'b RowsRead<'b>);
+
+impl PriorLists for RowsBefore<'_> {
+    fn list(
+        &mut self,
+        _: Token,
+        _: &[u8],
+        clustering: Option<&[u8]>,
+        column: ColumnId,
+    ) -> Result<Rc<StoredList>, CqlError> {
+        let entries = self.0.place(clustering).into_iter().flat_map(|row| row.entries());
+        let cells = entries.filter_map(|entry| match entry {
+            Entry::Cell(cell) if cell.column == column => Some((cell.path?.to_vec(), cell.value.to_vec())),
+            _ => None,
+        });
+        Ok(Rc::new(StoredList::new(cells.collect())))
+    }
+
+    fn value(&mut self, clustering: Option<&[u8]>, column: ColumnId) -> Result<Option<Vec<u8>>, CqlError> {
+        let mut entries = self.0.place(clustering).into_iter().flat_map(|row| row.entries());
+        Ok(entries.find_map(|entry| match entry {
+            Entry::Cell(cell) if cell.column == column => Some(cell.value.to_vec()),
+            _ => None,
+        }))
+    }
+}

@@ -1,0 +1,314 @@
+//! Conditional statements and batches: brought to the shard that owns their partition, decided there in one turn
+//! ([`crate::decide`]), and answered once that is durable.
+//!
+//! Where the partition is this shard's and what is read lies in memory, all of it is a function call.
+
+use std::rc::Rc;
+use std::sync::Arc;
+
+use helenus_engine::modify::{ConditionalMember, ConditionalOutcome, ConditionalRequest};
+use helenus_engine::term::{BoundValues, OwnedValues};
+use helenus_engine::{CqlError, Plan, Prepared, QueryOptions};
+use helenus_protocol::extensions::RateLimitedOperation;
+use helenus_storage::read_state::ReadState;
+use helenus_types::{ShardId, Token};
+
+use crate::decide::{Decide, Run, Tried};
+use crate::forward::{ForwardedAnswer, OwnedExecution};
+use crate::panic_boundary::catch_async;
+use crate::patience::Patience;
+use crate::read::CountingStore;
+use crate::request::{BatchMember, Statement};
+use crate::request_memory::Held;
+use crate::session::Session;
+use crate::shard::{Acknowledgement, Shard};
+
+/// How far in the future rows may be for a conditional write to go beyond them: clocks of clients are wrong by less. A later
+/// ballot would be as wrong, and the next would follow it.
+const AHEAD_US_MAX: i64 = 24 * 60 * 60 * 1_000_000;
+
+/// A conditional request, free of the message it came in.
+enum OwnedConditional {
+    /// Also a batch whose statements came as one text.
+    Statement(OwnedExecution),
+    Batch {
+        members: Vec<(Arc<Prepared>, OwnedValues)>,
+        options: QueryOptions<'static>,
+        /// What it keeps, charged to the client that sent it.
+        _held: Option<Held>,
+    },
+}
+
+/// One that is bound.
+struct Conditional<'r> {
+    request: &'r ConditionalRequest<'r>,
+    server_timestamp_us: i64,
+    partition: [Token; 1],
+    state: ReadState,
+}
+
+/// One that is bound anew in each run.
+struct OwnedDecision {
+    owned: OwnedConditional,
+    partition: [Token; 1],
+    state: ReadState,
+}
+
+impl OwnedConditional {
+    fn with<T>(
+        &self,
+        work: impl FnOnce(&ConditionalRequest<'_>, &QueryOptions<'_>) -> Result<T, CqlError>,
+    ) -> Result<T, CqlError> {
+        match self {
+            OwnedConditional::Statement(owned) => owned.with(|plan, values, options| {
+                let (members, is_batch) = members_of(plan, values);
+                work(&ConditionalRequest::bind(&members, is_batch, options)?, options)
+            }),
+            OwnedConditional::Batch { members, options, .. } => {
+                let values: Vec<BoundValues<'_>> = members.iter().map(|(_, values)| values.bound()).collect();
+                let members: Vec<ConditionalMember<'_>> = members
+                    .iter()
+                    .zip(&values)
+                    .filter_map(|((prepared, _), values)| member_of(prepared, values))
+                    .collect();
+                work(&ConditionalRequest::bind(&members, true, options)?, options)
+            }
+        }
+    }
+}
+
+/// The statements of a plan, and whether they are a batch.
+fn members_of<'r>(plan: &'r Plan, values: &'r BoundValues<'r>) -> (Vec<ConditionalMember<'r>>, bool) {
+    match plan {
+        Plan::Modify(plan) => (vec![ConditionalMember { plan, values }], false),
+        Plan::Batch(batch) => {
+            let members = batch.statements.iter();
+            (
+                members.map(|plan| ConditionalMember { plan, values }).collect(),
+                true,
+            )
+        }
+        _ => (Vec::new(), false),
+    }
+}
+
+fn member_of<'r>(prepared: &'r Prepared, values: &'r BoundValues<'r>) -> Option<ConditionalMember<'r>> {
+    match &prepared.plan {
+        Plan::Modify(plan) => Some(ConditionalMember { plan, values }),
+        _ => None,
+    }
+}
+
+impl Decide for Conditional<'_> {
+    type Answer = ForwardedAnswer;
+
+    fn partitions(&self) -> &[Token] {
+        &self.partition
+    }
+
+    fn run(&mut self, shard: &Rc<Shard>) -> Result<Run<ForwardedAnswer>, CqlError> {
+        shard.run_conditional(self.request, self.server_timestamp_us, &mut self.state)
+    }
+
+    fn read_state(&self) -> &ReadState {
+        &self.state
+    }
+}
+
+impl Decide for OwnedDecision {
+    type Answer = ForwardedAnswer;
+
+    fn partitions(&self) -> &[Token] {
+        &self.partition
+    }
+
+    fn run(&mut self, shard: &Rc<Shard>) -> Result<Run<ForwardedAnswer>, CqlError> {
+        let state = &mut self.state;
+        self.owned
+            .with(|request, options| shard.run_conditional(request, options.server_timestamp_us, state))
+    }
+
+    fn read_state(&self) -> &ReadState {
+        &self.state
+    }
+}
+
+impl Shard {
+    /// Executes a conditional statement, or a batch whose statements came as one plan.
+    pub(crate) fn modify_conditionally(
+        self: &Rc<Self>,
+        statement: &Statement<'_>,
+        values: &BoundValues<'_>,
+        options: &QueryOptions<'_>,
+    ) -> Result<(), CqlError> {
+        let (session, stream) = (statement.session, statement.stream);
+        let (members, is_batch) = members_of(&statement.prepared.plan, values);
+        let request = ConditionalRequest::bind(&members, is_batch, options)?;
+        self.decide_conditionally(session, stream, &request, options, || {
+            let account = self.account_of_session(session);
+            OwnedConditional::Statement(OwnedExecution::new(statement, values, options, &account))
+        })
+    }
+
+    /// Executes a BATCH message of which a statement is conditional.
+    pub(crate) fn batch_conditionally(
+        self: &Rc<Self>,
+        session: &Rc<Session>,
+        stream: i16,
+        members: &[BatchMember<'_>],
+        values: &[BoundValues<'_>],
+        options: &QueryOptions<'_>,
+    ) -> Result<(), CqlError> {
+        let bound: Vec<ConditionalMember<'_>> = members
+            .iter()
+            .zip(values)
+            .filter_map(|(member, values)| member_of(&member.prepared, values))
+            .collect();
+        let request = ConditionalRequest::bind(&bound, true, options)?;
+        self.decide_conditionally(session, stream, &request, options, || {
+            let members: Vec<_> = members
+                .iter()
+                .zip(values)
+                .map(|(member, values)| (member.prepared.clone(), values.to_owned_values()))
+                .collect();
+            let kept = members.iter().map(|(_, values)| values.heap_bytes()).sum();
+            OwnedConditional::Batch {
+                members,
+                options: options.without_paging(),
+                _held: self.waiting(session, kept),
+            }
+        })
+    }
+
+    fn decide_conditionally(
+        self: &Rc<Self>,
+        session: &Rc<Session>,
+        stream: i16,
+        request: &ConditionalRequest<'_>,
+        options: &QueryOptions<'_>,
+        own: impl FnOnce() -> OwnedConditional,
+    ) -> Result<(), CqlError> {
+        let patience = Patience::of_conditional(options);
+        let owner = self.owner_of(request.token());
+        let mut state = ReadState::suspending();
+        self.trace(session, || {
+            format!("Deciding on {} on shard-{}", request.table().name, owner.0)
+        });
+        if owner == self.id {
+            self.check_rate(request.table(), RateLimitedOperation::Write, request.token())?;
+            let mut decision = Conditional {
+                request,
+                server_timestamp_us: options.server_timestamp_us,
+                partition: [request.token()],
+                state,
+            };
+            let tried = self.try_decide(&mut decision)?;
+            if let Tried::Decided { answer, certain_at } = tried {
+                session.expect_answer();
+                match certain_at {
+                    None => self.answer_read(session, stream, Ok(answer)),
+                    Some(position) => {
+                        let acknowledgement = Acknowledgement::Answer {
+                            session: session.clone(),
+                            stream,
+                            answer,
+                        };
+                        self.acknowledge_at(position, patience, acknowledgement);
+                    }
+                }
+                return Ok(());
+            }
+            state = decision.state;
+        }
+        let decision = OwnedDecision {
+            owned: own(),
+            partition: [request.token()],
+            state,
+        };
+        self.decide_later(session, stream, owner, decision, patience);
+        Ok(())
+    }
+
+    /// On the shard that owns the partition, and after what has to be waited for.
+    fn decide_later(
+        self: &Rc<Self>,
+        session: &Rc<Session>,
+        stream: i16,
+        owner: ShardId,
+        decision: OwnedDecision,
+        patience: Patience,
+    ) {
+        let (shard, answered) = (self.clone(), session.clone());
+        self.answer_later(session, stream, async move {
+            let is_elsewhere = owner != shard.id;
+            let mut decision = decision;
+            let decided = shard.call_async(owner, move |shard| async move {
+                let deciding = async {
+                    if is_elsewhere {
+                        shard.check_rate_of_conditional(&decision)?;
+                    }
+                    shard.decide(&mut decision, patience).await
+                };
+                let decided = catch_async(deciding).await;
+                decided.unwrap_or_else(|panicked| Err(panicked.error()))
+            });
+            let in_time = shard
+                .in_time(patience, async { Ok(decided.await) })
+                .await
+                .and_then(|decided| decided.unwrap_or_else(|| Err(shard.no_answer_from(owner))));
+            shard.answer_read(&answered, stream, in_time);
+        });
+    }
+
+    fn check_rate_of_conditional(&self, decision: &OwnedDecision) -> Result<(), CqlError> {
+        if !self.has_rate_limits.get() {
+            return Ok(());
+        }
+        decision
+            .owned
+            .with(|request, _| self.check_rate(request.table(), RateLimitedOperation::Write, request.token()))
+    }
+
+    /// One run, in one turn.
+    fn run_conditional(
+        &self,
+        request: &ConditionalRequest<'_>,
+        server_timestamp_us: i64,
+        state: &mut ReadState,
+    ) -> Result<Run<ForwardedAnswer>, CqlError> {
+        let scratch = &mut *self.scratch.borrow_mut();
+        let store = &mut CountingStore { shard: self };
+        let ballot_us = &mut |newest_us| self.ballot_us(newest_us, server_timestamp_us);
+        let (update, body) = match request.run(store, state, scratch, ballot_us)? {
+            ConditionalOutcome::Absent(absent) => return Ok(Run::Absent(absent)),
+            ConditionalOutcome::Decided { update, body } => (update, body),
+        };
+        let mut answer = ForwardedAnswer::from(body);
+        let guardrails = &self.options.guardrails.values;
+        if let Some(update) = update.as_ref().filter(|_| guardrails.is_enabled()) {
+            answer.warnings = guardrails.check(&self.schema(), update)?;
+        }
+        Ok(Run::Decided {
+            updates: update.into_iter().collect(),
+            answer,
+        })
+    }
+
+    /// A timestamp that makes visible what is written: later than what this shard has given out, than when the request
+    /// arrived, and than the newest that was read. The last does not move the shard's own clock.
+    fn ballot_us(&self, newest_us: i64, server_timestamp_us: i64) -> Result<i64, CqlError> {
+        let ballot_us = self
+            .next_timestamp_us()
+            .max(server_timestamp_us.saturating_add(1));
+        if newest_us < ballot_us {
+            return Ok(ballot_us);
+        }
+        if newest_us - ballot_us > AHEAD_US_MAX {
+            return Err(CqlError::invalid(format_args!(
+                "The row was written with a timestamp more than a day in the future ({newest_us}); a conditional update would \
+                 not be visible"
+            )));
+        }
+        Ok(newest_us + 1)
+    }
+}
