@@ -117,6 +117,27 @@ fn many_keys_of_a_write_are_worked_out_beside_the_shard() {
     }
 }
 
+/// A list of 9,000 elements, written out, held a shard for more than a millisecond each time that it was executed.
+#[test]
+fn many_values_that_are_written_out_are_built_beside_the_shard() {
+    let node = node_with_table(1);
+    node.run("CREATE TABLE k.l (k int PRIMARY KEY, v list<int>, s set<int>)");
+    let numbers = numbers(VALUES);
+    for (key, column) in [format!("v = [{numbers}]"), format!("s = {{{numbers}}}")]
+        .iter()
+        .enumerate()
+    {
+        let text = format!("UPDATE k.l SET {column} WHERE k = {key}");
+        let (allocations, _) = allocations_of(&node, &text, Vec::new());
+        assert!(
+            allocations <= ALLOCATIONS_MAX,
+            "{allocations} for {}",
+            &column[..5]
+        );
+    }
+    assert_eq!(node.rows("SELECT k FROM k.l").len(), 2);
+}
+
 #[test]
 fn long_writes_do_what_short_ones_do() {
     for shard_count in [1, 3] {

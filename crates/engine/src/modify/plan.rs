@@ -15,6 +15,10 @@ use crate::select::slices::in_product;
 use crate::select::{BOUND_AT_ONCE_MAX, StatementKind, WhereClause, json_effort};
 use crate::term::BoundValues;
 
+/// A row or partition takes about as long to build as so much of a plan's operations: eight elements of a collection of
+/// numbers, of which thousands may be written out.
+const WRITTEN_OUT_BYTES_PER_UNIT: u64 = 64;
+
 /// What an INSERT, UPDATE or DELETE does; immutable, shared by all executions.
 #[derive(Clone, Debug)]
 pub struct ModifyPlan {
@@ -31,6 +35,8 @@ pub struct ModifyPlan {
     decodes_json: bool,
     /// Whether binding may take long, which [`named_count`](Self::named_count) tells.
     may_be_long: bool,
+    /// What its written-out values take to build, as rows and partitions count.
+    written_out: u64,
     pub(super) attributes: Attributes,
     pub(super) conditions: Option<Box<ConditionPlan>>,
     /// Ordered by column id, as packed rows are; what was written first for a column comes first.
@@ -49,6 +55,8 @@ impl ModifyPlan {
     ) -> Self {
         let has_in = !keys.partition.iter().all(Restriction::is_equal)
             || keys.clustering.iter().any(Restriction::is_in);
+        let written_out_bytes = static_operations.heap_bytes() + regular_operations.heap_bytes();
+        let written_out = written_out_bytes as u64 / WRITTEN_OUT_BYTES_PER_UNIT;
         ModifyPlan {
             kind,
             table: table.clone(),
@@ -56,7 +64,8 @@ impl ModifyPlan {
             is_counter: table.is_counter(),
             json: None,
             decodes_json: false,
-            may_be_long: has_in,
+            may_be_long: has_in || written_out > 0,
+            written_out,
             keys,
             attributes,
             conditions: conditions.map(Box::new),
@@ -131,7 +140,7 @@ impl ModifyPlan {
     }
 
     /// How many rows or partitions it names, before repetitions are taken out, or as many as are built while its texts are
-    /// decoded.
+    /// decoded and its written-out values taken.
     pub fn named_count(&self, values: &BoundValues<'_>) -> u64 {
         if !self.may_be_long {
             return 1;
@@ -141,12 +150,13 @@ impl ModifyPlan {
             None if self.decodes_json => json_effort(values.iter()),
             None => 0,
         };
+        let values_count = json.saturating_add(self.written_out);
         if !self.has_in {
-            return json.saturating_add(1);
+            return values_count.saturating_add(1);
         }
         let count = |restrictions| in_product(restrictions, values).unwrap_or(1);
         let named = count(&self.keys.partition).saturating_mul(count(&self.keys.clustering));
-        named.saturating_add(json)
+        named.saturating_add(values_count)
     }
 
     pub fn has_timestamp(&self) -> bool {
