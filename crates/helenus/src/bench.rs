@@ -207,6 +207,7 @@ enum PresetName {
     Read,
     Write,
     Mixed,
+    Counter,
     LargePartition,
     ConcurrentClient,
 }
@@ -393,6 +394,7 @@ fn preset(name: PresetName) -> Preset {
         PresetName::Read => Preset::Read,
         PresetName::Write => Preset::Write,
         PresetName::Mixed => Preset::Mixed,
+        PresetName::Counter => Preset::Counter,
         PresetName::LargePartition => Preset::LargePartition,
         PresetName::ConcurrentClient => Preset::ConcurrentClient,
     }

@@ -26,11 +26,15 @@ use helenus_vfs::{MemoryDisk, SystemClock, SystemRandom, SystemThreads};
 use serde::Serialize;
 
 use crate::requests::Asked;
-use crate::workload::{COLUMNS, VALUE_BYTES, create_statements, insert_statement, select_statement};
+use crate::workload::{
+    COLUMNS, VALUE_BYTES, count_statement, create_statements, insert_statement, select_statement,
+};
 
 #[derive(Clone, Copy, Debug)]
 pub struct SimpleQueryOptions {
     pub write: bool,
+    /// Counters are incremented.
+    pub counters: bool,
     pub asked: Asked,
     pub rows_in: RowsIn,
     pub operations: u64,
@@ -160,15 +164,19 @@ async fn measure(
         })?;
         line.ask(shard, &query).await?;
     }
-    let insert = line.prepare(shard, &insert_statement()).await?;
+    let insert = match options.counters {
+        true => count_statement(),
+        false => insert_statement(),
+    };
+    let insert = line.prepare(shard, &insert).await?;
     for key in 0..options.partitions {
-        let fill = execute_frame(&insert, true, key)?;
+        let fill = execute_frame(&insert, !options.counters, key)?;
         line.ask(shard, &fill).await?;
     }
     if options.rows_in != RowsIn::Memtable && !shard.flush(None).await {
         return Err(io::Error::other("the rows could not be flushed"));
     }
-    let measured = if options.write {
+    let measured = if options.write || options.counters {
         insert
     } else {
         line.prepare(shard, &select_statement()).await?

@@ -3,7 +3,8 @@
 pub const COLUMNS: usize = 5;
 pub const VALUE_BYTES: usize = 34;
 
-pub fn create_statements() -> [String; 2] {
+pub fn create_statements() -> [String; 3] {
+    let counters: Vec<String> = (0..COLUMNS).map(|column| format!("c{column} counter")).collect();
     let columns: Vec<String> = (0..COLUMNS).map(|column| format!("c{column} blob")).collect();
     [
         "CREATE KEYSPACE IF NOT EXISTS perf \
@@ -13,7 +14,19 @@ pub fn create_statements() -> [String; 2] {
             "CREATE TABLE IF NOT EXISTS perf.cf (key bigint PRIMARY KEY, {})",
             columns.join(", ")
         ),
+        format!(
+            "CREATE TABLE IF NOT EXISTS perf.counters (key bigint PRIMARY KEY, {})",
+            counters.join(", ")
+        ),
     ]
+}
+
+/// One key's counters, all of them.
+pub fn count_statement() -> String {
+    let increments: Vec<String> = (0..COLUMNS)
+        .map(|column| format!("c{column} = c{column} + {}", column + 1))
+        .collect();
+    format!("UPDATE perf.counters SET {} WHERE key = ?", increments.join(", "))
 }
 
 pub fn insert_statement() -> String {

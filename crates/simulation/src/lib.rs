@@ -11,7 +11,8 @@
 //! 4. Every request is answered within its time ([`LATE_MAX`] after its deadline), whatever hangs.
 //! 5. Every schema change ends, and then all shards have the same schema.
 //! 6. Memtables and caches keep within the memory that the node was given.
-//! 7. A node starts on whatever a crash has left, and nothing panics.
+//! 7. A counter holds at least what was acknowledged and at most what was sent.
+//! 8. A node starts on whatever a crash has left, and nothing panics.
 
 mod clock;
 pub mod model;

@@ -1,5 +1,7 @@
 //! One seed: the lives of a node, and what its clients know of its tables.
 
+mod counters;
+
 use std::cell::RefCell;
 use std::collections::{BTreeMap, BTreeSet};
 use std::fmt::Display;
@@ -25,6 +27,7 @@ use crate::threads::SimulatedThreads;
 use crate::weather::Weather;
 use crate::workload::{self, statement_text};
 use crate::{Failure, Report};
+use counters::Counters;
 
 /// How long after its deadline a request may be answered: twice the interval at which shards look for late ones, and the
 /// millisecond in which timers are counted.
@@ -70,6 +73,7 @@ struct World {
     tables_made: u64,
     under_way: Vec<UnderWay>,
     uncertain: Uncertain,
+    counters: Counters,
     /// Something was broken on purpose in this life.
     has_faults: bool,
     journal: Rc<RefCell<Journal>>,
@@ -189,6 +193,7 @@ impl World {
             tables_made: 0,
             under_way: Vec::new(),
             uncertain: Uncertain::Nothing,
+            counters: Counters::of_seed(seed),
             has_faults: false,
             journal: Rc::new(RefCell::new(journal)),
             report: Report::default(),
@@ -255,6 +260,7 @@ impl World {
             held
         });
         self.under_way.clear();
+        self.counters.forget_answers();
         drop(runtime);
         self.disk.crash();
         held
@@ -269,6 +275,7 @@ impl World {
         self.has_faults = false;
         self.check(&node).await?;
         if life == 0 {
+            self.create_counters(&node).await?;
             let text =
                 "CREATE KEYSPACE k WITH replication = {'class': 'SimpleStrategy', 'replication_factor': 1}";
             self.change_schema(&node, text).await?;
@@ -297,6 +304,9 @@ impl World {
                 break;
             }
             self.step(&node).await?;
+            if self.counters.are_next() {
+                self.step_counters(&node).await?;
+            }
         }
         let is_stopped = self.below(3) == 0 && matches!(self.uncertain, Uncertain::Nothing);
         if is_stopped {
@@ -496,6 +506,7 @@ impl World {
     }
 
     async fn settle_all(&mut self) -> Held<()> {
+        self.settle_counters().await?;
         for sent in std::mem::take(&mut self.under_way) {
             self.settle(sent).await?;
         }
@@ -740,6 +751,7 @@ impl World {
                     .map_err(|error| format!("{name}: {error}"))?;
             }
         }
+        self.check_counters(node).await?;
         self.report.sstables += self.count_sstables();
         if !node.is_of_one_schema() {
             return Err("the shards start with different schemas".to_owned());

@@ -37,6 +37,8 @@ pub fn run(arguments: &Arguments) -> Result<(), TaskError> {
             "109,000 (cache miss)",
         ),
         ("write", &["--write"][..], "49,800 / 56.2 / -"),
+        ("increment of five counters", &["--counters"][..], "-"),
+        ("the same above SSTables", &["--counters", "--flush"][..], "-"),
         (
             "refusal of a write that has waited too long",
             &["--write", "--asked", "refused"][..],

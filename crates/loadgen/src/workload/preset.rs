@@ -10,6 +10,8 @@ pub enum Preset {
     Write,
     /// Nine reads to a write, keys by Zipf's law.
     Mixed,
+    /// Increments of five counters of one row, all keys alike.
+    Counter,
     /// Rows of one partition of a million.
     LargePartition,
     /// Very many workers that read one row each, over and over.
@@ -32,6 +34,7 @@ impl Preset {
                 let zipf = Generator::Zipf(super::generator::Zipf::new(keys, 0.99));
                 standard("mixed", keys, vec![read(zipf.clone(), 9), write(zipf, 1)])
             }
+            Preset::Counter => counter(key),
             Preset::LargePartition => large_partition(),
             Preset::ConcurrentClient => standard(
                 "concurrent-client",
@@ -82,6 +85,26 @@ fn write(key: Generator, weight: u32) -> WorkloadStatement {
         weight,
         values,
         is_idempotent: true,
+    }
+}
+
+fn counter(key: Generator) -> Workload {
+    Workload {
+        name: "counter".to_owned(),
+        schema: schema(
+            "counters (key blob PRIMARY KEY, c0 counter, c1 counter, c2 counter, c3 counter, c4 counter)",
+        ),
+        populate: None,
+        statements: vec![WorkloadStatement {
+            name: "count".to_owned(),
+            cql: "UPDATE helenus_loadgen.counters SET c0 = c0 + 1, c1 = c1 + 2, c2 = c2 + 3, c3 = c3 + 4, c4 = c4 + 5 \
+                  WHERE key = ?"
+                .to_owned(),
+            weight: 1,
+            values: vec![key],
+            // One that may have run is not sent again.
+            is_idempotent: false,
+        }],
     }
 }
 

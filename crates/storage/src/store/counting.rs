@@ -13,6 +13,7 @@ use helenus_schema::ColumnId;
 use helenus_types::Token;
 
 use super::shard::ShardStore;
+use super::table::Table;
 use crate::clustering::{ClusteringBound, ClusteringComparator, Side, Slice};
 use crate::error::ReadError;
 use crate::layout::TableLayout;
@@ -88,6 +89,10 @@ impl ShardStore {
                 return Ok(ReadProgress::Done);
             };
             reading.begin(&table.layout, update);
+            if reading.find_in_memtable(table, token, update, counting) {
+                reading.write(update, counting, out);
+                return Ok(ReadProgress::Done);
+            }
         }
         let CounterReading {
             state,
@@ -165,6 +170,59 @@ impl CounterReading {
                 .dedup_by(|left, right| compare(left, right) == Ordering::Equal);
         }
         self.layout = Some(layout.clone());
+    }
+
+    /// Whether the memtable has all counters of the one row that grows, later than anything else was written: a counter that
+    /// is hot is not looked for in files. What they have of it is older, and no deletion in them hides it. A tombstone may,
+    /// and then it does so whatever is counted.
+    fn find_in_memtable(
+        &mut self,
+        table: &Table,
+        token: Token,
+        update: &Update<'_>,
+        counting: &Counting,
+    ) -> bool {
+        let ([slice], false) = (self.rows.as_slice(), self.has_static_row) else {
+            return false;
+        };
+        let found = table
+            .active
+            .partition(token, update.partition_key)
+            .filter(|partition| partition.has_whole_rows() && table.memtables().count() == 1)
+            .and_then(|partition| partition.row(&table.layout, &slice.start.prefix));
+        let Some((row, shadow)) = found else {
+            return false;
+        };
+        let files_us_max = table
+            .sstables
+            .iter()
+            .map(|sstable| sstable.statistics().timestamp_us_max)
+            .fold(shadow.timestamp_us, i64::max);
+        for entry in row.row().entries() {
+            if let Entry::Cell(cell) = entry
+                && cell.timestamp_us > files_us_max
+                && !table.layout.shape.hides(cell.column, cell.timestamp_us)
+                && let Some((clock, count)) = counter::shard_of(cell.value, &counting.node_id)
+            {
+                self.counters.push(Counter {
+                    row: Some(0),
+                    column: cell.column,
+                    clock,
+                    count,
+                });
+            }
+        }
+        let is_found = |column| self.counters.iter().any(|counter| counter.column == column);
+        let has_all = update.items().all(|item| match item {
+            UpdateItem::Row { row, .. } => row
+                .entries()
+                .all(|entry| increment_of(&entry).is_none_or(|(cell, _)| is_found(cell.column))),
+            UpdateItem::StaticRow(_) | UpdateItem::RangeTombstone { .. } => true,
+        });
+        if !has_all {
+            self.counters.clear();
+        }
+        has_all
     }
 
     /// Which of the rows with increments it is.

@@ -41,6 +41,9 @@ enum PerfCommand {
     SimpleQuery {
         #[arg(long)]
         write: bool,
+        /// Increments of five counters of a row.
+        #[arg(long, conflicts_with = "write")]
+        counters: bool,
         /// Requests that are not prepared, or that end in an error of a kind.
         #[arg(long, value_enum, default_value = "execute")]
         asked: Asked,
@@ -178,6 +181,7 @@ fn main() -> ExitCode {
         },
         PerfCommand::SimpleQuery {
             write,
+            counters,
             asked,
             flush,
             cached,
@@ -189,6 +193,7 @@ fn main() -> ExitCode {
         } => {
             let options = SimpleQueryOptions {
                 write,
+                counters,
                 asked,
                 rows_in: match (flush, cached, cold) {
                     (_, _, true) => RowsIn::ColdSsTables,
