@@ -47,7 +47,7 @@ use crate::metrics::{MetricsSnapshot, ShardMetrics};
 use crate::operator::Operator;
 use crate::options::{CommitlogSync, NodeOptions};
 use crate::panic_boundary::{catch, catch_async};
-use crate::patience::{Patience, Timeouts};
+use crate::patience::{Patience, Timeouts, nanoseconds};
 use crate::planning::Planner;
 use crate::rate_limit::{RateLimiter, has_rate_limits};
 use crate::request_memory::{Held, RequestMemory};
@@ -513,18 +513,20 @@ impl Shard {
             return;
         };
         let mut interval = tokio::time::interval(PERIODIC_WRITE_INTERVAL);
-        let mut last_sync = tokio::time::Instant::now();
+        let period_ns = nanoseconds(period);
+        let mut last_sync_ns = self.clock.monotonic_ns();
         loop {
             interval.tick().await;
+            let since_sync_ns = self.clock.monotonic_ns().saturating_sub(last_sync_ns);
             if self.store.borrow().wants_log_sync() {
                 self.sync_logs_soon();
             }
             let is_due =
-                last_sync.elapsed() >= period || self.unacknowledged.borrow().len() > PARTS_UNSYNCED_MAX;
+                since_sync_ns >= period_ns || self.unacknowledged.borrow().len() > PARTS_UNSYNCED_MAX;
             let sync = is_due || self.wants_log_sync.get();
             if self.hand_over_log(sync) && sync {
                 self.wants_log_sync.set(false);
-                last_sync = tokio::time::Instant::now();
+                last_sync_ns = self.clock.monotonic_ns();
             }
             self.offer_background_work();
         }

@@ -1,0 +1,271 @@
+//! Taking in what background work has made.
+
+use std::path::PathBuf;
+use std::sync::Arc;
+
+use helenus_schema::TableId;
+
+use super::Obsolete;
+use crate::compaction::RemovalError;
+use crate::memtable::Memtable;
+use crate::store::compact::Compaction;
+use crate::store::compaction_history::{CompactionRecord, PartitionsBySources};
+use crate::store::job::{JobError, JobOutcome, JobProgress, JobReport, JobResult, ObsoleteFiles, Work};
+use crate::store::shard::ShardStore;
+use helenus_rows::layout::TableLayout;
+use helenus_sstable::{Descriptor, SsTable};
+
+/// What a job worked on, as it is when the job has ended.
+struct JobPlace {
+    id: TableId,
+    layout: Arc<TableLayout>,
+    table_folder: PathBuf,
+    /// Neither dropped nor truncated meanwhile.
+    is_current: bool,
+}
+
+impl ShardStore {
+    /// Takes in what a job has made.
+    pub fn complete(&mut self, result: JobResult) -> JobReport {
+        let JobResult {
+            progress,
+            epoch,
+            layout,
+            table_folder,
+            work,
+            outcome,
+        } = result;
+        let id = progress.table_id;
+        let suspect = self.job_ended(&progress, &work, &outcome);
+        let is_flush = matches!(work, Work::Flush(_));
+        let is_news = match &outcome {
+            Err(error) if is_flush && !matches!(error, JobError::Stopped) => {
+                self.flush_failed(id, error.to_string())
+            }
+            _ => true,
+        };
+        let has_left = match &work {
+            Work::Removal { is_table_dropped, .. } => *is_table_dropped && outcome.is_ok(),
+            Work::Flush(_) | Work::Compaction(_) => !self.tables.contains_key(&id),
+            Work::Release(_) => false,
+        };
+        let is_current = self.tables.get(&id).is_some_and(|table| table.epoch == epoch);
+        let place = JobPlace {
+            id,
+            layout,
+            table_folder,
+            is_current,
+        };
+        let result = self.take_outcome(&progress, place, work, outcome);
+        if has_left && let Some(at) = self.schedule.leaving.iter().position(|leaving| *leaving == id) {
+            self.schedule.leaving.swap_remove(at);
+        }
+        if let Some(disk) = &self.disk {
+            // A flush that fails holds up its own table only.
+            let failed = !is_flush && matches!(&result, Err(error) if !matches!(error, JobError::Stopped));
+            self.schedule.job_done(failed, disk.folder.clock().monotonic_ns());
+        }
+        JobReport {
+            progress,
+            result,
+            is_news,
+            suspect,
+        }
+    }
+
+    fn take_outcome(
+        &mut self,
+        progress: &JobProgress,
+        place: JobPlace,
+        work: Work,
+        outcome: Result<JobOutcome, JobError>,
+    ) -> Result<(), JobError> {
+        let JobPlace {
+            id,
+            layout,
+            table_folder,
+            is_current,
+        } = place;
+        let outcome = match outcome {
+            Ok(outcome) => outcome,
+            Err(error) => {
+                if let Work::Removal {
+                    files,
+                    is_table_dropped,
+                } = work
+                {
+                    self.schedule.remove(Obsolete {
+                        layout,
+                        folder: table_folder,
+                        files,
+                        is_table_dropped,
+                        has_failed: true,
+                    });
+                }
+                return Err(error);
+            }
+        };
+        match (work, outcome) {
+            (
+                Work::Removal {
+                    is_table_dropped: false,
+                    ..
+                },
+                _,
+            ) => {
+                if let Some(table) = self.tables.get_mut(&id) {
+                    table.removals = table.removals.saturating_sub(1);
+                }
+            }
+            (Work::Flush(memtable), JobOutcome::Flushed(sstable)) if is_current => {
+                self.flushed(id, &memtable, sstable);
+            }
+            (
+                Work::Compaction(compaction),
+                JobOutcome::Compacted {
+                    outputs,
+                    removal,
+                    partitions,
+                },
+            ) if is_current => {
+                self.compacted(id, progress, &compaction, outputs, partitions);
+                self.remove(id, &layout, table_folder, ObsoleteFiles::Listed(removal));
+            }
+            // The table was dropped or truncated meanwhile; what went into the job went with that.
+            (_, JobOutcome::Flushed(sstable)) => {
+                self.remove(id, &layout, table_folder, unlisted(sstable.as_slice()));
+            }
+            (_, JobOutcome::Compacted { outputs, removal, .. }) => {
+                self.remove(id, &layout, table_folder.clone(), unlisted(&outputs));
+                self.remove(id, &layout, table_folder, ObsoleteFiles::Listed(removal));
+            }
+            (_, JobOutcome::Nothing) => {}
+        }
+        Ok(())
+    }
+
+    /// Nobody works on what a job worked on any more. Returns the input that it failed for.
+    fn job_ended(
+        &mut self,
+        progress: &Arc<JobProgress>,
+        work: &Work,
+        outcome: &Result<JobOutcome, JobError>,
+    ) -> Option<Descriptor> {
+        let mut suspect = None;
+        if let Some(table) = self.tables.get_mut(&progress.table_id) {
+            table.jobs.retain(|job| !Arc::ptr_eq(job, progress));
+            match work {
+                Work::Flush(_) => table.is_flushing = false,
+                Work::Compaction(compaction) => table.compacting.retain(|generation| {
+                    !compaction
+                        .replaced()
+                        .any(|input| input.descriptor() == *generation)
+                }),
+                Work::Release(_) | Work::Removal { .. } => {}
+            }
+            if let (Work::Compaction(compaction), Err(error)) = (work, outcome) {
+                suspect = table.suspect_of(compaction, error);
+            }
+            if let (Work::Compaction(_), Err(JobError::Removal(error @ RemovalError::Undecided { .. }))) =
+                (work, outcome)
+            {
+                table.is_undecided = true;
+                for request in table.requested.drain(..) {
+                    self.schedule.request_failed(request.ticket, error.to_string());
+                }
+            }
+        }
+        if matches!(work, Work::Compaction(_)) {
+            self.schedule.compactions -= 1;
+            self.schedule
+                .request_ended(progress.number, outcome.as_ref().err());
+            self.schedule.totals.failed += u64::from(outcome.is_err());
+        }
+        suspect
+    }
+
+    /// Has files removed that nothing reads any more.
+    fn remove(&mut self, id: TableId, layout: &Arc<TableLayout>, folder: PathBuf, files: ObsoleteFiles) {
+        let table = self.tables.get_mut(&id);
+        let is_table_dropped = table.is_none();
+        match table {
+            Some(table) => table.removals += 1,
+            None => self.schedule.leaving.push(id),
+        }
+        self.schedule.remove(Obsolete {
+            layout: Arc::clone(layout),
+            folder,
+            files,
+            is_table_dropped,
+            has_failed: false,
+        });
+    }
+
+    /// A memtable has become an SSTable (or nothing, if all of it was hidden by its own deletions).
+    fn flushed(&mut self, id: TableId, memtable: &Arc<Memtable>, sstable: Option<Arc<SsTable>>) {
+        let now_s = self.disk.as_ref().map_or(0, |disk| disk.folder.clock().wall_s());
+        let Some(table) = self.tables.get_mut(&id) else {
+            return;
+        };
+        if let Some(sstable) = &sstable {
+            table.note_flush(sstable.disk_bytes());
+        }
+        table.sstables_made(sstable, now_s);
+        let place = table
+            .sealed
+            .iter()
+            .position(|sealed| Arc::ptr_eq(&sealed.memtable, memtable));
+        let flushed_to = place.and_then(|place| table.sealed.remove(place).flushed_to);
+        if flushed_to >= table.is_rewritten_to {
+            table.is_rewritten_to = None;
+        }
+        self.flush_succeeded(id);
+        self.absorb(id, memtable);
+        if let Some(flushed_to) = flushed_to {
+            self.log_flushed(id, flushed_to);
+        }
+    }
+
+    fn compacted(
+        &mut self,
+        id: TableId,
+        progress: &JobProgress,
+        compaction: &Compaction,
+        outputs: Vec<Arc<SsTable>>,
+        partitions: PartitionsBySources,
+    ) {
+        let Some((disk, table)) = self.disk.as_ref().zip(self.tables.get_mut(&id)) else {
+            return;
+        };
+        let clock = disk.folder.clock();
+        let mut record = CompactionRecord::of_job(progress, clock.wall_us());
+        let bytes = |sstables: &[Arc<SsTable>]| sstables.iter().map(|one| one.disk_bytes()).sum::<u64>();
+        if !compaction.is_relabelling {
+            record.bytes_in = bytes(&compaction.inputs);
+            record.bytes_out = bytes(&outputs);
+        }
+        record.partitions = partitions;
+        self.schedule.totals.count(&record);
+        self.schedule.history.note(record);
+        let is_input =
+            |sstable: &Arc<SsTable>| compaction.replaced().any(|input| Arc::ptr_eq(input, sstable));
+        let was_settled = |input: &Arc<SsTable>| table.settled.contains(&input.descriptor());
+        let is_settled = if compaction.is_relabelling {
+            compaction.inputs.iter().any(was_settled)
+        } else {
+            compaction.inputs.len() == 1
+        };
+        table.sstables.retain(|sstable| !is_input(sstable));
+        table.forget_replaced();
+        if is_settled {
+            table
+                .settled
+                .extend(outputs.iter().map(|output| output.descriptor()));
+        }
+        table.sstables_made(outputs, clock.wall_s());
+    }
+}
+
+fn unlisted(sstables: &[Arc<SsTable>]) -> ObsoleteFiles {
+    ObsoleteFiles::Unlisted(sstables.iter().map(|sstable| sstable.descriptor()).collect())
+}
