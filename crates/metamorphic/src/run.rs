@@ -168,6 +168,11 @@ impl Run {
                 self.model.apply(text, &values, now_s, &|| instances[0].schema());
             }
             Seen::Rows { rows, .. } => {
+                // What a conditional statement has done.
+                let instances = &self.instances;
+                if !text.starts_with("SELECT ") {
+                    self.model.apply(text, &values, now_s, &|| instances[0].schema());
+                }
                 let Some(expected) = self.model.expect(text, &values, now_s) else {
                     return Ok(());
                 };

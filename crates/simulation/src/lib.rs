@@ -12,11 +12,13 @@
 //! 5. Every schema change ends, and then all shards have the same schema.
 //! 6. Memtables and caches keep within the memory that the node was given.
 //! 7. A counter holds at least what was acknowledged and at most what was sent.
-//! 8. A node starts on whatever a crash has left, and nothing panics.
+//! 8. Conditional statements and SERIAL reads of a register see one chain of values, which only grows, also through crashes.
+//! 9. A node starts on whatever a crash has left, and nothing panics.
 
 mod clock;
 pub mod model;
 mod node;
+mod registers;
 mod threads;
 mod weather;
 pub mod workload;

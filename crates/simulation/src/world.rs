@@ -1,6 +1,7 @@
 //! One seed: the lives of a node, and what its clients know of its tables.
 
 mod counters;
+mod registers;
 
 use std::cell::RefCell;
 use std::collections::{BTreeMap, BTreeSet};
@@ -23,6 +24,7 @@ use tokio::time::Instant;
 use crate::clock::SimulatedClock;
 use crate::model::{Effect, Partition, Sent, Table};
 use crate::node::SimulatedNode;
+use crate::registers::Registers;
 use crate::threads::SimulatedThreads;
 use crate::weather::Weather;
 use crate::workload::{self, statement_text};
@@ -72,6 +74,8 @@ struct World {
     tables: BTreeMap<String, Table>,
     tables_made: u64,
     under_way: Vec<UnderWay>,
+    registers: Registers,
+    registers_under_way: Vec<registers::RegisterUnderWay>,
     uncertain: Uncertain,
     counters: Counters,
     /// Something was broken on purpose in this life.
@@ -192,6 +196,8 @@ impl World {
             tables: BTreeMap::new(),
             tables_made: 0,
             under_way: Vec::new(),
+            registers: Registers::default(),
+            registers_under_way: Vec::new(),
             uncertain: Uncertain::Nothing,
             counters: Counters::of_seed(seed),
             has_faults: false,
@@ -261,6 +267,7 @@ impl World {
         });
         self.under_way.clear();
         self.counters.forget_answers();
+        self.registers_under_way.clear();
         drop(runtime);
         self.disk.crash();
         held
@@ -282,6 +289,7 @@ impl World {
             for _ in 0..2 {
                 self.create_table(&node).await?;
             }
+            self.change_schema(&node, registers::CREATE).await?;
             let text = "CREATE KEYSPACE v WITH replication = {'class': 'SimpleStrategy', 'replication_factor': 1} \
                         AND durable_writes = false";
             self.change_schema(&node, text).await?;
@@ -382,6 +390,7 @@ impl World {
             5 => self.add_column_beside_prepares(node).await,
             6 => self.compact(node).await,
             7..30 => self.read(node).await,
+            30..45 => self.use_register(node).await,
             _ => self.write(node).await,
         }
     }
@@ -437,7 +446,7 @@ impl World {
                 self.report.refused += 1;
                 Ok(Outcome::Refused)
             }
-            ErrorCode::WriteTimeout | ErrorCode::ReadTimeout => {
+            ErrorCode::WriteTimeout | ErrorCode::ReadTimeout | ErrorCode::CasWriteUnknown => {
                 self.report.timed_out += 1;
                 Ok(Outcome::Unknown)
             }
@@ -510,7 +519,7 @@ impl World {
         for sent in std::mem::take(&mut self.under_way) {
             self.settle(sent).await?;
         }
-        Ok(())
+        self.settle_registers().await
     }
 
     fn is_too_uncertain(&self) -> bool {
@@ -752,6 +761,7 @@ impl World {
             }
         }
         self.check_counters(node).await?;
+        self.check_registers(node).await?;
         self.report.sstables += self.count_sstables();
         if !node.is_of_one_schema() {
             return Err("the shards start with different schemas".to_owned());

@@ -3,7 +3,7 @@
 use helenus_simulation::{Report, run};
 
 /// Enough that nodes have flushed, compacted, crashed and started again.
-const SEEDS: std::ops::Range<u64> = 0..6;
+const SEEDS: std::ops::Range<u64> = 0..8;
 
 #[test]
 fn a_seed_runs_again_exactly() {

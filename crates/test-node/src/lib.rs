@@ -83,6 +83,8 @@ pub struct Execution {
     pub page_size: Option<i32>,
     pub paging_state: Option<Vec<u8>>,
     pub keyspace: Option<String>,
+    /// ONE if it is none.
+    pub consistency: Option<Consistency>,
     /// The shard whose connection it comes in on.
     pub shard: u16,
     /// How long its bytes have been there when the shard begins with it.
@@ -480,7 +482,7 @@ impl Drop for TestNode {
 
 impl Execution {
     fn write(&self, write: impl FnOnce(&QueryParameters<'_>, BindValues<'_>)) {
-        let mut parameters = QueryParameters::new(Consistency::One);
+        let mut parameters = QueryParameters::new(self.consistency.unwrap_or(Consistency::One));
         parameters.page_size = self.page_size;
         parameters.paging_state = self.paging_state.as_deref();
         parameters.keyspace = self.keyspace.as_deref();

@@ -14,6 +14,9 @@ const PARTITIONS_MAX: usize = 120;
 /// Values of one clustering column: their combinations share prefixes.
 const CLUSTERING_VALUES_MAX: usize = 12;
 
+/// Of the tables.
+const CONDITIONAL_ONE_IN: u64 = 6;
+
 pub struct Subject {
     pub table: TableMetadata,
     /// As it was made, and the statement that does so.
@@ -23,6 +26,9 @@ pub struct Subject {
     pub dropped: Vec<ColumnMetadata>,
     /// Qualified and quoted.
     pub name: String,
+    /// Whether most of what is written to it has conditions. Their time is the node's clock, so that plain writes, whose times
+    /// are before it, no longer change what they have written.
+    pub is_conditional: bool,
     partition_keys: Vec<Vec<Value>>,
     /// By clustering column.
     clusterings: Vec<Vec<Value>>,
@@ -53,6 +59,8 @@ impl Subject {
                 quoted_identifier(&table.keyspace),
                 quoted_identifier(&table.name)
             ),
+            // How many tombstones a decision may pass depends on what was compacted: partitions stay small.
+            is_conditional: flavour == Flavour::Broad && chance.one_in(CONDITIONAL_ONE_IN),
             original: table.clone(),
             create,
             dropped: Vec::new(),

@@ -66,6 +66,10 @@ impl Text {
         self
     }
 
+    pub fn begins_with(&self, start: &str) -> bool {
+        self.text.starts_with(start)
+    }
+
     pub fn finish(self) -> Statement {
         Statement {
             text: self.text,

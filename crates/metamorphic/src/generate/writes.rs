@@ -1,5 +1,7 @@
 //! INSERT, UPDATE, DELETE and batches of them.
 
+mod conditional;
+
 use helenus_schema::{ColumnKind, ColumnMetadata};
 use helenus_storage_model::Chance;
 use helenus_types::CqlType;
@@ -31,6 +33,9 @@ struct Author<'a> {
 }
 
 pub fn write(chance: &Chance, flavour: Flavour, subject: &Subject, timestamps: &Timestamps) -> Text {
+    if subject.is_conditional && !chance.one_in(4) {
+        return conditional::write(chance, subject);
+    }
     let timestamp = timestamps.any(chance);
     let batches_percent = match flavour {
         Flavour::Broad => BATCHES_PERCENT,

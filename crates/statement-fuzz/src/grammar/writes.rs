@@ -26,7 +26,7 @@ impl<'a> Grammar<'a> {
                 .collect();
             text += &format!("({}) VALUES ({})", names.join(", "), values.join(", "));
         }
-        text += &self.sometimes(30, " IF NOT EXISTS");
+        text += &self.sometimes(8, " IF NOT EXISTS");
         text += &self.using(true);
         text
     }
@@ -159,9 +159,8 @@ impl<'a> Grammar<'a> {
         )
     }
 
-    /// Conditions are not served yet.
     fn conditions(&self, table: &'a TableMetadata) -> String {
-        if !self.chance.one_in(30) {
+        if !self.chance.one_in(6) {
             return String::new();
         }
         match self.chance.below(3) {
@@ -169,14 +168,30 @@ impl<'a> Grammar<'a> {
             _ => {
                 let condition = || {
                     let (name, value) = (self.column_name(table), self.any_term(1));
-                    match self.chance.below(4) {
-                        0 => format!("{name} IN ({value})"),
-                        1 => format!("{name}[{value}] = 1"),
-                        _ => format!("{name} {} {value}", self.one_of(&["=", "!=", "<", ">="])),
+                    let operator = self.one_of(&["=", "!=", "<", "<=", ">", ">="]);
+                    match self.chance.below(12) {
+                        0 => format!("{name} IN ({value}, {})", self.any_term(1)),
+                        1 => format!("{name} IN ?"),
+                        2 => format!("{name}[{value}] {operator} {}", self.any_term(1)),
+                        3 => format!("{name}.{} {operator} {value}", self.word()),
+                        4 => format!("{name} CONTAINS {value}"),
+                        5 => format!("{name} CONTAINS KEY {value}"),
+                        6 => format!("{name} {operator} null"),
+                        _ => format!("{name} {operator} {}", self.term_of_column(table, &name)),
                     }
                 };
-                format!(" IF {}", self.several(3, " AND ", condition))
+                let bound = if self.chance.one_in(100) { 1_100 } else { 3 };
+                format!(" IF {}", self.several(bound, " AND ", condition))
             }
+        }
+    }
+
+    /// A term of the column's type, so that the condition is looked at.
+    fn term_of_column(&self, table: &TableMetadata, name: &str) -> String {
+        let of_name = |column: &&ColumnMetadata| *quoted_identifier(&column.name) == *name;
+        match table.columns.iter().find(of_name) {
+            Some(column) => self.term(&column.cql_type),
+            None => self.any_term(1),
         }
     }
 
