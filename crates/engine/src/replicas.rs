@@ -115,6 +115,7 @@ mod tests {
                 now_us: 1,
                 new_table_id: TableId(Uuid::from_u128(1)),
                 data_center: "datacenter1",
+                materialized_views: false,
             };
             let outcome = apply(&schema, &parse_statement(statement).unwrap(), &context).unwrap();
             Schema::clone(&outcome.transition.unwrap().schema)

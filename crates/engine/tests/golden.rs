@@ -93,6 +93,11 @@ fn descriptions() {
 }
 
 /// Runs every block and collects all differences, so that one run shows them together.
+#[test]
+fn views() {
+    replay(include_str!("../testdata/view.golden"));
+}
+
 fn replay(golden: &str) {
     let mut session = Session::new();
     let mut differences = String::new();
@@ -258,6 +263,7 @@ impl Session {
             now_us: 1_700_000_000_000_000,
             new_table_id: TableId(Uuid::from_u128(self.tables_made)),
             data_center: "datacenter1",
+            materialized_views: true,
         };
         let outcome = apply(&self.schema, statement, &context)?;
         let mut lines: Vec<String> = outcome

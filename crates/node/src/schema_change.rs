@@ -218,6 +218,8 @@ impl Shard {
                 now_us,
                 new_table_id,
                 data_center: DATA_CENTER,
+                // Nothing keeps them up to date yet.
+                materialized_views: false,
             };
             let outcome = ddl::apply(&before, &statement.statement, &context)?;
             let after = outcome.transition.as_ref();

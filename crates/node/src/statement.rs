@@ -157,6 +157,11 @@ impl Shard {
                 if table.kind == TableKind::Virtual {
                     return Err(CqlError::invalid(format_args!("Cannot truncate virtual tables")));
                 }
+                if self.schema().view(&table.keyspace, &table.name).is_some() {
+                    return Err(CqlError::invalid(format_args!(
+                        "Cannot TRUNCATE materialized view directly; must truncate base table instead"
+                    )));
+                }
                 self.truncate(session, stream, table.clone(), options.deadline_ns);
                 Ok(())
             }

@@ -227,6 +227,7 @@ fn schema() -> Schema {
         },
         tables: BTreeMap::from([(Arc::clone(&table.name), table)]),
         types: BTreeMap::new(),
+        views: BTreeMap::new(),
         is_virtual: false,
     };
     Schema {

@@ -5,7 +5,7 @@ use std::sync::Arc;
 
 use helenus_types::UserType;
 
-use crate::{TableId, TableMetadata};
+use crate::{TableId, TableMetadata, ViewMetadata};
 
 /// Everything that `CREATE` made, as of one version. Immutable; a change makes a new one.
 #[derive(Clone, Debug, Default)]
@@ -22,6 +22,8 @@ pub struct KeyspaceMetadata {
     pub replication: Replication,
     pub tables: BTreeMap<Arc<str>, Arc<TableMetadata>>,
     pub types: BTreeMap<Arc<str>, Arc<UserType>>,
+    /// By name; each has a table of that name.
+    pub views: BTreeMap<Arc<str>, Arc<ViewMetadata>>,
     /// Served from code, not from storage: `system_views`, `system_virtual_schema`, and here also `system` and
     /// `system_schema`, whose rows are made from the schema and the node's state when they are asked for.
     pub is_virtual: bool,
@@ -35,7 +37,25 @@ pub struct Replication {
     pub options: BTreeMap<Arc<str>, Arc<str>>,
 }
 
+impl KeyspaceMetadata {
+    /// The views of one table, by name.
+    pub fn views_of(&self, base: TableId) -> impl Iterator<Item = &Arc<ViewMetadata>> {
+        self.views.values().filter(move |view| view.base_id == base)
+    }
+
+    /// Without the tables of views.
+    pub fn base_tables(&self) -> impl Iterator<Item = &Arc<TableMetadata>> {
+        self.tables
+            .values()
+            .filter(|table| !self.views.contains_key(&table.name))
+    }
+}
+
 impl Schema {
+    pub fn view(&self, keyspace: &str, view: &str) -> Option<&Arc<ViewMetadata>> {
+        self.keyspaces.get(keyspace)?.views.get(view)
+    }
+
     pub fn keyspace(&self, name: &str) -> Option<&Arc<KeyspaceMetadata>> {
         self.keyspaces.get(name)
     }
@@ -110,6 +130,7 @@ mod tests {
             },
             tables: tables.collect(),
             types: BTreeMap::new(),
+            views: BTreeMap::new(),
             is_virtual: false,
         })
     }

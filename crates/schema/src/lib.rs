@@ -6,6 +6,7 @@
 mod keyspace;
 mod sstable_format;
 mod table;
+mod view;
 
 pub use keyspace::{KeyspaceMetadata, Replication, Schema};
 pub use sstable_format::SsTableFormat;
@@ -13,3 +14,4 @@ pub use table::{
     ClusteringOrder, ColumnId, ColumnKind, ColumnMetadata, DroppedColumn, PerPartitionRateLimit, TableId,
     TableKind, TableMetadata, TableParams,
 };
+pub use view::ViewMetadata;

@@ -1,6 +1,6 @@
 //! `schema.cql`: the statements that make a table, as Cassandra puts them beside the files of a snapshot.
 
-use helenus_engine::describe::{create_table_statement, create_type_statement};
+use helenus_engine::describe::{create_table_statement, create_type_statement, create_view_statement};
 use helenus_schema::{KeyspaceMetadata, TableMetadata};
 use helenus_types::{CqlType, UserType};
 
@@ -17,10 +17,13 @@ pub fn schema_text(keyspace: &KeyspaceMetadata, table: &TableMetadata) -> String
         text.push_str(&if_not_exists(&create_type_statement(user_type), "CREATE TYPE "));
         text.push_str("\n\n");
     }
-    text.push_str(&if_not_exists(
-        &create_table_statement(table, true),
-        "CREATE TABLE ",
-    ));
+    text.push_str(&match keyspace.views.get(&table.name) {
+        Some(view) => if_not_exists(
+            &create_view_statement(view, table, true),
+            "CREATE MATERIALIZED VIEW ",
+        ),
+        None => if_not_exists(&create_table_statement(table, true), "CREATE TABLE "),
+    });
     text.push('\n');
     text
 }

@@ -1,4 +1,4 @@
-//! Changes of what no schema here has: indexes, materialized views, functions, aggregates, triggers.
+//! Changes of what no schema here has: indexes, functions, aggregates, triggers.
 //!
 //! Schema tools drop such things `IF EXISTS` before they create anything, so these statements are answered as Cassandra
 //! answers them where there is nothing to drop.
@@ -6,9 +6,7 @@
 use std::collections::BTreeMap;
 use std::fmt::Display;
 
-use helenus_cql::ast::{
-    AlterView, CreateTrigger, DropFunction, DropIndex, DropTrigger, DropView, QualifiedName,
-};
+use helenus_cql::ast::{CreateTrigger, DropFunction, DropIndex, DropTrigger, QualifiedName};
 use helenus_schema::Schema;
 
 use super::change::{DdlContext, DdlOutcome};
@@ -23,14 +21,6 @@ pub(super) fn drop_index(drop: &DropIndex, context: &DdlContext<'_>) -> Result<D
         drop.if_exists,
         format_args!("Index '{keyspace}.{}' doesn't exist'", drop.index.name),
     )
-}
-
-pub(super) fn alter_view(alter: &AlterView, context: &DdlContext<'_>) -> Result<DdlOutcome, CqlError> {
-    view_not_found(&alter.view, alter.if_exists, context)
-}
-
-pub(super) fn drop_view(drop: &DropView, context: &DdlContext<'_>) -> Result<DdlOutcome, CqlError> {
-    view_not_found(&drop.view, drop.if_exists, context)
 }
 
 /// `kind` is `Function` or `Aggregate`.
@@ -73,6 +63,11 @@ pub(super) fn create_trigger(
     if schema.table(keyspace, table).is_none() {
         return Err(CqlError::invalid(format_args!("Table '{table}' doesn't exist")));
     }
+    if schema.view(keyspace, table).is_some() {
+        return Err(CqlError::invalid(format_args!(
+            "Cannot CREATE TRIGGER for a materialized view"
+        )));
+    }
     // Triggers are Java classes.
     Err(CqlError::invalid(format_args!(
         "Trigger class '{}' couldn't be loaded",
@@ -90,18 +85,6 @@ pub(super) fn drop_trigger(drop: &DropTrigger, context: &DdlContext<'_>) -> Resu
     not_found(
         *if_exists,
         format_args!("Trigger '{trigger}' on '{keyspace}.{}' doesn't exist", table.name),
-    )
-}
-
-fn view_not_found(
-    view: &QualifiedName,
-    if_exists: bool,
-    context: &DdlContext<'_>,
-) -> Result<DdlOutcome, CqlError> {
-    let keyspace = checked_keyspace(view, context)?;
-    not_found(
-        if_exists,
-        format_args!("Materialized view '{keyspace}.{}' doesn't exist", view.name),
     )
 }
 

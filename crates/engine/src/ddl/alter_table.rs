@@ -11,6 +11,7 @@ use helenus_schema::{
 };
 use helenus_types::quoted_identifier;
 
+use super::base_table::{check_no_view, follow};
 use super::change::{DdlContext, DdlOutcome, SchemaChange};
 use super::column_type::declared_type;
 use super::guard::{Access, Resource, check_access, check_keyspace_name, keyspace_of};
@@ -49,10 +50,16 @@ pub(super) fn alter(
             "Table '{keyspace_name}.{name}' doesn't exist"
         )));
     };
+    check_no_view(
+        keyspace,
+        name,
+        "Cannot use ALTER TABLE on a materialized view; use ALTER MATERIALIZED VIEW instead",
+    )?;
     let mut table = TableMetadata::clone(before);
     apply_action(&mut table, keyspace, &alter.action, context)?;
     let change = SchemaChange::table(SchemaChangeKind::Updated, &keyspace.name, &table.name);
     let mut after = KeyspaceMetadata::clone(keyspace);
+    follow(&mut after, before, &table)?;
     after.tables.insert(Arc::clone(&table.name), Arc::new(table));
     Ok(DdlOutcome::altered(schema, keyspace, after, change))
 }

@@ -16,6 +16,8 @@ pub struct DdlContext<'a> {
     pub new_table_id: TableId,
     /// The name of this node's datacenter, the only one there is.
     pub data_center: &'a str,
+    /// Whether materialized views may be made.
+    pub materialized_views: bool,
 }
 
 #[derive(Clone, Debug, Default)]

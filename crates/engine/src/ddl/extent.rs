@@ -107,6 +107,7 @@ mod tests {
                 now_us: 77,
                 new_table_id: TableId(Uuid::from_u128(self.tables_made)),
                 data_center: "datacenter1",
+                materialized_views: false,
             };
             let statement = parse_statement(statement).map_err(|error| error.to_string())?;
             let outcome = apply(&self.schema, &statement, &context).map_err(|error| error.to_string())?;

@@ -42,6 +42,7 @@ pub(super) fn create(
         replication,
         tables: BTreeMap::new(),
         types: BTreeMap::new(),
+        views: BTreeMap::new(),
         is_virtual: false,
     };
     let change = SchemaChange::keyspace(SchemaChangeKind::Created, &keyspace.name);

@@ -1,4 +1,4 @@
-//! Schema changes: CREATE, ALTER and DROP of keyspaces, tables and user types.
+//! Schema changes: CREATE, ALTER and DROP of keyspaces, tables, user types and views.
 //!
 //! A statement is applied to one schema snapshot and makes the next; nothing here is stored or told to anyone. What is
 //! valid, in which order it is checked and how a refusal reads is Cassandra 5.0.5's.
@@ -14,6 +14,9 @@ mod table;
 
 mod user_type;
 
+mod base_table;
+mod view;
+
 mod absent;
 
 mod column_type;
@@ -21,6 +24,7 @@ mod extent;
 mod guard;
 pub(crate) mod options;
 
+pub use base_table::conditions_of;
 pub use change::{DdlContext, DdlOutcome, SchemaChange, SchemaChangeTarget, SchemaTransition};
 pub(crate) use column_type::TYPE_BEYOND_BOUNDS;
 pub use column_type::resolve_type;

@@ -5,7 +5,7 @@ use helenus_schema::Schema;
 
 use super::change::{DdlContext, DdlOutcome};
 use super::extent::check_extents;
-use super::{absent, alter_table, keyspace, table, user_type};
+use super::{absent, alter_table, keyspace, table, user_type, view};
 use crate::error::CqlError;
 
 /// Whether the statement is for [`apply`].
@@ -60,16 +60,14 @@ fn change(schema: &Schema, statement: &Statement, context: &DdlContext<'_>) -> R
         Statement::AlterType(alter) => user_type::alter(schema, alter, context),
         Statement::DropType(drop) => user_type::drop(schema, drop, context),
         Statement::DropIndex(drop) => absent::drop_index(drop, context),
-        Statement::AlterView(alter) => absent::alter_view(alter, context),
-        Statement::DropView(drop) => absent::drop_view(drop, context),
+        Statement::CreateView(create) => view::create(schema, create, context),
+        Statement::AlterView(alter) => view::alter(schema, alter, context),
+        Statement::DropView(drop) => view::drop(schema, drop, context),
         Statement::DropFunction(drop) => absent::drop_function(schema, "Function", drop, context),
         Statement::DropAggregate(drop) => absent::drop_function(schema, "Aggregate", drop, context),
         Statement::CreateTrigger(create) => absent::create_trigger(schema, create, context),
         Statement::DropTrigger(drop) => absent::drop_trigger(drop, context),
         // As a Cassandra answers whose configuration leaves these off, but without advice to turn them on.
-        Statement::CreateView(_) => Err(CqlError::invalid(format_args!(
-            "Materialized views are disabled: this server does not have them yet"
-        ))),
         Statement::CreateFunction(_) | Statement::CreateAggregate(_) => Err(CqlError::invalid(format_args!(
             "User-defined functions are disabled: this server does not have them yet"
         ))),
@@ -112,6 +110,7 @@ mod tests {
                 now_us: 77,
                 new_table_id: TableId(Uuid::from_u128(self.tables_made)),
                 data_center: "datacenter1",
+                materialized_views: false,
             };
             apply(&self.schema, &parse_statement(statement).unwrap(), &context)
         }

@@ -3,7 +3,7 @@
 use std::collections::BTreeMap;
 use std::sync::Arc;
 
-use helenus_cql::ast::{self, CreateTable, DropTable, NativeType, OrderDirection, PropertyValue};
+use helenus_cql::ast::{self, CreateTable, DropTable, NativeType, OrderDirection, Properties, PropertyValue};
 use helenus_protocol::response::SchemaChangeKind;
 use helenus_schema::{
     ClusteringOrder, ColumnId, ColumnKind, ColumnMetadata, KeyspaceMetadata, Schema, TableId, TableKind,
@@ -12,6 +12,7 @@ use helenus_schema::{
 use helenus_types::{CqlType, UserType};
 use uuid::Uuid;
 
+use super::base_table::{check_no_view, check_no_views_of};
 use super::change::{DdlContext, DdlOutcome, SchemaChange};
 use super::column_type::{check_order, declared_type, is_native};
 use super::guard::{
@@ -106,6 +107,12 @@ pub(super) fn drop(
             "Table '{keyspace_name}.{name}' doesn't exist"
         )));
     };
+    check_no_view(
+        keyspace,
+        name,
+        "Cannot use DROP TABLE on a materialized view. Please use DROP MATERIALIZED VIEW instead.",
+    )?;
+    check_no_views_of(keyspace, table)?;
     let change = SchemaChange::table(SchemaChangeKind::Dropped, &keyspace.name, &table.name);
     let mut after = KeyspaceMetadata::clone(keyspace);
     after.tables.remove(name);
@@ -229,14 +236,8 @@ fn build(
         clustering,
         &params,
     )?;
-    let id = table_id(create)?.unwrap_or(new_id);
-    if !is_word(&create.table.name) {
-        return Err(CqlError::config(format_args!(
-            "{keyspace}.{name}: Table name must not be empty, more than {KEYSPACE_NAME_LENGTH_MAX} characters long, or \
-             contain non-alphanumeric-underscore characters (got \"{name}\")",
-            name = create.table.name
-        )));
-    }
+    let id = table_id(&create.options.properties)?.unwrap_or(new_id);
+    check_table_name(keyspace, &create.table.name)?;
     let mut table = TableMetadata {
         keyspace: Arc::clone(keyspace),
         name: create.table.name.as_str().into(),
@@ -258,6 +259,16 @@ fn build(
         &create.options.clustering_order,
     )?;
     Ok(table)
+}
+
+pub(super) fn check_table_name(keyspace: &str, name: &str) -> Result<(), CqlError> {
+    match is_word(name) {
+        true => Ok(()),
+        false => Err(CqlError::config(format_args!(
+            "{keyspace}.{name}: Table name must not be empty, more than {KEYSPACE_NAME_LENGTH_MAX} characters long, or \
+             contain non-alphanumeric-underscore characters (got \"{name}\")",
+        ))),
+    }
 }
 
 /// Gives every column its kind, its position and, in the table's order, its id.
@@ -431,12 +442,8 @@ pub(super) fn static_without_clustering() -> CqlError {
 }
 
 /// `WITH ID = ...`
-pub(super) fn table_id(create: &CreateTable) -> Result<Option<TableId>, CqlError> {
-    let property = create
-        .options
-        .properties
-        .iter()
-        .find(|property| property.name == "id");
+pub(super) fn table_id(properties: &Properties) -> Result<Option<TableId>, CqlError> {
+    let property = properties.iter().find(|property| property.name == "id");
     let Some(PropertyValue::Simple(text)) = property.map(|property| &property.value) else {
         return Ok(None);
     };

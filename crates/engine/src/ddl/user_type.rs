@@ -145,7 +145,7 @@ pub(super) fn drop(
                 .any(|(_, field)| field.references_user_type(name))
     });
     check_unused(keyspace_name, name, "user types", types.map(|other| &*other.name))?;
-    let tables = keyspace.tables.values().filter(|table| {
+    let tables = keyspace.base_tables().filter(|table| {
         table
             .columns
             .iter()

@@ -70,7 +70,7 @@ pub fn describe(
                 false => Element::whole_keyspace(keyspace).collect(),
             })
         }
-        DescribeTarget::Table(name) => described(vec![scope.table(name)?]),
+        DescribeTarget::Table(name) => described(scope.table(name)?),
         DescribeTarget::Type(name) => described(vec![scope.user_type(name)?]),
         DescribeTarget::Generic(name) => described(scope.generic(name)?),
         DescribeTarget::Index(name) => {
@@ -80,7 +80,7 @@ pub fn describe(
                 name.name
             )))
         }
-        DescribeTarget::View(name) => scope.absent("Materialized view", name.keyspace.as_deref(), &name.name),
+        DescribeTarget::View(name) => described(vec![scope.view(name)?]),
         DescribeTarget::Function(name) => {
             scope.absent("User defined function", name.keyspace.as_deref(), &name.name)
         }
@@ -122,15 +122,27 @@ impl<'a> Scope<'a> {
         }
     }
 
-    fn table(self, name: &QualifiedName) -> Result<Element<'a>, CqlError> {
+    /// A table with its views.
+    fn table(self, name: &QualifiedName) -> Result<Vec<Element<'a>>, CqlError> {
         let keyspace = self.keyspace(name.keyspace.as_deref())?;
-        let table = keyspace.tables.get(&*name.name).map(Arc::as_ref);
-        table.map(Element::Table).ok_or_else(|| {
-            CqlError::invalid(format_args!(
+        match keyspace.tables.get(&*name.name) {
+            Some(table) if !keyspace.views.contains_key(&table.name) => {
+                Ok(Element::with_views(keyspace, table).collect())
+            }
+            _ => Err(CqlError::invalid(format_args!(
                 "Table '{}' not found in keyspace '{}'",
                 name.name, keyspace.name
-            ))
-        })
+            ))),
+        }
+    }
+
+    fn view(self, name: &QualifiedName) -> Result<Element<'a>, CqlError> {
+        let keyspace = self.keyspace(name.keyspace.as_deref())?;
+        let view = keyspace.views.get(&*name.name);
+        match view.and_then(|view| Element::view(keyspace, view)) {
+            Some(view) => Ok(view),
+            None => self.absent("Materialized view", name.keyspace.as_deref(), &name.name),
+        }
     }
 
     fn user_type(self, name: &QualifiedName) -> Result<Element<'a>, CqlError> {
@@ -152,7 +164,7 @@ impl<'a> Scope<'a> {
         )))
     }
 
-    /// A keyspace if no keyspace is named and there is one, else a table.
+    /// A keyspace if no keyspace is named and there is one, else a table with its views, or a view.
     fn generic(self, written: &QualifiedName) -> Result<Vec<Element<'a>>, CqlError> {
         let QualifiedName { keyspace, name } = written;
         if keyspace.is_none()
@@ -161,8 +173,12 @@ impl<'a> Scope<'a> {
             return Ok(Element::whole_keyspace(keyspace).collect());
         }
         let keyspace = self.existing(keyspace.as_deref().or(self.session_keyspace).unwrap_or(name))?;
+        let view = keyspace.views.get(name.as_str());
+        if let Some(view) = view.and_then(|view| Element::view(keyspace, view)) {
+            return Ok(vec![view]);
+        }
         match keyspace.tables.get(name.as_str()) {
-            Some(table) => Ok(vec![Element::Table(table)]),
+            Some(table) => Ok(Element::with_views(keyspace, table).collect()),
             None => Err(CqlError::invalid(format_args!(
                 "'{name}' not found in keyspace '{}'",
                 keyspace.name

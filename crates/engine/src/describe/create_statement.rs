@@ -2,6 +2,7 @@
 
 use helenus_schema::{
     ClusteringOrder, ColumnMetadata, DroppedColumn, KeyspaceMetadata, TableMetadata, TableParams,
+    ViewMetadata,
 };
 use helenus_types::value::blob::to_hex;
 use helenus_types::value::floating::format_double;
@@ -86,7 +87,7 @@ pub fn create_table_statement(table: &TableMetadata, with_internals: bool) -> St
         if is_virtual {
             text.push("comment = ").quoted(&table.params.comment);
         } else {
-            options(text, &table.params);
+            options(text, &table.params, true);
         }
         text.push(";");
     });
@@ -96,6 +97,42 @@ pub fn create_table_statement(table: &TableMetadata, with_internals: bool) -> St
     if with_internals {
         dropped_columns(&mut text, table, &name);
     }
+    text.into_string()
+}
+
+pub fn create_view_statement(view: &ViewMetadata, table: &TableMetadata, with_internals: bool) -> String {
+    let keyspace = quoted_identifier(&table.keyspace);
+    let names: Vec<_> = table
+        .columns
+        .iter()
+        .map(|column| quoted_identifier(&column.name))
+        .collect();
+    let selected = match view.includes_all_columns {
+        true => "*".to_owned(),
+        false => names.join(", "),
+    };
+    let mut text = CqlText::default();
+    text.push(format_args!(
+        "CREATE MATERIALIZED VIEW {keyspace}.{} AS",
+        quoted_identifier(&view.name)
+    ));
+    text.new_line().indented(|text| {
+        text.push(format_args!("SELECT {selected}")).new_line();
+        text.push(format_args!("FROM {keyspace}.{}", quoted_identifier(&view.base)))
+            .new_line();
+        text.push(format_args!("WHERE {}", view.conditions)).new_line();
+        primary_key(text, table);
+    });
+    text.push(" WITH ").indented(|text| {
+        if with_internals {
+            text.push(format_args!("ID = {}", table.id.0))
+                .new_line()
+                .push("AND ");
+        }
+        clustering_order(text, table);
+        options(text, &table.params, false);
+        text.push(";");
+    });
     text.into_string()
 }
 
@@ -204,7 +241,8 @@ fn clustering_order(text: &mut CqlText, table: &TableMetadata) {
     text.push(")").new_line().push("AND ");
 }
 
-fn options(text: &mut CqlText, params: &TableParams) {
+/// Views have no time to live of their own.
+fn options(text: &mut CqlText, params: &TableParams, has_time_to_live: bool) {
     text.push("additional_write_policy = ")
         .quoted(&params.additional_write_policy);
     option(text, "allow_auto_snapshot").push(params.allow_auto_snapshot);
@@ -216,7 +254,9 @@ fn options(text: &mut CqlText, params: &TableParams) {
     option(text, "compression").map(&params.compression);
     option(text, "memtable").quoted(&params.memtable);
     option(text, "crc_check_chance").push(format_double(params.crc_check_chance));
-    option(text, "default_time_to_live").push(params.default_time_to_live);
+    if has_time_to_live {
+        option(text, "default_time_to_live").push(params.default_time_to_live);
+    }
     option(text, "extensions").push("{");
     for (index, (name, value)) in params.extensions.iter().enumerate() {
         text.push(if index == 0 { "" } else { ", " });

@@ -2,10 +2,12 @@
 
 use std::sync::Arc;
 
-use helenus_schema::{KeyspaceMetadata, Schema, TableMetadata};
+use helenus_schema::{KeyspaceMetadata, Schema, TableMetadata, ViewMetadata};
 use helenus_types::{CqlType, UserType, quoted_identifier};
 
-use super::create_statement::{create_keyspace_statement, create_table_statement, create_type_statement};
+use super::create_statement::{
+    create_keyspace_statement, create_table_statement, create_type_statement, create_view_statement,
+};
 
 /// One row of a description.
 #[derive(Clone, Copy)]
@@ -13,6 +15,7 @@ pub(super) enum Element<'a> {
     Keyspace(&'a KeyspaceMetadata),
     Type(&'a UserType),
     Table(&'a TableMetadata),
+    View(&'a ViewMetadata, &'a TableMetadata),
 }
 
 impl<'a> Element<'a> {
@@ -22,6 +25,7 @@ impl<'a> Element<'a> {
             Element::Keyspace(keyspace) => (&keyspace.name, "keyspace", &keyspace.name),
             Element::Type(user_type) => (&user_type.keyspace, "type", &user_type.name),
             Element::Table(table) => (&table.keyspace, "table", &table.name),
+            Element::View(view, table) => (&table.keyspace, "materialized_view", &view.name),
         };
         [
             quoted_identifier(keyspace).into_owned(),
@@ -35,6 +39,7 @@ impl<'a> Element<'a> {
             Element::Keyspace(keyspace) => create_keyspace_statement(keyspace),
             Element::Type(user_type) => create_type_statement(user_type),
             Element::Table(table) => create_table_statement(table, with_internals),
+            Element::View(view, table) => create_view_statement(view, table, with_internals),
         }
     }
 
@@ -45,9 +50,24 @@ impl<'a> Element<'a> {
     }
 
     pub fn tables(keyspace: &'a KeyspaceMetadata) -> impl Iterator<Item = Element<'a>> {
-        by_name(keyspace.tables.values().map(Arc::as_ref), |table| &table.name)
+        by_name(keyspace.base_tables().map(Arc::as_ref), |table| &table.name)
             .into_iter()
             .map(Element::Table)
+    }
+
+    /// A table and the views of it.
+    pub fn with_views(
+        keyspace: &'a KeyspaceMetadata,
+        table: &'a TableMetadata,
+    ) -> impl Iterator<Item = Element<'a>> {
+        let views = keyspace.views_of(table.id).map(Arc::as_ref);
+        let views = by_name(views, |view| &view.name).into_iter();
+        let views = views.filter_map(|view| Element::view(keyspace, view));
+        [Element::Table(table)].into_iter().chain(views)
+    }
+
+    pub fn view(keyspace: &'a KeyspaceMetadata, view: &'a ViewMetadata) -> Option<Element<'a>> {
+        Some(Element::View(view, keyspace.tables.get(&view.name)?))
     }
 
     pub fn types(keyspace: &'a KeyspaceMetadata) -> impl Iterator<Item = Element<'a>> {
@@ -63,7 +83,11 @@ impl<'a> Element<'a> {
         [Element::Keyspace(keyspace)]
             .into_iter()
             .chain(types_in_creation_order(keyspace))
-            .chain(Self::tables(keyspace))
+            .chain(
+                by_name(keyspace.base_tables().map(Arc::as_ref), |table| &table.name)
+                    .into_iter()
+                    .flat_map(|table| Self::with_views(keyspace, table)),
+            )
     }
 }
 

@@ -37,6 +37,10 @@ pub fn prepare_modification(
         Modification::Update(update) => prepare_update(typing, update, attributes, conditions)?,
         Modification::Delete(delete) => prepare_delete(typing, delete, attributes, conditions)?,
     };
+    let table = &plan.table;
+    if typing.scope.schema.view(&table.keyspace, &table.name).is_some() {
+        return Err(invalid!("Cannot directly modify a materialized view"));
+    }
     check_table(&plan)?;
     Ok(plan.with_decoding(typing.scope.markers.borrow().decodes_json()))
 }

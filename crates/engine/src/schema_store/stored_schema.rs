@@ -9,7 +9,7 @@ use std::sync::Arc;
 use helenus_cql::parse_type;
 use helenus_schema::{
     ClusteringOrder, ColumnId, ColumnKind, ColumnMetadata, DroppedColumn, KeyspaceMetadata, Replication,
-    Schema, TableId, TableKind, TableMetadata,
+    Schema, TableId, TableKind, TableMetadata, ViewMetadata,
 };
 use helenus_types::value::uuid::{format_uuid, parse_uuid};
 use helenus_types::{CqlType, ExtentBounds, TYPE_DEPTH_MAX, TypeExtent, UserType};
@@ -17,7 +17,7 @@ use serde::{Deserialize, Serialize};
 use uuid::Uuid;
 
 use super::stored_params::StoredParams;
-use crate::ddl::{TYPE_BEYOND_BOUNDS, resolve_type};
+use crate::ddl::{TYPE_BEYOND_BOUNDS, conditions_of, resolve_type};
 use crate::system::{is_local_system_keyspace, is_replicated_system_keyspace};
 
 /// The content of the file behind its header: everything users created, in a form that is the same for equal schemas.
@@ -53,6 +53,9 @@ struct StoredKeyspace {
     types: Vec<StoredType>,
     #[serde(default)]
     tables: Vec<StoredTable>,
+    /// Not written where there are none, so that earlier releases read the file.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    views: Vec<StoredView>,
 }
 
 #[derive(Serialize, Deserialize)]
@@ -73,6 +76,15 @@ struct StoredTable {
     #[serde(default)]
     dropped_columns: Vec<StoredDroppedColumn>,
     params: StoredParams,
+}
+
+#[derive(Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+struct StoredView {
+    name: String,
+    base: String,
+    includes_all_columns: bool,
+    conditions: String,
 }
 
 #[derive(Serialize, Deserialize)]
@@ -128,6 +140,7 @@ impl StoredKeyspace {
                 .filter(|_| !is_system)
                 .map(StoredTable::of)
                 .collect(),
+            views: keyspace.views.values().map(StoredView::of).collect(),
         }
     }
 }
@@ -140,6 +153,42 @@ impl StoredType {
             fields: fields
                 .map(|(name, field)| (name.to_string(), field.to_string()))
                 .collect(),
+        }
+    }
+}
+
+impl StoredView {
+    fn of(view: &Arc<ViewMetadata>) -> Self {
+        StoredView {
+            name: view.name.to_string(),
+            base: view.base.to_string(),
+            includes_all_columns: view.includes_all_columns,
+            conditions: view.conditions.to_string(),
+        }
+    }
+
+    /// Both tables must be there, and the conditions must be CQL.
+    fn view(self, keyspace: &str, tables: &Tables) -> Result<ViewMetadata, String> {
+        let StoredView {
+            name,
+            base,
+            includes_all_columns,
+            conditions,
+        } = self;
+        let base_id = match (tables.get(&*name), tables.get(&*base)) {
+            (Some(_), Some(base)) => base.id,
+            _ => return Err(format!("view {keyspace}.{name}: a table is missing")),
+        };
+        let view = ViewMetadata {
+            name: name.into(),
+            base: base.into(),
+            base_id,
+            includes_all_columns,
+            conditions: conditions.into(),
+        };
+        match conditions_of(&view) {
+            Ok(_) => Ok(view),
+            Err(error) => Err(format!("view {keyspace}.{}: {error}", view.name)),
         }
     }
 }
@@ -192,6 +241,8 @@ impl StoredKind {
     }
 }
 
+type Tables = BTreeMap<Arc<str>, Arc<TableMetadata>>;
+
 type UserTypes = BTreeMap<Arc<str>, Arc<UserType>>;
 
 impl StoredSchema {
@@ -228,10 +279,16 @@ impl StoredKeyspace {
             let table = stored.table(&name, &types)?;
             Ok((Arc::clone(&table.name), Arc::new(table)))
         });
+        let tables = tables.collect::<Result<Tables, String>>()?;
+        let views = self.views.into_iter().map(|stored| {
+            let view = stored.view(&name, &tables)?;
+            Ok((Arc::clone(&view.name), Arc::new(view)))
+        });
         Ok(KeyspaceMetadata {
             durable_writes: self.durable_writes,
             replication,
-            tables: tables.collect::<Result<_, String>>()?,
+            views: views.collect::<Result<_, String>>()?,
+            tables,
             types,
             is_virtual: false,
             name,

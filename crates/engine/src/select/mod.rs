@@ -25,7 +25,7 @@ pub use bound::{BOUND_AT_ONCE_MAX, BoundSelect, InProducts, json_effort};
 pub use direct::Direct;
 pub use execution::SelectExecution;
 pub use plan::SelectPlan;
-pub use relation::{operator_text, single as single_restriction};
+pub use relation::{RelationText, operator_text, single as single_restriction};
 pub use row_view::{Fetched, RowView};
 pub use shard_read::{ReadPartitions, ShardRead, ShardReading, ShardRows};
 pub use where_clause::{StatementKind, WhereClause, WhereRules};

@@ -125,6 +125,14 @@ impl WhereClause {
         Ok(clause)
     }
 
+    /// The columns that are restricted, but for those within `token`.
+    pub fn column_names(&self) -> impl Iterator<Item = &str> {
+        let restrictions = self.partition.iter().chain(&self.clustering).chain(&self.others);
+        restrictions
+            .flat_map(|restriction| &restriction.columns)
+            .map(RestrictedColumn::name)
+    }
+
     /// Adds the restriction of an INSERT's value for a key column.
     pub fn add(&mut self, restriction: Restriction, rules: WhereRules) -> Result<(), CqlError> {
         match restriction.first().column.kind {

@@ -87,6 +87,7 @@ impl Definition {
             replication: self.replication(),
             tables,
             types: BTreeMap::new(),
+            views: BTreeMap::new(),
             is_virtual: is_made_from_code(&name),
             name,
         })

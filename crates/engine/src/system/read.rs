@@ -59,6 +59,7 @@ fn schema_of(table: &Arc<TableMetadata>) -> Schema {
         },
         tables: BTreeMap::from([(Arc::clone(&table.name), Arc::clone(table))]),
         types: BTreeMap::new(),
+        views: BTreeMap::new(),
         is_virtual: false,
     };
     Schema {

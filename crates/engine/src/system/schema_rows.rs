@@ -6,6 +6,7 @@ use std::sync::Arc;
 
 use helenus_schema::{
     ClusteringOrder, ColumnKind, ColumnMetadata, KeyspaceMetadata, Schema, TableMetadata, TableParams,
+    ViewMetadata,
 };
 use helenus_types::value::collection::write_collection;
 
@@ -24,8 +25,20 @@ pub(super) fn keyspaces(rows: &mut RowWriter<'_>, schema: &Schema) {
 }
 
 pub(super) fn tables(rows: &mut RowWriter<'_>, schema: &Schema) {
-    for table in stored_keyspaces(schema).flat_map(|keyspace| keyspace.tables.values()) {
+    for table in stored_keyspaces(schema).flat_map(|keyspace| keyspace.base_tables()) {
         table_row(rows, table);
+    }
+}
+
+pub(super) fn views(rows: &mut RowWriter<'_>, schema: &Schema) {
+    for keyspace in stored_keyspaces(schema) {
+        for (view, table) in keyspace
+            .views
+            .values()
+            .filter_map(|view| Some((view, keyspace.tables.get(&view.name)?)))
+        {
+            view_row(rows, view, table);
+        }
     }
 }
 
@@ -126,11 +139,41 @@ fn table_row(rows: &mut RowWriter<'_>, table: &TableMetadata) {
         .map(str::to_owned)
         .collect();
     let extensions = extensions(params);
-    // Options are bounded by i32 when they are set.
-    let int = |value: u32| Value::Int(value.cast_signed());
     let mut row = vec![
         ("keyspace_name", Value::Text(&table.keyspace)),
         ("table_name", Value::Text(&table.name)),
+        ("flags", Value::TextSet(flags)),
+        ("id", Value::Uuid(table.id.0)),
+    ];
+    row.extend(option_values(params, &extensions));
+    row.extend(newer_options(params));
+    rows.row(&row);
+}
+
+fn view_row(rows: &mut RowWriter<'_>, view: &ViewMetadata, table: &TableMetadata) {
+    let extensions = extensions(&table.params);
+    let mut row = vec![
+        ("keyspace_name", Value::Text(&table.keyspace)),
+        ("view_name", Value::Text(&view.name)),
+        ("base_table_id", Value::Uuid(view.base_id.0)),
+        ("base_table_name", Value::Text(&view.base)),
+        ("id", Value::Uuid(table.id.0)),
+        ("include_all_columns", Value::Boolean(view.includes_all_columns)),
+        ("where_clause", Value::Text(&view.conditions)),
+    ];
+    row.extend(option_values(&table.params, &extensions));
+    row.extend(newer_options(&table.params));
+    rows.row(&row);
+}
+
+/// The options that tables and views have in common.
+fn option_values<'a>(
+    params: &'a TableParams,
+    extensions: &'a BTreeMap<String, Vec<u8>>,
+) -> Vec<(&'static str, Value<'a>)> {
+    // Options are bounded by i32 when they are set.
+    let int = |value: u32| Value::Int(value.cast_signed());
+    vec![
         (
             "additional_write_policy",
             Value::Text(&params.additional_write_policy),
@@ -146,10 +189,8 @@ fn table_row(rows: &mut RowWriter<'_>, table: &TableMetadata) {
         ("crc_check_chance", Value::Double(params.crc_check_chance)),
         ("dclocal_read_repair_chance", Value::Double(0.0)),
         ("default_time_to_live", int(params.default_time_to_live)),
-        ("extensions", Value::BlobMap(&extensions)),
-        ("flags", Value::TextSet(flags)),
+        ("extensions", Value::BlobMap(extensions)),
         ("gc_grace_seconds", int(params.gc_grace_seconds)),
-        ("id", Value::Uuid(table.id.0)),
         ("max_index_interval", int(params.max_index_interval)),
         (
             "memtable_flush_period_in_ms",
@@ -159,9 +200,7 @@ fn table_row(rows: &mut RowWriter<'_>, table: &TableMetadata) {
         ("read_repair", Value::Text(&params.read_repair)),
         ("read_repair_chance", Value::Double(0.0)),
         ("speculative_retry", Value::Text(&params.speculative_retry)),
-    ];
-    row.extend(newer_options(params));
-    rows.row(&row);
+    ]
 }
 
 /// Options that Cassandra has no column for are among the extensions: ScyllaDB's map of text to text, serialized.

@@ -177,6 +177,7 @@ impl Shards {
                     now_us: options.server_timestamp_us,
                     new_table_id: TableId(Uuid::from_u128(self.tables)),
                     data_center: "datacenter1",
+                    materialized_views: true,
                 };
                 if let Some(transition) = ddl::apply(&self.schema, statement, &context)?.transition {
                     self.schema = transition.schema;

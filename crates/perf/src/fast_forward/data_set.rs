@@ -148,6 +148,7 @@ pub fn schema(population: &Population) -> Schema {
             .map(|table| (Arc::clone(&table.name), table))
             .collect(),
         types: BTreeMap::new(),
+        views: BTreeMap::new(),
         is_virtual: false,
     };
     Schema {

@@ -44,6 +44,7 @@ fn schema_of(table: TableMetadata) -> Schema {
         },
         tables: BTreeMap::from([(Arc::clone(&table.name), table)]),
         types: BTreeMap::new(),
+        views: BTreeMap::new(),
         is_virtual: false,
     };
     Schema {

@@ -125,6 +125,7 @@ impl TextSchema {
                 now_us: 0,
                 new_table_id: TableId(Uuid::from_u128(1)),
                 data_center: "datacenter1",
+                materialized_views: false,
             };
             let outcome = ddl::apply(&schema, &statement, &context).map_err(|source| HostError::Schema {
                 statement: text.clone(),

@@ -12,6 +12,7 @@ mod encode;
 mod error;
 mod java_text;
 mod number;
+mod source;
 mod syntax;
 mod value;
 

@@ -1,17 +1,13 @@
 //! Whether a text begins with a JSON value: the rules, messages and places of Jackson 2.13, which Cassandra reads JSON with.
 
-use std::fmt::Write as _;
-
 use super::error::JsonSyntaxError;
+use super::source::{described, is_currency_or_connector, is_identifier_part, source_at};
 
 /// Arrays and objects within each other; one more is refused, as by Cassandra.
 pub(super) const VALUE_DEPTH_MAX: usize = 1_002;
 
 /// Of a text that is to be an object, which does not count itself.
 pub(super) const MAP_DEPTH_MAX: usize = VALUE_DEPTH_MAX + 1;
-
-/// The source that a message shows, in UTF-16 units.
-const SOURCE_SHOWN_MAX: usize = 500;
 
 /// The unknown word that a message shows.
 const TOKEN_SHOWN_MAX: usize = 256;
@@ -99,7 +95,7 @@ impl<'a> Scanner<'a> {
             None => Err(Box::new(JsonSyntaxError {
                 class: MISMATCHED,
                 message: "No content to map due to end-of-input".to_owned(),
-                location: self.location_of(1, 0),
+                location: source_at(self.text, 1, 0),
             })),
         }
     }
@@ -240,7 +236,7 @@ impl<'a> Scanner<'a> {
         let expected = if byte == b']' { '}' } else { ']' };
         let begun = match self.open.last() {
             Some((_, start)) => self.location(*start, 0),
-            None => self.location_of(1, 0),
+            None => source_at(self.text, 1, 0),
         };
         let message = format!(
             "Unexpected close marker '{}': expected '{expected}' (for {} starting at {begun})",
@@ -561,32 +557,7 @@ impl<'a> Scanner<'a> {
         let breaks =
             before.matches('\n').count() + before.matches('\r').count() - before.matches("\r\n").count();
         let column = before[line_start..].encode_utf16().count() + units + 1;
-        self.location_of(breaks + 1, column)
-    }
-
-    fn location_of(&self, line: usize, column: usize) -> String {
-        let mut out = String::from("[Source: (String)\"");
-        let mut units = 0;
-        let mut rest = self.text.chars();
-        for character in rest.by_ref() {
-            let is_shown_as_it_is = !character.is_control() || matches!(character, '\r' | '\n');
-            // Writing to a String cannot fail.
-            let _ = match is_shown_as_it_is {
-                true => write!(out, "{character}"),
-                false => write!(out, "\\u{:04X}", u32::from(character)),
-            };
-            units += character.len_utf16();
-            if units >= SOURCE_SHOWN_MAX {
-                break;
-            }
-        }
-        out.push('"');
-        let left = rest.as_str().encode_utf16().count();
-        let _ = match left {
-            0 => write!(out, "; line: {line}, column: {column}]"),
-            left => write!(out, "[truncated {left} chars]; line: {line}, column: {column}]"),
-        };
-        out
+        source_at(self.text, breaks + 1, column)
     }
 }
 
@@ -599,26 +570,4 @@ impl JsonSyntaxError {
         self.location = location;
         self
     }
-}
-
-/// A character with its code; of two UTF-16 units the first one, which is none by itself.
-fn described(character: char) -> String {
-    let code = match character.len_utf16() {
-        1 => u32::from(character),
-        _ => u32::from(character.encode_utf16(&mut [0; 2])[0]),
-    };
-    match char::from_u32(code) {
-        _ if code < 0x20 || (0x7f..0xa0).contains(&code) => format!("(CTRL-CHAR, code {code})"),
-        Some(character) if code < 0x100 => format!("'{character}' (code {code})"),
-        character => format!("'{}' (code {code} / 0x{code:x})", character.unwrap_or('?')),
-    }
-}
-
-/// Nearly Java's `isJavaIdentifierPart`.
-fn is_identifier_part(character: char) -> bool {
-    character.len_utf16() == 1 && (character.is_alphanumeric() || is_currency_or_connector(character))
-}
-
-fn is_currency_or_connector(character: char) -> bool {
-    matches!(character, '$' | '_' | '¢'..='¥' | '€' | '₠'..='⃀' | '‿' | '⁀')
 }

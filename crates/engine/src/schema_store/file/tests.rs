@@ -12,7 +12,7 @@ use super::*;
 use crate::ddl::{DdlContext, apply};
 use crate::system::schema_version;
 
-const STATEMENTS: [&str; 10] = [
+const STATEMENTS: [&str; 12] = [
     "CREATE KEYSPACE ks WITH replication = {'class': 'NetworkTopologyStrategy', 'datacenter1': 1} AND durable_writes = 'no'",
     "CREATE TYPE ks.z (a int)",
     "CREATE TYPE ks.b (x frozen<z>, t tuple<int, frozen<z>>)",
@@ -23,6 +23,8 @@ const STATEMENTS: [&str; 10] = [
     "ALTER TABLE ks.t ADD w frozen<set<int>>",
     "ALTER TYPE ks.z ADD b text",
     "ALTER TABLE ks.counts DROP n",
+    "CREATE TABLE ks.base (p int PRIMARY KEY, v text)",
+    "CREATE MATERIALIZED VIEW ks.\"View\" AS SELECT * FROM ks.base WHERE p IN (1, 2) AND v IS NOT NULL PRIMARY KEY (v, p) WITH comment = 'c'",
     "ALTER KEYSPACE system_auth WITH replication = {'class': 'NetworkTopologyStrategy', 'datacenter1': 1}",
 ];
 
@@ -40,6 +42,7 @@ fn changed(mut schema: Schema, statements: &[&str]) -> Schema {
             now_us: 1_000_000,
             new_table_id: TableId(Uuid::from_u128(index as u128 + 1)),
             data_center: "datacenter1",
+            materialized_views: true,
         };
         let outcome = apply(&schema, &parse_statement(statement).unwrap(), &context).unwrap();
         schema = Schema::clone(&outcome.transition.unwrap().schema);
