@@ -1,5 +1,6 @@
 //! A history from a seed: tables, what is written to them and read of them, and what happens in between.
 
+mod counters;
 mod shape;
 mod subject;
 mod timestamps;
@@ -95,6 +96,7 @@ pub fn generate(seed: u64, steps: usize) -> Script {
         };
         let step = match chance.below(100) {
             _ if chance.one_in(statements_per_event) => Step::Event(event(&chance)),
+            0..60 if subject.counts() => Step::Statement(counters::write(&chance, subject).finish()),
             0..60 => Step::Statement(writes::write(&chance, flavour, subject, &timestamps).finish()),
             _ => Step::Statement(reads::read(&chance, subject).finish()),
         };

@@ -20,6 +20,8 @@ pub fn change(chance: &Chance, subject: &mut Subject, timestamps: &mut Timestamp
             vec![format!("DROP TABLE {}", subject.name), subject.create.clone()]
         }
         2..5 => drop_column(chance, subject, timestamps),
+        // A counter does not come back, and nothing else comes to it.
+        _ if subject.counts() => Vec::new(),
         _ => add_column(chance, subject),
     }
 }

@@ -23,6 +23,13 @@ pub fn table(chance: &Chance, flavour: Flavour, name: &str) -> (TableMetadata, V
             };
             with_bulk(wished_table(chance, name, wish))
         }
+        Flavour::Broad if chance.one_in(5) => {
+            let wish = TableWish {
+                counters: true,
+                ..small((0, 2))
+            };
+            wished_table(chance, name, wish)
+        }
         Flavour::Broad if chance.one_in(2) => wished_table(chance, name, small((0, 2))),
         Flavour::Broad => random_table(chance, name),
     };

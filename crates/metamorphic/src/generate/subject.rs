@@ -22,6 +22,8 @@ pub struct Subject {
     /// As it was made, and the statement that does so.
     pub original: TableMetadata,
     pub create: String,
+    /// Of a table of counters: whether deletions are of counters or of rows.
+    pub deletes_counters: bool,
     /// Columns that can come back.
     pub dropped: Vec<ColumnMetadata>,
     /// Qualified and quoted.
@@ -63,11 +65,17 @@ impl Subject {
             is_conditional: flavour == Flavour::Broad && chance.one_in(CONDITIONAL_ONE_IN),
             original: table.clone(),
             create,
+            deletes_counters: chance.one_in(2),
             dropped: Vec::new(),
             table,
             partition_keys,
             clusterings,
         }
+    }
+
+    /// Whether it is a table of counters, also once they are dropped.
+    pub fn counts(&self) -> bool {
+        self.original.is_counter()
     }
 
     pub fn partition_key(&self, chance: &Chance) -> Vec<(&ColumnMetadata, Value)> {

@@ -38,6 +38,12 @@ pub enum FactKind {
         is_overwrite: bool,
     },
     Cell(Cell),
+    /// By how much a counter grew.
+    Count {
+        row: Option<Key>,
+        column: String,
+        by: i64,
+    },
 }
 
 #[derive(Clone, Debug)]
@@ -140,7 +146,7 @@ fn partition(table: &TableMetadata, token: Token, facts: &[Fact], now_s: i64) ->
 fn row_of(fact: &Fact) -> Option<&Key> {
     match &fact.kind {
         FactKind::Marker { row, .. } => Some(row),
-        FactKind::Cell(Cell { row, .. }) => row.as_ref(),
+        FactKind::Cell(Cell { row, .. }) | FactKind::Count { row, .. } => row.as_ref(),
         FactKind::Deletion(_) | FactKind::ColumnDeletion { .. } => None,
     }
 }
@@ -174,6 +180,7 @@ fn live_cells(table: &TableMetadata, facts: &[Fact], row: Option<&Key>, now_s: i
     let mut marker: Option<(i64, Option<i64>)> = None;
     let mut columns: BTreeMap<&str, i64> = BTreeMap::new();
     let mut cells: BTreeMap<(&str, &[u8]), (&Fact, &Cell)> = BTreeMap::new();
+    let mut totals: BTreeMap<&str, i64> = BTreeMap::new();
     for fact in facts
         .iter()
         .filter(|fact| fact.timestamp > deleted && !is_dropped(table, fact))
@@ -192,9 +199,15 @@ fn live_cells(table: &TableMetadata, facts: &[Fact], row: Option<&Key>, now_s: i
                     *place = (fact, cell);
                 }
             }
+            FactKind::Count { row, column, by } if is_same(row.as_ref()) => {
+                let total = totals.entry(column).or_default();
+                *total = total.wrapping_add(*by);
+            }
             _ => {}
         }
     }
+    // A deleted counter stays deleted, whatever is counted.
+    totals.retain(|column, _| !cells.contains_key(&(*column, &[][..])) && table.column(column).is_some());
     let is_live = |until_s: Option<i64>| until_s.is_none_or(|until_s| now_s < until_s);
     cells.retain(|(column, _), (fact, cell)| {
         let is_shadowed = columns
@@ -203,7 +216,13 @@ fn live_cells(table: &TableMetadata, facts: &[Fact], row: Option<&Key>, now_s: i
         cell.value.is_some() && is_live(cell.until_s) && !is_shadowed && table.column(column).is_some()
     });
     let has_marker = marker.is_some_and(|(_, until_s)| is_live(until_s));
-    (values(table, &cells), has_marker)
+    let mut values = values(table, &cells);
+    values.extend(
+        totals
+            .into_iter()
+            .map(|(column, total)| (column.to_owned(), total.to_be_bytes().to_vec())),
+    );
+    (values, has_marker)
 }
 
 /// Which of two cells of one place counts: the later one, a deletion before a value, then the greater value. What expires

@@ -29,6 +29,8 @@ type TableName = (String, String);
 pub struct Model {
     /// `None` where something happened that the model does not know.
     tables: BTreeMap<TableName, Option<Facts>>,
+    /// How many statements there were: what is written to counters has no other time.
+    statements: i64,
 }
 
 impl Model {
@@ -37,6 +39,7 @@ impl Model {
         let Ok(statement) = parse_statement(text) else {
             return;
         };
+        self.statements += 1;
         match &statement {
             Statement::Select(_) => {}
             Statement::Insert(_) | Statement::Update(_) | Statement::Delete(_) | Statement::Batch(_) => {
@@ -101,7 +104,6 @@ impl Model {
 fn is_known(cql_type: &CqlType) -> bool {
     match cql_type {
         CqlType::List { .. } | CqlType::UserDefined { .. } => !cql_type.is_multi_cell(),
-        CqlType::Counter => false,
         _ => true,
     }
 }

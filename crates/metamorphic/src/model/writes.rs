@@ -22,7 +22,15 @@ pub fn facts(
         let table = table_of(&modification);
         let known = model.facts(table).and_then(super::Facts::table);
         let facts = known.and_then(|table| {
-            let writer = Writer::new(table, values, now_s, &modification, batch)?;
+            let writer = match table.is_counter() {
+                true => Writer {
+                    table,
+                    values,
+                    timestamp: model.statements,
+                    until_s: None,
+                },
+                false => Writer::new(table, values, now_s, &modification, batch)?,
+            };
             writer.facts(&modification)
         });
         name_of(table).map(|name| (name, facts))
@@ -147,6 +155,21 @@ impl<'a> Writer<'a> {
         operation: &Operation,
     ) -> Option<()> {
         let row = (column.kind == ColumnKind::Regular).then(|| row.clone());
+        if column.cql_type.is_counter() {
+            let (Operation::Add(term) | Operation::Subtract(term)) = operation else {
+                return None;
+            };
+            let by = i64::from_be_bytes(self.value(term)??.try_into().ok()?);
+            kinds.push(FactKind::Count {
+                row,
+                column: column.name.to_string(),
+                by: match operation {
+                    Operation::Subtract(_) => by.wrapping_neg(),
+                    _ => by,
+                },
+            });
+            return Some(());
+        }
         let cell = |path: Vec<u8>, value: Option<Vec<u8>>| {
             FactKind::Cell(Cell {
                 row: row.clone(),

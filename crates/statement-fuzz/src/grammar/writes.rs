@@ -91,13 +91,20 @@ impl<'a> Grammar<'a> {
         let Some(table) = self.own_table() else {
             return format!("UPDATE {} SET a = 1 WHERE b = 2", self.new_name());
         };
+        self.update_of(table)
+    }
+
+    fn update_of(&self, table: &'a TableMetadata) -> String {
+        // Counters take neither, which is said often enough.
+        let is_refused = table.is_counter() && !self.chance.one_in(20);
+        let unless_refused = |text: String| if is_refused { String::new() } else { text };
         format!(
             "UPDATE {}{} SET {}{}{}",
             self.name_of(table),
-            self.using(true),
+            unless_refused(self.using(true)),
             self.assignments(table),
             self.where_clause(table, 60),
-            self.conditions(table)
+            unless_refused(self.conditions(table))
         )
     }
 
@@ -123,7 +130,11 @@ impl<'a> Grammar<'a> {
 
     fn assignment(&self, column: &ColumnMetadata) -> String {
         let (name, value) = (quoted_identifier(&column.name), || self.term(&column.cql_type));
-        match self.chance.below(14) {
+        let kinds = match column.cql_type.is_counter() && !self.chance.one_in(8) {
+            true => 4,
+            false => 14,
+        };
+        match self.chance.below(kinds) {
             0 => format!("{name} = {name} + {}", value()),
             1 => format!("{name} += {}", value()),
             2 => format!("{name} = {name} - {}", value()),
@@ -223,6 +234,14 @@ impl<'a> Grammar<'a> {
 
     pub(super) fn batch(&self) -> String {
         let bound = if self.chance.one_in(100) { 300 } else { 6 };
+        let mut counters = self.own_tables();
+        counters.retain(|table| table.is_counter());
+        if !counters.is_empty() && self.chance.one_in(4) {
+            let count = || self.update_of(counters[self.chance.count(counters.len())]);
+            let statements = self.several(bound, "; ", count);
+            let kind = self.one_of(&["COUNTER", "COUNTER", "UNLOGGED"]);
+            return format!("BEGIN {kind} BATCH {statements}; APPLY BATCH");
+        }
         let statements = self.several(bound, "; ", || self.modification());
         format!(
             "BEGIN {}BATCH{} {statements}; APPLY BATCH",
