@@ -4,6 +4,7 @@ use std::rc::Rc;
 use std::sync::Arc;
 
 use helenus_cql::ast::BatchKind;
+use helenus_engine::modify::ModifyPlan;
 use helenus_engine::term::{BoundValues, OwnedValues};
 use helenus_engine::{CqlError, Plan, Prepared, QueryOptions};
 use helenus_protocol::response::MetadataForm;
@@ -55,6 +56,54 @@ pub struct OwnedExecution {
     _held: Option<Held>,
 }
 
+/// What a request says, but for what it borrows from its message.
+fn owned_options(options: &QueryOptions<'_>, metadata_form: MetadataForm<'static>) -> QueryOptions<'static> {
+    QueryOptions {
+        version: options.version,
+        consistency: options.consistency,
+        serial_consistency: options.serial_consistency,
+        page_size: options.page_size,
+        paging_state: None,
+        timestamp_us: options.timestamp_us,
+        now_s: options.now_s,
+        server_timestamp_us: options.server_timestamp_us,
+        deadline_ns: options.deadline_ns,
+        metadata_form,
+        answer_bytes_max: options.answer_bytes_max,
+    }
+}
+
+/// The statements of a BATCH message, all of them modifications, free of the message they came in.
+pub(crate) struct OwnedBatch {
+    members: Vec<(Arc<Prepared>, OwnedValues)>,
+    pub options: QueryOptions<'static>,
+    /// What it keeps, charged to the client that sent it.
+    _held: Option<Held>,
+}
+
+impl OwnedBatch {
+    pub fn new(
+        members: Vec<(Arc<Prepared>, OwnedValues)>,
+        options: &QueryOptions<'_>,
+        account: &Arc<Account>,
+    ) -> Self {
+        let kept_bytes = members.iter().map(|(_, values)| values.heap_bytes()).sum();
+        OwnedBatch {
+            members,
+            options: owned_options(options, MetadataForm::Full),
+            _held: Held::waiting(account, kept_bytes),
+        }
+    }
+
+    pub fn plans(&self) -> impl Iterator<Item = (&ModifyPlan, &OwnedValues)> {
+        let members = self.members.iter();
+        members.filter_map(|(prepared, values)| match &prepared.plan {
+            Plan::Modify(plan) => Some((&**plan, values)),
+            _ => None,
+        })
+    }
+}
+
 impl OwnedExecution {
     pub(crate) fn new(
         statement: &Statement<'_>,
@@ -79,19 +128,7 @@ impl OwnedExecution {
         OwnedExecution {
             prepared: statement.prepared.clone(),
             values,
-            options: QueryOptions {
-                version: options.version,
-                consistency: options.consistency,
-                serial_consistency: options.serial_consistency,
-                page_size: options.page_size,
-                paging_state: None,
-                timestamp_us: options.timestamp_us,
-                now_s: options.now_s,
-                server_timestamp_us: options.server_timestamp_us,
-                deadline_ns: options.deadline_ns,
-                metadata_form,
-                answer_bytes_max: options.answer_bytes_max,
-            },
+            options: owned_options(options, metadata_form),
             paging_state,
             is_metadata_changed,
             _held: Held::waiting(account, kept_bytes),

@@ -14,10 +14,11 @@ use helenus_protocol::Opcode;
 use helenus_protocol::response::write_void;
 
 use crate::built_updates::BuiltUpdates;
-use crate::forward::OwnedExecution;
+use crate::forward::{OwnedBatch, OwnedExecution};
 use crate::patience::{Patience, not_begun_in_time};
 use crate::request::Statement;
 use crate::request_memory::Account;
+use crate::session::Session;
 use crate::shard::Shard;
 
 /// What a long statement has bound; it is not freed on the shard's thread.
@@ -70,11 +71,59 @@ impl Shard {
     ) {
         let account = self.account_of_session(statement.session);
         let owned = Arc::new(OwnedExecution::new(statement, values, options, &account));
-        let (shard, answered, stream) = (self.clone(), statement.session.clone(), statement.stream);
-        self.answer_later(statement.session, stream, async move {
+        let shard = self.clone();
+        self.write_built(statement.session, statement.stream, kind, patience, async move {
+            shard.build_beside(&owned, &account).await
+        });
+    }
+
+    /// As [`modify_beside`](Self::modify_beside), of a BATCH message.
+    pub(crate) fn batch_beside(
+        self: &Rc<Self>,
+        session: &Rc<Session>,
+        stream: i16,
+        kind: BatchKind,
+        patience: Patience,
+        batch: OwnedBatch,
+    ) {
+        let (shard, account) = (self.clone(), self.account_of_session(session));
+        self.write_built(session, stream, kind, patience, async move {
+            let (node, schema) = (shard.options.clone(), shard.schema());
+            let work = move || {
+                let warning = |partitions| {
+                    unlogged_batch_warning(kind, partitions, batch.plans().map(|(plan, _)| plan))
+                };
+                BuiltUpdates::new(
+                    &node,
+                    &schema,
+                    &mut Scratch::default(),
+                    warning,
+                    |scratch, emit| {
+                        batch.plans().try_for_each(|(plan, values)| {
+                            plan.updates_in_batch(&values.bound(), &batch.options, scratch, emit)
+                        })
+                    },
+                )
+            };
+            let built = shard.planner.run(&account, work).await?;
+            built.ok_or_else(|| shard.no_plan())?
+        });
+    }
+
+    /// Writes what is built beside the shard, and answers.
+    fn write_built(
+        self: &Rc<Self>,
+        session: &Rc<Session>,
+        stream: i16,
+        kind: BatchKind,
+        patience: Patience,
+        built: impl Future<Output = Result<BuiltUpdates, CqlError>> + 'static,
+    ) {
+        let (shard, answered) = (self.clone(), session.clone());
+        self.answer_later(session, stream, async move {
             let mut warnings = Vec::new();
             let written = async {
-                let built = shard.build_beside(&owned, &account).await?;
+                let built = built.await?;
                 if patience.is_over(shard.clock.monotonic_ns()) {
                     return Err(not_begun_in_time());
                 }

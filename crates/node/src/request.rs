@@ -10,6 +10,7 @@ use helenus_cql::{StatementClass, TokenBudget, ast};
 use helenus_engine::error::PreparedId;
 use helenus_engine::modify::{ModifyPlan, check_batch, unlogged_batch_warning, write_kind};
 use helenus_engine::prepare::prepare_within;
+use helenus_engine::select::BOUND_AT_ONCE_MAX;
 use helenus_engine::term::BoundValues;
 use helenus_engine::{CqlError, Plan, Prepared, QueryOptions};
 use helenus_protocol::ProtocolVersion;
@@ -21,6 +22,7 @@ use helenus_protocol::response::MetadataForm;
 use helenus_protocol::wire::DecodeError;
 use helenus_types::ShardId;
 
+use crate::forward::OwnedBatch;
 use crate::metrics::RequestKind;
 use crate::panic_boundary::{Panicked, catch};
 use crate::patience::{Patience, nanoseconds};
@@ -364,6 +366,15 @@ impl Shard {
         let kind = write_kind(kind, plans().next());
         let warning = |partitions| unlogged_batch_warning(kind, partitions, plans());
         let patience = Patience::of_batch(&options, kind);
+        let long = plans().zip(&bound).filter(|(plan, _)| !plan.is_short_to_build());
+        let long_count = long.map(|(plan, values)| plan.named_count(values));
+        if long_count.fold(0, u64::saturating_add) > BOUND_AT_ONCE_MAX {
+            let owned = members.iter().zip(&bound);
+            let owned = owned.map(|(member, values)| (member.prepared.clone(), values.to_owned_values()));
+            let owned = OwnedBatch::new(owned.collect(), &options, &self.account_of_session(session));
+            self.batch_beside(session, stream, kind, patience, owned);
+            return Ok(());
+        }
         self.modify_all(session, stream, kind, patience, warning, |scratch, emit| {
             plans()
                 .zip(&bound)

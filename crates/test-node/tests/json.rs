@@ -2,8 +2,10 @@
 
 use std::sync::Arc;
 
+use helenus_node::guardrails::Threshold;
+use helenus_protocol::request::BatchKind;
 use helenus_test_heap::of_thread;
-use helenus_test_node::{Answer, Execution, TestNode, options};
+use helenus_test_node::{Answer, BatchMember, Execution, TestNode, options};
 use helenus_vfs::{MemoryDisk, SystemClock};
 
 /// Elements of a text far beyond what is decoded where a statement arrives.
@@ -15,7 +17,12 @@ const ALLOCATIONS_MAX: u64 = 2_000;
 
 fn node(shard_count: u16) -> TestNode {
     let disk = Arc::new(MemoryDisk::new());
-    let node = TestNode::start(options(shard_count, disk, Arc::new(SystemClock::new()))).unwrap();
+    let mut options = options(shard_count, disk, Arc::new(SystemClock::new()));
+    options.guardrails.batch_size = Threshold {
+        warn: u64::MAX,
+        fail: u64::MAX,
+    };
+    let node = TestNode::start(options).unwrap();
     node.run("CREATE KEYSPACE k WITH replication = {'class': 'SimpleStrategy', 'replication_factor': 1}");
     node.run("CREATE TABLE k.t (k int, c int, s text STATIC, l frozen<list<int>>, m map<text, int>, PRIMARY KEY (k, c))");
     node
@@ -72,6 +79,28 @@ fn long_texts_are_decoded_beside_the_shard() {
     ));
     let wanted = vec![format!("{{\"l\": {array}}}"); 4];
     assert_eq!(json_of(&node, "SELECT JSON l FROM k.t"), wanted);
+}
+
+/// The statements of a BATCH message were built on the shard, however long their values were.
+#[test]
+fn long_texts_of_a_batch_message_are_decoded_beside_the_shard() {
+    let node = node(1);
+    let Answer::Prepared { id, .. } = node.prepare("INSERT INTO k.t JSON ?") else {
+        panic!("not prepared");
+    };
+    let member = |key: i32| {
+        let text = format!("{{\"k\": {key}, \"c\": 1, \"l\": {}}}", array(ELEMENTS));
+        BatchMember::Prepared(id.clone(), vec![Some(text.into_bytes())])
+    };
+    for kind in [BatchKind::Logged, BatchKind::Unlogged] {
+        let members = vec![member(1), member(2)];
+        let before = node.on_shard(0, |_| of_thread().allocations);
+        let answer = node.submit_batch(kind, members, &Execution::default()).wait();
+        let after = node.on_shard(0, |_| of_thread().allocations);
+        assert_eq!(answer, Some(Answer::Void));
+        assert!(after - before <= ALLOCATIONS_MAX, "{}", after - before);
+    }
+    assert_eq!(json_of(&node, "SELECT JSON c FROM k.t"), ["{\"c\": 1}"; 2]);
 }
 
 #[test]
