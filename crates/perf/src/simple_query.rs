@@ -27,7 +27,8 @@ use serde::Serialize;
 
 use crate::requests::Asked;
 use crate::workload::{
-    COLUMNS, VALUE_BYTES, count_statement, create_statements, insert_statement, select_statement,
+    COLUMNS, VALUE_BYTES, conditional_statement, count_statement, create_statements, insert_statement,
+    select_statement,
 };
 
 #[derive(Clone, Copy, Debug)]
@@ -35,12 +36,21 @@ pub struct SimpleQueryOptions {
     pub write: bool,
     /// Counters are incremented.
     pub counters: bool,
+    /// Rows are written under a condition.
+    pub condition: Option<Condition>,
     pub asked: Asked,
     pub rows_in: RowsIn,
     pub operations: u64,
     pub partitions: u32,
     /// Requests handed to the shard at once.
     pub concurrency: u16,
+}
+
+/// Whether the condition of a write is met.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, clap::ValueEnum)]
+pub enum Condition {
+    Met,
+    Unmet,
 }
 
 /// What answers reads.
@@ -176,10 +186,13 @@ async fn measure(
     if options.rows_in != RowsIn::Memtable && !shard.flush(None).await {
         return Err(io::Error::other("the rows could not be flushed"));
     }
-    let measured = if options.write || options.counters {
-        insert
-    } else {
-        line.prepare(shard, &select_statement()).await?
+    let measured = match options.condition {
+        Some(condition) => {
+            let text = conditional_statement(condition == Condition::Met);
+            line.prepare(shard, &text).await?
+        }
+        None if options.write || options.counters => insert,
+        None => line.prepare(shard, &select_statement()).await?,
     };
 
     let mut batches = Vec::new();

@@ -41,6 +41,19 @@ pub fn select_statement() -> String {
     format!("SELECT {} FROM perf.cf WHERE key = ?", column_names())
 }
 
+/// Writes what is there already, under the condition that it is, or that it is not.
+pub fn conditional_statement(is_met: bool) -> String {
+    let value = "a5".repeat(VALUE_BYTES);
+    let expected = if is_met { &value } else { "5a" };
+    let assignments: Vec<String> = (0..COLUMNS)
+        .map(|column| format!("c{column} = 0x{value}"))
+        .collect();
+    format!(
+        "UPDATE perf.cf SET {} WHERE key = ? IF c0 = 0x{expected}",
+        assignments.join(", ")
+    )
+}
+
 fn column_names() -> String {
     let names: Vec<String> = (0..COLUMNS).map(|column| format!("c{column}")).collect();
     names.join(", ")

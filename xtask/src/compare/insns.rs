@@ -37,6 +37,12 @@ pub fn run(arguments: &Arguments) -> Result<(), TaskError> {
             "109,000 (cache miss)",
         ),
         ("write", &["--write"][..], "49,800 / 56.2 / -"),
+        (
+            "conditional update, applied",
+            &["--lwt", "met"][..],
+            "370,000 (read-modify-write)",
+        ),
+        ("conditional update, not applied", &["--lwt", "unmet"][..], "-"),
         ("increment of five counters", &["--counters"][..], "-"),
         ("the same above SSTables", &["--counters", "--flush"][..], "-"),
         (

@@ -10,6 +10,8 @@ pub enum Preset {
     Write,
     /// Nine reads to a write, keys by Zipf's law.
     Mixed,
+    /// Conditional updates of rows that are there, all keys alike: nearly all are applied.
+    Lwt,
     /// Increments of five counters of one row, all keys alike.
     Counter,
     /// Rows of one partition of a million.
@@ -34,6 +36,7 @@ impl Preset {
                 let zipf = Generator::Zipf(super::generator::Zipf::new(keys, 0.99));
                 standard("mixed", keys, vec![read(zipf.clone(), 9), write(zipf, 1)])
             }
+            Preset::Lwt => standard("lwt", keys, vec![conditional(key)]),
             Preset::Counter => counter(key),
             Preset::LargePartition => large_partition(),
             Preset::ConcurrentClient => standard(
@@ -85,6 +88,20 @@ fn write(key: Generator, weight: u32) -> WorkloadStatement {
         weight,
         values,
         is_idempotent: true,
+    }
+}
+
+fn conditional(key: Generator) -> WorkloadStatement {
+    let mut values = vec![Generator::Blob { bytes: COLUMN_BYTES }; 5];
+    values.push(key);
+    WorkloadStatement {
+        name: "lwt".to_owned(),
+        cql: "UPDATE helenus_loadgen.standard SET c0 = ?, c1 = ?, c2 = ?, c3 = ?, c4 = ? WHERE key = ? IF c0 != null"
+            .to_owned(),
+        weight: 1,
+        values,
+        // One that may have run is not sent again: its second answer would not be that of the first.
+        is_idempotent: false,
     }
 }
 

@@ -16,7 +16,7 @@ use helenus_perf::fast_forward::DataSet;
 use helenus_perf::reads::{self, ReadKind, ReadsOptions};
 use helenus_perf::refusing;
 use helenus_perf::requests::Asked;
-use helenus_perf::simple_query::{self, RowsIn, SimpleQueryOptions};
+use helenus_perf::simple_query::{self, Condition, RowsIn, SimpleQueryOptions};
 use helenus_perf::wire::{self, WireOptions};
 use serde::Serialize;
 
@@ -44,6 +44,9 @@ enum PerfCommand {
         /// Increments of five counters of a row.
         #[arg(long, conflicts_with = "write")]
         counters: bool,
+        /// Updates of a row under a condition on it.
+        #[arg(long, value_enum, conflicts_with_all = ["write", "counters"])]
+        lwt: Option<Condition>,
         /// Requests that are not prepared, or that end in an error of a kind.
         #[arg(long, value_enum, default_value = "execute")]
         asked: Asked,
@@ -182,6 +185,7 @@ fn main() -> ExitCode {
         PerfCommand::SimpleQuery {
             write,
             counters,
+            lwt,
             asked,
             flush,
             cached,
@@ -194,6 +198,7 @@ fn main() -> ExitCode {
             let options = SimpleQueryOptions {
                 write,
                 counters,
+                condition: lwt,
                 asked,
                 rows_in: match (flush, cached, cold) {
                     (_, _, true) => RowsIn::ColdSsTables,
