@@ -268,6 +268,36 @@ fn an_update_of_many_counters_of_a_partition_counts_each_once() {
     }
 }
 
+/// Whoever comes first brings the pages; the others count on what it has written.
+#[test]
+fn increments_of_counters_that_are_not_in_memory_add_up() {
+    const KEYS: i32 = 40;
+    const ROUNDS: u16 = 12;
+    let disk = Arc::new(SimulatedDisk::new(3));
+    let mut node = TestNode::start(options_on(&disk, 2)).unwrap();
+    make_tables(&node);
+    for p in 0..KEYS {
+        node.run(&format!("UPDATE k.t SET n = n + {p} WHERE p = {p}"));
+    }
+    for life in 1..3 {
+        node.restart().unwrap();
+        let mut pending = Vec::new();
+        for p in 0..KEYS {
+            for round in 0..ROUNDS {
+                let update = format!("UPDATE k.t SET n = n + 1 WHERE p = {p}");
+                pending.push(node.submit(&update, &on_shard(round % 2)));
+            }
+        }
+        for answer in pending {
+            assert_eq!(answer.wait(), Some(Answer::Void));
+        }
+        let expected: Vec<i64> = (0..KEYS)
+            .map(|p| i64::from(p) + life * i64::from(ROUNDS))
+            .collect();
+        assert_eq!(totals(&node, KEYS), expected);
+    }
+}
+
 #[test]
 fn batch_messages_of_counters_are_as_batches_in_cql() {
     let node = TestNode::with_shards(2);

@@ -28,6 +28,11 @@ impl Ledger {
         self.acknowledged_count += 1;
     }
 
+    /// What was acknowledged last at a place, if there is anything.
+    pub fn value(&self, place: Place) -> Value {
+        self.acknowledged.get(&place).copied().flatten()
+    }
+
     pub fn acknowledged_count(&self) -> u64 {
         self.acknowledged_count
     }

@@ -112,6 +112,8 @@ fn create_schema(address: SocketAddr) -> Result<(), NativeError> {
     )?;
     connection
         .query("CREATE TABLE crash.register (part int, key int, value bigint, PRIMARY KEY (part, key))")?;
+    connection
+        .query("CREATE TABLE crash.counts (part int, key int, value counter, PRIMARY KEY (part, key))")?;
     connection.query(
         "CREATE TABLE crash.journal (part int, sequence bigint, body text, PRIMARY KEY (part, sequence))",
     )?;

@@ -19,6 +19,8 @@ pub struct Writer {
     id: u32,
     random: Random,
     register: Ledger,
+    /// Of counters: their totals.
+    counts: Ledger,
     journal_acknowledged: i64,
 }
 
@@ -28,6 +30,7 @@ impl Writer {
             id,
             random: Random::new(seed),
             register: Ledger::default(),
+            counts: Ledger::default(),
             journal_acknowledged: 0,
         }
     }
@@ -37,7 +40,9 @@ impl Writer {
     }
 
     pub fn acknowledged(&self) -> u64 {
-        self.register.acknowledged_count() + self.journal_acknowledged as u64
+        self.register.acknowledged_count()
+            + self.counts.acknowledged_count()
+            + self.journal_acknowledged as u64
     }
 
     /// Writes until the connection breaks; an error counts only while the server was not killed.
@@ -69,6 +74,7 @@ impl Writer {
                 1 => self.batch_of_partition(&mut connection)?,
                 2 => self.batch_of_partitions(&mut connection)?,
                 3 | 4 => self.append(&mut connection)?,
+                5 => self.count(&mut connection)?,
                 _ => self.put(&mut connection)?,
             }
         }
@@ -125,6 +131,21 @@ impl Writer {
         Ok(())
     }
 
+    /// Two counters of one partition in one batch: each grew once, or both not at all.
+    fn count(&mut self, connection: &mut Connection) -> Result<(), NativeError> {
+        let (part, key) = self.place();
+        let places = [(part, key), (part, (key + 1) % KEYS)];
+        let by = i64::from(1 + self.random.below(9));
+        let totals = places.map(|place| (place, Some(self.counts.value(place).unwrap_or(0) + by)));
+        self.counts.sending(totals.to_vec());
+        let updates = places.map(|(part, key)| {
+            format!("UPDATE crash.counts SET value = value + {by} WHERE part = {part} AND key = {key};")
+        });
+        connection.query(&format!("BEGIN COUNTER BATCH {} APPLY BATCH", updates.join(" ")))?;
+        self.counts.acknowledge();
+        Ok(())
+    }
+
     /// The next row of an ever-growing partition.
     fn append(&mut self, connection: &mut Connection) -> Result<(), NativeError> {
         let sequence = self.journal_acknowledged + 1;
@@ -150,19 +171,26 @@ impl Writer {
 
     /// Reads everything back and names what is not as acknowledged.
     pub fn verify(&mut self, connection: &mut Connection) -> Result<Vec<String>, NativeError> {
+        let found = self.rows(connection, "register")?;
+        let mut wrong = self.register.compare(&found);
+        let found = self.rows(connection, "counts")?;
+        wrong.extend(self.counts.compare(&found));
+        wrong.extend(self.verify_journal(connection)?);
+        Ok(wrong)
+    }
+
+    fn rows(&self, connection: &mut Connection, table: &str) -> Result<BTreeMap<Place, i64>, NativeError> {
         let mut found = BTreeMap::new();
         for part in self.id * PARTITIONS..(self.id + 1) * PARTITIONS {
             let rows = connection.query(&format!(
-                "SELECT key, value FROM crash.register WHERE part = {part}"
+                "SELECT key, value FROM crash.{table} WHERE part = {part}"
             ))?;
             for row in rows {
                 let [key, value] = row.as_slice() else { continue };
                 found.insert((part, number(key)? as u32), number(value)?);
             }
         }
-        let mut wrong = self.register.compare(&found);
-        wrong.extend(self.verify_journal(connection)?);
-        Ok(wrong)
+        Ok(found)
     }
 
     fn verify_journal(&mut self, connection: &mut Connection) -> Result<Vec<String>, NativeError> {
