@@ -159,8 +159,10 @@ async fn measure(
     options: &SimpleQueryOptions,
     counter: &dyn AllocationCounter,
 ) -> io::Result<SimpleQueryReport> {
+    // As a connection has it.
+    let session = Session::with_buffers(VERSION, shard.buffers.clone()).charged_to(shard.request_memory());
     let mut line = Line {
-        session: Rc::new(Session::new(VERSION)),
+        session: Rc::new(session),
         reader: FrameReader::new(Direction::Request, FrameLimits::default()),
         received: ReceiveBuffer::new(),
         output: Vec::new(),
