@@ -126,6 +126,18 @@ fn rows_come_back_from_what_they_are_as_json() {
     }
 }
 
+/// What a conditional statement decodes holds its shard.
+#[test]
+fn long_texts_are_refused_beside_conditions() {
+    let node = node(1);
+    let text = |count| format!("{{\"k\": 1, \"c\": 1, \"l\": {}}}", array(count)).into_bytes();
+    let insert = "INSERT INTO k.t JSON ? IF NOT EXISTS";
+    let refused = execute(&node, insert, &[&text(ELEMENTS)]);
+    assert!(matches!(refused, Answer::Error { .. }), "{refused:?}");
+    assert!(matches!(execute(&node, insert, &[&text(1_000)]), Answer::Rows(_)));
+    assert_eq!(json_of(&node, "SELECT JSON c FROM k.t"), ["{\"c\": 1}"]);
+}
+
 #[test]
 fn a_batch_takes_texts_and_fails_as_a_whole() {
     let node = node(2);

@@ -145,18 +145,22 @@ impl ModifyPlan {
         if !self.may_be_long {
             return 1;
         }
-        let json = match &self.json {
-            Some(json) => json.effort(values),
-            None if self.decodes_json => json_effort(values.iter()),
-            None => 0,
-        };
-        let values_count = json.saturating_add(self.written_out);
+        let values_count = self.json_count(values).saturating_add(self.written_out);
         if !self.has_in {
             return values_count.saturating_add(1);
         }
         let count = |restrictions| in_product(restrictions, values).unwrap_or(1);
         let named = count(&self.keys.partition).saturating_mul(count(&self.keys.clustering));
         named.saturating_add(values_count)
+    }
+
+    /// Of that, what the decoding of texts comes to.
+    pub(super) fn json_count(&self, values: &BoundValues<'_>) -> u64 {
+        match &self.json {
+            Some(json) => json.effort(values),
+            None if self.decodes_json => json_effort(values.iter()),
+            None => 0,
+        }
     }
 
     pub fn has_timestamp(&self) -> bool {

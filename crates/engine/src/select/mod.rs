@@ -21,7 +21,7 @@ mod direct;
 mod execution;
 mod grouping;
 
-pub use bound::{BOUND_AT_ONCE_MAX, BoundSelect, InProducts, json_effort};
+pub use bound::{BOUND_AT_ONCE_MAX, BoundSelect, InProducts, JSON_BYTES_PER_VALUE, json_effort};
 pub use direct::Direct;
 pub use execution::SelectExecution;
 pub use plan::SelectPlan;

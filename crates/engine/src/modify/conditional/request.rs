@@ -21,13 +21,16 @@ use crate::modify::attributes::Ballot;
 use crate::modify::plan::ModifyPlan;
 use crate::modify::updates::check_written;
 use crate::prepare::ResultMetadata;
-use crate::select::StatementKind;
 use crate::select::restriction::Restriction;
 use crate::select::slices;
+use crate::select::{JSON_BYTES_PER_VALUE, StatementKind};
 use crate::term::BoundValues;
 
 /// Statements of a conditional batch: some two microseconds each, and all of it is done in one turn of a shard.
 const STATEMENTS_MAX: usize = 500;
+
+/// JSON of a conditional request: it is decoded in that turn, three times, some ten nanoseconds a byte.
+const JSON_BYTES_MAX: u64 = 32 << 10;
 
 /// Steps of a read that a decision may take: they follow each other without anything in between, some 200 microseconds each.
 const STEPS_MAX: usize = 5;
@@ -88,6 +91,12 @@ impl<'r> ConditionalRequest<'r> {
             return Err(invalid!(
                 "A conditional batch has at most {STATEMENTS_MAX} statements, this one has {}",
                 members.len()
+            ));
+        }
+        let json = members.iter().map(|member| member.plan.json_count(member.values));
+        if json.sum::<u64>() > JSON_BYTES_MAX / JSON_BYTES_PER_VALUE {
+            return Err(invalid!(
+                "A conditional request has at most {JSON_BYTES_MAX} bytes of JSON; divide it, or bind the values by themselves"
             ));
         }
         let table = &first.plan.table;
