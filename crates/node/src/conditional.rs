@@ -13,7 +13,7 @@ use helenus_protocol::extensions::RateLimitedOperation;
 use helenus_storage::read_state::ReadState;
 use helenus_types::{ShardId, Token};
 
-use crate::decide::{Decide, Run, Tried};
+use crate::decide::{Decide, Run, Tried, Updates};
 use crate::forward::{ForwardedAnswer, OwnedExecution};
 use crate::panic_boundary::catch_async;
 use crate::patience::Patience;
@@ -142,12 +142,19 @@ impl Shard {
         options: &QueryOptions<'_>,
     ) -> Result<(), CqlError> {
         let (session, stream) = (statement.session, statement.stream);
-        let (members, is_batch) = members_of(&statement.prepared.plan, values);
-        let request = ConditionalRequest::bind(&members, is_batch, options)?;
-        self.decide_conditionally(session, stream, &request, options, || {
+        let own = || {
             let account = self.account_of_session(session);
             OwnedConditional::Statement(OwnedExecution::new(statement, values, options, &account))
-        })
+        };
+        // Nearly all are no batches, and take nothing from the heap for this.
+        if let Plan::Modify(plan) = &statement.prepared.plan {
+            let member = [ConditionalMember { plan, values }];
+            let request = ConditionalRequest::bind(&member, false, options)?;
+            return self.decide_conditionally(session, stream, &request, options, own);
+        }
+        let (members, is_batch) = members_of(&statement.prepared.plan, values);
+        let request = ConditionalRequest::bind(&members, is_batch, options)?;
+        self.decide_conditionally(session, stream, &request, options, own)
     }
 
     /// Executes a BATCH message of which a statement is conditional.
@@ -289,7 +296,7 @@ impl Shard {
             answer.warnings = guardrails.check(&self.schema(), update)?;
         }
         Ok(Run::Decided {
-            updates: update.into_iter().collect(),
+            updates: Updates::OfOne(update),
             answer,
         })
     }

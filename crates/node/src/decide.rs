@@ -16,11 +16,12 @@ use helenus_storage::commitlog::{LogPosition, WriteSetId};
 use helenus_storage::error::WriteError;
 use helenus_storage::read_state::ReadState;
 use helenus_storage::sstable::AbsentPages;
+use helenus_storage::update::Update;
 use helenus_types::{ShardId, Token};
 
 use crate::patience::{Patience, not_begun_in_time};
 use crate::shard::Shard;
-use crate::write::write_failure;
+use crate::write::{partition_of, write_failure};
 
 /// What reads, and then decides what is written.
 pub(crate) trait Decide {
@@ -42,7 +43,14 @@ pub(crate) enum Run<A> {
     /// The read lacks these pages.
     Absent(Box<AbsentPages>),
     /// Each partition has one update at most; they become one record of the log. None for what is not to be done.
-    Decided { updates: Vec<Vec<u8>>, answer: A },
+    Decided { updates: Updates, answer: A },
+}
+
+/// Packed, of this shard's partitions.
+pub(crate) enum Updates {
+    /// Also where there is nothing to do.
+    OfOne(Option<Vec<u8>>),
+    OfSeveral(Vec<Vec<u8>>),
 }
 
 /// What one turn came to.
@@ -110,14 +118,23 @@ impl Shard {
     }
 
     /// The error where memtables are full, so that nothing was applied.
-    fn apply_decided(&self, updates: &[Vec<u8>]) -> Result<Option<WriteError>, CqlError> {
-        if updates.is_empty() {
-            return Ok(None);
-        }
-        let decoded = self.decode_sampled(updates)?;
-        let applied = match decoded.as_slice() {
-            [(token, update)] => self.store.borrow_mut().apply_at(*token, update),
-            several => self.store.borrow_mut().apply_all(several),
+    fn apply_decided(&self, updates: &Updates) -> Result<Option<WriteError>, CqlError> {
+        let applied = match updates {
+            Updates::OfOne(None) => return Ok(None),
+            Updates::OfOne(Some(update)) => {
+                let malformed = || write_failure(&WriteError::Malformed);
+                let (_, token) = partition_of(update).ok_or_else(malformed)?;
+                if self.hot_partitions.is_sampled() {
+                    self.sample_write(token, update);
+                }
+                let decoded = Update::decode_trusted(update).ok_or_else(malformed)?;
+                self.store.borrow_mut().apply_at(token, &decoded)
+            }
+            Updates::OfSeveral(updates) if updates.is_empty() => return Ok(None),
+            Updates::OfSeveral(updates) => {
+                let decoded = self.decode_sampled(updates)?;
+                self.store.borrow_mut().apply_all(&decoded)
+            }
         };
         match applied {
             Ok(_) => {

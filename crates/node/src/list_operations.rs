@@ -15,7 +15,7 @@ use helenus_storage::read_state::ReadState;
 use helenus_storage::update::merge_by_partition;
 use helenus_types::{ShardId, Token};
 
-use crate::decide::{Decide, Run};
+use crate::decide::{Decide, Run, Updates};
 use crate::forward::OwnedExecution;
 use crate::panic_boundary::catch_async;
 use crate::patience::{Patience, not_begun_in_time};
@@ -45,7 +45,7 @@ impl Decide for ListDecision<'_> {
         let updates = built.map_err(|failed| failed.error)?;
         let updates = updates.into_iter().map(|(_, update)| update).collect();
         Ok(Run::Decided {
-            updates: merge_by_partition(updates),
+            updates: Updates::OfSeveral(merge_by_partition(updates)),
             answer: (),
         })
     }

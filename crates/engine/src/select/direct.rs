@@ -187,7 +187,7 @@ impl SelectPlan {
 }
 
 /// Makes the slices be one row, reusing what is there.
-fn set_single_row(slices: &mut Vec<Slice>, clustering: &[u8]) {
+pub fn set_single_row(slices: &mut Vec<Slice>, clustering: &[u8]) {
     slices.truncate(1);
     if slices.is_empty() {
         slices.push(Slice::all());

@@ -16,6 +16,9 @@ use crate::term::ColumnSpec;
 const TRUE: &[u8] = &[1];
 const FALSE: &[u8] = &[0];
 
+/// Of most answers: metadata of some columns and a short row.
+const ANSWER_BYTES: usize = 256;
+
 /// `[applied]` alone: of what was applied, and where there is no row to be shown.
 pub fn applied_metadata(table: &TableMetadata) -> ResultMetadata {
     ResultMetadata::new(vec![spec(table, "[applied]", CqlType::Boolean)])
@@ -51,7 +54,7 @@ fn spec(table: &TableMetadata, name: &str, cql_type: CqlType) -> ColumnSpec {
 
 /// The body of a RESULT.
 pub fn applied(metadata: &ResultMetadata, options: &QueryOptions<'_>, is_applied: bool) -> Vec<u8> {
-    let mut out = Vec::new();
+    let mut out = Vec::with_capacity(ANSWER_BYTES);
     let mut writer = RowsWriter::begin(
         &mut out,
         metadata.for_version(options.version),
@@ -79,7 +82,7 @@ pub fn not_applied(
         .iter()
         .filter_map(|spec| table.columns.iter().find(|column| *column.name == *spec.name))
         .collect();
-    let mut out = Vec::new();
+    let mut out = Vec::with_capacity(ANSWER_BYTES);
     let mut writer = RowsWriter::begin(
         &mut out,
         metadata.for_version(options.version),

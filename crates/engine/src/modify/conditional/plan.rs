@@ -4,6 +4,7 @@ use std::sync::Arc;
 
 use helenus_cql::ast::{self, ConditionTarget, ConditionTest, InValues, Operator, Using};
 use helenus_schema::{ColumnKind, ColumnMetadata};
+use helenus_storage::clustering::ClusteringComparator;
 use helenus_types::CqlType;
 
 use super::answer::{applied_metadata, not_applied_metadata};
@@ -20,6 +21,8 @@ const CONDITIONS_MAX: usize = 1_000;
 #[derive(Clone, Debug)]
 pub struct ConditionPlan {
     pub conditions: Conditions,
+    /// Of the table.
+    pub comparator: Arc<ClusteringComparator>,
     /// Of the answer of a statement by itself.
     pub applied: Arc<ResultMetadata>,
     pub not_applied: Arc<ResultMetadata>,
@@ -80,6 +83,7 @@ impl ConditionPlan {
         };
         let table = typing.scope.table;
         Ok(Some(ConditionPlan {
+            comparator: Arc::new(ClusteringComparator::of(table)),
             applied: Arc::new(applied_metadata(table)),
             not_applied: Arc::new(not_applied_metadata(table, conditions.columns())),
             conditions,

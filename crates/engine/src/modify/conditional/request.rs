@@ -19,11 +19,11 @@ use crate::CqlError;
 use crate::execute::{QueryOptions, RowStore, Scratch, read_failure};
 use crate::modify::attributes::Ballot;
 use crate::modify::plan::ModifyPlan;
-use crate::modify::updates::check_written;
+use crate::modify::updates::{append_single_clustering, append_single_key, check_written};
 use crate::prepare::ResultMetadata;
 use crate::select::restriction::Restriction;
 use crate::select::slices;
-use crate::select::{JSON_BYTES_PER_VALUE, StatementKind};
+use crate::select::{JSON_BYTES_PER_VALUE, StatementKind, set_single_row};
 use crate::term::BoundValues;
 
 /// Statements of a conditional batch: some two microseconds each, and all of it is done in one turn of a shard.
@@ -49,7 +49,7 @@ pub struct ConditionalRequest<'r> {
     is_batch: bool,
     options: &'r QueryOptions<'r>,
     table: &'r Arc<TableMetadata>,
-    comparator: ClusteringComparator,
+    comparator: Arc<ClusteringComparator>,
     key: Vec<u8>,
     token: Token,
     columns: ReadColumns,
@@ -100,12 +100,17 @@ impl<'r> ConditionalRequest<'r> {
             ));
         }
         let table = &first.plan.table;
+        let conditional = members.iter().find_map(|member| member.plan.conditions.as_ref());
+        let comparator = match conditional {
+            Some(conditions) => conditions.comparator.clone(),
+            None => Arc::new(ClusteringComparator::of(table)),
+        };
         let mut request = ConditionalRequest {
             members,
             is_batch,
             options,
             table,
-            comparator: ClusteringComparator::of(table),
+            comparator,
             key: Vec::new(),
             token: token_of(&[]),
             columns: columns_read(members),
@@ -152,14 +157,17 @@ impl<'r> ConditionalRequest<'r> {
         let context = self
             .options
             .evaluation(extended.as_ref().unwrap_or(member.values));
-        let mut keys = plan.partition_keys(&context)?;
+        let mut key = Vec::new();
+        if !append_single_key(&mut key, &plan.keys.partition, &context)? {
+            key = plan.partition_keys(&context)?.swap_remove(0);
+        }
         if plan.keys.clustering.iter().any(Restriction::is_in) {
             return Err(invalid!(
                 "IN on the clustering key columns is not supported with conditional {}",
                 kind_text(plan)
             ));
         }
-        Ok(keys.swap_remove(0))
+        Ok(key)
     }
 
     fn add(&mut self, member: &ConditionalMember<'r>) -> Result<(), CqlError> {
@@ -269,37 +277,13 @@ impl<'r> ConditionalRequest<'r> {
         scratch: &mut Scratch,
         ballot_us: &mut dyn FnMut(i64) -> Result<i64, CqlError>,
     ) -> Result<ConditionalOutcome, CqlError> {
-        let slices = self.slices();
-        // Conditions on the static row alone show a row of the partition, if it has any.
-        let rows_max = if self.of_rows.is_empty() { 1 } else { usize::MAX };
-        let mut rows = RowsRead::new(&self.columns, &self.comparator, rows_max, self.options.now_s);
-        let command = ReadCommand {
-            table: self.table,
-            partitions: PartitionRange::One {
-                token: self.token,
-                key: &self.key,
-            },
-            slices: &slices,
-            reversed: false,
-            now_s: self.options.now_s,
+        let mut slices = std::mem::take(&mut scratch.slices);
+        let read = self.read(store, state, &mut slices);
+        scratch.slices = slices;
+        let rows = match read? {
+            Ok(rows) => rows,
+            Err(absent) => return Ok(ConditionalOutcome::Absent(absent)),
         };
-        state.begin_again();
-        let mut steps = 0;
-        loop {
-            match store
-                .read_step(&command, state, &mut rows)
-                .map_err(read_failure)?
-            {
-                ReadProgress::Done => break,
-                ReadProgress::Absent(absent) => return Ok(ConditionalOutcome::Absent(absent)),
-                ReadProgress::Yield => steps += 1,
-            }
-            if steps >= STEPS_MAX {
-                return Err(invalid!(
-                    "The conditions have to pass more rows and tombstones than one decision may"
-                ));
-            }
-        }
         if !self.is_met_by(&rows) {
             return Ok(ConditionalOutcome::Decided {
                 update: None,
@@ -316,19 +300,65 @@ impl<'r> ConditionalRequest<'r> {
         Ok(ConditionalOutcome::Decided { update, body })
     }
 
-    fn slices(&self) -> Vec<Slice> {
-        if self.of_rows.is_empty() {
-            return vec![Slice::all()];
-        }
-        let bound = |clustering: &[u8], side| ClusteringBound {
-            prefix: clustering.into(),
-            side,
+    /// The rows, or the pages that are missing.
+    fn read<R: RowStore>(
+        &self,
+        store: &mut R,
+        state: &mut ReadState,
+        slices: &mut Vec<Slice>,
+    ) -> Result<Result<RowsRead<'_>, Box<AbsentPages>>, CqlError> {
+        self.set_slices(slices);
+        // Conditions on the static row alone show a row of the partition, if it has any.
+        let rows_max = if self.of_rows.is_empty() { 1 } else { usize::MAX };
+        let mut rows = RowsRead::new(&self.columns, &self.comparator, rows_max, self.options.now_s);
+        let command = ReadCommand {
+            table: self.table,
+            partitions: PartitionRange::One {
+                token: self.token,
+                key: &self.key,
+            },
+            slices,
+            reversed: false,
+            now_s: self.options.now_s,
         };
-        let slices = self.of_rows.iter().map(|(clustering, _)| Slice {
-            start: bound(clustering, Side::Before),
-            end: bound(clustering, Side::After),
-        });
-        slices.collect()
+        state.begin_again();
+        let mut steps = 0;
+        loop {
+            match store
+                .read_step(&command, state, &mut rows)
+                .map_err(read_failure)?
+            {
+                ReadProgress::Done => return Ok(Ok(rows)),
+                ReadProgress::Absent(absent) => return Ok(Err(absent)),
+                ReadProgress::Yield => steps += 1,
+            }
+            if steps >= STEPS_MAX {
+                return Err(invalid!(
+                    "The conditions have to pass more rows and tombstones than one decision may"
+                ));
+            }
+        }
+    }
+
+    fn set_slices(&self, slices: &mut Vec<Slice>) {
+        match self.of_rows.as_slice() {
+            [] => {
+                slices.clear();
+                slices.push(Slice::all());
+            }
+            [(clustering, _)] => set_single_row(slices, clustering),
+            several => {
+                let bound = |clustering: &[u8], side| ClusteringBound {
+                    prefix: clustering.into(),
+                    side,
+                };
+                slices.clear();
+                slices.extend(several.iter().map(|(clustering, _)| Slice {
+                    start: bound(clustering, Side::Before),
+                    end: bound(clustering, Side::After),
+                }));
+            }
+        }
     }
 
     fn is_met_by(&self, rows: &RowsRead<'_>) -> bool {
@@ -460,6 +490,10 @@ impl ModifyPlan {
         let decoded = self.decoded(values, options)?;
         let extended = decoded.as_ref().map(|row| row.behind(values));
         let context = options.evaluation(extended.as_ref().unwrap_or(values));
+        let mut clustering = Vec::new();
+        if append_single_clustering(&mut clustering, &self.keys.clustering, &context)? {
+            return Ok(clustering);
+        }
         let mut clusterings = slices::clusterings(&self.table, &self.keys.clustering, &context)?;
         Ok(clusterings.pop().unwrap_or_default())
     }
