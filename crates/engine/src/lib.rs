@@ -18,6 +18,7 @@ pub mod functions;
 mod heap_bytes;
 mod names;
 pub mod term;
+pub mod views;
 
 pub mod modify;
 pub mod select;
