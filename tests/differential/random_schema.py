@@ -26,9 +26,11 @@ NATIVE_VALUES = {
     "varint": ["0", "127", "128", "-128", "-129", "18446744073709551616"],
     "duration": ["0s", "1mo2d3h", "-1d", "90s"],
 }
+# What counters grow by, and are compared with; of no other column.
+COUNTER_VALUES = ["0", "1", "2", "-1", "5", "-7", "9223372036854775807"]
 # A duration has no order, so it is never a key.
 KEY_TYPES = sorted(set(NATIVE_VALUES) - {"duration"})
-NUMBERS = {"bigint", "decimal", "double", "float", "int", "smallint", "tinyint", "varint"}
+NUMBERS = {"bigint", "counter", "decimal", "double", "float", "int", "smallint", "tinyint", "varint"}
 UDT = "pair"
 UDT_DEFINITION = "CREATE TYPE pair (a int, b text)"
 
@@ -60,7 +62,7 @@ class Type:
             return "[%s, %s]" % (element(0), element(0))
         if self.kind == UDT:
             return "{a: %s, b: %s}" % (random.choice(["1", "null", "-5"]), random.choice(["'x'", "''", "null"]))
-        return random.choice(NATIVE_VALUES[self.kind])
+        return random.choice(COUNTER_VALUES if self.kind == "counter" else NATIVE_VALUES[self.kind])
 
     def is_collection(self):
         return self.kind in ("list", "set", "map") and not self.frozen
@@ -112,12 +114,15 @@ class Column:
 class Table:
     def __init__(self, random, name="t"):
         self.name = name
+        self.counts = random.random() < 0.12
+        value = lambda: Type("counter") if self.counts else value_type(random)
         self.partition = [Column(random, f"p{i}", key_type(random)) for i in range(random.choice([1, 1, 1, 2, 3]))]
         self.clustering = [Column(random, f"c{i}", key_type(random)) for i in range(random.choice([0, 1, 1, 2, 2, 3]))]
         self.reversed = [random.random() < 0.4 for _ in self.clustering]
         statics = random.choice([0, 0, 1, 2]) if self.clustering else 0
-        self.statics = [Column(random, f"s{i}", value_type(random)) for i in range(statics)]
-        self.regular = [Column(random, f"v{i}", value_type(random)) for i in range(random.choice([0, 1, 2, 3, 4]))]
+        self.statics = [Column(random, f"s{i}", value()) for i in range(statics)]
+        regular = random.choice([1, 2, 3] if self.counts else [0, 1, 2, 3, 4])
+        self.regular = [Column(random, f"v{i}", value()) for i in range(regular)]
 
     def keys(self):
         return self.partition + self.clustering

@@ -9,11 +9,13 @@ class Statements:
 
     def __init__(self, random, table):
         self.random, self.table = random, table
-        self.timestamps = random.random() < 0.5
+        self.timestamps = random.random() < 0.5 and not table.counts
 
     def next(self):
         """A statement and the page size to read it with, if any."""
         choice = self.random.random()
+        if self.table.counts and choice < 0.50:
+            return self.count() if self.chance(0.97) else self.insert(), None
         if choice < 0.28:
             return self.insert(), None
         if choice < 0.40:
@@ -112,7 +114,23 @@ class Statements:
             where += self.slice()
         return f"DELETE FROM t{using} WHERE {' AND '.join(where)}"
 
+    def count(self):
+        """An increment, or the deletion of a counter. Not of rows: how much is left of a counter then depends on what
+        Cassandra's counter cache holds."""
+        statics = self.table.statics and self.chance(0.3)
+        column = self.random.choice(self.table.statics if statics else self.table.regular)
+        where = " AND ".join(self.where_of_write(self.table.partition if statics else self.table.keys()))
+        if self.chance(0.08):
+            return f"DELETE {column.name} FROM t WHERE {' AND '.join(self.key(self.table.partition if statics else self.table.keys()))}"
+        attributes = " USING TIMESTAMP 5" if self.chance(0.02) else ""
+        sign = self.random.choice(["+", "+", "-"])
+        return f"UPDATE t{attributes} SET {column.name} = {column.name} {sign} {self.literal(column)} WHERE {where}"
+
     def batch(self):
+        if self.table.counts:
+            writes = [self.count() for _ in range(self.random.randint(1, 4))]
+            kind = self.random.choice(["COUNTER ", "COUNTER ", "UNLOGGED ", ""])
+            return f"BEGIN {kind}BATCH {'; '.join(writes)}; APPLY BATCH"
         writes = [self.random.choice([self.insert, self.update, self.delete])() for _ in range(self.random.randint(1, 4))]
         kind = self.random.choice(["", "UNLOGGED "])
         return f"BEGIN {kind}BATCH {'; '.join(writes)}; APPLY BATCH"

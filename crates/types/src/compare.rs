@@ -18,7 +18,10 @@ impl CqlType {
     pub fn compare(&self, left: &[u8], right: &[u8]) -> Ordering {
         match self {
             CqlType::Int => compare_fixed(left, right, i32::from_be_bytes),
-            CqlType::Bigint | CqlType::Timestamp => compare_fixed(left, right, i64::from_be_bytes),
+            // A counter is compared by its total.
+            CqlType::Bigint | CqlType::Counter | CqlType::Timestamp => {
+                compare_fixed(left, right, i64::from_be_bytes)
+            }
             CqlType::Text
             | CqlType::Ascii
             | CqlType::Blob
@@ -26,7 +29,6 @@ impl CqlType {
             | CqlType::Date
             | CqlType::Time
             | CqlType::Duration
-            | CqlType::Counter
             | CqlType::Custom(_) => left.cmp(right),
             CqlType::Timeuuid => compare_fixed(left, right, timeuuid_order),
             CqlType::Uuid => compare_fixed(left, right, uuid_order),
