@@ -22,7 +22,7 @@ pub struct Target {
 /// The SSTables of a folder.
 #[derive(Clone, Debug, Default)]
 pub struct Targets {
-    /// Those with a TOC, in the order of their ids.
+    /// Those that are finished, in the order of their ids.
     pub readable: Vec<Target>,
     /// Data files of versions that are not read, or with ids of unknown form.
     pub foreign: Vec<PathBuf>,
@@ -35,7 +35,7 @@ pub enum TargetError {
     Io { path: PathBuf, source: io::Error },
     #[error("{} is not a file of an SSTable; those are named like nb-1-big-Data.db", path.display())]
     NotAnSsTable { path: PathBuf },
-    #[error("{} holds no SSTable; an SSTable has a TOC.txt", path.display())]
+    #[error("{} holds no finished SSTable; one has a TOC.txt, or was streamed to Cassandra and is in none of its transaction logs", path.display())]
     Empty { path: PathBuf },
     #[error("{} is of a version that this program does not read", path.display())]
     Foreign { path: PathBuf },
@@ -92,6 +92,7 @@ impl Targets {
             },
         };
         let found = by_sstable(disk, path).map_err(failed)?;
+        let logs = transaction_logs(disk, path).map_err(failed)?;
         let readable: Vec<Target> = found
             .into_iter()
             .map(|(descriptor, files)| Target {
@@ -99,7 +100,7 @@ impl Targets {
                 descriptor,
                 files,
             })
-            .filter(|target| target.has(Component::Toc))
+            .filter(|target| target.has(Component::Toc) || target.was_streamed(&logs))
             .collect();
         let foreign = helenus_sstable::foreign_sstables(disk, path).map_err(failed)?;
         if readable.is_empty() && foreign.is_empty() {
@@ -147,6 +148,20 @@ impl Target {
         self.files.contains_key(component.file_suffix())
     }
 
+    /// Whether it is finished though it has no TOC: Cassandra writes none for what other nodes stream to it. What it has not
+    /// finished, or is about to remove, stands in a transaction log. Files of ours without a TOC are garbage of a crash.
+    fn was_streamed(&self, transaction_logs: &[String]) -> bool {
+        let name = self.descriptor.to_string();
+        let is_named = |log: &String| {
+            let ends = log.match_indices(&name).map(|(at, _)| at + name.len());
+            let mut next = ends.map(|end| log.as_bytes().get(end).copied());
+            next.any(|next| !next.is_some_and(|next| next.is_ascii_alphanumeric()))
+        };
+        !self.has(Component::Checksums)
+            && self.require_mandatory().is_ok()
+            && !transaction_logs.iter().any(is_named)
+    }
+
     pub fn metadata(&self, disk: &dyn Disk) -> Result<StoredMetadata, TargetError> {
         self.require(Component::Statistics)?;
         Ok(StoredMetadata::read(disk, &self.folder, self.descriptor)?)
@@ -172,6 +187,27 @@ impl Target {
             path: self.path(component),
         })
     }
+}
+
+/// Of one transaction log: a line for each SSTable of a compaction, of which there are at most some thousands.
+const TRANSACTION_LOG_BYTES_MAX: u64 = 16 << 20;
+
+/// The texts of Cassandra's transaction logs in a table's folder: `nb_txn_compaction_<id>.log`, or of another version and kind.
+fn transaction_logs(disk: &dyn Disk, folder: &Path) -> io::Result<Vec<String>> {
+    let mut logs = Vec::new();
+    for entry in disk.list(folder)? {
+        if entry.kind == EntryKind::File && entry.name.contains("_txn_") && entry.name.ends_with(".log") {
+            let file = disk.open(&folder.join(&entry.name))?;
+            let length = file.length()?;
+            if length > TRANSACTION_LOG_BYTES_MAX {
+                return Err(io::Error::other("a transaction log of more than 16 MiB"));
+            }
+            let mut bytes = vec![0; length as usize];
+            file.read_exact_at(0, &mut bytes)?;
+            logs.push(String::from_utf8_lossy(&bytes).into_owned());
+        }
+    }
+    Ok(logs)
 }
 
 /// The files of each SSTable in a folder. What only Cassandra knows, such as its indexes, is left out, and so are

@@ -216,6 +216,58 @@ fn an_index_that_was_cut_anywhere_is_refused_by_name() {
 }
 
 /// Rows of all SSTables that a table has after the start that follows.
+/// As the node that streamed it leaves it: without TOC and Digest.
+fn without_toc(disk: &dyn Disk, folder: &Path) -> Vec<String> {
+    let mut sstables = Vec::new();
+    for entry in disk.list(folder).unwrap() {
+        if let Some(name) = entry.name.strip_suffix("-TOC.txt") {
+            sstables.push(name.to_owned());
+            disk.remove(&folder.join(&entry.name)).unwrap();
+        } else if entry.name.ends_with("-Digest.crc32") {
+            disk.remove(&folder.join(&entry.name)).unwrap();
+        }
+    }
+    sstables
+}
+
+/// Rows of SSTables that other nodes had streamed to Cassandra were missing after an import, and nobody was told.
+#[test]
+fn what_was_streamed_to_cassandra_is_imported() {
+    for fixture in ["counts", "da-keys"] {
+        let disk: Arc<dyn Disk> = Arc::new(MemoryDisk::new());
+        let files = load(&*disk, fixture);
+        let sstables = without_toc(&*disk, &files);
+        let node =
+            StoppedNode::open(Arc::clone(&disk), Arc::new(SystemClock::new()), Path::new(DATA)).unwrap();
+        let imported = import_into(&node, files, fixture).unwrap();
+        assert_eq!(imported.sstables as usize, sstables.len(), "{fixture}");
+        drop(node);
+        // A start removes what has no TOC.
+        let node =
+            StoppedNode::open(Arc::clone(&disk), Arc::new(SystemClock::new()), Path::new(DATA)).unwrap();
+        let schema = node.schema().unwrap();
+        let table = schema.table("k", &fixture.replace('-', "_")).unwrap();
+        let found = node.sstables(table).unwrap();
+        assert_eq!(found.len() as u64, imported.sstables_added, "{fixture}");
+    }
+}
+
+#[test]
+fn what_a_transaction_log_names_is_not_finished() {
+    let disk: Arc<dyn Disk> = Arc::new(MemoryDisk::new());
+    let files = load(&*disk, "counts");
+    let sstables = without_toc(&*disk, &files);
+    let lines: Vec<String> = sstables
+        .iter()
+        .map(|name| format!("ADD:[/var/lib/cassandra/{name},0,8][3735928559]\n"))
+        .collect();
+    let log = disk.create(&files.join("nb_txn_compaction_0.log")).unwrap();
+    log.append(lines.concat().as_bytes()).unwrap();
+    let node = StoppedNode::open(Arc::clone(&disk), Arc::new(SystemClock::new()), Path::new(DATA)).unwrap();
+    let refused = import_into(&node, files, "counts").unwrap_err();
+    assert!(refused.to_string().contains("no finished SSTable"), "{refused}");
+}
+
 fn rows_after_start(disk: &Arc<dyn Disk>) -> Option<u64> {
     let node = StoppedNode::open(Arc::clone(disk), Arc::new(SystemClock::new()), Path::new(DATA)).unwrap();
     let schema = node.schema().unwrap();

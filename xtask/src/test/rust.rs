@@ -66,7 +66,7 @@ pub fn sstable_tools(_: &Context) -> Result<Tally, TaskError> {
             .args([
                 "test",
                 "--package",
-                "helenus-storage",
+                "helenus-sstable",
                 "--test",
                 "sstable",
                 "peer",

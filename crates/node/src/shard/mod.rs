@@ -47,7 +47,7 @@ use crate::metrics::{MetricsSnapshot, ShardMetrics};
 use crate::operator::Operator;
 use crate::options::{CommitlogSync, NodeOptions};
 use crate::panic_boundary::{catch, catch_async};
-use crate::patience::{Patience, Timeouts, nanoseconds};
+use crate::patience::{Patience, Timeouts};
 use crate::planning::Planner;
 use crate::rate_limit::{RateLimiter, has_rate_limits};
 use crate::request_memory::{Held, RequestMemory};
@@ -513,20 +513,18 @@ impl Shard {
             return;
         };
         let mut interval = tokio::time::interval(PERIODIC_WRITE_INTERVAL);
-        let period_ns = nanoseconds(period);
-        let mut last_sync_ns = self.clock.monotonic_ns();
+        let mut since_sync = Duration::ZERO;
         loop {
             interval.tick().await;
-            let since_sync_ns = self.clock.monotonic_ns().saturating_sub(last_sync_ns);
+            since_sync += PERIODIC_WRITE_INTERVAL;
             if self.store.borrow().wants_log_sync() {
                 self.sync_logs_soon();
             }
-            let is_due =
-                since_sync_ns >= period_ns || self.unacknowledged.borrow().len() > PARTS_UNSYNCED_MAX;
+            let is_due = since_sync >= period || self.unacknowledged.borrow().len() > PARTS_UNSYNCED_MAX;
             let sync = is_due || self.wants_log_sync.get();
             if self.hand_over_log(sync) && sync {
                 self.wants_log_sync.set(false);
-                last_sync_ns = self.clock.monotonic_ns();
+                since_sync = Duration::ZERO;
             }
             self.offer_background_work();
         }

@@ -21,7 +21,7 @@ use helenus_vfs::{Disk, EntryKind};
 use super::folder::DataFolder;
 use super::open::OpenError;
 use crate::compaction::{RemovalError, decode_sstables, encode_sstables};
-use helenus_sstable::{Descriptor, SealError, SsTable, Version, remove_sstable};
+use helenus_sstable::{Component, Descriptor, SealError, SsTable, Version, remove_sstable};
 
 const FOLDER_PREFIX: &str = "adopting-";
 const RECORD_PREFIX: &str = "adoption-";
@@ -120,8 +120,25 @@ impl Adoption {
                 Err(_) => copy(disk, source, &target).map_err(io_at(source))?,
             }
         }
+        if !files.contains_key(Component::Toc.file_suffix()) {
+            self.write_toc(descriptor, files)?;
+        }
         self.staged.push(descriptor);
         Ok(descriptor)
+    }
+
+    /// For one that came without: a table's folder has none that is not finished.
+    fn write_toc(&self, descriptor: Descriptor, files: &SourceFiles) -> Result<(), AdoptionError> {
+        let toc = Component::Toc.file_suffix();
+        let names = files.keys().map(String::as_str).chain([toc]);
+        let text: String = names.map(|name| format!("{name}\n")).collect();
+        let path = self.staging.join(descriptor.file_name(toc));
+        let write = || {
+            let file = self.data.disk().create(&path)?;
+            file.append(text.as_bytes())?;
+            file.sync_data()
+        };
+        write().map_err(io_at(&path))
     }
 
     pub fn open(&self, descriptor: Descriptor) -> Result<Arc<SsTable>, AdoptionError> {

@@ -3,6 +3,7 @@
 use std::borrow::Cow;
 use std::sync::Arc;
 
+use helenus_events::Event;
 use helenus_types::Token;
 
 use super::answer::{Answer, Passed, ReadScratch, Walk};
@@ -117,7 +118,8 @@ impl ShardStore {
 
     fn note_sidecar_fault(&self, fault: Option<SidecarFault>) {
         if let (Some(fault), Some(folder)) = (fault, self.data_folder()) {
-            folder.note_sidecar_faults(&[fault]);
+            // Counted as a table that reads without it.
+            folder.events().event(&Event::SidecarFault { fault: &fault });
         }
     }
 }
