@@ -164,6 +164,42 @@ def test_batches(session):
     assert result.response_future.warnings, "an aggregate without partition key warns"
 
 
+def test_conditional(session):
+    """The driver asks for no metadata of what it has prepared; that of a condition's answer comes all the same."""
+    insert = session.prepare("INSERT INTO kv (k, c, v) VALUES (?, ?, ?) IF NOT EXISTS")
+    update = session.prepare("UPDATE kv SET v = ? WHERE k = ? AND c = ? IF v = ?")
+    assert session.execute(insert, (30, 1, "first")).was_applied
+    refused = session.execute(insert, (30, 1, "second"))
+    assert not refused.was_applied
+    equal((refused.one().k, refused.one().v), (30, "first"))
+    refused = session.execute(update, ("third", 30, 1, "another"))
+    assert not refused.was_applied
+    equal(refused.one().v, "first")
+    batch = BatchStatement(serial_consistency_level=ConsistencyLevel.SERIAL)
+    batch.add(update, ("third", 30, 1, "first"))
+    batch.add(insert, (30, 2, "fourth"))
+    assert session.execute(batch).was_applied
+    serial = SimpleStatement("SELECT v FROM kv WHERE k = 30", consistency_level=ConsistencyLevel.SERIAL)
+    equal(sorted(row.v for row in session.execute(serial)), ["fourth", "third"])
+
+
+def test_counters(session):
+    session.execute("CREATE TABLE counts (k int PRIMARY KEY, a counter, b counter)")
+    count = session.prepare("UPDATE counts SET a = a + ?, b = b - 1 WHERE k = ?")
+    execute_concurrent_with_args(session, count, [(2, 1)] * 100)
+    batch = BatchStatement(batch_type=BatchType.COUNTER)
+    batch.add(count, (5, 1))
+    batch.add(count, (7, 2))
+    session.execute(batch)
+    rows = {row.k: (row.a, row.b) for row in session.execute("SELECT * FROM counts")}
+    equal(rows, {1: (205, -101), 2: (7, -1)})
+
+
+def test_json(session):
+    session.execute("INSERT INTO kv JSON %s", ('{"k": 40, "c": 1, "v": "text \\u00e4"}',))
+    equal(session.execute("SELECT JSON * FROM kv WHERE k = 40").one().json, '{"k": 40, "c": 1, "v": "text ä"}')
+
+
 def test_errors(session):
     expect_error(SyntaxException, lambda: session.execute("SELEC * FROM kv"), "line 1:0")
     expect_error(InvalidRequest, lambda: session.execute("SELECT nope FROM kv"), "Undefined column name nope")
@@ -250,7 +286,7 @@ def test_restart(session):
     test_schema_events(session)
 
 
-TESTS = [test_schema, test_metadata, test_native_types, test_collections, test_paging, test_batches, test_errors,
+TESTS = [test_schema, test_metadata, test_native_types, test_collections, test_paging, test_batches, test_conditional, test_counters, test_json, test_errors,
          test_reprepare, test_schema_events, test_protocols, test_trace, test_restart]
 
 
