@@ -13,10 +13,11 @@ use helenus_engine::CqlError;
 use helenus_engine::ddl::{DdlContext, SchemaChangeTarget, apply, is_ddl};
 use helenus_engine::describe::describe;
 use helenus_engine::system::{NodeState, NodeUsage, add_system_keyspaces, read_system_table};
+use helenus_rows::clustering::{Side, Slice};
+use helenus_rows::partition_range::{PartitionBound, PartitionRange};
+use helenus_rows::row::{Entry, RowRef};
 use helenus_schema::{ColumnMetadata, Schema, TableId, TableMetadata};
-use helenus_storage::clustering::{Side, Slice};
-use helenus_storage::read::{PartitionBound, PartitionRange, ReadCommand, RowSink};
-use helenus_storage::row::{Entry, RowRef};
+use helenus_storage::read::{ReadCommand, RowSink};
 use helenus_types::partition_key::partition_key_components;
 use helenus_types::value::collection::{CollectionElements, MapEntries, write_collection};
 use helenus_types::{CqlType, Token};
@@ -378,7 +379,7 @@ impl RowSink for Collector {
 
     fn row(&mut self, clustering: &[u8], row: RowRef<'_>) -> ControlFlow<()> {
         let keys = partition_key_components(&self.key, self.table.partition_key().len());
-        let clustering = helenus_storage::clustering::Components::new(clustering);
+        let clustering = helenus_rows::clustering::Components::new(clustering);
         let mut values: Vec<Option<Vec<u8>>> = keys
             .map(<[u8]>::to_vec)
             .chain(clustering.map(<[u8]>::to_vec))

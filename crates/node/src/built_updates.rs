@@ -5,8 +5,8 @@ use std::collections::BTreeMap;
 use helenus_engine::CqlError;
 use helenus_engine::execute::Scratch;
 use helenus_engine::modify::{EmitUpdate, check_written};
+use helenus_rows::update::{Update, merge_by_partition};
 use helenus_schema::Schema;
-use helenus_storage::update::{Update, merge_by_partition};
 use helenus_types::{ShardId, shard_of, token_of};
 
 use crate::options::NodeOptions;

@@ -11,12 +11,12 @@ use std::collections::HashSet;
 use helenus_cql::ast::BatchKind;
 use helenus_engine::CqlError;
 use helenus_engine::execute::read_failure;
+use helenus_rows::update::Update;
 use helenus_schema::TableId;
 use helenus_storage::commitlog::LogPosition;
 use helenus_storage::error::WriteError;
 use helenus_storage::read_state::ReadProgress;
 use helenus_storage::store::{CounterReading, Counting};
-use helenus_storage::update::Update;
 use helenus_types::{Token, token_of};
 use tokio::sync::Notify;
 

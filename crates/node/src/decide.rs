@@ -12,11 +12,11 @@
 use std::rc::Rc;
 
 use helenus_engine::CqlError;
+use helenus_rows::update::Update;
+use helenus_sstable::AbsentPages;
 use helenus_storage::commitlog::{LogPosition, WriteSetId};
 use helenus_storage::error::WriteError;
 use helenus_storage::read_state::ReadState;
-use helenus_storage::sstable::AbsentPages;
-use helenus_storage::update::Update;
 use helenus_types::{ShardId, Token};
 
 use crate::patience::{Patience, not_begun_in_time};

@@ -4,9 +4,9 @@ use std::collections::BTreeSet;
 
 use helenus_engine::CqlError;
 use helenus_events::{Event, Events};
+pub use helenus_rows::guardrails::{Exceeded, PartitionGuardrails, Threshold};
+use helenus_rows::update::Update;
 use helenus_schema::Schema;
-pub use helenus_storage::guardrails::{Exceeded, PartitionGuardrails, Threshold};
-use helenus_storage::update::Update;
 
 pub use crate::value_guardrails::ValueGuardrails;
 

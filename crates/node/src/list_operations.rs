@@ -10,9 +10,9 @@ use helenus_cql::ast::BatchKind;
 use helenus_engine::modify::{FailedStatement, ListReading};
 use helenus_engine::term::BoundValues;
 use helenus_engine::{CqlError, Plan, QueryOptions};
+use helenus_rows::update::merge_by_partition;
 use helenus_schema::TableId;
 use helenus_storage::read_state::ReadState;
-use helenus_storage::update::merge_by_partition;
 use helenus_types::{ShardId, Token};
 
 use crate::decide::{Decide, Run, Updates};

@@ -7,10 +7,10 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 
 use helenus_protocol::ErrorCode;
+use helenus_sstable::ReadCost;
 use helenus_storage::ShardStore;
 use helenus_storage::read::ReadStatistics;
 use helenus_storage::row_cache::RowCacheCounts;
-use helenus_storage::sstable::ReadCost;
 use helenus_storage::store::{ShardCompactions, UnflushedTable};
 
 use crate::admission::Admission;

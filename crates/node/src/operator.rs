@@ -10,8 +10,8 @@ use std::time::Duration;
 
 use helenus_cql::parse_statement;
 use helenus_schema::{Schema, TableId, TableMetadata};
+use helenus_sstable::{Descriptor, SsTable};
 use helenus_storage::error::TruncateError;
-use helenus_storage::sstable::{Descriptor, SsTable};
 use helenus_storage::store::{Adoption, CompactionRequest, DataFolder, ShardCompactions};
 use helenus_tools::host::{Host, HostError, Incumbents};
 use helenus_types::{ShardId, shard_of};

@@ -14,7 +14,7 @@ use helenus_engine::{CqlError, Plan, Prepared};
 use helenus_protocol::Opcode;
 use helenus_protocol::extensions::RateLimitedOperation;
 use helenus_protocol::frame::EnvelopeFlags;
-use helenus_storage::error::ReadError;
+use helenus_sstable::error::ReadError;
 use helenus_storage::read::{ReadCommand, RowSink};
 use helenus_storage::read_state::{ReadProgress, ReadState};
 use helenus_types::{ShardId, Token};

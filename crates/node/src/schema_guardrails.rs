@@ -4,8 +4,8 @@ use helenus_engine::CqlError;
 use helenus_engine::ddl::{SchemaChangeTarget, SchemaTransition};
 use helenus_engine::system::is_system_keyspace;
 use helenus_protocol::response::SchemaChangeKind;
+use helenus_rows::guardrails::{Exceeded, Threshold};
 use helenus_schema::{KeyspaceMetadata, Schema};
-use helenus_storage::guardrails::{Exceeded, Threshold};
 
 use crate::guardrails::{Guardrails, violated};
 

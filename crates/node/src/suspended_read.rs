@@ -11,8 +11,8 @@ use helenus_engine::select::Direct;
 use helenus_engine::{CqlError, Plan};
 use helenus_protocol::Opcode;
 use helenus_protocol::frame::EnvelopeFlags;
+use helenus_sstable::AbsentPages;
 use helenus_storage::read_state::ReadState;
-use helenus_storage::sstable::AbsentPages;
 use helenus_types::ShardId;
 use helenus_vfs::read_queue::FailedRead;
 

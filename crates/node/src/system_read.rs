@@ -11,7 +11,7 @@ use helenus_engine::{CqlError, Plan};
 use helenus_protocol::Opcode;
 use helenus_protocol::frame::EnvelopeFlags;
 use helenus_schema::{Schema, TableMetadata};
-use helenus_storage::error::ReadError;
+use helenus_sstable::error::ReadError;
 use helenus_storage::read::{ReadCommand, RowSink};
 use helenus_storage::read_state::{ReadProgress, ReadState};
 

@@ -3,10 +3,10 @@
 use std::collections::BTreeMap;
 
 use helenus_engine::CqlError;
+use helenus_rows::guardrails::{COLLECTION_CELL_BYTES, Exceeded, Threshold};
+use helenus_rows::row::{CellRef, Entry, RowRef};
+use helenus_rows::update::{Update, UpdateItem};
 use helenus_schema::{ColumnId, Schema, TableMetadata};
-use helenus_storage::guardrails::{COLLECTION_CELL_BYTES, Exceeded, Threshold};
-use helenus_storage::row::{CellRef, Entry, RowRef};
-use helenus_storage::update::{Update, UpdateItem};
 
 use crate::guardrails::violated;
 

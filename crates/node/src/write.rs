@@ -16,10 +16,10 @@ use helenus_protocol::Opcode;
 use helenus_protocol::extensions::RateLimitedOperation;
 use helenus_protocol::frame::EnvelopeFlags;
 use helenus_protocol::response::write_void;
+use helenus_rows::update::Update;
 use helenus_schema::TableMetadata;
 use helenus_storage::commitlog::{LogAppendError, LogPosition};
 use helenus_storage::error::WriteError;
-use helenus_storage::update::Update;
 use helenus_types::{ShardId, Token, token_of};
 use tokio::sync::oneshot;
 

@@ -14,9 +14,9 @@ use std::rc::Rc;
 use std::sync::Arc;
 
 use helenus_engine::CqlError;
+use helenus_rows::update::Update;
 use helenus_storage::commitlog::{ResolvedWriteSets, WriteSetId, WriteSetNumbers, WriteSetPart};
 use helenus_storage::error::WriteError;
-use helenus_storage::update::Update;
 use helenus_types::{ShardId, Token, token_of};
 use tokio::sync::{Notify, oneshot};
 

@@ -12,11 +12,12 @@ use std::sync::Arc;
 use std::time::Instant;
 
 use helenus_rows::clustering::{ClusteringBound, Side, Slice};
+use helenus_rows::partition_range::PartitionRange;
 use helenus_rows::row::RowRef;
 use helenus_schema::TableMetadata;
 use helenus_sstable::ReadCost;
 use helenus_storage::ShardStore;
-use helenus_storage::read::{PartitionRange, ReadCommand, RowSink};
+use helenus_storage::read::{ReadCommand, RowSink};
 use helenus_storage::store::{DataFolder, StoreOptions};
 use helenus_types::{Token, token_of};
 use helenus_vfs::{Random, RealDisk, SeededRandom, SystemClock};

@@ -5,8 +5,6 @@ use helenus_schema::TableId;
 use crate::commitlog::LogAppendError;
 use crate::compaction::RemovalError;
 
-pub use helenus_sstable::error::ReadError;
-
 /// A write was not taken; nothing of it is stored.
 #[derive(Debug, thiserror::Error)]
 #[non_exhaustive]

@@ -1,7 +1,7 @@
 //! One shard's storage: commit log, memtables, SSTables, compaction.
 //!
 //! Rows are packed as [`helenus_rows`] says, files are read and written by [`helenus_sstable`]. A write arrives as a packed
-//! [`update`], which the commit log stores verbatim and the memtable merges in.
+//! [`update`](helenus_rows::update), which the commit log stores verbatim and the memtable merges in.
 
 pub mod read;
 pub mod read_state;
@@ -19,6 +19,4 @@ pub mod store;
 
 pub mod error;
 
-pub use helenus_rows::{clustering, deletion, guardrails, layout, row, update};
-pub use helenus_sstable::{self as sstable, source};
 pub use store::ShardStore;

@@ -10,7 +10,7 @@ use helenus_rows::clustering::Slice;
 use helenus_rows::row::RowRef;
 use helenus_sstable::ReadCost;
 
-pub use helenus_rows::partition_range::{PartitionBound, PartitionRange, PartitionSpan};
+use helenus_rows::partition_range::PartitionRange;
 
 /// Which rows of which partitions of one table, and in which direction.
 #[derive(Clone, Debug)]

@@ -3,7 +3,7 @@
 use std::sync::{Arc, mpsc};
 use std::time::Duration;
 
-use helenus_storage::sstable::Component;
+use helenus_sstable::Component;
 use helenus_storage::store::{CompactionKind, CompactionRequest};
 use helenus_test_node::{TestNode, options};
 use helenus_tools::control::{Answer, Request, execute};

@@ -3,7 +3,7 @@
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
-use helenus_storage::sstable::Component;
+use helenus_sstable::Component;
 use helenus_storage::store::Transfer;
 use helenus_test_node::{TestNode, options};
 use helenus_tools::control::{Answer, Request, execute};

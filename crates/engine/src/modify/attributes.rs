@@ -1,8 +1,8 @@
 //! `USING TIMESTAMP ... AND TTL ...`.
 
 use helenus_cql::ast::Using;
+use helenus_rows::deletion::NEVER_S;
 use helenus_schema::TableMetadata;
-use helenus_storage::deletion::NEVER_S;
 use helenus_types::CqlType;
 use helenus_types::value::timestamp::format_timestamp;
 

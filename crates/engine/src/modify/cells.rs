@@ -4,9 +4,9 @@ use std::cell::Cell;
 use std::cmp::Ordering;
 use std::rc::Rc;
 
+use helenus_rows::deletion::{DeletionTime, NEVER_S};
+use helenus_rows::row::{CellRef, RowBuilder};
 use helenus_schema::ColumnId;
-use helenus_storage::deletion::{DeletionTime, NEVER_S};
-use helenus_storage::row::{CellRef, RowBuilder};
 use helenus_types::value::timeuuid::{UUID_EPOCH_MS, timeuuid_of};
 use helenus_types::value::{CollectionElements, MapEntries, TupleComponents};
 use helenus_types::{CqlType, Token};

@@ -5,12 +5,13 @@ use std::ops::ControlFlow;
 use std::rc::Rc;
 use std::sync::Arc;
 
+use helenus_rows::clustering::{ClusteringBound, Side, Slice};
+use helenus_rows::partition_range::PartitionRange;
+use helenus_rows::row::{Entry, RowRef};
 use helenus_schema::{ColumnId, TableId, TableMetadata};
-use helenus_storage::clustering::{ClusteringBound, Side, Slice};
-use helenus_storage::read::{PartitionRange, ReadCommand, RowSink};
+use helenus_sstable::AbsentPages;
+use helenus_storage::read::{ReadCommand, RowSink};
 use helenus_storage::read_state::{ReadProgress, ReadState};
-use helenus_storage::row::{Entry, RowRef};
-use helenus_storage::sstable::AbsentPages;
 use helenus_types::Token;
 
 use super::list_view::StoredList;

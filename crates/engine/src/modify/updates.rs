@@ -1,11 +1,11 @@
 //! Executing a modification: one packed update for each partition.
 
 use helenus_protocol::Consistency;
+use helenus_rows::clustering::{Components, Side, push_component};
+use helenus_rows::deletion::DeletionTime;
+use helenus_rows::row::Liveness;
+use helenus_rows::update::{BoundRef, UpdateBuilder};
 use helenus_schema::TableId;
-use helenus_storage::clustering::{Components, Side, push_component};
-use helenus_storage::deletion::DeletionTime;
-use helenus_storage::row::Liveness;
-use helenus_storage::update::{BoundRef, UpdateBuilder};
 use helenus_types::{Token, token_of};
 
 use super::attributes::{Ballot, WriteTime};
@@ -266,7 +266,7 @@ impl ModifyPlan {
 
 enum Rows {
     None,
-    Slices(Vec<helenus_storage::clustering::Slice>),
+    Slices(Vec<helenus_rows::clustering::Slice>),
     /// Complete clustering keys, or the empty one.
     Clusterings(Vec<Vec<u8>>),
 }
@@ -320,7 +320,7 @@ impl<'t> Target<'t> {
     fn build_range_tombstones(
         &self,
         out: &mut Vec<u8>,
-        slices: &[helenus_storage::clustering::Slice],
+        slices: &[helenus_rows::clustering::Slice],
     ) -> Result<(), CqlError> {
         if !self.plan.deletes_rows() {
             return Err(invalid!("Range deletions are not supported for specific columns"));
@@ -328,7 +328,7 @@ impl<'t> Target<'t> {
         let mut builder = UpdateBuilder::new(out, self.plan.table.id, self.key, DeletionTime::LIVE);
         for slice in slices {
             let bound =
-                |bound: &helenus_storage::clustering::ClusteringBound| (bound.prefix.clone(), bound.side);
+                |bound: &helenus_rows::clustering::ClusteringBound| (bound.prefix.clone(), bound.side);
             let ((start, start_side), (end, end_side)) = (bound(&slice.start), bound(&slice.end));
             builder.range_tombstone(
                 BoundRef {
@@ -404,7 +404,7 @@ impl<'t> Target<'t> {
 
     fn write(
         &self,
-        row: &mut helenus_storage::row::RowBuilder<'_>,
+        row: &mut helenus_rows::row::RowBuilder<'_>,
         operations: &[Operation],
         clustering: Option<&[u8]>,
         lists: &mut dyn PriorLists,

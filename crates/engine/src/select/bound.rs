@@ -3,7 +3,7 @@
 use std::sync::Arc;
 
 use helenus_protocol::request::Value;
-use helenus_storage::clustering::Slice;
+use helenus_rows::clustering::Slice;
 use helenus_types::{shard_of, token_of};
 
 use super::filter::{Filter, bind_filters};

@@ -4,12 +4,13 @@
 use std::ops::ControlFlow;
 
 use helenus_protocol::response::RowsWriter;
+use helenus_rows::clustering::{ClusteringBound, Side, Slice};
+use helenus_rows::partition_range::PartitionRange;
+use helenus_rows::row::RowRef;
 use helenus_schema::ColumnKind;
-use helenus_storage::clustering::{ClusteringBound, Side, Slice};
-use helenus_storage::read::{PartitionRange, ReadCommand, RowSink};
+use helenus_sstable::AbsentPages;
+use helenus_storage::read::{ReadCommand, RowSink};
 use helenus_storage::read_state::{ReadProgress, ReadState};
-use helenus_storage::row::RowRef;
-use helenus_storage::sstable::AbsentPages;
 use helenus_types::{Token, token_of};
 
 use super::bound::{BOUND_AT_ONCE_MAX, limit_value};

@@ -1,6 +1,6 @@
 //! Aggregates and GROUP BY: rows in, one row for each group out.
 
-use helenus_storage::clustering::{Side, push_component};
+use helenus_rows::clustering::{Side, push_component};
 
 use super::paging::{PagePlace, Position};
 use super::plan::{Grouping, Output, SelectPlan};

@@ -9,7 +9,7 @@
 //! | clustering | u32 length, bytes, with `HAS_CLUSTERING` |
 //! | checksum | 8: half of the Murmur3 hash of what is before it |
 
-use helenus_storage::clustering::{ClusteringBound, Side};
+use helenus_rows::clustering::{ClusteringBound, Side};
 use helenus_types::token::murmur3_x64_128;
 
 use crate::CqlError;

@@ -2,9 +2,9 @@
 
 use std::borrow::Cow;
 
+use helenus_rows::clustering::Components;
+use helenus_rows::row::{CellRef, Entries, Entry, RowRef, counter};
 use helenus_schema::{ColumnId, ColumnKind, ColumnMetadata};
-use helenus_storage::clustering::Components;
-use helenus_storage::row::{CellRef, Entries, Entry, RowRef, counter};
 use helenus_types::CqlType;
 use helenus_types::partition_key::partition_key_components;
 use helenus_types::value::collection::SIZE_BYTES;
@@ -198,9 +198,9 @@ fn field_index(cell: &CellRef<'_>) -> Option<usize> {
 
 #[cfg(test)]
 mod tests {
+    use helenus_rows::deletion::{DeletionTime, NEVER_S};
+    use helenus_rows::row::{Liveness, RowBuilder};
     use helenus_schema::ClusteringOrder;
-    use helenus_storage::deletion::{DeletionTime, NEVER_S};
-    use helenus_storage::row::{Liveness, RowBuilder};
 
     use super::*;
 

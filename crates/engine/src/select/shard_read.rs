@@ -4,11 +4,12 @@ use std::ops::ControlFlow;
 use std::sync::Arc;
 
 use helenus_protocol::Consistency;
+use helenus_rows::clustering::{ClusteringBound, ClusteringComparator, Side};
+use helenus_rows::partition_range::{PartitionBound, PartitionRange};
+use helenus_rows::row::RowRef;
 use helenus_schema::ColumnKind;
-use helenus_storage::clustering::{ClusteringBound, ClusteringComparator, Side};
-use helenus_storage::read::{PartitionBound, PartitionRange, ReadCommand, ReadStatistics, RowSink};
+use helenus_storage::read::{ReadCommand, ReadStatistics, RowSink};
 use helenus_storage::read_state::{PartitionPlace, ReadPosition, ReadProgress, ReadState};
-use helenus_storage::row::RowRef;
 use helenus_types::value::write_component;
 use helenus_types::{ShardId, Token, token_of};
 

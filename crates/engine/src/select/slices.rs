@@ -2,10 +2,10 @@
 
 use std::cmp::Ordering;
 
-use helenus_schema::{ClusteringOrder, TableMetadata};
-use helenus_storage::clustering::{
+use helenus_rows::clustering::{
     ClusteringBound, ClusteringComparator, Components, Side, Slice, push_component,
 };
+use helenus_schema::{ClusteringOrder, TableMetadata};
 use helenus_types::CqlType;
 use helenus_types::partition_key::{partition_key_components, write_partition_key};
 

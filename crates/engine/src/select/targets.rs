@@ -1,6 +1,6 @@
 //! Which partitions a SELECT reads, on which shards, in the order of their reads.
 
-use helenus_storage::clustering::Side;
+use helenus_rows::clustering::Side;
 use helenus_types::{ShardId, Token, shard_of, token_of};
 
 use super::plan::SelectPlan;

@@ -3,12 +3,12 @@
 use std::collections::BTreeMap;
 use std::sync::Arc;
 
+use helenus_rows::update::Update;
 use helenus_schema::{KeyspaceMetadata, Replication, Schema, TableKind, TableMetadata};
+use helenus_sstable::error::ReadError;
 use helenus_storage::ShardStore;
-use helenus_storage::error::ReadError;
 use helenus_storage::read::{ReadCommand, RowSink};
 use helenus_storage::store::StoreOptions;
-use helenus_storage::update::Update;
 
 use super::node_state::NodeState;
 use super::rows::system_updates;

@@ -3,11 +3,11 @@
 use std::collections::BTreeMap;
 use std::net::IpAddr;
 
+use helenus_rows::clustering::push_component;
+use helenus_rows::deletion::{DeletionTime, NEVER_S};
+use helenus_rows::row::{CellRef, Liveness};
+use helenus_rows::update::UpdateBuilder;
 use helenus_schema::{ColumnMetadata, TableMetadata};
-use helenus_storage::clustering::push_component;
-use helenus_storage::deletion::{DeletionTime, NEVER_S};
-use helenus_storage::row::{CellRef, Liveness};
-use helenus_storage::update::UpdateBuilder;
 use helenus_types::partition_key::write_partition_key;
 use helenus_types::value::collection::write_collection;
 use helenus_types::value::inet::inet_of;

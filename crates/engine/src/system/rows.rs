@@ -60,7 +60,7 @@ pub fn is_of_all_shards(table: &TableMetadata) -> bool {
 
 #[cfg(test)]
 mod tests {
-    use helenus_storage::update::Update;
+    use helenus_rows::update::Update;
     use uuid::Uuid;
 
     use super::*;

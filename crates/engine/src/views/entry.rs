@@ -2,8 +2,8 @@
 
 use std::collections::HashSet;
 
+use helenus_rows::row::{CellRef, Entry, Liveness, RowRef};
 use helenus_schema::{ColumnId, ColumnKind, TableMetadata, ViewMetadata};
-use helenus_storage::row::{CellRef, Entry, Liveness, RowRef};
 
 /// The ttl of a marker that has expired from the beginning, which takes a view's row away
 /// (`LivenessInfo.EXPIRED_LIVENESS_TTL`).
@@ -144,8 +144,8 @@ fn live_cell(row: RowRef<'_>, column: ColumnId, now_s: u32) -> Option<CellRef<'_
 
 #[cfg(test)]
 mod tests {
-    use helenus_storage::deletion::{DeletionTime, NEVER_S};
-    use helenus_storage::row::RowBuilder;
+    use helenus_rows::deletion::{DeletionTime, NEVER_S};
+    use helenus_rows::row::RowBuilder;
 
     use super::*;
 

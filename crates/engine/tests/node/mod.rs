@@ -8,11 +8,11 @@ use helenus_engine::term::BoundValues;
 use helenus_engine::{CqlError, Plan, Prepared, QueryOptions, Scratch, ddl, prepare};
 use helenus_protocol::response::MetadataForm;
 use helenus_protocol::{Consistency, ProtocolVersion};
+use helenus_rows::update::Update;
 use helenus_schema::{Schema, TableId};
 use helenus_storage::ShardStore;
 use helenus_storage::read_state::{ReadProgress, ReadState};
 use helenus_storage::store::{CounterReading, Counting, StoreOptions};
-use helenus_storage::update::Update;
 use helenus_types::{ShardId, Token, shard_of};
 use uuid::Uuid;
 

@@ -6,10 +6,11 @@ use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 use helenus_rows::clustering::{Side, Slice};
+use helenus_rows::partition_range::{PartitionBound, PartitionRange, PartitionSpan};
 use helenus_rows::row::RowRef;
 use helenus_schema::TableMetadata;
 use helenus_storage::ShardStore;
-use helenus_storage::read::{PartitionBound, PartitionRange, PartitionSpan, ReadCommand, RowSink};
+use helenus_storage::read::{ReadCommand, RowSink};
 use helenus_storage::store::{DataFolder, StoreOptions};
 use helenus_types::{Token, token_of};
 use helenus_vfs::{RealDisk, SystemClock, thread_time};

@@ -4,7 +4,8 @@ use std::path::{Path, PathBuf};
 use std::time::Duration;
 
 use helenus_schema::SsTableFormat;
-use helenus_storage::error::{ReadError, WriteError};
+use helenus_sstable::error::ReadError;
+use helenus_storage::error::WriteError;
 use helenus_storage::store::{FolderError, JobError, OpenError};
 use serde::{Deserialize, Serialize};
 

@@ -6,12 +6,12 @@ use helenus_events::{Event, Events};
 use helenus_schema::TableMetadata;
 use helenus_types::Token;
 
-use crate::error::ReadError;
 use helenus_rows::deletion::DeletionTime;
 use helenus_rows::guardrails::PartitionGuardrails;
 use helenus_rows::layout::TableLayout;
 use helenus_rows::row::purge::{Purge, purge_row};
 use helenus_rows::row::{RowRef, merge};
+use helenus_sstable::error::ReadError;
 use helenus_sstable::source::{PartitionCursor, Unfiltered};
 use helenus_sstable::{SsTableWriter, WriteError};
 

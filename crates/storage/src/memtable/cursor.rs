@@ -4,12 +4,12 @@ use std::cmp::Ordering;
 use std::ops::Range;
 
 use super::{Partition, RangePosition, RangeTombstone, RangeTombstones, RowPosition};
-use crate::error::ReadError;
 use helenus_rows::clustering::{ClusteringBound, ClusteringComparator, Slice};
 use helenus_rows::deletion::DeletionTime;
 use helenus_rows::row::RowRef;
 use helenus_rows::row::split::SplitRow;
 use helenus_rows::update::BoundRef;
+use helenus_sstable::error::ReadError;
 use helenus_sstable::source::{PartitionCursor, Unfiltered};
 
 /// Walks the rows and range deletions of a partition within slices, in either direction.

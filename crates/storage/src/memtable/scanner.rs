@@ -7,9 +7,9 @@ use helenus_types::Token;
 
 use super::table::Slot;
 use super::{MemtableCursor, Partition};
-use crate::error::ReadError;
-use crate::read::{PartitionBound, PartitionRange};
 use helenus_rows::clustering::{ClusteringComparator, Side, Slice};
+use helenus_rows::partition_range::{PartitionBound, PartitionRange};
+use helenus_sstable::error::ReadError;
 use helenus_sstable::source::{OpenPartition, PartitionScanner};
 
 /// The partitions in a range, in (token, key) order.

@@ -2,13 +2,13 @@
 
 use std::cmp::Ordering;
 
-use crate::error::ReadError;
 use crate::read_state::side_behind;
 use helenus_rows::clustering::ClusteringComparator;
 use helenus_rows::deletion::DeletionTime;
 use helenus_rows::layout::TableLayout;
 use helenus_rows::row::{RowRef, merge};
 use helenus_rows::update::BoundRef;
+use helenus_sstable::error::ReadError;
 use helenus_sstable::source::{PartitionCursor, Unfiltered};
 
 /// Merges cursors of one partition. What comes out is resolved against the other sources and the partition's and

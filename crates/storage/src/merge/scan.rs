@@ -3,9 +3,9 @@
 use helenus_types::Token;
 
 use super::MergedCursor;
-use crate::error::ReadError;
 use helenus_rows::layout::TableLayout;
 use helenus_rows::partition_range::PartitionBound;
+use helenus_sstable::error::ReadError;
 use helenus_sstable::source::{OpenPartition, PartitionCursor, PartitionScanner};
 
 /// Merges scanners of one table and one range. Holds one partition position per source and nothing else, however

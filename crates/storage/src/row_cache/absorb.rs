@@ -5,9 +5,9 @@ use helenus_types::Token;
 use super::cache::RowCache;
 use super::partition::{CachedPartition, CachedRow};
 use crate::memtable::{Memtable, Partition};
-use crate::read::{PartitionBound, PartitionRange};
 use helenus_rows::clustering::Side;
 use helenus_rows::layout::TableLayout;
+use helenus_rows::partition_range::{PartitionBound, PartitionRange};
 use helenus_rows::row::{RowRef, merge};
 
 /// Rows of a partition that are merged in; one with more, or with rows of so many entries that they are kept in parts, is

@@ -6,11 +6,11 @@ use std::cmp::Ordering;
 use super::cursor::side_of_row;
 use super::item::{Item, Knowledge, compare_bounds};
 use super::partition::CachedPartition;
-use crate::error::ReadError;
 use helenus_rows::clustering::{ClusteringComparator, Slice};
 use helenus_rows::deletion::DeletionTime;
 use helenus_rows::row::RowRef;
 use helenus_rows::update::BoundRef;
+use helenus_sstable::error::ReadError;
 use helenus_sstable::source::{PartitionCursor, Unfiltered};
 
 /// What one read adds to the cache at most, per gap. Two pages of a client: a read of more goes through a partition

@@ -4,7 +4,6 @@ use std::ops::ControlFlow;
 
 use helenus_types::Token;
 
-use crate::error::ReadError;
 use crate::memtable::Partition;
 use crate::merge::HIDDEN_ELEMENTS_MAX;
 use crate::read::{ReadCommand, RowSink};
@@ -14,6 +13,7 @@ use helenus_rows::deletion::DeletionTime;
 use helenus_rows::layout::TableLayout;
 use helenus_rows::row::RowRef;
 use helenus_rows::row::live::{self, ReadTime};
+use helenus_sstable::error::ReadError;
 use helenus_sstable::source::{PartitionCursor, Unfiltered};
 
 use super::table::Table;

@@ -11,7 +11,7 @@ use super::job::{JobError, JobKind};
 use super::shard::ShardStore;
 use super::table::Table;
 use crate::compaction::{Candidate, Moment, Pace, RewriteError, Task};
-use crate::error::ReadError;
+use helenus_sstable::error::ReadError;
 use helenus_sstable::{Component, Descriptor, SsTable};
 
 /// A compaction of one table, on this shard.

@@ -1,7 +1,7 @@
 //! Counting: where a statement says what counters grow by, the log and the memtable get what they are then.
 //!
 //! A statement's update of a counter table has increments, an i64 (big-endian) in place of a context
-//! ([`crate::row::counter`]). The shard that owns the partition reads the counters' own shards and writes the new totals
+//! ([`helenus_rows::row::counter`]). The shard that owns the partition reads the counters' own shards and writes the new totals
 //! under the next clocks, which do not change by being replayed. As in Cassandra (`CounterMutation`) a counter that is deleted
 //! or hidden counts as none; what other nodes have counted is not written again.
 
@@ -14,13 +14,14 @@ use helenus_types::Token;
 
 use super::shard::ShardStore;
 use super::table::Table;
-use crate::clustering::{ClusteringBound, ClusteringComparator, Side, Slice};
-use crate::error::ReadError;
-use crate::layout::TableLayout;
-use crate::read::{PartitionRange, ReadCommand, RowSink};
+use crate::read::{ReadCommand, RowSink};
 use crate::read_state::{ReadProgress, ReadState};
-use crate::row::{CellRef, Entry, RowRef, counter};
-use crate::update::{Update, UpdateBuilder, UpdateItem};
+use helenus_rows::clustering::{ClusteringBound, ClusteringComparator, Side, Slice};
+use helenus_rows::layout::TableLayout;
+use helenus_rows::partition_range::PartitionRange;
+use helenus_rows::row::{CellRef, Entry, RowRef, counter};
+use helenus_rows::update::{Update, UpdateBuilder, UpdateItem};
+use helenus_sstable::error::ReadError;
 
 /// Who counts, and when.
 #[derive(Clone, Copy, Debug)]

@@ -16,12 +16,12 @@ use crate::compaction::{
     CompactionLimits, CompactorPermit, OutputShape, Pace, PurgeRule, Removal, RemovalError, RewriteError,
     Stopped,
 };
-use crate::error::ReadError;
 use crate::memtable::{Memtable, MemtableCursor};
 use helenus_rows::clustering::Slice;
 use helenus_rows::guardrails::PartitionGuardrails;
 use helenus_rows::layout::TableLayout;
 use helenus_rows::partition_range::PartitionRange;
+use helenus_sstable::error::ReadError;
 use helenus_sstable::{Descriptor, SealError, SsTable, WriteError, WriterOptions};
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

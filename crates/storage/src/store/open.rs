@@ -16,11 +16,12 @@ use crate::commitlog::{
     CommitLog, FlushedPositions, LogError, LogWriter, ReplayError, ResolvedWriteSets, replay,
 };
 use crate::compaction::{PurgeRule, Removal, RemovalError, RewriteError, Rewritten, rewrite_partition};
-use crate::error::{ReadError, WriteError};
+use crate::error::WriteError;
 use helenus_rows::clustering::Slice;
 use helenus_rows::layout::TableLayout;
 use helenus_rows::partition_range::PartitionRange;
 use helenus_rows::update::Update;
+use helenus_sstable::error::ReadError;
 use helenus_sstable::source::PartitionScanner;
 use helenus_sstable::{
     self, Component, EncodingStatsCollector, PageCache, SsTable, SsTableWriter, WriterOptions,

@@ -5,7 +5,6 @@ use std::cell::{Cell, OnceCell, RefCell};
 use helenus_types::Token;
 
 use super::table::Table;
-use crate::error::ReadError;
 use crate::merge::MergedCursor;
 use crate::row_cache::{
     CachedCursor, CachedPartition, GAPS_MAX, Gap, Recorder, RecordingCursor, RowCache, Step,
@@ -13,6 +12,7 @@ use crate::row_cache::{
 use helenus_rows::clustering::{ClusteringBound, Slice};
 use helenus_rows::deletion::DeletionTime;
 use helenus_rows::row::{RowRef, RowShape};
+use helenus_sstable::error::ReadError;
 use helenus_sstable::source::{PartitionCursor, Unfiltered};
 use helenus_sstable::{Pages, SsTable, SsTableCursor};
 

@@ -10,13 +10,14 @@ use super::answer::{Answer, Passed, ReadScratch, Walk};
 use super::partition_read::{BegunCursor, CachedSource, Fills, PartitionRead, Settled, Sources};
 use super::shard::ShardStore;
 use super::table::Table;
-use crate::error::ReadError;
 use crate::memtable::MemtableCursor;
 use crate::merge::{MergedCursor, MergedScanner};
-use crate::read::{PartitionBound, PartitionRange, PartitionSpan, ReadCommand, ReadStatistics, RowSink};
+use crate::read::{ReadCommand, ReadStatistics, RowSink};
 use crate::read_state::{PARTITION_UNITS, PartitionPlace, ReadPosition, ReadProgress, ReadState};
 use crate::row_cache::{CachedPartition, CachedRow, RowCache};
 use helenus_rows::clustering::{Side, Slice};
+use helenus_rows::partition_range::{PartitionBound, PartitionRange, PartitionSpan};
+use helenus_sstable::error::ReadError;
 use helenus_sstable::source::PartitionScanner;
 use helenus_sstable::{AbsentPages, PageCache, Pages, ReadTicket, SidecarFault, SsTable};
 

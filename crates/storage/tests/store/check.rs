@@ -5,10 +5,11 @@ use std::ops::ControlFlow;
 use std::sync::Arc;
 
 use helenus_rows::clustering::{ClusteringBound, Components, Side, Slice};
+use helenus_rows::partition_range::{PartitionBound, PartitionRange, PartitionSpan};
 use helenus_rows::row::{Entry, RowRef};
 use helenus_schema::TableMetadata;
 use helenus_storage::ShardStore;
-use helenus_storage::read::{PartitionBound, PartitionRange, PartitionSpan, ReadCommand, RowSink};
+use helenus_storage::read::{ReadCommand, RowSink};
 use helenus_storage::read_state::{ReadProgress, ReadState};
 use helenus_types::{Token, token_of};
 

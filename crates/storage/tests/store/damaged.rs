@@ -6,13 +6,14 @@ use std::sync::Arc;
 
 use helenus_rows::clustering::Slice;
 use helenus_rows::deletion::{DeletionTime, NEVER_S};
+use helenus_rows::partition_range::PartitionRange;
 use helenus_rows::row::Liveness;
 use helenus_rows::update::Update;
 use helenus_schema::TableParams;
 use helenus_sstable::{Component, finished_sstables};
 use helenus_storage::ShardStore;
 use helenus_storage::commitlog::LogWriter;
-use helenus_storage::read::{PartitionRange, ReadCommand};
+use helenus_storage::read::ReadCommand;
 use helenus_storage::store::{CompactionKind, CompactionRequest, DataFolder, StoreOptions};
 use helenus_vfs::{Clock, Disk, ManualClock, SimulatedDisk};
 

@@ -6,12 +6,13 @@ use std::sync::Arc;
 
 use helenus_rows::clustering::{ClusteringBound, Side, Slice};
 use helenus_rows::deletion::{DeletionTime, NEVER_S};
+use helenus_rows::partition_range::PartitionRange;
 use helenus_rows::row::{Liveness, RowRef};
 use helenus_rows::update::{BoundRef, Update, UpdateBuilder};
 use helenus_schema::{TableId, TableMetadata, TableParams};
 use helenus_storage::ShardStore;
 use helenus_storage::commitlog::LogWriter;
-use helenus_storage::read::{PartitionRange, ReadCommand, RowSink};
+use helenus_storage::read::{ReadCommand, RowSink};
 use helenus_storage::read_state::{ReadProgress, ReadState, STEP_UNITS_MAX};
 use helenus_storage::store::{DataFolder, StoreOptions};
 use helenus_types::{Token, token_of};

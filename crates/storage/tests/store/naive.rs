@@ -6,8 +6,8 @@ use helenus_rows::clustering::Side;
 use helenus_rows::deletion::{DeletionTime, NEVER_S};
 use helenus_rows::row::Liveness;
 use helenus_rows::update::{BoundRef, UpdateBuilder};
+use helenus_rows::{row, update};
 use helenus_schema::ColumnId;
-use helenus_storage::{row, update};
 
 use super::table::{Key, packed};
 

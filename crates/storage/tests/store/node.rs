@@ -5,6 +5,7 @@ use std::path::Path;
 use std::sync::Arc;
 
 use helenus_rows::clustering::{Side, Slice};
+use helenus_rows::partition_range::PartitionRange;
 use helenus_rows::update::Update;
 use helenus_schema::{Schema, TableMetadata};
 use helenus_sstable::{Component, Descriptor};
@@ -12,7 +13,7 @@ use helenus_storage::ShardStore;
 use helenus_storage::commitlog::{LogOptions, LogPosition, LogWriter};
 use helenus_storage::compaction::CompactionLimits;
 use helenus_storage::error::WriteError;
-use helenus_storage::read::{PartitionRange, ReadCommand};
+use helenus_storage::read::ReadCommand;
 use helenus_storage::store::{
     CompactError, CompactionKind, CompactionRequest, DataFolder, JobError, JobReport, OpenedShards,
     ShardCompactions, StoreOptions,

@@ -5,11 +5,12 @@ use std::sync::Arc;
 
 use helenus_rows::clustering::{ClusteringBound, Side, Slice};
 use helenus_rows::deletion::{DeletionTime, NEVER_S};
+use helenus_rows::partition_range::PartitionRange;
 use helenus_rows::row::{CellRef, Liveness, RowRef};
 use helenus_rows::update::{Update, UpdateBuilder};
 use helenus_schema::TableParams;
 use helenus_storage::ShardStore;
-use helenus_storage::read::{PartitionRange, ReadCommand, RowSink};
+use helenus_storage::read::{ReadCommand, RowSink};
 use helenus_storage::store::StoreOptions;
 use helenus_test_heap::{allocations_of, of_thread};
 use helenus_types::{Token, token_of};

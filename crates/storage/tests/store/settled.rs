@@ -5,12 +5,13 @@ use std::sync::Arc;
 
 use helenus_rows::clustering::{ClusteringBound, Side, Slice};
 use helenus_rows::deletion::{DeletionTime, NEVER_S};
+use helenus_rows::partition_range::PartitionRange;
 use helenus_rows::row::Liveness;
 use helenus_rows::update::Update;
 use helenus_schema::{ColumnId, Schema, TableParams};
 use helenus_storage::ShardStore;
 use helenus_storage::commitlog::LogWriter;
-use helenus_storage::read::{PartitionRange, ReadCommand};
+use helenus_storage::read::ReadCommand;
 use helenus_storage::store::{DataFolder, StoreOptions};
 use helenus_types::token_of;
 use helenus_vfs::{Clock, Disk, ManualClock, MemoryDisk};

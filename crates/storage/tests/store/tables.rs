@@ -6,6 +6,7 @@ use std::sync::Arc;
 
 use helenus_rows::clustering::Slice;
 use helenus_rows::deletion::{DeletionTime, NEVER_S};
+use helenus_rows::partition_range::PartitionRange;
 use helenus_rows::row::Liveness;
 use helenus_rows::update::Update;
 use helenus_schema::{Schema, TableParams};
@@ -13,7 +14,7 @@ use helenus_sstable::{Component, OpenError, finished_sstables};
 use helenus_storage::ShardStore;
 use helenus_storage::commitlog::{LogOptions, LogWriter};
 use helenus_storage::error::{TruncateError, WriteError};
-use helenus_storage::read::{PartitionRange, ReadCommand};
+use helenus_storage::read::ReadCommand;
 use helenus_storage::store::{DataFolder, JobKind, StoreOptions};
 use helenus_vfs::{Clock, Disk, Fault, FaultKind, ManualClock, Operation, SimulatedDisk};
 

@@ -5,12 +5,13 @@ use std::sync::Arc;
 
 use helenus_rows::clustering::Slice;
 use helenus_rows::deletion::{DeletionTime, NEVER_S};
+use helenus_rows::partition_range::PartitionRange;
 use helenus_rows::row::{CellRef, Liveness};
 use helenus_rows::update::{Update, UpdateBuilder};
 use helenus_schema::{Schema, TableMetadata, TableParams};
 use helenus_storage::ShardStore;
 use helenus_storage::commitlog::{LogOptions, LogWriter, shard_folder};
-use helenus_storage::read::{PartitionRange, ReadCommand};
+use helenus_storage::read::ReadCommand;
 use helenus_storage::store::{DataFolder, StoreOptions};
 use helenus_types::ShardId;
 use helenus_vfs::{Clock, Disk, ManualClock, SimulatedDisk};

@@ -7,13 +7,14 @@ use std::sync::Arc;
 
 use helenus_rows::clustering::{Side, Slice};
 use helenus_rows::deletion::DeletionTime;
+use helenus_rows::partition_range::PartitionRange;
 use helenus_rows::row::Liveness;
 use helenus_rows::update::Update;
 use helenus_schema::{KeyspaceMetadata, Schema, TableId, TableMetadata, TableParams};
 use helenus_storage::ShardStore;
 use helenus_storage::commitlog::{LogOptions, LogPosition, LogWriter, WriteSetNumbers, WriteSetPart};
 use helenus_storage::error::{TruncateError, WriteError};
-use helenus_storage::read::{PartitionRange, ReadCommand};
+use helenus_storage::read::ReadCommand;
 use helenus_storage::store::{DataFolder, OpenedShards, StoreOptions};
 use helenus_types::{ShardId, Token, shard_of, token_of};
 use helenus_vfs::{Clock, Disk, ManualClock, Random, SeededRandom, SimulatedDisk};

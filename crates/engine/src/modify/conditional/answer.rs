@@ -3,8 +3,8 @@
 use std::sync::Arc;
 
 use helenus_protocol::response::{MetadataForm, RowsWriter};
+use helenus_rows::row::RowRef;
 use helenus_schema::{ColumnKind, ColumnMetadata, TableMetadata};
-use helenus_storage::row::RowRef;
 use helenus_types::CqlType;
 
 use super::rows::RowsRead;

@@ -1,10 +1,10 @@
 //! What a conditional batch writes: the updates of its statements merged, with the ballot's timestamps.
 
+use helenus_rows::clustering::ClusteringComparator;
+use helenus_rows::deletion::DeletionTime;
+use helenus_rows::row::{Entry, Liveness, RowRef, RowShape, merge};
+use helenus_rows::update::{BoundRef, Update, UpdateBuilder, UpdateItem};
 use helenus_schema::{TableId, TableMetadata};
-use helenus_storage::clustering::ClusteringComparator;
-use helenus_storage::deletion::DeletionTime;
-use helenus_storage::row::{Entry, Liveness, RowRef, RowShape, merge};
-use helenus_storage::update::{BoundRef, Update, UpdateBuilder, UpdateItem};
 
 /// Merges the updates of one partition, all built at the same time, and gives them the ballot's: what is live has it,
 /// deletions are one older.

@@ -3,8 +3,8 @@
 use std::sync::Arc;
 
 use helenus_cql::ast::{self, ConditionTarget, ConditionTest, InValues, Operator, Using};
+use helenus_rows::clustering::ClusteringComparator;
 use helenus_schema::{ColumnKind, ColumnMetadata};
-use helenus_storage::clustering::ClusteringComparator;
 use helenus_types::CqlType;
 
 use super::answer::{applied_metadata, not_applied_metadata};

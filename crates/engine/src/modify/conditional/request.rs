@@ -3,11 +3,12 @@
 use std::sync::Arc;
 
 use helenus_protocol::Consistency;
+use helenus_rows::clustering::{ClusteringBound, ClusteringComparator, Side, Slice};
+use helenus_rows::partition_range::PartitionRange;
 use helenus_schema::TableMetadata;
-use helenus_storage::clustering::{ClusteringBound, ClusteringComparator, Side, Slice};
-use helenus_storage::read::{PartitionRange, ReadCommand};
+use helenus_sstable::AbsentPages;
+use helenus_storage::read::ReadCommand;
 use helenus_storage::read_state::{ReadProgress, ReadState};
-use helenus_storage::sstable::AbsentPages;
 use helenus_types::{Token, token_of};
 
 use super::answer::{applied, applied_metadata, not_applied, not_applied_metadata};

@@ -3,10 +3,10 @@
 use std::ops::ControlFlow;
 use std::rc::Rc;
 
+use helenus_rows::clustering::ClusteringComparator;
+use helenus_rows::row::{Entry, RowRef};
 use helenus_schema::{ColumnId, ColumnMetadata};
-use helenus_storage::clustering::ClusteringComparator;
 use helenus_storage::read::RowSink;
-use helenus_storage::row::{Entry, RowRef};
 use helenus_types::Token;
 
 use crate::CqlError;
