@@ -45,8 +45,9 @@ impl ShardStore {
         let job = self
             .next_flush(now_ns)
             .or_else(|| self.next_release())
-            .or_else(|| self.next_removal())
-            .or_else(|| with_compactions.then(|| self.next_compaction(now_ns)).flatten());
+            .or_else(|| self.next_removal(false))
+            .or_else(|| with_compactions.then(|| self.next_compaction(now_ns)).flatten())
+            .or_else(|| self.next_removal(true));
         if job.is_none() && with_compactions {
             // Behind a request without work there may be one with work.
             self.schedule.has_news = self.schedule.has_settled_request;
@@ -156,15 +157,20 @@ impl ShardStore {
         })
     }
 
-    fn next_removal(&mut self) -> Option<BackgroundJob> {
+    /// Those that have failed may fail each time that anything is due, and nothing else would have its turn before them.
+    fn next_removal(&mut self, has_failed: bool) -> Option<BackgroundJob> {
         let disk = self.disk.as_ref()?;
+        let removals = &mut self.schedule.removals;
+        let next = removals
+            .iter()
+            .rposition(|obsolete| obsolete.has_failed == has_failed)?;
         let Obsolete {
             layout,
             folder,
             files,
             is_table_dropped,
             has_failed: _,
-        } = self.schedule.removals.pop()?;
+        } = removals.swap_remove(next);
         Some(BackgroundJob {
             folder: Arc::clone(&disk.folder),
             progress: JobProgress::new(JobKind::Removal, &layout, &folder, 0, 0, disk.now_us()),
