@@ -208,6 +208,7 @@ fn schema() -> Schema {
         static_count: 0,
         next_column_id: ColumnId(3),
         dropped_columns: Vec::new(),
+        indexes: Vec::new(),
         params: TableParams {
             // What is measured is asked for.
             compaction: BTreeMap::from([

@@ -280,6 +280,7 @@ mod tests {
             static_count: 0,
             next_column_id: ColumnId(1),
             dropped_columns: Vec::new(),
+            indexes: Vec::new(),
             params: TableParams::default(),
         }
     }

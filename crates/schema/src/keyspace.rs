@@ -43,6 +43,11 @@ impl KeyspaceMetadata {
         self.views.values().filter(move |view| view.base_id == base)
     }
 
+    /// The table that has the index.
+    pub fn table_of_index(&self, index: &str) -> Option<&Arc<TableMetadata>> {
+        self.tables.values().find(|table| table.index(index).is_some())
+    }
+
     /// Without the tables of views.
     pub fn base_tables(&self) -> impl Iterator<Item = &Arc<TableMetadata>> {
         self.tables
@@ -113,6 +118,7 @@ mod tests {
             static_count: 0,
             next_column_id: ColumnId(0),
             dropped_columns: Vec::new(),
+            indexes: Vec::new(),
             params: TableParams::default(),
         }
     }

@@ -3,11 +3,13 @@
 //! A schema change builds a new [`Schema`] and hands it to every shard; nothing here is ever changed in place.
 //! The crate is data and look-ups only: executing DDL, printing it and persisting it belong to the engine.
 
+mod index;
 mod keyspace;
 mod sstable_format;
 mod table;
 mod view;
 
+pub use index::{IndexId, IndexKind, IndexMetadata, IndexTarget};
 pub use keyspace::{KeyspaceMetadata, Replication, Schema};
 pub use sstable_format::SsTableFormat;
 pub use table::{

@@ -7,7 +7,7 @@ use std::sync::Arc;
 use helenus_types::CqlType;
 use uuid::Uuid;
 
-use crate::SsTableFormat;
+use crate::{IndexMetadata, SsTableFormat};
 
 /// Identifies a table for its whole life, through renames of columns and restarts; a dropped and re-created table
 /// has another one. Part of the data folder's name, as in Cassandra.
@@ -78,6 +78,8 @@ pub struct TableMetadata {
     /// The id that the next added column gets.
     pub next_column_id: ColumnId,
     pub dropped_columns: Vec<DroppedColumn>,
+    /// In the order of their names.
+    pub indexes: Vec<Arc<IndexMetadata>>,
     pub params: TableParams,
 }
 
@@ -267,6 +269,7 @@ mod tests {
             static_count: 0,
             next_column_id: ColumnId(6),
             dropped_columns: Vec::new(),
+            indexes: Vec::new(),
             params: TableParams::default(),
         };
         table.set_columns(vec![

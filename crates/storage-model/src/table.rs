@@ -215,6 +215,7 @@ pub(crate) fn metadata_of(
         static_count: 0,
         next_column_id: ColumnId(columns.len() as u16),
         dropped_columns: Vec::new(),
+        indexes: Vec::new(),
         params,
     };
     table.set_columns(columns);

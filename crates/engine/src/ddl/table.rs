@@ -249,6 +249,7 @@ fn build(
         static_count: 0,
         next_column_id: ColumnId(0),
         dropped_columns: Vec::new(),
+        indexes: Vec::new(),
         params,
     };
     place_columns(

@@ -162,6 +162,7 @@ fn build(
         static_count: 0,
         next_column_id: ColumnId(0),
         dropped_columns: Vec::new(),
+        indexes: Vec::new(),
         params,
     };
     view.set_columns(columns.collect());

@@ -291,6 +291,7 @@ pub(crate) fn no_table() -> TableMetadata {
         static_count: 0,
         next_column_id: ColumnId(0),
         dropped_columns: Vec::new(),
+        indexes: Vec::new(),
         params: TableParams::default(),
     }
 }

@@ -4,6 +4,7 @@
 //! dies in between, the file is still the one before.
 
 mod file;
+mod stored_index;
 mod stored_params;
 mod stored_schema;
 

@@ -16,6 +16,7 @@ use helenus_types::{CqlType, ExtentBounds, TYPE_DEPTH_MAX, TypeExtent, UserType}
 use serde::{Deserialize, Serialize};
 use uuid::Uuid;
 
+use super::stored_index::StoredIndex;
 use super::stored_params::StoredParams;
 use crate::ddl::{TYPE_BEYOND_BOUNDS, conditions_of, resolve_type};
 use crate::system::{is_local_system_keyspace, is_replicated_system_keyspace};
@@ -75,6 +76,9 @@ struct StoredTable {
     next_column_id: u16,
     #[serde(default)]
     dropped_columns: Vec<StoredDroppedColumn>,
+    /// Not written where there are none, so that earlier releases read the file.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    indexes: Vec<StoredIndex>,
     params: StoredParams,
 }
 
@@ -216,6 +220,11 @@ impl StoredTable {
             columns: columns.collect(),
             next_column_id: table.next_column_id.0,
             dropped_columns: dropped.collect(),
+            indexes: table
+                .indexes
+                .iter()
+                .filter_map(|index| StoredIndex::of(index, table))
+                .collect(),
             params: StoredParams::of(&table.params),
         }
     }
@@ -461,10 +470,15 @@ impl StoredTable {
             static_count: 0,
             next_column_id: ColumnId(self.next_column_id),
             dropped_columns,
+            indexes: Vec::new(),
             params,
         };
         table.set_columns(columns);
         check_table(&table).map_err(in_table)?;
+        for stored in &self.indexes {
+            let index = stored.index(&table).map_err(in_table)?;
+            table.add_index(index);
+        }
         Ok(table)
     }
 }

@@ -20,6 +20,7 @@ fn table(number: u128) -> Arc<TableMetadata> {
         static_count: 0,
         next_column_id: ColumnId(1),
         dropped_columns: Vec::new(),
+        indexes: Vec::new(),
         params: TableParams::default(),
     };
     table.set_columns(vec![ColumnMetadata {

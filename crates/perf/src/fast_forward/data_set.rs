@@ -79,6 +79,7 @@ impl DataSet {
             static_count: 0,
             next_column_id: ColumnId(column_count as u16),
             dropped_columns: Vec::new(),
+            indexes: Vec::new(),
             params: params(population),
         }
     }

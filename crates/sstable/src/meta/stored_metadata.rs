@@ -113,6 +113,7 @@ impl StoredMetadata {
             static_count: 0,
             next_column_id: ColumnId(u16::try_from(columns.len()).unwrap_or(u16::MAX)),
             dropped_columns: Vec::new(),
+            indexes: Vec::new(),
             params: TableParams::default(),
         };
         table.set_columns(columns);

@@ -133,6 +133,7 @@ pub fn table(name: &str, columns: Vec<Column>, descending: &[&str]) -> TableMeta
         columns,
         next_column_id: ColumnId(count as u16 + 1),
         dropped_columns: Vec::new(),
+        indexes: Vec::new(),
         params: TableParams::default(),
     }
 }

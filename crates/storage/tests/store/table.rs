@@ -125,6 +125,7 @@ fn table(params: TableParams) -> TableMetadata {
         static_count: 1,
         next_column_id: ColumnId(7),
         dropped_columns: Vec::new(),
+        indexes: Vec::new(),
         params,
     }
 }
