@@ -29,6 +29,8 @@ mod index;
 
 mod meta;
 
+pub mod terms;
+
 mod decode;
 mod relabel;
 mod salvage;
@@ -58,7 +60,7 @@ pub use rows::cursor::SsTableCursor;
 pub use rows::scanner::SsTableScanner;
 pub use salvage::{Salvage, SalvageReader};
 pub use seal::{SealError, seal_sstable};
-pub use sidecar::SidecarFault;
+pub use sidecar::{Sidecar, SidecarFault};
 pub use table::SsTable;
 pub use version::{IndexForm, Version};
 pub use writer::{SsTableInfo, SsTableWriter, WriterOptions};

@@ -5,10 +5,18 @@ use std::fmt;
 
 use crate::component::Component;
 
+/// A file of ours beside an SSTable's own.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Sidecar {
+    Component(Component),
+    /// Of a secondary index.
+    Terms,
+}
+
 /// A component of ours that could not be written, read or decoded; the SSTable is used without it.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct SidecarFault {
-    pub component: Component,
+    pub sidecar: Sidecar,
     /// Names the file.
     pub reason: String,
 }
@@ -16,7 +24,14 @@ pub struct SidecarFault {
 impl SidecarFault {
     pub(crate) fn new(component: Component, reason: impl ToString) -> Self {
         SidecarFault {
-            component,
+            sidecar: Sidecar::Component(component),
+            reason: reason.to_string(),
+        }
+    }
+
+    pub fn of_terms(reason: impl ToString) -> Self {
+        SidecarFault {
+            sidecar: Sidecar::Terms,
             reason: reason.to_string(),
         }
     }
@@ -24,8 +39,9 @@ impl SidecarFault {
 
 impl fmt::Display for SidecarFault {
     fn fmt(&self, out: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let lost = match self.component {
-            Component::Blocks => "rows of large partitions take longer to find",
+        let lost = match self.sidecar {
+            Sidecar::Terms => "queries by the index read all of its rows until it is made again",
+            Sidecar::Component(Component::Blocks) => "rows of large partitions take longer to find",
             _ => "damage to other files of the SSTable may be seen later",
         };
         write!(out, "{}; the SSTable is used without it: {lost}", self.reason)

@@ -14,6 +14,7 @@ pub mod identifier;
 pub mod marshal_class;
 pub mod type_name;
 
+pub mod byte_comparable;
 pub mod compare;
 pub mod marshal_error;
 pub mod validate;

@@ -48,6 +48,18 @@ pub(crate) enum Form {
         chunk_bytes: u32,
         checksums: Option<Vec<u32>>,
     },
+    /// Each page ends in the CRC32 of its number and of its other bytes.
+    SelfChecked {
+        page_bytes: u32,
+    },
+}
+
+/// The CRC32 that a self-checked page ends in.
+pub(crate) fn page_checksum(page: u64, bytes: &[u8]) -> u32 {
+    let mut hasher = crc32fast::Hasher::new();
+    hasher.update(&page.to_be_bytes());
+    hasher.update(bytes);
+    hasher.finalize()
 }
 
 /// A CRC32 behind each compressed chunk.
@@ -107,6 +119,7 @@ impl ChunkedFile {
         match &self.inner.form {
             Form::Compressed { info, .. } => size_of_val(info.chunk_offsets.as_slice()),
             Form::Plain { checksums, .. } => checksums.as_deref().map_or(0, size_of_val::<[u32]>),
+            Form::SelfChecked { .. } => 0,
         }
     }
 
@@ -116,6 +129,11 @@ impl ChunkedFile {
 
     pub fn is_sidecar(&self) -> bool {
         self.inner.kind == FileKind::Sidecar
+    }
+
+    /// Whether it is a sidecar of an index, which alone are made of such pages.
+    pub fn is_self_checked(&self) -> bool {
+        matches!(self.inner.form, Form::SelfChecked { .. })
     }
 
     /// Whether any of it could not be read since it was opened.
@@ -132,13 +150,14 @@ impl ChunkedFile {
         match &self.inner.form {
             Form::Compressed { info, .. } => u64::from(info.parameters.chunk_bytes),
             Form::Plain { chunk_bytes, .. } => u64::from(*chunk_bytes),
+            Form::SelfChecked { page_bytes } => u64::from(*page_bytes),
         }
     }
 
     /// Whether whoever wrote the file left checksums of it.
     pub fn is_checked(&self) -> bool {
         match &self.inner.form {
-            Form::Compressed { .. } => true,
+            Form::Compressed { .. } | Form::SelfChecked { .. } => true,
             Form::Plain { checksums, .. } => checksums.is_some(),
         }
     }
@@ -153,7 +172,7 @@ impl ChunkedFile {
                 let end = at(last + 1).unwrap_or(*file_length);
                 (start, (end - start) as usize)
             }
-            Form::Plain { .. } => {
+            Form::Plain { .. } | Form::SelfChecked { .. } => {
                 let start = first * self.page_bytes();
                 let end = ((last + 1) * self.page_bytes()).min(self.inner.length);
                 (start, end.saturating_sub(start) as usize)
@@ -206,8 +225,8 @@ impl ChunkedFile {
     ) -> Result<(), Corruption> {
         match &self.inner.form {
             Form::Compressed { .. } => self.decompress_pages(first, last, stored, out),
-            Form::Plain { checksums, .. } => {
-                self.check_plain(first, checksums.as_deref(), stored)?;
+            Form::Plain { .. } | Form::SelfChecked { .. } => {
+                self.check_plain(first, stored)?;
                 let stored = stored.get(..out.len());
                 out.copy_from_slice(stored.ok_or_else(|| self.ends_early(first * self.page_bytes()))?);
                 Ok(())
@@ -215,11 +234,26 @@ impl ChunkedFile {
         }
     }
 
-    fn check_plain(&self, first: u64, checksums: Option<&[u32]>, stored: &[u8]) -> Result<(), Corruption> {
-        let Some(checksums) = checksums else { return Ok(()) };
+    /// Of a file that is not compressed.
+    fn check_plain(&self, first: u64, stored: &[u8]) -> Result<(), Corruption> {
         for (page, bytes) in (first..).zip(stored.chunks(self.page_bytes() as usize)) {
-            let wanted = checksums.get(page as usize).copied();
-            self.check(page * self.page_bytes(), wanted.unwrap_or_default(), bytes)?;
+            let offset = page * self.page_bytes();
+            match &self.inner.form {
+                Form::Plain {
+                    checksums: Some(checksums),
+                    ..
+                } => {
+                    let wanted = checksums.get(page as usize).copied();
+                    self.check(offset, wanted.unwrap_or_default(), crc32fast::hash(bytes))?;
+                }
+                Form::SelfChecked { .. } => {
+                    let (bytes, checksum) = bytes
+                        .split_last_chunk::<CHECKSUM_BYTES>()
+                        .unwrap_or((&[], &[0; CHECKSUM_BYTES]));
+                    self.check(offset, u32::from_be_bytes(*checksum), page_checksum(page, bytes))?;
+                }
+                _ => {}
+            }
         }
         Ok(())
     }
@@ -242,7 +276,7 @@ impl ChunkedFile {
                 let pages = out.get_mut(held..).unwrap_or_default();
                 return self.decompress_pages(first, last, stored, pages);
             }
-            Form::Plain { checksums, .. } => self.check_plain(first, checksums.as_deref(), stored)?,
+            Form::Plain { .. } | Form::SelfChecked { .. } => self.check_plain(first, stored)?,
         }
         if out.is_empty() {
             std::mem::swap(stored, out);
@@ -277,7 +311,7 @@ impl ChunkedFile {
         let (compressed, checksum) = stored
             .split_last_chunk::<CHECKSUM_BYTES>()
             .unwrap_or((&[], &[0; CHECKSUM_BYTES]));
-        self.check(offset, u32::from_be_bytes(*checksum), compressed)?;
+        self.check(offset, u32::from_be_bytes(*checksum), crc32fast::hash(compressed))?;
         if compressed.len() >= info.parameters.compressed_bytes_max as usize {
             // Stored as it is; a short last chunk is padded up to the limit.
             let bytes = compressed
@@ -293,8 +327,7 @@ impl ChunkedFile {
         }
     }
 
-    fn check(&self, offset: u64, wanted: u32, bytes: &[u8]) -> Result<(), Corruption> {
-        let found = crc32fast::hash(bytes);
+    fn check(&self, offset: u64, wanted: u32, found: u32) -> Result<(), Corruption> {
         if found == wanted {
             return Ok(());
         }

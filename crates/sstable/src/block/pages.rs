@@ -155,7 +155,10 @@ impl AbsentPages {
             return Err(error);
         }
         let is_first = self.file.note_failure();
-        Ok(is_first.then(|| SidecarFault::new(Component::Blocks, error)))
+        Ok(is_first.then(|| match self.file.is_self_checked() {
+            true => SidecarFault::of_terms(error),
+            false => SidecarFault::new(Component::Blocks, error),
+        }))
     }
 
     /// The error of a read that could not get the bytes.

@@ -18,7 +18,7 @@ mod index_reader;
 mod index_writer;
 
 #[cfg(test)]
-mod testing;
+pub(crate) mod testing;
 
 pub(super) use index_reader::{BtiIndex, BtiIndexScan};
 pub(super) use index_writer::BtiIndexWriter;

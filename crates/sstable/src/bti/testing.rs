@@ -1,7 +1,7 @@
 //! What the tests of this folder share: numbers from a fixed seed.
 
 /// xorshift64*: good enough to make keys, the same on every machine.
-pub(super) struct Random(u64);
+pub(crate) struct Random(u64);
 
 impl Random {
     pub fn new(seed: u64) -> Self {

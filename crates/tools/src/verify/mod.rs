@@ -70,7 +70,10 @@ fn read(
     let sstable = target.open(disk, table).map_err(finding_of)?;
     let (contents, mut findings) = check_contents(&sstable, table, &target.label(), progress)?;
     for fault in sstable.sidecar_faults() {
-        let file = target.descriptor.path(&target.folder, fault.component);
+        let Sidecar::Component(component) = fault.sidecar else {
+            continue;
+        };
+        let file = target.descriptor.path(&target.folder, component);
         findings.push(Finding::of_file(
             file.display().to_string(),
             "a component that can be read",

@@ -1,0 +1,83 @@
+//! How files of terms are named: `index-<id of the index>-<SSTable>.db`, in the folder of the SSTable. No name of a component
+//! is of this form, so that whoever knows only those passes them by.
+
+use std::path::{Path, PathBuf};
+
+use uuid::Uuid;
+
+use crate::descriptor::Descriptor;
+
+const PREFIX: &str = "index-";
+const SUFFIX: &str = ".db";
+/// A run of entries, until all of a file are sorted.
+const RUN_SUFFIX: &str = ".run";
+
+/// What a file is that is named as one of an index.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum TermFileName {
+    Of {
+        index: Uuid,
+        sstable: Descriptor,
+    },
+    /// What a build left that was interrupted.
+    Unfinished,
+}
+
+impl TermFileName {
+    /// `None` for what is no file of an index.
+    pub fn parse(name: &str) -> Option<Self> {
+        let rest = name.strip_prefix(PREFIX)?;
+        let Some(rest) = rest.strip_suffix(SUFFIX) else {
+            return rest.contains(RUN_SUFFIX).then_some(TermFileName::Unfinished);
+        };
+        let (index, sstable) = rest.split_once('-')?;
+        Some(TermFileName::Of {
+            index: Uuid::try_parse(index).ok()?,
+            sstable: Descriptor::parse(sstable)?,
+        })
+    }
+}
+
+/// Where the terms of an SSTable under an index are.
+pub fn term_file_path(directory: &Path, index: Uuid, sstable: Descriptor) -> PathBuf {
+    directory.join(format!("{PREFIX}{}-{sstable}{SUFFIX}", index.simple()))
+}
+
+/// Where one of the runs is that a file is made of.
+pub(super) fn run_path(path: &Path, number: u32) -> PathBuf {
+    let mut run = path.as_os_str().to_owned();
+    run.push(format!("{RUN_SUFFIX}{number}"));
+    PathBuf::from(run)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::descriptor::FileName;
+
+    #[test]
+    fn names_are_found_again_and_are_no_components() {
+        let sstable = Descriptor::parse("da-12-bti").unwrap();
+        let index = Uuid::from_u128(7);
+        let path = term_file_path(Path::new("/t"), index, sstable);
+        let name = path.file_name().unwrap().to_str().unwrap();
+        assert_eq!(name, "index-00000000000000000000000000000007-da-12-bti.db");
+        assert_eq!(
+            TermFileName::parse(name),
+            Some(TermFileName::Of { index, sstable })
+        );
+        assert_eq!(FileName::parse(name), FileName::Other);
+        let run = run_path(&path, 3);
+        let run = run.file_name().unwrap().to_str().unwrap();
+        assert_eq!(TermFileName::parse(run), Some(TermFileName::Unfinished));
+        assert_eq!(FileName::parse(run), FileName::Other);
+        for other in [
+            "index-7-da-12-bti.db",
+            "da-12-bti-Index.db",
+            "index-.db",
+            "index-x",
+        ] {
+            assert_eq!(TermFileName::parse(other), None, "{other}");
+        }
+    }
+}
