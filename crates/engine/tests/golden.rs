@@ -359,6 +359,7 @@ impl Session {
             slices: &[Slice::all()],
             reversed: false,
             now_s: 10,
+            index: &[],
         };
         read_system_table(&command, &self.schema, &self.node, collector).unwrap();
     }

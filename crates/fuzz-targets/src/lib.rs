@@ -9,6 +9,7 @@ mod manifest;
 mod mutation;
 mod original;
 mod seals;
+mod terms;
 
 pub use mutation::mutate;
 
@@ -42,6 +43,7 @@ macro_rules! targets {
         /// All of them.
         pub const TARGETS: &[Target] = &[
             $(Target { name: $name, run: $function, corpus: || original::corpus($component) },)*
+            Target { name: "sstable_terms", run: fuzz_terms, corpus: terms::corpus },
             Target { name: "snapshot_manifest", run: fuzz_manifest, corpus: manifest::corpus },
         ];
     };
@@ -61,6 +63,11 @@ targets! {
     fuzz_rows "sstable_rows" Component::Rows;
     fuzz_blocks "sstable_blocks" Component::Blocks;
     fuzz_checksums "sstable_checksums" Component::Checksums;
+}
+
+/// The target `sstable_terms`.
+pub fn fuzz_terms(bytes: &[u8]) {
+    terms::run(bytes);
 }
 
 /// The target `snapshot_manifest`.

@@ -7,7 +7,7 @@ use helenus_types::CqlType;
 use helenus_types::partition_key::partition_key_components;
 use helenus_types::value::CollectionElements;
 
-use crate::term::{ANY_TERM, TERM_BYTES_MAX, keeps_order, push_entry_term, push_term};
+use crate::term::{ANY_TERM, keeps_order, push_entry_term, push_term};
 use crate::text::TextOptions;
 
 /// What an index has terms of.
@@ -111,23 +111,39 @@ impl IndexedColumn {
         }
     }
 
-    /// Hands over the term of a partition's key, if it is that which is indexed.
-    pub fn key_terms(&self, key: &[u8], mut take: impl FnMut(&[u8])) {
+    /// Hands over the term of a partition's key, if it is that which is indexed. `term` is room for it.
+    pub fn key_terms(&self, key: &[u8], term: &mut Vec<u8>, mut take: impl FnMut(&[u8])) {
         let Place::PartitionKey(position) = self.place else {
             return;
         };
         if let Some(value) = partition_key_components(key, self.partition_key_count).nth(position) {
-            self.value_term(value, &mut take);
+            self.value_term(
+                value,
+                &mut Terms {
+                    term,
+                    take: &mut take,
+                },
+            );
         }
     }
 
     /// Hands over the terms of a row's clustering key or cells; `clustering` is `None` for the static row. Some may come
-    /// twice.
-    pub fn row_terms(&self, clustering: Option<&[u8]>, row: RowRef<'_>, mut take: impl FnMut(&[u8])) {
+    /// twice. `term` is room for them.
+    pub fn row_terms(
+        &self,
+        clustering: Option<&[u8]>,
+        row: RowRef<'_>,
+        term: &mut Vec<u8>,
+        mut take: impl FnMut(&[u8]),
+    ) {
+        let terms = &mut Terms {
+            term,
+            take: &mut take,
+        };
         match (self.place, clustering) {
             (Place::Clustering(position), Some(clustering)) => {
                 if let Some(value) = Components::new(clustering).nth(position) {
-                    self.value_term(value, &mut take);
+                    self.value_term(value, terms);
                 }
             }
             (Place::Regular, Some(_)) | (Place::Static, None) => {
@@ -136,7 +152,7 @@ impl IndexedColumn {
                         && cell.column == self.column
                         && !cell.is_tombstone()
                     {
-                        self.cell_terms(&cell, &mut take);
+                        self.cell_terms(&cell, terms);
                     }
                 }
             }
@@ -144,23 +160,23 @@ impl IndexedColumn {
         }
     }
 
-    fn cell_terms(&self, cell: &CellRef<'_>, take: &mut impl FnMut(&[u8])) {
+    fn cell_terms(&self, cell: &CellRef<'_>, terms: &mut Terms<'_>) {
         let Some(path) = cell.path else {
-            return self.frozen_terms(cell.value, take);
+            return self.frozen_terms(cell.value, terms);
         };
         match (&self.cql_type, self.target) {
             (CqlType::Set { .. }, _) | (CqlType::Map { .. }, IndexTarget::Keys) => {
-                self.value_term(path, take)
+                self.value_term(path, terms)
             }
-            (CqlType::Map { .. }, IndexTarget::Entries) => self.entry_term(path, cell.value, take),
-            _ => self.value_term(cell.value, take),
+            (CqlType::Map { .. }, IndexTarget::Entries) => self.entry_term(path, cell.value, terms),
+            _ => self.value_term(cell.value, terms),
         }
     }
 
     /// Of a value in one piece.
-    fn frozen_terms(&self, value: &[u8], take: &mut impl FnMut(&[u8])) {
+    fn frozen_terms(&self, value: &[u8], terms: &mut Terms<'_>) {
         let width = match (&self.cql_type, self.target) {
-            (_, IndexTarget::Simple | IndexTarget::Full) => return self.value_term(value, take),
+            (_, IndexTarget::Simple | IndexTarget::Full) => return self.value_term(value, terms),
             (CqlType::Map { .. }, _) => 2,
             _ => 1,
         };
@@ -169,24 +185,28 @@ impl IndexedColumn {
             let second = if width == 2 { elements.next() } else { None };
             let (first, second) = (first.unwrap_or_default(), second.flatten().unwrap_or_default());
             match (width, self.target) {
-                (2, IndexTarget::Entries) => self.entry_term(first, second, take),
-                (2, IndexTarget::Values) => self.value_term(second, take),
-                _ => self.value_term(first, take),
+                (2, IndexTarget::Entries) => self.entry_term(first, second, terms),
+                (2, IndexTarget::Values) => self.value_term(second, terms),
+                _ => self.value_term(first, terms),
             }
         }
     }
 
-    fn value_term(&self, value: &[u8], take: &mut impl FnMut(&[u8])) {
-        with_term(|term| self.push_value_term(term, value), take);
+    fn value_term(&self, value: &[u8], terms: &mut Terms<'_>) {
+        terms.term.clear();
+        self.push_value_term(terms.term, value);
+        (terms.take)(terms.term);
     }
 
-    fn entry_term(&self, key: &[u8], value: &[u8], take: &mut impl FnMut(&[u8])) {
-        with_term(|term| self.push_entry_term(term, key, value), take);
+    fn entry_term(&self, key: &[u8], value: &[u8], terms: &mut Terms<'_>) {
+        terms.term.clear();
+        self.push_entry_term(terms.term, key, value);
+        (terms.take)(terms.term);
     }
 }
 
-fn with_term(push: impl FnOnce(&mut Vec<u8>), take: &mut impl FnMut(&[u8])) {
-    let mut term = Vec::with_capacity(TERM_BYTES_MAX.min(64));
-    push(&mut term);
-    take(&term);
+/// Who takes terms, and the room that they are made in.
+struct Terms<'t> {
+    term: &'t mut Vec<u8>,
+    take: &'t mut dyn FnMut(&[u8]),
 }

@@ -9,6 +9,9 @@ mod column;
 mod query;
 mod term;
 
+#[cfg(test)]
+mod tests;
+
 pub use column::{IndexedColumn, Place};
 pub use query::{IndexPredicate, TermQuery};
 pub use term::{ANY_TERM, TERM_BYTES_MAX};

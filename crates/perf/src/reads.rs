@@ -220,6 +220,7 @@ impl Reader {
             slices,
             reversed: false,
             now_s: 0,
+            index: &[],
         };
         let read = self.store.read(&command, &mut self.sink);
         read.map(|_| ()).map_err(io::Error::other)

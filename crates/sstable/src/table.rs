@@ -5,7 +5,7 @@ use std::sync::Arc;
 
 use helenus_schema::{DroppedColumn, TableMetadata};
 use helenus_types::Token;
-use helenus_types::token::token_of;
+use helenus_types::token::{murmur3_x64_128, token_of};
 use helenus_vfs::Disk;
 
 use crate::big::block_file::{BlockFile, LargePartition};
@@ -104,6 +104,25 @@ impl SsTable {
             && columns
                 .iter()
                 .any(|columns| columns.index_of(dropped.id).is_some())
+    }
+
+    /// Tells its rows from those of other SSTables, under whatever id and in whatever folder they are.
+    pub fn identity(&self) -> u64 {
+        let statistics = &self.statistics;
+        let mut bytes = Vec::new();
+        for number in [
+            self.data.length(),
+            statistics.rows,
+            statistics.partition_count(),
+            statistics.timestamp_us_min.cast_unsigned(),
+            statistics.timestamp_us_max.cast_unsigned(),
+            self.first_key().len() as u64,
+        ] {
+            bytes.extend_from_slice(&number.to_be_bytes());
+        }
+        bytes.extend_from_slice(self.first_key());
+        bytes.extend_from_slice(self.last_key());
+        murmur3_x64_128(&bytes)[0]
     }
 
     pub fn statistics(&self) -> &SsTableStatistics {

@@ -6,6 +6,7 @@
 pub mod read;
 pub mod read_state;
 
+pub mod index;
 pub mod memtable;
 pub mod merge;
 

@@ -6,6 +6,7 @@ use std::sync::Arc;
 use helenus_schema::TableMetadata;
 use helenus_types::Token;
 
+use helenus_index::IndexPredicate;
 use helenus_rows::clustering::Slice;
 use helenus_rows::row::RowRef;
 use helenus_sstable::ReadCost;
@@ -23,6 +24,8 @@ pub struct ReadCommand<'a> {
     pub reversed: bool,
     /// What has expired by then is not there. Seconds since the Unix epoch.
     pub now_s: u32,
+    /// What rows must match to be wanted, as far as indexes can say; the sink looks at each row again. Empty for all rows.
+    pub index: &'a [IndexPredicate],
 }
 
 /// Takes the rows of a read as they are merged. What arrives is live at the command's `now_s`: no tombstones, no

@@ -6,6 +6,7 @@
 
 use helenus_types::Token;
 
+use crate::index::RangePlaces;
 use crate::read::ReadStatistics;
 use helenus_rows::clustering::{ClusteringBound, Side};
 use helenus_sstable::{AbsentPages, ReadCost, ReadTicket};
@@ -29,8 +30,21 @@ pub struct ReadState {
     pub(crate) position: Option<Box<ReadPosition>>,
     /// Pins the pages that were brought for the read.
     pub(crate) ticket: ReadTicket,
+    /// What predicates on ranges came to; gathered once a read.
+    pub(crate) ranges: Vec<RangeState>,
+    /// Nothing that a search by indexes has passed before this token is left to be found, nor was any of it handed out.
+    pub(crate) searched_to: Option<Token>,
     /// Whether a step ends where a page is not in memory, instead of waiting for the disk.
     pub(crate) suspends: bool,
+}
+
+/// One predicate of a read by indexes.
+#[derive(Debug)]
+pub(crate) enum RangeState {
+    /// Not gathered yet, or nothing to gather.
+    Open,
+    Gathered(Box<RangePlaces>),
+    TooMany,
 }
 
 /// How a step ended.
@@ -84,6 +98,8 @@ impl ReadState {
             statistics: ReadStatistics::default(),
             units_left: 0,
             position: None,
+            ranges: Vec::new(),
+            searched_to: None,
             ticket: ReadTicket::default(),
             suspends: true,
         }
@@ -94,6 +110,8 @@ impl ReadState {
     pub fn begun_again(self) -> Self {
         ReadState {
             position: None,
+            ranges: Vec::new(),
+            searched_to: None,
             ..self
         }
     }
@@ -101,6 +119,8 @@ impl ReadState {
     /// Goes back to the read's beginning, with the pages that were brought for it.
     pub fn begin_again(&mut self) {
         self.position = None;
+        self.ranges.clear();
+        self.searched_to = None;
         self.statistics = ReadStatistics::default();
     }
 

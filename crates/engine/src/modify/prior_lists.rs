@@ -143,6 +143,7 @@ impl<R: RowStore> PriorLists for StoredLists<'_, R> {
             slices: &slices,
             reversed: false,
             now_s: self.now_s,
+            index: &[],
         };
         let mut sink = ListSink {
             column,

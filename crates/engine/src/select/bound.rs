@@ -2,11 +2,13 @@
 
 use std::sync::Arc;
 
+use helenus_index::IndexPredicate;
 use helenus_protocol::request::Value;
 use helenus_rows::clustering::Slice;
 use helenus_types::{shard_of, token_of};
 
 use super::filter::{Filter, bind_filters};
+use super::indexed;
 use super::paging::PagingState;
 use super::plan::SelectPlan;
 use super::shard_read::ReadPartitions;
@@ -56,6 +58,8 @@ pub struct BoundClause {
     pub(super) partition_filters: Vec<Filter>,
     pub(super) row_filters: Vec<Filter>,
     pub(super) slices: Vec<Slice>,
+    /// What indexes say of the filters.
+    pub(super) index: Vec<IndexPredicate>,
 }
 
 impl BoundSelect {
@@ -143,6 +147,7 @@ impl SelectPlan {
 
     fn bind_clause(&self, context: &EvaluationContext<'_>) -> Result<BoundClause, CqlError> {
         let filters = bind_filters(self.filtering(), context)?;
+        let index = indexed::predicates(&self.table, &filters);
         let (partition_filters, row_filters) = filters.into_iter().partition(Filter::is_of_partition);
         let slices = match self.is_distinct {
             true => vec![Slice::all()],
@@ -152,6 +157,7 @@ impl SelectPlan {
             partition_filters,
             row_filters,
             slices,
+            index,
         })
     }
 }

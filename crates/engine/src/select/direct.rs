@@ -142,6 +142,7 @@ impl SelectPlan {
                 slices,
                 reversed: self.is_reversed,
                 now_s: options.now_s,
+                index: &[],
             };
             let progress = store
                 .read_step(&command, state, &mut sink)

@@ -1,6 +1,7 @@
 //! Filtering: restrictions that can only be met by looking at rows.
 
 use std::cmp::Ordering;
+use std::ops::Bound;
 
 use helenus_schema::{ColumnKind, ColumnMetadata};
 use helenus_types::CqlType;
@@ -35,7 +36,45 @@ enum Test {
     },
 }
 
+/// What a filter wants of its column, as an index can be asked for it.
+pub enum Sought<'f> {
+    Between {
+        from: Bound<&'f [u8]>,
+        to: Bound<&'f [u8]>,
+    },
+    Element(&'f [u8]),
+    Key(&'f [u8]),
+    Entry {
+        key: &'f [u8],
+        value: &'f [u8],
+    },
+}
+
 impl Filter {
+    pub fn column(&self) -> &ColumnMetadata {
+        &self.column
+    }
+
+    /// `None` for what indexes do not say. Bounds are included: the filter tells whether they are.
+    pub fn sought(&self) -> Option<Sought<'_>> {
+        Some(match &self.test {
+            Test::Compare { accepts, value } => {
+                let bound = |ordering| match accepts(ordering) {
+                    true => Bound::Unbounded,
+                    false => Bound::Included(value.as_slice()),
+                };
+                Sought::Between {
+                    from: bound(Ordering::Less),
+                    to: bound(Ordering::Greater),
+                }
+            }
+            Test::In(_) => return None,
+            Test::Contains(value) => Sought::Element(value),
+            Test::ContainsKey(key) => Sought::Key(key),
+            Test::Entry { key, value } => Sought::Entry { key, value },
+        })
+    }
+
     /// Whether the test looks at the partition only: then it is made once for all of its rows.
     pub fn is_of_partition(&self) -> bool {
         matches!(self.column.kind, ColumnKind::PartitionKey | ColumnKind::Static)

@@ -7,6 +7,7 @@ mod targets;
 mod where_clause;
 
 mod filter;
+mod indexed;
 mod row_view;
 
 mod plan;

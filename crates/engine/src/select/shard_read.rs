@@ -298,6 +298,7 @@ impl ShardReading<'_> {
             slices: &rest,
             reversed: self.plan.is_reversed,
             now_s: self.now_s,
+            index: &self.read.clause.index,
         };
         let progress = store.read_step(&command, &mut self.state, &mut self.sink);
         self.sink.resumed = None;
@@ -335,6 +336,7 @@ impl ShardReading<'_> {
             slices: &self.read.clause.slices,
             reversed: self.plan.is_reversed,
             now_s: self.now_s,
+            index: &self.read.clause.index,
         };
         store
             .read_step(&command, &mut self.state, &mut self.sink)

@@ -226,6 +226,7 @@ fn read(
         slices,
         reversed: false,
         now_s: 0,
+        index: &[],
     };
     store.read(&command, sink)?;
     Ok(())

@@ -30,9 +30,21 @@ pub struct TermFile {
     leaf_pages: u64,
     upper: Vec<UpperPage>,
     entries: u64,
-    has_any: bool,
+    flags: TermFlags,
     length: u64,
 }
+
+/// What a file has that most have not, so that nobody looks for it in vain.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct TermFlags {
+    /// Rows have the term of those that have no other, which belongs to every query.
+    pub has_any: bool,
+    /// Entries lead to all partitions of a token.
+    pub has_tokens: bool,
+}
+
+const FLAG_ANY: u8 = 1;
+const FLAG_TOKENS: u8 = 2;
 
 /// A page of the upper level, in the directory.
 #[derive(Debug)]
@@ -89,7 +101,7 @@ impl TermFile {
             leaf_pages: u64::from(directory.leaf_pages),
             upper: directory.upper,
             entries: directory.entries,
-            has_any: directory.has_any,
+            flags: directory.flags,
             length,
         })
     }
@@ -111,9 +123,8 @@ impl TermFile {
         self.leaf_pages as usize
     }
 
-    /// Whether rows have the term of those that have no other, which belongs to every query.
-    pub fn has_any(&self) -> bool {
-        self.has_any
+    pub fn flags(&self) -> TermFlags {
+        self.flags
     }
 
     /// What stays in memory while it is open.
@@ -142,6 +153,8 @@ impl TermFile {
             walk: PageWalk::default(),
             loaded: None,
             leaf: 0,
+            next_head: None,
+            prefix: Vec::new(),
             ahead_pages: 1,
         }
     }
@@ -208,7 +221,7 @@ fn read_directory(file: &dyn File, path: &Path, length: u64) -> Result<(u64, Vec
 /// | identity | 8: of the SSTable |
 /// | pages | 4: those with entries |
 /// | entries | 8 |
-/// | any | 1: 1 if rows have the term of those that have no other |
+/// | flags | 1: 1 if rows have the term of those that have no other, 2 if entries lead to all of a token |
 /// | upper pages | 4: their number |
 /// | upper page | 4: the first page below, 2-byte length and head, 2-byte length + 1 and clustering, or 0 for none |
 #[derive(Debug)]
@@ -216,7 +229,7 @@ pub(super) struct Directory {
     pub identity: u64,
     pub leaf_pages: u32,
     pub entries: u64,
-    pub has_any: bool,
+    pub flags: TermFlags,
     pub upper: Vec<UpperPage>,
 }
 
@@ -226,7 +239,9 @@ impl Directory {
         out.extend_from_slice(&self.identity.to_be_bytes());
         out.extend_from_slice(&self.leaf_pages.to_be_bytes());
         out.extend_from_slice(&self.entries.to_be_bytes());
-        out.push(u8::from(self.has_any));
+        let any = if self.flags.has_any { FLAG_ANY } else { 0 };
+        let tokens = if self.flags.has_tokens { FLAG_TOKENS } else { 0 };
+        out.push(any | tokens);
         out.extend_from_slice(&(self.upper.len() as u32).to_be_bytes());
         for page in &self.upper {
             out.extend_from_slice(&page.first_leaf.to_be_bytes());
@@ -251,7 +266,11 @@ impl Directory {
         let identity = reader.u64()?;
         let leaf_pages = reader.u32()?;
         let entries = reader.u64()?;
-        let has_any = reader.boolean()?;
+        let flags_at = reader.position();
+        let flags = reader.u8()?;
+        if flags & !(FLAG_ANY | FLAG_TOKENS) != 0 {
+            return Err(DecodeError::malformed(flags_at, "known flags", flags));
+        }
         let count = reader.count_u32(FENCE_BYTES_MIN)?;
         let mut upper: Vec<UpperPage> = Vec::with_capacity(count);
         for _ in 0..count {
@@ -282,7 +301,10 @@ impl Directory {
             identity,
             leaf_pages,
             entries,
-            has_any,
+            flags: TermFlags {
+                has_any: flags & FLAG_ANY != 0,
+                has_tokens: flags & FLAG_TOKENS != 0,
+            },
             upper,
         })
     }
@@ -297,6 +319,10 @@ pub struct TermCursor<'a> {
     /// With where the page is in it.
     loaded: Option<(PageRun, u64)>,
     leaf: u64,
+    /// What the page behind the one that the cursor stands in begins with, where a search has seen it.
+    next_head: Option<Vec<u8>>,
+    /// Heads without it are of no interest.
+    prefix: Vec<u8>,
     ahead_pages: u64,
 }
 
@@ -305,6 +331,13 @@ impl<'a> TermCursor<'a> {
     #[must_use]
     pub fn reading_ahead(mut self) -> Self {
         self.ahead_pages = AHEAD_PAGES_MAX;
+        self
+    }
+
+    /// Only for heads with a prefix: the end comes at the latest where a page is known to begin with none of them.
+    #[must_use]
+    pub fn within(mut self, prefix: &[u8]) -> Self {
+        self.prefix = prefix.to_vec();
         self
     }
 
@@ -340,10 +373,12 @@ impl<'a> TermCursor<'a> {
             .get(place + 1)
             .map_or(file.leaf_pages, |next| u64::from(next.first_leaf));
         self.load(file.leaf_pages + place as u64, 1)?;
+        self.next_head = file.upper.get(place + 1).map(|next| next.fence.head.to_vec());
         let mut leaf = first_leaf;
         let mut entry = 0;
         while self.step()? {
             if !file.is_at_or_before(&self.walk.head, self.walk.clustering(), target) {
+                self.next_head = Some(self.walk.head.clone());
                 break;
             }
             leaf = first_leaf + entry;
@@ -377,7 +412,8 @@ impl<'a> TermCursor<'a> {
     /// Moves to the next entry; false at the end.
     pub fn advance(&mut self) -> Result<bool, ReadError> {
         while !self.step()? {
-            if self.leaf + 1 >= self.file.leaf_pages {
+            let is_of_no_interest = |next: Vec<u8>| !next.starts_with(&self.prefix);
+            if self.leaf + 1 >= self.file.leaf_pages || self.next_head.take().is_some_and(is_of_no_interest) {
                 return Ok(false);
             }
             self.leaf += 1;

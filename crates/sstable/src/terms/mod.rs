@@ -31,8 +31,8 @@ mod writer;
 #[cfg(test)]
 mod tests;
 
-pub use file::{TermCursor, TermFile};
-pub use name::{TermFileName, term_file_path};
+pub use file::{TermCursor, TermFile, TermFlags};
+pub use name::{TermFileName, remove_term_files, term_file_path};
 pub use sorter::{TermFileBuilder, TermFileError, TermFileInfo};
 
 use helenus_types::Token;

@@ -1,7 +1,10 @@
 //! How files of terms are named: `index-<id of the index>-<SSTable>.db`, in the folder of the SSTable. No name of a component
 //! is of this form, so that whoever knows only those passes them by.
 
+use std::io;
 use std::path::{Path, PathBuf};
+
+use helenus_vfs::{Disk, EntryKind};
 
 use uuid::Uuid;
 
@@ -41,6 +44,28 @@ impl TermFileName {
 /// Where the terms of an SSTable under an index are.
 pub fn term_file_path(directory: &Path, index: Uuid, sstable: Descriptor) -> PathBuf {
     directory.join(format!("{PREFIX}{}-{sstable}{SUFFIX}", index.simple()))
+}
+
+/// Removes the files of indexes in a table's folder that are gone, by index and SSTable; with `has_unfinished` what
+/// interrupted builds have left, too, while none runs.
+pub fn remove_term_files(
+    disk: &dyn Disk,
+    directory: &Path,
+    has_unfinished: bool,
+    is_gone: impl Fn(Uuid, Descriptor) -> bool,
+) -> io::Result<()> {
+    for entry in disk.list(directory)? {
+        let is_removed = entry.kind == EntryKind::File
+            && match TermFileName::parse(&entry.name) {
+                Some(TermFileName::Of { index, sstable }) => is_gone(index, sstable),
+                Some(TermFileName::Unfinished) => has_unfinished,
+                None => false,
+            };
+        if is_removed {
+            disk.remove(&directory.join(&entry.name))?;
+        }
+    }
+    Ok(())
 }
 
 /// Where one of the runs is that a file is made of.

@@ -11,7 +11,7 @@ use helenus_vfs::Disk;
 use crate::block::page_cache::PageCache;
 use crate::error::{ReadError, WriteError};
 
-use super::file::{TermCursor, TermFile};
+use super::file::{TermCursor, TermFile, TermFlags};
 use super::name::run_path;
 use super::writer::TermFileWriter;
 use super::{TermPlace, push_partition, push_term};
@@ -32,7 +32,7 @@ pub struct TermFileBuilder {
     entries: Vec<BufferedEntry>,
     buffer_bytes_max: usize,
     runs: u32,
-    has_any: bool,
+    flags: TermFlags,
 }
 
 /// What was written.
@@ -76,7 +76,7 @@ impl TermFileBuilder {
             entries: Vec::new(),
             buffer_bytes_max: BUFFER_BYTES_MAX,
             runs: 0,
-            has_any: false,
+            flags: TermFlags::default(),
         }
     }
 
@@ -94,7 +94,8 @@ impl TermFileBuilder {
         if self.bytes.len() + self.entries.len() * entry_bytes >= self.buffer_bytes_max {
             self.spill()?;
         }
-        self.has_any |= is_any;
+        self.flags.has_any |= is_any;
+        self.flags.has_tokens |= place.key.is_empty();
         let at = self.bytes.len();
         push_term(&mut self.bytes, term);
         push_partition(&mut self.bytes, place.token, place.key);
@@ -126,7 +127,7 @@ impl TermFileBuilder {
             let (head, clustering) = entry.parts(&self.bytes);
             writer.push(head, clustering)?;
         }
-        writer.finish(0, false)?;
+        writer.finish(0, TermFlags::default())?;
         self.entries.clear();
         self.bytes.clear();
         Ok(())
@@ -148,7 +149,7 @@ impl TermFileBuilder {
                 writer.push(head, clustering)?;
             }
         }
-        let (disk_bytes, entries) = writer.finish(identity, self.has_any)?;
+        let (disk_bytes, entries) = writer.finish(identity, self.flags)?;
         self.remove_runs();
         Ok(TermFileInfo { entries, disk_bytes })
     }

@@ -7,7 +7,7 @@ use helenus_vfs::Disk;
 use crate::component_writer::ComponentFile;
 use crate::error::WriteError;
 
-use super::file::{Directory, FOOT_BYTES, Fence, UpperPage};
+use super::file::{Directory, FOOT_BYTES, Fence, TermFlags, UpperPage};
 use super::page::PageBuilder;
 
 /// Pages with entries go to the file as they are full, those above them are kept until its end: a hundredth of it.
@@ -81,7 +81,7 @@ impl TermFileWriter {
     }
 
     /// Writes what is above the entries. Returns the length of the file and how many entries it has.
-    pub fn finish(mut self, identity: u64, has_any: bool) -> Result<(u64, u64), WriteError> {
+    pub fn finish(mut self, identity: u64, flags: TermFlags) -> Result<(u64, u64), WriteError> {
         if !self.leaf.is_empty() {
             self.end_page()?;
         }
@@ -109,7 +109,7 @@ impl TermFileWriter {
             identity,
             leaf_pages: self.leaf_pages,
             entries: self.entries,
-            has_any,
+            flags,
             upper,
         };
         let mut bytes = Vec::new();

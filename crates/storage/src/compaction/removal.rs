@@ -10,6 +10,7 @@ use std::path::{Path, PathBuf};
 
 use helenus_vfs::{Disk, EntryKind};
 
+use helenus_sstable::terms::remove_term_files;
 use helenus_sstable::{Descriptor, SsTableId, Version, publish_sstable, remove_sstable};
 
 const NAME_PREFIX: &str = "removal-";
@@ -123,6 +124,8 @@ impl Removal {
         for &descriptor in &self.sstables {
             remove_sstable(disk, &self.directory, descriptor).map_err(failed)?;
         }
+        let is_gone = |_, sstable| self.sstables.contains(&sstable);
+        remove_term_files(disk, &self.directory, false, is_gone).map_err(failed)?;
         disk.sync_directory(&self.directory).map_err(failed)?;
         disk.remove(&self.list).map_err(failed)?;
         // A list that came back after a crash could name sstables that are in use again by then. Of a dropped table another

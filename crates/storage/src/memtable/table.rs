@@ -8,6 +8,8 @@ use helenus_types::Token;
 
 use super::{MemtableCursor, MemtableScanner, Partition, Partitions};
 use crate::commitlog::LogPosition;
+use crate::index::MemtableIndexes;
+use helenus_index::IndexedColumn;
 use helenus_rows::clustering::Slice;
 use helenus_rows::layout::TableLayout;
 use helenus_rows::partition_range::PartitionRange;
@@ -27,6 +29,7 @@ pub struct Memtable {
     encoding_stats: EncodingStatsCollector,
     /// Whether there may be cells of columns that the table has no more.
     may_hold_dropped: bool,
+    indexes: MemtableIndexes,
 }
 
 /// The partitions of one token. Keys collide about once in 2^63 pairs, but a client may look for such keys.
@@ -48,7 +51,42 @@ impl Memtable {
             last_position: None,
             encoding_stats: EncodingStatsCollector::default(),
             may_hold_dropped: false,
+            indexes: MemtableIndexes::default(),
         }
+    }
+
+    /// One that indexes have all of.
+    pub fn indexed(layout: Arc<TableLayout>, columns: &[Arc<IndexedColumn>]) -> Self {
+        Memtable {
+            indexes: MemtableIndexes::new(columns),
+            ..Self::new(layout)
+        }
+    }
+
+    pub fn indexes(&self) -> &MemtableIndexes {
+        &self.indexes
+    }
+
+    /// Gives all that is there to other indexes, row by row; returns by how many bytes the memtable has grown.
+    pub fn set_indexes(&mut self, columns: &[Arc<IndexedColumn>]) -> isize {
+        let before = self.indexes.bytes() as isize;
+        let mut indexes = MemtableIndexes::new(columns);
+        let mut joined = Vec::new();
+        let comparator = &self.layout.comparator;
+        for (token, partitions) in self.slots_from(Token::MINIMUM) {
+            for partition in partitions {
+                let place = (token, partition.key());
+                indexes.add_row(comparator, place, None, partition.joined_static_row(&mut joined));
+                for row in partition.rows().iter() {
+                    let whole = partition.joined_row(row, &mut joined);
+                    indexes.add_row(comparator, place, Some(row.clustering()), whole);
+                }
+            }
+        }
+        self.indexes = indexes;
+        let grown = self.indexes.bytes() as isize - before;
+        self.bytes = self.bytes.saturating_add_signed(grown);
+        grown
     }
 
     pub fn layout(&self) -> &Arc<TableLayout> {
@@ -139,6 +177,9 @@ impl Memtable {
             }
         };
         grown += partition.map_or(0, |partition| partition.apply(&self.layout, update, scratch));
+        if !self.indexes.is_empty() {
+            grown += self.indexes.apply(&self.layout.comparator, token, update) as isize;
+        }
         self.bytes = self.bytes.saturating_add_signed(grown);
         grown
     }

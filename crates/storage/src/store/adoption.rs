@@ -21,6 +21,7 @@ use helenus_vfs::{Disk, EntryKind};
 use super::folder::DataFolder;
 use super::open::OpenError;
 use crate::compaction::{RemovalError, decode_sstables, encode_sstables};
+use helenus_sstable::terms::remove_term_files;
 use helenus_sstable::{Component, Descriptor, SealError, SsTable, Version, remove_sstable};
 
 const FOLDER_PREFIX: &str = "adopting-";
@@ -266,6 +267,10 @@ fn finish(
     for &descriptor in replaced {
         remove_sstable(disk, table_folder, descriptor).map_err(&failed)?;
     }
+    remove_term_files(disk, table_folder, false, |_, sstable| {
+        replaced.contains(&sstable)
+    })
+    .map_err(&failed)?;
     disk.sync_directory(table_folder).map_err(&failed)?;
     disk.remove(record).map_err(&failed)?;
     // A record that came back after a crash could name SSTables that are in use again by then.

@@ -2,18 +2,21 @@
 
 use std::sync::Arc;
 
+use helenus_schema::IndexId;
 use helenus_types::Token;
 
 use super::compaction_history::PartitionsBySources;
-use super::job::{BackgroundJob, JobError, JobOutcome};
+use super::job::{BackgroundJob, JobError, JobOutcome, Made};
 use super::output::{JobOutput, discard};
 use crate::compaction::{OutputShape, PurgeRule, Removal, RemovalError, RewriteError, Split};
+use crate::index::BuiltTerms;
 use crate::merge::MergedScanner;
 use helenus_rows::clustering::Slice;
 use helenus_rows::deletion::NO_TIMESTAMP;
 use helenus_rows::partition_range::PartitionRange;
 use helenus_rows::row::purge::Purge;
 use helenus_sstable::source::PartitionScanner;
+use helenus_sstable::terms::{TermFile, term_file_path};
 use helenus_sstable::{
     Descriptor, EncodingStatsCollector, PageCache, SsTable, WriteError, WriterOptions, relabel_sstable,
 };
@@ -103,7 +106,8 @@ impl BackgroundJob {
             _ => self.merge(compaction, &mut partitions)?,
         };
         let disk = &**self.folder.disk();
-        let successors: Vec<Descriptor> = outputs.iter().map(|output| output.descriptor()).collect();
+        let successors = outputs.iter().map(|output| output.sstable.descriptor());
+        let successors: Vec<Descriptor> = successors.collect();
         let replaced: Vec<Descriptor> = compaction.replaced().map(|input| input.descriptor()).collect();
         if let Err(stopped) = self.progress.check() {
             discard(disk, &self.table_folder, &successors);
@@ -134,7 +138,7 @@ impl BackgroundJob {
         input: &SsTable,
         compaction: &Compaction,
         partitions: &mut PartitionsBySources,
-    ) -> Result<Vec<Arc<SsTable>>, JobError> {
+    ) -> Result<Vec<Made>, JobError> {
         let disk = &**self.folder.disk();
         let relabelled = Descriptor {
             id: self.folder.new_sstable_id(),
@@ -145,7 +149,8 @@ impl BackgroundJob {
             .map_err(JobError::from)
             .and_then(|()| {
                 let sstable = SsTable::open(disk, &self.table_folder, relabelled, &self.layout.metadata)?;
-                Ok(vec![sstable])
+                let terms = self.link_terms(input, &sstable);
+                Ok(vec![Made { sstable, terms }])
             });
         if made.is_ok() {
             return made;
@@ -159,11 +164,25 @@ impl BackgroundJob {
         }
     }
 
+    /// Gives the files of indexes a second name, as the SSTable's own. What has none is made later.
+    fn link_terms(&self, input: &SsTable, sstable: &SsTable) -> BuiltTerms {
+        let disk = &**self.folder.disk();
+        let path = |index: IndexId, of: Descriptor| term_file_path(&self.table_folder, index.0, of);
+        let indexes = self.layout.metadata.indexes.iter().map(|index| index.id);
+        let linked = indexes.filter_map(|index| {
+            let (from, to) = (path(index, input.descriptor()), path(index, sstable.descriptor()));
+            disk.hard_link(&from, &to).ok()?;
+            let file = TermFile::open(disk, &to, sstable.identity(), &self.layout.comparator).ok()?;
+            Some((index, Arc::new(file)))
+        });
+        linked.collect()
+    }
+
     fn merge(
         &self,
         compaction: &Compaction,
         partitions: &mut PartitionsBySources,
-    ) -> Result<Vec<Arc<SsTable>>, JobError> {
+    ) -> Result<Vec<Made>, JobError> {
         let cache = PageCache::new(COMPACTION_CACHE_BYTES);
         let slices = [Slice::all()];
         let (start, end) = PartitionRange::everything().bounds();

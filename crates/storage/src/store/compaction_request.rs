@@ -7,7 +7,7 @@ use helenus_types::ShardId;
 
 use super::compact::Compaction;
 use super::compaction_history::{CompactionHistory, CompactionRecord};
-use super::job::{JobError, JobKind};
+use super::job::{JobError, JobKind, JobProgress, Made};
 use super::shard::ShardStore;
 use super::table::Table;
 use crate::compaction::{Candidate, Moment, Pace, RewriteError, Task};
@@ -146,6 +146,7 @@ impl JobKind {
             JobKind::Cleanup => "cleanup",
             JobKind::Release => "release",
             JobKind::Removal => "removal",
+            JobKind::IndexBuild => "secondary index build",
         }
     }
 
@@ -159,6 +160,7 @@ impl JobKind {
             JobKind::Cleanup => "Cleanup",
             JobKind::Release => "Release",
             JobKind::Removal => "Removal",
+            JobKind::IndexBuild => "Secondary index build",
         }
     }
 }
@@ -232,7 +234,9 @@ impl ShardStore {
         for (_, table) in chosen {
             table.requested.clear();
             table.compactions_paused_until_ns = until_ns;
-            for job in table.jobs.iter().filter(|job| job.kind != JobKind::Flush) {
+            let is_stopped =
+                |job: &&Arc<JobProgress>| !matches!(job.kind, JobKind::Flush | JobKind::IndexBuild);
+            for job in table.jobs.iter().filter(is_stopped) {
                 job.stop();
                 stopped += 1;
             }
@@ -411,11 +415,12 @@ impl Table {
     }
 
     /// Takes in SSTables that this process wrote.
-    pub(super) fn sstables_made(&mut self, made: impl IntoIterator<Item = Arc<SsTable>>, now_s: u32) {
-        let made: Vec<_> = made.into_iter().collect();
-        self.created_at_s
-            .extend(made.iter().map(|sstable| (sstable.descriptor(), now_s)));
-        self.add_sstables(made);
+    pub(super) fn sstables_made(&mut self, made: impl IntoIterator<Item = Made>, now_s: u32) {
+        for Made { sstable, terms } in made {
+            self.created_at_s.insert(sstable.descriptor(), now_s);
+            self.indexes.add(sstable.descriptor(), terms);
+            self.add_sstables([sstable]);
+        }
     }
 
     /// Forgets what was known of SSTables that are no longer the table's.
@@ -425,6 +430,7 @@ impl Table {
         self.settled.retain(|generation| is_there(*generation));
         self.suspects.retain(|generation| is_there(*generation));
         self.created_at_s.retain(|generation, _| is_there(*generation));
+        self.indexes.forget_replaced(is_there);
     }
 
     /// A moving average, a fifth of it new.

@@ -116,6 +116,7 @@ impl ShardStore {
                 slices: rows,
                 reversed: false,
                 now_s: counting.now_s,
+                index: &[],
             };
             let mut sink = CounterSink {
                 node_id: &counting.node_id,

@@ -5,11 +5,23 @@ use std::sync::Arc;
 use helenus_schema::TableId;
 
 use super::folder::DataFolder;
+use super::indexing::open_terms;
 use super::shard::ShardStore;
 use crate::error::TruncateError;
 use helenus_sstable::{Descriptor, SsTable};
 
 impl ShardStore {
+    /// At a start: what was found on the disk.
+    pub(super) fn add_sstables(&mut self, id: TableId, sstables: Vec<Arc<SsTable>>) {
+        if let Some(table) = self.tables.get_mut(&id) {
+            self.row_cache.drop_table(id);
+            table.add_sstables(sstables);
+            if let Some(disk) = &self.disk {
+                open_terms(&disk.folder, table);
+            }
+        }
+    }
+
     /// `None` for a store in memory.
     pub fn data_folder(&self) -> Option<&Arc<DataFolder>> {
         self.disk.as_ref().map(|disk| &disk.folder)

@@ -1,5 +1,6 @@
 //! Background work as data: flushes, compactions, removals.
 
+use std::io;
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
@@ -16,6 +17,7 @@ use crate::compaction::{
     CompactionLimits, CompactorPermit, OutputShape, Pace, PurgeRule, Removal, RemovalError, RewriteError,
     Stopped,
 };
+use crate::index::{BuiltTerms, IndexBuild};
 use crate::memtable::{Memtable, MemtableCursor};
 use helenus_rows::clustering::Slice;
 use helenus_rows::guardrails::PartitionGuardrails;
@@ -38,6 +40,8 @@ pub enum JobKind {
     Release,
     /// Frees disk space.
     Removal,
+    /// Makes what an SSTable lacks of secondary indexes.
+    IndexBuild,
 }
 
 /// What a job is about, how far it is, and the means to stop it.
@@ -89,6 +93,7 @@ pub(super) enum Work {
     Flush(Arc<Memtable>),
     Compaction(Compaction),
     Release(Option<Arc<Memtable>>),
+    IndexBuild(IndexBuild),
     Removal {
         files: ObsoleteFiles,
         is_table_dropped: bool,
@@ -102,6 +107,15 @@ pub(super) enum ObsoleteFiles {
     Unlisted(Vec<Descriptor>),
     /// A crash does not.
     Listed(Removal),
+    /// Files of indexes; a start removes them, too.
+    Terms(Vec<PathBuf>),
+}
+
+/// An SSTable that a job has made, with its files of indexes.
+#[derive(Debug)]
+pub(super) struct Made {
+    pub sstable: Arc<SsTable>,
+    pub terms: BuiltTerms,
 }
 
 /// What a job has made.
@@ -109,10 +123,11 @@ pub(super) enum ObsoleteFiles {
 pub(super) enum JobOutcome {
     Nothing,
     /// `None` if all of it was hidden by its own deletions.
-    Flushed(Option<Arc<SsTable>>),
+    Flushed(Option<Made>),
+    Indexed(BuiltTerms),
     /// The outputs have taken the place of the inputs on the disk.
     Compacted {
-        outputs: Vec<Arc<SsTable>>,
+        outputs: Vec<Made>,
         removal: Removal,
         partitions: PartitionsBySources,
     },
@@ -295,7 +310,7 @@ impl BackgroundJob {
 
     /// Whether it may take long, and waits for nothing.
     pub fn is_compaction(&self) -> bool {
-        matches!(self.work, Work::Compaction(_))
+        matches!(self.work, Work::Compaction(_) | Work::IndexBuild(_))
     }
 
     /// Does the work; blocks on the disk.
@@ -331,6 +346,7 @@ impl BackgroundJob {
             Work::Release(_) => Ok(JobOutcome::Nothing),
             Work::Flush(memtable) => self.flush(memtable).map(JobOutcome::Flushed),
             Work::Compaction(compaction) => self.compact(compaction),
+            Work::IndexBuild(build) => self.build_terms(build).map(JobOutcome::Indexed),
             Work::Removal {
                 files,
                 is_table_dropped,
@@ -340,7 +356,7 @@ impl BackgroundJob {
         }
     }
 
-    fn flush(&self, memtable: &Memtable) -> Result<Option<Arc<SsTable>>, JobError> {
+    fn flush(&self, memtable: &Memtable) -> Result<Option<Made>, JobError> {
         let everything = PartitionRange::everything();
         let options = WriterOptions {
             partition_count_estimate: memtable.partition_count() as u64,
@@ -359,8 +375,8 @@ impl BackgroundJob {
             }
         }
         let flushed = output.finish()?.pop();
-        if let Some(sstable) = &flushed {
-            self.publish(sstable)?;
+        if let Some(made) = &flushed {
+            self.publish(&made.sstable)?;
         }
         self.progress.finish();
         Ok(flushed)
@@ -389,6 +405,17 @@ impl BackgroundJob {
                 Removal::commit(disk, &self.table_folder, sstables)?.finish(disk)?;
             }
             ObsoleteFiles::Listed(removal) => removal.finish(disk)?,
+            ObsoleteFiles::Terms(files) => {
+                for file in files {
+                    match disk.remove(file) {
+                        Err(source) if source.kind() != io::ErrorKind::NotFound => {
+                            let file = file.clone();
+                            return Err(RemovalError::Io { file, source }.into());
+                        }
+                        _ => {}
+                    }
+                }
+            }
         }
         if is_table_dropped {
             // Fails while other shards have files in it; the last one succeeds.

@@ -15,6 +15,9 @@ mod answer;
 mod partition_read;
 mod read;
 
+mod indexed_read;
+mod indexing;
+
 mod counting;
 
 mod absorption;
@@ -36,6 +39,7 @@ pub use compaction_request::{
 };
 pub use counting::{CounterReading, Counting};
 pub use folder::{DataFolder, FolderError, RefusedSsTable};
+pub use indexing::IndexStatus;
 pub use job::{BackgroundJob, JobError, JobKind, JobProgress, JobReport, JobResult};
 pub use open::{OpenError, OpenedShards};
 pub use schedule::COMPACTIONS_PER_SHARD_MAX;

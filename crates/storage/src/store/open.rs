@@ -23,6 +23,7 @@ use helenus_rows::partition_range::PartitionRange;
 use helenus_rows::update::Update;
 use helenus_sstable::error::ReadError;
 use helenus_sstable::source::PartitionScanner;
+use helenus_sstable::terms::remove_term_files;
 use helenus_sstable::{
     self, Component, EncodingStatsCollector, PageCache, SsTable, SsTableWriter, WriterOptions,
     finished_sstables, foreign_sstables, remove_sstable, remove_unfinished,
@@ -105,6 +106,7 @@ impl DataFolder {
             .flat_map(|keyspace_folder| directories(disk, keyspace_folder));
         for folder in folders.filter(|folder| !kept.contains(folder)) {
             if Removal::recover(disk, &folder).is_ok() {
+                let _left = remove_term_files(disk, &folder, true, |_, _| true);
                 // Snapshots keep it, and whatever else somebody put there.
                 let _not_empty = disk.remove_directory(&folder);
             }
@@ -306,6 +308,11 @@ impl DataFolder {
         Adoption::recover(&**self.disk(), &folder)?;
         remove_unfinished(&**self.disk(), &folder).map_err(failed)?;
         let descriptors = finished_sstables(&**self.disk(), &folder).map_err(failed)?;
+        remove_term_files(&**self.disk(), &folder, true, |index, sstable| {
+            let is_known = table.indexes.iter().any(|known| known.id.0 == index);
+            !is_known || descriptors.binary_search(&sstable).is_err()
+        })
+        .map_err(failed)?;
         descriptors
             .iter()
             .for_each(|descriptor| self.sstable_found(descriptor.id));

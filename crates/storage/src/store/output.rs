@@ -9,14 +9,17 @@ use helenus_schema::TableMetadata;
 use helenus_types::Token;
 use helenus_vfs::{Clock, Disk};
 
-use super::job::{BackgroundJob, JobError, JobProgress};
+use super::indexing::columns_of;
+use super::job::{BackgroundJob, JobError, JobProgress, Made};
 use crate::compaction::{
     CompactionLimits, OutputShape, Pace, PurgeRule, RewriteError, Rewritten, RowGuard, Splitter, Stopped,
     Watch, rewrite_partition,
 };
+use crate::index::{BuildError, BuiltTerms, IndexBuild, build_terms};
 use helenus_sstable::source::PartitionCursor;
+use helenus_sstable::terms::remove_term_files;
 use helenus_sstable::{
-    Component, Descriptor, SsTable, SsTableWriter, WriteError, WriterOptions, remove_sstable,
+    Component, Descriptor, SidecarFault, SsTable, SsTableWriter, WriteError, WriterOptions, remove_sstable,
 };
 
 /// A job looks at its stop flag at least this often, also where it writes nothing.
@@ -42,6 +45,18 @@ struct Meter {
     /// `None` for a flush, which nothing may hold up.
     pace: Option<(Arc<Pace>, Arc<CompactionLimits>)>,
     resumed_ns: u64,
+}
+
+impl Meter {
+    fn of(job: &BackgroundJob) -> Self {
+        let clock = Arc::clone(job.folder.clock());
+        Meter {
+            progress: Arc::clone(&job.progress),
+            resumed_ns: clock.monotonic_ns(),
+            clock,
+            pace: job.pace.clone(),
+        }
+    }
 }
 
 impl Watch for Meter {
@@ -79,15 +94,8 @@ impl<'a> JobOutput<'a> {
                 file: job.table_folder.clone(),
                 source,
             })?;
-        let clock = Arc::clone(job.folder.clock());
-        let now_s = clock.wall_s();
-        let meter = Meter {
-            progress: Arc::clone(&job.progress),
-            resumed_ns: clock.monotonic_ns(),
-            clock,
-            pace: job.pace.clone(),
-        };
-        let mut scratch = Rewritten::watched_by(Box::new(meter));
+        let now_s = job.folder.clock().wall_s();
+        let mut scratch = Rewritten::watched_by(Box::new(Meter::of(job)));
         let guardrails = job.partition_guardrails;
         if guardrails.are_on_rows_of(&table) {
             scratch = scratch.guarded_by(RowGuard {
@@ -190,7 +198,7 @@ impl<'a> JobOutput<'a> {
     }
 
     /// Ends the last SSTable; all of them are whole then, and garbage after a crash until they are published.
-    pub fn finish(mut self) -> Result<Vec<Arc<SsTable>>, JobError> {
+    pub fn finish(mut self) -> Result<Vec<Made>, JobError> {
         let opened = self.seal().and_then(|()| {
             let open = |descriptor: &Descriptor| {
                 let (folder, table) = (&self.job.table_folder, &self.job.layout.metadata);
@@ -200,7 +208,10 @@ impl<'a> JobOutput<'a> {
             for sstable in &opened {
                 self.job.folder.note_sidecar_faults(sstable.sidecar_faults());
             }
-            Ok(opened)
+            opened
+                .into_iter()
+                .map(|sstable| self.job.with_terms(sstable))
+                .collect()
         });
         opened.or_else(|error| self.abandon(error))
     }
@@ -215,9 +226,45 @@ impl<'a> JobOutput<'a> {
     }
 }
 
+impl BackgroundJob {
+    /// Makes the terms of an SSTable that is not published yet. Where that fails, it is made later.
+    pub(super) fn with_terms(&self, sstable: Arc<SsTable>) -> Result<Made, JobError> {
+        let build = IndexBuild {
+            columns: columns_of(&self.layout.metadata),
+            sstable: Arc::clone(&sstable),
+        };
+        let terms = match self.build_terms(&build) {
+            Ok(terms) => terms,
+            Err(JobError::Stopped) => return Err(JobError::Stopped),
+            Err(error) => {
+                self.folder.note_sidecar_faults(&[SidecarFault::of_terms(error)]);
+                BuiltTerms::new()
+            }
+        };
+        Ok(Made { sstable, terms })
+    }
+
+    pub(super) fn build_terms(&self, build: &IndexBuild) -> Result<BuiltTerms, JobError> {
+        if build.columns.is_empty() {
+            return Ok(BuiltTerms::new());
+        }
+        let mut meter = Meter::of(self);
+        let mut look = |bytes| meter.look(bytes);
+        let built = build_terms(self.folder.disk(), &self.layout, build, &mut look);
+        built.map_err(|error| match error {
+            BuildError::Read(error) => error.into(),
+            BuildError::Write(error) => error.into(),
+            BuildError::Stopped(stopped) => stopped.into(),
+        })
+    }
+}
+
 /// Removes SSTables that were sealed and not published, as far as the disk lets us.
 pub(super) fn discard(disk: &dyn Disk, folder: &Path, sealed: &[Descriptor]) {
     for &descriptor in sealed {
         let _ = remove_sstable(disk, folder, descriptor);
+    }
+    if !sealed.is_empty() {
+        let _ = remove_term_files(disk, folder, false, |_, sstable| sealed.contains(&sstable));
     }
 }

@@ -125,12 +125,12 @@ impl ShardStore {
     }
 }
 
-struct TableRead<'a> {
-    table: &'a Table,
-    command: &'a ReadCommand<'a>,
+pub(super) struct TableRead<'a> {
+    pub table: &'a Table,
+    pub command: &'a ReadCommand<'a>,
     cache: &'a PageCache,
     ticket: &'a ReadTicket,
-    pages: Pages<'a>,
+    pub pages: Pages<'a>,
     rows: &'a RowCache,
     fills: &'a Fills,
 }
@@ -146,8 +146,11 @@ impl<'a> TableRead<'a> {
         let mut answer = Answer::new(self.table, self.command, sink, scratch, state);
         let state_resumes = answer.state.position.is_some();
         let is_in_memory = self.table.is_in_active();
+        let is_scan = self.command.index.is_empty();
         match self.command.partitions {
-            PartitionRange::One { token, key } if is_in_memory => self.read_memtable(token, key, &mut answer),
+            PartitionRange::One { token, key } if is_in_memory && is_scan => {
+                self.read_memtable(token, key, &mut answer)
+            }
             PartitionRange::One { token, key }
                 if let Some(walk) = self.read_cached_row(token, key, &mut answer) =>
             {
@@ -159,12 +162,18 @@ impl<'a> TableRead<'a> {
                     false => self.ticket.begin_run(),
                 }
                 let before = self.cache.cost();
-                let walk = match partitions {
-                    PartitionRange::One { token, key } => self.read_one(token, key, &mut answer),
-                    PartitionRange::Many { start, end } => {
+                let indexed = match is_scan {
+                    true => Ok(None),
+                    false => self.walk_indexed(&mut answer),
+                };
+                let walk = match (indexed, partitions) {
+                    (Ok(Some(walk)), _) => Ok(walk),
+                    (Err(error), _) => Err(error),
+                    (Ok(None), PartitionRange::One { token, key }) => self.read_one(token, key, &mut answer),
+                    (Ok(None), PartitionRange::Many { start, end }) => {
                         self.read_many(&[PartitionSpan { start, end }], &mut answer)
                     }
-                    PartitionRange::Parts(parts) => self.read_many(parts, &mut answer),
+                    (Ok(None), PartitionRange::Parts(parts)) => self.read_many(parts, &mut answer),
                 };
                 match state.suspends {
                     true => state.statistics.cost = self.ticket.cost(),
@@ -192,7 +201,7 @@ impl<'a> TableRead<'a> {
     }
 
     /// The slices of the partition that the read stands in, behind its place there, and what is passed of it.
-    fn slices_left(&self, state: &ReadState) -> (Cow<'a, [Slice]>, Passed) {
+    pub(super) fn slices_left(&self, state: &ReadState) -> (Cow<'a, [Slice]>, Passed) {
         let ReadCommand { slices, reversed, .. } = *self.command;
         match state.position().map(|position| &position.place) {
             Some(PartitionPlace::Within { bound, is_announced }) => {
@@ -261,7 +270,7 @@ impl<'a> TableRead<'a> {
         self.read_partition(token, key, &slices, passed, answer)
     }
 
-    fn read_partition<S: RowSink>(
+    pub(super) fn read_partition<S: RowSink>(
         &self,
         token: Token,
         key: &[u8],
@@ -364,7 +373,7 @@ impl<'a> TableRead<'a> {
         walk
     }
 
-    fn scan_memtable<S: RowSink>(
+    pub(super) fn scan_memtable<S: RowSink>(
         &self,
         parts: &[PartitionSpan<'_>],
         current: &mut CurrentPartition,
@@ -390,7 +399,7 @@ impl<'a> TableRead<'a> {
         Ok(Walk::Over)
     }
 
-    fn scan<S: RowSink>(
+    pub(super) fn scan<S: RowSink>(
         &self,
         parts: &[PartitionSpan<'_>],
         current: &mut CurrentPartition,
@@ -451,14 +460,14 @@ fn parts_left<'k>(
 
 /// The partition that a scan has reached.
 #[derive(Default)]
-struct CurrentPartition {
-    token: Option<Token>,
-    key: Vec<u8>,
-    is_over: bool,
+pub(super) struct CurrentPartition {
+    pub token: Option<Token>,
+    pub key: Vec<u8>,
+    pub is_over: bool,
 }
 
 impl CurrentPartition {
-    fn enter(&mut self, token: Token, key: &[u8]) {
+    pub fn enter(&mut self, token: Token, key: &[u8]) {
         self.token = Some(token);
         self.key.clear();
         self.key.extend_from_slice(key);
@@ -466,7 +475,7 @@ impl CurrentPartition {
     }
 
     /// Makes the read go on here, unless it stands within this partition or has reached none in this step.
-    fn note(self: &CurrentPartition, state: &mut ReadState) {
+    pub fn note(self: &CurrentPartition, state: &mut ReadState) {
         let Some(token) = self.token else { return };
         let stands_within = state.position().is_some_and(|position| {
             position.key == self.key && matches!(position.place, PartitionPlace::Within { .. })

@@ -24,7 +24,7 @@ use crate::row_cache::RowCache;
 use helenus_rows::guardrails::PartitionGuardrails;
 use helenus_rows::layout::TableLayout;
 use helenus_rows::update::Update;
-use helenus_sstable::{PageCache, SsTable};
+use helenus_sstable::PageCache;
 
 #[derive(Clone, Debug)]
 pub struct StoreOptions {
@@ -166,6 +166,7 @@ impl ShardStore {
                         // What a row looks like may have changed.
                         self.row_cache.drop_table(metadata.id);
                         table.set_layout(TableLayout::of(metadata), keyspace.durable_writes);
+                        self.set_indexes(metadata.id);
                     }
                     None => {
                         let folder = self
@@ -199,13 +200,6 @@ impl ShardStore {
         let log = self.disk.as_ref().and_then(|disk| disk.log.as_ref());
         if let Some(dropped_at) = log.map(CommitLog::position) {
             gone.iter().for_each(|&id| self.log_flushed(id, dropped_at));
-        }
-    }
-
-    pub(super) fn add_sstables(&mut self, id: TableId, sstables: Vec<Arc<SsTable>>) {
-        if let Some(table) = self.tables.get_mut(&id) {
-            self.row_cache.drop_table(id);
-            table.add_sstables(sstables);
         }
     }
 
@@ -403,7 +397,11 @@ impl ShardStore {
     /// What open SSTables keep in memory whatever is read: filters, samples and pinned pages of indexes, checksums.
     pub fn sstable_memory_bytes(&self) -> u64 {
         let tables = self.tables.values().flat_map(|table| &table.sstables);
-        tables.map(|sstable| sstable.memory_bytes()).sum()
+        let indexes = self
+            .tables
+            .values()
+            .map(|table| table.indexes.memory_bytes() as u64);
+        tables.map(|sstable| sstable.memory_bytes()).sum::<u64>() + indexes.sum::<u64>()
     }
 
     /// Seals a table's memtable, or all with `None`; [`ShardStore::next_job`] has the flushes then.

@@ -9,6 +9,7 @@ use foldhash::fast::FixedState;
 use helenus_types::Token;
 
 use super::compaction_request::PendingRequest;
+use super::indexing::TableIndexes;
 use super::job::JobProgress;
 use super::unflushed::{FlushFailure, Rewrite};
 use crate::commitlog::LogPosition;
@@ -38,6 +39,7 @@ pub(super) struct Sealed {
 #[derive(Debug)]
 pub(super) struct Table {
     pub layout: Arc<TableLayout>,
+    pub indexes: TableIndexes,
     pub compaction: CompactionOptions,
     /// False where the keyspace has `durable_writes = false`.
     pub is_logged: bool,
@@ -93,10 +95,12 @@ pub(super) struct Table {
 impl Table {
     pub fn new(layout: TableLayout, is_logged: bool, folder: PathBuf) -> Self {
         let layout = Arc::new(layout);
+        let indexes = TableIndexes::of(&layout.metadata);
         Table {
             compaction: CompactionOptions::of(&layout.metadata),
             is_logged,
-            active: Memtable::new(Arc::clone(&layout)),
+            active: Memtable::indexed(Arc::clone(&layout), indexes.columns()),
+            indexes,
             layout,
             sealed: Vec::new(),
             flush_failure: None,
@@ -160,7 +164,8 @@ impl Table {
     /// Puts an empty memtable in the place of the active one.
     pub fn seal(&mut self) {
         if !self.active.is_empty() {
-            let sealed = std::mem::replace(&mut self.active, Memtable::new(Arc::clone(&self.layout)));
+            let empty = Memtable::indexed(Arc::clone(&self.layout), self.indexes.columns());
+            let sealed = std::mem::replace(&mut self.active, empty);
             let positions = sealed.log_positions();
             self.sealed.push(Sealed {
                 memtable: Arc::new(sealed),

@@ -54,6 +54,13 @@ impl RowSink for Collected {
     }
 }
 
+impl Collected {
+    pub fn end(self) -> Vec<(Vec<u8>, Answer)> {
+        assert!(!self.is_open);
+        self.partitions
+    }
+}
+
 fn cells_of(row: RowRef<'_>) -> LiveCells {
     assert!(row.deletion().is_live());
     let mut cells = BTreeMap::new();
@@ -101,7 +108,7 @@ pub fn expected(
 }
 
 /// Reads as a shard does: step by step, with the pages brought that a step lacked.
-fn read_suspended(store: &mut ShardStore, command: &ReadCommand<'_>, collected: &mut Collected) {
+pub fn read_suspended(store: &mut ShardStore, command: &ReadCommand<'_>, collected: &mut Collected) {
     let mut state = ReadState::suspending();
     loop {
         match store.read_step(command, &mut state, collected).unwrap() {
@@ -133,6 +140,7 @@ pub fn check(
             slices: &packed_slices,
             reversed,
             now_s,
+            index: &[],
         };
         let mut collected = Collected::default();
         read_suspended(store, &command, &mut collected);

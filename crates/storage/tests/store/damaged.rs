@@ -92,6 +92,7 @@ fn rows(store: &mut ShardStore) -> usize {
         slices: &slices,
         reversed: false,
         now_s: 100,
+        index: &[],
     };
     let mut collected = Collected::default();
     store.read(&command, &mut collected).unwrap();

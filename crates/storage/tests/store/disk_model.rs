@@ -6,7 +6,7 @@ use helenus_vfs::{Fault, FaultKind, Operation, SeededRandom};
 
 use super::compaction::params;
 use super::node::Node;
-use super::table::{plain_schema, schema};
+use super::table::{indexed_schema, plain_schema, schema};
 use super::writes::Writer;
 
 /// What a run may do besides writing, reading and restarting.
@@ -30,6 +30,8 @@ fn run(seed: u64, rules: Rules) {
     };
     let schema = if writer.is_plain {
         plain_schema(params)
+    } else if seed.is_multiple_of(2) {
+        indexed_schema(params)
     } else {
         schema(params)
     };

@@ -153,6 +153,7 @@ fn a_step_over_tombstones_passes_no_more_than_its_units() {
                 slices: &slices,
                 reversed,
                 now_s: NOW_S,
+                index: &[],
             };
             let (mut state, mut count) = (ReadState::suspending(), Count::default());
             let (mut steps, mut passed) = (1, 0);
@@ -217,6 +218,7 @@ fn what_is_decoded_in_all_steps_is_little_more_than_what_is_passed() {
                     slices,
                     reversed,
                     now_s: NOW_S,
+                    index: &[],
                 };
                 let (mut state, mut count) = (ReadState::suspending(), Count::default());
                 let mut steps = 1;

@@ -1,6 +1,7 @@
 //! The store as its callers see it.
 
 mod check;
+mod indexed;
 mod naive;
 mod node;
 mod table;
@@ -12,6 +13,7 @@ mod disk_model;
 mod memory_model;
 
 mod folder;
+mod index_life;
 mod large_rows;
 mod log_faults;
 mod long_reads;

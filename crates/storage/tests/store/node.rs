@@ -22,6 +22,7 @@ use helenus_types::{shard_of, token_of};
 use helenus_vfs::{Clock, Disk, Fault, ManualClock, SimulatedDisk};
 
 use super::check::{Collected, check, expected, slice_of};
+use super::indexed::check_indexed;
 use super::naive::{NaivePartition, Place, Write};
 use super::writes::{NOW_S, Writer};
 
@@ -335,6 +336,7 @@ impl Node {
             slices: &slices,
             reversed,
             now_s,
+            index: &[],
         };
         let mut collected = Collected::default();
         while let Err(error) = self.shards[shard].0.read(&command, &mut collected) {
@@ -360,6 +362,7 @@ impl Node {
                 .filter(|(key, _)| usize::from(shard_of(token_of(key), shard_count).0) == shard);
             let own = own.map(|(key, histories)| (key.clone(), histories[0].clone()));
             check(store, &self.table, &own.collect(), &slices, reversed, now_s);
+            check_indexed(store, &self.table, writer, &slices, reversed, now_s);
         }
     }
 }

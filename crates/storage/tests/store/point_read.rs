@@ -106,6 +106,7 @@ fn a_point_read_from_memory_allocates_nothing() {
                 slices,
                 reversed: false,
                 now_s: 1_050,
+                index: &[],
             };
             store.read(&command, &mut sink).unwrap();
         }

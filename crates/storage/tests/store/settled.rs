@@ -103,6 +103,7 @@ impl Files {
             slices: &slices,
             reversed: false,
             now_s: 1_000,
+            index: &[],
         };
         let mut collected = Collected::default();
         let statistics = self.store.read(&command, &mut collected).unwrap();

@@ -5,12 +5,14 @@ use std::sync::Arc;
 
 use helenus_rows::clustering::push_component;
 use helenus_schema::{
-    ClusteringOrder, ColumnId, ColumnKind, ColumnMetadata, KeyspaceMetadata, Replication, Schema, TableId,
-    TableKind, TableMetadata, TableParams,
+    ClusteringOrder, ColumnId, ColumnKind, ColumnMetadata, IndexId, IndexKind, IndexMetadata, IndexTarget,
+    KeyspaceMetadata, Replication, Schema, TableId, TableKind, TableMetadata, TableParams,
 };
 use helenus_types::CqlType;
 use uuid::Uuid;
 
+pub const PARTITION_KEY: ColumnId = ColumnId(0);
+pub const C1: ColumnId = ColumnId(1);
 pub const STATIC: ColumnId = ColumnId(3);
 pub const NUMBER: ColumnId = ColumnId(4);
 pub const MAP: ColumnId = ColumnId(5);
@@ -33,7 +35,38 @@ pub fn plain_schema(params: TableParams) -> Schema {
     schema_of(table)
 }
 
-fn schema_of(table: TableMetadata) -> Schema {
+/// With an index on everything that can have one.
+pub fn indexed_schema(params: TableParams) -> Schema {
+    let mut table = table(params);
+    let indexes = [
+        ("pk_idx", PARTITION_KEY, IndexTarget::Simple),
+        ("c1_idx", C1, IndexTarget::Simple),
+        ("s_idx", STATIC, IndexTarget::Simple),
+        ("a_idx", NUMBER, IndexTarget::Simple),
+        ("t_idx", TEXT, IndexTarget::Simple),
+        ("m_keys", MAP, IndexTarget::Keys),
+        ("m_values", MAP, IndexTarget::Values),
+        ("m_entries", MAP, IndexTarget::Entries),
+    ];
+    for (number, (name, column, target)) in (1..).zip(indexes) {
+        table.add_index(index(number, name, column, target));
+    }
+    schema_of(table)
+}
+
+pub fn index(number: u128, name: &str, column: ColumnId, target: IndexTarget) -> IndexMetadata {
+    IndexMetadata {
+        id: IndexId(Uuid::from_u128(number)),
+        name: name.into(),
+        kind: IndexKind::StorageAttached,
+        column,
+        target,
+        class_name: None,
+        options: BTreeMap::new(),
+    }
+}
+
+pub fn schema_of(table: TableMetadata) -> Schema {
     let table = Arc::new(table);
     let keyspace = KeyspaceMetadata {
         name: "ks".into(),
@@ -53,7 +86,7 @@ fn schema_of(table: TableMetadata) -> Schema {
     }
 }
 
-fn table(params: TableParams) -> TableMetadata {
+pub fn table(params: TableParams) -> TableMetadata {
     let map = CqlType::Map {
         key: Arc::new(CqlType::Int),
         value: Arc::new(CqlType::Text),

@@ -73,6 +73,7 @@ impl Tables {
             slices: &slices,
             reversed: false,
             now_s: 1,
+            index: &[],
         };
         let mut collected = Collected::default();
         self.store.read(&command, &mut collected).unwrap();

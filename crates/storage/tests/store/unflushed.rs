@@ -131,6 +131,7 @@ impl Node {
             slices: &slices,
             reversed: false,
             now_s: 1,
+            index: &[],
         };
         let mut collected = Collected::default();
         self.store.read(&command, &mut collected).unwrap();

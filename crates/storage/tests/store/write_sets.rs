@@ -287,6 +287,7 @@ impl Node {
             slices: &slices,
             reversed: false,
             now_s: NOW_S,
+            index: &[],
         };
         let mut collected = Collected::default();
         self.shards[shard].0.read(&command, &mut collected).unwrap();

@@ -70,7 +70,7 @@ fn read(
     let sstable = target.open(disk, table).map_err(finding_of)?;
     let (contents, mut findings) = check_contents(&sstable, table, &target.label(), progress)?;
     for fault in sstable.sidecar_faults() {
-        let Sidecar::Component(component) = fault.sidecar else {
+        let helenus_sstable::Sidecar::Component(component) = fault.sidecar else {
             continue;
         };
         let file = target.descriptor.path(&target.folder, component);

@@ -321,6 +321,7 @@ impl<'r> ConditionalRequest<'r> {
             slices,
             reversed: false,
             now_s: self.options.now_s,
+            index: &[],
         };
         state.begin_again();
         let mut steps = 0;

@@ -46,6 +46,7 @@ impl ShardStore {
             .next_flush(now_ns)
             .or_else(|| self.next_release())
             .or_else(|| self.next_removal(false))
+            .or_else(|| with_compactions.then(|| self.next_index_build(now_ns)).flatten())
             .or_else(|| with_compactions.then(|| self.next_compaction(now_ns)).flatten())
             .or_else(|| self.next_removal(true));
         if job.is_none() && with_compactions {
@@ -186,6 +187,40 @@ impl ShardStore {
                 files,
                 is_table_dropped,
             },
+        })
+    }
+
+    /// Makes what SSTables lack of indexes, one after the other, as a compaction takes its time.
+    fn next_index_build(&mut self, now_ns: u64) -> Option<BackgroundJob> {
+        if self.schedule.index_builds > 0 {
+            return None;
+        }
+        let disk = self.disk.as_ref()?;
+        let found = self
+            .tables
+            .values_mut()
+            .find_map(|table| Some((table.choose_index_build(now_ns)?, table)));
+        let (build, table) = found?;
+        let limits = &self.options.compaction;
+        let bytes = build.sstable.data_bytes();
+        let permit = limits.permit(bytes)?;
+        let now_us = disk.now_us();
+        let progress = JobProgress::new(
+            JobKind::IndexBuild,
+            &table.layout,
+            &table.folder,
+            1,
+            bytes,
+            now_us,
+        );
+        table.compacting.push(build.sstable.descriptor());
+        self.schedule.index_builds += 1;
+        let pace = (Arc::clone(&self.schedule.pace), Arc::clone(limits));
+        let job = Self::job(&self.options, disk, table, progress, Work::IndexBuild(build));
+        Some(BackgroundJob {
+            pace: Some(pace),
+            permit: Some(permit),
+            ..job
         })
     }
 

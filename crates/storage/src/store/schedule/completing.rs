@@ -7,10 +7,11 @@ use helenus_schema::TableId;
 
 use super::Obsolete;
 use crate::compaction::RemovalError;
+use crate::index::{BuiltTerms, IndexBuild};
 use crate::memtable::Memtable;
 use crate::store::compact::Compaction;
 use crate::store::compaction_history::{CompactionRecord, PartitionsBySources};
-use crate::store::job::{JobError, JobOutcome, JobProgress, JobReport, JobResult, ObsoleteFiles, Work};
+use crate::store::job::{JobError, JobOutcome, JobProgress, JobReport, JobResult, Made, ObsoleteFiles, Work};
 use crate::store::shard::ShardStore;
 use helenus_rows::layout::TableLayout;
 use helenus_sstable::{Descriptor, SsTable};
@@ -38,6 +39,7 @@ impl ShardStore {
         let id = progress.table_id;
         let suspect = self.job_ended(&progress, &work, &outcome);
         let is_flush = matches!(work, Work::Flush(_));
+        let is_build = matches!(work, Work::IndexBuild(_));
         let is_news = match &outcome {
             Err(error) if is_flush && !matches!(error, JobError::Stopped) => {
                 self.flush_failed(id, error.to_string())
@@ -46,7 +48,7 @@ impl ShardStore {
         };
         let has_left = match &work {
             Work::Removal { is_table_dropped, .. } => *is_table_dropped && outcome.is_ok(),
-            Work::Flush(_) | Work::Compaction(_) => !self.tables.contains_key(&id),
+            Work::Flush(_) | Work::Compaction(_) | Work::IndexBuild(_) => !self.tables.contains_key(&id),
             Work::Release(_) => false,
         };
         let is_current = self.tables.get(&id).is_some_and(|table| table.epoch == epoch);
@@ -61,8 +63,9 @@ impl ShardStore {
             self.schedule.leaving.swap_remove(at);
         }
         if let Some(disk) = &self.disk {
-            // A flush that fails holds up its own table only.
-            let failed = !is_flush && matches!(&result, Err(error) if !matches!(error, JobError::Stopped));
+            // A flush that fails holds up its own table only, and a build its own SSTable.
+            let is_own = is_flush || is_build;
+            let failed = !is_own && matches!(&result, Err(error) if !matches!(error, JobError::Stopped));
             self.schedule.job_done(failed, disk.folder.clock().monotonic_ns());
         }
         JobReport {
@@ -80,14 +83,11 @@ impl ShardStore {
         work: Work,
         outcome: Result<JobOutcome, JobError>,
     ) -> Result<(), JobError> {
-        let JobPlace {
-            id,
-            layout,
-            table_folder,
-            is_current,
-        } = place;
-        let outcome = match outcome {
-            Ok(outcome) => outcome,
+        match outcome {
+            Ok(outcome) => {
+                self.take_made(progress, place, work, outcome);
+                Ok(())
+            }
             Err(error) => {
                 if let Work::Removal {
                     files,
@@ -95,16 +95,25 @@ impl ShardStore {
                 } = work
                 {
                     self.schedule.remove(Obsolete {
-                        layout,
-                        folder: table_folder,
+                        layout: place.layout,
+                        folder: place.table_folder,
                         files,
                         is_table_dropped,
                         has_failed: true,
                     });
                 }
-                return Err(error);
+                Err(error)
             }
-        };
+        }
+    }
+
+    fn take_made(&mut self, progress: &JobProgress, place: JobPlace, work: Work, outcome: JobOutcome) {
+        let JobPlace {
+            id,
+            layout,
+            table_folder,
+            is_current,
+        } = place;
         match (work, outcome) {
             (
                 Work::Removal {
@@ -131,17 +140,23 @@ impl ShardStore {
                 self.compacted(id, progress, &compaction, outputs, partitions);
                 self.remove(id, &layout, table_folder, ObsoleteFiles::Listed(removal));
             }
+            (Work::IndexBuild(build), JobOutcome::Indexed(terms)) if is_current => {
+                self.indexed(id, &build, terms, &layout);
+            }
             // The table was dropped or truncated meanwhile; what went into the job went with that.
-            (_, JobOutcome::Flushed(sstable)) => {
-                self.remove(id, &layout, table_folder, unlisted(sstable.as_slice()));
+            (_, JobOutcome::Flushed(made)) => {
+                self.remove(id, &layout, table_folder, unlisted(made.as_slice()));
             }
             (_, JobOutcome::Compacted { outputs, removal, .. }) => {
                 self.remove(id, &layout, table_folder.clone(), unlisted(&outputs));
                 self.remove(id, &layout, table_folder, ObsoleteFiles::Listed(removal));
             }
+            (_, JobOutcome::Indexed(terms)) => {
+                let files = terms.iter().map(|(_, file)| file.path().to_path_buf());
+                self.remove_terms(id, &layout, table_folder, files.collect());
+            }
             (_, JobOutcome::Nothing) => {}
         }
-        Ok(())
     }
 
     /// Nobody works on what a job worked on any more. Returns the input that it failed for.
@@ -152,6 +167,10 @@ impl ShardStore {
         outcome: &Result<JobOutcome, JobError>,
     ) -> Option<Descriptor> {
         let mut suspect = None;
+        let now_ns = self
+            .disk
+            .as_ref()
+            .map_or(0, |disk| disk.folder.clock().monotonic_ns());
         if let Some(table) = self.tables.get_mut(&progress.table_id) {
             table.jobs.retain(|job| !Arc::ptr_eq(job, progress));
             match work {
@@ -161,6 +180,16 @@ impl ShardStore {
                         .replaced()
                         .any(|input| input.descriptor() == *generation)
                 }),
+                Work::IndexBuild(build) => {
+                    let built = build.sstable.descriptor();
+                    table.compacting.retain(|generation| *generation != built);
+                    if outcome
+                        .as_ref()
+                        .is_err_and(|error| !matches!(error, JobError::Stopped))
+                    {
+                        table.indexes.note_failed(built, now_ns);
+                    }
+                }
                 Work::Release(_) | Work::Removal { .. } => {}
             }
             if let (Work::Compaction(compaction), Err(error)) = (work, outcome) {
@@ -174,6 +203,9 @@ impl ShardStore {
                     self.schedule.request_failed(request.ticket, error.to_string());
                 }
             }
+        }
+        if matches!(work, Work::IndexBuild(_)) {
+            self.schedule.index_builds -= 1;
         }
         if matches!(work, Work::Compaction(_)) {
             self.schedule.compactions -= 1;
@@ -201,16 +233,49 @@ impl ShardStore {
         });
     }
 
+    /// Has files of indexes removed.
+    pub(in crate::store) fn remove_terms(
+        &mut self,
+        id: TableId,
+        layout: &Arc<TableLayout>,
+        folder: PathBuf,
+        files: Vec<PathBuf>,
+    ) {
+        self.remove(id, layout, folder, ObsoleteFiles::Terms(files));
+    }
+
+    /// Terms of an SSTable were made. Those of indexes that were dropped meanwhile go again.
+    fn indexed(&mut self, id: TableId, build: &IndexBuild, terms: BuiltTerms, layout: &Arc<TableLayout>) {
+        let Some(table) = self.tables.get_mut(&id) else {
+            return;
+        };
+        let descriptor = build.sstable.descriptor();
+        let is_there = table
+            .sstables
+            .iter()
+            .any(|sstable| Arc::ptr_eq(sstable, &build.sstable));
+        let columns = table.indexes.columns();
+        let is_kept = |index| is_there && columns.iter().any(|column| column.index == index);
+        let (kept, gone): (BuiltTerms, BuiltTerms) =
+            terms.into_iter().partition(|(index, _)| is_kept(*index));
+        table.indexes.add(descriptor, kept);
+        let folder = table.folder.clone();
+        if !gone.is_empty() {
+            let files = gone.iter().map(|(_, file)| file.path().to_path_buf());
+            self.remove_terms(id, layout, folder, files.collect());
+        }
+    }
+
     /// A memtable has become an SSTable (or nothing, if all of it was hidden by its own deletions).
-    fn flushed(&mut self, id: TableId, memtable: &Arc<Memtable>, sstable: Option<Arc<SsTable>>) {
+    fn flushed(&mut self, id: TableId, memtable: &Arc<Memtable>, made: Option<Made>) {
         let now_s = self.disk.as_ref().map_or(0, |disk| disk.folder.clock().wall_s());
         let Some(table) = self.tables.get_mut(&id) else {
             return;
         };
-        if let Some(sstable) = &sstable {
-            table.note_flush(sstable.disk_bytes());
+        if let Some(made) = &made {
+            table.note_flush(made.sstable.disk_bytes());
         }
-        table.sstables_made(sstable, now_s);
+        table.sstables_made(made, now_s);
         let place = table
             .sealed
             .iter()
@@ -231,7 +296,7 @@ impl ShardStore {
         id: TableId,
         progress: &JobProgress,
         compaction: &Compaction,
-        outputs: Vec<Arc<SsTable>>,
+        outputs: Vec<Made>,
         partitions: PartitionsBySources,
     ) {
         let Some((disk, table)) = self.disk.as_ref().zip(self.tables.get_mut(&id)) else {
@@ -239,10 +304,10 @@ impl ShardStore {
         };
         let clock = disk.folder.clock();
         let mut record = CompactionRecord::of_job(progress, clock.wall_us());
-        let bytes = |sstables: &[Arc<SsTable>]| sstables.iter().map(|one| one.disk_bytes()).sum::<u64>();
+        let bytes = |sstable: &Arc<SsTable>| sstable.disk_bytes();
         if !compaction.is_relabelling {
-            record.bytes_in = bytes(&compaction.inputs);
-            record.bytes_out = bytes(&outputs);
+            record.bytes_in = compaction.inputs.iter().map(bytes).sum();
+            record.bytes_out = outputs.iter().map(|output| bytes(&output.sstable)).sum();
         }
         record.partitions = partitions;
         self.schedule.totals.count(&record);
@@ -260,12 +325,12 @@ impl ShardStore {
         if is_settled {
             table
                 .settled
-                .extend(outputs.iter().map(|output| output.descriptor()));
+                .extend(outputs.iter().map(|output| output.sstable.descriptor()));
         }
         table.sstables_made(outputs, clock.wall_s());
     }
 }
 
-fn unlisted(sstables: &[Arc<SsTable>]) -> ObsoleteFiles {
-    ObsoleteFiles::Unlisted(sstables.iter().map(|sstable| sstable.descriptor()).collect())
+fn unlisted(made: &[Made]) -> ObsoleteFiles {
+    ObsoleteFiles::Unlisted(made.iter().map(|made| made.sstable.descriptor()).collect())
 }

@@ -39,6 +39,8 @@ pub(super) struct Schedule {
     garbage: Vec<(Arc<TableLayout>, Arc<Memtable>)>,
     /// Compactions under way.
     compactions: usize,
+    /// One at a time: they are in nobody's way then.
+    index_builds: usize,
     pub pace: Arc<Pace>,
     pub totals: CompactionTotals,
     pub history: CompactionHistory,

@@ -1,0 +1,204 @@
+//! The terms of a memtable's rows.
+
+use std::collections::{BTreeMap, btree_map};
+use std::ops::Bound;
+use std::sync::Arc;
+
+use helenus_index::{ANY_TERM, IndexedColumn};
+use helenus_rows::clustering::ClusteringComparator;
+use helenus_rows::row::RowRef;
+use helenus_rows::update::{Update, UpdateItem};
+use helenus_schema::IndexId;
+use helenus_sstable::terms::{TermFlags, TermPlace, push_partition, push_term};
+use helenus_types::Token;
+
+use crate::memtable::{PackedRow, Rows};
+
+/// What the allocator keeps beside each allocation.
+const ALLOCATION_OVERHEAD_BYTES: usize = 16;
+
+/// The indexes of one memtable. Nothing is ever taken out: what it says of a row may be old.
+#[derive(Debug, Default)]
+pub struct MemtableIndexes {
+    indexes: Vec<MemtableTerms>,
+    bytes: usize,
+}
+
+/// The terms under one index.
+#[derive(Debug)]
+pub struct MemtableTerms {
+    column: Arc<IndexedColumn>,
+    entries: Entries,
+    /// Room for one.
+    term: Vec<u8>,
+}
+
+#[derive(Debug, Default)]
+struct Entries {
+    /// By head, as files of terms have them: the rows of the partition, or all of it where there are none.
+    by_head: BTreeMap<Box<[u8]>, Rows>,
+    flags: TermFlags,
+    /// Room for one.
+    head: Vec<u8>,
+}
+
+impl MemtableIndexes {
+    pub fn new(columns: &[Arc<IndexedColumn>]) -> Self {
+        let indexes = columns.iter().map(|column| MemtableTerms {
+            column: Arc::clone(column),
+            entries: Entries::default(),
+            term: Vec::new(),
+        });
+        MemtableIndexes {
+            indexes: indexes.collect(),
+            bytes: 0,
+        }
+    }
+
+    /// Memory held.
+    pub fn bytes(&self) -> usize {
+        self.bytes
+    }
+
+    #[inline]
+    pub fn is_empty(&self) -> bool {
+        self.indexes.is_empty()
+    }
+
+    pub fn len(&self) -> usize {
+        self.indexes.len()
+    }
+
+    /// `None` if it has not had all writes from the memtable's first on.
+    pub fn get(&self, index: IndexId) -> Option<&MemtableTerms> {
+        self.indexes.iter().find(|terms| terms.column.index == index)
+    }
+
+    /// Takes in an update; returns by how many bytes it has grown.
+    pub fn apply(&mut self, comparator: &ClusteringComparator, token: Token, update: &Update<'_>) -> usize {
+        let key = update.partition_key;
+        let mut grown = 0;
+        for terms in &mut self.indexes {
+            grown += terms.add_key(comparator, token, key);
+            for item in update.items() {
+                grown += match item {
+                    UpdateItem::StaticRow(row) => terms.add_row(comparator, (token, key), None, row),
+                    UpdateItem::Row { clustering, row } => {
+                        terms.add_row(comparator, (token, key), Some(clustering), row)
+                    }
+                    UpdateItem::RangeTombstone { .. } => 0,
+                };
+            }
+        }
+        self.bytes += grown;
+        grown
+    }
+
+    /// As [`Self::apply`], for what is in the memtable already.
+    pub fn add_row(
+        &mut self,
+        comparator: &ClusteringComparator,
+        (token, key): (Token, &[u8]),
+        clustering: Option<&[u8]>,
+        row: RowRef<'_>,
+    ) {
+        let added = self.indexes.iter_mut().map(|terms| {
+            terms.add_key(comparator, token, key) + terms.add_row(comparator, (token, key), clustering, row)
+        });
+        self.bytes += added.sum::<usize>();
+    }
+}
+
+impl MemtableTerms {
+    fn add_key(&mut self, comparator: &ClusteringComparator, token: Token, key: &[u8]) -> usize {
+        let MemtableTerms {
+            column,
+            entries,
+            term,
+        } = self;
+        let mut grown = 0;
+        column.key_terms(key, term, |term| {
+            let place = TermPlace {
+                token,
+                key,
+                clustering: None,
+            };
+            grown += entries.insert(comparator, term, place);
+        });
+        grown
+    }
+
+    fn add_row(
+        &mut self,
+        comparator: &ClusteringComparator,
+        (token, key): (Token, &[u8]),
+        clustering: Option<&[u8]>,
+        row: RowRef<'_>,
+    ) -> usize {
+        let MemtableTerms {
+            column,
+            entries,
+            term,
+        } = self;
+        let mut grown = 0;
+        column.row_terms(clustering, row, term, |term| {
+            let place = TermPlace {
+                token,
+                key,
+                clustering: clustering.filter(|_| comparator.component_count() > 0),
+            };
+            grown += entries.insert(comparator, term, place);
+        });
+        grown
+    }
+
+    pub fn flags(&self) -> TermFlags {
+        self.entries.flags
+    }
+
+    /// The entries from a head on.
+    pub(super) fn entries_from(&self, head: &[u8]) -> btree_map::Range<'_, Box<[u8]>, Rows> {
+        self.entries
+            .by_head
+            .range::<[u8], _>((Bound::Included(head), Bound::Unbounded))
+    }
+}
+
+impl Entries {
+    fn insert(&mut self, comparator: &ClusteringComparator, term: &[u8], place: TermPlace<'_>) -> usize {
+        let place = place.stored();
+        self.flags.has_any |= term == ANY_TERM;
+        self.flags.has_tokens |= place.key.is_empty();
+        self.head.clear();
+        push_term(&mut self.head, term);
+        push_partition(&mut self.head, place.token, place.key);
+        let row = |clustering| PackedRow::new(clustering, RowRef::EMPTY);
+        let Some(rows) = self.by_head.get_mut(&*self.head) else {
+            // A B-tree node is about two thirds full.
+            let entry_bytes = (size_of::<(Box<[u8]>, Rows)>() * 3).div_ceil(2);
+            let mut grown = entry_bytes + self.head.len() + ALLOCATION_OVERHEAD_BYTES;
+            let mut rows = Rows::Empty;
+            if let Some(clustering) = place.clustering {
+                let row = row(clustering);
+                grown += row.memory_bytes() + rows.insert(Default::default(), row);
+            }
+            self.by_head.insert(self.head.as_slice().into(), rows);
+            return grown;
+        };
+        match place.clustering {
+            // All of the partition is a candidate already.
+            Some(_) if rows.is_empty() => 0,
+            Some(clustering) => match rows.find(comparator, clustering) {
+                Ok(_) => 0,
+                Err(position) => {
+                    let row = row(clustering);
+                    row.memory_bytes() + rows.insert(position, row)
+                }
+            },
+            None => {
+                *rows = Rows::Empty;
+                0
+            }
+        }
+    }
+}
