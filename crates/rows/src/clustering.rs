@@ -64,6 +64,15 @@ impl ClusteringBound {
             side: self.side,
         }
     }
+
+    fn set(&mut self, prefix: &[u8], side: Side) {
+        self.side = side;
+        if self.prefix.len() == prefix.len() {
+            self.prefix.copy_from_slice(prefix);
+        } else {
+            self.prefix = prefix.into();
+        }
+    }
 }
 
 impl From<BoundRef<'_>> for ClusteringBound {
@@ -81,6 +90,26 @@ impl Slice {
             start: ClusteringBound::bottom(),
             end: ClusteringBound::top(),
         }
+    }
+
+    /// The whole of a prefix: one row, if it is a complete clustering key.
+    pub fn covering(prefix: &[u8]) -> Self {
+        Slice {
+            start: ClusteringBound {
+                prefix: prefix.into(),
+                side: Side::Before,
+            },
+            end: ClusteringBound {
+                prefix: prefix.into(),
+                side: Side::After,
+            },
+        }
+    }
+
+    /// Becomes [`Slice::covering`]; keeps its memory where the prefix is as long as the one before.
+    pub fn cover(&mut self, prefix: &[u8]) {
+        self.start.set(prefix, Side::Before);
+        self.end.set(prefix, Side::After);
     }
 
     /// The complete clustering key, if the slice is no more than that.
@@ -219,4 +248,23 @@ pub fn push_component(packed: &mut Vec<u8>, component: &[u8]) {
     debug_assert!(component.len() <= usize::from(u16::MAX));
     packed.extend_from_slice(&(component.len() as u16).to_be_bytes());
     packed.extend_from_slice(component);
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_slice_that_is_used_again_covers_what_it_is_told_and_nothing_of_before() {
+        let mut slice = Slice::all();
+        for prefix in [b"abc".as_slice(), b"xyz", b"", b"longer"] {
+            slice.cover(prefix);
+            assert_eq!(slice, Slice::covering(prefix));
+            assert_eq!((slice.start.side, slice.end.side), (Side::Before, Side::After));
+            assert_eq!((&*slice.start.prefix, &*slice.end.prefix), (prefix, prefix));
+        }
+        slice.start.side = Side::After;
+        slice.cover(b"longer");
+        assert_eq!(slice, Slice::covering(b"longer"));
+    }
 }

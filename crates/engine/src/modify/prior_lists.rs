@@ -5,7 +5,7 @@ use std::ops::ControlFlow;
 use std::rc::Rc;
 use std::sync::Arc;
 
-use helenus_rows::clustering::{ClusteringBound, Side, Slice};
+use helenus_rows::clustering::Slice;
 use helenus_rows::partition_range::PartitionRange;
 use helenus_rows::row::{Entry, RowRef};
 use helenus_schema::{ColumnId, TableId, TableMetadata};
@@ -124,19 +124,7 @@ impl<R: RowStore> PriorLists for StoredLists<'_, R> {
         if let Some(finished) = self.reading.finished.get(&place) {
             return Ok(finished.clone());
         }
-        let slices: Vec<Slice> = clustering
-            .map(|clustering| Slice {
-                start: ClusteringBound {
-                    prefix: clustering.into(),
-                    side: Side::Before,
-                },
-                end: ClusteringBound {
-                    prefix: clustering.into(),
-                    side: Side::After,
-                },
-            })
-            .into_iter()
-            .collect();
+        let slices: Vec<Slice> = clustering.map(Slice::covering).into_iter().collect();
         let command = ReadCommand {
             table: self.table,
             partitions: PartitionRange::One { token, key },

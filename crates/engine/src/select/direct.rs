@@ -4,7 +4,7 @@
 use std::ops::ControlFlow;
 
 use helenus_protocol::response::RowsWriter;
-use helenus_rows::clustering::{ClusteringBound, Side, Slice};
+use helenus_rows::clustering::Slice;
 use helenus_rows::partition_range::PartitionRange;
 use helenus_rows::row::RowRef;
 use helenus_schema::ColumnKind;
@@ -191,20 +191,9 @@ impl SelectPlan {
 /// Makes the slices be one row, reusing what is there.
 pub fn set_single_row(slices: &mut Vec<Slice>, clustering: &[u8]) {
     slices.truncate(1);
-    if slices.is_empty() {
-        slices.push(Slice::all());
-    }
-    let slice = &mut slices[0];
-    set_bound(&mut slice.start, clustering, Side::Before);
-    set_bound(&mut slice.end, clustering, Side::After);
-}
-
-fn set_bound(bound: &mut ClusteringBound, clustering: &[u8], side: Side) {
-    bound.side = side;
-    if bound.prefix.len() == clustering.len() {
-        bound.prefix.copy_from_slice(clustering);
-    } else {
-        bound.prefix = clustering.into();
+    match slices.first_mut() {
+        Some(slice) => slice.cover(clustering),
+        None => slices.push(Slice::covering(clustering)),
     }
 }
 

@@ -51,16 +51,7 @@ pub fn slices(
         }
     }
     if !is_closed {
-        slices.extend(prefixes.iter().map(|prefix| Slice {
-            start: ClusteringBound {
-                prefix: prefix.as_slice().into(),
-                side: Side::Before,
-            },
-            end: ClusteringBound {
-                prefix: prefix.as_slice().into(),
-                side: Side::After,
-            },
-        }));
+        slices.extend(prefixes.iter().map(|prefix| Slice::covering(prefix)));
     }
     Ok(normalized(&comparator, slices))
 }
@@ -232,12 +223,12 @@ fn inequality_slices(
     let first = restriction.first_position();
     let one_sided = |bound: &Option<SliceBound>, is_lower: bool| -> Result<Vec<Slice>, CqlError> {
         let Some(bound) = bound else {
-            return Ok(vec![covering(prefix)]);
+            return Ok(vec![Slice::covering(prefix)]);
         };
         // Null comes before every value: all are above it, none below.
         if bound.value.is_null(context)? {
             return Ok(if is_lower {
-                vec![covering(prefix)]
+                vec![Slice::covering(prefix)]
             } else {
                 Vec::new()
             });
@@ -249,20 +240,6 @@ fn inequality_slices(
     };
     let (above, below) = (one_sided(start, true)?, one_sided(end, false)?);
     Ok(intersection(comparator, &above, &below))
-}
-
-/// The whole of a prefix.
-fn covering(prefix: &[u8]) -> Slice {
-    Slice {
-        start: ClusteringBound {
-            prefix: prefix.into(),
-            side: Side::Before,
-        },
-        end: ClusteringBound {
-            prefix: prefix.into(),
-            side: Side::After,
-        },
-    }
 }
 
 /// The rows whose columns after `prefix`, compared as a tuple of values, are above (or below) `tuple`. Where columns
@@ -277,7 +254,7 @@ fn half_line(
     let mut slices = Vec::with_capacity(tuple.len());
     let mut equal = prefix.to_vec();
     for (index, (component, order)) in tuple.iter().zip(orders).enumerate() {
-        let covering = covering(&equal);
+        let covering = Slice::covering(&equal);
         push_components(&mut equal, std::slice::from_ref(component))?;
         let includes_equal = is_inclusive && index + 1 == tuple.len();
         // Towards the end of the partition lie greater values, or smaller ones if the column descends.

@@ -16,7 +16,7 @@ use super::shard::ShardStore;
 use super::table::Table;
 use crate::read::{ReadCommand, RowSink};
 use crate::read_state::{ReadProgress, ReadState};
-use helenus_rows::clustering::{ClusteringBound, ClusteringComparator, Side, Slice};
+use helenus_rows::clustering::{ClusteringComparator, Slice};
 use helenus_rows::layout::TableLayout;
 use helenus_rows::partition_range::PartitionRange;
 use helenus_rows::row::{CellRef, Entry, RowRef, counter};
@@ -315,20 +315,9 @@ fn has_increments(row: RowRef<'_>) -> bool {
 
 /// Makes a slice be one row, reusing what is there.
 fn set_row(rows: &mut Vec<Slice>, index: usize, clustering: &[u8]) {
-    if rows.len() <= index {
-        rows.push(Slice::all());
-    }
-    let row = &mut rows[index];
-    set_bound(&mut row.start, clustering, Side::Before);
-    set_bound(&mut row.end, clustering, Side::After);
-}
-
-fn set_bound(bound: &mut ClusteringBound, clustering: &[u8], side: Side) {
-    bound.side = side;
-    if bound.prefix.len() == clustering.len() {
-        bound.prefix.copy_from_slice(clustering);
-    } else {
-        bound.prefix = clustering.into();
+    match rows.get_mut(index) {
+        Some(row) => row.cover(clustering),
+        None => rows.push(Slice::covering(clustering)),
     }
 }
 

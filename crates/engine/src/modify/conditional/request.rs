@@ -3,7 +3,7 @@
 use std::sync::Arc;
 
 use helenus_protocol::Consistency;
-use helenus_rows::clustering::{ClusteringBound, ClusteringComparator, Side, Slice};
+use helenus_rows::clustering::{ClusteringComparator, Slice};
 use helenus_rows::partition_range::PartitionRange;
 use helenus_schema::TableMetadata;
 use helenus_sstable::AbsentPages;
@@ -350,15 +350,8 @@ impl<'r> ConditionalRequest<'r> {
             }
             [(clustering, _)] => set_single_row(slices, clustering),
             several => {
-                let bound = |clustering: &[u8], side| ClusteringBound {
-                    prefix: clustering.into(),
-                    side,
-                };
                 slices.clear();
-                slices.extend(several.iter().map(|(clustering, _)| Slice {
-                    start: bound(clustering, Side::Before),
-                    end: bound(clustering, Side::After),
-                }));
+                slices.extend(several.iter().map(|(clustering, _)| Slice::covering(clustering)));
             }
         }
     }
