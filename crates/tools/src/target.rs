@@ -152,14 +152,9 @@ impl Target {
     /// finished, or is about to remove, stands in a transaction log. Files of ours without a TOC are garbage of a crash.
     fn was_streamed(&self, transaction_logs: &[String]) -> bool {
         let name = self.descriptor.to_string();
-        let is_named = |log: &String| {
-            let ends = log.match_indices(&name).map(|(at, _)| at + name.len());
-            let mut next = ends.map(|end| log.as_bytes().get(end).copied());
-            next.any(|next| !next.is_some_and(|next| next.is_ascii_alphanumeric()))
-        };
         !self.has(Component::Checksums)
             && self.require_mandatory().is_ok()
-            && !transaction_logs.iter().any(is_named)
+            && !transaction_logs.iter().any(|log| log.contains(&name))
     }
 
     pub fn metadata(&self, disk: &dyn Disk) -> Result<StoredMetadata, TargetError> {
