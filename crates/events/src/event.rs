@@ -159,7 +159,7 @@ impl Event<'_> {
         }
     }
 
-    /// The room of the node that it comes from.
+    /// What it is about.
     pub fn target(&self) -> &'static str {
         match self {
             Event::Started { .. } | Event::ShardNotStarted { .. } | Event::Stall { .. } => "shard",
