@@ -25,7 +25,7 @@ pub struct Arguments {
 const SHORT: [&str; 5] = ["--seed", "1", "--fresh", "--minutes", "0.8"];
 
 pub fn run(arguments: &Arguments) -> Result<(), TaskError> {
-    let mut metamorphic = command("--release")?;
+    let mut metamorphic = with_folder(workspace::release_program("helenus-metamorphic"))?;
     metamorphic.args(&arguments.arguments);
     if arguments.help_metamorphic {
         metamorphic.arg("--help");
@@ -36,7 +36,7 @@ pub fn run(arguments: &Arguments) -> Result<(), TaskError> {
 
 /// In the build that the unit tests have made.
 pub fn short() -> Result<Tally, TaskError> {
-    let mut metamorphic = command("--quiet")?;
+    let mut metamorphic = with_folder(workspace::unit_program("metamorphic")?)?;
     metamorphic.args(SHORT);
     let outcome: Result<(), ProcessError> = process::run(&mut metamorphic);
     let mut tally = Tally::default();
@@ -45,13 +45,11 @@ pub fn short() -> Result<Tally, TaskError> {
 }
 
 /// What the nodes have to say of their flushes and restarts goes to a file: there are hundreds.
-fn command(how: &str) -> Result<Command, TaskError> {
-    let mut cargo = Command::new("cargo");
+fn with_folder(mut program: Command) -> Result<Command, TaskError> {
     let folder = workspace::target().join("metamorphic");
-    cargo
-        .current_dir(workspace::root())
-        .args(["run", "--package", "helenus-metamorphic", how, "--", "--folder"])
+    program
+        .arg("--folder")
         .arg(&folder)
         .stderr(process::log_file(&folder.join("nodes.log"))?);
-    Ok(cargo)
+    Ok(program)
 }

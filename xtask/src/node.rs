@@ -1,6 +1,6 @@
 //! The node under test: Helenus by default, a real Cassandra, or whatever answers at an address.
 //!
-//! `HELENUS_TEST_TARGET` chooses: unset starts `target/release/helenus`, `cassandra` starts the
+//! `HELENUS_TEST_TARGET` chooses: unset starts our own build, `cassandra` starts the
 //! peer, `HOST:PORT` uses a server that somebody else runs and that cannot be restarted from here.
 
 use std::fs;
@@ -31,7 +31,9 @@ pub enum NodeError {
     File { path: PathBuf, source: io::Error },
     #[error("{TARGET_VARIABLE}={value:?} is neither `cassandra` nor HOST:PORT")]
     Target { value: String },
-    #[error("{path} is missing; build it with `cargo build --release`")]
+    #[error(
+        "{path} is missing; build it with `cargo build --release`, or with --only build in the test command"
+    )]
     NotBuilt { path: PathBuf },
     #[error("no ready line from helenus; its log ends with\n{log_tail}")]
     NotReady { log_tail: String },
@@ -214,7 +216,7 @@ impl Node {
 /// How a process of Helenus is started.
 #[derive(Clone, Debug, Default)]
 pub struct Launch {
-    /// The release build where none is given.
+    /// [`workspace::program`] where none is given.
     pub binary: Option<PathBuf>,
     pub descriptors_max: Option<u32>,
 }
@@ -341,8 +343,8 @@ impl Launch {
     }
 
     fn command(&self) -> Result<Command, NodeError> {
-        let release = || workspace::target().join("release/helenus");
-        let binary = self.binary.clone().unwrap_or_else(release);
+        let usual = || workspace::program("helenus");
+        let binary = self.binary.clone().unwrap_or_else(usual);
         if !binary.exists() {
             return Err(NodeError::NotBuilt { path: binary });
         }

@@ -1,6 +1,6 @@
 //! `cargo xtask simulate`: a whole node on a simulated disk, clock and scheduler, seed by seed.
 
-use std::process::Command;
+use std::fs::File;
 
 use clap::Args;
 
@@ -20,17 +20,19 @@ pub struct Arguments {
 }
 
 pub fn run(arguments: &Arguments) -> Result<(), TaskError> {
-    let mut simulate = command("--release")?;
-    simulate.arg("--").args(&arguments.arguments);
+    let mut simulate = workspace::release_program("helenus-simulation");
+    simulate.args(&arguments.arguments).stderr(log()?);
     process::run(&mut simulate)?;
     Ok(())
 }
 
 /// From a fresh seed, in the build that the unit tests have made.
 pub fn short() -> Result<Tally, TaskError> {
-    let mut simulate = command("--quiet")?;
+    let mut simulate = workspace::unit_program("simulate")?;
     let jobs = std::thread::available_parallelism().map_or(1, usize::from);
-    simulate.args(["--", "--seeds", SEEDS_SHORT, "--jobs", &jobs.to_string()]);
+    simulate
+        .args(["--seeds", SEEDS_SHORT, "--jobs", &jobs.to_string()])
+        .stderr(log()?);
     let outcome: Result<(), ProcessError> = process::run(&mut simulate);
     let mut tally = Tally::default();
     tally.check("300 seeds", outcome);
@@ -38,12 +40,6 @@ pub fn short() -> Result<Tally, TaskError> {
 }
 
 /// What the nodes have to say of disks that fail goes to a file: there are thousands.
-fn command(how: &str) -> Result<Command, TaskError> {
-    let mut cargo = Command::new("cargo");
-    let log = workspace::target().join("simulation").join("nodes.log");
-    cargo
-        .current_dir(workspace::root())
-        .args(["run", "--package", "helenus-simulation", "--bin", "simulate", how])
-        .stderr(process::log_file(&log)?);
-    Ok(cargo)
+fn log() -> Result<File, ProcessError> {
+    process::log_file(&workspace::target().join("simulation").join("nodes.log"))
 }

@@ -22,7 +22,7 @@ pub struct Arguments {
 const SHORT: [&str; 4] = ["--count", "30000", "--shrink-runs", "20"];
 
 pub fn run(arguments: &Arguments) -> Result<(), TaskError> {
-    let mut statements = command("--release")?;
+    let mut statements = with_folder(workspace::release_program("helenus-statement-fuzz"))?;
     statements.args(&arguments.arguments);
     process::run(&mut statements)?;
     Ok(())
@@ -30,7 +30,7 @@ pub fn run(arguments: &Arguments) -> Result<(), TaskError> {
 
 /// From a fresh seed, in the build that the unit tests have made.
 pub fn short() -> Result<Tally, TaskError> {
-    let mut statements = command("--quiet")?;
+    let mut statements = with_folder(workspace::unit_program("statements")?)?;
     statements.args(SHORT);
     let outcome: Result<(), ProcessError> = process::run(&mut statements);
     let mut tally = Tally::default();
@@ -39,20 +39,11 @@ pub fn short() -> Result<Tally, TaskError> {
 }
 
 /// What the nodes have to say of panics goes to a file.
-fn command(how: &str) -> Result<Command, TaskError> {
-    let mut cargo = Command::new("cargo");
+fn with_folder(mut program: Command) -> Result<Command, TaskError> {
     let folder = workspace::target().join("statements");
-    cargo
-        .current_dir(workspace::root())
-        .args([
-            "run",
-            "--package",
-            "helenus-statement-fuzz",
-            how,
-            "--",
-            "--folder",
-        ])
+    program
+        .arg("--folder")
         .arg(&folder)
         .stderr(process::log_file(&folder.join("nodes.log"))?);
-    Ok(cargo)
+    Ok(program)
 }

@@ -81,7 +81,7 @@ fn instructions(admission: &str, flags: &[&str], batches: u64) -> Result<u64, Ta
         .arg(format!("--callgrind-out-file={}", log.display()))
         .arg("--collect-atstart=no")
         .args(SWITCHES.map(|function| format!("--toggle-collect={function}")))
-        .arg(workspace::target().join("release/helenus"))
+        .arg(workspace::program("helenus"))
         .args(["serve", "--listen", "127.0.0.1:0", "--metrics", "127.0.0.1:0"])
         .args([
             "--shards",
@@ -103,7 +103,7 @@ fn instructions(admission: &str, flags: &[&str], batches: u64) -> Result<u64, Ta
     let mut output = BufReader::new(output);
     let address = wait_until_ready(&mut output)?;
     process::run(
-        Command::new(workspace::target().join("release/helenus-perf"))
+        Command::new(workspace::program("helenus-perf"))
             .args(["wire", "--address", &address.to_string()])
             .args([
                 "--connections",

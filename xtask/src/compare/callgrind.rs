@@ -19,7 +19,7 @@ pub fn instructions(arguments: &[&str]) -> Result<u64, TaskError> {
         "--tool=callgrind",
         &format!("--callgrind-out-file={}", out_file.display()),
     ]);
-    command.arg(workspace::target().join("release/helenus-perf"));
+    command.arg(workspace::program("helenus-perf"));
     let output = command
         .args(arguments)
         .output()
@@ -57,7 +57,7 @@ pub fn instructions_per_operation(
 /// The report that `helenus-perf` prints with `--json` among these arguments.
 pub fn report(arguments: &[&str]) -> Result<serde_json::Value, TaskError> {
     let program = || format!("helenus-perf {}", arguments.join(" "));
-    let output = Command::new(workspace::target().join("release/helenus-perf"))
+    let output = Command::new(workspace::program("helenus-perf"))
         .args(arguments)
         .output()
         .map_err(|source| ProcessError::Start {

@@ -105,7 +105,7 @@ fn driver(program: &mut Command, address: SocketAddr) -> Result<Figures, TaskErr
 }
 
 fn own(address: SocketAddr, queries: u32) -> Result<Figures, TaskError> {
-    let mut command = Command::new(workspace::target().join("release/helenus"));
+    let mut command = Command::new(workspace::program("helenus"));
     command
         .args([
             "bench",

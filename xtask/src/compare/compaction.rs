@@ -82,7 +82,7 @@ pub fn run(arguments: &Arguments) -> Result<(), TaskError> {
 fn helenus(arguments: &Arguments, value_bytes: u64, rows: u64) -> Result<Table, TaskError> {
     let folder = workspace::scratch("bench-compaction");
     remove_folder(&folder)?;
-    let mut command = Command::new(workspace::target().join("release/helenus-perf"));
+    let mut command = Command::new(workspace::program("helenus-perf"));
     command.args(["compaction", "--json", "--data"]).arg(&folder);
     command.args([
         "--rows",

@@ -256,7 +256,7 @@ fn measure(
 }
 
 fn bench_command(address: SocketAddr, workers: u32, queries: u32, json: &std::path::Path) -> Command {
-    let mut command = Command::new(workspace::target().join("release/helenus"));
+    let mut command = Command::new(workspace::program("helenus"));
     command
         .args(["bench", "run", "--quiet", "--preset", "concurrent-client"])
         .args([

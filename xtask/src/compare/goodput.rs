@@ -149,7 +149,7 @@ fn generator(node: &Node, arguments: &LoadArguments) -> Command {
     let mut command = Command::new("taskset");
     command
         .args(["-c", GENERATOR_CORE])
-        .arg(workspace::target().join("release/helenus"))
+        .arg(workspace::program("helenus"))
         .args(["bench", "goodput", "--hosts", &node.address().to_string()])
         .args(["--requests", arguments.requests.name()]);
     if !arguments.workload.is_empty() {
@@ -218,7 +218,7 @@ fn with_curves(known: &Value, mut measured: Value) -> Value {
 fn draw(requests: Requests) -> Result<(), TaskError> {
     let reports = SERVERS.map(|(file, _)| report_of(file, requests));
     let svg = workspace::path(FOLDER).join(format!("{}.svg", requests.name()));
-    let mut command = Command::new(workspace::target().join("release/helenus"));
+    let mut command = Command::new(workspace::program("helenus"));
     command
         .args(["bench", "goodput", "--svg"])
         .arg(&svg)

@@ -52,7 +52,7 @@ pub fn run(arguments: &Arguments) -> Result<(), TaskError> {
     let mut command = Command::new("taskset");
     command
         .args(["-c", GENERATOR_CORE])
-        .arg(workspace::target().join("release/helenus"))
+        .arg(workspace::program("helenus"))
         .args(["bench", "goodput", "--hosts", &node.address().to_string()])
         .args(["--workload", &arguments.workload, "--multiples", "10"])
         .args(["--rounds", "1", "--overload", "0s"])

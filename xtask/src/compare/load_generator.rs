@@ -28,7 +28,7 @@ impl Figures {
 
 /// The command for a load on these nodes and no others, to be completed by what it is to be.
 pub fn command(addresses: &[SocketAddr]) -> Command {
-    let mut command = Command::new(workspace::target().join("release/helenus"));
+    let mut command = Command::new(workspace::program("helenus"));
     add_arguments(&mut command, addresses);
     command
 }
@@ -36,9 +36,7 @@ pub fn command(addresses: &[SocketAddr]) -> Command {
 /// The same, kept to one core.
 pub fn command_on_core(core: &str, addresses: &[SocketAddr]) -> Command {
     let mut command = Command::new("taskset");
-    command
-        .args(["-c", core])
-        .arg(workspace::target().join("release/helenus"));
+    command.args(["-c", core]).arg(workspace::program("helenus"));
     add_arguments(&mut command, addresses);
     command
 }

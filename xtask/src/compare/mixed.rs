@@ -83,7 +83,7 @@ pub fn run(arguments: &Arguments) -> Result<(), TaskError> {
 fn load(node: &Node, workload: &Path, folder: &Path, rate: u32, seconds: u32) -> Result<Value, TaskError> {
     let json: PathBuf = folder.join("mixed.json");
     process::run(
-        Command::new(workspace::target().join("release/helenus"))
+        Command::new(workspace::program("helenus"))
             .args(["bench", "run", "--quiet", "--only-these-hosts", "--threads", "1"])
             .args(["--hosts", &node.address().to_string()])
             .args(["--rate", &rate.to_string(), "--duration", &format!("{seconds}s")])

@@ -102,7 +102,7 @@ fn build_helenus() -> Result<(), crate::process::ProcessError> {
 
 /// One of the dummy servers of `helenus-perf`, and where it listens.
 fn start_floor(name: &str) -> Result<(Process, SocketAddr), TaskError> {
-    let mut command = Program::new(workspace::target().join("release/helenus-perf"));
+    let mut command = Program::new(workspace::program("helenus-perf"));
     command.arg(name).stdout(Stdio::piped());
     let mut server = Process::start(&mut command)?;
     let mut line = String::new();

@@ -117,7 +117,7 @@ fn load(
     shape: &[&str],
     write: bool,
 ) -> Result<Value, TaskError> {
-    let mut command = Command::new(workspace::target().join("release/helenus-perf"));
+    let mut command = Command::new(workspace::program("helenus-perf"));
     command
         .args(["wire", "--json", "--address", &address.to_string()])
         .args(shape);

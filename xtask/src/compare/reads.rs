@@ -149,7 +149,7 @@ fn populate(arguments: &Arguments, version: &str, index_kib: u32) -> Result<Path
         arguments.rows
     );
     process::run(
-        Command::new(workspace::target().join("release/helenus-perf"))
+        Command::new(workspace::program("helenus-perf"))
             .args(["fast-forward", "--populate", "--test-case-duration", "0"])
             .args([
                 "--run-tests",

@@ -137,7 +137,7 @@ fn storm(address: SocketAddr, pid: u32, mode: &str, connects: u64) -> Result<Val
 }
 
 fn storm_command(address: SocketAddr, arguments: &[&str]) -> Command {
-    let mut command = Command::new(workspace::target().join("release/helenus"));
+    let mut command = Command::new(workspace::program("helenus"));
     command
         .args(["bench", "storm", "--json", "--address", &address.to_string()])
         .args(arguments);
@@ -240,7 +240,7 @@ fn second_beside_storm(
 }
 
 fn steady(address: SocketAddr, arguments: &[&str]) -> Result<Value, TaskError> {
-    let output = Command::new(workspace::target().join("release/helenus"))
+    let output = Command::new(workspace::program("helenus"))
         .args([
             "bench", "run", "--preset", "read", "--keys", "10000", "--quiet", "--json", "-",
         ])

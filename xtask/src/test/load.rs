@@ -35,7 +35,7 @@ pub fn run(_: &Context) -> Result<Tally, TaskError> {
     let mut reports = Vec::new();
     for (name, arguments) in runs {
         let file = folder.join(format!("{}.json", reports.len()));
-        let mut command = Command::new(workspace::target().join("release/helenus"));
+        let mut command = Command::new(workspace::program("helenus"));
         command
             .args(["bench", "run", "--quiet", "--hosts", &host, "--duration", "1s"])
             .args(["--warm-up", "0s", "--keys", "1000", "--json"])
@@ -53,7 +53,7 @@ pub fn run(_: &Context) -> Result<Tally, TaskError> {
         "a page without a network",
         html.and_then(|text| opens_alone(&text)),
     );
-    let mut compare = Command::new(workspace::target().join("release/helenus"));
+    let mut compare = Command::new(workspace::program("helenus"));
     compare.args(["bench", "compare"]).args(&reports[..2]);
     let compared = run_quietly(&mut compare).map_err(|error| error.to_string());
     tally.check("compare", compared.map(drop));

@@ -18,10 +18,10 @@ use serde::{Deserialize, Serialize};
 
 pub use part::{Context, Part};
 
-use crate::TaskError;
 use crate::node::Target;
 use crate::program::Tally;
 use crate::runtime::Runtime;
+use crate::{TaskError, workspace};
 
 #[derive(Args)]
 pub struct Arguments {
@@ -50,6 +50,7 @@ struct Line {
 }
 
 pub fn run(arguments: &Arguments) -> Result<(), TaskError> {
+    workspace::use_test_profile();
     let parts = chosen(&arguments.only)?;
     if arguments.list {
         for part in &parts {
@@ -167,5 +168,40 @@ fn summarise(lines: &[Line], elapsed: Duration) -> Tally {
         "{} passed, {} failed in {minutes} min {seconds} s",
         total.passed, total.failed
     );
+    println!("{}", as_libtest(&total, elapsed));
     total
+}
+
+/// The line that cargo's own test programs end with: machines that read the output of tests know it.
+fn as_libtest(total: &Tally, elapsed: Duration) -> String {
+    format!(
+        "test result: {}. {} passed; {} failed; {} ignored; 0 measured; 0 filtered out; finished in {:.2}s",
+        if total.failed == 0 { "ok" } else { "FAILED" },
+        total.passed,
+        total.failed,
+        total.skipped,
+        elapsed.as_secs_f64()
+    )
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn what_it_came_to_is_said_as_cargo_test_says_it() {
+        let mut tally = Tally {
+            passed: 4_928,
+            failed: 0,
+            skipped: 2,
+        };
+        assert_eq!(
+            as_libtest(&tally, Duration::from_millis(1_654_004)),
+            "test result: ok. 4928 passed; 0 failed; 2 ignored; 0 measured; 0 filtered out; finished in 1654.00s"
+        );
+        tally.failed = 1;
+        assert!(
+            as_libtest(&tally, Duration::ZERO).starts_with("test result: FAILED. 4928 passed; 1 failed;")
+        );
+    }
 }

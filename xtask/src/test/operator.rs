@@ -76,7 +76,7 @@ pub fn run(_: &Context) -> Result<Tally, TaskError> {
 }
 
 fn helenus(fixture: &Path, arguments: &[&str]) -> Command {
-    let mut command = Command::new(workspace::target().join("release/helenus"));
+    let mut command = Command::new(workspace::program("helenus"));
     for argument in arguments {
         match *argument {
             "FIXTURE" => command.arg(fixture),

@@ -27,7 +27,7 @@ pub struct Part {
 
 /// What runs in the build that the unit tests have made.
 const AFTER_UNIT: &[&str] = &["unit"];
-/// What runs the release build.
+/// What runs the optimised build.
 const AFTER_BUILD: &[&str] = &["build"];
 
 pub const ALL: &[Part] = &[
@@ -73,7 +73,7 @@ pub const ALL: &[Part] = &[
     },
     Part {
         name: "build",
-        about: "release build",
+        about: "the optimised build that the parts below run",
         runtimes: &[],
         after: &["format"],
         is_alone: false,

@@ -1,4 +1,4 @@
-//! Format, lints, unit tests and the release build: everything that cargo alone can tell.
+//! Format, lints, unit tests and the optimised build: everything that cargo alone can tell.
 
 use std::io::{BufRead, BufReader};
 use std::process::{Command, Stdio};
@@ -40,7 +40,8 @@ pub fn lints(_: &Context) -> Result<Tally, TaskError> {
 pub fn build(_: &Context) -> Result<Tally, TaskError> {
     Ok(one(process::run(cargo().args([
         "build",
-        "--release",
+        "--profile",
+        workspace::TEST_PROFILE,
         "--package",
         "helenus",
         // For what is counted under callgrind.
@@ -65,8 +66,8 @@ pub fn sstable_tools(_: &Context) -> Result<Tally, TaskError> {
         cargo()
             .args([
                 "test",
-                "--package",
-                "helenus-sstable",
+                // With `--package` it would be built once more, as in `workspace::unit_program`.
+                "--workspace",
                 "--test",
                 "sstable",
                 "peer",

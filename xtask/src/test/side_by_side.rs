@@ -205,6 +205,6 @@ mod tests {
             }
         }
         assert_eq!(rounds.iter().flatten().count(), ALL.len());
-        assert!(rounds[1].len() > 1, "lints and the release build, side by side");
+        assert!(rounds[1].len() > 1, "lints and the optimised build, side by side");
     }
 }
