@@ -80,6 +80,9 @@ enum StormModeName {
 
 const GOODPUT_EXAMPLES: &str = "Examples:
   taskset -c 1 helenus bench goodput --hosts 127.0.0.1:9042 --json here.json --svg here.svg
+  taskset -c 1 helenus bench goodput --default-clients --workload count,filtering
+  taskset -c 1 helenus bench goodput --disturb stall,burst --workload point-read --server-pid $(pidof helenus)
+  taskset -c 1 helenus bench goodput --mix aggregates,greedy-connection,greedy-table --workload slice
   helenus bench goodput --workload uniform-reads --requests small --multiples 0.5,1,2
   helenus bench goodput --draw one.json another.json --svg both.svg";
 

@@ -7,6 +7,7 @@ use std::path::{Path, PathBuf};
 use std::process::Command;
 
 use clap::ValueEnum;
+use helenus_loadgen::goodput::{self, Curve, GoodputReport};
 use serde_json::Value;
 
 use crate::node::{Node, Target};
@@ -40,10 +41,23 @@ struct LoadArguments {
     /// How much work a request is
     #[arg(long, value_enum, default_value_t = Requests::Heavy)]
     requests: Requests,
-    /// As of `helenus bench goodput` [default: all four]
-    #[arg(long, value_delimiter = ',')]
+    /// As of `helenus bench goodput`
+    #[arg(
+        long,
+        value_delimiter = ',',
+        default_value = "single-partition,uniform-writes,uniform-reads,hot-partition"
+    )]
     workload: Vec<String>,
+    /// Requests in flight on a connection at most
+    #[arg(long, default_value_t = goodput::STREAMS)]
+    in_flight: usize,
+    /// Measure nothing: draw the page anew from what was measured before
+    #[arg(long)]
+    draw: bool,
 }
+
+/// Of the capacity.
+const MULTIPLES: &str = "0.25,0.5,0.75,1,1.4,2,5,10";
 
 #[derive(Clone, Copy, PartialEq, Eq, ValueEnum)]
 enum Admission {
@@ -104,6 +118,9 @@ const SERVERS: [(&str, &str); 3] = [
 ];
 
 pub fn run(arguments: &Arguments) -> Result<(), TaskError> {
+    if arguments.load.draw {
+        return draw(arguments.load.requests);
+    }
     super::build_helenus()?;
     for admission in &arguments.admission {
         let (file, switch) = match admission {
@@ -127,6 +144,9 @@ pub fn run(arguments: &Arguments) -> Result<(), TaskError> {
 }
 
 pub fn run_peer(arguments: &PeerArguments) -> Result<(), TaskError> {
+    if arguments.load.draw {
+        return draw(arguments.load.requests);
+    }
     super::build_helenus()?;
     let node = Node::start_cassandra(JVM_HEAP, &["--commitlog-sync", "periodic"])?;
     for (per_s, length) in JVM_WARM_UP {
@@ -151,10 +171,9 @@ fn generator(node: &Node, arguments: &LoadArguments) -> Command {
         .args(["-c", GENERATOR_CORE])
         .arg(workspace::program("helenus"))
         .args(["bench", "goodput", "--hosts", &node.address().to_string()])
-        .args(["--requests", arguments.requests.name()]);
-    if !arguments.workload.is_empty() {
-        command.args(["--workload", &arguments.workload.join(",")]);
-    }
+        .args(["--requests", arguments.requests.name()])
+        .args(["--workload", &arguments.workload.join(",")])
+        .args(["--in-flight", &arguments.in_flight.to_string()]);
     command
 }
 
@@ -171,7 +190,14 @@ fn measure(node: &Node, file: &str, pace: &Pace, arguments: &LoadArguments) -> R
     node.keep_to_core(SERVER_CORE)?;
     let mut command = generator(node, arguments);
     command
-        .args(["--server-pid", &server, "--label", label])
+        .args([
+            "--server-pid",
+            &server,
+            "--label",
+            label,
+            "--multiples",
+            MULTIPLES,
+        ])
         .args(["--duration", &format!("{}s", arguments.seconds)])
         .args(["--overload", &format!("{}s", arguments.overload)])
         .args(["--rounds", pace.rounds, "--warm-up", pace.warm_up])
@@ -189,7 +215,7 @@ fn measure(node: &Node, file: &str, pace: &Pace, arguments: &LoadArguments) -> R
     fs::write(&report, text).map_err(|source| TaskError::File { path: report, source })
 }
 
-fn read_report(path: &Path) -> Result<Value, TaskError> {
+pub(super) fn read_report(path: &Path) -> Result<Value, TaskError> {
     let text = fs::read_to_string(path).map_err(|source| TaskError::File {
         path: path.to_owned(),
         source,
@@ -216,27 +242,27 @@ fn with_curves(known: &Value, mut measured: Value) -> Value {
 
 /// Puts everything that was measured on one page.
 fn draw(requests: Requests) -> Result<(), TaskError> {
-    let reports = SERVERS.map(|(file, _)| report_of(file, requests));
+    let files = SERVERS.map(|(file, _)| report_of(file, requests));
+    let stored = files.iter().filter(|file| file.exists());
+    let reports: Vec<GoodputReport> = stored
+        .map(|file| parsed(read_report(file)?, file))
+        .collect::<Result<_, TaskError>>()?;
     let svg = workspace::path(FOLDER).join(format!("{}.svg", requests.name()));
-    let mut command = Command::new(workspace::program("helenus"));
-    command
-        .args(["bench", "goodput", "--svg"])
-        .arg(&svg)
-        .arg("--draw");
-    command.args(reports.iter().filter(|report| report.exists()));
-    let tables = process::run_quietly(&mut command)?;
+    fs::write(&svg, goodput::to_svg(&reports)).map_err(|source| TaskError::File { path: svg, source })?;
+    let tables = goodput::to_markdown(&reports);
     let mut page = String::new();
     let _infallible = write!(
         page,
         "# Goodput: what is answered in time, whatever is offered ({name} requests)\n\n\
          `cargo xtask compare goodput --requests {name}`, `cargo xtask compare goodput-peer --requests {name} --overload 0 --seconds 6`: server on one \
-         core\n(Helenus: one shard, in memory), generator on another. Open loop over 16 connections that ask for errors \
-         (`THROW_ON_OVERLOAD`),\nevenly spaced requests, of which each connection writes what is due every 200 us, as \
-         drivers do, with at most 1,024 in flight,\nthe Java driver's bound; latency counts from the moment that a request \
-         was to be sent, in time is 10 ms. Heavy requests are\nwrites of 100 values and reads of 100 rows, of 50 bytes on \
-         the wire, so that one core can offer ten times what another serves;\nsmall ones have five values of 34 bytes. Held \
-         back: given up by the client after 10 ms because the server did not read the\nconnection or had 1,024 requests \
-         of it; not generated: because the generator was too slow. p50 and p99 are of what was served,\nlate or not. The \
+         core\n(Helenus: one shard, in memory), generator on another. Latency counts from the moment that a request was to be sent, and the line\n\
+         above each server's tables says under which bounds its figures were measured. **At most 1,024 requests in flight on a connection**, the Java\n\
+         driver's bound, was the rule of the generator until it had none: of ten times the load such clients held most back themselves, and they\n\
+         gave it up after the deadline, so those figures say little of clients that send whatever is due. Those are measured by\n\
+         `cargo xtask compare goodput-statements`. Heavy requests are writes of 100 values and reads of 100 rows, of 50 bytes on the wire, so that one core can offer ten\n\
+         times what another serves; small ones have five values of 34 bytes. Held back: not sent because as many were in flight as may be (with the\n\
+         old rule also: because the server did not read the connection); not generated: because the generator was too slow. p50 and p99 are of what\n\
+         was served, late or not. The \
          control connection asks OPTIONS and `system.local` in turns, every 50 ms.\n\nEach workload was measured by itself (`--workload`). Cassandra had 45 s of each workload on both cores before, \
          and its loads take turns in three\nrounds. The loads of the others take turns in twelve \
          rounds, each in another order; in time is the median of the rounds (and the least and the most), of the best load\nthe \
@@ -253,96 +279,63 @@ fn draw(requests: Requests) -> Result<(), TaskError> {
     super::write_report(&format!("{FOLDER}/{file}.md"), &page)
 }
 
+pub(super) fn parsed(report: Value, file: &Path) -> Result<GoodputReport, TaskError> {
+    serde_json::from_value(report).map_err(|error| TaskError::Report {
+        text: format!("{}: {error}", file.display()),
+    })
+}
+
 /// What the curves come to: of the best load of each in the same round, in percent.
-fn summary(reports: &[PathBuf]) -> String {
+fn summary(reports: &[GoodputReport]) -> String {
     let mut table = String::from(
         "\n| server, workload | in time at 2x | 5x | 10x | p99 ms at 2x, 5x, 10x | normal again after 1.4x, 10x: median of seven looks |\n\
          |---|---|---|---|---|---|\n",
     );
-    let texts = reports
-        .iter()
-        .filter_map(|report| fs::read_to_string(report).ok());
-    for report in texts.filter_map(|text| serde_json::from_str::<Report>(&text).ok()) {
+    for report in reports {
         for curve in &report.curves {
-            table.push_str(&curve.summary(&report.label));
+            table.push_str(&summary_row(&report.label, curve));
         }
     }
     table
 }
 
-/// What the summary takes of a report of `helenus bench goodput --json`.
-#[derive(serde::Deserialize)]
-struct Report {
-    label: String,
-    curves: Vec<Curve>,
-}
-
-#[derive(serde::Deserialize)]
-struct Curve {
-    workload: String,
-    points: Vec<Point>,
-    recoveries: Vec<Recovery>,
-}
-
-#[derive(serde::Deserialize)]
-struct Point {
-    multiple: f64,
-    good_per_s: f64,
-    /// Not in reports of before there was.
-    of_best: Option<f64>,
-    p99_us: u64,
-}
-
-#[derive(serde::Deserialize)]
-struct Recovery {
-    recovery_ms: Option<u32>,
-    /// Not in reports of before there was.
-    #[serde(default)]
-    all_ms: Vec<Option<u32>>,
-}
-
-impl Curve {
-    fn summary(&self, label: &str) -> String {
-        let rates = self.points.iter().map(|point| point.good_per_s);
-        let peak_per_s = rates.fold(1.0, f64::max);
-        let at = |multiple: f64| self.points.iter().find(|point| point.multiple == multiple);
-        let share = |multiple| {
-            at(multiple).map_or(String::new(), |point| {
-                let share = point.of_best.unwrap_or(point.good_per_s / peak_per_s);
-                format!("{:.1} %", 100.0 * share)
-            })
-        };
-        let p99 = [2.0, 5.0, 10.0].map(|multiple| {
-            at(multiple).map_or(String::new(), |point| format!("{:.1}", point.p99_us as f64 / 1e3))
-        });
-        let recoveries: Vec<String> = self
-            .recoveries
-            .iter()
-            .map(|recovery| {
-                let told =
-                    |ms: Option<u32>| ms.map_or("not within a second".to_owned(), |ms| format!("{ms} ms"));
-                match recovery.all_ms.last() {
-                    Some(worst) => format!("{} (worst {})", told(recovery.recovery_ms), told(*worst)),
-                    None => told(recovery.recovery_ms),
-                }
-            })
-            .collect();
-        let has_rounds = self.points.iter().all(|point| point.of_best.is_some());
-        let order = if has_rounds {
-            ""
-        } else {
-            " (one round, loads in rising order)"
-        };
-        format!(
-            "| {label}, {}{order} | {} | {} | {} | {} | {} |\n",
-            self.workload,
-            share(2.0),
-            share(5.0),
-            share(10.0),
-            p99.join(", "),
-            recoveries.join(", ")
-        )
-    }
+fn summary_row(label: &str, curve: &Curve) -> String {
+    let share = |multiple| {
+        curve.point(multiple).map_or(String::new(), |point| {
+            let share = point
+                .of_best
+                .unwrap_or(point.good_per_s / curve.peak_per_s().max(1.0));
+            format!("{:.1} %", 100.0 * share)
+        })
+    };
+    let p99 = [2.0, 5.0, 10.0].map(|multiple| {
+        let point = curve.point(multiple);
+        point.map_or(String::new(), |point| format!("{:.1}", point.p99_us as f64 / 1e3))
+    });
+    let told = |ms: Option<u32>| ms.map_or("not within a second".to_owned(), |ms| format!("{ms} ms"));
+    let recoveries: Vec<String> = curve
+        .recoveries
+        .iter()
+        .map(|recovery| match recovery.all_ms.last() {
+            Some(worst) => format!("{} (worst {})", told(recovery.recovery_ms), told(*worst)),
+            None => told(recovery.recovery_ms),
+        })
+        .collect();
+    let has_rounds = curve.points.iter().all(|point| point.of_best.is_some());
+    let order = if has_rounds {
+        ""
+    } else {
+        " (one round, loads in rising order)"
+    };
+    format!(
+        "| {label}, {}{order} | {} | {} | {} | {} | {} |\n",
+        curve.workload.name(),
+        share(2.0),
+        share(5.0),
+        share(10.0),
+        p99.join(", "),
+        recoveries.join(", ")
+    )
 }
 
 #[cfg(test)]

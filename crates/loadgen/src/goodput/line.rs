@@ -5,7 +5,7 @@ use std::net::TcpStream;
 
 use helenus_protocol::{ErrorCode, Opcode};
 
-use super::workload::{Requests, Template};
+use super::workload::Requests;
 
 /// What an answer is, by its header and the code of an error.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -33,26 +33,37 @@ impl Random {
     }
 }
 
-/// Streams of a connection (v4).
-const STREAMS: usize = 32_768;
+/// Streams of a connection (v4): the protocol has room for no more requests in flight.
+pub const STREAMS: usize = 32_768;
 
-/// Encoded before it is given to the socket: a large write amortises the system call and stays in the cache.
-const OUT_BYTES_MAX: usize = 64 * 1024;
+/// Room for what is encoded, to begin with.
+const OUT_BYTES: usize = 64 * 1024;
+
+/// What the socket has taken is removed from the front once it is this much, and half of all.
+const TAKEN_BYTES_MIN: usize = 256 * 1024;
 
 /// Read at once.
 const READ_BYTES: usize = 256 * 1024;
 
 const HEADER_BYTES: usize = 9;
 
+/// A request without an answer.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+struct Waiting {
+    /// When it was to be sent, in microseconds of the load's clock; 0 for a free stream.
+    due_us: u32,
+    /// Of the load.
+    part: u8,
+}
+
 pub struct Line {
     stream: TcpStream,
-    /// When the request on a stream was to be sent, in microseconds of the load's clock; 0 for a free stream.
-    intended_us: Box<[u32]>,
-    next_stream: usize,
-    outstanding: usize,
+    waiting: Box<[Waiting]>,
+    /// The last one to become free is the next to be used: it is still in the cache.
+    free: Vec<u16>,
     in_flight_max: usize,
     out: Vec<u8>,
-    sent: usize,
+    taken: usize,
     input: Box<[u8]>,
     filled: usize,
     /// Of an answer whose header was seen, what is not read yet.
@@ -61,16 +72,16 @@ pub struct Line {
 }
 
 impl Line {
-    /// At most `in_flight_max` requests are without an answer.
+    /// At most `in_flight_max` requests are without an answer, [`STREAMS`] at most.
     pub fn new(stream: TcpStream, seed: u64, in_flight_max: usize) -> Self {
+        let in_flight_max = in_flight_max.clamp(1, STREAMS);
         Line {
-            in_flight_max: in_flight_max.min(STREAMS),
             stream,
-            intended_us: vec![0; STREAMS].into(),
-            next_stream: 0,
-            outstanding: 0,
-            out: Vec::with_capacity(2 * OUT_BYTES_MAX),
-            sent: 0,
+            waiting: vec![Waiting::default(); in_flight_max].into(),
+            free: (0..in_flight_max as u16).rev().collect(),
+            in_flight_max,
+            out: Vec::with_capacity(OUT_BYTES),
+            taken: 0,
             input: vec![0; READ_BYTES].into(),
             filled: 0,
             body_left: 0,
@@ -80,90 +91,67 @@ impl Line {
 
     /// Requests without an answer.
     pub fn outstanding(&self) -> usize {
-        self.outstanding
+        self.in_flight_max - self.free.len()
     }
 
-    /// Whether the socket has taken all that was encoded.
-    pub fn is_flushed(&self) -> bool {
-        self.sent == self.out.len()
-    }
-
-    pub fn has_room(&self) -> bool {
-        self.out.len() < OUT_BYTES_MAX
+    /// Part and due time of each request without an answer.
+    pub fn unanswered(&self) -> impl Iterator<Item = (u8, u32)> {
+        let waiting = self.waiting.iter().filter(|waiting| waiting.due_us != 0);
+        waiting.map(|waiting| (waiting.part, waiting.due_us))
     }
 
     /// Encodes one of the requests; `false` if as many as may be are in flight.
     #[inline]
-    pub fn push(&mut self, requests: &Requests, intended_us: u32) -> bool {
+    pub fn push(&mut self, requests: &Requests, part: u8, due_us: u32) -> bool {
         let (template, key) = requests.choose(self.random.next());
-        self.push_frame(&template.frame, intended_us)
-            .is_some_and(|at| self.set_key(at, template, key))
-    }
-
-    #[inline]
-    fn set_key(&mut self, at: usize, template: &Template, key: u64) -> bool {
-        let at = at + template.key_at;
-        self.out[at..at + 8].copy_from_slice(&key.to_be_bytes());
+        let Some(at) = self.push_frame(&template.frame, part, due_us) else {
+            return false;
+        };
+        if let Some(key_at) = template.key_at {
+            let at = at + key_at;
+            self.out[at..at + 8].copy_from_slice(&key.to_be_bytes());
+        }
         true
     }
 
-    /// Encodes a frame with a stream of its own; where it begins in the output.
+    /// Encodes a frame with a stream of its own; where it begins in the output. It waits there until the socket takes it, whatever that
+    /// lasts: what a driver was given it sends.
     #[inline]
-    pub fn push_frame(&mut self, frame: &[u8], intended_us: u32) -> Option<usize> {
-        let stream = self.next_stream;
-        if self.intended_us[stream] != 0 || self.outstanding >= self.in_flight_max {
-            return None;
-        }
-        self.next_stream = (stream + 1) % STREAMS;
-        self.intended_us[stream] = intended_us.max(1);
-        self.outstanding += 1;
+    pub fn push_frame(&mut self, frame: &[u8], part: u8, due_us: u32) -> Option<usize> {
+        let stream = self.free.pop()?;
+        self.waiting[usize::from(stream)] = Waiting {
+            due_us: due_us.max(1),
+            part,
+        };
         let at = self.out.len();
         self.out.extend_from_slice(frame);
-        self.out[at + 2..at + 4].copy_from_slice(&(stream as u16).to_be_bytes());
+        self.out[at + 2..at + 4].copy_from_slice(&stream.to_be_bytes());
         Some(at)
     }
 
     /// Gives the socket what it takes.
     pub fn send(&mut self) -> io::Result<()> {
-        while self.sent < self.out.len() {
-            match self.stream.write(&self.out[self.sent..]) {
+        while self.taken < self.out.len() {
+            match self.stream.write(&self.out[self.taken..]) {
                 Ok(0) => return Err(io::ErrorKind::WriteZero.into()),
-                Ok(count) => self.sent += count,
-                Err(error) if error.kind() == io::ErrorKind::WouldBlock => return Ok(()),
+                Ok(count) => self.taken += count,
+                Err(error) if error.kind() == io::ErrorKind::WouldBlock => {
+                    if self.taken >= TAKEN_BYTES_MIN && self.taken >= self.out.len() / 2 {
+                        self.out.drain(..self.taken);
+                        self.taken = 0;
+                    }
+                    return Ok(());
+                }
                 Err(error) => return Err(error),
             }
         }
         self.out.clear();
-        self.sent = 0;
+        self.taken = 0;
         Ok(())
     }
 
-    /// Takes back the requests of which the socket has taken nothing, and says how many: they are not too late yet to be
-    /// given up.
-    pub fn take_back_unsent(&mut self) -> u32 {
-        let (mut at, mut kept, mut count) = (0, 0, 0);
-        while let Some(header) = self.out[at..].first_chunk::<HEADER_BYTES>() {
-            let body = u32::from_be_bytes([header[5], header[6], header[7], header[8]]) as usize;
-            let end = at + HEADER_BYTES + body;
-            if at < self.sent {
-                kept = end;
-            } else {
-                let stream = usize::from(u16::from_be_bytes([header[2], header[3]]));
-                if count == 0 {
-                    self.next_stream = stream;
-                }
-                self.intended_us[stream] = 0;
-                self.outstanding -= 1;
-                count += 1;
-            }
-            at = end;
-        }
-        self.out.truncate(kept);
-        count
-    }
-
-    /// Reads once; for each answer, when its request was to be sent and what came of it. How many answers there were.
-    pub fn receive(&mut self, mut answered: impl FnMut(u32, AnswerKind)) -> io::Result<usize> {
+    /// Reads once; for each answer, its part, when its request was to be sent and what came of it. How many answers there were.
+    pub fn receive(&mut self, mut answered: impl FnMut(u8, u32, AnswerKind)) -> io::Result<usize> {
         let count = match self.stream.read(&mut self.input[self.filled..]) {
             Ok(0) => return Err(io::ErrorKind::UnexpectedEof.into()),
             Ok(count) => count,
@@ -177,18 +165,20 @@ impl Line {
         while let Some(header) = self.input[at..filled].first_chunk::<{ HEADER_BYTES + 4 }>() {
             let body = u32::from_be_bytes([header[5], header[6], header[7], header[8]]) as usize;
             let kind = kind_of(header[4], [header[9], header[10], header[11], header[12]]);
-            let stream = usize::from(u16::from_be_bytes([header[2], header[3]]));
+            let stream = u16::from_be_bytes([header[2], header[3]]);
             let end = at + HEADER_BYTES + body;
+            let waiting = self.waiting.get_mut(usize::from(stream));
             // Every answer to these requests has a body of four bytes and more.
-            if body < 4 || stream >= STREAMS || self.intended_us[stream] == 0 {
-                let kind = self.input[at + 4];
+            let asked = waiting.filter(|waiting| body >= 4 && waiting.due_us != 0);
+            let Some(Waiting { due_us, part }) = asked.map(std::mem::take) else {
+                let opcode = header[4];
                 return Err(io::Error::other(format!(
-                    "an answer that was not asked for: opcode {kind:#04x} on stream {stream}, {body} bytes"
+                    "an answer that was not asked for: opcode {opcode:#04x} on stream {stream}, {body} bytes"
                 )));
-            }
+            };
             answers += 1;
-            self.outstanding -= 1;
-            answered(std::mem::take(&mut self.intended_us[stream]), kind);
+            self.free.push(stream);
+            answered(part, due_us, kind);
             at = end.min(filled);
             self.body_left = end - at;
         }
@@ -212,6 +202,7 @@ fn kind_of(opcode: u8, code: [u8; 4]) -> AnswerKind {
 #[cfg(test)]
 mod tests {
     use std::net::{TcpListener, TcpStream};
+    use std::time::Duration;
 
     use super::super::wire::frame;
     use super::*;
@@ -221,49 +212,105 @@ mod tests {
         let stream = TcpStream::connect(listener.local_addr().unwrap()).unwrap();
         stream.set_nonblocking(true).unwrap();
         let (peer, _) = listener.accept().unwrap();
+        peer.set_read_timeout(Some(Duration::from_secs(5))).unwrap();
         (Line::new(stream, 1, in_flight_max), peer)
+    }
+
+    fn answer(stream: u16, opcode: Opcode, body: &[u8]) -> Vec<u8> {
+        let mut bytes = vec![0x84, 0];
+        bytes.extend_from_slice(&stream.to_be_bytes());
+        bytes.push(opcode as u8);
+        bytes.extend_from_slice(&(body.len() as u32).to_be_bytes());
+        bytes.extend_from_slice(body);
+        bytes
+    }
+
+    fn receive_all(line: &mut Line, wanted: usize) -> Vec<(u8, u32, AnswerKind)> {
+        let mut answers = Vec::new();
+        while answers.len() < wanted {
+            line.receive(|part, due_us, kind| answers.push((part, due_us, kind)))
+                .unwrap();
+        }
+        answers
     }
 
     #[test]
     fn no_more_requests_are_in_flight_than_may_be() {
-        let (mut line, _peer) = line(3);
         let options = frame(Opcode::Options, |_| {}).unwrap();
-        assert!((0..3).all(|_| line.push_frame(&options, 1).is_some()));
-        assert!(line.push_frame(&options, 1).is_none());
+        for (in_flight_max, wanted) in [(3, 3), (STREAMS + 1, STREAMS)] {
+            let (mut line, _peer) = line(in_flight_max);
+            assert!((0..wanted).all(|_| line.push_frame(&options, 0, 1).is_some()));
+            assert!(line.push_frame(&options, 0, 1).is_none());
+            assert_eq!(line.outstanding(), wanted);
+        }
     }
 
-    /// A client whose server does not read knows by its clock that a request is too late, and does not send it then.
     #[test]
-    fn what_a_full_socket_did_not_take_is_taken_back() {
-        let (mut line, mut peer) = line(STREAMS);
-        let request = frame(Opcode::Query, |body| body.resize(1_000, 7)).unwrap();
-        let mut sent = 0;
-        let taken_back = loop {
-            while line.has_room() && line.push_frame(&request, 1).is_some() {
-                sent += 1;
-            }
-            line.send().unwrap();
-            if !line.is_flushed() {
-                break line.take_back_unsent() as usize;
+    fn an_answer_counts_for_its_request_whatever_the_order_and_however_it_is_cut() {
+        let (mut line, mut peer) = line(8);
+        let options = frame(Opcode::Options, |_| {}).unwrap();
+        for (part, due_us) in [(0, 100), (1, 200), (0, 300)] {
+            assert!(line.push_frame(&options, part, due_us).is_some());
+        }
+        line.send().unwrap();
+        let overloaded = (ErrorCode::Overloaded as i32).to_be_bytes();
+        let bytes = [
+            answer(2, Opcode::Result, &[0; 40]),
+            answer(0, Opcode::Error, &overloaded),
+            answer(1, Opcode::Error, &[0, 0, 0, 0, 0, 0]),
+        ]
+        .concat();
+        let mut answers = Vec::new();
+        for piece in bytes.chunks(7) {
+            peer.write_all(piece).unwrap();
+            std::thread::sleep(Duration::from_millis(1));
+            line.receive(|part, due_us, kind| answers.push((part, due_us, kind)))
+                .unwrap();
+        }
+        if answers.len() < 3 {
+            answers.extend(receive_all(&mut line, 3 - answers.len()));
+        }
+        let wanted = [
+            (0, 300, AnswerKind::Done),
+            (0, 100, AnswerKind::Refused),
+            (1, 200, AnswerKind::Failed),
+        ];
+        assert_eq!(answers, wanted);
+        assert_eq!(line.outstanding(), 0);
+    }
+
+    #[test]
+    fn an_answer_that_nobody_asked_for_is_an_error() {
+        let (mut line, mut peer) = line(8);
+        peer.write_all(&answer(3, Opcode::Result, &[0; 4])).unwrap();
+        let error = loop {
+            match line.receive(|_, _, _| {}) {
+                Ok(_) => std::thread::yield_now(),
+                Err(error) => break error,
             }
         };
-        assert!(taken_back > 0);
-        assert_eq!(line.outstanding(), sent - taken_back);
-        // What is left is the rest of one frame, and the streams are in order.
-        assert!(line.out.len() - line.sent < request.len());
-        assert_eq!(line.next_stream, sent - taken_back);
-        let mut bytes = vec![0; (sent - taken_back) * request.len()];
-        peer.set_read_timeout(Some(std::time::Duration::from_secs(5)))
-            .unwrap();
+        assert!(error.to_string().contains("on stream 3"), "{error}");
+    }
+
+    /// What a socket does not take is sent when it does, whole and in order, and keeps its place in memory bounded by the streams.
+    #[test]
+    fn what_a_full_socket_did_not_take_is_sent_later() {
+        let (mut line, mut peer) = line(STREAMS);
+        let request = frame(Opcode::Query, |body| body.resize(1_000, 7)).unwrap();
+        while line.push_frame(&request, 0, 1).is_some() {
+            line.send().unwrap();
+        }
+        assert!(!line.out.is_empty(), "the socket took 32 MB");
+        let mut bytes = vec![0; STREAMS * request.len()];
         let mut read = 0;
         while read < bytes.len() {
             read += peer.read(&mut bytes[read..]).unwrap();
             line.send().unwrap();
         }
-        let last = &bytes[bytes.len() - request.len()..];
-        assert_eq!(
-            u16::from_be_bytes([last[2], last[3]]) as usize,
-            sent - taken_back - 1
-        );
+        assert!(line.out.is_empty());
+        for (index, frame) in bytes.chunks(request.len()).enumerate() {
+            let stream = u16::from_be_bytes([frame[2], frame[3]]);
+            assert_eq!(usize::from(stream), index);
+        }
     }
 }

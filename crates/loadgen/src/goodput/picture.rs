@@ -1,8 +1,11 @@
-//! One SVG of all curves: a row for each workload; goodput, what was not served in time, and p99 beside each other.
+//! One SVG of all curves: a row for each workload; goodput, what was not served in time, and p99 beside each other. And one of
+//! disturbances: a row for each, who was refused and who was late beside each other.
 
 use std::fmt::Write as _;
 
-use super::{Curve, GoodputReport, GoodputWorkload, Point};
+use super::report::{Curve, Disturbance, DisturbanceKind, DisturbedWindow, GoodputReport, Point};
+use super::table::happening;
+use super::workload::GoodputWorkload;
 use crate::chart::{Chart, Line};
 
 /// Of one chart, in pixels.
@@ -14,13 +17,62 @@ pub fn to_svg(reports: &[GoodputReport]) -> String {
         .into_iter()
         .filter(|workload| curves(reports, *workload).next().is_some())
         .collect();
+    let rows: Vec<Vec<Chart>> = workloads
+        .into_iter()
+        .map(|workload| charts(reports, workload).into())
+        .collect();
+    side_by_side(&rows)
+}
+
+/// What became of requests around each disturbance of these reports, where something happened.
+pub fn disturbances_to_svg(reports: &[GoodputReport]) -> String {
+    let mut rows: Vec<Vec<Chart>> = Vec::new();
+    let mut seen: Vec<(GoodputWorkload, DisturbanceKind)> = Vec::new();
+    for disturbance in reports.iter().flat_map(|report| &report.disturbances) {
+        let what = (disturbance.workload, disturbance.kind);
+        if disturbance.kind != DisturbanceKind::Steady && !seen.contains(&what) {
+            seen.push(what);
+            rows.push(disturbed(reports, disturbance).into());
+        }
+    }
+    side_by_side(&rows)
+}
+
+fn disturbed(reports: &[GoodputReport], first: &Disturbance) -> [Chart; 2] {
+    let chart = |what: &str, share: fn(&DisturbedWindow) -> u64| {
+        let of_report = |report: &GoodputReport| {
+            let same = report
+                .disturbances
+                .iter()
+                .find(|other| (other.workload, other.kind) == (first.workload, first.kind))?;
+            let point =
+                |window: &DisturbedWindow| (f64::from(window.from_ms), 100.0 * window.share(share(window)));
+            let points = same.windows.iter().map(point).collect();
+            Some(Line::new(report.label.as_str(), points))
+        };
+        Chart {
+            title: format!("{}, {}: {what}", first.workload.name(), happening(first)),
+            x_label: "due, ms from its end".to_owned(),
+            y_label: "% of what was due".to_owned(),
+            lines: reports.iter().filter_map(of_report).collect(),
+            ..Chart::default()
+        }
+    };
+    [
+        chart("refused", |window| window.refused),
+        chart("late or not sent", |window| window.late + window.unsent),
+    ]
+}
+
+fn side_by_side(rows: &[Vec<Chart>]) -> String {
+    let columns = rows.iter().map(Vec::len).max().unwrap_or(1);
     let mut svg = format!(
         "<svg xmlns=\"http://www.w3.org/2000/svg\" viewBox=\"0 0 {} {}\">\n",
-        3 * WIDTH,
-        workloads.len() * HEIGHT
+        columns * WIDTH,
+        rows.len().max(1) * HEIGHT
     );
-    for (row, workload) in workloads.into_iter().enumerate() {
-        for (column, chart) in charts(reports, workload).iter().enumerate() {
+    for (row, charts) in rows.iter().enumerate() {
+        for (column, chart) in charts.iter().enumerate() {
             let _infallible = writeln!(
                 svg,
                 "<g transform=\"translate({} {})\">\n{}</g>",
@@ -87,45 +139,4 @@ fn charts(reports: &[GoodputReport], workload: GoodputWorkload) -> [Chart; 3] {
             )
         },
     ]
-}
-
-#[cfg(test)]
-mod tests {
-    use super::super::RequestSize;
-    use super::*;
-
-    #[test]
-    fn every_workload_has_its_row_and_every_server_its_line() {
-        let curve = |workload| Curve {
-            workload,
-            capacity_per_s: 1_000.0,
-            points: [0.5, 1.0, 2.0]
-                .map(|multiple| Point {
-                    multiple,
-                    intended_per_s: multiple * 1_000.0,
-                    good_per_s: 900.0,
-                    p99_us: 1_500,
-                    ..Point::default()
-                })
-                .to_vec(),
-            recoveries: Vec::new(),
-            resident: Vec::new(),
-        };
-        let report = |label: &str, workloads: &[GoodputWorkload]| GoodputReport {
-            label: label.to_owned(),
-            deadline_ms: 10.0,
-            in_flight_max: 1_024,
-            connections: 16,
-            size: RequestSize::Small,
-            curves: workloads.iter().copied().map(curve).collect(),
-        };
-        let reports = [
-            report("one", &GoodputWorkload::ALL),
-            report("another", &[GoodputWorkload::UniformReads]),
-        ];
-        let svg = to_svg(&reports);
-        assert_eq!(svg.matches("<svg ").count(), 1 + 4 * 3);
-        assert_eq!(svg.matches(">another<").count(), 2);
-        assert!(svg.contains("uniform cached reads: goodput") && !svg.contains("NaN"));
-    }
 }

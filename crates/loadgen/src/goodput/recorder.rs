@@ -17,8 +17,18 @@ const LATENCY_US_MAX: u64 = 60_000_000;
 pub struct Window {
     /// Answered in time.
     pub good: u32,
-    /// Everything else.
-    pub bad: u32,
+    /// Served, but later than the deadline, or never answered.
+    pub late: u32,
+    pub refused: u32,
+    pub failed: u32,
+    /// Not sent.
+    pub unsent: u32,
+}
+
+impl Window {
+    pub fn bad(&self) -> u32 {
+        self.late + self.refused + self.failed + self.unsent
+    }
 }
 
 /// Sums over the requests that were to be sent in some time.
@@ -26,12 +36,14 @@ pub struct Window {
 pub struct Sums {
     pub sent: u64,
     pub good: u64,
-    /// Served, but later than the deadline.
+    /// Served, but later than the deadline; those that were never answered are among them.
     pub late: u64,
+    /// Not answered by the end of the load, nor in a second after it.
+    pub unanswered: u64,
     pub refused: u64,
     /// Answered with another error than OVERLOADED.
     pub failed: u64,
-    /// Given up unsent, because the server did not read the connection.
+    /// Not sent, because the connection had as many requests in flight as it may.
     pub held_back: u64,
     /// Not sent in time, because this process was too slow.
     pub not_generated: u64,
@@ -40,7 +52,7 @@ pub struct Sums {
 /// What came of the requests that were to be sent in some time.
 pub struct Tally {
     pub sums: Sums,
-    /// Of served requests, whether in time or not.
+    /// Of served requests, whether in time or not; of those that were never answered, how long that was known.
     pub served_us: Histogram<u32>,
     /// Of the control connection.
     pub control_us: Histogram<u32>,
@@ -60,6 +72,7 @@ impl Tally {
         sums.sent += others.sent;
         sums.good += others.good;
         sums.late += others.late;
+        sums.unanswered += others.unanswered;
         sums.refused += others.refused;
         sums.failed += others.failed;
         sums.held_back += others.held_back;
@@ -112,51 +125,48 @@ impl Recorder {
     }
 
     #[inline]
-    fn slice(&mut self, intended_us: u32) -> Option<&mut Tally> {
-        let index = intended_us.checked_sub(self.from_us)? / SLICE_US;
+    fn slice(&mut self, due_us: u32) -> Option<&mut Tally> {
+        let index = due_us.checked_sub(self.from_us)? / SLICE_US;
         self.slices.get_mut(index as usize)
     }
 
     #[inline]
-    fn window(&mut self, intended_us: u32) -> Option<&mut Window> {
-        let index = intended_us.checked_sub(self.from_us)? / WINDOW_US;
+    fn window(&mut self, due_us: u32) -> Option<&mut Window> {
+        let index = due_us.checked_sub(self.from_us)? / WINDOW_US;
         self.windows.get_mut(index as usize)
     }
 
     #[inline]
-    pub fn sent(&mut self, intended_us: u32) {
-        if let Some(slice) = self.slice(intended_us) {
+    pub fn sent(&mut self, due_us: u32) {
+        if let Some(slice) = self.slice(due_us) {
             slice.sums.sent += 1;
         }
     }
 
-    /// A request was not sent after all: it may be later, or it is given up.
-    pub fn taken_back(&mut self, intended_us: u32) {
-        if let Some(slice) = self.slice(intended_us) {
-            slice.sums.sent = slice.sums.sent.saturating_sub(1);
+    /// A request is not sent: its connection has as many in flight as it may, or this process was too slow.
+    pub fn unsent(&mut self, due_us: u32, is_held_back: bool) {
+        if let Some(window) = self.window(due_us) {
+            window.unsent += 1;
         }
-    }
-
-    /// A request was given up before it was sent.
-    pub fn unsent(&mut self, intended_us: u32, is_held_back: bool) {
-        if let Some(window) = self.window(intended_us) {
-            window.bad += 1;
-        }
-        if let Some(slice) = self.slice(intended_us) {
+        if let Some(slice) = self.slice(due_us) {
             slice.sums.held_back += u64::from(is_held_back);
             slice.sums.not_generated += u64::from(!is_held_back);
         }
     }
 
     #[inline]
-    pub fn answered(&mut self, intended_us: u32, now_us: u32, kind: AnswerKind) {
-        let latency_us = now_us.saturating_sub(intended_us);
+    pub fn answered(&mut self, due_us: u32, now_us: u32, kind: AnswerKind) {
+        let latency_us = now_us.saturating_sub(due_us);
         let is_good = kind == AnswerKind::Done && latency_us <= self.deadline_us;
-        if let Some(window) = self.window(intended_us) {
-            window.good += u32::from(is_good);
-            window.bad += u32::from(!is_good);
+        if let Some(window) = self.window(due_us) {
+            match kind {
+                AnswerKind::Done if is_good => window.good += 1,
+                AnswerKind::Done => window.late += 1,
+                AnswerKind::Refused => window.refused += 1,
+                AnswerKind::Failed => window.failed += 1,
+            }
         }
-        let Some(slice) = self.slice(intended_us) else {
+        let Some(slice) = self.slice(due_us) else {
             return;
         };
         match kind {
@@ -170,11 +180,25 @@ impl Recorder {
         }
     }
 
-    pub fn control_answered(&mut self, intended_us: u32, now_us: u32) {
-        if let Some(slice) = self.slice(intended_us) {
+    /// A request that was sent has no answer, and none is waited for any more.
+    pub fn unanswered(&mut self, due_us: u32, now_us: u32) {
+        if let Some(window) = self.window(due_us) {
+            window.late += 1;
+        }
+        if let Some(slice) = self.slice(due_us) {
+            slice.sums.late += 1;
+            slice.sums.unanswered += 1;
+            slice
+                .served_us
+                .saturating_record(u64::from(now_us.saturating_sub(due_us)));
+        }
+    }
+
+    pub fn control_answered(&mut self, due_us: u32, now_us: u32) {
+        if let Some(slice) = self.slice(due_us) {
             slice
                 .control_us
-                .saturating_record(u64::from(now_us.saturating_sub(intended_us)));
+                .saturating_record(u64::from(now_us.saturating_sub(due_us)));
         }
     }
 }
@@ -191,13 +215,21 @@ pub fn recovery_ms(windows: &[Window], at: usize) -> Option<u32> {
     let after = windows.get(at..)?;
     let first = after
         .windows(CLEAN)
-        .position(|some| some.iter().all(|window| window.bad == 0 && window.good > 0))?;
+        .position(|some| some.iter().all(|window| window.bad() == 0 && window.good > 0))?;
     Some(first as u32 * WINDOW_US / 1_000)
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    fn window(good: u32, late: u32) -> Window {
+        Window {
+            good,
+            late,
+            ..Window::default()
+        }
+    }
 
     #[test]
     fn a_request_counts_for_when_it_was_to_be_sent() {
@@ -208,18 +240,19 @@ mod tests {
         recorder.answered(120_000, 121_000, AnswerKind::Refused);
         recorder.unsent(130_000, true);
         recorder.answered(250_000, 251_000, AnswerKind::Done);
+        recorder.unanswered(150_000, 1_150_000);
         let Tally { sums, served_us, .. } = recorder.total(&[1]).unwrap();
-        assert_eq!((sums.good, sums.late, sums.refused, sums.held_back), (1, 1, 1, 1));
-        assert_eq!(served_us.len(), 2);
+        assert_eq!((sums.good, sums.late, sums.refused, sums.held_back), (1, 2, 1, 1));
+        assert_eq!((sums.unanswered, served_us.len()), (1, 3));
+        assert!(served_us.max() >= 990_000);
         assert_eq!(recorder.total(&[0, 2]).unwrap().sums.good, 2);
-        assert_eq!(recorder.windows[0], Window { good: 1, bad: 0 });
-        assert_eq!(recorder.windows[10], Window { good: 1, bad: 1 });
+        assert_eq!(recorder.windows[0], window(1, 0));
+        assert_eq!(recorder.windows[10], window(1, 1));
     }
 
     #[test]
     fn recovery_is_until_windows_stay_clean() {
-        let clean = Window { good: 1, bad: 0 };
-        let bad = Window { good: 1, bad: 1 };
+        let (clean, bad) = (window(1, 0), window(1, 1));
         let mut windows = vec![bad, bad, clean, bad];
         windows.extend([clean; 5]);
         assert_eq!(recovery_ms(&windows, 1), Some(30));

@@ -27,6 +27,10 @@ pub enum WireError {
     Protocol(String),
     #[error("the server answered {0}")]
     Answer(String),
+    #[error("the process of the server is not known: --server-pid")]
+    NoProcess,
+    #[error("a user to compare with is not known: --login")]
+    NoLogin,
     #[error("the server was silent for {} s", SILENCE_MAX.as_secs())]
     Silent,
 }
@@ -37,6 +41,13 @@ impl WireError {
     }
 }
 
+/// Who logs in where the server asks for it.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Login {
+    pub user: String,
+    pub password: String,
+}
+
 pub struct WireClient {
     stream: TcpStream,
     reader: FrameReader,
@@ -44,8 +55,13 @@ pub struct WireClient {
 }
 
 impl WireClient {
-    /// Connects and completes STARTUP; `throws_on_overload` asks to be told of overload by an error.
-    pub fn connect(address: SocketAddr, throws_on_overload: bool) -> Result<WireClient, WireError> {
+    /// Connects, completes STARTUP and logs in where that is asked for; `throws_on_overload` asks to be told of overload by an error, as
+    /// no driver does by itself.
+    pub fn connect(
+        address: SocketAddr,
+        throws_on_overload: bool,
+        login: Option<&Login>,
+    ) -> Result<WireClient, WireError> {
         let stream = TcpStream::connect(address)?;
         stream.set_nodelay(true)?;
         stream.set_read_timeout(Some(SILENCE_MAX))?;
@@ -54,14 +70,25 @@ impl WireClient {
             reader: FrameReader::new(Direction::Response, FrameLimits::default()),
             received: ReceiveBuffer::new(),
         };
-        client.ask(Opcode::Startup, Opcode::Ready, |out| {
-            let options = [
-                ("CQL_VERSION", extensions::CQL_VERSION_SPOKEN),
-                ("THROW_ON_OVERLOAD", if throws_on_overload { "1" } else { "0" }),
-            ];
-            request::write_startup(out, &options);
-        })?;
+        let options = [
+            ("CQL_VERSION", extensions::CQL_VERSION_SPOKEN),
+            ("THROW_ON_OVERLOAD", "1"),
+        ];
+        let options = &options[..1 + usize::from(throws_on_overload)];
+        let startup = frame(Opcode::Startup, |out| request::write_startup(out, options))?;
+        client.stream.write_all(&startup)?;
+        let (answer, _) = client.next_answer()?;
         client.reader.startup_answered(VERSION, None);
+        match (answer, login) {
+            (Opcode::Ready, _) => {}
+            (Opcode::Authenticate, Some(Login { user, password })) => {
+                let token = format!("\0{user}\0{password}");
+                client.ask(Opcode::AuthResponse, Opcode::AuthSuccess, |out| {
+                    request::write_auth_response(out, token.as_bytes());
+                })?;
+            }
+            (other, _) => return Err(WireError::Answer(format!("{other} to STARTUP"))),
+        }
         client.reader.ready();
         Ok(client)
     }
@@ -112,16 +139,21 @@ impl WireClient {
     }
 
     fn answer(&mut self, wanted: Opcode) -> Result<Vec<u8>, WireError> {
+        match self.next_answer()? {
+            (opcode, body) if opcode == wanted => Ok(body),
+            (opcode, body) => {
+                let text = String::from_utf8_lossy(&body);
+                Err(WireError::Answer(format!("{opcode} {text}")))
+            }
+        }
+    }
+
+    fn next_answer(&mut self) -> Result<(Opcode, Vec<u8>), WireError> {
         let mut chunk = [0; 16 * 1024];
         loop {
             let envelope = self.reader.next_envelope(&mut self.received);
-            match envelope.map_err(WireError::protocol)? {
-                Some(envelope) if envelope.header.opcode == wanted => return Ok(envelope.body.to_vec()),
-                Some(envelope) => {
-                    let text = String::from_utf8_lossy(envelope.body).into_owned();
-                    return Err(WireError::Answer(format!("{} {text}", envelope.header.opcode)));
-                }
-                None => {}
+            if let Some(envelope) = envelope.map_err(WireError::protocol)? {
+                return Ok((envelope.header.opcode, envelope.body.to_vec()));
             }
             match self.stream.read(&mut chunk) {
                 Ok(0) => return Err(io::Error::from(io::ErrorKind::UnexpectedEof).into()),

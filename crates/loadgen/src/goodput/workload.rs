@@ -1,16 +1,30 @@
-//! What is asked for: four loads, each of small requests or of heavy ones.
+//! What is asked for: the statements that applications send, loads of small or heavy requests, and reads of more than memory holds.
 
-use helenus_protocol::frame::{EnvelopeFlags, FrameWriter};
 use helenus_protocol::request::{BindValues, QueryParameters, Value, write_execute};
 use helenus_protocol::{Consistency, Opcode};
 use serde::{Deserialize, Serialize};
 
-use super::wire::{VERSION, WireClient, WireError};
+use super::wire::{VERSION, WireClient, WireError, frame};
+use super::{cold, statements};
 
-/// Which partitions are read or written.
+/// What is read or written.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum GoodputWorkload {
+    PointRead,
+    PointWrite,
+    /// 50 rows behind a place.
+    Slice,
+    /// Ten rows by their clusterings.
+    ClusteringIn,
+    /// A row of each of nine partitions.
+    PartitionIn,
+    /// The first 100 rows of a table.
+    Scan,
+    /// Over 2,000 rows of a partition.
+    Count,
+    /// All rows of a table, of which two are wanted.
+    Filtering,
     /// Rows of one partition are written.
     SinglePartition,
     /// Partitions are written, all alike.
@@ -19,22 +33,55 @@ pub enum GoodputWorkload {
     UniformReads,
     /// Nine of ten requests go to one partition, one to any; half are reads.
     HotPartition,
+    /// Partitions are read, all alike; together they are a multiple of the server's memory.
+    ColdReads,
 }
 
 impl GoodputWorkload {
-    pub const ALL: [GoodputWorkload; 4] = [
+    /// Those of [`statements`].
+    pub const STATEMENTS: [GoodputWorkload; 8] = [
+        GoodputWorkload::PointRead,
+        GoodputWorkload::PointWrite,
+        GoodputWorkload::Slice,
+        GoodputWorkload::ClusteringIn,
+        GoodputWorkload::PartitionIn,
+        GoodputWorkload::Scan,
+        GoodputWorkload::Count,
+        GoodputWorkload::Filtering,
+    ];
+
+    /// In the order of tables and charts.
+    pub const ALL: [GoodputWorkload; 13] = [
+        GoodputWorkload::PointRead,
+        GoodputWorkload::PointWrite,
+        GoodputWorkload::Slice,
+        GoodputWorkload::ClusteringIn,
+        GoodputWorkload::PartitionIn,
+        GoodputWorkload::Scan,
+        GoodputWorkload::Count,
+        GoodputWorkload::Filtering,
         GoodputWorkload::SinglePartition,
         GoodputWorkload::UniformWrites,
         GoodputWorkload::UniformReads,
         GoodputWorkload::HotPartition,
+        GoodputWorkload::ColdReads,
     ];
 
     pub fn name(self) -> &'static str {
         match self {
+            GoodputWorkload::PointRead => "point read",
+            GoodputWorkload::PointWrite => "point write",
+            GoodputWorkload::Slice => "slice of 50 rows",
+            GoodputWorkload::ClusteringIn => "IN of 10 clusterings",
+            GoodputWorkload::PartitionIn => "IN of 9 partitions",
+            GoodputWorkload::Scan => "first page of a scan, LIMIT 100",
+            GoodputWorkload::Count => "count over a partition of 2,000 rows",
+            GoodputWorkload::Filtering => "filtering",
             GoodputWorkload::SinglePartition => "single partition writes",
             GoodputWorkload::UniformWrites => "uniform writes",
             GoodputWorkload::UniformReads => "uniform cached reads",
             GoodputWorkload::HotPartition => "90/10 hot/uniform",
+            GoodputWorkload::ColdReads => "cold reads",
         }
     }
 }
@@ -65,8 +112,8 @@ const VALUE: [u8; 34] = [0xa5; 34];
 #[derive(Clone, Debug)]
 pub struct Template {
     pub frame: Vec<u8>,
-    /// Where the eight bytes of the key are.
-    pub key_at: usize,
+    /// Where the eight bytes of the key are, if it has one.
+    pub key_at: Option<usize>,
 }
 
 /// What a load sends.
@@ -91,21 +138,58 @@ impl Requests {
     }
 }
 
+impl Requests {
+    /// The same statement again and again.
+    pub fn one(template: Template) -> Self {
+        Requests {
+            templates: vec![template],
+            keys: 1,
+            hot_tenths: 0,
+        }
+    }
+}
+
+/// How tables are made.
+#[derive(Clone, Debug)]
+pub struct Preparation {
+    /// Of the four loads that have one.
+    pub size: RequestSize,
+    /// Of the table that cold reads go to.
+    pub cold_bytes: u64,
+    /// Of the table that statements go to.
+    pub table: &'static str,
+}
+
 /// Makes tables and rows and prepares what is asked for.
 pub fn prepare(
     client: &mut WireClient,
     workload: GoodputWorkload,
-    size: RequestSize,
+    preparation: &Preparation,
 ) -> Result<Requests, WireError> {
+    let size = preparation.size;
+    if let Some(text) = statements::text(workload, preparation.table) {
+        statements::fill(client, preparation.table)?;
+        let id = client.prepare(&text)?;
+        return Ok(Requests::one(unbound_template(&id)?));
+    }
     client.query(
         "CREATE KEYSPACE IF NOT EXISTS goodput \
          WITH replication = {'class': 'SimpleStrategy', 'replication_factor': 1}",
     )?;
+    if workload == GoodputWorkload::ColdReads {
+        let keys = cold::fill(client, preparation.cold_bytes)?;
+        let id = client.prepare(cold::SELECT)?;
+        return Ok(Requests {
+            templates: vec![template(&id, 0)?],
+            keys,
+            hot_tenths: 0,
+        });
+    }
     let write = prepare_write(client, workload, size)?;
     let templates = match workload {
         GoodputWorkload::SinglePartition | GoodputWorkload::UniformWrites => vec![write],
-        GoodputWorkload::UniformReads => vec![prepare_read(client, size)?],
         GoodputWorkload::HotPartition => vec![write, prepare_read(client, size)?],
+        _ => vec![prepare_read(client, size)?],
     };
     let reads = workload == GoodputWorkload::UniformReads || workload == GoodputWorkload::HotPartition;
     Ok(Requests {
@@ -194,33 +278,61 @@ fn template(id: &[u8], values: usize) -> Result<Template, WireError> {
     parameters.skip_metadata = true;
     let mut bound = vec![Value::Bytes(&MARK)];
     bound.resize(values + 1, Value::Bytes(&VALUE));
-    let (mut writer, mut frame) = (FrameWriter::new(), Vec::new());
-    let mark = writer.begin(&mut frame, VERSION, EnvelopeFlags::NONE, 0, Opcode::Execute);
-    write_execute(
-        &mut frame,
-        VERSION,
-        id,
-        &[],
-        &parameters,
-        BindValues::Positional(&bound),
-    );
-    writer.finish(&mut frame, mark).map_err(WireError::protocol)?;
+    let frame = frame(Opcode::Execute, |out| {
+        write_execute(out, VERSION, id, &[], &parameters, BindValues::Positional(&bound));
+    })?;
     let key_at = frame.windows(MARK.len()).position(|window| window == MARK);
-    Ok(Template {
-        key_at: key_at.ok_or(WireError::Answer("a request without its key".to_owned()))?,
-        frame,
-    })
+    Ok(Template { frame, key_at })
+}
+
+/// The frame that executes `id`, which has no markers.
+fn unbound_template(id: &[u8]) -> Result<Template, WireError> {
+    let mut parameters = QueryParameters::new(Consistency::One);
+    parameters.skip_metadata = true;
+    let frame = frame(Opcode::Execute, |out| {
+        write_execute(out, VERSION, id, &[], &parameters, BindValues::NONE);
+    })?;
+    Ok(Template { frame, key_at: None })
 }
 
 fn with_key(template: &Template, key: u64) -> Vec<u8> {
     let mut frame = template.frame.clone();
-    frame[template.key_at..template.key_at + 8].copy_from_slice(&key.to_be_bytes());
+    if let Some(key_at) = template.key_at {
+        frame[key_at..key_at + 8].copy_from_slice(&key.to_be_bytes());
+    }
     frame
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn a_request_is_an_execute_whose_key_can_be_written_into_it() {
+        let keyed = template(&[1; 16], 0).unwrap();
+        assert_eq!(keyed.frame[4], Opcode::Execute as u8);
+        let other = with_key(&keyed, 0x0102_0304_0506_0708);
+        assert_eq!(other.len(), keyed.frame.len());
+        assert!(other.windows(8).any(|bytes| bytes == [1, 2, 3, 4, 5, 6, 7, 8]));
+        // Header, id, consistency and flags (skip_metadata): what the other generator sends, byte for byte.
+        let unbound = unbound_template(&[7; 16]).unwrap();
+        let mut wanted = vec![4, 0, 0, 0, 10, 0, 0, 0, 21, 0, 16];
+        wanted.extend([7; 16]);
+        wanted.extend([0, 1, 2]);
+        assert_eq!((unbound.frame, unbound.key_at), (wanted, None));
+    }
+
+    #[test]
+    fn every_workload_has_its_place_and_its_name() {
+        let mut names: Vec<&str> = GoodputWorkload::ALL
+            .iter()
+            .map(|workload| workload.name())
+            .collect();
+        names.sort_unstable();
+        names.dedup();
+        assert_eq!(names.len(), GoodputWorkload::ALL.len());
+        assert_eq!(GoodputWorkload::ALL[..8], GoodputWorkload::STATEMENTS);
+    }
 
     #[test]
     fn nine_of_ten_requests_go_to_the_hot_key_and_the_others_anywhere() {
