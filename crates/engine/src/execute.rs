@@ -6,6 +6,7 @@ use helenus_protocol::Consistency;
 use helenus_protocol::ProtocolVersion;
 use helenus_protocol::response::MetadataForm;
 use helenus_rows::clustering::Slice;
+use helenus_schema::{IndexId, TableId};
 use helenus_sstable::error::ReadError;
 use helenus_storage::ShardStore;
 use helenus_storage::read::{ReadCommand, RowSink};
@@ -49,6 +50,11 @@ pub trait RowStore {
         state: &mut ReadState,
         sink: &mut S,
     ) -> Result<ReadProgress, ReadError>;
+
+    /// Whether an index has all that its table had when it was made.
+    fn is_index_ready(&mut self, _table: TableId, _index: IndexId) -> bool {
+        true
+    }
 
     /// What errors of this copy are told to come from.
     fn address(&self) -> IpAddr {

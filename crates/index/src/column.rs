@@ -1,12 +1,15 @@
 //! One index of one table: which terms partitions and rows have under it.
 
+use std::borrow::Cow;
+
 use helenus_rows::clustering::Components;
 use helenus_rows::row::{CellRef, Entry, RowRef};
-use helenus_schema::{ColumnId, ColumnKind, IndexId, IndexMetadata, IndexTarget, TableMetadata};
+use helenus_schema::{ColumnId, ColumnKind, IndexId, IndexKind, IndexMetadata, IndexTarget, TableMetadata};
 use helenus_types::CqlType;
 use helenus_types::partition_key::partition_key_components;
 use helenus_types::value::CollectionElements;
 
+use crate::collation::{Collation, expanded_address};
 use crate::term::{ANY_TERM, keeps_order, push_entry_term, push_term};
 use crate::text::TextOptions;
 
@@ -17,6 +20,7 @@ pub struct IndexedColumn {
     pub column: ColumnId,
     pub place: Place,
     cql_type: CqlType,
+    pub(crate) kind: IndexKind,
     target: IndexTarget,
     text: TextOptions,
     /// Of the table.
@@ -58,10 +62,19 @@ impl IndexedColumn {
                 ColumnKind::Regular => Place::Regular,
             },
             cql_type: column.cql_type.clone(),
+            kind: index.kind,
             target: index.target,
             text: TextOptions::of(&index.options),
             partition_key_count: usize::from(table.partition_key_count),
         })
+    }
+
+    /// How storage-attached indexes compare values; none where that is how their type does, and for other indexes.
+    pub fn collation(&self) -> Option<Collation> {
+        match (self.kind, self.target) {
+            (IndexKind::Legacy, _) | (_, IndexTarget::Entries | IndexTarget::Full) => None,
+            (IndexKind::StorageAttached, _) => Collation::of(self.term_type()?, self.text),
+        }
     }
 
     /// Whether the terms of a range of values are a range of terms.
@@ -89,9 +102,13 @@ impl IndexedColumn {
 
     /// Appends the term of a value, an element or a key; [`ANY_TERM`] where it has none of its own.
     pub(crate) fn push_value_term(&self, out: &mut Vec<u8>, value: &[u8]) {
-        let is_pushed = self
-            .term_type()
-            .is_some_and(|cql_type| push_term(out, cql_type, &self.text, value));
+        let is_pushed = self.term_type().is_some_and(|cql_type| {
+            let value = match (self.kind, cql_type) {
+                (IndexKind::StorageAttached, CqlType::Inet) => expanded_address(value),
+                _ => Cow::Borrowed(value),
+            };
+            push_term(out, cql_type, &self.text, &value)
+        });
         if !is_pushed {
             out.extend_from_slice(ANY_TERM);
         }

@@ -5,6 +5,7 @@
 
 pub mod text;
 
+mod collation;
 mod column;
 mod query;
 mod term;
@@ -12,6 +13,7 @@ mod term;
 #[cfg(test)]
 mod tests;
 
+pub use collation::Collation;
 pub use column::{IndexedColumn, Place};
 pub use query::{IndexPredicate, TermQuery};
 pub use term::{ANY_TERM, TERM_BYTES_MAX};

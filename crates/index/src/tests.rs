@@ -1,5 +1,6 @@
 //! Terms against the comparators of their types.
 
+use std::borrow::Cow;
 use std::collections::BTreeMap;
 use std::ops::Bound;
 
@@ -86,6 +87,13 @@ fn term(column: &IndexedColumn, value: &[u8]) -> Vec<u8> {
     column.push_value_term(&mut term, value);
     assert!(term.len() <= TERM_BYTES_MAX);
     term
+}
+
+/// As the index compares it.
+fn collated(column: &IndexedColumn, value: &[u8]) -> Vec<u8> {
+    let collation = column.collation();
+    let collated = collation.as_ref().and_then(|collation| collation.apply(value));
+    collated.map_or_else(|| value.to_vec(), Cow::into_owned)
 }
 
 fn value(random: &mut Random, cql_type: &CqlType) -> Vec<u8> {
@@ -198,13 +206,13 @@ fn terms_sort_and_equal_as_their_values_do() {
         CqlType::tuple([CqlType::Int, CqlType::Text, CqlType::Decimal]),
     ];
     for cql_type in scalars().into_iter().chain(compound) {
-        let column = column_of(&cql_type, IndexTarget::Full, &[]);
+        let column = column_of(&cql_type, IndexTarget::Simple, &[]);
         let values: Vec<Vec<u8>> = (0..150).map(|_| value(&mut random, &cql_type)).collect();
         for left in &values {
             for right in &values {
                 assert_eq!(
                     term(&column, left).cmp(&term(&column, right)),
-                    cql_type.compare(left, right),
+                    cql_type.compare(&collated(&column, left), &collated(&column, right)),
                     "{cql_type:?} {left:02x?} {right:02x?}"
                 );
             }
@@ -228,7 +236,10 @@ fn ranges_of_terms_have_all_values_of_the_range() {
         };
         for _ in 0..2000 {
             let (from, to, value) = (make(), make(), make());
-            let is_in = cql_type.compare(&from, &value).is_le() && cql_type.compare(&value, &to).is_lt();
+            let compare = |left: &[u8], right: &[u8]| {
+                cql_type.compare(&collated(&column, left), &collated(&column, right))
+            };
+            let is_in = compare(&from, &value).is_le() && compare(&value, &to).is_lt();
             let TermQuery::Range { from, to } =
                 TermQuery::range(&column, Bound::Included(&from), Bound::Excluded(&to))
             else {
@@ -244,6 +255,30 @@ fn ranges_of_terms_have_all_values_of_the_range() {
         TermQuery::range(&list, Bound::Included(&[]), Bound::Unbounded),
         TermQuery::All
     );
+}
+
+#[test]
+fn attached_indexes_compare_in_their_own_way() {
+    let apply = |cql_type: &CqlType, options: &[(&str, &str)], value: &[u8]| {
+        let column = column_of(cql_type, IndexTarget::Simple, options);
+        let collation = column.collation()?;
+        Some(collation.apply(value).map(Cow::into_owned))
+    };
+    let lower = [("case_sensitive", "false")];
+    assert_eq!(apply(&CqlType::Text, &lower, b"Ab"), Some(Some(b"ab".to_vec())));
+    assert_eq!(apply(&CqlType::Text, &[], b"Ab"), None);
+    assert_eq!(apply(&CqlType::Boolean, &[], b""), None);
+    let address = [0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0xff, 0xff, 1, 2, 3, 4];
+    assert_eq!(
+        apply(&CqlType::Inet, &[], &[1, 2, 3, 4]),
+        Some(Some(address.to_vec()))
+    );
+    assert_eq!(apply(&CqlType::Inet, &[], &address), Some(Some(address.to_vec())));
+    assert_eq!(apply(&CqlType::Int, &[], b""), Some(None));
+    let mut legacy = column_of(&CqlType::Inet, IndexTarget::Simple, &[]);
+    legacy.kind = IndexKind::Legacy;
+    assert_eq!(legacy.collation(), None);
+    assert_eq!(term(&legacy, &[1, 2, 3, 4]), [1, 1, 2, 3, 4]);
 }
 
 /// A decimal of a megabyte would take minutes to translate.

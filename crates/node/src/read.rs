@@ -14,9 +14,11 @@ use helenus_engine::{CqlError, Plan, Prepared};
 use helenus_protocol::Opcode;
 use helenus_protocol::extensions::RateLimitedOperation;
 use helenus_protocol::frame::EnvelopeFlags;
+use helenus_schema::{IndexId, TableId};
 use helenus_sstable::error::ReadError;
 use helenus_storage::read::{ReadCommand, RowSink};
 use helenus_storage::read_state::{ReadProgress, ReadState};
+use helenus_storage::store::IndexStatus;
 use helenus_types::{ShardId, Token};
 
 use crate::forward::{ForwardedAnswer, ForwardedRead, ForwardedResult, OwnedExecution, Ticket, Waiting};
@@ -58,6 +60,12 @@ impl RowStore for CountingStore<'_> {
             ReadProgress::Yield | ReadProgress::Absent(_) => self.shard.metrics.count_suspension(),
         }
         Ok(progress)
+    }
+
+    fn is_index_ready(&mut self, table: TableId, index: IndexId) -> bool {
+        let status = self.shard.store.borrow_mut().index_status(table, index);
+        // One that is gone is noticed when the statement is planned again.
+        status != Some(IndexStatus::Building)
     }
 
     fn address(&self) -> IpAddr {

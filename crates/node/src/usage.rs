@@ -1,14 +1,15 @@
 //! What the node's tables, snapshots, caches and queues take, and how it is configured, for the system tables that show
 //! it.
 
+use std::collections::HashSet;
 use std::rc::Rc;
 
 use helenus_engine::system::{
     CacheUsage, ClientConnection, NodeUsage, PARTITIONER, PastCompaction, QueueUsage, SnapshotUsage,
     TableUsage,
 };
-use helenus_schema::{TableKind, TableMetadata};
-use helenus_storage::store::CompactionRecord;
+use helenus_schema::{IndexId, TableKind, TableMetadata};
+use helenus_storage::store::{CompactionRecord, IndexStatus};
 use helenus_tools::host::TableChoice;
 use helenus_tools::snapshot::{SnapshotInfo, list};
 use helenus_tools::times::us_of_instant;
@@ -30,6 +31,7 @@ impl Shard {
         let mut usage = NodeUsage::default();
         match &*table.name {
             "size_estimates" | "table_estimates" | "disk_usage" => usage.tables = self.tables_usage().await,
+            "IndexInfo" | "sai_column_indexes" => usage.building_indexes = self.building_indexes().await,
             "snapshots" => usage.snapshots = self.snapshots_usage().await,
             "clients" => usage.clients = self.client_connections().await,
             "compaction_history" => usage.compactions = self.past_compactions().await,
@@ -72,6 +74,24 @@ impl Shard {
             }
         }
         all.into_iter().map(|(_, usage)| usage).collect()
+    }
+
+    async fn building_indexes(self: &Rc<Self>) -> HashSet<IndexId> {
+        let mut building = HashSet::new();
+        for shard in self.shards() {
+            let of_shard = self.call(shard, |shard| {
+                let (schema, mut store) = (shard.schema(), shard.store.borrow_mut());
+                let indexes = schema
+                    .tables()
+                    .flat_map(|table| table.indexes.iter().map(|index| (table.id, index.id)));
+                let building = indexes.filter(|(table, index)| {
+                    store.index_status(*table, *index) == Some(IndexStatus::Building)
+                });
+                building.map(|(_, index)| index).collect::<Vec<_>>()
+            });
+            building.extend(of_shard.await.unwrap_or_default());
+        }
+        building
     }
 
     async fn client_connections(self: &Rc<Self>) -> Vec<ClientConnection> {

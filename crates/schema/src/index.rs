@@ -83,6 +83,12 @@ impl TableMetadata {
         self.indexes.iter().filter(move |index| index.column == column)
     }
 
+    /// What an index of the table is of, as in CQL; empty for a column that the table does not have.
+    pub fn index_target(&self, index: &IndexMetadata) -> String {
+        let column = self.column_by_id(index.column);
+        column.map_or_else(String::new, |column| index.target.text(&column.name))
+    }
+
     /// Keeps the order that [`TableMetadata::indexes`] promises.
     pub fn add_index(&mut self, index: IndexMetadata) {
         let place = self.indexes.partition_point(|other| other.name < index.name);

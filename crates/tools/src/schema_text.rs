@@ -1,12 +1,14 @@
 //! `schema.cql`: the statements that make a table, as Cassandra puts them beside the files of a snapshot.
 
-use helenus_engine::describe::{create_table_statement, create_type_statement, create_view_statement};
+use helenus_engine::describe::{
+    create_index_statement, create_table_statement, create_type_statement, create_view_statement,
+};
 use helenus_schema::{KeyspaceMetadata, TableMetadata};
 use helenus_types::{CqlType, UserType};
 
 pub const SCHEMA_FILE: &str = "schema.cql";
 
-/// The types that a table needs, then the table with its id, then the columns that it lost.
+/// The types that a table needs, then the table with its id, then the columns that it lost, then its indexes.
 pub fn schema_text(keyspace: &KeyspaceMetadata, table: &TableMetadata) -> String {
     let mut types: Vec<&UserType> = Vec::new();
     for column in &table.columns {
@@ -25,6 +27,16 @@ pub fn schema_text(keyspace: &KeyspaceMetadata, table: &TableMetadata) -> String
         None => if_not_exists(&create_table_statement(table, true), "CREATE TABLE "),
     });
     text.push('\n');
+    for index in &table.indexes {
+        let statement = create_index_statement(index, table);
+        let head = match index.class_name {
+            Some(_) => "CREATE CUSTOM INDEX ",
+            None => "CREATE INDEX ",
+        };
+        text.push('\n');
+        text.push_str(&if_not_exists(&statement, head));
+        text.push('\n');
+    }
     text
 }
 

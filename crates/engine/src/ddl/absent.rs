@@ -1,4 +1,4 @@
-//! Changes of what no schema here has: indexes, functions, aggregates, triggers.
+//! Changes of what no schema here has: functions, aggregates, triggers.
 //!
 //! Schema tools drop such things `IF EXISTS` before they create anything, so these statements are answered as Cassandra
 //! answers them where there is nothing to drop.
@@ -6,22 +6,13 @@
 use std::collections::BTreeMap;
 use std::fmt::Display;
 
-use helenus_cql::ast::{CreateTrigger, DropFunction, DropIndex, DropTrigger, QualifiedName};
+use helenus_cql::ast::{CreateTrigger, DropFunction, DropTrigger, QualifiedName};
 use helenus_schema::Schema;
 
 use super::change::{DdlContext, DdlOutcome};
 use super::column_type::resolve_type;
 use super::guard::{check_keyspace_name, keyspace_of};
 use crate::error::CqlError;
-
-pub(super) fn drop_index(drop: &DropIndex, context: &DdlContext<'_>) -> Result<DdlOutcome, CqlError> {
-    let keyspace = checked_keyspace(&drop.index, context)?;
-    // The stray quote is Cassandra's.
-    not_found(
-        drop.if_exists,
-        format_args!("Index '{keyspace}.{}' doesn't exist'", drop.index.name),
-    )
-}
 
 /// `kind` is `Function` or `Aggregate`.
 pub(super) fn drop_function(

@@ -15,6 +15,7 @@ use super::base_table::{check_no_view, follow};
 use super::change::{DdlContext, DdlOutcome, SchemaChange};
 use super::column_type::declared_type;
 use super::guard::{Access, Resource, check_access, check_keyspace_name, keyspace_of};
+use super::index::check_not_indexed;
 use super::options::{PropertyReader, TABLE_PROPERTIES, TableOptions};
 use super::table::{has_nested_multi_cell, masking_is_off, static_without_clustering};
 use crate::error::CqlError;
@@ -315,6 +316,7 @@ fn dropped_column<'a>(
             column.cql_type
         )));
     }
+    check_not_indexed(table, column, "Cannot drop")?;
     gone.insert(name);
     // What an earlier deletion of the column hides may have been removed since: it stays hidden.
     let mut earlier = table.dropped_columns.iter();
@@ -348,6 +350,7 @@ fn rename_column(table: &mut TableMetadata, from: &str, to: &str) -> Result<(), 
             qualified_name(table)
         )));
     }
+    check_not_indexed(table, column, "Can't rename")?;
     let renamed = ColumnMetadata {
         name: to.into(),
         ..column.clone()

@@ -1,4 +1,4 @@
-//! Schema changes: CREATE, ALTER and DROP of keyspaces, tables, user types and views.
+//! Schema changes: CREATE, ALTER and DROP of keyspaces, tables, user types, views and indexes.
 //!
 //! A statement is applied to one schema snapshot and makes the next; nothing here is stored or told to anyone. What is
 //! valid, in which order it is checked and how a refusal reads is Cassandra 5.0.5's.
@@ -16,6 +16,9 @@ mod user_type;
 
 mod base_table;
 mod view;
+
+mod index;
+mod index_options;
 
 mod absent;
 

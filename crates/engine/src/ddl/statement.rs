@@ -5,7 +5,7 @@ use helenus_schema::Schema;
 
 use super::change::{DdlContext, DdlOutcome};
 use super::extent::check_extents;
-use super::{absent, alter_table, keyspace, table, user_type, view};
+use super::{absent, alter_table, index, keyspace, table, user_type, view};
 use crate::error::CqlError;
 
 /// Whether the statement is for [`apply`].
@@ -59,7 +59,8 @@ fn change(schema: &Schema, statement: &Statement, context: &DdlContext<'_>) -> R
         Statement::CreateType(create) => user_type::create(schema, create, context),
         Statement::AlterType(alter) => user_type::alter(schema, alter, context),
         Statement::DropType(drop) => user_type::drop(schema, drop, context),
-        Statement::DropIndex(drop) => absent::drop_index(drop, context),
+        Statement::CreateIndex(create) => index::create(schema, create, context),
+        Statement::DropIndex(drop) => index::drop(schema, drop, context),
         Statement::CreateView(create) => view::create(schema, create, context),
         Statement::AlterView(alter) => view::alter(schema, alter, context),
         Statement::DropView(drop) => view::drop(schema, drop, context),
@@ -160,6 +161,55 @@ mod tests {
             ]
         );
         assert!(session.schema.keyspaces.is_empty());
+    }
+
+    #[test]
+    fn an_index_has_an_id_of_its_own_life() {
+        let mut session = Session::new();
+        session.run("CREATE TABLE t (p int PRIMARY KEY, v int, w text)");
+        let updated = SchemaChange {
+            kind: Updated,
+            keyspace: "ks".into(),
+            target: SchemaChangeTarget::Table("t".into()),
+        };
+        assert_eq!(
+            session.run("CREATE INDEX ON t (v)"),
+            std::slice::from_ref(&updated)
+        );
+        let id = |session: &Session| {
+            let table = session.schema.table("ks", "t").unwrap();
+            table.index("t_v_idx").unwrap().id
+        };
+        let first = id(&session);
+        assert!(session.outcome("ALTER TABLE t DROP v").is_err());
+        assert_eq!(session.run("DROP INDEX t_v_idx"), [updated]);
+        session.run("CREATE INDEX ON t (v)");
+        assert_ne!(id(&session), first);
+        let unchanged = session.outcome("CREATE INDEX IF NOT EXISTS ON t (v)").unwrap();
+        assert!(unchanged.transition.is_none());
+        session.run("CREATE TABLE other (p int PRIMARY KEY, v int)");
+        let taken = session.outcome("CREATE INDEX t_v_idx ON other (v)").unwrap_err();
+        assert_eq!(taken.to_string(), "Index 't_v_idx' already exists");
+        session.run("DROP TABLE t");
+        session.run("CREATE INDEX t_v_idx ON other (v)");
+    }
+
+    /// Nobody is told of an index that would find nothing.
+    #[test]
+    fn indexes_that_are_not_made_are_refused_by_name() {
+        let mut session = Session::new();
+        session.run("CREATE TABLE t (p int PRIMARY KEY, v vector<float, 2>, w text)");
+        let mut refusal = |statement: &str| session.outcome(statement).unwrap_err().to_string();
+        for using in ["", " USING 'sai'"] {
+            assert_eq!(
+                refusal(&format!("CREATE INDEX ON t (v){using}")),
+                "Indexes on vector columns are not supported yet"
+            );
+        }
+        assert_eq!(
+            refusal("CREATE CUSTOM INDEX ON t (w) USING 'org.apache.cassandra.index.sasi.SASIIndex'"),
+            "SASI indexes are disabled: this server does not have them"
+        );
     }
 
     #[test]

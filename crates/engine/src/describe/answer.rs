@@ -73,13 +73,7 @@ pub fn describe(
         DescribeTarget::Table(name) => described(scope.table(name)?),
         DescribeTarget::Type(name) => described(vec![scope.user_type(name)?]),
         DescribeTarget::Generic(name) => described(scope.generic(name)?),
-        DescribeTarget::Index(name) => {
-            let keyspace = &scope.keyspace(name.keyspace.as_deref())?.name;
-            Err(CqlError::invalid(format_args!(
-                "Table for existing index '{}' not found in '{keyspace}'",
-                name.name
-            )))
-        }
+        DescribeTarget::Index(name) => described(vec![scope.index(name)?]),
         DescribeTarget::View(name) => described(vec![scope.view(name)?]),
         DescribeTarget::Function(name) => {
             scope.absent("User defined function", name.keyspace.as_deref(), &name.name)
@@ -122,12 +116,12 @@ impl<'a> Scope<'a> {
         }
     }
 
-    /// A table with its views.
+    /// A table with its indexes and views.
     fn table(self, name: &QualifiedName) -> Result<Vec<Element<'a>>, CqlError> {
         let keyspace = self.keyspace(name.keyspace.as_deref())?;
         match keyspace.tables.get(&*name.name) {
             Some(table) if !keyspace.views.contains_key(&table.name) => {
-                Ok(Element::with_views(keyspace, table).collect())
+                Ok(Element::with_parts(keyspace, table).collect())
             }
             _ => Err(CqlError::invalid(format_args!(
                 "Table '{}' not found in keyspace '{}'",
@@ -143,6 +137,17 @@ impl<'a> Scope<'a> {
             Some(view) => Ok(view),
             None => self.absent("Materialized view", name.keyspace.as_deref(), &name.name),
         }
+    }
+
+    fn index(self, name: &QualifiedName) -> Result<Element<'a>, CqlError> {
+        let keyspace = self.keyspace(name.keyspace.as_deref())?;
+        index_of(keyspace, &name.name).ok_or_else(|| {
+            invalid!(
+                "Table for existing index '{}' not found in '{}'",
+                name.name,
+                keyspace.name
+            )
+        })
     }
 
     fn user_type(self, name: &QualifiedName) -> Result<Element<'a>, CqlError> {
@@ -164,7 +169,7 @@ impl<'a> Scope<'a> {
         )))
     }
 
-    /// A keyspace if no keyspace is named and there is one, else a table with its views, or a view.
+    /// A keyspace if no keyspace is named and there is one, else a table with its indexes and views, a view or an index.
     fn generic(self, written: &QualifiedName) -> Result<Vec<Element<'a>>, CqlError> {
         let QualifiedName { keyspace, name } = written;
         if keyspace.is_none()
@@ -178,13 +183,18 @@ impl<'a> Scope<'a> {
             return Ok(vec![view]);
         }
         match keyspace.tables.get(name.as_str()) {
-            Some(table) => Ok(Element::with_views(keyspace, table).collect()),
-            None => Err(CqlError::invalid(format_args!(
-                "'{name}' not found in keyspace '{}'",
-                keyspace.name
-            ))),
+            Some(table) => Ok(Element::with_parts(keyspace, table).collect()),
+            None => match index_of(keyspace, name) {
+                Some(index) => Ok(vec![index]),
+                None => Err(invalid!("'{name}' not found in keyspace '{}'", keyspace.name)),
+            },
         }
     }
+}
+
+fn index_of<'a>(keyspace: &'a KeyspaceMetadata, name: &str) -> Option<Element<'a>> {
+    let table = keyspace.table_of_index(name)?;
+    Some(Element::Index(table.index(name)?, table))
 }
 
 fn text_columns(names: &[&'static str]) -> Vec<DescribeColumn> {

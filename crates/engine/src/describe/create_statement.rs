@@ -1,8 +1,8 @@
 //! The statements that would create what is there.
 
 use helenus_schema::{
-    ClusteringOrder, ColumnMetadata, DroppedColumn, KeyspaceMetadata, TableMetadata, TableParams,
-    ViewMetadata,
+    ClusteringOrder, ColumnMetadata, DroppedColumn, IndexMetadata, KeyspaceMetadata, TableMetadata,
+    TableParams, ViewMetadata,
 };
 use helenus_types::value::blob::to_hex;
 use helenus_types::value::floating::format_double;
@@ -133,6 +133,26 @@ pub fn create_view_statement(view: &ViewMetadata, table: &TableMetadata, with_in
         options(text, &table.params, false);
         text.push(";");
     });
+    text.into_string()
+}
+
+pub fn create_index_statement(index: &IndexMetadata, table: &TableMetadata) -> String {
+    let mut text = CqlText::default();
+    let custom = if index.class_name.is_some() { "CUSTOM " } else { "" };
+    text.push(format_args!(
+        "CREATE {custom}INDEX {} ON {}.{} ({})",
+        quoted_identifier(&index.name),
+        quoted_identifier(&table.keyspace),
+        quoted_identifier(&table.name),
+        table.index_target(index)
+    ));
+    if let Some(class) = &index.class_name {
+        text.push(" USING ").quoted(class);
+    }
+    if !index.options.is_empty() {
+        text.push(" WITH OPTIONS = ").map(&index.options);
+    }
+    text.push(";");
     text.into_string()
 }
 

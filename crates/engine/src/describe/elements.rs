@@ -1,12 +1,13 @@
-//! What DESCRIBE lists: keyspaces, types and tables, in Cassandra's order.
+//! What DESCRIBE lists: keyspaces, types, tables, their indexes and views, in Cassandra's order.
 
 use std::sync::Arc;
 
-use helenus_schema::{KeyspaceMetadata, Schema, TableMetadata, ViewMetadata};
+use helenus_schema::{IndexMetadata, KeyspaceMetadata, Schema, TableMetadata, ViewMetadata};
 use helenus_types::{CqlType, UserType, quoted_identifier};
 
 use super::create_statement::{
-    create_keyspace_statement, create_table_statement, create_type_statement, create_view_statement,
+    create_index_statement, create_keyspace_statement, create_table_statement, create_type_statement,
+    create_view_statement,
 };
 
 /// One row of a description.
@@ -16,6 +17,7 @@ pub(super) enum Element<'a> {
     Type(&'a UserType),
     Table(&'a TableMetadata),
     View(&'a ViewMetadata, &'a TableMetadata),
+    Index(&'a IndexMetadata, &'a TableMetadata),
 }
 
 impl<'a> Element<'a> {
@@ -26,6 +28,7 @@ impl<'a> Element<'a> {
             Element::Type(user_type) => (&user_type.keyspace, "type", &user_type.name),
             Element::Table(table) => (&table.keyspace, "table", &table.name),
             Element::View(view, table) => (&table.keyspace, "materialized_view", &view.name),
+            Element::Index(index, table) => (&table.keyspace, "index", &index.name),
         };
         [
             quoted_identifier(keyspace).into_owned(),
@@ -40,6 +43,7 @@ impl<'a> Element<'a> {
             Element::Type(user_type) => create_type_statement(user_type),
             Element::Table(table) => create_table_statement(table, with_internals),
             Element::View(view, table) => create_view_statement(view, table, with_internals),
+            Element::Index(index, table) => create_index_statement(index, table),
         }
     }
 
@@ -55,15 +59,17 @@ impl<'a> Element<'a> {
             .map(Element::Table)
     }
 
-    /// A table and the views of it.
-    pub fn with_views(
+    /// A table, its indexes and the views of it.
+    pub fn with_parts(
         keyspace: &'a KeyspaceMetadata,
         table: &'a TableMetadata,
     ) -> impl Iterator<Item = Element<'a>> {
         let views = keyspace.views_of(table.id).map(Arc::as_ref);
         let views = by_name(views, |view| &view.name).into_iter();
         let views = views.filter_map(|view| Element::view(keyspace, view));
-        [Element::Table(table)].into_iter().chain(views)
+        let indexes = by_name(table.indexes.iter().map(Arc::as_ref), |index| &index.name).into_iter();
+        let indexes = indexes.map(|index| Element::Index(index, table));
+        [Element::Table(table)].into_iter().chain(indexes).chain(views)
     }
 
     pub fn view(keyspace: &'a KeyspaceMetadata, view: &'a ViewMetadata) -> Option<Element<'a>> {
@@ -86,7 +92,7 @@ impl<'a> Element<'a> {
             .chain(
                 by_name(keyspace.base_tables().map(Arc::as_ref), |table| &table.name)
                     .into_iter()
-                    .flat_map(|table| Self::with_views(keyspace, table)),
+                    .flat_map(|table| Self::with_parts(keyspace, table)),
             )
     }
 }

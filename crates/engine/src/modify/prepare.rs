@@ -132,16 +132,17 @@ fn prepare_insert(
         is_static_only: !sets_clustering && regular_operations.is_empty() && !static_operations.is_empty(),
         allows_filtering: false,
         filters_freely: false,
+        uses_indexes: false,
     };
     let mut clause = WhereClause::default();
     for (column, term) in keys {
         clause.add(
+            table,
             single_restriction(column, RestrictionKind::Equal(TupleTerm::Single(term))),
             rules,
         )?;
     }
-    clause.check_partition(table, rules)?;
-    clause.check_clustering(table, rules)?;
+    clause.check(table, rules)?;
     let operations = (static_operations, regular_operations);
     let plan = ModifyPlan::new(
         StatementKind::Insert,
@@ -213,6 +214,7 @@ fn prepare_update(
         is_static_only: is_static_only(&static_operations, &regular_operations, conditions.as_ref()),
         allows_filtering: false,
         filters_freely: false,
+        uses_indexes: false,
     };
     let keys = WhereClause::prepare(typing, &update.relations, rules)?;
     let operations = (static_operations, regular_operations);
@@ -252,6 +254,7 @@ fn prepare_delete(
         is_static_only: is_static_only(&static_operations, &regular_operations, conditions.as_ref()),
         allows_filtering: false,
         filters_freely: false,
+        uses_indexes: false,
     };
     let keys = WhereClause::prepare(typing, &delete.relations, rules)?;
     if let Some(conditions) = &conditions

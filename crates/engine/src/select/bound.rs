@@ -146,8 +146,9 @@ impl SelectPlan {
     }
 
     fn bind_clause(&self, context: &EvaluationContext<'_>) -> Result<BoundClause, CqlError> {
-        let filters = bind_filters(self.filtering(), context)?;
-        let index = indexed::predicates(&self.table, &filters);
+        let filters = bind_filters(self.filtering(), &self.clause.collations, context)?;
+        let located = bind_filters(self.located_by_index(), &self.clause.collations, context)?;
+        let index = indexed::predicates(&self.table, filters.iter().chain(&located));
         let (partition_filters, row_filters) = filters.into_iter().partition(Filter::is_of_partition);
         let slices = match self.is_distinct {
             true => vec![Slice::all()],

@@ -1,12 +1,15 @@
 //! Filtering: restrictions that can only be met by looking at rows.
 
+use std::borrow::Cow;
 use std::cmp::Ordering;
 use std::ops::Bound;
 
-use helenus_schema::{ColumnKind, ColumnMetadata};
+use helenus_index::Collation;
+use helenus_schema::{ColumnKind, ColumnMetadata, IndexId};
 use helenus_types::CqlType;
 use helenus_types::value::{CollectionElements, MapEntries};
 
+use super::index_support::IndexCollation;
 use super::restriction::{Restriction, RestrictionKind};
 use super::row_view::RowView;
 use super::slices::check_combinations;
@@ -18,6 +21,8 @@ use crate::term::{Evaluated, EvaluationContext, Expression};
 pub struct Filter {
     column: ColumnMetadata,
     test: Test,
+    /// Of the index that Cassandra would read by, if that compares in its own way; the test's values are made alike already.
+    collation: Option<(IndexId, Collation)>,
 }
 
 #[derive(Clone, Debug)]
@@ -53,6 +58,40 @@ pub enum Sought<'f> {
 impl Filter {
     pub fn column(&self) -> &ColumnMetadata {
         &self.column
+    }
+
+    /// The only index that may be asked, since no other compares as the test does.
+    pub fn collating_index(&self) -> Option<IndexId> {
+        let collation = self.collation.as_ref();
+        collation.and_then(|(index, collation)| collation.changes_order().then_some(*index))
+    }
+
+    fn push(
+        filters: &mut Vec<Filter>,
+        column: &ColumnMetadata,
+        mut test: Test,
+        collations: &[IndexCollation],
+    ) {
+        let found = collations.iter().find(|collation| {
+            collation.column == column.id && collation.is_for(&column.cql_type, test.use_of_index())
+        });
+        let collation = found.map(|found| (found.index, found.collation));
+        if let Some((_, collation)) = &collation {
+            test.collate(collation);
+        }
+        filters.push(Filter {
+            column: column.clone(),
+            test,
+            collation,
+        });
+    }
+
+    /// `None` for a value that the test cannot accept.
+    fn collated<'v>(&self, value: &'v [u8]) -> Option<Cow<'v, [u8]>> {
+        match &self.collation {
+            Some((_, collation)) => collation.apply(value),
+            None => Some(Cow::Borrowed(value)),
+        }
     }
 
     /// `None` for what indexes do not say. Bounds are included: the filter tells whether they are.
@@ -94,26 +133,28 @@ impl Filter {
         effort.add(self.test.comparisons(), found.len());
         let cql_type = &self.column.cql_type;
         match &self.test {
-            Test::Compare { accepts, value } => accepts(cql_type.compare(&found, value)),
+            Test::Compare { accepts, value } => self
+                .collated(&found)
+                .is_some_and(|found| accepts(cql_type.compare(&found, value))),
             Test::In(values) => values
                 .binary_search_by(|value| cql_type.compare(value, &found))
                 .is_ok(),
             Test::Contains(value) => match cql_type {
                 CqlType::Map {
                     value: value_type, ..
-                } => entries(&found).any(|(_, other)| value_type.compare(other, value) == Ordering::Equal),
+                } => entries(&found).any(|(_, other)| self.is_equal(value_type, other, value)),
                 CqlType::List { element, .. } | CqlType::Set { element, .. } => {
                     CollectionElements::new(&found, 1)
                         .into_iter()
                         .flatten()
                         .flatten()
-                        .any(|other| element.compare(other, value) == Ordering::Equal)
+                        .any(|other| self.is_equal(element, other, value))
                 }
                 _ => false,
             },
             Test::ContainsKey(key) => match cql_type {
                 CqlType::Map { key: key_type, .. } => {
-                    entries(&found).any(|(other, _)| key_type.compare(other, key) == Ordering::Equal)
+                    entries(&found).any(|(other, _)| self.is_equal(key_type, other, key))
                 }
                 _ => false,
             },
@@ -132,7 +173,46 @@ impl Filter {
     }
 }
 
+impl Filter {
+    fn is_equal(&self, cql_type: &CqlType, found: &[u8], value: &[u8]) -> bool {
+        let found = self.collated(found);
+        found.is_some_and(|found| cql_type.compare(&found, value) == Ordering::Equal)
+    }
+}
+
+/// What a test would ask an index for.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum UseOfIndex {
+    Equality,
+    Range,
+    Element,
+    Key,
+    Other,
+}
+
 impl Test {
+    fn use_of_index(&self) -> UseOfIndex {
+        match self {
+            Test::Compare { accepts, .. } if accepts(Ordering::Less) || accepts(Ordering::Greater) => {
+                UseOfIndex::Range
+            }
+            Test::Compare { .. } => UseOfIndex::Equality,
+            Test::Contains(_) => UseOfIndex::Element,
+            Test::ContainsKey(_) => UseOfIndex::Key,
+            Test::In(_) | Test::Entry { .. } => UseOfIndex::Other,
+        }
+    }
+
+    fn collate(&mut self, collation: &Collation) {
+        let (Test::Compare { value, .. } | Test::Contains(value) | Test::ContainsKey(value)) = self else {
+            return;
+        };
+        let collated = collation.apply(value).map(Cow::into_owned);
+        if let Some(collated) = collated {
+            *value = collated;
+        }
+    }
+
     /// Of the whole value; a collection is gone through once.
     fn comparisons(&self) -> u32 {
         match self {
@@ -183,29 +263,26 @@ fn entries(map: &[u8]) -> impl Iterator<Item = (&[u8], &[u8])> {
 /// Binds the restrictions that filter.
 pub fn bind_filters<'r>(
     restrictions: impl IntoIterator<Item = &'r Restriction>,
+    collations: &[IndexCollation],
     context: &EvaluationContext<'_>,
 ) -> Result<Vec<Filter>, CqlError> {
     let mut filters = Vec::new();
     for restriction in restrictions {
-        bind_filter(restriction, context, &mut filters)?;
+        bind_filter(restriction, collations, context, &mut filters)?;
     }
     Ok(filters)
 }
 
 fn bind_filter(
     restriction: &Restriction,
+    collations: &[IndexCollation],
     context: &EvaluationContext<'_>,
     filters: &mut Vec<Filter>,
 ) -> Result<(), CqlError> {
     let columns = &restriction.columns;
     let column = &*restriction.first().column;
     let name = &column.name;
-    let mut push = |column: &ColumnMetadata, test| {
-        filters.push(Filter {
-            column: column.clone(),
-            test,
-        })
-    };
+    let mut push = |column: &ColumnMetadata, test| Filter::push(filters, column, test, collations);
     match &restriction.kind {
         RestrictionKind::Equal(term) => {
             let tuple = single_or_tuple(restriction, |term| operand(term, name, "value"), term, context)?;

@@ -22,6 +22,9 @@ pub fn predicates<'f>(
     for filter in filters {
         let Some(sought) = filter.sought() else { continue };
         let predicate = table.indexes_of(filter.column().id).find_map(|index| {
+            if !compares_alike(table, index, filter, &sought) {
+                return None;
+            }
             let query = query(table, index, &sought).filter(|query| *query != TermQuery::All)?;
             Some(IndexPredicate {
                 index: index.id,
@@ -33,6 +36,27 @@ pub fn predicates<'f>(
         }
     }
     predicates
+}
+
+/// Whether the index has all rows that the filter accepts under the terms that would be asked for. What an index takes for
+/// equal may be more than what a filter does, but not another order.
+fn compares_alike(
+    table: &TableMetadata,
+    index: &IndexMetadata,
+    filter: &Filter,
+    sought: &Sought<'_>,
+) -> bool {
+    if let Some(only) = filter.collating_index() {
+        return index.id == only;
+    }
+    let is_range = match sought {
+        Sought::Between { from, to } => {
+            !matches!((from, to), (Bound::Included(from), Bound::Included(to)) if from == to)
+        }
+        _ => false,
+    };
+    let collation = IndexedColumn::of(table, index).and_then(|column| column.collation());
+    !is_range || collation.is_none_or(|collation| !collation.changes_order())
 }
 
 /// `None` where the index is of something else.

@@ -1,5 +1,6 @@
 //! SELECT: the plan, reading on the shards that own the rows, and putting the result together.
 
+mod named;
 mod relation;
 pub mod restriction;
 pub mod slices;
@@ -7,6 +8,7 @@ mod targets;
 mod where_clause;
 
 mod filter;
+mod index_support;
 mod indexed;
 mod row_view;
 

@@ -2,9 +2,10 @@
 
 use std::sync::Arc;
 
-use helenus_schema::{ColumnMetadata, TableMetadata};
+use helenus_schema::{ColumnMetadata, IndexId, TableMetadata};
 use helenus_types::CqlType;
 
+use super::index_support::has_index;
 use super::restriction::Restriction;
 use super::row_view::Fetched;
 use super::where_clause::WhereClause;
@@ -36,6 +37,8 @@ pub struct SelectPlan {
     pub(super) ordering: Vec<OrderColumn>,
     pub(super) limit: Option<Expression>,
     pub(super) per_partition_limit: Option<Expression>,
+    /// Indexes without which the statement would not be allowed: none if it allows filtering.
+    pub(super) needed_indexes: Vec<IndexId>,
     /// Binding takes longer the longer the values are.
     pub(super) decodes_json: bool,
 }
@@ -88,6 +91,17 @@ impl SelectPlan {
             .chain(&self.clause.others)
     }
 
+    /// Of the restrictions that make up the slices those that an index may look for: of a range of partitions it knows
+    /// which have such rows.
+    pub(super) fn located_by_index(&self) -> impl Iterator<Item = &Restriction> {
+        let is_located = |restriction: &&Restriction| {
+            self.clause.is_key_range
+                && !(restriction.is_multi_column || restriction.is_in())
+                && has_index(&self.table, restriction)
+        };
+        self.slicing().iter().filter(is_located)
+    }
+
     pub(super) fn slicing(&self) -> &[Restriction] {
         &self.clause.clustering[..self.clustering_prefix]
     }
@@ -135,6 +149,7 @@ impl HeapBytes for SelectPlan {
             + output
             + self.grouping.heap_bytes()
             + flat_bytes(&self.ordering)
+            + flat_bytes(&self.needed_indexes)
             + self.limit.heap_bytes()
             + self.per_partition_limit.heap_bytes()
     }

@@ -33,6 +33,7 @@ pub fn prepare_select(scope: StatementScope<'_>, select: &Select) -> Result<Sele
         is_static_only,
         allows_filtering: select.allow_filtering,
         filters_freely: matches!(&*table.keyspace, "system_views" | "system_virtual_schema"),
+        uses_indexes: true,
     };
     let clause = WhereClause::prepare(&terms, &select.relations, rules)?;
     let (expressions, columns) = match select.json {
@@ -52,7 +53,7 @@ pub fn prepare_select(scope: StatementScope<'_>, select: &Select) -> Result<Sele
         true => post_ordering(&selection, &orderings, is_reversed),
         false => Vec::new(),
     };
-    check_needs_filtering(table, &clause, rules)?;
+    check_needs_filtering(&clause, rules)?;
     let decodes_json = scope.markers.borrow().decodes_json();
     let limit = |term: &Option<Term>, name: &str| {
         term.as_ref()
@@ -81,6 +82,10 @@ pub fn prepare_select(scope: StatementScope<'_>, select: &Select) -> Result<Sele
     };
     let fetched = fetched_columns(table, fetched);
     check_extent("selected columns", &columns)?;
+    let needed_indexes = match select.allow_filtering {
+        true => Vec::new(),
+        false => clause.needed_indexes.clone(),
+    };
     let has_regular = clause.others.iter().any(|restriction| !restriction.is_static());
     Ok(SelectPlan {
         table: Arc::clone(table),
@@ -99,6 +104,7 @@ pub fn prepare_select(scope: StatementScope<'_>, select: &Select) -> Result<Sele
         ordering,
         limit,
         per_partition_limit,
+        needed_indexes,
         clause,
         decodes_json,
     })
@@ -445,6 +451,11 @@ fn is_reversed(
     if orderings.is_empty() {
         return Ok(false);
     }
+    if clause.uses_index {
+        return Err(invalid!(
+            "ORDER BY with 2ndary indexes is not supported, except for ANN queries."
+        ));
+    }
     if clause.is_key_range {
         return Err(invalid!(
             "ORDER BY is only supported when the partition key is restricted by an EQ or an IN."
@@ -495,15 +506,9 @@ fn post_ordering(
     orderings.iter().map(column).collect()
 }
 
-fn check_needs_filtering(
-    table: &TableMetadata,
-    clause: &WhereClause,
-    rules: WhereRules,
-) -> Result<(), CqlError> {
-    let is_unbounded = clause.is_key_range && !rules.allows_filtering && !rules.filters_freely;
-    let filters =
-        clause.needs_partition_filtering(table) || !clause.others.is_empty() || !clause.clustering.is_empty();
-    match is_unbounded && filters {
+fn check_needs_filtering(clause: &WhereClause, rules: WhereRules) -> Result<(), CqlError> {
+    let has_leave = rules.allows_filtering || rules.filters_freely;
+    match !has_leave && (clause.is_key_range || clause.uses_index) && clause.needs_filtering {
         true => Err(invalid!("{REQUIRES_ALLOW_FILTERING}")),
         false => Ok(()),
     }

@@ -1,9 +1,10 @@
 //! Reading on a shard: one read of a SELECT, and the rows it answers with.
 
+use std::net::IpAddr;
 use std::ops::ControlFlow;
 use std::sync::Arc;
 
-use helenus_protocol::Consistency;
+use helenus_protocol::{Consistency, FailureReason};
 use helenus_rows::clustering::{ClusteringBound, ClusteringComparator, Side};
 use helenus_rows::partition_range::{PartitionBound, PartitionRange};
 use helenus_rows::row::RowRef;
@@ -20,6 +21,7 @@ use super::plan::{FetchedColumn, Output, SelectPlan};
 use super::row_view::{Fetched, RowView, SimpleCells, is_stored_as_returned};
 use super::tombstones::{self, too_many_tombstones};
 use crate::CqlError;
+use crate::error::ReplicaFailure;
 use crate::execute::{QueryOptions, RowStore, read_failure};
 
 /// The bytes of rows after which a shard answers although more are wanted: what one message between shards, and one
@@ -181,6 +183,17 @@ impl SelectPlan {
     }
 }
 
+/// The read of one copy by an index that is still being made, in Cassandra's words.
+fn index_not_available(consistency: Consistency, address: IpAddr) -> CqlError {
+    CqlError::ReadFailure(Box::new(ReplicaFailure {
+        consistency,
+        received: 0,
+        block_for: 1,
+        failures: vec![(address, FailureReason::IndexNotAvailable)],
+        detail: false,
+    }))
+}
+
 impl ShardReading<'_> {
     /// Before the first step: with the pages that were brought for another try of the same read.
     pub fn begin_with(&mut self, state: ReadState) {
@@ -188,6 +201,10 @@ impl ShardReading<'_> {
     }
 
     pub fn step<R: RowStore>(&mut self, store: &mut R) -> Result<ReadProgress, CqlError> {
+        let mut needed = self.plan.needed_indexes.iter();
+        if needed.any(|index| !store.is_index_ready(self.plan.table.id, *index)) {
+            return Err(index_not_available(self.consistency, store.address()));
+        }
         while self.stage != Stage::Done {
             let progress = match self.stage {
                 Stage::Begun => self.step_in_begun_partition(store)?,

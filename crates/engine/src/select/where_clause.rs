@@ -3,13 +3,15 @@
 use std::fmt;
 
 use helenus_cql::ast::{Operator, Relation};
-use helenus_schema::{ColumnKind, ColumnMetadata, TableMetadata};
+use helenus_schema::{ColumnKind, ColumnMetadata, IndexId, TableMetadata};
 use helenus_types::CqlType;
 
+use super::index_support::{IndexCollation, chosen, collations, has_index, needs_filtering};
+use super::named::{check_expressions, check_token_columns};
 use super::relation::{RelationText, operator_text, restriction};
 use super::restriction::{RestrictedColumn, Restriction};
 use crate::CqlError;
-use crate::heap_bytes::HeapBytes;
+use crate::heap_bytes::{HeapBytes, flat_bytes};
 use crate::term::{Expression, Receiver, Typing};
 
 /// The kind of statement the WHERE clause belongs to; the name appears in messages.
@@ -33,6 +35,14 @@ pub struct WhereClause {
     pub others: Vec<Restriction>,
     /// Set by the checks: the statement reads a range of partitions.
     pub is_key_range: bool,
+    /// Set by the checks: the statement is one for secondary indexes.
+    pub uses_index: bool,
+    /// Set by the checks: rows have to be looked at, whatever indexes say.
+    pub needs_filtering: bool,
+    /// Set by the checks: without these the statement would not be allowed.
+    pub needed_indexes: Vec<IndexId>,
+    /// Set by the checks: how filters compare because of the indexes that are read.
+    pub collations: Vec<IndexCollation>,
 }
 
 /// `token(...) > ?` and the like.
@@ -52,7 +62,13 @@ pub struct WhereRules {
     pub allows_filtering: bool,
     /// Filtering needs no leave on this table.
     pub filters_freely: bool,
+    /// Whether secondary indexes may serve the statement.
+    pub uses_indexes: bool,
 }
+
+/// Whether any restriction of the clause has an index.
+#[derive(Clone, Copy, Debug)]
+struct Indexed(bool);
 
 /// Relations are compared with each other, and each filter looks at each row, which is not cut into steps.
 const RELATIONS_MAX: usize = 1_000;
@@ -81,6 +97,7 @@ impl WhereClause {
             ));
         }
         let mut clause = WhereClause::default();
+        let mut expressions = Vec::new();
         for relation in relations {
             if let Relation::Column {
                 operator: operator @ (Operator::Contains | Operator::ContainsKey),
@@ -99,15 +116,12 @@ impl WhereClause {
                     return Err(invalid!("Unsupported restriction: {}", RelationText(relation)));
                 }
                 Relation::Expression { index, .. } => {
-                    return Err(match rules.kind {
-                        StatementKind::Select => invalid!(
-                            "Invalid index name '{}': index expressions are not supported yet",
-                            index.name
-                        ),
-                        _ => invalid!(
+                    if rules.kind != StatementKind::Select {
+                        return Err(invalid!(
                             "Custom index expressions cannot be used in WHERE clauses for UPDATE or DELETE statements"
-                        ),
-                    });
+                        ));
+                    }
+                    expressions.push(index);
                 }
                 Relation::Token {
                     columns,
@@ -116,13 +130,67 @@ impl WhereClause {
                 } => {
                     clause.add_token(typing, relation, columns, *operator, value)?;
                 }
-                _ => clause.add(restriction(typing, relation)?, rules)?,
+                _ => clause.add(typing.scope.table, restriction(typing, relation)?, rules)?,
             }
         }
-        clause.check_partition(typing.scope.table, rules)?;
-        clause.check_clustering(typing.scope.table, rules)?;
-        clause.check_others(rules)?;
+        check_expressions(typing.scope.table, &expressions)?;
+        clause.check(typing.scope.table, rules)?;
         Ok(clause)
+    }
+
+    /// All checks on what stands together.
+    pub fn check(&mut self, table: &TableMetadata, rules: WhereRules) -> Result<(), CqlError> {
+        let is_indexed = |restrictions: &[Restriction]| {
+            rules.uses_indexes
+                && restrictions
+                    .iter()
+                    .any(|restriction| has_index(table, restriction))
+        };
+        let is_clustering_indexed = is_indexed(&self.clustering);
+        let indexed =
+            Indexed(is_clustering_indexed || is_indexed(&self.partition) || is_indexed(&self.others));
+        self.check_partition(table, rules, indexed)?;
+        let filters_partition = self.uses_index || self.needs_partition_filtering(table);
+        self.check_clustering(table, rules, indexed)?;
+        self.uses_index |= self.is_key_range && is_clustering_indexed;
+        let filters_clustering = self.uses_index || !self.is_clustering_prefix();
+        self.check_others(rules, indexed)?;
+        if self.uses_index && self.has_key_in() {
+            return Err(invalid!(
+                "Select on indexed columns and with IN clause for the PRIMARY KEY are not supported"
+            ));
+        }
+        if rules.kind == StatementKind::Select {
+            self.note_filtering(table, (filters_partition, filters_clustering));
+        }
+        Ok(())
+    }
+
+    /// Cassandra's `needFiltering`: what indexes leave to be looked at, of the restrictions that are not met by reading
+    /// from one place to another.
+    fn note_filtering(&mut self, table: &TableMetadata, (partition, clustering): (bool, bool)) {
+        let filtered: [(bool, &[Restriction]); 3] = [
+            (partition, &self.partition),
+            (clustering, &self.clustering),
+            (true, &self.others),
+        ];
+        let filtered = filtered.into_iter().filter(|(is_filtered, _)| *is_filtered);
+        let filtered: Vec<&Restriction> = filtered.flat_map(|(_, restrictions)| restrictions).collect();
+        let needs_filtering = match filtered.is_empty() {
+            true => !self.clustering.is_empty(),
+            false => needs_filtering(table, &filtered),
+        };
+        let needed_indexes = match self.uses_index {
+            true => chosen(table, &filtered).iter().map(|index| index.id).collect(),
+            false => Vec::new(),
+        };
+        let collations = match table.indexes.is_empty() {
+            true => Vec::new(),
+            false => collations(table, &filtered),
+        };
+        self.needs_filtering = needs_filtering;
+        self.needed_indexes = needed_indexes;
+        self.collations = collations;
     }
 
     /// The columns that are restricted, but for those within `token`.
@@ -134,22 +202,33 @@ impl WhereClause {
     }
 
     /// Adds the restriction of an INSERT's value for a key column.
-    pub fn add(&mut self, restriction: Restriction, rules: WhereRules) -> Result<(), CqlError> {
+    pub fn add(
+        &mut self,
+        table: &TableMetadata,
+        restriction: Restriction,
+        rules: WhereRules,
+    ) -> Result<(), CqlError> {
         match restriction.first().column.kind {
             ColumnKind::PartitionKey => merge_into(&mut self.partition, restriction),
-            ColumnKind::Clustering => self.add_clustering(restriction, rules),
+            ColumnKind::Clustering => self.add_clustering(table, restriction, rules),
             ColumnKind::Static | ColumnKind::Regular => merge_into(&mut self.others, restriction),
         }
     }
 
-    fn add_clustering(&mut self, new: Restriction, rules: WhereRules) -> Result<(), CqlError> {
+    fn add_clustering(
+        &mut self,
+        table: &TableMetadata,
+        new: Restriction,
+        rules: WhereRules,
+    ) -> Result<(), CqlError> {
+        let needs_no_prefix = rules.allows_filtering || (rules.uses_indexes && has_index(table, &new));
         let (new_first, new_is_slice) = (new.first().clone(), new.is_slice());
         let last = self
             .clustering
             .last()
             .map(|last| (last.first().clone(), last.is_slice()));
         merge_into(&mut self.clustering, new)?;
-        let Some((last, last_is_slice)) = last.filter(|_| !rules.allows_filtering) else {
+        let Some((last, last_is_slice)) = last.filter(|_| !needs_no_prefix) else {
             return Ok(());
         };
         if last_is_slice && new_first.position() > last.position() {
@@ -252,7 +331,12 @@ impl WhereClause {
 
 /// Checks.
 impl WhereClause {
-    pub fn check_partition(&mut self, table: &TableMetadata, rules: WhereRules) -> Result<(), CqlError> {
+    fn check_partition(
+        &mut self,
+        table: &TableMetadata,
+        rules: WhereRules,
+        Indexed(is_indexed): Indexed,
+    ) -> Result<(), CqlError> {
         if rules.kind != StatementKind::Select {
             if self.token.is_some() {
                 return Err(invalid!(
@@ -275,11 +359,13 @@ impl WhereClause {
         }
         let is_complete = self.partition.len() == table.partition_key().len();
         self.is_key_range = self.is_on_token(table) || self.partition.is_empty();
+        self.uses_index = is_indexed && self.partition.is_empty() && self.token.is_none();
         if self.needs_partition_filtering(table) {
-            if !rules.allows_filtering && !rules.filters_freely {
+            if !rules.allows_filtering && !rules.filters_freely && !is_indexed {
                 return Err(invalid!("{REQUIRES_ALLOW_FILTERING}"));
             }
             self.is_key_range = true;
+            self.uses_index = is_indexed;
         }
         debug_assert!(
             self.is_key_range || is_complete,
@@ -304,7 +390,12 @@ impl WhereClause {
                     .any(|restriction| restriction.is_slice() || restriction.is_contains()))
     }
 
-    pub fn check_clustering(&mut self, table: &TableMetadata, rules: WhereRules) -> Result<(), CqlError> {
+    fn check_clustering(
+        &mut self,
+        table: &TableMetadata,
+        rules: WhereRules,
+        indexed: Indexed,
+    ) -> Result<(), CqlError> {
         let kind = rules.kind;
         if rules.is_static_only && !self.clustering.is_empty() {
             return Err(match kind {
@@ -319,7 +410,9 @@ impl WhereClause {
         }
         match kind {
             StatementKind::Insert | StatementKind::Update => self.check_whole_clustering(table, rules),
-            StatementKind::Select | StatementKind::Delete => self.check_clustering_prefix(table, rules),
+            StatementKind::Select | StatementKind::Delete => {
+                self.check_clustering_prefix(table, rules, indexed)
+            }
         }
     }
 
@@ -337,13 +430,23 @@ impl WhereClause {
         Ok(())
     }
 
-    fn check_clustering_prefix(&self, table: &TableMetadata, rules: WhereRules) -> Result<(), CqlError> {
-        if self.clustering.iter().any(Restriction::is_contains) && !rules.allows_filtering {
+    fn check_clustering_prefix(
+        &mut self,
+        table: &TableMetadata,
+        rules: WhereRules,
+        Indexed(is_indexed): Indexed,
+    ) -> Result<(), CqlError> {
+        let has_contains = self.clustering.iter().any(Restriction::is_contains);
+        if has_contains && !rules.allows_filtering && !is_indexed {
             return Err(invalid!(
                 "Clustering columns can only be restricted with CONTAINS with a secondary index or filtering"
             ));
         }
-        if rules.allows_filtering || self.clustering_prefix_length() == self.clustering.len() {
+        if self.is_clustering_prefix() {
+            return Ok(());
+        }
+        self.uses_index |= is_indexed;
+        if rules.allows_filtering || is_indexed {
             return Ok(());
         }
         let restricted = self
@@ -362,6 +465,10 @@ impl WhereClause {
         Ok(())
     }
 
+    fn is_clustering_prefix(&self) -> bool {
+        self.clustering_prefix_length() == self.clustering.len()
+    }
+
     /// How many of the clustering restrictions make up the slices; the others filter.
     pub fn clustering_prefix_length(&self) -> usize {
         let mut position = 0;
@@ -377,7 +484,7 @@ impl WhereClause {
         self.clustering.len()
     }
 
-    fn check_others(&self, rules: WhereRules) -> Result<(), CqlError> {
+    fn check_others(&mut self, rules: WhereRules, Indexed(is_indexed): Indexed) -> Result<(), CqlError> {
         if self.others.is_empty() {
             return Ok(());
         }
@@ -392,7 +499,8 @@ impl WhereClause {
                 names.join(", ")
             ));
         }
-        if !rules.allows_filtering && !rules.filters_freely {
+        self.uses_index |= is_indexed;
+        if !is_indexed && !rules.allows_filtering && !rules.filters_freely {
             return Err(invalid!("{REQUIRES_ALLOW_FILTERING}"));
         }
         Ok(())
@@ -453,54 +561,14 @@ fn merge_into(restrictions: &mut Vec<Restriction>, new: Restriction) -> Result<(
     Ok(())
 }
 
-fn check_token_columns(typing: &Typing<'_>, names: &[String]) -> Result<(), CqlError> {
-    let key = typing.scope.table.partition_key();
-    let columns = names
-        .iter()
-        .map(|name| typing.column(name))
-        .collect::<Result<Vec<_>, _>>()?;
-    if columns
-        .iter()
-        .map(|column| column.id)
-        .eq(key.iter().map(|column| column.id))
-    {
-        return Ok(());
-    }
-    if !key
-        .iter()
-        .all(|column| columns.iter().any(|other| other.id == column.id))
-    {
-        return Err(invalid!(
-            "The token() function must be applied to all partition key components or none of them"
-        ));
-    }
-    let is_repeated = |index: usize| columns[..index].iter().any(|other| other.id == columns[index].id);
-    if (0..columns.len()).any(is_repeated) {
-        return Err(invalid!(
-            "The token() function contains duplicate partition key components"
-        ));
-    }
-    if columns.len() > key.len() {
-        return Err(invalid!(
-            "The token() function must contains only partition key components"
-        ));
-    }
-    let order = key
-        .iter()
-        .map(|column| &*column.name)
-        .collect::<Vec<_>>()
-        .join(", ");
-    Err(invalid!(
-        "The token function arguments must be in the partition key order: {order}"
-    ))
-}
-
 impl HeapBytes for WhereClause {
     fn heap_bytes(&self) -> usize {
         self.partition.heap_bytes()
             + self.token.heap_bytes()
             + self.clustering.heap_bytes()
             + self.others.heap_bytes()
+            + flat_bytes(&self.needed_indexes)
+            + flat_bytes(&self.collations)
     }
 }
 

@@ -14,6 +14,7 @@ mod read;
 mod row_writer;
 mod rows;
 
+mod index_rows;
 mod local_rows;
 mod schema_rows;
 mod usage;

@@ -4,7 +4,7 @@ use helenus_schema::{Schema, TableMetadata};
 
 use super::node_state::NodeState;
 use super::row_writer::RowWriter;
-use super::{local_rows, schema_rows, usage, view_rows};
+use super::{index_rows, local_rows, schema_rows, usage, view_rows};
 
 /// Appends every row of a table that [`is_made_from_code`](super::is_made_from_code) as a packed update. Tables that
 /// describe what does not exist here (peers, repairs, hints...) have no rows.
@@ -16,6 +16,9 @@ pub fn system_updates(table: &TableMetadata, schema: &Schema, node: &NodeState, 
         ("system_schema", "tables") => schema_rows::tables(&mut rows, schema),
         ("system_schema", "columns") => schema_rows::columns(&mut rows, schema),
         ("system_schema", "dropped_columns") => schema_rows::dropped_columns(&mut rows, schema),
+        ("system", "IndexInfo") => index_rows::built(&mut rows, schema, node),
+        ("system_views", "sai_column_indexes") => index_rows::attached(&mut rows, schema, node),
+        ("system_schema", "indexes") => schema_rows::indexes(&mut rows, schema),
         ("system_schema", "views") => schema_rows::views(&mut rows, schema),
         ("system_schema", "types") => schema_rows::types(&mut rows, schema),
         ("system_virtual_schema", "keyspaces") => schema_rows::virtual_keyspaces(&mut rows, schema),
@@ -42,7 +45,7 @@ pub fn is_of_all_shards(table: &TableMetadata) -> bool {
     match &*table.keyspace {
         "system" => matches!(
             &*table.name,
-            "compaction_history" | "size_estimates" | "table_estimates"
+            "IndexInfo" | "compaction_history" | "size_estimates" | "table_estimates"
         ),
         "system_views" => matches!(
             &*table.name,
@@ -51,6 +54,7 @@ pub fn is_of_all_shards(table: &TableMetadata) -> bool {
                 | "disk_usage"
                 | "hot_partitions"
                 | "node_metrics"
+                | "sai_column_indexes"
                 | "snapshots"
                 | "thread_pools"
         ),
@@ -60,6 +64,8 @@ pub fn is_of_all_shards(table: &TableMetadata) -> bool {
 
 #[cfg(test)]
 mod tests {
+    use std::collections::HashSet;
+
     use helenus_rows::update::Update;
     use uuid::Uuid;
 
@@ -128,6 +134,7 @@ mod tests {
                 options: vec![("CQL_VERSION".to_owned(), "3.4.7".to_owned())],
                 request_count: 3,
             }],
+            building_indexes: HashSet::new(),
             compactions: vec![PastCompaction {
                 id: Uuid::from_u128(0x1000_8000_0000_0000_0000),
                 keyspace: "k".into(),

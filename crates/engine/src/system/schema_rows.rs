@@ -42,6 +42,29 @@ pub(super) fn views(rows: &mut RowWriter<'_>, schema: &Schema) {
     }
 }
 
+pub(super) fn indexes(rows: &mut RowWriter<'_>, schema: &Schema) {
+    for table in stored_keyspaces(schema).flat_map(|keyspace| keyspace.tables.values()) {
+        for index in &table.indexes {
+            let mut options = index.options.clone();
+            options.insert("target".to_owned(), table.index_target(index));
+            let kind = match &index.class_name {
+                Some(class) => {
+                    options.insert("class_name".to_owned(), class.to_string());
+                    "CUSTOM"
+                }
+                None => "COMPOSITES",
+            };
+            rows.row(&[
+                ("keyspace_name", Value::Text(&table.keyspace)),
+                ("table_name", Value::Text(&table.name)),
+                ("index_name", Value::Text(&index.name)),
+                ("kind", Value::Text(kind)),
+                ("options", Value::TextMap(&options)),
+            ]);
+        }
+    }
+}
+
 pub(super) fn columns(rows: &mut RowWriter<'_>, schema: &Schema) {
     stored_keyspaces(schema).for_each(|keyspace| keyspace_columns(rows, keyspace));
 }

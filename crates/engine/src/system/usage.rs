@@ -1,8 +1,9 @@
 //! What tables, snapshots, caches and queues take: the tables by which tools see how a node is used.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, HashSet};
 use std::sync::Arc;
 
+use helenus_schema::IndexId;
 use uuid::Uuid;
 
 use super::node_state::{ClientConnection, NodeState};
@@ -17,6 +18,8 @@ pub struct NodeUsage {
     pub queues: Vec<QueueUsage>,
     pub clients: Vec<ClientConnection>,
     pub compactions: Vec<PastCompaction>,
+    /// Indexes that do not have all of their table yet.
+    pub building_indexes: HashSet<IndexId>,
 }
 
 /// A stored table's SSTables.

@@ -37,6 +37,8 @@ pub struct TextSchema {
     pub table: String,
     /// In order, without those that say nothing about rows.
     pub statements: Vec<String>,
+    /// Of the indexes. Those of kinds that are not made here (of vectors, of classes of others) are left out.
+    indexes: Vec<String>,
 }
 
 /// A schema takes kilobytes; more is not one.
@@ -65,7 +67,7 @@ impl TextSchema {
 
     fn parse(text: &str, path: &Path) -> Result<Self, ImportError> {
         let mut table = None;
-        let mut statements = Vec::new();
+        let (mut statements, mut indexes) = (Vec::new(), Vec::new());
         let mut types = Vec::new();
         let mut altered = Vec::new();
         for text in split_statements(text) {
@@ -77,7 +79,12 @@ impl TextSchema {
                 Statement::CreateTable(create) => altered.push(table.insert(create.table.clone()).clone()),
                 Statement::CreateType(create) => types.push(create.name.clone()),
                 Statement::AlterTable(alter) => altered.push(alter.table.clone()),
-                // Indexes, views and triggers are no part of the table's own files.
+                Statement::CreateIndex(create) => {
+                    altered.push(create.table.clone());
+                    indexes.push(text.to_owned());
+                    continue;
+                }
+                // Views and triggers are no part of the table's own files.
                 _ => continue,
             }
             statements.push(text.to_owned());
@@ -108,6 +115,7 @@ impl TextSchema {
             keyspace,
             table,
             statements,
+            indexes,
         })
     }
 
@@ -145,7 +153,14 @@ impl TextSchema {
         make_keyspace(host, &self.keyspace)?;
         self.statements
             .iter()
-            .try_for_each(|statement| host.change_schema(statement))
+            .try_for_each(|statement| host.change_schema(statement))?;
+        for index in &self.indexes {
+            match host.change_schema(index) {
+                Err(HostError::Schema { .. }) | Ok(()) => {}
+                Err(error) => return Err(error),
+            }
+        }
+        Ok(())
     }
 }
 
