@@ -11,7 +11,6 @@ use std::rc::Rc;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::task::Waker;
-use std::time::Duration;
 
 use tokio::sync::Notify;
 
@@ -21,10 +20,7 @@ use crate::promises::Promises;
 use crate::request_memory::RequestMemory;
 use crate::shard::Shard;
 use crate::shifts::{Refusing, Shifts};
-
-/// The longest wait of a request whose client asked to be told of overload (`THROW_ON_OVERLOAD`): CoDel's target of
-/// 5 ms, which leaves as much again to do the work before 10 ms are over.
-pub const QUEUE_DELAY_TARGET: Duration = Duration::from_millis(5);
+use crate::standing_queue::{QUEUE_DELAY_TARGET, StandingQueue};
 
 /// What the turns of a round may take together: then no connection waits longer than the target for the next.
 const ROUND_NS: u64 = QUEUE_DELAY_TARGET.as_nanos() as u64;
@@ -78,6 +74,7 @@ pub struct Admission {
     /// What a refusal costs, with its part of the sending; smoothed.
     refusal_ns: Cell<u64>,
     shifts: RefCell<Shifts>,
+    standing: RefCell<StandingQueue>,
 }
 
 #[derive(Clone, Copy, Default)]
@@ -168,6 +165,7 @@ impl Admission {
             is_refusing: Cell::new(false),
             refusal_ns: Cell::new(REFUSAL_NS_FIRST),
             shifts: RefCell::default(),
+            standing: RefCell::default(),
         }
     }
 
@@ -216,7 +214,7 @@ impl Admission {
     pub fn wait_ns_max(&self, throws_on_overload: bool) -> u64 {
         match (self.is_on, throws_on_overload) {
             (false, _) => u64::MAX,
-            (true, true) => self.patience_ns.min(nanoseconds(QUEUE_DELAY_TARGET)),
+            (true, true) => self.patience_ns.min(self.standing.borrow().delay_ns_max()),
             (true, false) => self.patience_ns,
         }
     }
@@ -225,6 +223,7 @@ impl Admission {
     #[inline]
     pub fn turn_ended(&self, now_ns: u64, work: &TurnWork) {
         self.refused.set(self.refused.get() + work.refused);
+        self.standing.borrow_mut().saw(work.delay_ns_max, now_ns);
         let window = &mut *self.window.borrow_mut();
         if work.overloaded() > 0 {
             window.has_refused = true;
@@ -399,6 +398,10 @@ mod tests {
     #[test]
     fn only_clients_that_ask_for_it_are_refused_early() {
         let (admission, _) = admission();
+        assert_eq!(admission.wait_ns_max(true), 25 * MS);
+        for ms in 0..200 {
+            admission.turn_ended(ms * MS, &refusing(1));
+        }
         assert_eq!(admission.wait_ns_max(true), 5 * MS);
         assert_eq!(admission.wait_ns_max(false), 1_000 * MS);
         let off = Admission::with_limits(false, MS, RequestMemory::with_limit(usize::MAX), Arc::default());

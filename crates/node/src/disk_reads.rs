@@ -1,4 +1,8 @@
 //! Reads of a shard that wait for the disk, while the shard serves others.
+//!
+//! The disk is asked for a bounded number of reads at a time. Requests that miss all caches beyond that wait in a queue of
+//! their own, each client in its turn, and are told at once where they could not be begun in time, as long reads are
+//! ([`long_reads`](crate::long_reads)). What has been begun is read on before anything else.
 
 use std::collections::{HashMap, VecDeque};
 use std::io;
@@ -19,12 +23,18 @@ use tokio::io::Interest;
 use tokio::io::unix::AsyncFd;
 use tokio::sync::oneshot;
 
+use crate::aged_queue::Wait;
+use crate::forward::OwnedExecution;
 use crate::mailbox::Mailbox;
 use crate::options::NodeOptions;
 use crate::panic_boundary::Panicked;
+use crate::patience::not_begun_in_time;
 use crate::request::node_is_stopping;
+use crate::request_memory::{Account, Held};
 use crate::shard::Shard;
+use crate::standing_queue::StandingQueue;
 use crate::suspended_read::SuspendedRead;
+use crate::waiting::{AskerId, Offer, Turn, Waiting as FairWaiting};
 
 /// Reads that are resumed before others are served: some 20 us each.
 const RESUMED_AT_A_TIME_MAX: usize = 16;
@@ -54,6 +64,48 @@ pub struct DiskReads {
     is_called: Arc<AtomicBool>,
     /// No read without a task must be answered before.
     earliest_deadline_ns: u64,
+    /// What is not begun before fewer reads are under way.
+    queued: FairWaiting<QueuedMiss>,
+    pace: DiskPace,
+    standing: StandingQueue,
+}
+
+struct QueuedMiss {
+    read: Box<SuspendedRead>,
+    absent: Box<AbsentPages>,
+    _held: Held,
+}
+
+/// What a miss that waits takes besides its values.
+const QUEUED_BYTES: usize = size_of::<SuspendedRead>() + size_of::<AbsentPages>();
+
+/// How often the disk completes a read where it always has enough of them.
+struct DiskPace {
+    read_ns: u64,
+    window_began_ns: u64,
+    completed: u64,
+}
+
+/// What a read is taken to cost until it was measured: a disk that does 20,000 a second.
+const READ_NS_FIRST: u64 = 50_000;
+
+/// The pace is measured over so long.
+const PACE_WINDOW_NS: u64 = 20_000_000;
+
+impl DiskPace {
+    /// `is_busy`: others have waited all the time.
+    fn completed(&mut self, reads: u64, is_busy: bool, now_ns: u64) {
+        if !is_busy || self.window_began_ns == 0 {
+            (self.window_began_ns, self.completed) = (now_ns, 0);
+            return;
+        }
+        self.completed += reads;
+        let passed_ns = now_ns.saturating_sub(self.window_began_ns);
+        if passed_ns >= PACE_WINDOW_NS && self.completed > 0 {
+            self.read_ns = (self.read_ns + passed_ns / self.completed).div_ceil(2);
+            (self.window_began_ns, self.completed) = (now_ns, 0);
+        }
+    }
 }
 
 enum Waiting {
@@ -84,6 +136,13 @@ impl DiskReads {
             ready: VecDeque::new(),
             is_called,
             earliest_deadline_ns: u64::MAX,
+            queued: FairWaiting::default(),
+            pace: DiskPace {
+                read_ns: READ_NS_FIRST,
+                window_began_ns: 0,
+                completed: 0,
+            },
+            standing: StandingQueue::default(),
         })
     }
 
@@ -107,8 +166,41 @@ impl DiskReads {
         id
     }
 
+    /// Reads that wait until fewer are under way.
+    pub fn queued(&self) -> usize {
+        self.queued.len()
+    }
+
+    fn offer_of(&self, execution: &OwnedExecution, account: &Arc<Account>) -> Offer {
+        let time_ns = execution.deadline_ns().saturating_sub(execution.received_ns);
+        let wait_ns_max = match execution.throws_on_overload {
+            true => (time_ns / 2).min(self.standing.delay_ns_max()),
+            false => time_ns / 2,
+        };
+        Offer {
+            asker: AskerId::of(account),
+            wait: Wait {
+                received_ns: execution.received_ns,
+                wait_ns_max,
+            },
+            cost_ns: self.pace.read_ns,
+        }
+    }
+
+    /// Whether a read would not be begun in time, of a client that asked to be told.
+    fn has_no_time_for(&mut self, offer: &Offer, throws_on_overload: bool, now_ns: u64) -> bool {
+        let wait_ns = self.queued.cost_before_ns(offer.asker);
+        let delay_ns = offer.wait.age_ns(now_ns).saturating_add(wait_ns);
+        self.standing.saw(delay_ns, now_ns);
+        throws_on_overload && delay_ns > self.standing.delay_ns_max()
+    }
+
+    fn has_room(&self) -> bool {
+        self.waiting.len() < READS_UNDER_WAY_MAX
+    }
+
     /// Brings pages for a read, which is then resumed.
-    pub(crate) fn bring_for(&mut self, read: Box<SuspendedRead>, absent: Box<AbsentPages>) {
+    fn bring_for(&mut self, read: Box<SuspendedRead>, absent: Box<AbsentPages>) {
         let deadline_ns = read.patience().deadline_ns;
         self.earliest_deadline_ns = self.earliest_deadline_ns.min(deadline_ns);
         let id = self.submit(&absent);
@@ -149,10 +241,12 @@ impl DiskReads {
         }
     }
 
-    fn take_completed(&mut self) {
+    fn take_completed(&mut self, now_ns: u64) {
         // Before looking: what completes after the look calls again.
         self.is_called.store(false, Ordering::SeqCst);
         self.queue.take_completed(&mut self.completed);
+        let (reads, is_busy) = (self.completed.len() as u64, !self.queued.is_empty());
+        self.pace.completed(reads, is_busy, now_ns);
         self.ready.extend(self.completed.drain(..));
     }
 
@@ -168,6 +262,69 @@ impl DiskReads {
 }
 
 impl Shard {
+    /// Brings what a read lacks: at once where it was begun before or few are under way, else in its turn.
+    pub(crate) fn bring_in_turn(self: &Rc<Self>, read: Box<SuspendedRead>, absent: Box<AbsentPages>) {
+        let account = self.account_of(&read.asker);
+        let now_ns = self.last_looked_ns();
+        let mut reads = self.disk_reads.borrow_mut();
+        if read.has_waited || (reads.queued.is_empty() && reads.has_room()) || !self.options.admission {
+            return reads.bring_for(read, absent);
+        }
+        let offer = reads.offer_of(&read.execution, &account);
+        let held = match reads.has_no_time_for(&offer, read.execution.throws_on_overload, now_ns) {
+            true => Err(not_begun_in_time()),
+            false => {
+                let held = Held::nothing_of(&account);
+                held.try_set(QUEUED_BYTES).map(|()| held)
+            }
+        };
+        match held {
+            Ok(held) => {
+                let queued = QueuedMiss {
+                    read,
+                    absent,
+                    _held: held,
+                };
+                reads.queued.push(&offer, queued, now_ns);
+            }
+            Err(error) => {
+                drop(reads);
+                self.answer_asker(&read.asker, Err(error));
+            }
+        }
+    }
+
+    /// As many as there is room for; those that waited too long are refused.
+    fn begin_queued_misses(self: &Rc<Self>, now_ns: u64) {
+        loop {
+            let mut reads = self.disk_reads.borrow_mut();
+            if !reads.has_room() {
+                return;
+            }
+            match reads.queued.pop(now_ns) {
+                None => return,
+                Some(Turn::Begin(QueuedMiss { mut read, absent, .. })) => {
+                    read.has_waited = true;
+                    reads.bring_for(read, absent);
+                }
+                Some(Turn::TooLate(queued)) => {
+                    drop(reads);
+                    self.answer_asker(&queued.read.asker, Err(not_begun_in_time()));
+                }
+            }
+        }
+    }
+
+    /// Refuses what was not begun in time.
+    pub(crate) fn refuse_late_misses(self: &Rc<Self>, now_ns: u64) {
+        loop {
+            let late = self.disk_reads.borrow_mut().queued.pop_late(now_ns);
+            let Some(late) = late else { break };
+            self.answer_asker(&late.read.asker, Err(not_begun_in_time()));
+        }
+        self.begin_queued_misses(now_ns);
+    }
+
     /// Waits for what a suspended read lacks, and pins it to the read.
     pub(crate) async fn bring(&self, state: &ReadState, absent: &AbsentPages) -> Result<(), CqlError> {
         let (sender, receiver) = oneshot::channel();
@@ -215,9 +372,10 @@ impl Shard {
     }
 
     fn disk_reads_completed(self: &Rc<Self>) {
-        self.look_at_clock();
-        self.disk_reads.borrow_mut().take_completed();
+        let now_ns = self.look_at_clock();
+        self.disk_reads.borrow_mut().take_completed(now_ns);
         self.tell_of_refused_reads();
+        self.begin_queued_misses(now_ns);
         for _ in 0..RESUMED_AT_A_TIME_MAX {
             let Some((waiting, stored)) = self.disk_reads.borrow_mut().next_completed() else {
                 return;

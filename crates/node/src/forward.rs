@@ -52,6 +52,10 @@ pub struct OwnedExecution {
     options: QueryOptions<'static>,
     paging_state: Option<Vec<u8>>,
     is_metadata_changed: bool,
+    /// When the request came, on the clock that all shards share.
+    pub received_ns: u64,
+    /// Its client asked to be told of overload.
+    pub throws_on_overload: bool,
     /// What it keeps, charged to the client that sent it.
     _held: Option<Held>,
 }
@@ -131,6 +135,8 @@ impl OwnedExecution {
             options: owned_options(options, metadata_form),
             paging_state,
             is_metadata_changed,
+            received_ns: statement.session.received_ns(),
+            throws_on_overload: statement.session.negotiated().throws_on_overload,
             _held: Held::waiting(account, kept_bytes),
         }
     }
@@ -144,6 +150,10 @@ impl OwnedExecution {
             options.metadata_form = MetadataForm::Changed { new_id: &result.id };
         }
         options
+    }
+
+    pub fn deadline_ns(&self) -> u64 {
+        self.options.deadline_ns
     }
 
     /// Borrows everything in the form that the engine takes.

@@ -5,6 +5,7 @@
 //! several; a write is acknowledged by the shard's log ([`shard`]).
 
 pub mod admission;
+pub mod aged_queue;
 mod auto_snapshot;
 mod buffer_pool;
 mod built_updates;
@@ -21,6 +22,7 @@ mod host_id;
 pub mod hot_partitions;
 mod list_operations;
 mod long_clause;
+mod long_reads;
 mod mailbox;
 pub mod metrics;
 mod node;
@@ -44,6 +46,7 @@ mod shard;
 mod shifts;
 mod snapshot_worker;
 mod stall;
+mod standing_queue;
 mod statement;
 mod suspended_read;
 mod system_read;
@@ -51,6 +54,7 @@ mod tracing;
 mod truncation;
 mod usage;
 mod value_guardrails;
+mod waiting;
 mod write;
 mod write_set;
 

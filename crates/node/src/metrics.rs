@@ -86,6 +86,11 @@ pub struct MetricsSnapshot {
     /// Requests answered as overload before anything of them was looked at.
     pub refused: u64,
     pub queue_delay_us: u64,
+    /// Reads that are not answered at once: those that wait for their turn, and those that were begun.
+    pub long_reads_waiting: u64,
+    pub long_reads_begun: u64,
+    /// Reads that wait until the disk has been asked for less.
+    pub disk_reads_waiting: u64,
     pub request_bytes: u64,
     pub memtable_bytes: u64,
     pub page_cache_bytes: u64,
@@ -101,6 +106,15 @@ pub struct MetricsSnapshot {
     pub activity: Activity,
     /// Requests answered as overload because they were for the heaviest partition.
     pub shed: u64,
+}
+
+/// What a shard holds at the moment.
+#[derive(Clone, Copy, Debug, Default)]
+pub struct Gauges {
+    pub prepared_statements: u64,
+    pub long_reads_waiting: u64,
+    pub long_reads_begun: u64,
+    pub disk_reads_waiting: u64,
 }
 
 impl ShardMetrics {
@@ -154,8 +168,8 @@ impl ShardMetrics {
     pub fn snapshot(
         &self,
         shard: u16,
-        prepared_statements: u64,
         admission: &Admission,
+        gauges: &Gauges,
         store: &ShardStore,
         activity: Activity,
         shed: u64,
@@ -172,9 +186,12 @@ impl ShardMetrics {
             tombstones_read: self.tombstones_read.get(),
             read_cost: self.read_cost.get(),
             read_suspensions: self.read_suspensions.get(),
-            prepared_statements,
+            prepared_statements: gauges.prepared_statements,
             refused: admission.refused(),
             queue_delay_us: admission.queue_delay_us(),
+            long_reads_waiting: gauges.long_reads_waiting,
+            long_reads_begun: gauges.long_reads_begun,
+            disk_reads_waiting: gauges.disk_reads_waiting,
             request_bytes: admission.charged_bytes() as u64,
             memtable_bytes: store.memtable_bytes() as u64,
             page_cache_bytes: store.page_cache_bytes() as u64,
@@ -270,7 +287,7 @@ pub fn render(snapshots: &[MetricsSnapshot]) -> String {
         }
     }
     type Value = fn(&MetricsSnapshot) -> u64;
-    let families: [(&str, &str, &str, Value); 27] = [
+    let families: [(&str, &str, &str, Value); 30] = [
         (
             "helenus_forwarded_total",
             "counter",
@@ -369,6 +386,24 @@ pub fn render(snapshots: &[MetricsSnapshot]) -> String {
             "gauge",
             "The longest that a request may have waited before its shard saw it, of the last 20 ms with any.",
             |s| s.queue_delay_us,
+        ),
+        (
+            "helenus_long_reads_waiting",
+            "gauge",
+            "Scans, aggregates, filtering reads and reads of several partitions that wait for their turn.",
+            |s| s.long_reads_waiting,
+        ),
+        (
+            "helenus_long_reads_begun",
+            "gauge",
+            "Those of them that were begun and are not answered yet.",
+            |s| s.long_reads_begun,
+        ),
+        (
+            "helenus_disk_reads_waiting",
+            "gauge",
+            "Reads that miss all caches and wait until fewer are under way at the disk.",
+            |s| s.disk_reads_waiting,
         ),
         (
             "helenus_request_bytes",

@@ -231,6 +231,8 @@ impl Shard {
             for read in reads {
                 self.answer_asker(&read.asker, Err(read.patience().timed_out()));
             }
+            self.refuse_late_misses(now_ns);
+            self.refuse_late_reads(now_ns);
             let writes = self.take_late_writes(now_ns);
             for (acknowledgement, patience) in writes {
                 self.acknowledge(acknowledgement, Err(patience.timed_out()));

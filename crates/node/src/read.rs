@@ -23,7 +23,8 @@ use helenus_types::{ShardId, Token};
 
 use crate::forward::{ForwardedAnswer, ForwardedRead, ForwardedResult, OwnedExecution, Ticket, Waiting};
 use crate::long_clause::FreedBeside;
-use crate::panic_boundary::{catch, catch_async};
+use crate::long_reads::step_ended;
+use crate::panic_boundary::catch;
 use crate::patience::{Patience, not_begun_in_time};
 use crate::request::{Statement, inbox_full};
 use crate::request_memory::{Held, no_memory};
@@ -32,7 +33,7 @@ use crate::shard::Shard;
 use crate::suspended_read::{Asker, SuspendedRead};
 
 /// What a read that goes the general way takes before it has a row: the futures of both sides, and the plan's state.
-const READ_TASK_BYTES: usize = 16 * 1024;
+pub(crate) const READ_TASK_BYTES: usize = 16 * 1024;
 
 /// A shard's store that counts what it reads.
 pub(crate) struct CountingStore<'a> {
@@ -112,6 +113,9 @@ impl Shard {
                 self.trace(statement.session, || {
                     format!("Executing single-partition query on {table}")
                 });
+                if self.takes_its_turn(&statement.prepared.id) {
+                    return self.select_later(statement, values, options, RateLimits::Checked);
+                }
                 self.select_here(statement, plan, values, options)
             }
             Some((_, owner)) => {
@@ -126,8 +130,7 @@ impl Shard {
                 self.trace(statement.session, || {
                     format!("Executing query on {table} on the shards that have its partitions")
                 });
-                self.select_later(statement, values, options, RateLimits::Unchecked);
-                Ok(())
+                self.select_later(statement, values, options, RateLimits::Unchecked)
             }
         }
     }
@@ -160,6 +163,7 @@ impl Shard {
                 execution: self.owned(statement, values, options),
                 asker: self.asker(session, stream),
                 state,
+                has_waited: false,
             };
             self.go_on(Box::new(read), direct);
         }
@@ -216,20 +220,20 @@ impl Shard {
         if let Err(error) = checked.unwrap_or_else(|panicked| Err(panicked.error())) {
             return self.mailbox(from).answered(ticket, Err(error));
         }
-        // All who ask this shard are in one queue: a step of each of a thousand long reads would be before everybody.
-        let must_wait = account.has_long_reads_enough() && is_of_rows(&execution);
+        let must_wait = self.takes_its_turn(&execution.prepared.id);
         let asker = Asker::Shard {
             from,
             ticket,
             account,
         };
         if must_wait {
-            return self.select_generally(execution, asker, RateLimits::Checked, None);
+            return self.queue_read(execution, asker, RateLimits::Checked, None);
         }
         self.try_directly(Box::new(SuspendedRead {
             execution,
             asker,
             state: ReadState::suspending(),
+            has_waited: false,
         }));
     }
 
@@ -293,10 +297,14 @@ impl Shard {
         values: &BoundValues<'_>,
         options: &QueryOptions<'_>,
         rate_limits: RateLimits,
-    ) {
+    ) -> Result<(), CqlError> {
+        if self.has_no_time_for_statement(statement) {
+            return Err(not_begun_in_time());
+        }
         let execution = self.owned(statement, values, options);
         let asker = self.asker(statement.session, statement.stream);
-        self.select_generally(execution, asker, rate_limits, None);
+        self.queue_read(execution, asker, rate_limits, None);
+        Ok(())
     }
 
     fn owned(
@@ -309,54 +317,8 @@ impl Shard {
         OwnedExecution::new(statement, values, options, &account)
     }
 
-    /// As [`Shard::select_later`]; `begun` has what was brought already for a read of one partition of this shard.
-    pub(crate) fn select_generally(
-        self: &Rc<Self>,
-        execution: OwnedExecution,
-        asker: Asker,
-        rate_limits: RateLimits,
-        begun: Option<ReadState>,
-    ) {
-        let account = self.account_of(&asker);
-        let held = Held::nothing_of(&account);
-        if let Err(error) = held.try_set(READ_TASK_BYTES) {
-            return self.answer_asker(&asker, Err(error));
-        }
-        let turn = account.try_take_turn();
-        let shard = self.clone();
-        self.spawn(async move {
-            let reading = async {
-                let left = Patience::of_read(&execution.options()).left(shard.clock.monotonic_ns());
-                let _turn = match turn {
-                    Some(turn) => turn,
-                    None => account.take_turn(left).await.ok_or_else(not_begun_in_time)?,
-                };
-                shard.select_in_time(execution, rate_limits, begun, held).await
-            };
-            let result = catch_async(reading).await;
-            shard.look_at_clock();
-            shard.answer_asker(&asker, result.unwrap_or_else(|panicked| Err(panicked.error())));
-        });
-    }
-
-    /// As [`Shard::select_everywhere`], given up when the request's time is over.
-    async fn select_in_time(
-        self: &Rc<Self>,
-        owned: OwnedExecution,
-        rate_limits: RateLimits,
-        begun: Option<ReadState>,
-        held: Held,
-    ) -> ForwardedResult {
-        let patience = Patience::of_read(&owned.options());
-        let left = patience.left(self.clock.monotonic_ns());
-        // In a box, because whatever wraps a future copies it.
-        let reading = Box::pin(self.select_everywhere(owned, rate_limits, begun, held));
-        tokio::time::timeout(left, reading)
-            .await
-            .unwrap_or_else(|_| Err(patience.timed_out()))
-    }
-
-    async fn select_everywhere(
+    /// Of what was begun already, `begun` has what was brought.
+    pub(crate) async fn select_everywhere(
         self: &Rc<Self>,
         owned: OwnedExecution,
         rate_limits: RateLimits,
@@ -405,7 +367,7 @@ impl Shard {
             drop(rows_held);
             held.try_set(READ_TASK_BYTES + execution.output_bytes())?;
             // A scan is many reads: between two of them the shard serves others.
-            tokio::task::yield_now().await;
+            step_ended().await;
         }
         self.certain(read_on, Patience::of_read(&options)).await?;
         warnings.extend(execution.take_warnings());
@@ -426,13 +388,15 @@ impl Shard {
         begun: Option<ReadState>,
         held: Held,
     ) -> Result<(ShardRows, Held), CqlError> {
-        let (owned, shard) = (owned.clone(), read.shard);
-        let answer = self.call_while_awaited(shard, move |shard| async move {
-            let result = catch_async(shard.read_here(read, &owned, rate_limits, begun, &held)).await;
-            let rows = result.unwrap_or_else(|panicked| Err(panicked.error()))?;
+        let (execution, shard) = (owned.clone(), read.shard);
+        let account = held.account().clone();
+        self.call_in_turn(shard, owned, &account, move |shard| async move {
+            let rows = shard
+                .read_here(read, &execution, rate_limits, begun, &held)
+                .await?;
             Ok((rows, held))
-        });
-        answer.await.unwrap_or_else(|| Err(self.no_answer_from(shard)))
+        })
+        .await
     }
 
     /// A read of rows that this shard owns. Between its steps, and while it waits for the disk, the shard serves others.
@@ -463,16 +427,11 @@ impl Shard {
             held.try_set(reading.bytes())?;
             match progress {
                 ReadProgress::Done => return Ok(reading.finish()),
-                ReadProgress::Yield => tokio::task::yield_now().await,
+                ReadProgress::Yield => step_ended().await,
                 ReadProgress::Absent(absent) => self.bring(reading.state(), &absent).await?,
             }
         }
     }
-}
-
-/// Whether a read may find more than one row.
-fn is_of_rows(execution: &OwnedExecution) -> bool {
-    matches!(&execution.prepared.plan, Plan::Select(plan) if !plan.names_one_row())
 }
 
 #[cfg(test)]
@@ -481,9 +440,6 @@ mod tests {
 
     /// Of what one read that goes the general way takes while it waits: two of the smallest pages of memory, and some.
     const READ_FUTURE_BYTES_MAX: usize = 8 * 1024;
-
-    /// Of a future that goes through hands, each of which copies it.
-    const WRAPPED_FUTURE_BYTES_MAX: usize = 1024;
 
     fn bytes_of<F>(
         _: impl FnOnce(&'static Rc<Shard>, OwnedExecution, RateLimits, Option<ReadState>, Held) -> F,
@@ -496,7 +452,5 @@ mod tests {
     fn the_futures_of_reads_stay_small() {
         let all = bytes_of(Shard::select_everywhere);
         assert!(all <= READ_FUTURE_BYTES_MAX, "{all}");
-        let wrapped = bytes_of(Shard::select_in_time);
-        assert!(wrapped <= WRAPPED_FUTURE_BYTES_MAX, "{wrapped}");
     }
 }

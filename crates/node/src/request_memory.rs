@@ -6,13 +6,9 @@
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
-use std::time::Duration;
-
-use helenus_engine::CqlError;
-use tokio::sync::{OwnedSemaphorePermit, Semaphore};
-use tokio::time::timeout;
 
 use crate::options::NodeOptions;
+use helenus_engine::CqlError;
 
 /// Of a shard's memory, the part that requests, queues and answers may take: 64 MiB of 1 GiB, four of the largest
 /// requests.
@@ -116,48 +112,21 @@ impl RequestMemory {
     }
 }
 
-/// What one connection holds, and what is made for it: in bytes, and in reads at work.
+/// What one connection holds, and what is made for it.
 #[derive(Debug)]
 pub struct Account {
     memory: Arc<RequestMemory>,
     bytes: AtomicUsize,
-    reads: Arc<Semaphore>,
     is_closed: AtomicBool,
 }
-
-/// Long reads of one connection that are at work at the same time; the next wait for them. They take turns of a step with each
-/// other and with all that the shard does: of a thousand, each step of anybody else's would wait for a thousand of theirs.
-/// Eight keep a disk busy while some of them are computed.
-const LONG_READS_AT_ONCE_MAX: usize = 8;
-
-pub(crate) type ReadTurn = OwnedSemaphorePermit;
 
 impl Account {
     pub fn of(memory: &Arc<RequestMemory>) -> Arc<Self> {
         Arc::new(Account {
             memory: memory.clone(),
             bytes: AtomicUsize::new(0),
-            reads: Arc::new(Semaphore::new(LONG_READS_AT_ONCE_MAX)),
             is_closed: AtomicBool::new(false),
         })
-    }
-
-    /// Whether the next long read has to wait.
-    pub(crate) fn has_long_reads_enough(&self) -> bool {
-        self.reads.available_permits() == 0
-    }
-
-    /// A place among the long reads at work, until it is dropped.
-    pub(crate) fn try_take_turn(&self) -> Option<ReadTurn> {
-        self.reads.clone().try_acquire_owned().ok()
-    }
-
-    /// As [`Account::try_take_turn`], waiting for it unless the time is over before.
-    pub(crate) async fn take_turn(&self, time_left: Duration) -> Option<ReadTurn> {
-        timeout(time_left, self.reads.clone().acquire_owned())
-            .await
-            .ok()?
-            .ok()
     }
 
     /// Nobody is there to take anything: what is being made ends with its next step.

@@ -48,6 +48,8 @@ pub(crate) struct SuspendedRead {
     pub asker: Asker,
     /// Pins the pages that were brought.
     pub state: ReadState,
+    /// Its first page was waited for: what is begun is read on before others.
+    pub has_waited: bool,
 }
 
 impl SuspendedRead {
@@ -108,15 +110,16 @@ impl Shard {
     pub(crate) fn go_on(self: &Rc<Self>, read: Box<SuspendedRead>, direct: Direct) {
         match direct {
             Direct::Done => {}
-            Direct::Absent(absent) => self.disk_reads.borrow_mut().bring_for(read, absent),
+            Direct::Absent(absent) => self.bring_in_turn(read, absent),
             Direct::Unsuitable => {
                 let SuspendedRead {
                     execution,
                     asker,
                     mut state,
+                    ..
                 } = *read;
                 state.begin_again();
-                self.select_generally(execution, asker, RateLimits::Checked, Some(state));
+                self.queue_read(execution, asker, RateLimits::Checked, Some(state));
             }
         }
     }
@@ -139,6 +142,7 @@ impl Shard {
     ) {
         self.answering_failures(read, |shard, mut read| {
             shard.deliver(&read.state, absent, stored)?;
+            read.has_waited = true;
             read.state.begin_again();
             let direct = shard.read_directly(&mut read)?;
             shard.go_on(read, direct);
@@ -164,6 +168,7 @@ impl Shard {
             execution,
             asker,
             state,
+            ..
         } = read;
         match asker {
             Asker::Session { session, stream, .. } => {

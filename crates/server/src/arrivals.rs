@@ -1,5 +1,7 @@
 //! When the bytes of a connection came, as far as that can be known without the kernel's help.
 
+use crate::listener::RECEIVE_BUFFER_BYTES;
+
 /// What was read in one turn: it came between two moments.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Arrivals {
@@ -48,9 +50,40 @@ impl Arrivals {
     }
 }
 
+/// Since when all has come that is in a socket that is read again and again and never seen empty: as much was read as it
+/// holds.
+#[derive(Clone, Copy, Debug, Default)]
+pub struct Emptied {
+    since_ns: u64,
+    read_bytes: usize,
+}
+
+impl Emptied {
+    /// So much was read at `now_ns`. If that is known: what the socket holds now came after this.
+    pub fn read(&mut self, now_ns: u64, bytes: usize, is_empty: bool) -> Option<u64> {
+        self.read_bytes += bytes;
+        let is_known = is_empty || self.read_bytes >= RECEIVE_BUFFER_BYTES;
+        if !is_known {
+            return None;
+        }
+        self.read_bytes = 0;
+        Some(std::mem::replace(&mut self.since_ns, now_ns))
+    }
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    /// A client that always has more to send was taken to have sent all of it when its socket was last empty.
+    #[test]
+    fn what_a_socket_holds_came_while_it_was_read_out() {
+        let mut emptied = Emptied::default();
+        emptied.read(1_000, 10, true);
+        assert_eq!(emptied.read(2_000, RECEIVE_BUFFER_BYTES - 1, false), None);
+        assert_eq!(emptied.read(3_000, 1, false), Some(1_000));
+        assert_eq!(emptied.read(4_000, RECEIVE_BUFFER_BYTES, false), Some(3_000));
+    }
 
     #[test]
     fn what_is_read_last_came_last() {

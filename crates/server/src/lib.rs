@@ -3,6 +3,7 @@
 //! A door accepts bytes and hands whole messages to the shard it lives on; it knows nothing of CQL.
 
 mod arrivals;
+mod backlog;
 mod catching_up;
 pub mod config;
 mod connection;

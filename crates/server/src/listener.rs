@@ -111,7 +111,7 @@ impl Drop for Place {
 /// What the kernel may hold of a connection that is not read, in bytes; it doubles it for its own needs. Left alone it
 /// grows to megabytes, tens of thousands of requests that grow old unseen; so it is what one turn of a connection reads,
 /// and TCP holds the client back beyond it.
-const RECEIVE_BUFFER_BYTES: usize = 128 * 1024;
+pub(crate) const RECEIVE_BUFFER_BYTES: usize = 128 * 1024;
 
 /// Connections that the kernel may have completed and nobody has accepted yet: what Linux allows by default
 /// (`net.core.somaxconn`). What does not fit is tried again by the client's kernel after a second.

@@ -1,7 +1,8 @@
 //! What a connection does between two looks at its socket, and which of its statements are too late.
 
+use helenus_node::aged_queue::{IN_ORDER_NS_MAX, Wait};
 use helenus_node::hot_partitions::is_time_to_shed;
-use helenus_node::{Shard, TurnWork};
+use helenus_node::{Session, Shard, TurnWork};
 use helenus_protocol::frame::Envelope;
 
 use crate::control_lane::{CONTROL_PER_TURN_MAX, is_control};
@@ -12,6 +13,9 @@ const WORK_PER_LOOK: u32 = 128;
 /// A statement that is executed costs at least as much as so many refusals.
 const WORK_OF_STATEMENT: u32 = 16;
 
+/// To copy a statement out of the buffer that it came in.
+const WORK_OF_KEEPING: u32 = 1;
+
 /// To find out which partition a statement is for, and refuse it.
 const WORK_OF_SHEDDING: u32 = 2;
 
@@ -20,6 +24,8 @@ const WORK_OF_SHEDDING: u32 = 2;
 pub struct TurnLimits {
     pub turn_ns: u64,
     pub wait_ns_max: u64,
+    /// The client asked to be told of overload.
+    pub throws_on_overload: bool,
     pub is_out_of_memory: bool,
     /// What the turn handles came then or later.
     pub earliest_ns: u64,
@@ -28,31 +34,43 @@ pub struct TurnLimits {
 /// What one turn of a connection has done so far.
 pub struct Turn {
     pub began_ns: u64,
+    serving_since_ns: u64,
     pub now_ns: u64,
     limits: TurnLimits,
     /// As of the last look at the clock: time is up.
     is_over: bool,
     /// As of the last look at the clock: nothing has waited so long that it could be refused.
     is_calm: bool,
+    /// As of the last look at the clock: nothing has waited so long that the order matters.
+    is_prompt: bool,
     pub work: TurnWork,
     control: u32,
     work_since_look: u32,
+    /// How an EXECUTE begins, with the length and the bytes of its id, of a long read that was refused since the last look at
+    /// the clock: until the next one more of them are as well.
+    refused_long: Option<[u8; EXECUTED_BYTES]>,
 }
+
+/// The length of a prepared statement's id, and the id.
+const EXECUTED_BYTES: usize = 2 + 16;
 
 impl Turn {
     pub fn begin(now_ns: u64, limits: TurnLimits, is_catching_up: bool) -> Turn {
         let mut turn = Turn {
             began_ns: now_ns,
+            serving_since_ns: now_ns,
             now_ns,
             limits,
             is_over: false,
             is_calm: false,
+            is_prompt: false,
             work: TurnWork {
                 is_catching_up,
                 ..TurnWork::default()
             },
             control: 0,
             work_since_look: 0,
+            refused_long: None,
         };
         turn.look(now_ns);
         turn
@@ -61,9 +79,62 @@ impl Turn {
     fn look(&mut self, now_ns: u64) {
         let limits = &self.limits;
         let longest_ns = now_ns.saturating_sub(limits.earliest_ns);
-        self.is_over = now_ns.saturating_sub(self.began_ns) > limits.turn_ns;
+        self.is_over = now_ns.saturating_sub(self.serving_since_ns) > limits.turn_ns;
         self.is_calm = longest_ns <= limits.wait_ns_max / 2 && !limits.is_out_of_memory;
+        self.is_prompt = longest_ns <= IN_ORDER_NS_MAX || limits.throws_on_overload;
+        self.refused_long = None;
         self.now_ns = now_ns;
+    }
+
+    /// Whether a statement that came at `received_ns` is kept to be begun in another order than that of its arrival.
+    /// `others_are_kept`: it came behind some that are. A driver's own statements are not.
+    #[inline]
+    pub fn keeps(&mut self, received_ns: u64, others_are_kept: bool, envelope: &Envelope<'_>) -> bool {
+        if self.is_prompt && !others_are_kept {
+            return false;
+        }
+        self.keeps_late(received_ns, others_are_kept, envelope)
+    }
+
+    #[inline(never)]
+    fn keeps_late(&mut self, received_ns: u64, others_are_kept: bool, envelope: &Envelope<'_>) -> bool {
+        let is_late = self.now_ns.saturating_sub(received_ns) > IN_ORDER_NS_MAX;
+        if self.limits.throws_on_overload || !(is_late || others_are_kept) {
+            return false;
+        }
+        if self.control < CONTROL_PER_TURN_MAX && is_control(envelope) {
+            self.control += 1;
+            return false;
+        }
+        self.work_since_look += WORK_OF_KEEPING;
+        true
+    }
+
+    /// How long a statement that came at `received_ns` may wait.
+    pub fn wait_of(&self, received_ns: u64) -> Wait {
+        Wait {
+            received_ns,
+            wait_ns_max: self.limits.wait_ns_max,
+        }
+    }
+
+    /// The time of the turn begins again: reading what is to be kept was not its purpose.
+    pub fn begins_serving(&mut self, shard: &Shard) {
+        let now_ns = shard.look_at_clock();
+        self.serving_since_ns = now_ns;
+        self.work_since_look = 0;
+        self.look(now_ns);
+    }
+
+    /// As [`Turn::admits`], of one that was kept.
+    pub fn admits_kept(&mut self, received_ns: u64, envelope: &Envelope<'_>, shard: &Shard) -> bool {
+        !self.sheds(received_ns, envelope, shard) && !self.refuses(received_ns, envelope)
+    }
+
+    /// One that was kept is refused.
+    pub fn refuses_kept(&mut self) {
+        self.work.refused += 1;
+        self.work_since_look += 1;
     }
 
     /// Looks at the clock every few statements.
@@ -78,12 +149,34 @@ impl Turn {
 
     /// Whether a statement that came at `received_ns` is begun; if not it is answered OVERLOADED.
     #[inline]
-    pub fn admits(&mut self, received_ns: u64, envelope: &Envelope<'_>, shard: &Shard) -> bool {
+    pub fn admits(
+        &mut self,
+        received_ns: u64,
+        session: &Session,
+        envelope: &Envelope<'_>,
+        shard: &Shard,
+    ) -> bool {
+        if self.limits.throws_on_overload
+            && (self
+                .refused_long
+                .is_some_and(|refused| envelope.body.starts_with(&refused))
+                || shard.has_long_reads_enough(session, envelope, received_ns))
+        {
+            self.refuses_long(envelope);
+            return false;
+        }
         if self.is_calm {
             self.begins(self.now_ns.saturating_sub(received_ns));
             return true;
         }
         !self.sheds(received_ns, envelope, shard) && !self.refuses(received_ns, envelope)
+    }
+
+    #[inline(never)]
+    fn refuses_long(&mut self, envelope: &Envelope<'_>) {
+        self.refused_long = envelope.body.first_chunk().copied();
+        self.work.refused += 1;
+        self.work_since_look += 1;
     }
 
     #[inline]
@@ -135,6 +228,7 @@ mod tests {
         TurnLimits {
             turn_ns: MS,
             wait_ns_max: 5 * MS,
+            throws_on_overload: true,
             is_out_of_memory: false,
             earliest_ns,
         }

@@ -42,8 +42,9 @@ use crate::counting::Counters;
 use crate::disk_reads::DiskReads;
 use crate::forward::PendingForwards;
 use crate::hot_partitions::HotPartitions;
+use crate::long_reads::LongReads;
 use crate::mailbox::{Inbox, Mailbox, Message};
-use crate::metrics::{MetricsSnapshot, ShardMetrics};
+use crate::metrics::{Gauges, MetricsSnapshot, ShardMetrics};
 use crate::operator::Operator;
 use crate::options::{CommitlogSync, NodeOptions};
 use crate::panic_boundary::{catch, catch_async};
@@ -115,6 +116,7 @@ pub struct Shard {
     pub(crate) has_rate_limits: Cell<bool>,
     pub(crate) foreground: Foreground,
     pub(crate) disk_reads: RefCell<DiskReads>,
+    pub(crate) long_reads: LongReads,
     stalls: StallDetector,
     pub(crate) planner: Planner,
     pub(crate) forwards: RefCell<PendingForwards>,
@@ -229,6 +231,7 @@ impl Shard {
             rate_limiter: RefCell::new(rate_limiter),
             foreground: Foreground::default(),
             disk_reads: RefCell::new(disk_reads),
+            long_reads: LongReads::default(),
             stalls,
             planner: parts.planner,
             forwards: RefCell::new(PendingForwards::default()),
@@ -271,6 +274,8 @@ impl Shard {
         self.spawn(self.clone().watch_disk_reads());
         self.spawn(self.clone().give_up_late_requests());
         self.spawn(self.clone().mark_rounds());
+        // Not watched as a whole for what holds the shard: each step is.
+        tokio::task::spawn_local(self.clone().run_long_reads());
         if matches!(self.options.commitlog_sync, CommitlogSync::Periodic { .. }) && !self.options.in_memory {
             self.spawn(self.clone().write_log_periodically());
         }
@@ -675,12 +680,22 @@ impl Shard {
         let store = self.store.borrow();
         self.metrics.snapshot(
             self.id.0,
-            self.prepared.borrow().len() as u64,
             &self.admission,
+            &self.gauges(),
             &store,
             self.hot_partitions.activity(self.last_looked_ns()),
             self.hot_partitions.shed_requests(),
         )
+    }
+
+    fn gauges(&self) -> Gauges {
+        let (waiting, begun) = self.long_reads.counts();
+        Gauges {
+            prepared_statements: self.prepared.borrow().len() as u64,
+            long_reads_waiting: waiting as u64,
+            long_reads_begun: begun as u64,
+            disk_reads_waiting: self.disk_reads.borrow().queued() as u64,
+        }
     }
 
     /// Ends [`Shard::run`]: at once, or when everything acknowledged is in SSTables.

@@ -23,6 +23,8 @@ struct Entry {
     prepared: Arc<Prepared>,
     bytes: usize,
     last_used: u64,
+    /// Of the shard's time, smoothed; `None` until one was measured.
+    cost_ns: Option<u64>,
 }
 
 /// Some 10,000 statements fit Cassandra's cache at its default sizes. An application has tens; one that puts values into
@@ -43,6 +45,10 @@ const CACHE_BYTES_MIN: u64 = 10 << 20;
 
 /// Of the cache, what one plan may take: one that others have to make room for is no use for long.
 const STATEMENT_SHARE: usize = 4;
+
+/// What a statement costs is known from as many executions: a change is seen soon, and one that found nothing or a stolen
+/// processor says little.
+const COSTS_SMOOTHED: u64 = 8;
 
 impl PreparedCache {
     pub fn of_memory(memory_bytes: u64) -> Self {
@@ -97,8 +103,22 @@ impl PreparedCache {
                 prepared,
                 bytes,
                 last_used: self.clock,
+                cost_ns: None,
             },
         );
+    }
+
+    /// What one execution took of its shard's time, where executions were measured.
+    pub fn learned_cost_ns(&self, id: &PreparedId) -> Option<u64> {
+        self.plans.get(id)?.cost_ns
+    }
+
+    /// One execution took so long.
+    pub fn learn_cost(&mut self, id: &PreparedId, cost_ns: u64) {
+        if let Some(entry) = self.plans.get_mut(id) {
+            let known_ns = entry.cost_ns.unwrap_or(cost_ns);
+            entry.cost_ns = Some((known_ns * (COSTS_SMOOTHED - 1) + cost_ns).div_ceil(COSTS_SMOOTHED));
+        }
     }
 
     fn remove(&mut self, id: &PreparedId) {

@@ -5,29 +5,30 @@
 //! its time is over: what is left is handled in the next, before more is read. Statements that have waited longer than
 //! the shard's admission allows are refused by their headers.
 
+mod handling;
+mod receiving;
+
 use std::future::Future;
-use std::io::{self, Read};
-use std::pin::{Pin, pin};
+use std::io;
+use std::pin::Pin;
 use std::rc::Rc;
 use std::task::{Context, Poll};
 use std::time::Duration;
 
 use helenus_node::metrics::ConnectionRefusal;
-use helenus_node::{Session, Shard, overloaded_template};
-use helenus_protocol::frame::{EnvelopeFlags, FrameError, FrameLimits, FrameReader, ReceiveBuffer, Recovery};
-use helenus_protocol::response::{ErrorBody, write_error};
-use helenus_protocol::{Direction, ErrorCode, Opcode, ProtocolVersion};
-use socket2::SockRef;
-use tokio::io::{AsyncReadExt, AsyncWrite};
+use helenus_node::{Session, Shard};
+use helenus_protocol::frame::{FrameLimits, FrameReader, ReceiveBuffer};
+use helenus_protocol::{Direction, ErrorCode};
+use tokio::io::AsyncWrite;
 use tokio::net::TcpStream;
 use tokio::time::{Instant, Sleep, sleep};
 
-use crate::arrivals::Arrivals;
+use crate::arrivals::{Arrivals, Emptied};
+use crate::backlog::Backlog;
 use crate::catching_up::CatchingUp;
 use crate::connection_limits::ConnectionLimits;
 use crate::door::{Door, DrainPhase};
-use crate::handshake::{Handshake, Outcome, Phase};
-use crate::message_bounds::{check_bytes, is_statement};
+use crate::handshake::Phase;
 use crate::turn::{Turn, TurnLimits};
 
 pub struct Connection {
@@ -46,10 +47,13 @@ pub struct Connection {
     quiet_since: Option<Instant>,
     /// When the socket was last seen empty, on the shard's clock.
     empty_ns: u64,
+    emptied: Emptied,
     /// Since then nothing has kept the connection from hearing at once that there is something to read.
     is_listening: bool,
     /// Of what is in `received`.
     arrivals: Arrivals,
+    /// What has waited so long that the order matters.
+    backlog: Backlog,
     /// Whole messages may be left in `received` from the last turn.
     has_leftover: bool,
     /// The peer sends no more; what it sent is still handled.
@@ -83,16 +87,6 @@ const OUTPUT_BYTES_PER_TURN_MAX: usize = 192 * 1024;
 /// Requests of one connection that may be under way: the number of its streams.
 const IN_FLIGHT_MAX: u32 = 32_768;
 
-/// What a turn reads before it handles it: the largest v5 segment and the socket's buffer behind it. A larger message
-/// grows the buffer over several turns.
-const READ_BYTES_PER_TURN_MAX: usize = 256 * 1024;
-
-/// A message of which as much is still to come asks for memory first: less fits what a read is offered anyway.
-const LARGE_BYTES_MIN: usize = 16 * 1024;
-
-/// As much room as the receive buffer has at least.
-const READ_AT_ONCE_BYTES: usize = 16 * 1024;
-
 impl Connection {
     pub fn new(
         stream: TcpStream,
@@ -116,8 +110,10 @@ impl Connection {
             phase: Phase::Opening,
             quiet_since: None,
             empty_ns: 0,
+            emptied: Emptied::default(),
             is_listening: true,
             arrivals: Arrivals::default(),
+            backlog: Backlog::default(),
             has_leftover: false,
             has_ended: false,
             was_refused: false,
@@ -166,16 +162,10 @@ impl Connection {
 
     /// Whether everything accepted has been answered and sent.
     fn is_idle(&self) -> bool {
-        self.session.in_flight() == 0 && self.sent == self.sending.len() && !self.session.has_output()
-    }
-
-    /// A message that is larger than a turn's worth is read on until it is whole.
-    fn read_bytes_max(&self) -> usize {
-        let begun = self.received.unread().len();
-        begun
-            + READ_BYTES_PER_TURN_MAX
-                .saturating_sub(begun)
-                .max(READ_BYTES_PER_TURN_MAX / 4)
+        self.session.in_flight() == 0
+            && self.sent == self.sending.len()
+            && !self.session.has_output()
+            && self.backlog.is_empty()
     }
 
     /// Whether what the client sent waits for the answer to its login.
@@ -233,152 +223,6 @@ impl Connection {
         until.as_mut().poll(context).is_ready()
     }
 
-    /// Reads until the socket is empty or a turn's worth is there; whether the socket may have more.
-    fn receive(&mut self, context: &mut Context<'_>, now_ns: u64) -> bool {
-        if let Some(catching_up) = self.catching_up
-            && let Some(sent_after_ns) = catching_up.over_since(now_ns)
-        {
-            self.catching_up = None;
-            self.empty_ns = sent_after_ns;
-        }
-        let earliest_ns = if self.is_listening && self.catching_up.is_none() {
-            self.shard.admission.earliest_arrival(self.empty_ns)
-        } else {
-            self.empty_ns
-        };
-        let mut is_empty = false;
-        let mut has_read = false;
-        let unread = self.received.unread().len();
-        let bytes_max = self.read_bytes_max();
-        if self.received.capacity() == 0 {
-            self.received.lend(self.shard.buffers.take());
-        }
-        while !is_empty && self.received.unread().len() < bytes_max {
-            match pin!(self.stream.read_buf(self.received.tail())).poll(context) {
-                Poll::Ready(Ok(0) | Err(_)) => {
-                    self.has_ended = true;
-                    is_empty = true;
-                }
-                Poll::Ready(Ok(_)) => has_read = true,
-                // What the event loop knows may be old: the client's kernel fills the socket while it is read.
-                Poll::Pending if self.catching_up.is_some() => {
-                    match read_at_once(&self.stream, self.received.tail()) {
-                        Ok(count) if count > 0 => has_read = true,
-                        _ => is_empty = true,
-                    }
-                }
-                Poll::Pending => is_empty = true,
-            }
-        }
-        if has_read {
-            self.quiet_since = None;
-            self.arrivals = Arrivals::new(earliest_ns, now_ns, self.received.unread().len());
-        }
-        if let Some(catching_up) = &mut self.catching_up {
-            catching_up.looked(now_ns, self.received.unread().len() - unread, is_empty);
-        }
-        self.is_listening = is_empty;
-        // What was sent behind a full socket fills it again: that it was empty says nothing then.
-        if is_empty && self.catching_up.is_none() {
-            // Without a read nothing is known but that the kernel had no news when it was last asked.
-            self.empty_ns = if has_read { now_ns } else { earliest_ns };
-        }
-        !is_empty
-    }
-
-    /// Handles what was received until the turn is over; whether whole messages may be left.
-    fn handle_received(&mut self, turn: &mut Turn) -> Result<bool, Closed> {
-        loop {
-            if self.phase == Phase::Refusing {
-                self.received.discard_all();
-                return Ok(false);
-            }
-            if turn.is_over(&self.shard)
-                || !self.may_read()
-                || self.session.output_bytes() >= OUTPUT_BYTES_PER_TURN_MAX
-            {
-                return Ok(true);
-            }
-            let received_ns = self.arrivals.arrival_ns(|| self.received.unread().len());
-            match self.reader.next_envelope(&mut self.received) {
-                Ok(None) => {
-                    let begun = self.reader.begun(&self.received);
-                    if let Some(header) = begun
-                        && let Err(error) = check_bytes(self.phase, &header, header.body_bytes as usize)
-                    {
-                        self.refuse_for_good(header.stream, &error);
-                    } else if self.has_memory_for_begun(turn.now_ns) {
-                        return Ok(false);
-                    } else {
-                        self.reader.skip_begun(&self.received);
-                    }
-                }
-                Ok(Some(envelope)) if self.phase == Phase::Open && is_statement(envelope.header.opcode) => {
-                    if self.door.drain_phase() == DrainPhase::Refusing {
-                        refuse_to_start(&self.session, envelope.header.stream);
-                        self.shard.metrics.count_error(ErrorCode::IsBootstrapping);
-                    } else if !turn.admits(received_ns, &envelope, &self.shard) {
-                        let template = overloaded_template(self.session.version());
-                        self.session.respond_template(envelope.header.stream, template);
-                    } else if let Err(error) = self.shard.handle(&self.session, &envelope, received_ns) {
-                        let stream = envelope.header.stream;
-                        self.refuse_message(stream, &error);
-                    }
-                }
-                Ok(Some(envelope)) => {
-                    let stream = envelope.header.stream;
-                    if let Err(error) = check_bytes(self.phase, &envelope.header, envelope.body.len()) {
-                        self.refuse_for_good(stream, &error);
-                        continue;
-                    }
-                    let handshake = Handshake {
-                        shard: &self.shard,
-                        door: &self.door,
-                        session: &self.session,
-                        id: self.id,
-                    };
-                    match handshake.handle(&envelope, self.phase) {
-                        Ok(Outcome::Answered) => {}
-                        Ok(Outcome::Started(version, compression)) => {
-                            self.reader.startup_answered(version, compression);
-                            if handshake.must_log_in() {
-                                self.phase = Phase::Authenticating;
-                            } else {
-                                self.let_in();
-                            }
-                        }
-                        Err(error) => self.refuse_message(stream, &error),
-                    }
-                }
-                Err(error) => self.refuse_frame(&error)?,
-            }
-        }
-    }
-
-    /// Whether the message of which only the beginning has arrived may come: memory for a large one is set aside before it
-    /// is read.
-    fn has_memory_for_begun(&mut self, now_ns: u64) -> bool {
-        let begun = self.reader.begun(&self.received);
-        let bytes_left = match begun {
-            Some(header) if is_statement(header.opcode) => self.reader.begun_bytes_left(&self.received),
-            _ => 0,
-        };
-        let bytes_left = if bytes_left < LARGE_BYTES_MIN {
-            0
-        } else {
-            bytes_left
-        };
-        if bytes_left == 0 && !self.has_promise {
-            return true;
-        }
-        let has_memory = self
-            .shard
-            .admission
-            .promise(self.id, bytes_left, self.session.free_bytes(), now_ns);
-        self.has_promise = has_memory && bytes_left > 0;
-        has_memory
-    }
-
     /// The handshake is over.
     fn let_in(&mut self) {
         self.reader.ready();
@@ -388,9 +232,11 @@ impl Connection {
 
     fn begin_turn(&self, now_ns: u64) -> Turn {
         let admission = &self.shard.admission;
+        let throws_on_overload = self.session.negotiated().throws_on_overload;
         let limits = TurnLimits {
             turn_ns: admission.turn_ns(),
-            wait_ns_max: admission.wait_ns_max(self.session.negotiated().throws_on_overload),
+            wait_ns_max: admission.wait_ns_max(throws_on_overload),
+            throws_on_overload,
             is_out_of_memory: !self.session.has_room(),
             earliest_ns: self.arrivals.earliest_ns(),
         };
@@ -422,73 +268,12 @@ impl Connection {
     #[inline]
     fn charge(&self) {
         self.session.charge_connection(
-            self.received.capacity() + self.reader.scratch_bytes() + self.sending.capacity(),
+            self.received.capacity()
+                + self.reader.scratch_bytes()
+                + self.sending.capacity()
+                + self.backlog.bytes(),
         );
     }
-
-    /// Answers a message behind which nothing of the connection is wanted any more.
-    fn refuse_for_good(&mut self, stream: i16, error: &impl std::fmt::Display) {
-        self.session.respond_protocol_error(stream, error);
-        self.shard.metrics.count_error(ErrorCode::ProtocolError);
-        self.begin_leaving();
-    }
-
-    fn refuse_message(&mut self, stream: i16, error: &impl std::fmt::Display) {
-        self.session.respond_protocol_error(stream, error);
-        self.shard.metrics.count_error(ErrorCode::ProtocolError);
-        if self.reader.message_failed() != Recovery::Continue {
-            self.begin_leaving();
-        }
-    }
-
-    fn refuse_frame(&mut self, error: &FrameError) -> Result<(), Closed> {
-        // Drivers try the newest version that they know first.
-        if !matches!(error, FrameError::UnsupportedVersion { .. }) {
-            self.shard.metrics.count_error(error.code());
-        }
-        let recovery = error.recovery();
-        if recovery == Recovery::Close {
-            return Err(Closed);
-        }
-        if let FrameError::UnsupportedVersion { .. } = error {
-            // Drivers step down to the version of this answer.
-            self.session.set_version(ProtocolVersion::CURRENT);
-        }
-        let body = match error.code() {
-            ErrorCode::Invalid => ErrorBody::Invalid,
-            ErrorCode::Overloaded => ErrorBody::Overloaded,
-            _ => ErrorBody::ProtocolError,
-        };
-        let version = self.session.version();
-        self.session
-            .respond(error.stream(), EnvelopeFlags::NONE, Opcode::Error, |out| {
-                write_error(out, version, &body, error);
-                Ok(())
-            });
-        if recovery == Recovery::CloseAfterReply {
-            self.begin_leaving();
-        }
-        Ok(())
-    }
-}
-
-/// Reads what is in the socket now, whatever the event loop knows of it.
-fn read_at_once(stream: &TcpStream, buffer: &mut Vec<u8>) -> io::Result<usize> {
-    let filled = buffer.len();
-    buffer.resize(filled + READ_AT_ONCE_BYTES, 0);
-    let read = (&*SockRef::from(stream)).read(&mut buffer[filled..]);
-    buffer.truncate(filled + read.as_ref().map_or(0, |count| *count));
-    read
-}
-
-/// Drivers take this error as the word of a node that cannot serve yet or any more: they ask another one, also for
-/// statements that are not idempotent.
-fn refuse_to_start(session: &Session, stream: i16) {
-    let version = session.version();
-    session.respond(stream, EnvelopeFlags::NONE, Opcode::Error, |out| {
-        write_error(out, version, &ErrorBody::IsBootstrapping, "The node is stopping");
-        Ok(())
-    });
 }
 
 /// The connection is of no more use.
@@ -536,7 +321,8 @@ impl Connection {
         // While there is a leftover the socket is not looked at: it may have more.
         let mut has_more = self.has_leftover && !self.has_ended;
         if !self.has_leftover && !self.has_ended {
-            if admission.must_wait(self.id, self.was_refused, context.waker()) {
+            // The order of what is kept is worth nothing without what came last.
+            if self.backlog.is_empty() && admission.must_wait(self.id, self.was_refused, context.waker()) {
                 self.is_waiting = true;
                 return Poll::Pending;
             }
@@ -550,9 +336,8 @@ impl Connection {
         if self.shard.admission.is_refusing() {
             turn.work.receiving_ns = self.shard.look_at_clock().saturating_sub(now_ns);
         }
-        match self.handle_received(&mut turn) {
-            Ok(has_leftover) => self.has_leftover = has_leftover,
-            Err(Closed) => return Poll::Ready(()),
+        if let Err(Closed) = self.handle_turn(context, &mut turn, &mut has_more) {
+            return Poll::Ready(());
         }
         self.end_turn(&turn);
         let mut sent = self.poll_send(context);
@@ -567,10 +352,11 @@ impl Connection {
         if sent.is_pending() && self.takes_nothing(context) {
             return Poll::Ready(());
         }
-        if matches!(sent, Poll::Ready(Err(_))) || (self.has_ended && !self.has_leftover) {
+        let has_unhandled = self.has_leftover || !self.backlog.is_empty();
+        if matches!(sent, Poll::Ready(Err(_))) || (self.has_ended && !has_unhandled) {
             return Poll::Ready(());
         }
-        let goes_on = self.has_leftover || has_more;
+        let goes_on = has_unhandled || has_more;
         if !goes_on && self.has_left() {
             return Poll::Ready(());
         }

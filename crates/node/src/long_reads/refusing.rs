@@ -1,0 +1,124 @@
+//! Which long reads are told at once that they could not be begun in time.
+
+use helenus_engine::error::PreparedId;
+use helenus_protocol::Opcode;
+use helenus_protocol::frame::Envelope;
+
+use super::executor::Started;
+use super::lane::Lane;
+use super::{COST_UNKNOWN_NS, TRIED_AT_ONCE_NS_MAX, Tag};
+use crate::aged_queue::Wait;
+use crate::request::Statement;
+use crate::session::Session;
+use crate::shard::Shard;
+use crate::waiting::{AskerId, Offer};
+
+/// A read may wait for so many of its own kind: who asks for something that takes 5 ms does not hope for an answer in 10.
+const WAIT_OF_COSTS: u64 = 4;
+
+/// The bytes of a prepared statement's id, which its length comes before.
+const ID_BYTES: usize = 16;
+
+fn left_ns(started: &Started<Tag>) -> u64 {
+    started.tag.cost_ns.saturating_sub(started.took_ns)
+}
+
+impl Shard {
+    /// How long a read whose client asked to be told of overload may wait.
+    pub(super) fn lane_delay_ns_max(&self, cost_ns: u64) -> u64 {
+        let lane = self.long_reads.lane_of(cost_ns).borrow();
+        delay_ns_max(&lane, cost_ns)
+    }
+
+    /// Whether a read whose client asked to be told of overload would not be begun in time. It is one more that its lane has
+    /// seen.
+    pub(super) fn has_no_time_for(&self, offer: &Offer, now_ns: u64) -> bool {
+        if !self.options.admission {
+            return false;
+        }
+        let lane = &mut *self.long_reads.lane_of(offer.cost_ns).borrow_mut();
+        let wait_ns = lane.wait_ns(offer.asker, left_ns);
+        let delay_ns = offer.wait.age_ns(now_ns).saturating_add(wait_ns);
+        lane.standing.saw(delay_ns, now_ns);
+        delay_ns > delay_ns_max(lane, offer.cost_ns)
+    }
+
+    /// As [`Shard::has_long_reads_enough`], of a statement that was decoded: before its values are kept.
+    pub(crate) fn has_no_time_for_statement(&self, statement: &Statement<'_>) -> bool {
+        let session = statement.session;
+        if !session.negotiated().throws_on_overload || !self.long_reads.is_busy() {
+            return false;
+        }
+        let cost_ns = self
+            .learned_cost_ns(&statement.prepared.id)
+            .unwrap_or(COST_UNKNOWN_NS);
+        self.has_no_time_for_read(session, session.received_ns(), cost_ns)
+    }
+
+    fn has_no_time_for_read(&self, session: &Session, received_ns: u64, cost_ns: u64) -> bool {
+        let Some(account) = session.account() else {
+            return false;
+        };
+        let offer = Offer {
+            asker: AskerId::of(account),
+            wait: Wait {
+                received_ns,
+                wait_ns_max: u64::MAX,
+            },
+            cost_ns,
+        };
+        self.has_no_time_for(&offer, self.last_looked_ns())
+    }
+
+    /// Whether a request that came at `received_ns`, of a client that asked to be told of overload, is a read that would not
+    /// be begun in time: of one that is executed by its id, that is known before anything of it is decoded.
+    #[inline]
+    pub fn has_long_reads_enough(
+        &self,
+        session: &Session,
+        envelope: &Envelope<'_>,
+        received_ns: u64,
+    ) -> bool {
+        self.long_reads.is_busy()
+            && envelope.header.opcode == Opcode::Execute
+            && self.is_long_and_has_no_time(session, envelope, received_ns)
+    }
+
+    #[inline(never)]
+    fn is_long_and_has_no_time(&self, session: &Session, envelope: &Envelope<'_>, received_ns: u64) -> bool {
+        // What is not known as long is tried at once.
+        let cost_ns = executed_id(envelope.body).and_then(|statement| self.learned_cost_ns(&statement));
+        cost_ns.is_some_and(|cost_ns| {
+            cost_ns > TRIED_AT_ONCE_NS_MAX && self.has_no_time_for_read(session, received_ns, cost_ns)
+        })
+    }
+}
+
+fn delay_ns_max(lane: &Lane, cost_ns: u64) -> u64 {
+    lane.standing.delay_ns_max().max(WAIT_OF_COSTS * cost_ns)
+}
+
+/// The id at the beginning of an EXECUTE.
+fn executed_id(body: &[u8]) -> Option<PreparedId> {
+    let (length, rest) = body.split_first_chunk::<2>()?;
+    if usize::from(u16::from_be_bytes(*length)) != ID_BYTES {
+        return None;
+    }
+    rest.first_chunk().map(|id| PreparedId(*id))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_id_of_an_execute_is_found_without_decoding_it() {
+        let mut body = vec![0, 16];
+        body.extend(0..16);
+        body.extend([0, 1, 0]);
+        assert_eq!(executed_id(&body).map(|id| id.0[15]), Some(15));
+        assert_eq!(executed_id(&body[..17]), None);
+        assert_eq!(executed_id(&[0, 4, 1, 2, 3, 4]), None);
+        assert_eq!(executed_id(&[]), None);
+    }
+}
