@@ -30,7 +30,7 @@ use crate::panic_boundary::{catch, catch_async};
 use crate::patience::{Patience, not_begun_in_time};
 use crate::read::{READ_TASK_BYTES, RateLimits};
 use crate::request_memory::{Account, Held, no_memory};
-use crate::shard::Shard;
+use crate::shard::{LearnedCost, Shard};
 use crate::suspended_read::Asker;
 use crate::waiting::{AskerId, Offer, Turn};
 
@@ -96,6 +96,7 @@ struct Tag {
 
 struct WholeTag {
     statement: PreparedId,
+    was_tried: bool,
     asker: Asker,
     patience: Patience,
 }
@@ -188,8 +189,13 @@ impl LongReads {
 
 impl Shard {
     /// What a statement costs the shard by what it did before.
-    pub(crate) fn learned_cost_ns(&self, statement: &PreparedId) -> Option<u64> {
-        self.prepared.borrow().learned_cost_ns(statement)
+    fn learned_cost(&self, statement: &PreparedId) -> Option<LearnedCost> {
+        self.prepared.borrow().learned_cost(statement)
+    }
+
+    fn cost_ns_of(&self, statement: &PreparedId) -> u64 {
+        self.learned_cost(statement)
+            .map_or(COST_UNKNOWN_NS, |cost| cost.cost_ns)
     }
 
     /// Whether a read is to wait for its turn before anything of it is tried.
@@ -200,8 +206,8 @@ impl Shard {
 
     #[cold]
     fn is_known_as_long(&self, statement: &PreparedId) -> bool {
-        self.learned_cost_ns(statement)
-            .is_some_and(|cost_ns| cost_ns > TRIED_AT_ONCE_NS_MAX)
+        self.learned_cost(statement)
+            .is_some_and(|cost| cost.cost_ns > TRIED_AT_ONCE_NS_MAX)
     }
 
     /// Any SELECT, on as many shards as it takes, when its turn comes. `begun` has what was brought already for a read of one
@@ -237,9 +243,7 @@ impl Shard {
     }
 
     fn offer_of(&self, execution: &OwnedExecution, account: &Arc<Account>) -> Offer {
-        let cost_ns = self
-            .learned_cost_ns(&execution.prepared.id)
-            .unwrap_or(COST_UNKNOWN_NS);
+        let cost_ns = self.cost_ns_of(&execution.prepared.id);
         Offer {
             asker: AskerId::of(account),
             wait: self.wait_of(execution, cost_ns),
@@ -379,7 +383,11 @@ impl Shard {
     fn learn_cost(&self, started: &Started<Tag>) {
         if let Some(whole) = &started.tag.whole {
             let mut prepared = self.prepared.borrow_mut();
-            prepared.learn_cost(&whole.statement, started.took_ns);
+            let cost = LearnedCost {
+                cost_ns: started.took_ns,
+                was_tried: whole.was_tried,
+            };
+            prepared.learn_cost(&whole.statement, cost);
         }
     }
 
@@ -398,6 +406,7 @@ impl Shard {
             LongWork::Whole(whole) => {
                 let tag = WholeTag {
                     statement: whole.execution.prepared.id,
+                    was_tried: whole.begun.is_some(),
                     asker: whole.asker.clone(),
                     patience: Patience::of_read(&whole.execution.options()),
                 };

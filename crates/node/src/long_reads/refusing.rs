@@ -6,7 +6,7 @@ use helenus_protocol::frame::Envelope;
 
 use super::executor::Started;
 use super::lane::Lane;
-use super::{COST_UNKNOWN_NS, TRIED_AT_ONCE_NS_MAX, Tag};
+use super::{TRIED_AT_ONCE_NS_MAX, Tag};
 use crate::aged_queue::Wait;
 use crate::request::Statement;
 use crate::session::Session;
@@ -49,9 +49,7 @@ impl Shard {
         if !session.negotiated().throws_on_overload || !self.long_reads.is_busy() {
             return false;
         }
-        let cost_ns = self
-            .learned_cost_ns(&statement.prepared.id)
-            .unwrap_or(COST_UNKNOWN_NS);
+        let cost_ns = self.cost_ns_of(&statement.prepared.id);
         self.has_no_time_for_read(session, session.received_ns(), cost_ns)
     }
 
@@ -87,9 +85,10 @@ impl Shard {
     #[inline(never)]
     fn is_long_and_has_no_time(&self, session: &Session, envelope: &Envelope<'_>, received_ns: u64) -> bool {
         // What is not known as long is tried at once.
-        let cost_ns = executed_id(envelope.body).and_then(|statement| self.learned_cost_ns(&statement));
-        cost_ns.is_some_and(|cost_ns| {
-            cost_ns > TRIED_AT_ONCE_NS_MAX && self.has_no_time_for_read(session, received_ns, cost_ns)
+        let cost = executed_id(envelope.body).and_then(|statement| self.learned_cost(&statement));
+        cost.is_some_and(|cost| {
+            let is_long = !cost.was_tried || cost.cost_ns > TRIED_AT_ONCE_NS_MAX;
+            is_long && self.has_no_time_for_read(session, received_ns, cost.cost_ns)
         })
     }
 }

@@ -33,7 +33,7 @@ use uuid::Uuid;
 pub use background::BackgroundThreads;
 pub use durability::{Acknowledgement, LogThread, Unacknowledged};
 pub use foreground::Foreground;
-pub use prepared_cache::{PreparedCache, is_valid};
+pub use prepared_cache::{LearnedCost, PreparedCache, is_valid};
 
 use crate::admission::Admission;
 use crate::buffer_pool::BufferPool;

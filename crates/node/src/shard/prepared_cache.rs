@@ -23,8 +23,17 @@ struct Entry {
     prepared: Arc<Prepared>,
     bytes: usize,
     last_used: u64,
-    /// Of the shard's time, smoothed; `None` until one was measured.
-    cost_ns: Option<u64>,
+    /// `None` until an execution was measured.
+    cost: Option<LearnedCost>,
+}
+
+/// What a statement costs that is not answered at once.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct LearnedCost {
+    /// Of its shard's time, smoothed.
+    pub cost_ns: u64,
+    /// The last one was found to be long when it was tried at once; else it is known from its plan and values.
+    pub was_tried: bool,
 }
 
 /// Some 10,000 statements fit Cassandra's cache at its default sizes. An application has tens; one that puts values into
@@ -103,21 +112,22 @@ impl PreparedCache {
                 prepared,
                 bytes,
                 last_used: self.clock,
-                cost_ns: None,
+                cost: None,
             },
         );
     }
 
-    /// What one execution took of its shard's time, where executions were measured.
-    pub fn learned_cost_ns(&self, id: &PreparedId) -> Option<u64> {
-        self.plans.get(id)?.cost_ns
+    /// What an execution takes, where any was measured.
+    pub fn learned_cost(&self, id: &PreparedId) -> Option<LearnedCost> {
+        self.plans.get(id)?.cost
     }
 
-    /// One execution took so long.
-    pub fn learn_cost(&mut self, id: &PreparedId, cost_ns: u64) {
+    /// One execution took so much.
+    pub fn learn_cost(&mut self, id: &PreparedId, cost: LearnedCost) {
         if let Some(entry) = self.plans.get_mut(id) {
-            let known_ns = entry.cost_ns.unwrap_or(cost_ns);
-            entry.cost_ns = Some((known_ns * (COSTS_SMOOTHED - 1) + cost_ns).div_ceil(COSTS_SMOOTHED));
+            let known_ns = entry.cost.map_or(cost.cost_ns, |known| known.cost_ns);
+            let cost_ns = (known_ns * (COSTS_SMOOTHED - 1) + cost.cost_ns).div_ceil(COSTS_SMOOTHED);
+            entry.cost = Some(LearnedCost { cost_ns, ..cost });
         }
     }
 
