@@ -18,6 +18,8 @@ pub struct Configuration {
     pub column_index_kib: u32,
     /// Rows asked for at a time; unpaged where there is none.
     pub page_rows: Option<i32>,
+    /// Whether the node is told of secondary indexes; what it answers must not depend on them.
+    pub indexes: bool,
 }
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -44,9 +46,12 @@ impl fmt::Display for Configuration {
             self.format.name(),
             self.column_index_kib
         )?;
-        match self.page_rows {
-            Some(rows) => write!(out, " page={rows}"),
-            None => Ok(()),
+        if let Some(rows) = self.page_rows {
+            write!(out, " page={rows}")?;
+        }
+        match self.indexes {
+            true => Ok(()),
+            false => write!(out, " indexes=off"),
         }
     }
 }
@@ -69,6 +74,7 @@ impl FromStr for Configuration {
             format: SsTableFormat::DEFAULT,
             column_index_kib: 64,
             page_rows: None,
+            indexes: true,
         };
         for word in words {
             configuration
@@ -94,6 +100,13 @@ impl Configuration {
             "memory" => self.memory_mib = value.parse().ok()?,
             "format" => self.format = SsTableFormat::parse(value)?,
             "index" => self.column_index_kib = value.parse().ok()?,
+            "indexes" => {
+                self.indexes = match value {
+                    "on" => true,
+                    "off" => false,
+                    _ => return None,
+                }
+            }
             "page" => self.page_rows = Some(value.parse().ok().filter(|rows| *rows > 0)?),
             _ => return None,
         }
@@ -110,6 +123,7 @@ mod tests {
         for text in [
             "disk shards=3 cache=off memory=8 format=da index=4 page=100",
             "memory shards=1 cache=on memory=64 format=nb index=64",
+            "memory shards=1 cache=on memory=64 format=nb index=64 page=1 indexes=off",
         ] {
             assert_eq!(text.parse::<Configuration>().unwrap().to_string(), text);
         }

@@ -51,6 +51,13 @@ pub enum Seen {
     },
 }
 
+/// What a node without indexes is told instead, and answers in the same way.
+const NO_INDEX: &str = "DROP INDEX IF EXISTS interchange.none";
+
+fn is_about_indexes(text: &str) -> bool {
+    text.starts_with("CREATE INDEX ") || text.starts_with("DROP INDEX ")
+}
+
 /// A statement on its way to one node.
 pub struct UnderWay {
     execution: Execution,
@@ -112,7 +119,11 @@ impl Instance {
             shard: (turn % shard_count) as u16,
             ..Execution::default()
         };
-        let pending = self.node().submit(&statement.text, &execution);
+        let text = match is_about_indexes(&statement.text) && !self.configuration.indexes {
+            true => NO_INDEX,
+            false => &statement.text,
+        };
+        let pending = self.node().submit(text, &execution);
         UnderWay { execution, pending }
     }
 

@@ -1,6 +1,7 @@
 //! A history from a seed: tables, what is written to them and read of them, and what happens in between.
 
 mod counters;
+mod indexes;
 mod shape;
 mod subject;
 mod timestamps;
@@ -26,6 +27,8 @@ const STATEMENTS_PER_EVENT: u64 = 12;
 /// So that there is much in one SSTable.
 const STATEMENTS_PER_EVENT_DEEP: u64 = 50;
 const STATEMENTS_PER_SCHEMA_CHANGE: u64 = 50;
+/// That a table begins with.
+const INDEXES_MAX: usize = 3;
 
 /// Pages of one row are rare: each is a statement of its own.
 const PAGES_ROWS: [Option<i32>; 6] = [None, None, Some(1), Some(3), Some(7), Some(100)];
@@ -78,7 +81,12 @@ pub fn generate(seed: u64, steps: usize) -> Script {
         let (table, texts) = shape::table(&chance, flavour, &format!("t{number}"));
         let create = texts.last().cloned().unwrap_or_default();
         script.steps.extend(texts.into_iter().map(statement));
-        subjects.push(Subject::new(&chance, flavour, table, create));
+        let mut subject = Subject::new(&chance, flavour, table, create);
+        for _ in 0..chance.count(INDEXES_MAX + 1) {
+            let created = indexes::create(&chance, &mut subject);
+            script.steps.extend(created.into_iter().map(statement));
+        }
+        subjects.push(subject);
     }
     let mut timestamps = Timestamps::default();
     for _ in 0..steps {
@@ -132,7 +140,7 @@ fn event(chance: &Chance) -> Event {
     }
 }
 
-/// One that never saw a disk and three that differ from it and from each other.
+/// One that never saw a disk and three that differ from it and from each other. One of the four has no indexes.
 fn configurations(chance: &Chance) -> Vec<Configuration> {
     let memory: Configuration = Configuration {
         home: Home::Memory,
@@ -142,6 +150,7 @@ fn configurations(chance: &Chance) -> Vec<Configuration> {
         format: SsTableFormat::DEFAULT,
         column_index_kib: 64,
         page_rows: None,
+        indexes: true,
     };
     let mut all = vec![memory];
     for shard_count in 1..=3 {
@@ -153,7 +162,12 @@ fn configurations(chance: &Chance) -> Vec<Configuration> {
             format: *chance.pick(&FORMATS),
             column_index_kib: *chance.pick(&[1, 1, 4, 64]),
             page_rows: *chance.pick(&PAGES_ROWS),
+            indexes: true,
         });
+    }
+    let bare = chance.count(all.len());
+    if let Some(bare) = all.get_mut(bare) {
+        bare.indexes = false;
     }
     all
 }

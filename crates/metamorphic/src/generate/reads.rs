@@ -2,11 +2,11 @@
 
 use helenus_schema::ColumnMetadata;
 use helenus_storage_model::Chance;
-use helenus_types::{CqlType, quoted_identifier};
+use helenus_types::quoted_identifier;
 
+use super::indexes;
 use super::subject::Subject;
 use super::text::Text;
-use super::values;
 
 pub fn read(chance: &Chance, subject: &Subject) -> Text {
     match chance.below(20) {
@@ -14,6 +14,7 @@ pub fn read(chance: &Chance, subject: &Subject) -> Text {
         3 => distinct(chance, subject),
         4 => aggregate(chance, subject),
         5 => filtered(chance, subject),
+        6..9 if !subject.indexes.is_empty() => filtered(chance, subject),
         6..9 => scan(chance, subject),
         _ => partition(chance, subject),
     }
@@ -167,7 +168,7 @@ fn aggregate(chance: &Chance, subject: &Subject) -> Text {
     text
 }
 
-/// By any column, on all partitions.
+/// By any columns, on all partitions: by their indexes where they have some.
 fn filtered(chance: &Chance, subject: &Subject) -> Text {
     let mut text = Text::of(format!(
         "SELECT {} FROM {} WHERE ",
@@ -177,19 +178,12 @@ fn filtered(chance: &Chance, subject: &Subject) -> Text {
     if !subject.table.clustering().is_empty() && chance.one_in(2) {
         subject.slice_of(chance, &mut text, chance.count(subject.table.clustering().len()));
     } else {
-        let column = chance.pick(&subject.table.columns);
-        text.name(column);
-        match &column.cql_type {
-            CqlType::List { element, .. } | CqlType::Set { element, .. } if chance.one_in(2) => {
-                text.put(" CONTAINS ").bind(Some(values::plain(chance, element)));
-            }
-            CqlType::Map { key, .. } if chance.one_in(2) => {
-                text.put(" CONTAINS KEY ").bind(Some(values::plain(chance, key)));
-            }
-            cql_type => {
-                let operator = chance.pick(&[" = ", " > ", " >= ", " < ", " <= "]);
-                text.put(operator).bind(Some(values::plain(chance, cql_type)));
-            }
+        let column = indexes::column(chance, subject);
+        indexes::condition(chance, &mut text, column);
+        let other = indexes::column(chance, subject);
+        if other.id != column.id && chance.one_in(3) {
+            text.put(" AND ");
+            indexes::condition(chance, &mut text, other);
         }
     }
     limits(chance, &mut text);

@@ -1,9 +1,10 @@
-//! TRUNCATE, ALTER TABLE, and DROP TABLE with CREATE TABLE behind it.
+//! TRUNCATE, ALTER TABLE, CREATE and DROP INDEX, and DROP TABLE with CREATE TABLE behind it.
 
 use helenus_schema::{ColumnKind, ColumnMetadata};
 use helenus_storage_model::Chance;
 use helenus_types::{CqlType, quoted_identifier};
 
+use super::indexes;
 use super::subject::Subject;
 use super::timestamps::Timestamps;
 
@@ -12,14 +13,17 @@ const NEW_COLUMNS: u64 = 8;
 
 /// The statements of one change, after which the subject is what they make of it.
 pub fn change(chance: &Chance, subject: &mut Subject, timestamps: &mut Timestamps) -> Vec<String> {
-    match chance.below(8) {
+    match chance.below(12) {
         0 => vec![format!("TRUNCATE {}", subject.name)],
         1 => {
             subject.table = subject.original.clone();
             subject.dropped.clear();
+            subject.indexes.clear();
             vec![format!("DROP TABLE {}", subject.name), subject.create.clone()]
         }
         2..5 => drop_column(chance, subject, timestamps),
+        5..7 => indexes::create(chance, subject),
+        7 => indexes::drop(chance, subject),
         // A counter does not come back, and nothing else comes to it.
         _ if subject.counts() => Vec::new(),
         _ => add_column(chance, subject),
@@ -37,6 +41,7 @@ fn drop_column(chance: &Chance, subject: &mut Subject, timestamps: &mut Timestam
         return Vec::new();
     }
     let gone = (*chance.pick(&droppable)).clone();
+    let mut texts = indexes::drop_of_column(subject, &gone.name);
     let left = subject
         .table
         .columns
@@ -55,7 +60,8 @@ fn drop_column(chance: &Chance, subject: &mut Subject, timestamps: &mut Timestam
         dropped_at
     );
     subject.dropped.push(gone);
-    vec![text]
+    texts.push(text);
+    texts
 }
 
 /// One that was dropped before, or a new one.

@@ -24,6 +24,10 @@ pub struct Subject {
     pub create: String,
     /// Of a table of counters: whether deletions are of counters or of rows.
     pub deletes_counters: bool,
+    /// The indexes that there may be: their names, and their columns'.
+    pub indexes: Vec<(String, String)>,
+    /// So that each has a name of its own.
+    pub indexes_made: u32,
     /// Columns that can come back.
     pub dropped: Vec<ColumnMetadata>,
     /// Qualified and quoted.
@@ -66,6 +70,8 @@ impl Subject {
             original: table.clone(),
             create,
             deletes_counters: chance.one_in(2),
+            indexes: Vec::new(),
+            indexes_made: 0,
             dropped: Vec::new(),
             table,
             partition_keys,

@@ -14,6 +14,9 @@ const EDGES: [usize; 14] = [
 /// Elements of a large collection: rows that a memtable keeps in parts have more than 8 KiB (`row::split`).
 const ELEMENTS_MAX: usize = 600;
 
+/// Of each type.
+const COMMON_VALUES: u64 = 6;
+
 /// How long the longest values are.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Size {
@@ -53,8 +56,13 @@ pub fn key(chance: &Chance, cql_type: &CqlType, may_be_long: bool) -> Value {
     }
 }
 
+/// Half of the time one of a few of the type, so that conditions find something.
 pub fn plain(chance: &Chance, cql_type: &CqlType) -> Value {
-    Value::literal(random_value(chance, cql_type))
+    let value = match chance.one_in(2) {
+        true => random_value(&Chance::new(chance.below(COMMON_VALUES)), cql_type),
+        false => random_value(chance, cql_type),
+    };
+    Value::literal(value)
 }
 
 fn length(chance: &Chance, size: Size) -> usize {
