@@ -116,6 +116,7 @@ mod tests {
                 new_table_id: TableId(Uuid::from_u128(1)),
                 data_center: "datacenter1",
                 materialized_views: false,
+                default_index: helenus_schema::IndexKind::Legacy,
             };
             let outcome = apply(&schema, &parse_statement(statement).unwrap(), &context).unwrap();
             Schema::clone(&outcome.transition.unwrap().schema)

@@ -265,6 +265,7 @@ impl Session {
             new_table_id: TableId(Uuid::from_u128(self.tables_made)),
             data_center: "datacenter1",
             materialized_views: true,
+            default_index: helenus_schema::IndexKind::Legacy,
         };
         let outcome = apply(&self.schema, statement, &context)?;
         let mut lines: Vec<String> = outcome

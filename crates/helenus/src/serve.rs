@@ -15,8 +15,9 @@ use helenus_node::{
     TombstoneLimits,
 };
 use helenus_protocol::frame::FrameLimits;
+use helenus_schema::IndexKind;
 use helenus_server::config::{
-    AdmissionSwitch, CommitlogSyncName, ConfigError, ConfigFile, DataSize, RowCacheSwitch,
+    AdmissionSwitch, CommitlogSyncName, ConfigError, ConfigFile, DataSize, DefaultIndexName, RowCacheSwitch,
 };
 use helenus_server::{ConnectionLimits, ServeError, ServeOptions, Server};
 use helenus_vfs::{Clock, DiskIo, RealDisk, SystemClock, SystemRandom, SystemThreads};
@@ -330,6 +331,10 @@ fn options(arguments: &ServeArguments, config: &ConfigFile) -> ServeOptions {
         guardrails: guardrails(config),
         auto_snapshot: config.auto_snapshot.unwrap_or(true),
         auto_snapshot_ttl: config.auto_snapshot_ttl.map(|ttl| ttl.0),
+        default_secondary_index: match config.default_secondary_index {
+            None | Some(DefaultIndexName::LegacyLocalTable) => IndexKind::Legacy,
+            Some(DefaultIndexName::Sai) => IndexKind::StorageAttached,
+        },
         authenticator: arguments
             .authenticator
             .map(Authenticator::from)
@@ -420,6 +425,13 @@ fn guardrails(config: &ConfigFile) -> Guardrails {
                 config.columns_per_table_fail_threshold,
             ),
             defaults.columns_per_table,
+        ),
+        secondary_indexes_per_table: counts(
+            (
+                config.secondary_indexes_per_table_warn_threshold,
+                config.secondary_indexes_per_table_fail_threshold,
+            ),
+            defaults.secondary_indexes_per_table,
         ),
         fields_per_udt: counts(
             (

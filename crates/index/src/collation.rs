@@ -34,6 +34,11 @@ impl Collation {
         self.text.is_some() || self.is_of_addresses
     }
 
+    /// Whether what it accepts has to be accepted by the column's type, too: Cassandra compares addresses both ways.
+    pub fn narrows(&self) -> bool {
+        self.is_of_addresses
+    }
+
     /// `None` for a value that matches nothing.
     pub fn apply<'v>(&self, value: &'v [u8]) -> Option<Cow<'v, [u8]>> {
         if self.skips_empty && value.is_empty() {

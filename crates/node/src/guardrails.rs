@@ -29,6 +29,8 @@ pub struct Guardrails {
     pub columns_per_table: Threshold,
     /// `fields_per_udt_warn_threshold` and `fields_per_udt_fail_threshold`.
     pub fields_per_udt: Threshold,
+    /// `secondary_indexes_per_table_warn_threshold` and `secondary_indexes_per_table_fail_threshold`.
+    pub secondary_indexes_per_table: Threshold,
     /// On the values that a statement writes.
     pub values: ValueGuardrails,
     /// On what SSTables get to hold.
@@ -49,6 +51,7 @@ impl Default for Guardrails {
             tables: Threshold::DISABLED,
             columns_per_table: Threshold::DISABLED,
             fields_per_udt: Threshold::DISABLED,
+            secondary_indexes_per_table: Threshold::DISABLED,
             values: ValueGuardrails::default(),
             partition: PartitionGuardrails::default(),
         }

@@ -63,7 +63,7 @@ pub use buffer_pool::BufferPool;
 pub use compaction::CompactionStatus;
 pub use helenus_engine::TombstoneLimits;
 pub use helenus_engine::replicas::CopyRule;
-pub use helenus_schema::SsTableFormat;
+pub use helenus_schema::{IndexKind, SsTableFormat};
 pub use mailbox::Mailbox;
 pub use node::{AssembledNode, AssembledShard, Node, OpenDoors, StartError};
 pub use operator::Operator;

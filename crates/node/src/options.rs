@@ -7,7 +7,7 @@ use std::time::Duration;
 use helenus_engine::TombstoneLimits;
 use helenus_engine::replicas::CopyRule;
 use helenus_events::Events;
-use helenus_schema::SsTableFormat;
+use helenus_schema::{IndexKind, SsTableFormat};
 use helenus_vfs::{Clock, Disk, DiskIo, Random, Threads};
 
 use crate::guardrails::Guardrails;
@@ -62,6 +62,8 @@ pub struct NodeOptions {
     pub auto_snapshot: bool,
     /// Cassandra's `auto_snapshot_ttl`: how long those snapshots are kept; `None` until somebody removes them.
     pub auto_snapshot_ttl: Option<Duration>,
+    /// Cassandra's `default_secondary_index`: what CREATE INDEX without USING makes.
+    pub default_secondary_index: IndexKind,
     /// How clients prove who they are.
     pub authenticator: Authenticator,
     pub disk: Arc<dyn Disk>,

@@ -212,6 +212,7 @@ impl Shard {
         new_table_id: TableId,
     ) -> Result<(DdlOutcome, Uuid), CqlError> {
         let (before, now_us) = (self.schema(), self.clock.wall_us());
+        let default_index = self.options.default_secondary_index;
         let applied = self.schema_worker()?.run(move || {
             let context = DdlContext {
                 session_keyspace: statement.session_keyspace.as_deref(),
@@ -220,6 +221,7 @@ impl Shard {
                 data_center: DATA_CENTER,
                 // Nothing keeps them up to date yet.
                 materialized_views: false,
+                default_index,
             };
             let outcome = ddl::apply(&before, &statement.statement, &context)?;
             let after = outcome.transition.as_ref();

@@ -34,6 +34,7 @@ impl Guardrails {
                 if count > columns(before).unwrap_or(0) {
                     warnings.extend(self.check_columns(name, count)?);
                 }
+                warnings.extend(self.check_indexes(before, transition, name)?);
                 if is_created {
                     let count = user_keyspaces(after)
                         .map(|keyspace| keyspace.tables.len() as u64)
@@ -93,6 +94,42 @@ impl Guardrails {
                 }
                 Exceeded::Fail(threshold) => format!(
                     "Tables cannot have more than {threshold} columns, but {count} provided for table {name}"
+                ),
+            },
+        )
+    }
+
+    /// Of a table that has one index more than before.
+    fn check_indexes(
+        &self,
+        before: &Schema,
+        transition: &SchemaTransition,
+        table: &str,
+    ) -> Result<Option<String>, CqlError> {
+        let keyspace = &transition.change.keyspace;
+        let (Some(before), Some(after)) = (
+            before.table(keyspace, table),
+            transition.schema.table(keyspace, table),
+        ) else {
+            return Ok(None);
+        };
+        let mut indexes = after.indexes.iter();
+        let Some(index) = indexes.find(|index| before.indexes.iter().all(|old| old.id != index.id)) else {
+            return Ok(None);
+        };
+        let (name, count) = (&index.name, after.indexes.len() as u64);
+        check(
+            "secondary_indexes_per_table",
+            self.secondary_indexes_per_table,
+            count,
+            |exceeded| match exceeded {
+                Exceeded::Warn(threshold) => format!(
+                    "Creating secondary index {name} on table {table}, current number of indexes {count} exceeds \
+                     warning threshold of {threshold}."
+                ),
+                Exceeded::Fail(threshold) => format!(
+                    "Tables cannot have more than {threshold} secondary indexes, aborting the creation of secondary \
+                     index {name} on table {table}"
                 ),
             },
         )

@@ -133,6 +133,7 @@ fn node_options(options: &SimpleQueryOptions) -> NodeOptions {
         guardrails: Default::default(),
         auto_snapshot: false,
         auto_snapshot_ttl: None,
+        default_secondary_index: helenus_schema::IndexKind::Legacy,
         authenticator: Default::default(),
         disk: Arc::new(MemoryDisk::new()),
         clock: Arc::new(SystemClock::new()),

@@ -143,6 +143,7 @@ pub fn options(shard_count: u16, disk: Arc<dyn Disk>, clock: Arc<dyn Clock>) -> 
         guardrails: Default::default(),
         auto_snapshot: false,
         auto_snapshot_ttl: None,
+        default_secondary_index: helenus_schema::IndexKind::Legacy,
         authenticator: Default::default(),
         disk,
         clock,

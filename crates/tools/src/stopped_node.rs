@@ -106,6 +106,7 @@ impl Host for StoppedNode {
             new_table_id: TableId(Uuid::from_bytes(id)),
             data_center: DATA_CENTER,
             materialized_views: false,
+            default_index: helenus_schema::IndexKind::Legacy,
         };
         let mut schema = self.schema.lock().unwrap_or_else(PoisonError::into_inner);
         let outcome = ddl::apply(&schema, &statement, &context).map_err(|source| HostError::Schema {

@@ -103,6 +103,21 @@ def test_describe(_):
     contains(cqlsh("DESCRIBE TABLE cqlsh_test.nope;", fails=True), "not found")
 
 
+def test_describe_index(_):
+    """What is described makes the index again."""
+    created = "CREATE CUSTOM INDEX by_name ON cqlsh_test.people (name) USING 'StorageAttachedIndex' " \
+              "WITH OPTIONS = {'case_sensitive': 'false'};"
+    cqlsh(f"CREATE INDEX ON cqlsh_test.people (tags); {created}")
+    contains(cqlsh("DESCRIBE INDEX cqlsh_test.by_name;"), created)
+    legacy = "CREATE INDEX people_tags_idx ON cqlsh_test.people (values(tags));"
+    contains(cqlsh("DESCRIBE TABLE cqlsh_test.people;"), "CREATE TABLE cqlsh_test.people", created, legacy)
+    contains(cqlsh("SELECT id FROM cqlsh_test.people WHERE name = 'ANN ÜNÏ';"), "(1 rows)")
+    cqlsh("DROP INDEX cqlsh_test.by_name; DROP INDEX cqlsh_test.people_tags_idx;")
+    cqlsh(f"{created} {legacy}")
+    contains(cqlsh("DESCRIBE INDEX cqlsh_test.nope;", fails=True), "not found")
+    cqlsh("DROP INDEX cqlsh_test.by_name; DROP INDEX cqlsh_test.people_tags_idx;")
+
+
 def test_errors(_):
     contains(cqlsh("SELEC;", fails=True), "SyntaxException", "line 1:0")
     contains(cqlsh("SELECT nope FROM cqlsh_test.people;", fails=True), "InvalidRequest", "Undefined column name nope")

@@ -242,6 +242,31 @@ def test_schema_events(session):
         other_cluster.shutdown()
 
 
+def test_indexes(session):
+    """The driver knows indexes and how they would be made again, and reads by them in pages."""
+    session.execute("CREATE TABLE indexed (k int, c int, v int, w text, m map<text, int>, PRIMARY KEY (k, c))")
+    session.execute("CREATE INDEX ON indexed (v)")
+    session.execute("CREATE CUSTOM INDEX by_text ON indexed (w) USING 'StorageAttachedIndex' "
+                    "WITH OPTIONS = {'case_sensitive': 'false'}")
+    session.execute("CREATE INDEX by_entry ON indexed (entries(m)) USING 'sai'")
+    indexes = lambda: session.cluster.metadata.keyspaces[KEYSPACE].indexes
+    assert wait_until(lambda: len(indexes()) == 3), f"no event for CREATE INDEX: {indexes()}"
+    equal((indexes()["indexed_v_idx"].kind, indexes()["by_text"].kind), ("COMPOSITES", "CUSTOM"))
+    equal(indexes()["indexed_v_idx"].as_cql_query(), f"CREATE INDEX indexed_v_idx ON {KEYSPACE}.indexed (v)")
+    assert "USING 'StorageAttachedIndex'" in indexes()["by_text"].as_cql_query()
+    assert "CREATE CUSTOM INDEX by_entry" in session.cluster.metadata.keyspaces[KEYSPACE].tables["indexed"].export_as_string()
+    insert = session.prepare("INSERT INTO indexed (k, c, v, w, m) VALUES (?, ?, ?, ?, ?)")
+    for number in range(60):
+        session.execute(insert, [number % 5, number, number % 3, f"Word{number % 4}", {"a": number % 2}])
+    select = session.prepare("SELECT c FROM indexed WHERE v = ?")
+    select.fetch_size = 7
+    equal(sorted(row.c for row in session.execute(select, [1])), list(range(1, 60, 3)))
+    found = session.execute("SELECT c FROM indexed WHERE w = 'WORD1' AND m['a'] = 1")
+    equal(sorted(row.c for row in found), list(range(1, 60, 4)))
+    session.execute("DROP INDEX by_text")
+    assert wait_until(lambda: "by_text" not in indexes()), "no event for DROP INDEX"
+
+
 def test_protocols(session):
     for version in (ProtocolVersion.V3, ProtocolVersion.V4, ProtocolVersion.V5):
         for compression in (False, "lz4", "snappy"):
@@ -287,7 +312,7 @@ def test_restart(session):
 
 
 TESTS = [test_schema, test_metadata, test_native_types, test_collections, test_paging, test_batches, test_conditional, test_counters, test_json, test_errors,
-         test_reprepare, test_schema_events, test_protocols, test_trace, test_restart]
+         test_reprepare, test_schema_events, test_indexes, test_protocols, test_trace, test_restart]
 
 
 def main():

@@ -3,7 +3,7 @@
 use std::sync::Arc;
 
 use helenus_protocol::response::{self, SchemaChangeKind, SchemaTarget};
-use helenus_schema::{KeyspaceMetadata, Schema, TableId};
+use helenus_schema::{IndexKind, KeyspaceMetadata, Schema, TableId};
 
 /// Everything outside the schema that a change depends on.
 #[derive(Clone, Copy, Debug)]
@@ -18,6 +18,8 @@ pub struct DdlContext<'a> {
     pub data_center: &'a str,
     /// Whether materialized views may be made.
     pub materialized_views: bool,
+    /// Cassandra's `default_secondary_index`: of CREATE INDEX without USING.
+    pub default_index: IndexKind,
 }
 
 #[derive(Clone, Debug, Default)]

@@ -108,6 +108,7 @@ mod tests {
                 new_table_id: TableId(Uuid::from_u128(self.tables_made)),
                 data_center: "datacenter1",
                 materialized_views: false,
+                default_index: helenus_schema::IndexKind::Legacy,
             };
             let statement = parse_statement(statement).map_err(|error| error.to_string())?;
             let outcome = apply(&self.schema, &statement, &context).map_err(|error| error.to_string())?;

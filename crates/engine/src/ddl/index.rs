@@ -20,7 +20,7 @@ use super::options::PropertyReader;
 use crate::error::CqlError;
 use crate::names::first_repeated;
 
-/// What Cassandra's `default_secondary_index` is by default, and the name of its older indexes.
+/// Cassandra's name of its older indexes, which are those of CREATE INDEX by default.
 const LEGACY: &str = "legacy_local_table";
 
 /// Cassandra's class of storage-attached indexes.
@@ -43,7 +43,7 @@ pub(super) fn create(
         resource: Resource::Table(table_name),
     })?;
     check_keyspace_name(keyspace_name)?;
-    let class = class_of(create);
+    let class = class_of(create, context.default_index);
     let options = written_options(create, class)?;
     if class == Some(SASI_CLASS) {
         return Err(invalid!(
@@ -183,8 +183,12 @@ pub(super) fn check_not_indexed(
 }
 
 /// None for an index that is not CUSTOM.
-fn class_of(create: &CreateIndex) -> Option<&str> {
-    let class = create.class.as_deref().unwrap_or(LEGACY);
+fn class_of(create: &CreateIndex, default: IndexKind) -> Option<&str> {
+    let default = match default {
+        IndexKind::Legacy => LEGACY,
+        IndexKind::StorageAttached => SAI_ALIASES[0],
+    };
+    let class = create.class.as_deref().unwrap_or(default);
     (create.custom || !class.eq_ignore_ascii_case(LEGACY)).then_some(class)
 }
 

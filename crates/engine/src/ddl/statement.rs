@@ -112,6 +112,7 @@ mod tests {
                 new_table_id: TableId(Uuid::from_u128(self.tables_made)),
                 data_center: "datacenter1",
                 materialized_views: false,
+                default_index: helenus_schema::IndexKind::Legacy,
             };
             apply(&self.schema, &parse_statement(statement).unwrap(), &context)
         }

@@ -23,6 +23,8 @@ pub struct Filter {
     test: Test,
     /// Of the index that Cassandra would read by, if that compares in its own way; the test's values are made alike already.
     collation: Option<(IndexId, Collation)>,
+    /// The value of a comparison that the column's type has to accept, too.
+    plain: Option<Vec<u8>>,
 }
 
 #[derive(Clone, Debug)]
@@ -76,6 +78,10 @@ impl Filter {
             collation.column == column.id && collation.is_for(&column.cql_type, test.use_of_index())
         });
         let collation = found.map(|found| (found.index, found.collation));
+        let plain = match (&collation, &test) {
+            (Some((_, collation)), Test::Compare { value, .. }) if collation.narrows() => Some(value.clone()),
+            _ => None,
+        };
         if let Some((_, collation)) = &collation {
             test.collate(collation);
         }
@@ -83,6 +89,7 @@ impl Filter {
             column: column.clone(),
             test,
             collation,
+            plain,
         });
     }
 
@@ -133,9 +140,12 @@ impl Filter {
         effort.add(self.test.comparisons(), found.len());
         let cql_type = &self.column.cql_type;
         match &self.test {
-            Test::Compare { accepts, value } => self
-                .collated(&found)
-                .is_some_and(|found| accepts(cql_type.compare(&found, value))),
+            Test::Compare { accepts, value } => {
+                let accepts = |found: &[u8], value: &[u8]| accepts(cql_type.compare(found, value));
+                let collated = self.collated(&found);
+                collated.is_some_and(|found| accepts(&found, value))
+                    && self.plain.as_ref().is_none_or(|value| accepts(&found, value))
+            }
             Test::In(values) => values
                 .binary_search_by(|value| cql_type.compare(value, &found))
                 .is_ok(),

@@ -94,11 +94,8 @@ impl SelectPlan {
     /// Of the restrictions that make up the slices those that an index may look for: of a range of partitions it knows
     /// which have such rows.
     pub(super) fn located_by_index(&self) -> impl Iterator<Item = &Restriction> {
-        let is_located = |restriction: &&Restriction| {
-            self.clause.is_key_range
-                && !(restriction.is_multi_column || restriction.is_in())
-                && has_index(&self.table, restriction)
-        };
+        let is_located =
+            |restriction: &&Restriction| self.clause.is_key_range && has_index(&self.table, restriction);
         self.slicing().iter().filter(is_located)
     }
 

@@ -178,6 +178,7 @@ impl Shards {
                     new_table_id: TableId(Uuid::from_u128(self.tables)),
                     data_center: "datacenter1",
                     materialized_views: true,
+                    default_index: helenus_schema::IndexKind::Legacy,
                 };
                 if let Some(transition) = ddl::apply(&self.schema, statement, &context)?.transition {
                     self.schema = transition.schema;

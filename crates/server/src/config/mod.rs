@@ -74,6 +74,10 @@ pub struct ConfigFile {
     pub columns_per_table_fail_threshold: Option<i64>,
     pub fields_per_udt_warn_threshold: Option<i64>,
     pub fields_per_udt_fail_threshold: Option<i64>,
+    pub secondary_indexes_per_table_warn_threshold: Option<i64>,
+    pub secondary_indexes_per_table_fail_threshold: Option<i64>,
+    /// What CREATE INDEX without USING makes.
+    pub default_secondary_index: Option<DefaultIndexName>,
     pub column_value_size_warn_threshold: Option<DataSize>,
     pub column_value_size_fail_threshold: Option<DataSize>,
     pub collection_size_warn_threshold: Option<DataSize>,
@@ -107,6 +111,13 @@ pub struct ConfigFile {
 #[serde(deny_unknown_fields, default)]
 pub struct SsTableSection {
     pub selected_format: Option<SelectedFormat>,
+}
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum DefaultIndexName {
+    LegacyLocalTable,
+    Sai,
 }
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Deserialize)]

@@ -85,6 +85,7 @@ pub fn node_options(authenticator: Authenticator) -> NodeOptions {
         guardrails: Default::default(),
         auto_snapshot: false,
         auto_snapshot_ttl: None,
+        default_secondary_index: helenus_node::IndexKind::Legacy,
         authenticator,
         disk: Arc::new(MemoryDisk::new()),
         clock,

@@ -63,6 +63,14 @@ pub fn first_statements() -> Vec<String> {
          v vector<float, 3>, k duration, PRIMARY KEY ((a, b), c, d))",
         "CREATE TABLE fuzz_b.d (k blob PRIMARY KEY, a ascii, b boolean, c date, d time, e timestamp, f inet, \
          g smallint, h tinyint, v frozen<map<int, frozen<list<text>>>>)",
+        "CREATE INDEX ON fuzz.a (v) USING 'sai'",
+        "CREATE INDEX ON fuzz.b (s)",
+        "CREATE INDEX ON fuzz.b (l)",
+        "CREATE INDEX ON fuzz.b (entries(m)) USING 'sai'",
+        "CREATE INDEX ON fuzz.b (d) USING 'sai'",
+        "CREATE INDEX ON fuzz.c (f)",
+        "CREATE INDEX ON fuzz_b.d (f) USING 'sai'",
+        "CREATE INDEX ON fuzz_b.d (full(v))",
     ];
     keyspaces.into_iter().chain(others.map(str::to_owned)).collect()
 }
@@ -88,7 +96,7 @@ impl Grammar<'_> {
             25..27 => self.alter_type(),
             27 => format!("DROP TYPE {}{}", self.if_exists(), self.user_type_name()),
             28 | 29 => self.create_index(),
-            30 => format!("DROP INDEX {}{}", self.if_exists(), self.new_name()),
+            30 => format!("DROP INDEX {}{}", self.if_exists(), self.index_name()),
             31 | 32 => self.view(),
             33..36 => self.function(),
             36 | 37 => self.aggregate(),
@@ -280,9 +288,9 @@ impl Grammar<'_> {
     }
 
     fn create_index(&self) -> String {
-        let column = self
-            .table()
-            .map_or_else(|| self.word(), |table| self.column_name(table));
+        let table = self.table();
+        let column = table.map_or_else(|| self.word(), |table| self.column_name(table));
+        let on = table.map_or_else(|| self.table_name(), |table| self.name_of(table));
         let form = self.one_of(&["", "", "keys", "values", "entries", "full"]);
         let target = if form.is_empty() {
             column
@@ -299,8 +307,17 @@ impl Grammar<'_> {
             "CREATE {custom}INDEX {}{} ON {} ({target}){using}",
             self.if_not_exists(),
             self.sometimes(2, &self.word()),
-            self.table_name()
+            on
         )
+    }
+
+    /// One that there is, mostly.
+    pub(super) fn index_name(&self) -> String {
+        let indexes = self.table().map(|table| &table.indexes);
+        match indexes.filter(|indexes| !indexes.is_empty()) {
+            Some(indexes) => quoted_identifier(&self.chance.pick(indexes).name).into_owned(),
+            None => self.new_name(),
+        }
     }
 
     fn view(&self) -> String {

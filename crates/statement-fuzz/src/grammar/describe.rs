@@ -12,7 +12,7 @@ impl Grammar<'_> {
             4 => format!("{}KEYSPACE {}", self.sometimes(2, "ONLY "), self.keyspace_name()),
             5 => "TABLES".to_owned(),
             6..8 => format!("TABLE {}", self.table_name()),
-            8 => format!("INDEX {}", self.new_name()),
+            8 => format!("INDEX {}", self.index_name()),
             9 => format!("MATERIALIZED VIEW {}", self.new_name()),
             10 => "TYPES".to_owned(),
             11 => format!("TYPE {}", self.user_type_name()),

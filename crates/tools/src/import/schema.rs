@@ -134,6 +134,7 @@ impl TextSchema {
                 new_table_id: TableId(Uuid::from_u128(1)),
                 data_center: "datacenter1",
                 materialized_views: false,
+                default_index: helenus_schema::IndexKind::Legacy,
             };
             let outcome = ddl::apply(&schema, &statement, &context).map_err(|source| HostError::Schema {
                 statement: text.clone(),

@@ -43,6 +43,7 @@ fn changed(mut schema: Schema, statements: &[&str]) -> Schema {
             new_table_id: TableId(Uuid::from_u128(index as u128 + 1)),
             data_center: "datacenter1",
             materialized_views: true,
+            default_index: helenus_schema::IndexKind::Legacy,
         };
         let outcome = apply(&schema, &parse_statement(statement).unwrap(), &context).unwrap();
         schema = Schema::clone(&outcome.transition.unwrap().schema);
