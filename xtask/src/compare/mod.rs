@@ -9,7 +9,11 @@ mod concurrent_client;
 mod driver_restarts;
 mod errors;
 mod goodput;
+mod goodput_disturbed;
+mod goodput_generators;
 mod goodput_memory;
+mod goodput_server;
+mod goodput_statements;
 mod insns;
 mod load_generator;
 mod mixed;
@@ -48,6 +52,12 @@ pub enum Command {
     Errors(errors::Arguments),
     /// What is answered in time, from a quarter to ten times of what a core can do, with admission and without
     Goodput(goodput::Arguments),
+    /// Goodput when something happens to the server, and beside loads that ask for more than there is
+    GoodputDisturbed(goodput_disturbed::Arguments),
+    /// Goodput by our own generator and by another one, in turns
+    GoodputGenerators(goodput_generators::Arguments),
+    /// What is answered in time of the statements that applications send: in memory, on two shards, from a disk
+    GoodputStatements(goodput_statements::Arguments),
     /// A node's memory while ten times what it can do is offered
     GoodputMemory(goodput_memory::Arguments),
     /// Goodput of Cassandra, on the same axes
@@ -78,6 +88,9 @@ pub fn run(command: Command) -> Result<(), TaskError> {
         Command::DriverRestarts(arguments) => driver_restarts::run(&arguments),
         Command::Errors(arguments) => errors::run(&arguments),
         Command::Goodput(arguments) => goodput::run(&arguments),
+        Command::GoodputDisturbed(arguments) => goodput_disturbed::run(&arguments),
+        Command::GoodputGenerators(arguments) => goodput_generators::run(&arguments),
+        Command::GoodputStatements(arguments) => goodput_statements::run(&arguments),
         Command::GoodputMemory(arguments) => goodput_memory::run(&arguments),
         Command::GoodputPeer(arguments) => goodput::run_peer(&arguments),
         Command::Peer(arguments) => peer::run(&arguments),

@@ -120,20 +120,33 @@ impl Drop for Stopper {
     }
 }
 
-/// Makes one of these happen as often as is asked for.
-pub fn disturb(
+/// Makes each of these happen as often as is asked for, by one capacity.
+pub fn disturb_all(
     options: &GoodputOptions,
     workload: GoodputWorkload,
-    kind: DisturbanceKind,
     load: &mut Load,
     doing: &mut Doing<'_>,
-) -> Result<Disturbance, WireError> {
-    let name = workload.name();
-    doing(&format!("{name}: capacity"), 0.05);
+) -> Result<Vec<Disturbance>, WireError> {
+    doing(&format!("{}: capacity", workload.name()), 0.05);
     let capacity_per_s = match options.capacity_per_s {
         Some(per_s) => per_s.max(1.0),
         None => closed(options, load)?,
     };
+    let kinds = options.disturbances.iter();
+    kinds
+        .map(|kind| disturb(options, workload, *kind, capacity_per_s, load, doing))
+        .collect()
+}
+
+fn disturb(
+    options: &GoodputOptions,
+    workload: GoodputWorkload,
+    kind: DisturbanceKind,
+    capacity_per_s: f64,
+    load: &mut Load,
+    doing: &mut Doing<'_>,
+) -> Result<Disturbance, WireError> {
+    let name = workload.name();
     let plan = Plan::of(kind, options);
     let looks_wanted = if kind == DisturbanceKind::Steady {
         1
@@ -165,6 +178,7 @@ pub fn disturb(
         length_ms: plan.phases[1].1.as_millis() as u32,
         window_ms: plan.shown_ms,
         windows: shown(&looks, plan),
+        unrefused_from_ms: unrefused_from_ms(&looks, plan),
         refused_until_ms: until_ms(&looks, plan, |window| window.refused > 0),
         bad_until_ms: until_ms(&looks, plan, |window| window.bad() > 0),
         looks_stolen,
@@ -230,6 +244,24 @@ fn shown(looks: &[Vec<Window>], plan: Plan) -> Vec<DisturbedWindow> {
         .collect()
 }
 
+/// How long after the disturbance so much time without a refusal began that it is shown as a window.
+fn unrefused_from_ms(looks: &[Vec<Window>], plan: Plan) -> Vec<Option<u32>> {
+    let (end, last) = (plan.ends_us() / WINDOW_US, plan.whole_us() / WINDOW_US);
+    let from = |look: &Vec<Window>| {
+        let mut after = look
+            .get(end as usize..last as usize)?
+            .windows((SLICE_US / WINDOW_US) as usize);
+        let first = after.position(|some| some.iter().all(|window| window.refused == 0))?;
+        Some(first as u32 * WINDOW_US / 1_000)
+    };
+    sorted(looks.iter().map(from).collect())
+}
+
+fn sorted(mut all: Vec<Option<u32>>) -> Vec<Option<u32>> {
+    all.sort_by_key(|ms| ms.unwrap_or(u32::MAX));
+    all
+}
+
 /// How long after the disturbance there were such windows; `None` where the last tenth of a second that was looked at still has one.
 fn until_ms(looks: &[Vec<Window>], plan: Plan, is_such: fn(&Window) -> bool) -> Vec<Option<u32>> {
     let (end, last) = (plan.ends_us() / WINDOW_US, plan.whole_us() / WINDOW_US);
@@ -239,9 +271,7 @@ fn until_ms(looks: &[Vec<Window>], plan: Plan, is_such: fn(&Window) -> bool) -> 
         let is_over = after.len() - count >= (SLICE_US / WINDOW_US) as usize;
         is_over.then_some(count as u32 * WINDOW_US / 1_000)
     };
-    let mut all: Vec<Option<u32>> = looks.iter().map(until).collect();
-    all.sort_by_key(|ms| ms.unwrap_or(u32::MAX));
-    all
+    sorted(looks.iter().map(until).collect())
 }
 
 #[cfg(test)]
@@ -306,6 +336,13 @@ mod tests {
         let looks = [windows(5), endless, relapsed, windows(0)];
         let until = until_ms(&looks, plan(), |window| window.refused > 0);
         assert_eq!(until, [Some(0), Some(50), Some(210), None]);
+        let mut refusing = windows(0);
+        refusing[50..]
+            .iter_mut()
+            .step_by(9)
+            .for_each(|window| window.refused = 1);
+        let looks = [windows(5), windows(0), refusing];
+        assert_eq!(unrefused_from_ms(&looks, plan()), [Some(0), Some(50), None]);
         // What was late during the stall was due before its end.
         let bad = until_ms(&looks[..1], plan(), |window| window.bad() > 0);
         assert_eq!(bad, [Some(50)]);

@@ -36,6 +36,11 @@ use load::{Connections, Load, Part};
 use wire::WireClient;
 use workload::Preparation;
 
+/// What is executed of a workload, where it is one of [`GoodputWorkload::STATEMENTS`].
+pub fn statement(workload: GoodputWorkload) -> Option<String> {
+    statements::text(workload, statements::TABLE)
+}
+
 /// Requests without an answer on one connection, as many as a connection of protocol version 4 has streams.
 pub const STREAMS: usize = line::STREAMS;
 
@@ -167,10 +172,10 @@ pub fn run(options: &GoodputOptions, label: &str, doing: &mut Doing<'_>) -> Resu
             let curve = curve::measure(options, *workload, &mut load, &mut of_all)?;
             report.curves.push(curve);
         }
-        for kind in &options.disturbances {
+        if !options.disturbances.is_empty() {
             let mut load = prepared(options, *workload, &mut of_all)?;
-            let disturbance = disturb::disturb(options, *workload, *kind, &mut load, &mut of_all)?;
-            report.disturbances.push(disturbance);
+            let disturbances = disturb::disturb_all(options, *workload, &mut load, &mut of_all)?;
+            report.disturbances.extend(disturbances);
         }
         for kind in &options.mixes {
             // It has workloads of its own.

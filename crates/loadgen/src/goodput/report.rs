@@ -144,6 +144,9 @@ pub struct Disturbance {
     pub window_ms: u32,
     /// Of all looks together.
     pub windows: Vec<DisturbedWindow>,
+    /// When 100 ms began in which nothing was refused, in milliseconds behind the end; by look, the shortest first. `None` where there
+    /// were none.
+    pub unrefused_from_ms: Vec<Option<u32>>,
     /// When the last request that was refused was due, in milliseconds behind the end; by look, the shortest first. `None` where that
     /// went on to the end of what was looked at.
     pub refused_until_ms: Vec<Option<u32>>,

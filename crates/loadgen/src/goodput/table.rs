@@ -12,6 +12,10 @@ const HEAD: &str = "| | offered | a second | sent | in time (its rounds) | of th
                     | p50 ms | p99 ms | control p99 ms | server CPU | resident MiB | counted s |\n\
                     |---|---|---|---|---|---|---|---|---|---|---|---|---|---|---|---|---|---|\n";
 
+/// Loads of which a summary tells more than what was in time.
+const REFUSALS_AT: f64 = 0.8;
+const P99_AT: f64 = 5.0;
+
 /// Windows of a table behind the end of a disturbance.
 const WINDOWS_AFTER: usize = 6;
 
@@ -98,8 +102,17 @@ fn summary(report: &GoodputReport) -> String {
     for multiple in &multiples {
         let _infallible = write!(text, " {multiple}x |");
     }
-    text.push_str(" refused at 0.8x | p99 ms at 5x |\n|---|---|");
-    text.push_str(&"---|".repeat(multiples.len() + 2));
+    let refusals = multiples
+        .contains(&REFUSALS_AT)
+        .then(|| format!(" refused at {REFUSALS_AT}x |"));
+    let p99 = multiples
+        .contains(&P99_AT)
+        .then(|| format!(" p99 ms at {P99_AT}x |"));
+    let columns = multiples.len() + usize::from(refusals.is_some()) + usize::from(p99.is_some());
+    text.extend(refusals.clone());
+    text.extend(p99.clone());
+    text.push_str("\n|---|---|");
+    text.push_str(&"---|".repeat(columns));
     text.push('\n');
     for curve in &report.curves {
         let _infallible = write!(
@@ -116,14 +129,18 @@ fn summary(report: &GoodputReport) -> String {
         }
         let at = |multiple: f64, value: fn(&Point) -> f64| {
             let value = curve.point(multiple).map(value);
-            value.map_or(String::new(), short_number)
+            format!(" {} |", value.map_or(String::new(), short_number))
         };
-        let _infallible = writeln!(
-            text,
-            " {} | {} |",
-            at(0.8, |point| point.refused_per_s),
-            at(5.0, |point| point.p99_us as f64 / 1e3)
+        text.extend(
+            refusals
+                .as_ref()
+                .map(|_| at(REFUSALS_AT, |point| point.refused_per_s)),
         );
+        text.extend(
+            p99.as_ref()
+                .map(|_| at(P99_AT, |point| point.p99_us as f64 / 1e3)),
+        );
+        text.push('\n');
     }
     text
 }
@@ -255,11 +272,12 @@ fn disturbed(report: &GoodputReport, disturbance: &Disturbance) -> String {
     };
     let _infallible = writeln!(
         text,
-        "{} a second in a closed loop; {} looks{stolen}. The last that was refused was due {}, the last that was not in time {}.\n",
+        "{} a second in a closed loop; {} looks{stolen}. 100 ms without a refusal began {}; in the whole time that was looked at the last that was refused was due {}, the last that was not in time {}.\n",
         short_number(disturbance.capacity_per_s),
         disturbance.refused_until_ms.len(),
-        until(&disturbance.refused_until_ms),
-        until(&disturbance.bad_until_ms)
+        until(&disturbance.unrefused_from_ms, "at no time"),
+        until(&disturbance.refused_until_ms, "when that was over"),
+        until(&disturbance.bad_until_ms, "when that was over")
     );
     text.push_str("| ms from its end | due | in time | late | refused | other errors | not sent |\n|---|---|---|---|---|---|---|\n");
     if disturbance.kind == DisturbanceKind::Steady {
@@ -290,12 +308,12 @@ fn disturbed(report: &GoodputReport, disturbance: &Disturbance) -> String {
     text
 }
 
-/// The middle and the worst of some looks.
-fn until(all_ms: &[Option<u32>]) -> String {
+/// The middle and the worst of some looks, and what is said of those that have no such moment.
+fn until(all_ms: &[Option<u32>], never: &str) -> String {
     let told = |ms: Option<Option<u32>>| match ms.flatten() {
-        Some(0) => "before its end".to_owned(),
-        Some(ms) => format!("within {ms} ms of its end"),
-        None => "at the end of what was looked at".to_owned(),
+        Some(0) => "by its end".to_owned(),
+        Some(ms) => format!("{ms} ms after it"),
+        None => never.to_owned(),
     };
     format!(
         "{} (the worst: {})",

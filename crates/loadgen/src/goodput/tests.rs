@@ -228,6 +228,7 @@ fn report(address: SocketAddr) -> GoodputReport {
         length_ms: 200,
         window_ms: 100,
         windows: vec![window(-200, 0), window(-100, 50), window(0, 7), window(100, 0)],
+        unrefused_from_ms: vec![Some(70); 3],
         refused_until_ms: vec![Some(0), Some(70), None],
         bad_until_ms: vec![Some(80); 3],
         looks_stolen: 1,
@@ -248,7 +249,8 @@ fn a_report_says_under_which_bounds_it_was_measured_and_can_be_stored_and_drawn(
         "| point read | 10k |",
         "stopped for 200 ms at 0.8x",
         "| 0 | 100 | 93.00 % | 0 | 7.00 % | 0 | 0 |",
-        "within 70 ms of its end (the worst: at the end of what was looked at)",
+        "100 ms without a refusal began 70 ms after it (the worst: 70 ms after it)",
+        "the last that was refused was due 70 ms after it (the worst: when that was over)",
         "**a greedy connection**",
     ] {
         assert!(text.contains(wanted), "{wanted} in {text}");
