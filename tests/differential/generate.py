@@ -42,6 +42,7 @@ def make_program(chance):
     table = Table(chance)
     source = Statements(chance, table)
     program = [cases.Statement(UDT_DEFINITION), cases.Statement(table.create())]
+    program += [cases.Statement(create) for _, create in table.indexes]
     for _ in range(PROGRAM_STATEMENTS):
         cql, page_size = source.next()
         program.append(cases.Statement(cql, {} if page_size is None else {"page": str(page_size)}))

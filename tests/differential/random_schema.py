@@ -64,6 +64,9 @@ class Type:
             return "{a: %s, b: %s}" % (random.choice(["1", "null", "-5"]), random.choice(["'x'", "''", "null"]))
         return random.choice(COUNTER_VALUES if self.kind == "counter" else NATIVE_VALUES[self.kind])
 
+    def has(self, kind):
+        return self.kind == kind or any(part.has(kind) for part in self.parts)
+
     def is_collection(self):
         return self.kind in ("list", "set", "map") and not self.frozen
 
@@ -123,6 +126,8 @@ class Table:
         self.statics = [Column(random, f"s{i}", value()) for i in range(statics)]
         regular = random.choice([1, 2, 3] if self.counts else [0, 1, 2, 3, 4])
         self.regular = [Column(random, f"v{i}", value()) for i in range(regular)]
+        # Column names, and the statements that index them.
+        self.indexes = self.random_indexes(random) if random.random() < 0.6 else []
 
     def keys(self):
         return self.partition + self.clustering
@@ -132,6 +137,22 @@ class Table:
 
     def columns(self):
         return self.keys() + self.values()
+
+    def random_indexes(self, random):
+        """Of any columns, in both kinds; some are refused."""
+        indexes = []
+        for column in random.sample(self.columns(), random.randint(1, min(3, len(self.columns())))):
+            # Where Helenus answers otherwise on purpose: indexes of vectors, and decimals that legacy indexes tell apart.
+            if column.type.has("vector"):
+                continue
+            kind = " USING 'sai'" if column.type.has("decimal") or random.random() < 0.5 else ""
+            target = column.name
+            if column.type.is_collection() and column.type.kind == "map":
+                target = random.choice(["{}", "keys({})", "entries({})"]).format(target)
+            elif column.type.frozen and column.type.kind in ("list", "set", "map"):
+                target = f"full({target})"
+            indexes.append((column, f"CREATE INDEX ON {self.name} ({target}){kind}"))
+        return indexes
 
     def create(self):
         columns = [f"{column.name} {column.type.cql()}{' STATIC' if column in self.statics else ''}" for column in self.columns()]

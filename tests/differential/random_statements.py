@@ -171,6 +171,8 @@ class Statements:
     def restrictions(self):
         """The relations, whether they need filtering, and whether they name one partition."""
         partition, clustering = self.table.partition, self.table.clustering
+        if self.table.indexes and self.chance(0.4):
+            return self.indexed()
         choice = self.random.random()
         if choice < 0.2:
             return [], False, False
@@ -194,9 +196,24 @@ class Statements:
             filtering = True
         return where, filtering, single
 
+    def indexed(self):
+        """By a column that has an index, or two, alone or beside a partition or a range of them."""
+        columns = [column for column, _ in self.table.indexes]
+        chosen = self.random.sample(columns, min(len(columns), self.random.choice([1, 1, 2])))
+        where = [self.filter(column) for column in chosen]
+        others = [column for column in self.table.partition if column not in chosen]
+        single = len(others) == len(self.table.partition) and self.chance(0.3)
+        if single:
+            where += self.key(self.table.partition)
+        elif self.chance(0.15):
+            where.append(self.filter(self.random.choice(self.table.columns())))
+        return where, self.chance(0.4), single
+
     def filter(self, column):
         kind = column.type
         if kind.is_collection():
+            if kind.kind == "map" and self.chance(0.3):
+                return f"{column.name}[{kind.parts[0].literal(self.random)}] = {kind.parts[1].literal(self.random)}"
             if kind.kind == "map" and self.chance(0.5):
                 return f"{column.name} CONTAINS KEY {kind.parts[0].literal(self.random)}"
             return f"{column.name} CONTAINS {kind.parts[-1].literal(self.random)}"

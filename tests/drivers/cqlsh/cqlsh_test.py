@@ -177,7 +177,7 @@ def await_text(terminal, wanted):
         seen += os.read(terminal, 4096).decode(errors="replace")
 
 
-TESTS = [test_schema, test_select, test_types, test_commands, test_paging, test_describe, test_errors, test_tracing,
+TESTS = [test_schema, test_select, test_types, test_commands, test_paging, test_describe, test_describe_index, test_errors, test_tracing,
          test_copy, test_copy_many, test_completion]
 
 
