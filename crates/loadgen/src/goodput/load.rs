@@ -111,6 +111,7 @@ pub struct Load {
     send_at_us: u32,
     began: Instant,
     deadline_us: u32,
+    pause_us_max: u32,
 }
 
 impl Load {
@@ -135,6 +136,7 @@ impl Load {
             send_at_us: 0,
             began: Instant::now(),
             deadline_us: deadline.as_micros() as u32,
+            pause_us_max: 0,
             connections,
             parts,
         })
@@ -143,6 +145,12 @@ impl Load {
     /// The load's clock: an hour fits.
     pub fn now_us(&self) -> u32 {
         self.began.elapsed().as_micros() as u32
+    }
+
+    /// The longest time of an open loop, since this was last asked, in which this thread did not look at what is due: what the machine
+    /// took from it, or what one look lasted. Requests that were due meanwhile count as long as they waited.
+    pub fn take_pause_us_max(&mut self) -> u32 {
+        std::mem::take(&mut self.pause_us_max)
     }
 
     pub fn part_count(&self) -> usize {
@@ -206,8 +214,11 @@ impl Load {
         look: &mut impl FnMut(u32) -> ControlFlow<()>,
     ) -> Result<ControlFlow<()>, WireError> {
         let gather_us = self.connections.gather.as_micros() as u32;
+        let mut before_us = self.now_us();
         loop {
             let now_us = self.now_us();
+            self.pause_us_max = self.pause_us_max.max(now_us - before_us);
+            before_us = now_us;
             if look(now_us).is_break() {
                 return Ok(ControlFlow::Break(()));
             }

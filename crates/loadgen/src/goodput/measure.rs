@@ -60,6 +60,7 @@ pub struct Measurement {
     stolen_s: f64,
     server_cpu_s: Option<f64>,
     resident_bytes: Option<u64>,
+    pause_us_max: u32,
 }
 
 /// Offers a load for one round: so many requests of each part a second, to each its measurement.
@@ -86,7 +87,9 @@ pub fn offer_round(
     };
     load.open(&[phase], &mut recorders, |now_us| watch.look(now_us))?;
     let counted = watch.counted();
+    let pause_us_max = load.take_pause_us_max();
     for (measurement, recorder) in measurements.iter_mut().zip(&recorders) {
+        measurement.pause_us_max = measurement.pause_us_max.max(pause_us_max);
         measurement.add(&counted, &recorder.total(&counted.slices)?)?;
     }
     Ok(())
@@ -101,6 +104,7 @@ impl Measurement {
             stolen_s: 0.0,
             server_cpu_s: None,
             resident_bytes: None,
+            pause_us_max: 0,
         })
     }
 
@@ -150,6 +154,7 @@ impl Measurement {
             resident_bytes: self.resident_bytes,
             counted_s: self.counted_s,
             stolen: self.stolen_s / counted_s,
+            pause_us_max: self.pause_us_max,
         }
     }
 

@@ -97,6 +97,9 @@ pub struct Point {
     /// quiet time.
     #[serde(default)]
     pub stolen: f64,
+    /// The longest time in which the generator did not look at what was due, the warm-up included.
+    #[serde(default)]
+    pub pause_us_max: u32,
 }
 
 /// How long after an overload requests were refused, late or not sent.

@@ -9,8 +9,8 @@ use super::report::{
 use crate::chart::short_number;
 
 const HEAD: &str = "| | offered | a second | sent | in time (its rounds) | of the best | late | of them unanswered | refused | other errors | held back | not generated \
-                    | p50 ms | p99 ms | control p99 ms | server CPU | resident MiB | counted s |\n\
-                    |---|---|---|---|---|---|---|---|---|---|---|---|---|---|---|---|---|---|\n";
+                    | p50 ms | p99 ms | control p99 ms | server CPU | resident MiB | generator's longest pause ms | counted s |\n\
+                    |---|---|---|---|---|---|---|---|---|---|---|---|---|---|---|---|---|---|---|\n";
 
 /// Loads of which a summary tells more than what was in time.
 const REFUSALS_AT: f64 = 0.8;
@@ -194,6 +194,11 @@ fn row(point: &Point, peak_per_s: f64) -> String {
     let resident = point
         .resident_bytes
         .map_or(String::new(), |bytes| (bytes >> 20).to_string());
+    // Not in reports of before it was measured.
+    let pause = match point.pause_us_max {
+        0 => String::new(),
+        us => format!("{:.1}", f64::from(us) / 1e3),
+    };
     let stolen = if point.stolen > 0.0 {
         format!(", {:.0} % of a core stolen", 100.0 * point.stolen)
     } else {
@@ -213,7 +218,7 @@ fn row(point: &Point, peak_per_s: f64) -> String {
         .of_best
         .unwrap_or_else(|| point.good_per_s / peak_per_s.max(1.0));
     format!(
-        "| | {}x | {} | {} | {}{rounds} | {:.1} % | {} | {} | {} | {} | {} | {} | {:.2} | {:.2} | {:.2} | {cpu} | {resident} | {:.1}{stolen} |\n",
+        "| | {}x | {} | {} | {}{rounds} | {:.1} % | {} | {} | {} | {} | {} | {} | {:.2} | {:.2} | {:.2} | {cpu} | {resident} | {pause} | {:.1}{stolen} |\n",
         point.multiple,
         short_number(point.intended_per_s),
         short_number(point.sent_per_s),

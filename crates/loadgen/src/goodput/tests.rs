@@ -243,6 +243,7 @@ fn a_report_says_under_which_bounds_it_was_measured_and_can_be_stored_and_drawn(
     let report: GoodputReport = serde_json::from_str(&stored).unwrap();
     let point = &report.curves[0].points[2];
     assert_eq!((point.multiple, point.refused_per_s), (2.0, 0.0));
+    assert!(point.pause_us_max > 0);
     let text = to_markdown(std::slice::from_ref(&report));
     for wanted in [
         "16 connections that ask for errors (THROW_ON_OVERLOAD), no bound on requests in flight but the protocol's 32768 a connection",
