@@ -84,6 +84,9 @@ impl Shard {
         if kind == BatchKind::Counter {
             return self.count_now(token, update);
         }
+        if self.views.has_update(update) {
+            return self.apply_viewed_now(&[update.to_vec()]);
+        }
         match self.apply(token, update) {
             Ok(position) => Ok(Some(position)),
             Err(WriteError::MemtablesFull { .. }) => Ok(None),

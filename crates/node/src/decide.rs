@@ -20,7 +20,9 @@ use helenus_storage::read_state::ReadState;
 use helenus_types::{ShardId, Token};
 
 use crate::patience::{Patience, not_begun_in_time};
+use crate::rate_limit::WrittenPartition;
 use crate::shard::Shard;
+use crate::viewed_writes::PartitionTurns;
 use crate::write::{partition_of, write_failure};
 
 /// What reads, and then decides what is written.
@@ -53,6 +55,26 @@ pub(crate) enum Updates {
     OfSeveral(Vec<Vec<u8>>),
 }
 
+impl Updates {
+    fn as_slice(&self) -> &[Vec<u8>] {
+        match self {
+            Updates::OfOne(update) => update.as_slice(),
+            Updates::OfSeveral(updates) => updates,
+        }
+    }
+
+    fn into_vec(self) -> Vec<Vec<u8>> {
+        match self {
+            Updates::OfOne(update) => update.into_iter().collect(),
+            Updates::OfSeveral(updates) => updates,
+        }
+    }
+}
+
+fn partitions_of(updates: &[Vec<u8>]) -> Vec<WrittenPartition> {
+    updates.iter().filter_map(|update| partition_of(update)).collect()
+}
+
 /// What one turn came to.
 pub(crate) enum Tried<A> {
     Decided {
@@ -65,6 +87,8 @@ pub(crate) enum Tried<A> {
     NoRoom(WriteError),
     /// Nothing was done: these may still be undone.
     Unresolved(Vec<WriteSetId>),
+    /// Nothing was done: what would be written to these partitions changes views, and that takes their turns.
+    TakesTurns(Vec<WrittenPartition>),
 }
 
 impl Shard {
@@ -92,7 +116,46 @@ impl Shard {
                     }
                 }
                 Tried::Unresolved(sets) => self.wait_resolved(sets).await,
+                Tried::TakesTurns(partitions) => {
+                    let turns = self.take_turns(partitions, patience).await?;
+                    if let Some(answer) = self.decide_in_turn(decision, turns, patience).await? {
+                        return Ok(answer);
+                    }
+                }
             }
+        }
+    }
+
+    /// Decides where nobody else writes to these partitions. `None` if others are to be written now.
+    async fn decide_in_turn<D: Decide>(
+        self: &Rc<Self>,
+        decision: &mut D,
+        turns: PartitionTurns,
+        patience: Patience,
+    ) -> Result<Option<D::Answer>, CqlError> {
+        loop {
+            if patience.is_over(self.clock.monotonic_ns()) {
+                return Err(not_begun_in_time());
+            }
+            let (updates, answer) = match decision.run(self)? {
+                Run::Absent(absent) => {
+                    self.bring(decision.read_state(), &absent).await?;
+                    continue;
+                }
+                Run::Decided { updates, answer } => (updates.into_vec(), answer),
+            };
+            if !turns.have_all_of(&partitions_of(&updates)) {
+                return Ok(None);
+            }
+            if updates.is_empty() {
+                drop(turns);
+                if let Some(position) = self.certain_at() {
+                    self.durable(position, patience).await?;
+                }
+            } else {
+                self.write_in_turn(turns, updates, patience).await?;
+            }
+            return Ok(Some(answer));
         }
     }
 
@@ -107,6 +170,15 @@ impl Shard {
         }
         match decision.run(self)? {
             Run::Absent(absent) => Ok(Tried::Absent(absent)),
+            Run::Decided { updates, answer } if self.views.has_one_of(updates.as_slice().iter()) => {
+                match self.apply_viewed_now(updates.as_slice())? {
+                    None => Ok(Tried::TakesTurns(partitions_of(updates.as_slice()))),
+                    Some(_) => Ok(Tried::Decided {
+                        answer,
+                        certain_at: self.certain_at(),
+                    }),
+                }
+            }
             Run::Decided { updates, answer } => match self.apply_decided(&updates)? {
                 Some(full) => Ok(Tried::NoRoom(full)),
                 None => Ok(Tried::Decided {

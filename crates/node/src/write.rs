@@ -215,6 +215,9 @@ impl Shard {
         if self.has_rate_limits.get() {
             return Ok(None);
         }
+        if self.views.has_one_of(own.iter()) {
+            return Ok(self.apply_viewed_now(own)?.map(Some));
+        }
         let decoded = self.decode_sampled(own)?;
         let applied = self.store.borrow_mut().apply_all(&decoded);
         match applied {
@@ -497,24 +500,25 @@ impl Shard {
         }
         // The log's positions ascend, but for writes that are not logged.
         let mut last = None;
+        let mut is_partial = false;
         let mut steps = Steps::default();
         for update in updates {
             if steps.is_over(update.len()) {
                 tokio::task::yield_now().await;
             }
             let applied = match kind {
-                BatchKind::Counter => self.count_waiting(&update, patience).await,
-                _ => self.apply_waiting(&update, patience).await,
+                BatchKind::Counter => self.count_waiting(&update, patience).await.map(Some),
+                // Which waits for the log, too.
+                _ if self.views.has_update(&update) => {
+                    self.write_viewed(vec![update], patience).await.map(|()| None)
+                }
+                _ => self.apply_waiting(&update, patience).await.map(Some),
             };
             match applied {
-                Ok(position) => last = last.max(Some(position)),
-                Err(error) => {
-                    return Err(FailedWrite {
-                        error,
-                        is_partial: last.is_some(),
-                    });
-                }
+                Ok(position) => last = last.max(position),
+                Err(error) => return Err(FailedWrite { error, is_partial }),
             }
+            is_partial = true;
         }
         let durable = match last {
             Some(position) => self.durable(position, patience).await,

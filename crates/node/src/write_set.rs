@@ -131,11 +131,52 @@ impl Shard {
                 return Ok(());
             };
             let written = self.call_async(owner, move |shard| async move {
-                let written = catch_async(shard.write_whole_here(updates, patience)).await;
+                let written = async {
+                    match shard.views.has_one_of(updates.iter()) {
+                        true => shard.write_viewed(updates, patience).await,
+                        false => shard.write_whole_here(updates, patience).await,
+                    }
+                };
+                let written = catch_async(written).await;
                 written.unwrap_or_else(|panicked| Err(panicked.error()))
             });
             return written.await.unwrap_or_else(|| Err(self.no_answer_from(owner)));
         }
+        loop {
+            if self.views.has_one_of(updates.values().flatten()) {
+                return self.write_whole_viewed(updates, patience).await;
+            }
+            let epoch = self.views_epoch();
+            if self.write_shares(updates.clone(), Some(epoch), patience).await? {
+                return Ok(());
+            }
+        }
+    }
+
+    /// As [`Shard::write_whole`], of what one shard owns, and whatever views its tables have.
+    pub(crate) async fn write_on_one_shard(
+        self: &Rc<Self>,
+        updates: UpdatesByShard,
+        patience: Patience,
+    ) -> Result<(), CqlError> {
+        let Some((owner, updates)) = updates.into_iter().next() else {
+            return Ok(());
+        };
+        let written = self.call_async(owner, move |shard| async move {
+            let written = catch_async(shard.write_whole_here(updates, patience)).await;
+            written.unwrap_or_else(|panicked| Err(panicked.error()))
+        });
+        written.await.unwrap_or_else(|| Err(self.no_answer_from(owner)))
+    }
+
+    /// Writes the shares of several shards. False if nothing was done because this shard's views are not those of `views_epoch`
+    /// any more.
+    pub(crate) async fn write_shares(
+        self: &Rc<Self>,
+        updates: UpdatesByShard,
+        views_epoch: Option<u64>,
+        patience: Patience,
+    ) -> Result<bool, CqlError> {
         let shares: Vec<(ShardId, Arc<Vec<Vec<u8>>>)> = updates
             .into_iter()
             .map(|(owner, updates)| (owner, Arc::new(updates)))
@@ -144,9 +185,13 @@ impl Shard {
         if patience.is_over(self.clock.monotonic_ns()) {
             return Err(not_begun_in_time());
         }
+        if views_epoch.is_some_and(|epoch| epoch != self.views_epoch()) {
+            return Ok(false);
+        }
         // From here on nothing can be refused any more; no `await` until all shares are on their way.
         let acknowledged = self.send_shares(shares, &are_logged);
-        acknowledged.await.unwrap_or_else(|_| Err(node_is_stopping()))
+        let written = acknowledged.await.unwrap_or_else(|_| Err(node_is_stopping()));
+        written.map(|()| true)
     }
 
     /// Applies updates of several partitions that this shard owns as one record of its log, waiting for memory.
@@ -271,6 +316,11 @@ impl Shard {
                 updates,
             };
             let (number, is_part) = (id.number, part.is_some());
+            // At once: whoever looks at the partition next knows of the set.
+            if owner == self.id {
+                self.take_share(share);
+                continue;
+            }
             if !self.mailbox(owner).run(move |shard| shard.take_share(share)) {
                 self.share_failed(number, is_part, node_is_stopping());
             }

@@ -3,7 +3,7 @@
 use std::collections::HashSet;
 use std::sync::Arc;
 
-use helenus_schema::{ClusteringOrder, ColumnMetadata, DroppedColumn, TableMetadata};
+use helenus_schema::{ClusteringOrder, ColumnMetadata, DroppedColumn, Schema, TableMetadata};
 
 use crate::clustering::ClusteringComparator;
 use crate::row::RowShape;
@@ -21,6 +21,18 @@ impl TableLayout {
             metadata: Arc::clone(metadata),
             comparator: ClusteringComparator::of(metadata),
             shape: RowShape::of(metadata),
+        }
+    }
+
+    /// Of a table that may be a materialized view: what is one, the schema knows.
+    pub fn in_schema(metadata: &Arc<TableMetadata>, schema: &Schema) -> Self {
+        let layout = Self::of(metadata);
+        match schema.has_strict_liveness(metadata) {
+            true => TableLayout {
+                shape: layout.shape.needing_markers(),
+                ..layout
+            },
+            false => layout,
         }
     }
 

@@ -5,7 +5,7 @@ use std::sync::Arc;
 
 use helenus_types::UserType;
 
-use crate::{TableId, TableMetadata, ViewMetadata};
+use crate::{ColumnKind, TableId, TableMetadata, ViewMetadata};
 
 /// Everything that `CREATE` made, as of one version. Immutable; a change makes a new one.
 #[derive(Clone, Debug, Default)]
@@ -59,6 +59,23 @@ impl KeyspaceMetadata {
 impl Schema {
     pub fn view(&self, keyspace: &str, view: &str) -> Option<&Arc<ViewMetadata>> {
         self.keyspaces.get(keyspace)?.views.get(view)
+    }
+
+    /// Whether the table is a view with a column in its key that is none of its base table's key: then a row of it is there only as
+    /// long as that column is.
+    pub fn has_strict_liveness(&self, table: &TableMetadata) -> bool {
+        let Some(keyspace) = self.keyspaces.get(&table.keyspace) else {
+            return false;
+        };
+        let view = keyspace.views.get(&table.name);
+        let Some(base) = view.and_then(|view| keyspace.tables.get(&view.base)) else {
+            return false;
+        };
+        let mut key = table.partition_key().iter().chain(table.clustering());
+        key.any(|column| {
+            base.column(&column.name)
+                .is_some_and(|of_base| of_base.kind == ColumnKind::Regular)
+        })
     }
 
     pub fn keyspace(&self, name: &str) -> Option<&Arc<KeyspaceMetadata>> {

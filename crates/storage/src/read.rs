@@ -8,8 +8,10 @@ use helenus_types::Token;
 
 use helenus_index::IndexPredicate;
 use helenus_rows::clustering::Slice;
+use helenus_rows::deletion::DeletionTime;
 use helenus_rows::row::RowRef;
 use helenus_sstable::ReadCost;
+use helenus_sstable::source::Unfiltered;
 
 use helenus_rows::partition_range::PartitionRange;
 
@@ -33,6 +35,21 @@ pub struct ReadCommand<'a> {
 ///
 /// `Break` ends the read at once: the sink remembers where, and a later read starts after that row.
 pub trait RowSink {
+    /// Whether it takes what is stored as it is merged, dead or alive ([`RowSink::raw_partition`] and [`RowSink::raw`]), instead
+    /// of rows.
+    const IS_RAW: bool = false;
+
+    /// A partition that may have something in the slices. A read announces it again with each step that goes on in it: range
+    /// deletions that reach over that place are announced again, too.
+    fn raw_partition(&mut self, _token: Token, _key: &[u8], _deletion: DeletionTime) -> ControlFlow<()> {
+        ControlFlow::Continue(())
+    }
+
+    /// What is next in it.
+    fn raw(&mut self, _element: Unfiltered<'_>) -> ControlFlow<()> {
+        ControlFlow::Continue(())
+    }
+
     /// A partition with at least one live row in the slices, or with a live static row (else empty).
     fn partition(&mut self, token: Token, key: &[u8], static_row: RowRef<'_>) -> ControlFlow<()>;
 

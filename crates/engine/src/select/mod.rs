@@ -26,6 +26,7 @@ mod grouping;
 
 pub use bound::{BOUND_AT_ONCE_MAX, BoundSelect, InProducts, JSON_BYTES_PER_VALUE, json_effort};
 pub use direct::Direct;
+pub(crate) use filter::{Filter, FilterEffort, bind_filters};
 pub(crate) use direct::set_single_row;
 pub use execution::SelectExecution;
 pub use plan::SelectPlan;

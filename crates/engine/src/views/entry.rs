@@ -2,8 +2,10 @@
 
 use std::collections::HashSet;
 
+use helenus_rows::deletion::DeletionTime;
 use helenus_rows::row::{CellRef, Entry, Liveness, RowRef};
-use helenus_schema::{ColumnId, ColumnKind, TableMetadata, ViewMetadata};
+use helenus_schema::{ColumnId, ColumnKind, ColumnMetadata, TableMetadata, ViewMetadata};
+use helenus_types::CqlType;
 
 /// The ttl of a marker that has expired from the beginning, which takes a view's row away
 /// (`LivenessInfo.EXPIRED_LIVENESS_TTL`).
@@ -14,6 +16,8 @@ const EXPIRED_TTL_S: u32 = i32::MAX as u32;
 pub struct ViewShape {
     /// The column of the base table's rows that is in the view's key, if one is.
     key_column: Option<ColumnId>,
+    /// Its type where it is in the clustering: what compares as equal there is the same row, whatever its bytes are.
+    clustering_type: Option<CqlType>,
     selected: HashSet<ColumnId>,
     has_all_columns: bool,
 }
@@ -35,13 +39,15 @@ impl ViewShape {
     pub fn of(view: &ViewMetadata, table: &TableMetadata, base: &TableMetadata) -> Self {
         let columns = table.columns.iter().filter_map(|column| {
             let of_base = base.column(&column.name)?;
-            (of_base.kind == ColumnKind::Regular).then_some((column.kind, of_base.id))
+            (of_base.kind == ColumnKind::Regular).then_some((column.kind, of_base))
         });
-        let columns: Vec<(ColumnKind, ColumnId)> = columns.collect();
+        let columns: Vec<(ColumnKind, &ColumnMetadata)> = columns.collect();
         let key = columns.iter().find(|(kind, _)| *kind != ColumnKind::Regular);
+        let in_clustering = key.filter(|(kind, _)| *kind == ColumnKind::Clustering);
         ViewShape {
-            key_column: key.map(|(_, id)| *id),
-            selected: columns.iter().map(|(_, id)| *id).collect(),
+            key_column: key.map(|(_, column)| column.id),
+            clustering_type: in_clustering.map(|(_, column)| column.cql_type.clone()),
+            selected: columns.iter().map(|(_, column)| column.id).collect(),
             has_all_columns: view.includes_all_columns,
         }
     }
@@ -53,7 +59,7 @@ impl ViewShape {
             (false, false) => EntryChange::None,
             (false, true) => EntryChange::New,
             (true, false) => EntryChange::Gone,
-            (true, true) if self.key_value(old) == self.key_value(new) => EntryChange::Altered,
+            (true, true) if self.has_same_key(old, new) => EntryChange::Altered,
             (true, true) => EntryChange::Moved,
         }
     }
@@ -66,7 +72,20 @@ impl ViewShape {
         }
     }
 
-    fn key_value<'r>(&self, row: RowRef<'r>) -> Option<&'r [u8]> {
+    /// The column of the base table's rows that is in the view's key.
+    pub fn key_column(&self) -> Option<ColumnId> {
+        self.key_column
+    }
+
+    fn has_same_key(&self, old: RowRef<'_>, new: RowRef<'_>) -> bool {
+        match (self.key_value(old), self.key_value(new), &self.clustering_type) {
+            (Some(old), Some(new), Some(cql_type)) => cql_type.compare(old, new).is_eq(),
+            (old, new, _) => old == new,
+        }
+    }
+
+    /// The value of that column.
+    pub fn key_value<'r>(&self, row: RowRef<'r>) -> Option<&'r [u8]> {
         let column = self.key_column?;
         cells(row)
             .find(|cell| cell.column == column)
@@ -111,9 +130,9 @@ impl ViewShape {
     }
 
     /// The marker that takes the view's row of `old` away; `None` where the base row's deletion does, which the view's row gets
-    /// as well.
-    pub fn removal(&self, old: RowRef<'_>, new: RowRef<'_>, now_s: u32) -> Option<Liveness> {
-        let deleted_at_us = new.deletion().timestamp_us;
+    /// as well. `deletion` is that of the base row, its partition's and ranges' included.
+    pub fn removal(&self, old: RowRef<'_>, deletion: DeletionTime, now_s: u32) -> Option<Liveness> {
+        let deleted_at_us = deletion.timestamp_us;
         let timestamp_us = match self.key_column {
             Some(column) => cells(old).find(|cell| cell.column == column)?.timestamp_us,
             None if self.has_all_columns => old.liveness().timestamp_us,
@@ -144,7 +163,7 @@ fn live_cell(row: RowRef<'_>, column: ColumnId, now_s: u32) -> Option<CellRef<'_
 
 #[cfg(test)]
 mod tests {
-    use helenus_rows::deletion::{DeletionTime, NEVER_S};
+    use helenus_rows::deletion::NEVER_S;
     use helenus_rows::row::RowBuilder;
 
     use super::*;
@@ -156,6 +175,7 @@ mod tests {
     fn shape(key: Option<ColumnId>, selected: &[ColumnId], has_all_columns: bool) -> ViewShape {
         ViewShape {
             key_column: key,
+            clustering_type: None,
             selected: selected.iter().copied().collect(),
             has_all_columns,
         }
@@ -172,11 +192,15 @@ mod tests {
     /// Column, time, ttl, value; no value is a tombstone.
     type TestCell = (ColumnId, i64, u32, Option<&'static [u8]>);
 
-    fn row(liveness: Liveness, deleted_at_us: Option<i64>, cells: &[TestCell]) -> Vec<u8> {
-        let deletion = deleted_at_us.map_or(DeletionTime::LIVE, |timestamp_us| DeletionTime {
+    fn deleted_at(timestamp_us: i64) -> DeletionTime {
+        DeletionTime {
             timestamp_us,
             local_s: NOW_S,
-        });
+        }
+    }
+
+    fn row(liveness: Liveness, deleted_at_us: Option<i64>, cells: &[TestCell]) -> Vec<u8> {
+        let deletion = deleted_at_us.map_or(DeletionTime::LIVE, deleted_at);
         let mut out = Vec::new();
         let mut builder = RowBuilder::new(&mut out, liveness, deletion);
         for &(column, timestamp_us, ttl_s, value) in cells {
@@ -213,15 +237,11 @@ mod tests {
         // Whatever the row's own marker says.
         assert_eq!(shape.liveness(RowRef::new(&again), NOW_S), lives(9, 50));
         let removal = shape
-            .removal(RowRef::new(&one), RowRef::new(&two), NOW_S)
+            .removal(RowRef::new(&one), DeletionTime::LIVE, NOW_S)
             .unwrap();
         assert_eq!((removal.timestamp_us, removal.ttl_s), (6, EXPIRED_TTL_S));
         assert!(!removal.is_live(0) && removal.supersedes(&shape.liveness(RowRef::new(&one), NOW_S)));
-        let deleted = row(Liveness::NONE, Some(20), &[]);
-        assert_eq!(
-            shape.removal(RowRef::new(&one), RowRef::new(&deleted), NOW_S),
-            None
-        );
+        assert_eq!(shape.removal(RowRef::new(&one), deleted_at(20), NOW_S), None);
     }
 
     #[test]
@@ -243,8 +263,7 @@ mod tests {
             lives(5, 60)
         );
         let old = row(lives(5, 0), None, &[cell(9, 0)]);
-        let new = row(lives(5, 0), Some(7), &[]);
-        let removal = shape.removal(RowRef::new(&old), RowRef::new(&new), NOW_S);
+        let removal = shape.removal(RowRef::new(&old), deleted_at(7), NOW_S);
         assert_eq!(removal.map(|removal| removal.timestamp_us), Some(9));
     }
 

@@ -1,6 +1,12 @@
-//! What a row of a base table is in a materialized view: whether it is there, how long its row lives, and what takes it away
-//! again. Pure functions of the row before a write and after it; nothing here reads or writes.
+//! Materialized views: what a write to a base table does to its views.
+//!
+//! A row of a view is a pure function of the base row ([`entry`]). A write reads the base rows that it touches and comes to
+//! the differences between the rows that the views had and those that they will have ([`delta`]).
 
+mod delta;
 mod entry;
+mod plan;
 
+pub use delta::{Chunk, ViewDelta};
 pub use entry::{EntryChange, ViewShape};
+pub use plan::{BaseViews, ViewPlan, ViewsByTable};

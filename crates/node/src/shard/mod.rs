@@ -58,6 +58,7 @@ use crate::session::Session;
 use crate::snapshot_worker::SnapshotWorker;
 use crate::stall::StallDetector;
 use crate::truncation::Truncations;
+use crate::viewed_writes::Views;
 use crate::write_set::WriteSets;
 use foreground::PROBE_INTERVAL;
 
@@ -122,6 +123,7 @@ pub struct Shard {
     pub(crate) forwards: RefCell<PendingForwards>,
     pub(crate) scratch: RefCell<Scratch>,
     pub(crate) counters: Counters,
+    pub(crate) views: Views,
     /// Where the owner of the schema makes changes durable. The mutex orders changes: each starts from the schema
     /// that the one before it made.
     pub(crate) schema_keeper: Mutex<Option<SchemaKeeper>>,
@@ -211,6 +213,7 @@ impl Shard {
             wants_log_sync: Cell::new(false),
             id: parts.id,
             has_rate_limits: Cell::new(has_rate_limits(&parts.schema)),
+            views: Views::of_schema(&parts.schema),
             clock,
             prepared: RefCell::new(PreparedCache::of_memory(parts.options.memory_bytes)),
             timeouts: Timeouts::of(&parts.options),

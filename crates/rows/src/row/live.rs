@@ -37,7 +37,8 @@ pub fn live_view<'a>(
     tombstones: &mut u64,
 ) -> Option<RowRef<'a>> {
     if row.is_immortal() && shadow.is_live() && !shape.has_dropped_columns() {
-        return (!row.is_empty()).then_some(row);
+        let is_there = !row.is_empty() && (!shape.needs_marker() || !row.liveness().is_none());
+        return is_there.then_some(row);
     }
     if is_all_live(shape, row, shadow, time.now_s) {
         return Some(row);
@@ -54,7 +55,7 @@ fn is_all_live(shape: &RowShape, row: RowRef<'_>, shadow: DeletionTime, now_s: u
         return false;
     }
     let mut entries = entries.peekable();
-    let has_content = !liveness.is_none() || entries.peek().is_some();
+    let has_content = !liveness.is_none() || (!shape.needs_marker() && entries.peek().is_some());
     has_content
         && entries.all(|entry| match entry {
             Entry::ComplexDeletion { .. } => false,
@@ -79,6 +80,9 @@ fn rewrite<'a>(
     let has_live_marker = liveness.is_live(time.now_s) && !shadow.hides(liveness.timestamp_us);
     let marker = if has_live_marker { liveness } else { Liveness::NONE };
     *tombstones += u64::from(time.counts(deletion));
+    if shape.needs_marker() && !has_live_marker {
+        return None;
+    }
 
     scratch.clear();
     let mut builder = RowBuilder::new(scratch, marker, DeletionTime::LIVE);

@@ -43,6 +43,11 @@ pub fn purge_row<'a>(
     if is_marker_purged || deletion.hides(liveness.timestamp_us) {
         liveness = Liveness::NONE;
     }
+    // Whoever writes another marker writes all cells with it.
+    let is_unmarked = shape.needs_marker() && liveness.is_none();
+    if is_unmarked && (deletion.is_live() || purge.allows_deletion(deletion)) {
+        return None;
+    }
     let kept_deletion = if purge.allows_deletion(deletion) {
         DeletionTime::LIVE
     } else {

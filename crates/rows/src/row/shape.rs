@@ -16,6 +16,8 @@ pub struct RowShape {
     /// By column. Rows may still hold cells of columns that were dropped since.
     dropped: Vec<Dropped>,
     is_counter: bool,
+    /// A row without a live marker is not there, whatever cells it has (`enforceStrictLiveness`).
+    needs_marker: bool,
     /// How many cells a row has at most, where each is a plain regular one: no statics, no multi-cell columns.
     plain_count: Option<usize>,
 }
@@ -51,7 +53,24 @@ impl RowShape {
             multi_cell,
             dropped,
             is_counter: table.is_counter(),
+            needs_marker: false,
         }
+    }
+
+    /// Of a materialized view whose key has a column of its base table's rows: a row of it is there as long as that column is,
+    /// which its marker says.
+    #[must_use]
+    pub fn needing_markers(self) -> Self {
+        RowShape {
+            needs_marker: true,
+            ..self
+        }
+    }
+
+    /// Whether only a live marker makes a row be there.
+    #[inline]
+    pub fn needs_marker(&self) -> bool {
+        self.needs_marker
     }
 
     /// Every cell of a counter table is a counter context, which merges by its own rules.

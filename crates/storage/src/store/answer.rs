@@ -137,7 +137,10 @@ impl<'a, S: RowSink> Answer<'a, S> {
         cursor: &mut impl PartitionCursor,
         mut passed: Passed,
     ) -> Result<Walk, ReadError> {
-        let walk = self.walk(token, key, cursor, &mut passed);
+        let walk = match S::IS_RAW {
+            true => self.walk_raw(token, key, cursor, &mut passed),
+            false => self.walk(token, key, cursor, &mut passed),
+        };
         // A step that passed nothing goes on where it began.
         if let (Ok(Walk::Paused) | Err(_), Some(side)) = (&walk, passed.side) {
             self.state.position = Some(Box::new(ReadPosition {
@@ -163,6 +166,46 @@ impl<'a, S: RowSink> Answer<'a, S> {
         } else {
             Walk::Over
         }
+    }
+
+    fn walk_raw(
+        &mut self,
+        token: Token,
+        key: &[u8],
+        cursor: &mut impl PartitionCursor,
+        passed: &mut Passed,
+    ) -> Result<Walk, ReadError> {
+        let behind_row = side_behind(self.reversed);
+        if self.sink.raw_partition(token, key, cursor.deletion()).is_break() {
+            return Ok(Walk::Enough);
+        }
+        passed.is_announced = true;
+        while cursor.advance()? {
+            let element = cursor.current();
+            let (place, side, units) = match element {
+                Unfiltered::Marker { bound, .. } => (bound.prefix, bound.side, 1),
+                Unfiltered::Row { clustering, row } => {
+                    let units = 1 + (row.as_bytes().len() / BYTES_PER_UNIT) as u32;
+                    (clustering, behind_row, units)
+                }
+            };
+            self.state.spend(units);
+            let taken = self.sink.raw(element);
+            self.state.spend(self.sink.take_units());
+            passed.side = Some(side);
+            self.scratch.place.clear();
+            self.scratch.place.extend_from_slice(place);
+            if taken.is_break() {
+                return Ok(Walk::Enough);
+            }
+            if self.state.units_left == 0 {
+                return Ok(Walk::Paused);
+            }
+        }
+        Ok(match self.sink.partition_end() {
+            ControlFlow::Continue(()) => Walk::Over,
+            ControlFlow::Break(()) => Walk::Enough,
+        })
     }
 
     fn walk(

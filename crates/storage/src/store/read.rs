@@ -46,7 +46,8 @@ impl ShardStore {
             return Ok(ReadProgress::Done);
         };
         state.units_left = self.options.read_step_units_max;
-        if let PartitionRange::One { token, key } = command.partitions
+        if !S::IS_RAW
+            && let PartitionRange::One { token, key } = command.partitions
             && let [slice] = command.slices
             && table.is_in_active()
             && let Some(clustering) = slice.as_key(table.layout.comparator.component_count())
@@ -235,6 +236,9 @@ impl<'a> TableRead<'a> {
         key: &[u8],
         answer: &mut Answer<'_, S>,
     ) -> Option<Walk> {
+        if S::IS_RAW {
+            return None;
+        }
         // An earlier step may have come as far as the row.
         let ([slice], None) = (self.command.slices, answer.state.position()) else {
             return None;

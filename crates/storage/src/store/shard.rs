@@ -165,7 +165,7 @@ impl ShardStore {
                     Some(table) => {
                         // What a row looks like may have changed.
                         self.row_cache.drop_table(metadata.id);
-                        table.set_layout(TableLayout::of(metadata), keyspace.durable_writes);
+                        table.set_layout(TableLayout::in_schema(metadata, schema), keyspace.durable_writes);
                         self.set_indexes(metadata.id);
                     }
                     None => {
@@ -174,7 +174,7 @@ impl ShardStore {
                             .as_ref()
                             .map_or_else(PathBuf::new, |disk| disk.folder.table_folder(metadata));
                         let mut table =
-                            Table::new(TableLayout::of(metadata), keyspace.durable_writes, folder);
+                            Table::new(TableLayout::in_schema(metadata, schema), keyspace.durable_writes, folder);
                         table.epoch = self.tables_made << 32;
                         self.tables_made += 1;
                         self.tables.insert(metadata.id, table);

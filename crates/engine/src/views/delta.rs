@@ -1,0 +1,507 @@
+//! What one update of a base table does to the views: the base rows that it touches are read as they are stored, and what they
+//! stand for before it and after it is compared (`TableViews`, `ViewUpdateGenerator`).
+//!
+//! The read may take several steps, and what it comes to may be taken in chunks ([`ViewDelta::take_chunk`]): nothing is kept of
+//! the rows that were passed.
+
+use std::cmp::Ordering;
+use std::ops::ControlFlow;
+use std::sync::Arc;
+
+use helenus_rows::clustering::{ClusteringBound, ClusteringComparator, Side, Slice};
+use helenus_rows::deletion::DeletionTime;
+use helenus_rows::row::{Entry, Liveness, RowBuilder, RowRef, RowShape, merge};
+use helenus_rows::update::{BoundRef, Update, UpdateBuilder, UpdateItem};
+use helenus_schema::{ColumnId, TableMetadata};
+use helenus_sstable::source::Unfiltered;
+use helenus_storage::read::RowSink;
+use helenus_types::Token;
+
+use super::entry::EntryChange;
+use super::plan::{BaseViews, ViewPlan};
+use crate::CqlError;
+
+/// The bytes of updates of views after which they are taken as a chunk: a quarter of what a record of the log may have.
+const CHUNK_BYTES: usize = 4 << 20;
+
+/// What an update does to the views of its table; the sink of the read of what is stored.
+#[derive(Debug)]
+pub struct ViewDelta<'v> {
+    views: &'v BaseViews,
+    now_s: u32,
+    key: Vec<u8>,
+    update: BaseUpdate,
+    /// All rows are new.
+    is_build: bool,
+    /// How many of the update's rows are done.
+    rows_done: usize,
+    /// Of the stored partition.
+    partition_deletion: DeletionTime,
+    /// The range deletion that is stored, where the read stands.
+    in_force: DeletionTime,
+    /// Packed updates of the views.
+    changes: Vec<Vec<u8>>,
+    change_bytes: usize,
+    /// What the rows that were passed become in the base table; only where there may be many of them.
+    passed: Vec<PassedRow>,
+    failure: Option<CqlError>,
+    scratch: RowScratch,
+}
+
+/// What was passed of an update that is written in chunks.
+#[derive(Debug, Default)]
+pub struct Chunk {
+    /// Packed updates of the views.
+    pub views: Vec<Vec<u8>>,
+    /// Packed; what the update does to the base rows that `views` is about. None if there are no such.
+    pub base: Option<Vec<u8>>,
+}
+
+/// An update in the order of its rows.
+#[derive(Debug)]
+struct BaseUpdate {
+    deletion: DeletionTime,
+    /// Ascending, each once.
+    rows: Vec<(Vec<u8>, Vec<u8>)>,
+    ranges: Vec<(Slice, DeletionTime)>,
+}
+
+/// One base row of the update, as it becomes.
+#[derive(Debug)]
+struct PassedRow {
+    clustering: Vec<u8>,
+    row: Vec<u8>,
+}
+
+#[derive(Debug, Default)]
+struct RowScratch {
+    old: Vec<u8>,
+    new: Vec<u8>,
+    visible: Vec<u8>,
+}
+
+impl<'v> ViewDelta<'v> {
+    /// `now_s` in seconds since the Unix epoch: what has expired by then is not there.
+    pub fn new(views: &'v BaseViews, update: &Update<'_>, now_s: u32) -> Self {
+        let layout = &views.layout;
+        let update_of_rows = BaseUpdate::of(update, &layout.shape, &layout.comparator);
+        Self::with(views, update.partition_key, update_of_rows, now_s)
+    }
+
+    /// As of a write that makes all rows be there that are read.
+    pub fn of_build(views: &'v BaseViews, key: &[u8], now_s: u32) -> Self {
+        let nothing = BaseUpdate {
+            deletion: DeletionTime::LIVE,
+            rows: Vec::new(),
+            ranges: Vec::new(),
+        };
+        ViewDelta {
+            is_build: true,
+            ..Self::with(views, key, nothing, now_s)
+        }
+    }
+
+    fn with(views: &'v BaseViews, key: &[u8], update: BaseUpdate, now_s: u32) -> Self {
+        ViewDelta {
+            views,
+            now_s,
+            key: key.to_vec(),
+            update,
+            is_build: false,
+            rows_done: 0,
+            partition_deletion: DeletionTime::LIVE,
+            in_force: DeletionTime::LIVE,
+            changes: Vec::new(),
+            change_bytes: 0,
+            passed: Vec::new(),
+            failure: None,
+            scratch: RowScratch::default(),
+        }
+    }
+
+    /// The table that is written to.
+    pub fn base(&self) -> &Arc<TableMetadata> {
+        &self.views.layout.metadata
+    }
+
+    /// What is to be read of the partition: disjoint, ascending. Empty where no view has anything of what is written. To be asked
+    /// before anything is read.
+    pub fn slices(&self) -> Vec<Slice> {
+        if !self.update.deletion.is_live() || self.is_build {
+            return vec![Slice::all()];
+        }
+        let base = &self.views.layout.metadata;
+        let rows = self.update.rows.iter();
+        let covered = rows.filter(|(clustering, _)| {
+            let mut views = self.views.views.iter();
+            views.any(|view| view.covers(&self.key, clustering, base))
+        });
+        let rows = covered.map(|(clustering, _)| Slice {
+            start: bound(clustering, Side::Before),
+            end: bound(clustering, Side::After),
+        });
+        let ranges = self.update.ranges.iter().map(|(slice, _)| slice.clone());
+        disjoint(rows.chain(ranges).collect(), &self.views.layout.comparator)
+    }
+
+    /// Whether the views' updates are to be written before the read goes on.
+    pub fn is_full(&self) -> bool {
+        self.change_bytes > CHUNK_BYTES
+    }
+
+    /// What the rows that were passed since the last chunk come to.
+    pub fn take_chunk(&mut self) -> Result<Chunk, CqlError> {
+        if let Some(failure) = self.failure.take() {
+            return Err(failure);
+        }
+        self.change_bytes = 0;
+        let passed = std::mem::take(&mut self.passed);
+        let mut base = Vec::new();
+        let table = self.views.layout.metadata.id;
+        let mut builder = UpdateBuilder::new(&mut base, table, &self.key, DeletionTime::LIVE);
+        for PassedRow { clustering, row } in &passed {
+            builder.packed(Some(clustering), RowRef::new(row));
+        }
+        Ok(Chunk {
+            views: std::mem::take(&mut self.changes),
+            base: (!passed.is_empty()).then_some(base),
+        })
+    }
+
+    /// What is left after the last step of the read: the updates of the views.
+    pub fn finish(&mut self) -> Result<Vec<Vec<u8>>, CqlError> {
+        self.rows_before(None);
+        Ok(self.take_chunk()?.views)
+    }
+
+    /// The update's rows that are not stored, up to a place that the read has come to.
+    fn rows_before(&mut self, place: Option<BoundRef<'_>>) {
+        while let Some((clustering, row)) = self.update.rows.get_mut(self.rows_done) {
+            let comparator = &self.views.layout.comparator;
+            let is_behind =
+                |place: BoundRef<'_>| comparator.compare_to_place(clustering, place.prefix, place.side).is_gt();
+            if place.is_some_and(is_behind) {
+                return;
+            }
+            self.rows_done += 1;
+            let (clustering, row) = (std::mem::take(clustering), std::mem::take(row));
+            self.compare(&clustering, RowRef::EMPTY, RowRef::new(&row));
+        }
+    }
+
+    fn stored_row(&mut self, clustering: &[u8], stored: RowRef<'_>) {
+        let place = |side| BoundRef {
+            prefix: clustering,
+            side,
+        };
+        self.rows_before(Some(place(Side::Before)));
+        let comparator = &self.views.layout.comparator;
+        let next = self.update.rows.get_mut(self.rows_done);
+        let row = match next.filter(|next| comparator.compare(&next.0, clustering) == Ordering::Equal) {
+            Some((_, row)) => {
+                self.rows_done += 1;
+                std::mem::take(row)
+            }
+            None => RowRef::EMPTY.as_bytes().to_vec(),
+        };
+        self.compare(clustering, stored, RowRef::new(&row));
+    }
+
+    fn compare(&mut self, clustering: &[u8], stored: RowRef<'_>, written: RowRef<'_>) {
+        let mut scratch = std::mem::take(&mut self.scratch);
+        let compared = self.compare_in(clustering, (stored, written), &mut scratch);
+        self.scratch = scratch;
+        if let Err(error) = compared {
+            self.failure.get_or_insert(error);
+        }
+    }
+
+    fn compare_in(
+        &mut self,
+        clustering: &[u8],
+        (stored, written): (RowRef<'_>, RowRef<'_>),
+        scratch: &mut RowScratch,
+    ) -> Result<(), CqlError> {
+        let layout = &self.views.layout;
+        let stored_shadow = self.partition_deletion.max(self.in_force);
+        let written_shadow = self.update.shadow(clustering, &layout.comparator);
+        if self.may_be_long() {
+            self.note_passed(clustering, written, written_shadow);
+        }
+        let RowScratch { old, new, visible } = scratch;
+        let shadow = stored_shadow.max(written_shadow);
+        old.clear();
+        merge::filter(stored, stored_shadow, old);
+        new.clear();
+        merge::merge(&layout.shape, stored, written, shadow, new);
+        if layout.shape.has_dropped_columns() {
+            leave_visible(&layout.shape, old, visible);
+            leave_visible(&layout.shape, new, visible);
+        }
+        let (old, new) = (RowRef::new(old), RowRef::new(new));
+        let rows = BaseRows {
+            clustering,
+            old: if self.is_build { RowRef::EMPTY } else { old },
+            new,
+            old_deletion: old.deletion().max(stored_shadow),
+            new_deletion: new.deletion().max(shadow),
+        };
+        let views = self.views;
+        for view in &views.views {
+            if view.covers(&self.key, clustering, &layout.metadata) {
+                self.change(view, &rows)?;
+            }
+        }
+        Ok(())
+    }
+
+    /// Whether the update may be about more rows than it names.
+    fn may_be_long(&self) -> bool {
+        !self.update.deletion.is_live() || !self.update.ranges.is_empty()
+    }
+
+    fn note_passed(&mut self, clustering: &[u8], written: RowRef<'_>, shadow: DeletionTime) {
+        let mut row = Vec::new();
+        let (liveness, deletion, entries) = written.open();
+        let mut builder = RowBuilder::new(&mut row, liveness, deletion.max(shadow));
+        entries.for_each(|entry| builder.push(entry));
+        self.passed.push(PassedRow {
+            clustering: clustering.to_vec(),
+            row,
+        });
+    }
+
+    fn change(&mut self, view: &ViewPlan, rows: &BaseRows<'_>) -> Result<(), CqlError> {
+        let BaseRows { old, new, .. } = *rows;
+        match view.shape.change(old, new, self.now_s) {
+            EntryChange::None => Ok(()),
+            EntryChange::New => self.make(view, rows),
+            EntryChange::Altered => self.alter(view, rows),
+            EntryChange::Gone => self.remove(view, rows),
+            EntryChange::Moved => {
+                self.make(view, rows)?;
+                self.remove(view, rows)
+            }
+        }
+    }
+
+    fn make(&mut self, view: &ViewPlan, rows: &BaseRows<'_>) -> Result<(), CqlError> {
+        let liveness = view.shape.liveness(rows.new, self.now_s);
+        let entries = translated(view, rows.new.entries());
+        self.put(view, rows, rows.new, liveness, entries)
+    }
+
+    fn alter(&mut self, view: &ViewPlan, rows: &BaseRows<'_>) -> Result<(), CqlError> {
+        let (before, after) = (
+            view.shape.liveness(rows.old, self.now_s),
+            view.shape.liveness(rows.new, self.now_s),
+        );
+        // A row of a view that needs its marker has all of its cells as often as the marker changes: what it had under an
+        // older one may be gone with that one.
+        if view.shape.key_column().is_some() && before != after {
+            return self.make(view, rows);
+        }
+        let entries = translated(view, different(&self.views.layout.shape, rows));
+        if entries.is_empty() && before == after && !rows.new_deletion.supersedes(rows.old_deletion) {
+            return Ok(());
+        }
+        self.put(view, rows, rows.new, after, entries)
+    }
+
+    fn remove(&mut self, view: &ViewPlan, rows: &BaseRows<'_>) -> Result<(), CqlError> {
+        let removal = view.shape.removal(rows.old, rows.new_deletion, self.now_s);
+        let entries = translated(view, different(&self.views.layout.shape, rows));
+        self.put(view, rows, rows.old, removal.unwrap_or(Liveness::NONE), entries)
+    }
+
+    /// Writes to the view's row of `row`, which is the base row before or after.
+    fn put(
+        &mut self,
+        view: &ViewPlan,
+        rows: &BaseRows<'_>,
+        row: RowRef<'_>,
+        liveness: Liveness,
+        entries: Vec<Entry<'_>>,
+    ) -> Result<(), CqlError> {
+        let base = &self.views.layout.metadata;
+        let Some(key) = view.key_of(&self.key, rows.clustering, row, base)? else {
+            return Ok(());
+        };
+        let mut update = Vec::new();
+        let mut builder = UpdateBuilder::new(&mut update, view.table.id, &key.partition, DeletionTime::LIVE);
+        builder.row(&key.clustering, liveness, rows.new_deletion, |builder| {
+            entries.into_iter().for_each(|entry| builder.push(entry));
+        });
+        self.change_bytes += update.len();
+        self.changes.push(update);
+        Ok(())
+    }
+}
+
+impl RowSink for ViewDelta<'_> {
+    const IS_RAW: bool = true;
+
+    fn raw_partition(&mut self, _: Token, _: &[u8], deletion: DeletionTime) -> ControlFlow<()> {
+        self.partition_deletion = deletion;
+        self.in_force = DeletionTime::LIVE;
+        ControlFlow::Continue(())
+    }
+
+    fn raw(&mut self, element: Unfiltered<'_>) -> ControlFlow<()> {
+        match element {
+            Unfiltered::Marker { bound, deletion } => {
+                self.rows_before(Some(bound));
+                self.in_force = deletion;
+            }
+            Unfiltered::Row { clustering, row } => self.stored_row(clustering, row),
+        }
+        match self.failure {
+            Some(_) => ControlFlow::Break(()),
+            None => ControlFlow::Continue(()),
+        }
+    }
+
+    fn partition(&mut self, _: Token, _: &[u8], _: RowRef<'_>) -> ControlFlow<()> {
+        ControlFlow::Continue(())
+    }
+
+    fn row(&mut self, _: &[u8], _: RowRef<'_>) -> ControlFlow<()> {
+        ControlFlow::Continue(())
+    }
+
+    fn partition_end(&mut self) -> ControlFlow<()> {
+        ControlFlow::Continue(())
+    }
+
+    /// Ends the step where a chunk is to be taken.
+    fn take_units(&mut self) -> u32 {
+        if self.is_full() { u32::MAX } else { 0 }
+    }
+}
+
+/// A base row before the write and after it.
+struct BaseRows<'r> {
+    clustering: &'r [u8],
+    old: RowRef<'r>,
+    new: RowRef<'r>,
+    /// Those of the partition and of ranges included.
+    old_deletion: DeletionTime,
+    new_deletion: DeletionTime,
+}
+
+/// What is in the new row and not in the old one. What is only in the old one is hidden by a deletion in the new one.
+fn different<'r>(shape: &RowShape, rows: &BaseRows<'r>) -> impl Iterator<Item = Entry<'r>> {
+    let mut old = rows.old.entries().peekable();
+    rows.new.entries().filter(move |new| {
+        while let Some(before) = old.peek() {
+            match merge::compare_entries(shape, before, new) {
+                Ordering::Less => {
+                    old.next();
+                }
+                Ordering::Equal => return before != new,
+                Ordering::Greater => return true,
+            }
+        }
+        true
+    })
+}
+
+/// Entries of the base row that the view has, in the order of its columns.
+fn translated<'r>(view: &ViewPlan, entries: impl Iterator<Item = Entry<'r>>) -> Vec<Entry<'r>> {
+    let mut translated: Vec<Entry<'r>> = entries.filter_map(|entry| in_view(view, entry)).collect();
+    if !translated.is_sorted_by_key(Entry::column) {
+        translated.sort_by_key(Entry::column);
+    }
+    translated
+}
+
+fn in_view<'r>(view: &ViewPlan, entry: Entry<'r>) -> Option<Entry<'r>> {
+    let column: ColumnId = view.column_of(entry.column())?;
+    Some(match entry {
+        Entry::ComplexDeletion { deletion, .. } => Entry::ComplexDeletion { column, deletion },
+        Entry::Cell(mut cell) => {
+            cell.column = column;
+            Entry::Cell(cell)
+        }
+    })
+}
+
+/// Takes out of a row what no read sees of it because its column was dropped.
+fn leave_visible(shape: &RowShape, row: &mut Vec<u8>, scratch: &mut Vec<u8>) {
+    scratch.clear();
+    let (liveness, deletion, entries) = RowRef::new(row).open();
+    let mut builder = RowBuilder::new(scratch, liveness, deletion);
+    let visible = entries.filter(|entry| !shape.hides(entry.column(), entry.timestamp_us()));
+    visible.for_each(|entry| builder.push(entry));
+    std::mem::swap(row, scratch);
+}
+
+fn bound(clustering: &[u8], side: Side) -> ClusteringBound {
+    ClusteringBound {
+        prefix: clustering.into(),
+        side,
+    }
+}
+
+/// Slices that cover what these cover, in order.
+fn disjoint(mut slices: Vec<Slice>, comparator: &ClusteringComparator) -> Vec<Slice> {
+    let compare = |left: &ClusteringBound, right: &ClusteringBound| {
+        comparator.compare_bounds((&left.prefix, left.side), (&right.prefix, right.side))
+    };
+    slices.retain(|slice| compare(&slice.start, &slice.end).is_lt());
+    slices.sort_by(|left, right| compare(&left.start, &right.start));
+    slices.dedup_by(|later, first| {
+        let overlaps = compare(&later.start, &first.end).is_le();
+        if overlaps && compare(&first.end, &later.end).is_lt() {
+            std::mem::swap(&mut first.end, &mut later.end);
+        }
+        overlaps
+    });
+    slices
+}
+
+impl BaseUpdate {
+    fn of(update: &Update<'_>, shape: &RowShape, comparator: &ClusteringComparator) -> Self {
+        let mut rows: Vec<(Vec<u8>, Vec<u8>)> = Vec::new();
+        let mut ranges = Vec::new();
+        for item in update.items() {
+            match item {
+                // No view has statics.
+                UpdateItem::StaticRow(_) => {}
+                UpdateItem::Row { clustering, row } => {
+                    rows.push((clustering.to_vec(), row.as_bytes().to_vec()));
+                }
+                UpdateItem::RangeTombstone { start, end, deletion } => {
+                    let (start, end) = (ClusteringBound::from(start), ClusteringBound::from(end));
+                    ranges.push((Slice { start, end }, deletion));
+                }
+            }
+        }
+        rows.sort_by(|left, right| comparator.compare(&left.0, &right.0));
+        rows.dedup_by(|later, first| {
+            let is_same = comparator.compare(&later.0, &first.0) == Ordering::Equal;
+            if is_same {
+                let mut both = Vec::new();
+                let (one, other) = (RowRef::new(&first.1), RowRef::new(&later.1));
+                merge::merge(shape, one, other, DeletionTime::LIVE, &mut both);
+                first.1 = both;
+            }
+            is_same
+        });
+        BaseUpdate {
+            deletion: update.deletion,
+            rows,
+            ranges,
+        }
+    }
+
+    /// The deletion of the partition or of a range that is written over a row.
+    fn shadow(&self, clustering: &[u8], comparator: &ClusteringComparator) -> DeletionTime {
+        let covers = |slice: &Slice| {
+            comparator.compare_to_bound(clustering, &slice.start).is_gt()
+                && comparator.compare_to_bound(clustering, &slice.end).is_lt()
+        };
+        let ranges = self.ranges.iter().filter(|(slice, _)| covers(slice));
+        ranges.fold(self.deletion, |shadow, (_, deletion)| shadow.max(*deletion))
+    }
+}

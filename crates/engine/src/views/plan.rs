@@ -1,0 +1,251 @@
+//! What is known of the views of a table before any of its rows is seen.
+
+use std::cell::RefCell;
+use std::collections::HashMap;
+use std::rc::Rc;
+use std::sync::Arc;
+
+use helenus_cql::ast::Relation;
+use helenus_rows::clustering::push_component;
+use helenus_rows::layout::TableLayout;
+use helenus_rows::row::RowRef;
+use helenus_rows::update::{Update, UpdateItem};
+use helenus_schema::{ColumnId, ColumnKind, KeyspaceMetadata, Schema, TableId, TableMetadata, ViewMetadata};
+use helenus_types::partition_key::partition_key_components;
+
+use super::entry::ViewShape;
+use crate::CqlError;
+use crate::ddl::conditions_of;
+use crate::select::slices::{KEY_BYTES_MAX, append_key, key_too_long};
+use crate::select::{Filter, FilterEffort, RowView, StatementKind, WhereClause, WhereRules, bind_filters};
+use crate::functions::Clock;
+use crate::term::{BindMarkers, BoundValues, EvaluationContext, StatementScope, Typing};
+
+/// The tables that have views.
+pub type ViewsByTable = HashMap<TableId, Rc<BaseViews>>;
+
+/// A table that has views.
+#[derive(Debug)]
+pub struct BaseViews {
+    pub layout: TableLayout,
+    pub views: Vec<ViewPlan>,
+}
+
+/// One view of a table.
+#[derive(Debug)]
+pub struct ViewPlan {
+    pub metadata: Arc<ViewMetadata>,
+    pub table: Arc<TableMetadata>,
+    pub shape: ViewShape,
+    partition: Vec<KeyPart>,
+    clustering: Vec<KeyPart>,
+    /// Regular columns of both: the base table's, by its id, and the view's.
+    columns: Vec<(ColumnId, ColumnId)>,
+    /// Of the base table's key.
+    filters: Vec<Filter>,
+}
+
+/// Where a column of the view's key comes from.
+#[derive(Clone, Copy, Debug)]
+enum KeyPart {
+    /// That column of the base table's partition key.
+    Partition(usize),
+    /// That one of its clustering.
+    Clustering(usize),
+    /// The one column of the base row.
+    Cell,
+}
+
+/// Where a row of a view is.
+pub(super) struct ViewKey {
+    pub partition: Vec<u8>,
+    pub clustering: Vec<u8>,
+}
+
+impl BaseViews {
+    /// All tables of a schema that have views. What has not changed since `before` is taken from there: this runs on shards.
+    pub fn of_schema(schema: &Schema, before: &ViewsByTable) -> ViewsByTable {
+        let mut by_table = ViewsByTable::new();
+        for keyspace in schema.keyspaces.values() {
+            for view in keyspace.views.values() {
+                if by_table.contains_key(&view.base_id) {
+                    continue;
+                }
+                let Some(base) = keyspace.tables.get(&view.base) else {
+                    continue;
+                };
+                let known = before.get(&base.id).filter(|known| known.is_of(keyspace, base));
+                let views = match known {
+                    Some(known) => Rc::clone(known),
+                    None => Rc::new(Self::of_table(schema, keyspace, base)),
+                };
+                by_table.insert(base.id, views);
+            }
+        }
+        by_table
+    }
+
+    /// A view that cannot be planned is left out: its conditions and columns were checked when it was made and when the schema
+    /// was read.
+    fn of_table(schema: &Schema, keyspace: &KeyspaceMetadata, base: &Arc<TableMetadata>) -> Self {
+        let views = keyspace.views_of(base.id);
+        let views = views.filter_map(|view| Some((view, keyspace.tables.get(&view.name)?)));
+        let views = views.filter_map(|(view, table)| ViewPlan::of(schema, view, table, base).ok());
+        BaseViews {
+            layout: TableLayout::of(base),
+            views: views.collect(),
+        }
+    }
+
+    /// Whether all columns of an update are those of the table as it is known here. Another shard may have heard of more.
+    pub fn know(&self, update: &Update<'_>) -> bool {
+        let next = self.layout.metadata.next_column_id;
+        update.items().all(|item| match item {
+            UpdateItem::Row { row, .. } | UpdateItem::StaticRow(row) => {
+                row.entries().all(|entry| entry.column() < next)
+            }
+            UpdateItem::RangeTombstone { .. } => true,
+        })
+    }
+
+    /// Whether nothing of it has changed.
+    fn is_of(&self, keyspace: &KeyspaceMetadata, base: &Arc<TableMetadata>) -> bool {
+        let is_same = |(plan, view): (&ViewPlan, &Arc<ViewMetadata>)| {
+            let table = keyspace.tables.get(&view.name);
+            Arc::ptr_eq(&plan.metadata, view) && table.is_some_and(|table| Arc::ptr_eq(table, &plan.table))
+        };
+        Arc::ptr_eq(&self.layout.metadata, base)
+            && keyspace.views_of(base.id).count() == self.views.len()
+            && self.views.iter().zip(keyspace.views_of(base.id)).all(is_same)
+    }
+}
+
+impl ViewPlan {
+    pub fn of(
+        schema: &Schema,
+        view: &Arc<ViewMetadata>,
+        table: &Arc<TableMetadata>,
+        base: &Arc<TableMetadata>,
+    ) -> Result<Self, CqlError> {
+        let part = |name: &str| {
+            let column = base.column(name);
+            let column = column.ok_or_else(|| {
+                CqlError::server(format_args!("View {} has a column {name} of its own", view.name))
+            })?;
+            Ok(match column.kind {
+                ColumnKind::PartitionKey => KeyPart::Partition(usize::from(column.position)),
+                ColumnKind::Clustering => KeyPart::Clustering(usize::from(column.position)),
+                ColumnKind::Static | ColumnKind::Regular => KeyPart::Cell,
+            })
+        };
+        let parts = |columns: &[helenus_schema::ColumnMetadata]| {
+            columns.iter().map(|column| part(&column.name)).collect()
+        };
+        let columns = table.regulars().iter().filter_map(|column| {
+            let of_base = base.column(&column.name)?;
+            (of_base.kind == ColumnKind::Regular).then_some((of_base.id, column.id))
+        });
+        let mut columns: Vec<(ColumnId, ColumnId)> = columns.collect();
+        columns.sort_unstable();
+        let partition: Result<Vec<KeyPart>, CqlError> = parts(table.partition_key());
+        let clustering: Result<Vec<KeyPart>, CqlError> = parts(table.clustering());
+        Ok(ViewPlan {
+            shape: ViewShape::of(view, table, base),
+            partition: partition?,
+            clustering: clustering?,
+            columns,
+            filters: filters_of(schema, view, base)?,
+            metadata: Arc::clone(view),
+            table: Arc::clone(table),
+        })
+    }
+
+    /// The view's column that has what a column of the base table has.
+    pub(super) fn column_of(&self, base: ColumnId) -> Option<ColumnId> {
+        let place = self.columns.binary_search_by_key(&base, |(of_base, _)| *of_base);
+        Some(self.columns[place.ok()?].1)
+    }
+
+    /// Whether the view has rows of this place in the base table.
+    pub fn covers(&self, partition_key: &[u8], clustering: &[u8], base: &TableMetadata) -> bool {
+        let row = RowView {
+            partition_key,
+            partition_key_count: usize::from(base.partition_key_count),
+            static_row: RowRef::EMPTY,
+            clustering: Some(clustering),
+            row: RowRef::EMPTY,
+        };
+        let effort = &mut FilterEffort::default();
+        self.filters.iter().all(|filter| filter.accepts(&row, effort))
+    }
+
+    /// Where the view's row of a base row is; none for one that would have no partition key.
+    pub(super) fn key_of(
+        &self,
+        partition_key: &[u8],
+        clustering: &[u8],
+        row: RowRef<'_>,
+        base: &TableMetadata,
+    ) -> Result<Option<ViewKey>, CqlError> {
+        let count = usize::from(base.partition_key_count);
+        let value = |part: &KeyPart| match *part {
+            KeyPart::Partition(place) => partition_key_components(partition_key, count).nth(place),
+            KeyPart::Clustering(place) => helenus_rows::clustering::Components::new(clustering).nth(place),
+            KeyPart::Cell => self.shape.key_value(row),
+        };
+        let mut key = ViewKey {
+            partition: Vec::new(),
+            clustering: Vec::new(),
+        };
+        let Some(components) = self.partition.iter().map(value).collect::<Option<Vec<&[u8]>>>() else {
+            return Ok(None);
+        };
+        append_key(&mut key.partition, components.iter().copied())?;
+        if key.partition.is_empty() {
+            return Ok(None);
+        }
+        for part in &self.clustering {
+            let Some(component) = value(part) else {
+                return Ok(None);
+            };
+            if component.len() > KEY_BYTES_MAX {
+                return Err(key_too_long(component.len()));
+            }
+            push_component(&mut key.clustering, component);
+        }
+        Ok(Some(key))
+    }
+}
+
+/// The view's conditions as tests of a base row's key; that columns are not null is seen from their being there.
+fn filters_of(
+    schema: &Schema,
+    view: &ViewMetadata,
+    base: &Arc<TableMetadata>,
+) -> Result<Vec<Filter>, CqlError> {
+    let relations: Vec<Relation> = conditions_of(view)?;
+    let is_test = |relation: &Relation| !matches!(relation, Relation::IsNotNull { .. });
+    let relations: Vec<Relation> = relations.into_iter().filter(is_test).collect();
+    let (markers, calls) = (RefCell::new(BindMarkers::default()), RefCell::default());
+    let scope = StatementScope {
+        schema,
+        table: base,
+        markers: &markers,
+        calls: &calls,
+    };
+    let rules = WhereRules {
+        kind: StatementKind::Select,
+        is_static_only: false,
+        allows_filtering: true,
+        filters_freely: false,
+    };
+    let clause = WhereClause::prepare(&Typing::terms(scope), &relations, rules)?;
+    let context = EvaluationContext {
+        values: &BoundValues::EMPTY,
+        clock: Clock::default(),
+        row: None,
+        aggregates: &[],
+    };
+    let restrictions = clause.partition.iter().chain(&clause.clustering).chain(&clause.others);
+    bind_filters(restrictions, &context)
+}

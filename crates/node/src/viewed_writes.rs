@@ -1,0 +1,511 @@
+//! Writes to tables that have materialized views: what the views become is written with the base rows, all of it or nothing.
+//!
+//! The shard that owns the base partition reads the rows that a write touches and computes the difference
+//! ([`helenus_engine::views`]). Where all of it is one shard's and in memory, that is one turn and one record of the log. Else
+//! the write takes the partition's turn: whatever else is written to the partition waits until the views' shards have their
+//! parts of the write set ([`crate::write_set`]). All that writes to such tables comes this way, conditional statements and
+//! batches included ([decision 21](../../../docs/decisions/0021-materialized-views.md)).
+
+use std::cell::{Cell, RefCell};
+use std::collections::HashSet;
+use std::rc::Rc;
+
+use helenus_engine::CqlError;
+use helenus_engine::execute::read_failure;
+use helenus_engine::views::{BaseViews, Chunk, ViewDelta, ViewsByTable};
+use helenus_rows::clustering::Slice;
+use helenus_rows::partition_range::PartitionRange;
+use helenus_rows::update::{Update, merge_by_partition};
+use helenus_schema::{Schema, TableId};
+use helenus_storage::commitlog::{LogAppendError, LogPosition};
+use helenus_storage::error::WriteError;
+use helenus_storage::read::ReadCommand;
+use helenus_storage::read_state::{ReadProgress, ReadState};
+use helenus_types::{ShardId, Token, token_of};
+use tokio::sync::{Notify, oneshot};
+
+use crate::built_updates::UpdatesByShard;
+use crate::panic_boundary::catch_async;
+use crate::patience::{Patience, not_begun_in_time};
+use crate::rate_limit::WrittenPartition;
+use crate::request::node_is_stopping;
+use crate::shard::{Acknowledgement, Shard};
+use crate::write::{partition_of, write_failure};
+
+/// What a batch may write to views in all: it is one record of each shard's log.
+const BATCH_VIEW_BYTES_MAX: usize = 12 << 20;
+
+/// The tables with views, as this shard knows them, and who writes to them.
+#[derive(Default)]
+pub(crate) struct Views {
+    by_table: RefCell<Rc<ViewsByTable>>,
+    has_any: Cell<bool>,
+    /// Changes with the views.
+    epoch: Cell<u64>,
+    /// Partitions whose views are being computed and written in several steps. As many as requests are in flight.
+    taken: RefCell<HashSet<WrittenPartition>>,
+    /// Tables that nobody writes to while they are truncated.
+    held: RefCell<HashSet<TableId>>,
+    given_back: Notify,
+}
+
+/// Nothing else is written to the partitions.
+pub(crate) struct PartitionTurns {
+    shard: Rc<Shard>,
+    partitions: Vec<WrittenPartition>,
+}
+
+/// What the views of another shard's partitions become; nothing else is written to these partitions until it is dropped.
+struct Lease {
+    changes: Vec<Vec<u8>>,
+    _until_dropped: oneshot::Sender<()>,
+}
+
+/// Whether an update may be written in parts that are whole for the rows that they are about, and whether it was begun.
+#[derive(Default)]
+pub(crate) struct Chunks {
+    pub are_allowed: bool,
+    pub is_begun: bool,
+}
+
+impl Views {
+    pub fn of_schema(schema: &Schema) -> Self {
+        let views = Views::default();
+        views.set_schema(schema);
+        views
+    }
+
+    /// Views that cannot be planned were checked when they were made: a table with such takes no writes.
+    pub fn set_schema(&self, schema: &Schema) {
+        let before = self.by_table.borrow().clone();
+        let after = BaseViews::of_schema(schema, &before);
+        let is_same = before.len() == after.len()
+            && after
+                .iter()
+                .all(|(table, views)| before.get(table).is_some_and(|known| Rc::ptr_eq(known, views)));
+        if is_same {
+            return;
+        }
+        self.has_any.set(!after.is_empty());
+        self.epoch.set(self.epoch.get() + 1);
+        *self.by_table.borrow_mut() = Rc::new(after);
+    }
+
+    #[inline]
+    pub fn has_any(&self) -> bool {
+        self.has_any.get()
+    }
+
+    pub fn of_table(&self, table: TableId) -> Option<Rc<BaseViews>> {
+        self.by_table.borrow().get(&table).cloned()
+    }
+
+    /// Whether a packed update is of a table with views.
+    #[inline]
+    pub fn has_update(&self, update: &[u8]) -> bool {
+        self.has_any() && Update::decode_trusted(update).is_some_and(|update| self.has_table(update.table))
+    }
+
+    pub fn has_one_of<'u>(&self, mut updates: impl Iterator<Item = &'u Vec<u8>>) -> bool {
+        self.has_any() && updates.any(|update| self.has_update(update))
+    }
+
+    fn has_table(&self, table: TableId) -> bool {
+        self.by_table.borrow().contains_key(&table)
+    }
+
+    fn is_taken(&self, (table, token): WrittenPartition) -> bool {
+        let (taken, held) = (self.taken.borrow(), self.held.borrow());
+        (!taken.is_empty() && taken.contains(&(table, token))) || (!held.is_empty() && held.contains(&table))
+    }
+
+    /// Whether anybody has a partition of the table.
+    pub fn is_written_to(&self, table: TableId) -> bool {
+        self.taken.borrow().iter().any(|(taken, _)| *taken == table)
+    }
+
+    pub fn hold(&self, table: TableId) {
+        self.held.borrow_mut().insert(table);
+    }
+
+    pub fn let_go(&self, table: TableId) {
+        self.held.borrow_mut().remove(&table);
+        self.given_back.notify_waiters();
+    }
+
+    /// Waits until somebody has given partitions back.
+    pub async fn given_back(&self) {
+        self.given_back.notified().await;
+    }
+}
+
+impl Drop for PartitionTurns {
+    fn drop(&mut self) {
+        let views = &self.shard.views;
+        for partition in &self.partitions {
+            views.taken.borrow_mut().remove(partition);
+        }
+        views.given_back.notify_waiters();
+    }
+}
+
+impl PartitionTurns {
+    pub fn have_all_of(&self, partitions: &[WrittenPartition]) -> bool {
+        partitions.iter().all(|partition| self.partitions.contains(partition))
+    }
+}
+
+impl Shard {
+    /// Applies updates of which some are of tables with views, and what the views become, as one record of the log. All of the
+    /// updates are this shard's. `None`, with nothing done, where that has to wait for something or takes other shards.
+    pub(crate) fn apply_viewed_now(&self, updates: &[Vec<u8>]) -> Result<Option<LogPosition>, CqlError> {
+        let mut all: Vec<Vec<u8>> = Vec::with_capacity(2 * updates.len());
+        for update in updates {
+            let decoded = decode(update)?;
+            all.push(update.clone());
+            let Some(views) = self.views.of_table(decoded.table) else {
+                continue;
+            };
+            let token = token_of(decoded.partition_key);
+            let is_free = !self.views.is_taken((decoded.table, token))
+                && self.write_sets.unresolved_of(&[token]).is_empty();
+            if !is_free || !views.know(&decoded) {
+                return Ok(None);
+            }
+            let mut delta = ViewDelta::new(&views, &decoded, self.now_s());
+            let mut state = ReadState::suspending();
+            let slices = delta.slices();
+            let progress =
+                self.delta_step((token, decoded.partition_key), &slices, &mut delta, &mut state)?;
+            self.store.borrow().end_read(&mut state);
+            if !matches!(progress, ReadProgress::Done) {
+                return Ok(None);
+            }
+            let changes = delta.finish()?;
+            if changes.iter().any(|change| self.owner_of_update(change) != Some(self.id)) {
+                return Ok(None);
+            }
+            all.extend(changes);
+        }
+        let all = merge_by_partition(all);
+        let decoded = self.decode_sampled(&all)?;
+        let applied = self.store.borrow_mut().apply_all(&decoded);
+        match applied {
+            Ok(position) => {
+                self.note_write();
+                Ok(Some(position))
+            }
+            Err(
+                WriteError::MemtablesFull { .. } | WriteError::Log(LogAppendError::RecordTooLarge { .. }),
+            ) => Ok(None),
+            Err(error) => Err(write_failure(&error)),
+        }
+    }
+
+    /// One step of the read that a delta needs.
+    fn delta_step(
+        &self,
+        (token, key): (Token, &[u8]),
+        slices: &[Slice],
+        delta: &mut ViewDelta<'_>,
+        state: &mut ReadState,
+    ) -> Result<ReadProgress, CqlError> {
+        if slices.is_empty() {
+            return Ok(ReadProgress::Done);
+        }
+        let table = delta.base().clone();
+        let command = ReadCommand {
+            table: &table,
+            partitions: PartitionRange::One { token, key },
+            slices,
+            reversed: false,
+            now_s: self.now_s(),
+            index: &[],
+        };
+        let progress = self.store.borrow_mut().read_step(&command, state, delta);
+        progress.map_err(read_failure)
+    }
+
+    fn owner_of_update(&self, update: &[u8]) -> Option<ShardId> {
+        partition_of(update).map(|(_, token)| self.owner_of(token))
+    }
+
+    /// Waits until nobody else writes to these partitions of this shard, and nothing that was written to them may be undone.
+    pub(crate) async fn take_turns(
+        self: &Rc<Self>,
+        partitions: Vec<WrittenPartition>,
+        patience: Patience,
+    ) -> Result<PartitionTurns, CqlError> {
+        loop {
+            if patience.is_over(self.clock.monotonic_ns()) {
+                return Err(not_begun_in_time());
+            }
+            let notified = self.views.given_back.notified();
+            if partitions.iter().any(|partition| self.views.is_taken(*partition)) {
+                let left = patience.left(self.clock.monotonic_ns());
+                let given_back = tokio::time::timeout(left, notified);
+                given_back.await.map_err(|_| not_begun_in_time())?;
+                continue;
+            }
+            self.views.taken.borrow_mut().extend(partitions.iter().copied());
+            let turns = PartitionTurns {
+                shard: self.clone(),
+                partitions,
+            };
+            self.resolved(&turns.partitions).await;
+            return Ok(turns);
+        }
+    }
+
+    /// Waits until what write sets have written to these partitions cannot be undone any more.
+    async fn resolved(self: &Rc<Self>, partitions: &[WrittenPartition]) {
+        let tokens: Vec<Token> = partitions.iter().map(|(_, token)| *token).collect();
+        loop {
+            let unresolved = self.write_sets.unresolved_of(&tokens);
+            if unresolved.is_empty() {
+                return;
+            }
+            self.wait_resolved(unresolved).await;
+        }
+    }
+
+    /// Writes updates of this shard's partitions and what their views become, whole, and waits until they are durable.
+    pub(crate) async fn write_viewed(
+        self: &Rc<Self>,
+        updates: Vec<Vec<u8>>,
+        patience: Patience,
+    ) -> Result<(), CqlError> {
+        let partitions = updates.iter().filter_map(|update| partition_of(update)).collect();
+        let turns = self.take_turns(partitions, patience).await?;
+        self.write_in_turn(turns, updates, patience).await
+    }
+
+    /// As [`Shard::write_viewed`], for who has the partitions' turns. They are given back when all of it is written, also if
+    /// nobody waits for that any more.
+    pub(crate) async fn write_in_turn(
+        self: &Rc<Self>,
+        turns: PartitionTurns,
+        updates: Vec<Vec<u8>>,
+        patience: Patience,
+    ) -> Result<(), CqlError> {
+        let (sender, receiver) = oneshot::channel();
+        let shard = self.clone();
+        self.spawn(async move {
+            let written = catch_async(shard.write_with_changes(&updates, patience)).await;
+            let written = written.unwrap_or_else(|panicked| Err(panicked.error()));
+            drop(turns);
+            // Its client may have been told that it is late.
+            let _gone = sender.send(written);
+        });
+        receiver.await.unwrap_or_else(|_| Err(node_is_stopping()))
+    }
+
+    async fn write_with_changes(
+        self: &Rc<Self>,
+        updates: &[Vec<u8>],
+        patience: Patience,
+    ) -> Result<(), CqlError> {
+        let mut all = updates.to_vec();
+        let mut chunks = Chunks {
+            are_allowed: updates.len() == 1,
+            is_begun: false,
+        };
+        let written = async {
+            for update in updates {
+                all.extend(self.changes_of(update, &mut chunks, patience).await?);
+            }
+            self.write_computed(self.by_owner(std::mem::take(&mut all)), patience)
+                .await
+        };
+        match written.await {
+            Err(error) if chunks.is_begun && error.promises_nothing_was_done() => Err(patience.timed_out()),
+            written => written,
+        }
+    }
+
+    /// What the views of an update's table become; none where it has none. The caller has the partition's turn. An update that
+    /// is written alone may be about more rows than fit into a record: what it does to the first of them is written before the
+    /// others are read.
+    async fn changes_of(
+        self: &Rc<Self>,
+        update: &[u8],
+        chunks: &mut Chunks,
+        patience: Patience,
+    ) -> Result<Vec<Vec<u8>>, CqlError> {
+        let decoded = decode(update)?;
+        let Some(views) = self.views.of_table(decoded.table) else {
+            return Ok(Vec::new());
+        };
+        let views = self.views_that_know(views, &decoded, patience).await?;
+        let token = token_of(decoded.partition_key);
+        let mut delta = ViewDelta::new(&views, &decoded, self.now_s());
+        let place = (decoded.table, token);
+        self.read_delta(place, decoded.partition_key, &mut delta, chunks, patience)
+            .await?;
+        delta.finish()
+    }
+
+    /// Reads all that a delta needs.
+    pub(crate) async fn read_delta(
+        self: &Rc<Self>,
+        (table, token): WrittenPartition,
+        key: &[u8],
+        delta: &mut ViewDelta<'_>,
+        chunks: &mut Chunks,
+        patience: Patience,
+    ) -> Result<(), CqlError> {
+        let slices = delta.slices();
+        let mut state = ReadState::suspending();
+        loop {
+            match self.delta_step((token, key), &slices, delta, &mut state)? {
+                ReadProgress::Done => break,
+                ReadProgress::Absent(absent) => self.bring(&state, &absent).await?,
+                ReadProgress::Yield => {
+                    tokio::task::yield_now().await;
+                    if delta.is_full() && !chunks.are_allowed {
+                        return Err(too_much());
+                    }
+                    if delta.is_full() {
+                        let Chunk { mut views, base } = delta.take_chunk()?;
+                        views.extend(base);
+                        self.write_computed(self.by_owner(views), patience).await?;
+                        chunks.is_begun = true;
+                        self.resolved(&[(table, token)]).await;
+                    }
+                }
+            }
+        }
+        self.store.borrow().end_read(&mut state);
+        Ok(())
+    }
+
+    /// Another shard may have heard of a column before this one.
+    async fn views_that_know(
+        &self,
+        mut views: Rc<BaseViews>,
+        update: &Update<'_>,
+        patience: Patience,
+    ) -> Result<Rc<BaseViews>, CqlError> {
+        while !views.know(update) {
+            if patience.is_over(self.clock.monotonic_ns()) {
+                return Err(not_begun_in_time());
+            }
+            tokio::time::sleep(SCHEMA_CHANGE_PAUSE).await;
+            views = self.views.of_table(update.table).unwrap_or(views);
+        }
+        Ok(views)
+    }
+
+    /// Writes a LOGGED batch of which some partitions have views; nothing of it was looked at before.
+    pub(crate) async fn write_whole_viewed(
+        self: &Rc<Self>,
+        updates: UpdatesByShard,
+        patience: Patience,
+    ) -> Result<(), CqlError> {
+        let (sender, receiver) = oneshot::channel();
+        let shard = self.clone();
+        // To its end, with the partitions' turns, also if nobody waits for it any more.
+        self.spawn(async move {
+            let written = catch_async(shard.write_leased(&updates, patience)).await;
+            let _gone = sender.send(written.unwrap_or_else(|panicked| Err(panicked.error())));
+        });
+        receiver.await.unwrap_or_else(|_| Err(node_is_stopping()))
+    }
+
+    async fn write_leased(
+        self: &Rc<Self>,
+        updates: &UpdatesByShard,
+        patience: Patience,
+    ) -> Result<(), CqlError> {
+        let mut leases = Vec::new();
+        let mut all: Vec<Vec<u8>> = updates.values().flatten().cloned().collect();
+        // One shard after the other, in the order of their numbers: two batches never wait for each other.
+        for (&owner, own) in updates {
+            let viewed = own.iter().filter(|update| self.views.has_update(update));
+            let viewed: Vec<Vec<u8>> = viewed.cloned().collect();
+            if viewed.is_empty() {
+                continue;
+            }
+            let leased = self.call_async(owner, move |shard| async move {
+                let leased = catch_async(shard.lease(viewed, patience)).await;
+                leased.unwrap_or_else(|panicked| Err(panicked.error()))
+            });
+            let mut lease = leased.await.unwrap_or_else(|| Err(self.no_answer_from(owner)))?;
+            all.append(&mut lease.changes);
+            leases.push(lease);
+        }
+        self.write_computed(self.by_owner(all), patience).await
+    }
+
+    async fn lease(
+        self: &Rc<Self>,
+        updates: Vec<Vec<u8>>,
+        patience: Patience,
+    ) -> Result<Lease, CqlError> {
+        let partitions = updates.iter().filter_map(|update| partition_of(update)).collect();
+        let turns = self.take_turns(partitions, patience).await?;
+        let mut changes = Vec::new();
+        let mut bytes = 0;
+        let mut chunks = Chunks::default();
+        for update in &updates {
+            let of_update = self.changes_of(update, &mut chunks, patience).await?;
+            bytes += of_update.iter().map(Vec::len).sum::<usize>();
+            if bytes > BATCH_VIEW_BYTES_MAX {
+                return Err(too_much());
+            }
+            changes.extend(of_update);
+        }
+        let (sender, released) = oneshot::channel::<()>();
+        self.spawn(async move {
+            let _dropped = released.await;
+            drop(turns);
+        });
+        Ok(Lease {
+            changes,
+            _until_dropped: sender,
+        })
+    }
+
+    /// Writes base rows and what their views become, whole. The caller has the turns of the base rows' partitions.
+    pub(crate) async fn write_computed(
+        self: &Rc<Self>,
+        updates: UpdatesByShard,
+        patience: Patience,
+    ) -> Result<(), CqlError> {
+        let written = match updates.len() {
+            0 | 1 => self.write_on_one_shard(updates, patience).await,
+            _ => self.write_shares(updates, None, patience).await.map(|_| ()),
+        };
+        written
+    }
+
+    pub(crate) fn views_epoch(&self) -> u64 {
+        self.views.epoch.get()
+    }
+
+    /// Waits until a crash loses nothing of what this shard's log has now.
+    pub(crate) async fn log_durable(self: &Rc<Self>) -> Result<(), CqlError> {
+        let Some(position) = self.store.borrow().undurable_position() else {
+            return Ok(());
+        };
+        if self.acknowledges_at_once() {
+            self.sync_logs_soon();
+        }
+        let (sender, receiver) = oneshot::channel();
+        self.acknowledge_at(position, Patience::ENDLESS, Acknowledgement::Task(sender));
+        receiver.await.unwrap_or_else(|_| Err(node_is_stopping()))
+    }
+}
+
+/// Between two looks whether a schema change has come here.
+const SCHEMA_CHANGE_PAUSE: std::time::Duration = std::time::Duration::from_millis(1);
+
+fn too_much() -> CqlError {
+    CqlError::invalid(format_args!(
+        "The batch changes too much of materialized views: more than {BATCH_VIEW_BYTES_MAX} bytes"
+    ))
+}
+
+fn decode(update: &[u8]) -> Result<Update<'_>, CqlError> {
+    Update::decode_trusted(update).ok_or_else(|| write_failure(&WriteError::Malformed))
+}
