@@ -335,6 +335,7 @@ fn options(arguments: &ServeArguments, config: &ConfigFile) -> ServeOptions {
             None | Some(DefaultIndexName::LegacyLocalTable) => IndexKind::Legacy,
             Some(DefaultIndexName::Sai) => IndexKind::StorageAttached,
         },
+        materialized_views: config.materialized_views_enabled.unwrap_or(true),
         authenticator: arguments
             .authenticator
             .map(Authenticator::from)

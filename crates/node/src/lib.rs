@@ -54,6 +54,7 @@ mod tracing;
 mod truncation;
 mod usage;
 mod value_guardrails;
+mod view_builds;
 mod viewed_writes;
 mod waiting;
 mod write;

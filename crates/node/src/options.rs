@@ -64,6 +64,8 @@ pub struct NodeOptions {
     pub auto_snapshot_ttl: Option<Duration>,
     /// Cassandra's `default_secondary_index`: what CREATE INDEX without USING makes.
     pub default_secondary_index: IndexKind,
+    /// Cassandra's `materialized_views_enabled`: whether views may be made. Those that are there go on.
+    pub materialized_views: bool,
     /// How clients prove who they are.
     pub authenticator: Authenticator,
     pub disk: Arc<dyn Disk>,

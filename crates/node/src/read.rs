@@ -8,13 +8,12 @@ use std::sync::Arc;
 
 use helenus_engine::execute::{QueryOptions, RowStore, TombstoneLimits};
 use helenus_engine::select::{Direct, ReadPartitions, SelectExecution, SelectPlan, ShardRead, ShardRows};
-use helenus_engine::system::is_made_from_code;
 use helenus_engine::term::BoundValues;
 use helenus_engine::{CqlError, Plan, Prepared};
 use helenus_protocol::Opcode;
 use helenus_protocol::extensions::RateLimitedOperation;
 use helenus_protocol::frame::EnvelopeFlags;
-use helenus_schema::{IndexId, TableId};
+use helenus_schema::{IndexId, TableId, TableKind};
 use helenus_sstable::error::ReadError;
 use helenus_storage::read::{ReadCommand, RowSink};
 use helenus_storage::read_state::{ReadProgress, ReadState};
@@ -92,7 +91,7 @@ impl Shard {
         values: &BoundValues<'_>,
         options: &QueryOptions<'_>,
     ) -> Result<(), CqlError> {
-        if is_made_from_code(&plan.table.keyspace) {
+        if plan.table.kind == TableKind::Virtual {
             return self.select_from_system(statement, plan, values, options);
         }
         let mut token = plan.direct_token(values, options, &mut self.scratch.borrow_mut())?;

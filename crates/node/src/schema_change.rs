@@ -180,13 +180,15 @@ impl Shard {
             self.forget_everywhere(made_again.id).await?;
         }
         let gone = before.tables_not_in(&after).cloned().collect();
-        self.snapshot_before(Taking::Drop, before, gone).await?;
+        self.snapshot_before(Taking::Drop, before.clone(), gone).await?;
+        self.forget_earlier_views(&before, &after).await?;
         self.store_beside(&mut keeper, &transition.schema).await?;
         for shard in self.shards() {
             let schema = transition.schema.clone();
             self.call(shard, move |shard| shard.set_schema(schema, version))
                 .await;
         }
+        self.follow_views(&before, &after);
         for shard in self.shards() {
             let events = transition.events.clone();
             self.mailbox(shard).run(move |shard| {
@@ -213,15 +215,15 @@ impl Shard {
     ) -> Result<(DdlOutcome, Uuid), CqlError> {
         let (before, now_us) = (self.schema(), self.clock.wall_us());
         let default_index = self.options.default_secondary_index;
+        let materialized_views = self.options.materialized_views;
         let applied = self.schema_worker()?.run(move || {
             let context = DdlContext {
                 session_keyspace: statement.session_keyspace.as_deref(),
                 now_us,
                 new_table_id,
                 data_center: DATA_CENTER,
-                // Nothing keeps them up to date yet.
-                materialized_views: false,
                 default_index,
+                materialized_views,
             };
             let outcome = ddl::apply(&before, &statement.statement, &context)?;
             let after = outcome.transition.as_ref();

@@ -8,7 +8,7 @@ use std::time::Duration;
 use helenus_cql::ast::{self, DescribeStatement};
 use helenus_engine::ddl::{self, DdlOutcome};
 use helenus_engine::describe::{DescribeAnswer, describe, page_offset, page_state};
-use helenus_engine::system::{NodeState, NodeUsage};
+use helenus_engine::system::{NodeState, NodeUsage, is_made_from_code};
 use helenus_engine::{CqlError, Plan, Prepared, QueryOptions};
 use helenus_protocol::Opcode;
 use helenus_protocol::extensions::CQL_VERSION_SPOKEN;
@@ -18,7 +18,6 @@ use helenus_protocol::response::{
     ColumnSpec, MetadataForm, ResultMetadata, RowsWriter, write_prepared, write_schema_change,
     write_set_keyspace, write_void,
 };
-use helenus_schema::TableKind;
 
 use crate::metrics::RequestKind;
 use crate::request::Statement;
@@ -154,7 +153,7 @@ impl Shard {
         match &prepared.plan {
             Plan::Use(keyspace) => self.use_keyspace(session, stream, keyspace),
             Plan::Truncate(table) => {
-                if table.kind == TableKind::Virtual {
+                if is_made_from_code(&table.keyspace) {
                     return Err(CqlError::invalid(format_args!("Cannot truncate virtual tables")));
                 }
                 if self.schema().view(&table.keyspace, &table.name).is_some() {

@@ -108,15 +108,32 @@ impl Shard {
     }
 
     async fn truncate_in_turn(self: &Rc<Self>, table: TableId) -> Result<(), CqlError> {
+        self.in_turn_of_truncations(table, self.truncate_everywhere(table))
+            .await
+    }
+
+    /// Of the owner of the schema: while no truncation of the table is under way.
+    pub(crate) async fn in_turn_of_truncations<T>(
+        &self,
+        table: TableId,
+        work: impl Future<Output = Result<T, CqlError>>,
+    ) -> Result<T, CqlError> {
         let wanted = self.truncations.want(table)?;
         let _turn = wanted.turn.mutex.lock().await;
-        self.truncate_everywhere(table).await
+        work.await
     }
 
     async fn truncate_everywhere(self: &Rc<Self>, table: TableId) -> Result<(), CqlError> {
         let schema = self.schema();
         let taken = schema.table_by_id(table).cloned().into_iter().collect();
         self.snapshot_before(Taking::Truncate, schema, taken).await?;
+        match self.views.of_table(table) {
+            None => self.truncate_on_all_shards(table).await,
+            Some(_) => self.truncate_with_views(table).await,
+        }
+    }
+
+    pub(crate) async fn truncate_on_all_shards(self: &Rc<Self>, table: TableId) -> Result<(), CqlError> {
         let mut result = Ok(());
         for owner in self.shards() {
             let truncated = self.call_async(

@@ -151,7 +151,9 @@ impl Drop for PartitionTurns {
 
 impl PartitionTurns {
     pub fn have_all_of(&self, partitions: &[WrittenPartition]) -> bool {
-        partitions.iter().all(|partition| self.partitions.contains(partition))
+        partitions
+            .iter()
+            .all(|partition| self.partitions.contains(partition))
     }
 }
 
@@ -182,7 +184,10 @@ impl Shard {
                 return Ok(None);
             }
             let changes = delta.finish()?;
-            if changes.iter().any(|change| self.owner_of_update(change) != Some(self.id)) {
+            if changes
+                .iter()
+                .any(|change| self.owner_of_update(change) != Some(self.id))
+            {
                 return Ok(None);
             }
             all.extend(changes);
@@ -437,11 +442,7 @@ impl Shard {
         self.write_computed(self.by_owner(all), patience).await
     }
 
-    async fn lease(
-        self: &Rc<Self>,
-        updates: Vec<Vec<u8>>,
-        patience: Patience,
-    ) -> Result<Lease, CqlError> {
+    async fn lease(self: &Rc<Self>, updates: Vec<Vec<u8>>, patience: Patience) -> Result<Lease, CqlError> {
         let partitions = updates.iter().filter_map(|update| partition_of(update)).collect();
         let turns = self.take_turns(partitions, patience).await?;
         let mut changes = Vec::new();

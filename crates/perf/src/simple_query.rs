@@ -134,6 +134,7 @@ fn node_options(options: &SimpleQueryOptions) -> NodeOptions {
         auto_snapshot: false,
         auto_snapshot_ttl: None,
         default_secondary_index: helenus_schema::IndexKind::Legacy,
+        materialized_views: true,
         authenticator: Default::default(),
         disk: Arc::new(MemoryDisk::new()),
         clock: Arc::new(SystemClock::new()),

@@ -144,6 +144,7 @@ pub fn options(shard_count: u16, disk: Arc<dyn Disk>, clock: Arc<dyn Clock>) -> 
         auto_snapshot: false,
         auto_snapshot_ttl: None,
         default_secondary_index: helenus_schema::IndexKind::Legacy,
+        materialized_views: true,
         authenticator: Default::default(),
         disk,
         clock,

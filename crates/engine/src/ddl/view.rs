@@ -44,10 +44,9 @@ pub(super) fn create(
         resource: Resource::Table(&create.base_table.name),
     })?;
     check_keyspace_name(keyspace_name)?;
-    // As a Cassandra answers whose configuration leaves views off, but without advice to turn them on.
     if !context.materialized_views {
         return Err(invalid!(
-            "Materialized views are disabled: this server does not have them yet"
+            "Materialized views are disabled. Enable in cassandra.yaml to use."
         ));
     }
     let Some(keyspace) = schema.keyspace(keyspace_name) else {

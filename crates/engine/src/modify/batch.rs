@@ -16,6 +16,7 @@ use super::updates::{EmitUpdate, check_written};
 use crate::CqlError;
 use crate::execute::{QueryOptions, RowStore, Scratch};
 use crate::heap_bytes::HeapBytes;
+use crate::system::is_made_from_code;
 use crate::term::{BindMarkers, BoundValues, StatementScope, Typing};
 
 /// Statements and keys of a batch whose updates are built where it arrives: about a microsecond each, of the millisecond
@@ -214,7 +215,7 @@ pub fn check_batch<'p>(
         let is_counter = statement.is_counter();
         has_counters |= is_counter;
         has_others |= !is_counter;
-        let is_virtual = statement.table.kind == TableKind::Virtual;
+        let is_virtual = is_made_from_code(&statement.table.keyspace);
         has_virtual |= is_virtual;
         has_regular |= !is_virtual;
     }

@@ -1,7 +1,7 @@
 //! From a syntax tree to a plan.
 
 use helenus_cql::ast::{self, Delete, DeletionTarget, Insert, InsertSource, Modification, Term, Update};
-use helenus_schema::{ColumnKind, ColumnMetadata, TableKind, TableMetadata};
+use helenus_schema::{ColumnKind, ColumnMetadata, TableMetadata};
 
 use super::attributes::Attributes;
 use super::conditional::{ConditionPlan, check_timestamp};
@@ -12,6 +12,7 @@ use crate::CqlError;
 use crate::names::first_repeated;
 use crate::select::restriction::{Restriction, RestrictionKind, TupleTerm};
 use crate::select::{StatementKind, WhereClause, WhereRules, single_restriction};
+use crate::system::is_made_from_code;
 use crate::term::{Receiver, Typing};
 
 /// Types a modification of the table that `typing` is about.
@@ -59,7 +60,7 @@ fn check_table(plan: &ModifyPlan) -> Result<(), CqlError> {
         }
         return Ok(());
     }
-    if table.kind == TableKind::Virtual {
+    if is_made_from_code(&table.keyspace) {
         if plan.has_timestamp() {
             return Err(invalid!("Custom timestamp is not supported by virtual tables"));
         }

@@ -26,9 +26,9 @@ mod grouping;
 
 pub use bound::{BOUND_AT_ONCE_MAX, BoundSelect, InProducts, JSON_BYTES_PER_VALUE, json_effort};
 pub use direct::Direct;
-pub(crate) use filter::{Filter, FilterEffort, bind_filters};
 pub(crate) use direct::set_single_row;
 pub use execution::SelectExecution;
+pub(crate) use filter::{Filter, FilterEffort, bind_filters};
 pub use plan::SelectPlan;
 pub use relation::{RelationText, operator_text, single as single_restriction};
 pub use row_view::{Fetched, RowView};

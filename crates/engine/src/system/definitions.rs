@@ -57,6 +57,9 @@ const DEFINITIONS: [Definition; 7] = [
     },
 ];
 
+/// Tables whose rows are stored although those of their keyspace are made from code.
+const STORED_TABLES: [(&str, &str); 2] = [("system", "built_views"), ("system", "view_builds_in_progress")];
+
 /// Adds the system keyspaces to a schema that has none yet. An error means that the program's own definitions are wrong.
 pub fn add_system_keyspaces(schema: &mut Schema) -> Result<(), CqlError> {
     for definition in &DEFINITIONS {
@@ -68,7 +71,8 @@ pub fn add_system_keyspaces(schema: &mut Schema) -> Result<(), CqlError> {
     Ok(())
 }
 
-/// Whether the rows of this keyspace's tables come from [`system_updates`](super::system_updates).
+/// Whether the rows of this keyspace's tables come from [`system_updates`](super::system_updates), or are written by the node
+/// alone: no statement changes them.
 pub fn is_made_from_code(keyspace: &str) -> bool {
     is_local_system_keyspace(keyspace)
 }
@@ -99,7 +103,8 @@ impl Definition {
                 "not a table of {keyspace}: {text}"
             )));
         };
-        let kind = if is_made_from_code(keyspace) {
+        let is_stored = STORED_TABLES.contains(&(&**keyspace, &*create.table.name));
+        let kind = if is_made_from_code(keyspace) && !is_stored {
             TableKind::Virtual
         } else {
             TableKind::Regular

@@ -178,8 +178,11 @@ impl<'v> ViewDelta<'v> {
     fn rows_before(&mut self, place: Option<BoundRef<'_>>) {
         while let Some((clustering, row)) = self.update.rows.get_mut(self.rows_done) {
             let comparator = &self.views.layout.comparator;
-            let is_behind =
-                |place: BoundRef<'_>| comparator.compare_to_place(clustering, place.prefix, place.side).is_gt();
+            let is_behind = |place: BoundRef<'_>| {
+                comparator
+                    .compare_to_place(clustering, place.prefix, place.side)
+                    .is_gt()
+            };
             if place.is_some_and(is_behind) {
                 return;
             }

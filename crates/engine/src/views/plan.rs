@@ -16,9 +16,9 @@ use helenus_types::partition_key::partition_key_components;
 use super::entry::ViewShape;
 use crate::CqlError;
 use crate::ddl::conditions_of;
+use crate::functions::Clock;
 use crate::select::slices::{KEY_BYTES_MAX, append_key, key_too_long};
 use crate::select::{Filter, FilterEffort, RowView, StatementKind, WhereClause, WhereRules, bind_filters};
-use crate::functions::Clock;
 use crate::term::{BindMarkers, BoundValues, EvaluationContext, StatementScope, Typing};
 
 /// The tables that have views.
@@ -32,7 +32,7 @@ pub struct BaseViews {
 }
 
 /// One view of a table.
-#[derive(Debug)]
+#[derive(Clone, Debug)]
 pub struct ViewPlan {
     pub metadata: Arc<ViewMetadata>,
     pub table: Arc<TableMetadata>,
@@ -246,6 +246,10 @@ fn filters_of(
         row: None,
         aggregates: &[],
     };
-    let restrictions = clause.partition.iter().chain(&clause.clustering).chain(&clause.others);
+    let restrictions = clause
+        .partition
+        .iter()
+        .chain(&clause.clustering)
+        .chain(&clause.others);
     bind_filters(restrictions, &context)
 }

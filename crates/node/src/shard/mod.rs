@@ -53,7 +53,7 @@ use crate::planning::Planner;
 use crate::rate_limit::{RateLimiter, has_rate_limits};
 use crate::request_memory::{Held, RequestMemory};
 use crate::roles::{DefaultRole, PasswordThreads, Passwords};
-use crate::schema_change::{SchemaKeeper, SchemaListeners, SchemaWorker};
+use crate::schema_change::{SCHEMA_OWNER, SchemaKeeper, SchemaListeners, SchemaWorker};
 use crate::session::Session;
 use crate::snapshot_worker::SnapshotWorker;
 use crate::stall::StallDetector;
@@ -270,6 +270,9 @@ impl Shard {
         self.spawn(self.clone().turns());
         if !self.options.in_memory {
             self.spawn(self.clone().pace_compactions());
+        }
+        if self.id == SCHEMA_OWNER {
+            self.build_views_at_start();
         }
         if self.snapshot_worker.is_some() {
             self.spawn(self.clone().sweep_snapshots());

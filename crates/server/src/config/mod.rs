@@ -47,6 +47,8 @@ pub struct ConfigFile {
     pub truncate_request_timeout: Option<DurationSetting>,
     /// Whether TRUNCATE and DROP leave a snapshot of what they take; true by default, as in Cassandra.
     pub auto_snapshot: Option<bool>,
+    /// Whether materialized views may be made; true by default, unlike in Cassandra.
+    pub materialized_views_enabled: Option<bool>,
     /// How long those snapshots are kept, 60 s at least; by default until somebody removes them.
     pub auto_snapshot_ttl: Option<SnapshotTtl>,
     /// A class's name, with or without its package, or a section with `class_name`, as in cassandra.yaml.

@@ -86,6 +86,7 @@ pub fn node_options(authenticator: Authenticator) -> NodeOptions {
         auto_snapshot: false,
         auto_snapshot_ttl: None,
         default_secondary_index: helenus_node::IndexKind::Legacy,
+        materialized_views: true,
         authenticator,
         disk: Arc::new(MemoryDisk::new()),
         clock,

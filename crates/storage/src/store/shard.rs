@@ -173,8 +173,11 @@ impl ShardStore {
                             .disk
                             .as_ref()
                             .map_or_else(PathBuf::new, |disk| disk.folder.table_folder(metadata));
-                        let mut table =
-                            Table::new(TableLayout::in_schema(metadata, schema), keyspace.durable_writes, folder);
+                        let mut table = Table::new(
+                            TableLayout::in_schema(metadata, schema),
+                            keyspace.durable_writes,
+                            folder,
+                        );
                         table.epoch = self.tables_made << 32;
                         self.tables_made += 1;
                         self.tables.insert(metadata.id, table);

@@ -1,0 +1,635 @@
+//! Building materialized views: the rows of what was in a table before its view was made.
+//!
+//! Writes feed a view from the instant that it is there; what the builder adds are rows that they would have written, under the
+//! turns of their partitions, so that both may come in any order. Each shard builds from the partitions that it owns. How far it
+//! came is written with the rows themselves, as one write set: after a crash it goes on from there. The tables are Cassandra's
+//! (`system.built_views`, `system.view_builds_in_progress`, `system_distributed.view_build_status`); which shard does what is
+//! decided by the owner of the schema.
+
+use std::ops::ControlFlow;
+use std::rc::Rc;
+use std::sync::Arc;
+use std::time::Duration;
+
+use helenus_engine::CqlError;
+use helenus_engine::execute::read_failure;
+use helenus_engine::views::{BaseViews, ViewDelta, ViewPlan};
+use helenus_protocol::request::Value;
+use helenus_rows::clustering::Side;
+use helenus_rows::deletion::{DeletionTime, NEVER_S};
+use helenus_rows::partition_range::{PartitionBound, PartitionRange};
+use helenus_rows::row::{CellRef, Liveness, RowRef};
+use helenus_rows::update::{BoundRef, UpdateBuilder};
+use helenus_schema::{Schema, TableId, TableMetadata, ViewMetadata};
+use helenus_storage::read::{ReadCommand, RowSink};
+use helenus_storage::read_state::{ReadProgress, ReadState};
+use helenus_types::token::shard_range;
+use helenus_types::{Token, token_of};
+
+use crate::panic_boundary::catch_async;
+use crate::patience::Patience;
+use crate::request::node_is_stopping;
+use crate::schema_change::SCHEMA_OWNER;
+use crate::shard::Shard;
+use crate::viewed_writes::Chunks;
+
+/// Partitions whose rows are written as one set: enough to share a sync of the log, few enough that nobody waits long for the
+/// turn of one.
+const PARTITIONS_PER_SET: usize = 256;
+
+/// What such a set may have of rows of the view, in bytes, before it is written early.
+const SET_BYTES: usize = 4 << 20;
+
+/// Until a build that failed is tried again: logs and disks that fail do not get well sooner.
+const TRIED_AGAIN_AFTER: Duration = Duration::from_secs(1);
+
+/// A view to be built, as its owner names it.
+#[derive(Clone)]
+struct ViewToBuild {
+    keyspace: Arc<str>,
+    name: Arc<str>,
+    id: TableId,
+    base: TableId,
+}
+
+/// Tokens whose partitions are done, both included.
+#[derive(Clone, Copy)]
+struct DoneTokens {
+    first: Token,
+    last: Token,
+    /// When that was written.
+    timestamp_us: i64,
+}
+
+impl ViewToBuild {
+    fn of(schema: &Schema, keyspace: &str, view: &ViewMetadata) -> Option<Self> {
+        let table = schema.table(keyspace, &view.name)?;
+        Some(ViewToBuild {
+            keyspace: Arc::clone(&table.keyspace),
+            name: Arc::clone(&table.name),
+            id: table.id,
+            base: view.base_id,
+        })
+    }
+
+    fn all_of(schema: &Schema) -> Vec<ViewToBuild> {
+        let views = schema
+            .keyspaces
+            .values()
+            .flat_map(|keyspace| keyspace.views.values().map(|view| (&*keyspace.name, view)));
+        views
+            .filter_map(|(keyspace, view)| Self::of(schema, keyspace, view))
+            .collect()
+    }
+
+    fn is_in(&self, schema: &Schema) -> bool {
+        let table = schema.table(&self.keyspace, &self.name);
+        table.is_some_and(|table| table.id == self.id)
+    }
+}
+
+impl Shard {
+    /// Builds the views that the node starts with and that are not built yet.
+    pub(crate) fn build_views_at_start(self: &Rc<Self>) {
+        for view in ViewToBuild::all_of(&self.schema()) {
+            self.build_later(view);
+        }
+    }
+
+    /// Of the owner of the schema: after a change that all shards have heard of.
+    pub(crate) fn follow_views(self: &Rc<Self>, before: &Schema, after: &Schema) {
+        for view in ViewToBuild::all_of(after) {
+            if !view.is_in(before) {
+                self.build_later(view);
+            }
+        }
+        let gone = ViewToBuild::all_of(before).into_iter();
+        let gone: Vec<ViewToBuild> = gone.filter(|view| !view.is_in(after)).collect();
+        if gone.is_empty() {
+            return;
+        }
+        let shard = self.clone();
+        self.spawn(async move {
+            for view in gone {
+                // What is left of a name is forgotten before it is given again.
+                let _left = shard.forget_build(&view.keyspace, &view.name).await;
+            }
+        });
+    }
+
+    /// Nothing that is known of an earlier view may be taken for one that is about to be made.
+    pub(crate) async fn forget_earlier_views(
+        self: &Rc<Self>,
+        before: &Schema,
+        after: &Schema,
+    ) -> Result<(), CqlError> {
+        for view in ViewToBuild::all_of(after) {
+            if !view.is_in(before) {
+                self.forget_build(&view.keyspace, &view.name).await?;
+            }
+        }
+        Ok(())
+    }
+
+    fn build_later(self: &Rc<Self>, view: ViewToBuild) {
+        let shard = self.clone();
+        self.spawn(async move {
+            while view.is_in(&shard.schema()) {
+                let built = catch_async(shard.build(&view)).await;
+                if matches!(built, Ok(Ok(()))) {
+                    return;
+                }
+                tokio::time::sleep(TRIED_AGAIN_AFTER).await;
+            }
+        });
+    }
+
+    async fn build(self: &Rc<Self>, view: &ViewToBuild) -> Result<(), CqlError> {
+        if self.is_built(&view.keyspace, &view.name).await? {
+            return Ok(());
+        }
+        let done = self.done_of(&view.keyspace, &view.name).await?;
+        if done.is_empty() {
+            self.write_status(view, "STARTED").await?;
+            self.empty(view).await?;
+        }
+        let mut building = Vec::new();
+        for owner in self.shards() {
+            let (view, done) = (view.clone(), done.clone());
+            building.push(self.call_async(owner, move |shard| async move {
+                let built = catch_async(shard.build_here(&view, &done)).await;
+                built.unwrap_or_else(|panicked| Err(panicked.error()))
+            }));
+        }
+        // Each has been sent to its shard when it is first polled.
+        for built in futures_in_order(building).await {
+            built.unwrap_or_else(|| Err(node_is_stopping()))?;
+        }
+        if !view.is_in(&self.schema()) {
+            return Ok(());
+        }
+        self.write_status(view, "SUCCESS").await?;
+        self.mark_built(&view.keyspace, &view.name).await
+    }
+
+    /// Takes away what reached the view while not all shards knew of it: writers that did not may have changed the same rows.
+    async fn empty(self: &Rc<Self>, view: &ViewToBuild) -> Result<(), CqlError> {
+        let (base, view) = (view.base, view.id);
+        let emptied = async {
+            let _alone = self.hold_table(base).await?;
+            self.truncate_on_all_shards(view).await
+        };
+        self.in_turn_of_truncations(base, emptied).await
+    }
+
+    async fn build_here(self: &Rc<Self>, view: &ViewToBuild, done: &[DoneTokens]) -> Result<(), CqlError> {
+        let (first, last) = shard_range(self.id, self.options.shard_count);
+        let mut place = (first, None);
+        for of_earlier in done {
+            if of_earlier.first <= place.0 && place.0 < of_earlier.last {
+                // The last partition again: others may have the same token.
+                place.0 = of_earlier.last;
+            }
+        }
+        let mut written_us = done.iter().map(|done| done.timestamp_us).max().unwrap_or(0);
+        loop {
+            let Some(views) = self.plan_of(view) else {
+                return Ok(());
+            };
+            let keys = self
+                .next_keys(&views, (place.0, place.1.as_deref()), last)
+                .await?;
+            let Some(key) = keys.last().cloned() else {
+                return Ok(());
+            };
+            let reached = token_of(&key);
+            written_us = self.next_timestamp_us().max(written_us.saturating_add(1));
+            let progress = self.progress_update(view, (first, last), reached, written_us);
+            self.build_partitions(&views, keys, progress).await?;
+            place = (reached, Some(key));
+        }
+    }
+
+    /// The view alone; none once it is gone.
+    fn plan_of(&self, view: &ViewToBuild) -> Option<BaseViews> {
+        let all = self.views.of_table(view.base)?;
+        let plan: &ViewPlan = all.views.iter().find(|plan| plan.table.id == view.id)?;
+        Some(BaseViews {
+            layout: all.layout.clone(),
+            views: vec![plan.clone()],
+        })
+    }
+
+    async fn build_partitions(
+        self: &Rc<Self>,
+        views: &BaseViews,
+        keys: Vec<Vec<u8>>,
+        progress: Option<Vec<u8>>,
+    ) -> Result<(), CqlError> {
+        let table = views.layout.metadata.id;
+        let partitions = keys.iter().map(|key| (table, token_of(key))).collect();
+        let turns = self.take_turns(partitions, Patience::ENDLESS).await?;
+        let mut all = Vec::new();
+        let mut bytes = 0;
+        let mut chunks = Chunks {
+            are_allowed: true,
+            is_begun: false,
+        };
+        for key in &keys {
+            let mut delta = ViewDelta::of_build(views, key, self.now_s());
+            let place = (table, token_of(key));
+            self.read_delta(place, key, &mut delta, &mut chunks, Patience::ENDLESS)
+                .await?;
+            let rows = delta.finish()?;
+            bytes += rows.iter().map(Vec::len).sum::<usize>();
+            all.extend(rows);
+            if bytes > SET_BYTES {
+                bytes = 0;
+                self.write_rows(std::mem::take(&mut all)).await?;
+            }
+        }
+        all.extend(progress);
+        self.write_rows(all).await?;
+        drop(turns);
+        Ok(())
+    }
+
+    /// Rows of the view must not outlive base rows that a crash takes: these are in this shard's log.
+    async fn write_rows(self: &Rc<Self>, updates: Vec<Vec<u8>>) -> Result<(), CqlError> {
+        self.log_durable().await?;
+        self.write_computed(self.by_owner(updates), Patience::ENDLESS)
+            .await
+    }
+
+    /// The next partitions of this shard behind a place.
+    async fn next_keys(
+        self: &Rc<Self>,
+        views: &BaseViews,
+        (token, key): (Token, Option<&[u8]>),
+        last: Token,
+    ) -> Result<Vec<Vec<u8>>, CqlError> {
+        let start = PartitionBound {
+            token,
+            key,
+            side: if key.is_some() { Side::After } else { Side::Before },
+        };
+        let end = PartitionBound {
+            token: last,
+            key: None,
+            side: Side::After,
+        };
+        let mut state = ReadState::suspending();
+        let mut sink = KeySink::default();
+        loop {
+            let command = ReadCommand {
+                table: &views.layout.metadata,
+                partitions: PartitionRange::Many { start, end },
+                slices: &[],
+                reversed: false,
+                now_s: self.now_s(),
+                index: &[],
+            };
+            let progress = self.store.borrow_mut().read_step(&command, &mut state, &mut sink);
+            match progress.map_err(read_failure)? {
+                ReadProgress::Done => return Ok(sink.keys),
+                ReadProgress::Yield => tokio::task::yield_now().await,
+                ReadProgress::Absent(absent) => self.bring(&state, &absent).await?,
+            }
+        }
+    }
+
+    async fn is_built(self: &Rc<Self>, keyspace: &str, view: &str) -> Result<bool, CqlError> {
+        Ok(self.built_at_us(keyspace, view).await?.is_some())
+    }
+
+    /// When that was written.
+    async fn built_at_us(self: &Rc<Self>, keyspace: &str, view: &str) -> Result<Option<i64>, CqlError> {
+        let rows = self
+            .execute_own(
+                "SELECT writetime(status_replicated) FROM system.built_views WHERE keyspace_name = ? AND view_name = ?",
+                &[text(keyspace), text(view)],
+            )
+            .await?;
+        let time = rows.first().and_then(|row| bigint(row.first()?));
+        Ok(time)
+    }
+
+    async fn done_of(self: &Rc<Self>, keyspace: &str, view: &str) -> Result<Vec<DoneTokens>, CqlError> {
+        let rows = self
+            .execute_own(
+                "SELECT start_token, last_token, writetime(last_token) FROM system.view_builds_in_progress \
+                 WHERE keyspace_name = ? AND view_name = ?",
+                &[text(keyspace), text(view)],
+            )
+            .await?;
+        let done = rows.iter().filter_map(|row| {
+            Some(DoneTokens {
+                first: token(row.first()?)?,
+                last: token(row.get(1)?)?,
+                timestamp_us: bigint(row.get(2)?)?,
+            })
+        });
+        let mut done: Vec<DoneTokens> = done.collect();
+        done.sort_by_key(|done| done.first);
+        Ok(done)
+    }
+
+    async fn mark_built(self: &Rc<Self>, keyspace: &str, view: &str) -> Result<(), CqlError> {
+        let mut updates = self.progress_deletion(keyspace, view).await?;
+        let timestamp_us = self.next_timestamp_us();
+        updates.extend(self.system_row(
+            ("system", "built_views"),
+            (&[keyspace.as_bytes()], &[view.as_bytes()]),
+            &[("status_replicated", &[1])],
+            timestamp_us,
+        ));
+        self.write_whole(self.by_owner(updates), Patience::ENDLESS).await
+    }
+
+    /// Whether the view was built; it is not known to be so any more, also after a crash.
+    async fn unmark_built(self: &Rc<Self>, keyspace: &str, view: &str) -> Result<bool, CqlError> {
+        let mut updates = self.progress_deletion(keyspace, view).await?;
+        let built_at_us = self.built_at_us(keyspace, view).await?;
+        if let Some(built_at_us) = built_at_us {
+            let timestamp_us = self.next_timestamp_us().max(built_at_us.saturating_add(1));
+            updates.extend(self.system_deletion("built_views", keyspace, view, timestamp_us));
+        }
+        if !updates.is_empty() {
+            self.write_whole(self.by_owner(updates), Patience::ENDLESS)
+                .await?;
+            self.logs_durable().await?;
+        }
+        Ok(built_at_us.is_some())
+    }
+
+    async fn forget_build(self: &Rc<Self>, keyspace: &str, view: &str) -> Result<(), CqlError> {
+        self.unmark_built(keyspace, view).await?;
+        let parameters = [text(keyspace), text(view)];
+        self.execute_own(
+            "DELETE FROM system_distributed.view_build_status WHERE keyspace_name = ? AND view_name = ?",
+            &parameters,
+        )
+        .await
+        .map(|_| ())
+    }
+
+    async fn logs_durable(self: &Rc<Self>) -> Result<(), CqlError> {
+        for owner in self.shards() {
+            let durable = self.call_async(owner, |shard| async move { shard.log_durable().await });
+            durable.await.unwrap_or_else(|| Err(self.no_answer_from(owner)))?;
+        }
+        Ok(())
+    }
+
+    async fn write_status(self: &Rc<Self>, view: &ViewToBuild, status: &str) -> Result<(), CqlError> {
+        let host_id = self.host_id.into_bytes();
+        self.execute_own(
+            "INSERT INTO system_distributed.view_build_status (keyspace_name, view_name, host_id, status) \
+             VALUES (?, ?, ?, ?)",
+            &[
+                text(&view.keyspace),
+                text(&view.name),
+                Value::Bytes(&host_id),
+                text(status),
+            ],
+        )
+        .await
+        .map(|_| ())
+    }
+
+    async fn progress_deletion(
+        self: &Rc<Self>,
+        keyspace: &str,
+        view: &str,
+    ) -> Result<Vec<Vec<u8>>, CqlError> {
+        let done = self.done_of(keyspace, view).await?;
+        let Some(newest_us) = done.iter().map(|done| done.timestamp_us).max() else {
+            return Ok(Vec::new());
+        };
+        let timestamp_us = self.next_timestamp_us().max(newest_us.saturating_add(1));
+        let deletion = self.system_deletion("view_builds_in_progress", keyspace, view, timestamp_us);
+        Ok(deletion.into_iter().collect())
+    }
+
+    fn progress_update(
+        &self,
+        view: &ViewToBuild,
+        (first, last): (Token, Token),
+        reached: Token,
+        timestamp_us: i64,
+    ) -> Option<Vec<u8>> {
+        let (first, last) = (first.0.to_string(), last.0.to_string());
+        let reached = reached.0.to_string();
+        self.system_row(
+            ("system", "view_builds_in_progress"),
+            (
+                &[view.keyspace.as_bytes()],
+                &[view.name.as_bytes(), first.as_bytes(), last.as_bytes()],
+            ),
+            &[("last_token", reached.as_bytes())],
+            timestamp_us,
+        )
+    }
+
+    /// A packed row of a table of the system's that statements may not write to. None if the table is not there.
+    fn system_row(
+        &self,
+        (keyspace, table): (&str, &str),
+        (key, clustering): (&[&[u8]], &[&[u8]]),
+        cells: &[(&str, &[u8])],
+        timestamp_us: i64,
+    ) -> Option<Vec<u8>> {
+        let schema = self.schema();
+        let table = schema.table(keyspace, table)?;
+        let liveness = Liveness {
+            timestamp_us,
+            ttl_s: 0,
+            expires_at_s: NEVER_S,
+        };
+        let mut update = Vec::new();
+        let mut builder = UpdateBuilder::new(&mut update, table.id, &key.concat(), DeletionTime::LIVE);
+        let cells: Option<Vec<CellRef<'_>>> = cells
+            .iter()
+            .map(|(name, value)| cell(table, name, value, timestamp_us))
+            .collect();
+        let mut cells = cells?;
+        cells.sort_by_key(|cell| cell.column);
+        builder.row(&packed(clustering), liveness, DeletionTime::LIVE, |row| {
+            cells.into_iter().for_each(|cell| row.cell(cell));
+        });
+        Some(update)
+    }
+
+    /// A packed deletion of what a table of the keyspace `system` has of a view.
+    fn system_deletion(&self, table: &str, keyspace: &str, view: &str, timestamp_us: i64) -> Option<Vec<u8>> {
+        let schema = self.schema();
+        let table = schema.table("system", table)?;
+        let mut update = Vec::new();
+        let key = keyspace.as_bytes();
+        let mut builder = UpdateBuilder::new(&mut update, table.id, key, DeletionTime::LIVE);
+        let prefix = packed(&[view.as_bytes()]);
+        let bound = |side| BoundRef {
+            prefix: &prefix,
+            side,
+        };
+        let deletion = DeletionTime {
+            timestamp_us,
+            local_s: self.now_s(),
+        };
+        builder.range_tombstone(bound(Side::Before), bound(Side::After), deletion);
+        Some(update)
+    }
+
+    /// Truncates a table with its views; nobody writes to it meanwhile. A crash on the way leaves views that are built again
+    /// from what is left.
+    pub(crate) async fn truncate_with_views(self: &Rc<Self>, table: TableId) -> Result<(), CqlError> {
+        let views = self.schema();
+        let views = ViewToBuild::all_of(&views).into_iter();
+        let views: Vec<ViewToBuild> = views.filter(|view| view.base == table).collect();
+        let _alone = self.hold_table(table).await?;
+        let mut built = Vec::new();
+        for view in &views {
+            if self.unmark_built(&view.keyspace, &view.name).await? {
+                built.push(view);
+            }
+        }
+        for view in &views {
+            self.truncate_on_all_shards(view.id).await?;
+        }
+        self.truncate_on_all_shards(table).await?;
+        for view in built {
+            self.mark_built(&view.keyspace, &view.name).await?;
+        }
+        Ok(())
+    }
+
+    /// Waits until nobody writes to a table with views on any shard, and nobody may until that is dropped.
+    async fn hold_table(self: &Rc<Self>, table: TableId) -> Result<HeldBase, CqlError> {
+        debug_assert_eq!(self.id, SCHEMA_OWNER);
+        let held = HeldBase {
+            shard: self.clone(),
+            table,
+        };
+        for owner in self.shards() {
+            let drained = self.call_async(owner, move |shard| async move {
+                shard.views.hold(table);
+                while shard.views.is_written_to(table) {
+                    shard.views.given_back().await;
+                }
+                shard.write_sets_resolved().await;
+            });
+            drained.await.ok_or_else(|| self.no_answer_from(owner))?;
+        }
+        Ok(held)
+    }
+}
+
+/// A table that nobody writes to.
+struct HeldBase {
+    shard: Rc<Shard>,
+    table: TableId,
+}
+
+impl Drop for HeldBase {
+    fn drop(&mut self) {
+        let table = self.table;
+        for owner in self.shard.shards() {
+            self.shard
+                .mailbox(owner)
+                .run(move |shard| shard.views.let_go(table));
+        }
+    }
+}
+
+/// Waits for all of them at the same time.
+async fn futures_in_order<T>(futures: Vec<impl Future<Output = T>>) -> Vec<T> {
+    let mut futures: Vec<_> = futures
+        .into_iter()
+        .map(|future| (Box::pin(future), None))
+        .collect();
+    std::future::poll_fn(|context| {
+        let mut are_done = true;
+        for (future, done) in &mut futures {
+            if done.is_none() {
+                match future.as_mut().poll(context) {
+                    std::task::Poll::Ready(value) => *done = Some(value),
+                    std::task::Poll::Pending => are_done = false,
+                }
+            }
+        }
+        if are_done {
+            std::task::Poll::Ready(())
+        } else {
+            std::task::Poll::Pending
+        }
+    })
+    .await;
+    futures.into_iter().filter_map(|(_, done)| done).collect()
+}
+
+/// Takes the keys of the next partitions.
+#[derive(Default)]
+struct KeySink {
+    keys: Vec<Vec<u8>>,
+}
+
+impl RowSink for KeySink {
+    const IS_RAW: bool = true;
+
+    fn raw_partition(&mut self, _: Token, key: &[u8], _: DeletionTime) -> ControlFlow<()> {
+        if self.keys.last().is_none_or(|last| last != key) {
+            self.keys.push(key.to_vec());
+        }
+        match self.keys.len() < PARTITIONS_PER_SET {
+            true => ControlFlow::Continue(()),
+            false => ControlFlow::Break(()),
+        }
+    }
+
+    fn partition(&mut self, _: Token, _: &[u8], _: RowRef<'_>) -> ControlFlow<()> {
+        ControlFlow::Continue(())
+    }
+
+    fn row(&mut self, _: &[u8], _: RowRef<'_>) -> ControlFlow<()> {
+        ControlFlow::Continue(())
+    }
+
+    fn partition_end(&mut self) -> ControlFlow<()> {
+        ControlFlow::Continue(())
+    }
+}
+
+fn cell<'v>(table: &TableMetadata, name: &str, value: &'v [u8], timestamp_us: i64) -> Option<CellRef<'v>> {
+    Some(CellRef {
+        column: table.column(name)?.id,
+        timestamp_us,
+        ttl_s: 0,
+        local_deletion_s: NEVER_S,
+        path: None,
+        value,
+    })
+}
+
+fn packed(components: &[&[u8]]) -> Vec<u8> {
+    let mut packed = Vec::new();
+    for component in components {
+        helenus_rows::clustering::push_component(&mut packed, component);
+    }
+    packed
+}
+
+fn text(text: &str) -> Value<'_> {
+    Value::Bytes(text.as_bytes())
+}
+
+fn bigint(value: &Option<Vec<u8>>) -> Option<i64> {
+    Some(i64::from_be_bytes(value.as_deref()?.try_into().ok()?))
+}
+
+fn token(value: &Option<Vec<u8>>) -> Option<Token> {
+    std::str::from_utf8(value.as_deref()?)
+        .ok()?
+        .parse()
+        .ok()
+        .map(Token)
+}

@@ -1,0 +1,452 @@
+//! Materialized views: a view is what its base table's rows make it, whatever was written, in which order, on which shards.
+
+use std::sync::Arc;
+use std::time::{Duration, Instant};
+
+use helenus_node::NodeOptions;
+use helenus_protocol::ErrorCode;
+use helenus_test_node::{Answer, Execution, TestNode, options};
+use helenus_tools::host::Host;
+use helenus_vfs::{Clock, Disk, ManualClock, MemoryDisk, Random, SeededRandom, SimulatedDisk, SystemClock};
+
+const KEYSPACE: &str =
+    "CREATE KEYSPACE k WITH replication = {'class': 'SimpleStrategy', 'replication_factor': 1}";
+
+type Row = Vec<Option<Vec<u8>>>;
+
+/// A view, and which rows of its base table it has.
+struct View {
+    name: &'static str,
+    definition: &'static str,
+    columns: &'static str,
+    has: fn(&Row) -> bool,
+}
+
+const COLUMNS: &str = "p, c, a, b, m";
+
+/// Of rows as `COLUMNS` are.
+const VIEWS: [View; 4] = [
+    View {
+        name: "by_a",
+        definition: "SELECT * FROM k.t WHERE a IS NOT NULL AND p IS NOT NULL AND c IS NOT NULL PRIMARY KEY (a, p, c)",
+        columns: COLUMNS,
+        has: |row| row[2].is_some(),
+    },
+    View {
+        name: "by_c",
+        definition: "SELECT * FROM k.t WHERE p IS NOT NULL AND c IS NOT NULL PRIMARY KEY (c, p)",
+        columns: COLUMNS,
+        has: |_| true,
+    },
+    View {
+        name: "by_p_and_a",
+        definition: "SELECT p, c, a, b FROM k.t WHERE a IS NOT NULL AND p IS NOT NULL AND c IS NOT NULL \
+                     PRIMARY KEY (p, a, c) WITH CLUSTERING ORDER BY (a DESC, c ASC)",
+        columns: "p, c, a, b",
+        has: |row| row[2].is_some(),
+    },
+    View {
+        name: "of_some",
+        definition: "SELECT * FROM k.t WHERE p IN (1, 2) AND c > 0 AND a IS NOT NULL PRIMARY KEY ((a, c), p)",
+        columns: COLUMNS,
+        has: |row| row[2].is_some() && [1, 2].contains(&int(&row[0])) && int(&row[1]) > 0,
+    },
+];
+
+/// Exact as long as what is written is newer than what was.
+const PARTIAL: View = View {
+    name: "partial",
+    definition: "SELECT p, c, b FROM k.t WHERE p IS NOT NULL AND c IS NOT NULL PRIMARY KEY (c, p)",
+    columns: "p, c, b",
+    has: |_| true,
+};
+
+fn int(value: &Option<Vec<u8>>) -> i32 {
+    i32::from_be_bytes(value.as_deref().unwrap().try_into().unwrap())
+}
+
+fn sorted(mut rows: Vec<Row>) -> Vec<Row> {
+    rows.sort();
+    rows
+}
+
+fn make_table(node: &TestNode) {
+    node.run(KEYSPACE);
+    node.run("CREATE TABLE k.t (p int, c int, a int, b text, m map<int, int>, x int, PRIMARY KEY (p, c))");
+}
+
+fn make_view(node: &TestNode, view: &View) {
+    node.run(&format!(
+        "CREATE MATERIALIZED VIEW k.{} AS {}",
+        view.name, view.definition
+    ));
+}
+
+/// Waits until the node says that it has built a view.
+fn wait_built(node: &TestNode, view: &str) {
+    let select = format!(
+        "SELECT view_name FROM system.built_views WHERE keyspace_name = 'k' AND view_name = '{view}'"
+    );
+    let began = Instant::now();
+    while node.rows(&select).is_empty() {
+        assert!(began.elapsed() < Duration::from_secs(20), "{view} is not built");
+        std::thread::sleep(Duration::from_millis(5));
+    }
+}
+
+/// Compares views with what their base table makes of them.
+fn check(node: &TestNode, views: &[&View], said: &str) {
+    let base = node.rows(&format!("SELECT {COLUMNS} FROM k.t"));
+    // A partition with nothing but a static row is one without clustering.
+    let base: Vec<Row> = base.into_iter().filter(|row| row[1].is_some()).collect();
+    for view in views {
+        let count = view.columns.split(", ").count();
+        let place = |name: &str| COLUMNS.split(", ").position(|column| column == name).unwrap();
+        let expected = base.iter().filter(|row| (view.has)(row));
+        let expected = expected.map(|row| {
+            let columns = view.columns.split(", ");
+            columns.map(|name| row[place(name)].clone()).collect::<Row>()
+        });
+        let expected = sorted(expected.collect());
+        let rows = node.rows(&format!("SELECT {} FROM k.{}", view.columns, view.name));
+        assert!(rows.iter().all(|row| row.len() == count));
+        assert_eq!(sorted(rows), expected, "{} {said}", view.name);
+    }
+}
+
+/// Statements on few rows, so that they meet.
+struct Statements {
+    random: SeededRandom,
+    has_old_timestamps: bool,
+    has_ttls: bool,
+}
+
+impl Statements {
+    fn below(&self, bound: u64) -> u64 {
+        self.random.below(bound)
+    }
+
+    fn using(&self, takes_ttl: bool) -> String {
+        let mut parts = Vec::new();
+        if self.has_old_timestamps && self.below(4) > 0 {
+            parts.push(format!("TIMESTAMP {}", 1 + self.below(40)));
+        }
+        if self.has_ttls && takes_ttl && self.below(3) == 0 {
+            parts.push(format!("TTL {}", 1 + self.below(20)));
+        }
+        match parts.is_empty() {
+            true => String::new(),
+            false => format!(" USING {}", parts.join(" AND ")),
+        }
+    }
+
+    fn value(&self, bound: u64) -> String {
+        match self.below(5) {
+            0 => "null".to_owned(),
+            _ => self.below(bound).to_string(),
+        }
+    }
+
+    fn change(&self) -> String {
+        match self.below(6) {
+            0 | 1 => format!("a = {}", self.value(3)),
+            2 => format!("b = '{}'", self.below(4)),
+            3 => format!("m = {{{}: {}}}", self.below(3), self.below(3)),
+            4 => format!("m[{}] = {}", self.below(3), self.value(3)),
+            _ => format!("a = {}, b = '{}'", self.value(3), self.below(3)),
+        }
+    }
+
+    fn single(&self) -> String {
+        let (p, c) = (self.below(4), self.below(4));
+        match self.below(20) {
+            0..6 => format!(
+                "INSERT INTO k.t (p, c, a, b) VALUES ({p}, {c}, {}, '{}'){}",
+                self.value(3),
+                self.below(3),
+                self.using(true)
+            ),
+            6 => format!("INSERT INTO k.t (p, c) VALUES ({p}, {c}){}", self.using(true)),
+            7..13 => format!(
+                "UPDATE k.t{} SET {} WHERE p = {p} AND c = {c}",
+                self.using(true),
+                self.change()
+            ),
+            13 => format!(
+                "UPDATE k.t{} SET x = {} WHERE p = {p} AND c = {c}",
+                self.using(true),
+                self.value(2)
+            ),
+            14 => format!("DELETE a FROM k.t{} WHERE p = {p} AND c = {c}", self.using(false)),
+            15 => format!(
+                "DELETE b, m FROM k.t{} WHERE p = {p} AND c = {c}",
+                self.using(false)
+            ),
+            16 | 17 => format!("DELETE FROM k.t{} WHERE p = {p} AND c = {c}", self.using(false)),
+            18 => format!("DELETE FROM k.t{} WHERE p = {p} AND c > {c}", self.using(false)),
+            _ => format!("DELETE FROM k.t{} WHERE p = {p}", self.using(false)),
+        }
+    }
+
+    fn next(&self) -> String {
+        let (p, c) = (self.below(4), self.below(4));
+        match self.below(14) {
+            0 | 1 => {
+                let kind = if self.below(2) == 0 { "" } else { "UNLOGGED " };
+                let members: Vec<String> = (0..2 + self.below(4)).map(|_| self.single() + ";").collect();
+                format!("BEGIN {kind}BATCH {} APPLY BATCH", members.join(" "))
+            }
+            2 => format!(
+                "UPDATE k.t SET {} WHERE p = {p} AND c = {c} IF EXISTS",
+                self.change()
+            ),
+            3 => format!(
+                "INSERT INTO k.t (p, c, a) VALUES ({p}, {c}, {}) IF NOT EXISTS",
+                self.below(3)
+            ),
+            4 => format!(
+                "UPDATE k.t SET a = {} WHERE p = {p} AND c = {c} IF a = {}",
+                self.value(3),
+                self.below(3)
+            ),
+            _ => self.single(),
+        }
+    }
+}
+
+fn node_on(shards: u16, disk: Arc<dyn Disk>, clock: Arc<dyn Clock>) -> TestNode {
+    TestNode::start(options(shards, disk, clock)).unwrap()
+}
+
+fn on_any_shard(random: &SeededRandom, shards: u16) -> Execution {
+    Execution {
+        shard: random.below(u64::from(shards)) as u16,
+        ..Execution::default()
+    }
+}
+
+fn run_history(seed: u64, shards: u16, has_old_timestamps: bool) {
+    let mut node = node_on(shards, Arc::new(MemoryDisk::new()), Arc::new(SystemClock::new()));
+    make_table(&node);
+    let mut views: Vec<&View> = VIEWS.iter().collect();
+    if !has_old_timestamps {
+        views.push(&PARTIAL);
+    }
+    let statements = Statements {
+        random: SeededRandom::new(seed),
+        has_old_timestamps,
+        has_ttls: false,
+    };
+    // The last is made of what is there by then.
+    let (last, first) = views.split_last().unwrap();
+    first.iter().for_each(|view| make_view(&node, view));
+    let mut history = Vec::new();
+    for step in 0..240 {
+        if step == 120 {
+            make_view(&node, last);
+            views.iter().for_each(|view| wait_built(&node, view.name));
+            check(
+                &node,
+                &views,
+                &format!("after being built, seed {seed}: {history:#?}"),
+            );
+        }
+        let statement = statements.next();
+        history.push(statement.clone());
+        let execution = on_any_shard(&statements.random, shards);
+        let answer = node.execute_with(&statement, &execution);
+        assert!(!matches!(answer, Answer::Error { .. }), "{statement}: {answer:?}");
+        match statements.below(60) {
+            0 => {
+                node.operator().flush(None).unwrap();
+            }
+            1 => {
+                node.restart().unwrap();
+            }
+            _ => {}
+        }
+        let known = if step < 120 { first } else { &views[..] };
+        if step % 8 == 0 || step > 220 {
+            check(
+                &node,
+                known,
+                &format!("seed {seed} on {shards} shards: {history:#?}"),
+            );
+        }
+    }
+}
+
+#[test]
+fn views_are_what_their_base_makes_them() {
+    for seed in 0..6 {
+        run_history(seed, 1 + (seed % 3) as u16, false);
+    }
+}
+
+#[test]
+fn views_are_what_their_base_makes_them_with_timestamps_in_any_order() {
+    for seed in 100..106 {
+        run_history(seed, 1 + (seed % 3) as u16, true);
+    }
+}
+
+#[test]
+fn a_view_is_built_of_what_was_there_and_kept_up_to_date_meanwhile() {
+    let node = node_on(3, Arc::new(MemoryDisk::new()), Arc::new(SystemClock::new()));
+    make_table(&node);
+    for p in 0..600 {
+        node.run(&format!(
+            "INSERT INTO k.t (p, c, a, b) VALUES ({p}, 1, {}, 'b')",
+            p % 7
+        ));
+    }
+    make_view(&node, &VIEWS[0]);
+    for p in 0..200 {
+        node.run(&format!("UPDATE k.t SET a = {} WHERE p = {p} AND c = 1", p % 5));
+        node.run(&format!("DELETE FROM k.t WHERE p = {} AND c = 1", p + 300));
+    }
+    wait_built(&node, "by_a");
+    check(&node, &[&VIEWS[0]], "built");
+    assert!(
+        node.rows("SELECT * FROM system.view_builds_in_progress")
+            .is_empty()
+    );
+    let status = node.rows("SELECT status FROM system_distributed.view_build_status");
+    assert_eq!(status, [[Some(b"SUCCESS".to_vec())]]);
+    // Another view of that name is another view.
+    node.run("DROP MATERIALIZED VIEW k.by_a");
+    make_view(&node, &VIEWS[0]);
+    wait_built(&node, "by_a");
+    check(&node, &[&VIEWS[0]], "built again");
+}
+
+#[test]
+fn what_is_truncated_leaves_nothing_in_its_views() {
+    let mut node = node_on(2, Arc::new(MemoryDisk::new()), Arc::new(SystemClock::new()));
+    make_table(&node);
+    let views = [&VIEWS[0], &VIEWS[1]];
+    views.iter().for_each(|view| make_view(&node, view));
+    views.iter().for_each(|view| wait_built(&node, view.name));
+    for p in 0..20 {
+        node.run(&format!("INSERT INTO k.t (p, c, a) VALUES ({p}, 1, 1)"));
+    }
+    node.run("TRUNCATE k.t");
+    assert!(node.rows("SELECT p FROM k.by_a").is_empty());
+    check(&node, &views, "truncated");
+    views.iter().for_each(|view| wait_built(&node, view.name));
+    node.run("INSERT INTO k.t (p, c, a) VALUES (1, 1, 1)");
+    node.restart().unwrap();
+    assert_eq!(node.rows("SELECT p FROM k.by_a").len(), 1);
+    check(&node, &views, "after a restart");
+}
+
+#[test]
+fn rows_of_views_expire_with_what_keeps_them() {
+    let clock = Arc::new(ManualClock::starting_at(1_700_000_000_000_000));
+    for seed in 200..206 {
+        let node = node_on(2, Arc::new(MemoryDisk::new()), clock.clone());
+        make_table(&node);
+        let mut views: Vec<&View> = VIEWS.iter().collect();
+        views.push(&PARTIAL);
+        views.iter().for_each(|view| make_view(&node, view));
+        let statements = Statements {
+            random: SeededRandom::new(seed),
+            has_old_timestamps: false,
+            has_ttls: true,
+        };
+        let mut history = Vec::new();
+        for _ in 0..200 {
+            let statement = statements.next();
+            history.push(statement.clone());
+            node.run(&statement);
+            let seconds = statements.below(4);
+            history.push(format!("{seconds} s later"));
+            clock.advance_s(seconds);
+            check(&node, &views, &format!("seed {seed}: {history:#?}"));
+        }
+    }
+}
+
+fn crashing_options(disk: &Arc<SimulatedDisk>, shards: u16) -> NodeOptions {
+    options(
+        shards,
+        disk.clone() as Arc<dyn Disk>,
+        Arc::new(SystemClock::new()),
+    )
+}
+
+#[test]
+fn a_crash_leaves_views_as_their_base_makes_them() {
+    for seed in 300..306 {
+        let disk = Arc::new(SimulatedDisk::new(seed));
+        let shards = 2 + (seed % 2) as u16;
+        let mut node = TestNode::start(crashing_options(&disk, shards)).unwrap();
+        make_table(&node);
+        let views: Vec<&View> = VIEWS.iter().collect();
+        views[..2].iter().for_each(|view| make_view(&node, view));
+        let statements = Statements {
+            random: SeededRandom::new(seed),
+            has_old_timestamps: true,
+            has_ttls: false,
+        };
+        for round in 0..6 {
+            if round == 3 {
+                // A crash in the middle of their building.
+                views[2..].iter().for_each(|view| make_view(&node, view));
+            } else {
+                for _ in 0..30 {
+                    node.run(&statements.next());
+                }
+            }
+            let pending: Vec<_> = (0..8)
+                .map(|_| node.submit(&statements.next(), &on_any_shard(&statements.random, shards)))
+                .collect();
+            node.crash();
+            drop(pending);
+            disk.crash();
+            node.start_again().unwrap();
+            let known = if round < 3 { &views[..2] } else { &views[..] };
+            known.iter().for_each(|view| wait_built(&node, view.name));
+            check(&node, known, &format!("seed {seed}, round {round}"));
+        }
+    }
+}
+
+#[test]
+fn a_deletion_of_many_rows_reaches_the_view() {
+    let node = node_on(2, Arc::new(MemoryDisk::new()), Arc::new(SystemClock::new()));
+    make_table(&node);
+    make_view(&node, &VIEWS[0]);
+    for first in (0..3_000).step_by(100) {
+        let rows = (first..first + 100)
+            .map(|c| format!("INSERT INTO k.t (p, c, a, b) VALUES (1, {c}, {}, 'b');", c % 9));
+        let rows: String = rows.collect();
+        node.run(&format!("BEGIN UNLOGGED BATCH {rows} APPLY BATCH"));
+    }
+    check(&node, &[&VIEWS[0]], "before");
+    node.run("DELETE FROM k.t WHERE p = 1 AND c >= 1000 AND c < 2000");
+    check(&node, &[&VIEWS[0]], "a range");
+    assert_eq!(node.rows("SELECT p FROM k.by_a").len(), 2_000);
+    node.run("DELETE FROM k.t WHERE p = 1");
+    assert!(node.rows("SELECT p FROM k.by_a").is_empty());
+}
+
+#[test]
+fn nobody_writes_to_a_view() {
+    let node = TestNode::with_shards(1);
+    make_table(&node);
+    make_view(&node, &VIEWS[0]);
+    for statement in [
+        "INSERT INTO k.by_a (a, p, c) VALUES (1, 1, 1)",
+        "UPDATE k.by_a SET b = 'b' WHERE a = 1 AND p = 1 AND c = 1",
+        "DELETE FROM k.by_a WHERE a = 1",
+        "TRUNCATE k.by_a",
+        "INSERT INTO system.built_views (keyspace_name, view_name) VALUES ('k', 'by_a')",
+        "TRUNCATE system.built_views",
+    ] {
+        match node.execute(statement) {
+            Answer::Error { code, .. } => assert_eq!(code, ErrorCode::Invalid, "{statement}"),
+            other => panic!("{statement}: {other:?}"),
+        }
+    }
+}
