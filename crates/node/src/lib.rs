@@ -55,6 +55,7 @@ mod truncation;
 mod usage;
 mod value_guardrails;
 mod view_builds;
+mod view_progress;
 mod viewed_writes;
 mod waiting;
 mod write;

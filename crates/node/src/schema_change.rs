@@ -188,7 +188,7 @@ impl Shard {
             self.call(shard, move |shard| shard.set_schema(schema, version))
                 .await;
         }
-        self.follow_views(&before, &after);
+        self.follow_views(&before, &after).await;
         for shard in self.shards() {
             let events = transition.events.clone();
             self.mailbox(shard).run(move |shard| {

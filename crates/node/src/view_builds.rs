@@ -14,13 +14,11 @@ use std::time::Duration;
 use helenus_engine::CqlError;
 use helenus_engine::execute::read_failure;
 use helenus_engine::views::{BaseViews, ViewDelta, ViewPlan};
-use helenus_protocol::request::Value;
 use helenus_rows::clustering::Side;
-use helenus_rows::deletion::{DeletionTime, NEVER_S};
+use helenus_rows::deletion::DeletionTime;
 use helenus_rows::partition_range::{PartitionBound, PartitionRange};
-use helenus_rows::row::{CellRef, Liveness, RowRef};
-use helenus_rows::update::{BoundRef, UpdateBuilder};
-use helenus_schema::{Schema, TableId, TableMetadata, ViewMetadata};
+use helenus_rows::row::RowRef;
+use helenus_schema::{Schema, TableId, ViewMetadata};
 use helenus_storage::read::{ReadCommand, RowSink};
 use helenus_storage::read_state::{ReadProgress, ReadState};
 use helenus_types::token::shard_range;
@@ -31,6 +29,7 @@ use crate::patience::Patience;
 use crate::request::node_is_stopping;
 use crate::schema_change::SCHEMA_OWNER;
 use crate::shard::Shard;
+use crate::view_progress::DoneTokens;
 use crate::viewed_writes::Chunks;
 
 /// Partitions whose rows are written as one set: enough to share a sync of the log, few enough that nobody waits long for the
@@ -43,6 +42,12 @@ const SET_BYTES: usize = 4 << 20;
 /// Until a build that failed is tried again: logs and disks that fail do not get well sooner.
 const TRIED_AGAIN_AFTER: Duration = Duration::from_secs(1);
 
+/// How often a schema change tries to read and write what is known of a name: with the pauses and the times of its reads and
+/// writes, longer than a disk hangs that is well again.
+const FORGETTING_TRIES_MAX: u32 = 100;
+
+const FORGETTING_PAUSE: Duration = Duration::from_millis(100);
+
 /// A view to be built, as its owner names it.
 #[derive(Clone)]
 struct ViewToBuild {
@@ -50,15 +55,6 @@ struct ViewToBuild {
     name: Arc<str>,
     id: TableId,
     base: TableId,
-}
-
-/// Tokens whose partitions are done, both included.
-#[derive(Clone, Copy)]
-struct DoneTokens {
-    first: Token,
-    last: Token,
-    /// When that was written.
-    timestamp_us: i64,
 }
 
 impl ViewToBuild {
@@ -92,15 +88,17 @@ impl Shard {
     /// Builds the views that the node starts with and that are not built yet.
     pub(crate) fn build_views_at_start(self: &Rc<Self>) {
         for view in ViewToBuild::all_of(&self.schema()) {
-            self.build_later(view);
+            self.build_later(view, false);
         }
     }
 
-    /// Of the owner of the schema: after a change that all shards have heard of.
-    pub(crate) fn follow_views(self: &Rc<Self>, before: &Schema, after: &Schema) {
+    /// Of the owner of the schema: after a change that all shards have heard of, and before anybody is told of it. What is
+    /// written from then on is in the views.
+    pub(crate) async fn follow_views(self: &Rc<Self>, before: &Schema, after: &Schema) {
         for view in ViewToBuild::all_of(after) {
             if !view.is_in(before) {
-                self.build_later(view);
+                let is_empty = self.empty(&view).await.is_ok();
+                self.build_later(view, is_empty);
             }
         }
         let gone = ViewToBuild::all_of(before).into_iter();
@@ -124,18 +122,25 @@ impl Shard {
         after: &Schema,
     ) -> Result<(), CqlError> {
         for view in ViewToBuild::all_of(after) {
-            if !view.is_in(before) {
-                self.forget_build(&view.keyspace, &view.name).await?;
+            let mut tries = 1;
+            while !view.is_in(before)
+                && let Err(error) = self.forget_build(&view.keyspace, &view.name).await
+            {
+                if tries == FORGETTING_TRIES_MAX || self.store.borrow().log_failure().is_some() {
+                    return Err(error);
+                }
+                tries += 1;
+                tokio::time::sleep(FORGETTING_PAUSE).await;
             }
         }
         Ok(())
     }
 
-    fn build_later(self: &Rc<Self>, view: ViewToBuild) {
+    fn build_later(self: &Rc<Self>, view: ViewToBuild, is_empty: bool) {
         let shard = self.clone();
         self.spawn(async move {
             while view.is_in(&shard.schema()) {
-                let built = catch_async(shard.build(&view)).await;
+                let built = catch_async(shard.build(&view, is_empty)).await;
                 if matches!(built, Ok(Ok(()))) {
                     return;
                 }
@@ -144,14 +149,17 @@ impl Shard {
         });
     }
 
-    async fn build(self: &Rc<Self>, view: &ViewToBuild) -> Result<(), CqlError> {
+    /// `is_empty` where nothing has reached the view that all shards did not know of.
+    async fn build(self: &Rc<Self>, view: &ViewToBuild, is_empty: bool) -> Result<(), CqlError> {
         if self.is_built(&view.keyspace, &view.name).await? {
             return Ok(());
         }
         let done = self.done_of(&view.keyspace, &view.name).await?;
         if done.is_empty() {
-            self.write_status(view, "STARTED").await?;
-            self.empty(view).await?;
+            self.write_status((&view.keyspace, &view.name), "STARTED").await?;
+            if !is_empty {
+                self.empty(view).await?;
+            }
         }
         let mut building = Vec::new();
         for owner in self.shards() {
@@ -168,7 +176,7 @@ impl Shard {
         if !view.is_in(&self.schema()) {
             return Ok(());
         }
-        self.write_status(view, "SUCCESS").await?;
+        self.write_status((&view.keyspace, &view.name), "SUCCESS").await?;
         self.mark_built(&view.keyspace, &view.name).await
     }
 
@@ -204,7 +212,8 @@ impl Shard {
             };
             let reached = token_of(&key);
             written_us = self.next_timestamp_us().max(written_us.saturating_add(1));
-            let progress = self.progress_update(view, (first, last), reached, written_us);
+            let progress =
+                self.progress_update((&view.keyspace, &view.name), (first, last), reached, written_us);
             self.build_partitions(&views, keys, progress).await?;
             place = (reached, Some(key));
         }
@@ -296,188 +305,6 @@ impl Shard {
                 ReadProgress::Absent(absent) => self.bring(&state, &absent).await?,
             }
         }
-    }
-
-    async fn is_built(self: &Rc<Self>, keyspace: &str, view: &str) -> Result<bool, CqlError> {
-        Ok(self.built_at_us(keyspace, view).await?.is_some())
-    }
-
-    /// When that was written.
-    async fn built_at_us(self: &Rc<Self>, keyspace: &str, view: &str) -> Result<Option<i64>, CqlError> {
-        let rows = self
-            .execute_own(
-                "SELECT writetime(status_replicated) FROM system.built_views WHERE keyspace_name = ? AND view_name = ?",
-                &[text(keyspace), text(view)],
-            )
-            .await?;
-        let time = rows.first().and_then(|row| bigint(row.first()?));
-        Ok(time)
-    }
-
-    async fn done_of(self: &Rc<Self>, keyspace: &str, view: &str) -> Result<Vec<DoneTokens>, CqlError> {
-        let rows = self
-            .execute_own(
-                "SELECT start_token, last_token, writetime(last_token) FROM system.view_builds_in_progress \
-                 WHERE keyspace_name = ? AND view_name = ?",
-                &[text(keyspace), text(view)],
-            )
-            .await?;
-        let done = rows.iter().filter_map(|row| {
-            Some(DoneTokens {
-                first: token(row.first()?)?,
-                last: token(row.get(1)?)?,
-                timestamp_us: bigint(row.get(2)?)?,
-            })
-        });
-        let mut done: Vec<DoneTokens> = done.collect();
-        done.sort_by_key(|done| done.first);
-        Ok(done)
-    }
-
-    async fn mark_built(self: &Rc<Self>, keyspace: &str, view: &str) -> Result<(), CqlError> {
-        let mut updates = self.progress_deletion(keyspace, view).await?;
-        let timestamp_us = self.next_timestamp_us();
-        updates.extend(self.system_row(
-            ("system", "built_views"),
-            (&[keyspace.as_bytes()], &[view.as_bytes()]),
-            &[("status_replicated", &[1])],
-            timestamp_us,
-        ));
-        self.write_whole(self.by_owner(updates), Patience::ENDLESS).await
-    }
-
-    /// Whether the view was built; it is not known to be so any more, also after a crash.
-    async fn unmark_built(self: &Rc<Self>, keyspace: &str, view: &str) -> Result<bool, CqlError> {
-        let mut updates = self.progress_deletion(keyspace, view).await?;
-        let built_at_us = self.built_at_us(keyspace, view).await?;
-        if let Some(built_at_us) = built_at_us {
-            let timestamp_us = self.next_timestamp_us().max(built_at_us.saturating_add(1));
-            updates.extend(self.system_deletion("built_views", keyspace, view, timestamp_us));
-        }
-        if !updates.is_empty() {
-            self.write_whole(self.by_owner(updates), Patience::ENDLESS)
-                .await?;
-            self.logs_durable().await?;
-        }
-        Ok(built_at_us.is_some())
-    }
-
-    async fn forget_build(self: &Rc<Self>, keyspace: &str, view: &str) -> Result<(), CqlError> {
-        self.unmark_built(keyspace, view).await?;
-        let parameters = [text(keyspace), text(view)];
-        self.execute_own(
-            "DELETE FROM system_distributed.view_build_status WHERE keyspace_name = ? AND view_name = ?",
-            &parameters,
-        )
-        .await
-        .map(|_| ())
-    }
-
-    async fn logs_durable(self: &Rc<Self>) -> Result<(), CqlError> {
-        for owner in self.shards() {
-            let durable = self.call_async(owner, |shard| async move { shard.log_durable().await });
-            durable.await.unwrap_or_else(|| Err(self.no_answer_from(owner)))?;
-        }
-        Ok(())
-    }
-
-    async fn write_status(self: &Rc<Self>, view: &ViewToBuild, status: &str) -> Result<(), CqlError> {
-        let host_id = self.host_id.into_bytes();
-        self.execute_own(
-            "INSERT INTO system_distributed.view_build_status (keyspace_name, view_name, host_id, status) \
-             VALUES (?, ?, ?, ?)",
-            &[
-                text(&view.keyspace),
-                text(&view.name),
-                Value::Bytes(&host_id),
-                text(status),
-            ],
-        )
-        .await
-        .map(|_| ())
-    }
-
-    async fn progress_deletion(
-        self: &Rc<Self>,
-        keyspace: &str,
-        view: &str,
-    ) -> Result<Vec<Vec<u8>>, CqlError> {
-        let done = self.done_of(keyspace, view).await?;
-        let Some(newest_us) = done.iter().map(|done| done.timestamp_us).max() else {
-            return Ok(Vec::new());
-        };
-        let timestamp_us = self.next_timestamp_us().max(newest_us.saturating_add(1));
-        let deletion = self.system_deletion("view_builds_in_progress", keyspace, view, timestamp_us);
-        Ok(deletion.into_iter().collect())
-    }
-
-    fn progress_update(
-        &self,
-        view: &ViewToBuild,
-        (first, last): (Token, Token),
-        reached: Token,
-        timestamp_us: i64,
-    ) -> Option<Vec<u8>> {
-        let (first, last) = (first.0.to_string(), last.0.to_string());
-        let reached = reached.0.to_string();
-        self.system_row(
-            ("system", "view_builds_in_progress"),
-            (
-                &[view.keyspace.as_bytes()],
-                &[view.name.as_bytes(), first.as_bytes(), last.as_bytes()],
-            ),
-            &[("last_token", reached.as_bytes())],
-            timestamp_us,
-        )
-    }
-
-    /// A packed row of a table of the system's that statements may not write to. None if the table is not there.
-    fn system_row(
-        &self,
-        (keyspace, table): (&str, &str),
-        (key, clustering): (&[&[u8]], &[&[u8]]),
-        cells: &[(&str, &[u8])],
-        timestamp_us: i64,
-    ) -> Option<Vec<u8>> {
-        let schema = self.schema();
-        let table = schema.table(keyspace, table)?;
-        let liveness = Liveness {
-            timestamp_us,
-            ttl_s: 0,
-            expires_at_s: NEVER_S,
-        };
-        let mut update = Vec::new();
-        let mut builder = UpdateBuilder::new(&mut update, table.id, &key.concat(), DeletionTime::LIVE);
-        let cells: Option<Vec<CellRef<'_>>> = cells
-            .iter()
-            .map(|(name, value)| cell(table, name, value, timestamp_us))
-            .collect();
-        let mut cells = cells?;
-        cells.sort_by_key(|cell| cell.column);
-        builder.row(&packed(clustering), liveness, DeletionTime::LIVE, |row| {
-            cells.into_iter().for_each(|cell| row.cell(cell));
-        });
-        Some(update)
-    }
-
-    /// A packed deletion of what a table of the keyspace `system` has of a view.
-    fn system_deletion(&self, table: &str, keyspace: &str, view: &str, timestamp_us: i64) -> Option<Vec<u8>> {
-        let schema = self.schema();
-        let table = schema.table("system", table)?;
-        let mut update = Vec::new();
-        let key = keyspace.as_bytes();
-        let mut builder = UpdateBuilder::new(&mut update, table.id, key, DeletionTime::LIVE);
-        let prefix = packed(&[view.as_bytes()]);
-        let bound = |side| BoundRef {
-            prefix: &prefix,
-            side,
-        };
-        let deletion = DeletionTime {
-            timestamp_us,
-            local_s: self.now_s(),
-        };
-        builder.range_tombstone(bound(Side::Before), bound(Side::After), deletion);
-        Some(update)
     }
 
     /// Truncates a table with its views; nobody writes to it meanwhile. A crash on the way leaves views that are built again
@@ -597,39 +424,4 @@ impl RowSink for KeySink {
     fn partition_end(&mut self) -> ControlFlow<()> {
         ControlFlow::Continue(())
     }
-}
-
-fn cell<'v>(table: &TableMetadata, name: &str, value: &'v [u8], timestamp_us: i64) -> Option<CellRef<'v>> {
-    Some(CellRef {
-        column: table.column(name)?.id,
-        timestamp_us,
-        ttl_s: 0,
-        local_deletion_s: NEVER_S,
-        path: None,
-        value,
-    })
-}
-
-fn packed(components: &[&[u8]]) -> Vec<u8> {
-    let mut packed = Vec::new();
-    for component in components {
-        helenus_rows::clustering::push_component(&mut packed, component);
-    }
-    packed
-}
-
-fn text(text: &str) -> Value<'_> {
-    Value::Bytes(text.as_bytes())
-}
-
-fn bigint(value: &Option<Vec<u8>>) -> Option<i64> {
-    Some(i64::from_be_bytes(value.as_deref()?.try_into().ok()?))
-}
-
-fn token(value: &Option<Vec<u8>>) -> Option<Token> {
-    std::str::from_utf8(value.as_deref()?)
-        .ok()?
-        .parse()
-        .ok()
-        .map(Token)
 }

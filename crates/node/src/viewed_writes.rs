@@ -367,10 +367,11 @@ impl Shard {
                 ReadProgress::Absent(absent) => self.bring(&state, &absent).await?,
                 ReadProgress::Yield => {
                     tokio::task::yield_now().await;
-                    if delta.is_full() && !chunks.are_allowed {
-                        return Err(too_much());
-                    }
-                    if delta.is_full() {
+                    if !chunks.are_allowed {
+                        if delta.change_bytes() > BATCH_VIEW_BYTES_MAX {
+                            return Err(too_much());
+                        }
+                    } else if delta.is_full() {
                         let Chunk { mut views, base } = delta.take_chunk()?;
                         views.extend(base);
                         self.write_computed(self.by_owner(views), patience).await?;
@@ -473,11 +474,10 @@ impl Shard {
         updates: UpdatesByShard,
         patience: Patience,
     ) -> Result<(), CqlError> {
-        let written = match updates.len() {
+        match updates.len() {
             0 | 1 => self.write_on_one_shard(updates, patience).await,
             _ => self.write_shares(updates, None, patience).await.map(|_| ()),
-        };
-        written
+        }
     }
 
     pub(crate) fn views_epoch(&self) -> u64 {

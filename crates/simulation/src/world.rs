@@ -2,6 +2,7 @@
 
 mod counters;
 mod registers;
+mod views;
 
 use std::cell::RefCell;
 use std::collections::{BTreeMap, BTreeSet};
@@ -76,6 +77,7 @@ struct World {
     under_way: Vec<UnderWay>,
     registers: Registers,
     registers_under_way: Vec<registers::RegisterUnderWay>,
+    viewed_under_way: Vec<views::ViewedWrite>,
     uncertain: Uncertain,
     counters: Counters,
     /// Something was broken on purpose in this life.
@@ -198,6 +200,7 @@ impl World {
             under_way: Vec::new(),
             registers: Registers::default(),
             registers_under_way: Vec::new(),
+            viewed_under_way: Vec::new(),
             uncertain: Uncertain::Nothing,
             counters: Counters::of_seed(seed),
             has_faults: false,
@@ -268,6 +271,7 @@ impl World {
         self.under_way.clear();
         self.counters.forget_answers();
         self.registers_under_way.clear();
+        self.viewed_under_way.clear();
         drop(runtime);
         self.disk.crash();
         held
@@ -290,6 +294,9 @@ impl World {
                 self.create_table(&node).await?;
             }
             self.change_schema(&node, registers::CREATE).await?;
+            for text in views::CREATE {
+                self.change_schema(&node, text).await?;
+            }
             let text = "CREATE KEYSPACE v WITH replication = {'class': 'SimpleStrategy', 'replication_factor': 1} \
                         AND durable_writes = false";
             self.change_schema(&node, text).await?;
@@ -390,7 +397,8 @@ impl World {
             5 => self.add_column_beside_prepares(node).await,
             6 => self.compact(node).await,
             7..30 => self.read(node).await,
-            30..45 => self.use_register(node).await,
+            30..42 => self.use_register(node).await,
+            42..56 => self.write_viewed(node).await,
             _ => self.write(node).await,
         }
     }
@@ -519,7 +527,8 @@ impl World {
         for sent in std::mem::take(&mut self.under_way) {
             self.settle(sent).await?;
         }
-        self.settle_registers().await
+        self.settle_registers().await?;
+        self.settle_all_viewed().await
     }
 
     fn is_too_uncertain(&self) -> bool {
@@ -762,6 +771,7 @@ impl World {
         }
         self.check_counters(node).await?;
         self.check_registers(node).await?;
+        self.check_views(node).await?;
         self.report.sstables += self.count_sstables();
         if !node.is_of_one_schema() {
             return Err("the shards start with different schemas".to_owned());

@@ -149,6 +149,11 @@ impl<'v> ViewDelta<'v> {
         self.change_bytes > CHUNK_BYTES
     }
 
+    /// Bytes of the views' updates since the last chunk.
+    pub fn change_bytes(&self) -> usize {
+        self.change_bytes
+    }
+
     /// What the rows that were passed since the last chunk come to.
     pub fn take_chunk(&mut self) -> Result<Chunk, CqlError> {
         if let Some(failure) = self.failure.take() {
@@ -228,9 +233,6 @@ impl<'v> ViewDelta<'v> {
         let layout = &self.views.layout;
         let stored_shadow = self.partition_deletion.max(self.in_force);
         let written_shadow = self.update.shadow(clustering, &layout.comparator);
-        if self.may_be_long() {
-            self.note_passed(clustering, written, written_shadow);
-        }
         let RowScratch { old, new, visible } = scratch;
         let shadow = stored_shadow.max(written_shadow);
         old.clear();
@@ -250,10 +252,14 @@ impl<'v> ViewDelta<'v> {
             new_deletion: new.deletion().max(shadow),
         };
         let views = self.views;
+        let changes_before = self.changes.len();
         for view in &views.views {
             if view.covers(&self.key, clustering, &layout.metadata) {
                 self.change(view, &rows)?;
             }
+        }
+        if self.may_be_long() && self.changes.len() > changes_before {
+            self.note_passed(clustering, written, written_shadow);
         }
         Ok(())
     }

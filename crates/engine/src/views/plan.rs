@@ -238,6 +238,7 @@ fn filters_of(
         is_static_only: false,
         allows_filtering: true,
         filters_freely: false,
+        uses_indexes: false,
     };
     let clause = WhereClause::prepare(&Typing::terms(scope), &relations, rules)?;
     let context = EvaluationContext {
@@ -251,5 +252,5 @@ fn filters_of(
         .iter()
         .chain(&clause.clustering)
         .chain(&clause.others);
-    bind_filters(restrictions, &context)
+    bind_filters(restrictions, &[], &context)
 }

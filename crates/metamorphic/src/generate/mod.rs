@@ -10,6 +10,7 @@ mod values;
 mod reads;
 mod schema_changes;
 mod text;
+mod views;
 mod writes;
 
 use helenus_node::SsTableFormat;
@@ -81,7 +82,12 @@ pub fn generate(seed: u64, steps: usize) -> Script {
         let (table, texts) = shape::table(&chance, flavour, &format!("t{number}"));
         let create = texts.last().cloned().unwrap_or_default();
         script.steps.extend(texts.into_iter().map(statement));
+        let view = views::view(&chance, &table);
         let mut subject = Subject::new(&chance, flavour, table, create);
+        if let Some((create, name)) = view {
+            script.steps.push(statement(create));
+            subject.view = Some(name);
+        }
         for _ in 0..chance.count(INDEXES_MAX + 1) {
             let created = indexes::create(&chance, &mut subject);
             script.steps.extend(created.into_iter().map(statement));
@@ -106,6 +112,10 @@ pub fn generate(seed: u64, steps: usize) -> Script {
             _ if chance.one_in(statements_per_event) => Step::Event(event(&chance)),
             0..60 if subject.counts() => Step::Statement(counters::write(&chance, subject).finish()),
             0..60 => Step::Statement(writes::write(&chance, flavour, subject, &timestamps).finish()),
+            60..70 if subject.view.is_some() => statement(format!(
+                "SELECT * FROM {}",
+                subject.view.as_deref().unwrap_or_default()
+            )),
             _ => Step::Statement(reads::read(&chance, subject).finish()),
         };
         script.steps.push(step);
@@ -115,6 +125,9 @@ pub fn generate(seed: u64, steps: usize) -> Script {
         script
             .steps
             .push(statement(format!("SELECT * FROM {}", subject.name)));
+        if let Some(view) = &subject.view {
+            script.steps.push(statement(format!("SELECT * FROM {view}")));
+        }
     }
     script
 }

@@ -14,6 +14,8 @@ const NEW_COLUMNS: u64 = 8;
 /// The statements of one change, after which the subject is what they make of it.
 pub fn change(chance: &Chance, subject: &mut Subject, timestamps: &mut Timestamps) -> Vec<String> {
     match chance.below(12) {
+        // Neither the table nor a column of it can be dropped.
+        1..5 if subject.view.is_some() => Vec::new(),
         0 => vec![format!("TRUNCATE {}", subject.name)],
         1 => {
             subject.table = subject.original.clone();

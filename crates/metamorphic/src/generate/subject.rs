@@ -35,6 +35,8 @@ pub struct Subject {
     /// Whether most of what is written to it has conditions. Their time is the node's clock, so that plain writes, whose times
     /// are before it, no longer change what they have written.
     pub is_conditional: bool,
+    /// Its materialized view, qualified, if it has one.
+    pub view: Option<String>,
     partition_keys: Vec<Vec<Value>>,
     /// By clustering column.
     clusterings: Vec<Vec<Value>>,
@@ -67,6 +69,7 @@ impl Subject {
             ),
             // How many tombstones a decision may pass depends on what was compacted: partitions stay small.
             is_conditional: flavour == Flavour::Broad && chance.one_in(CONDITIONAL_ONE_IN),
+            view: None,
             original: table.clone(),
             create,
             deletes_counters: chance.one_in(2),

@@ -11,10 +11,10 @@ mod writes;
 use std::collections::BTreeMap;
 use std::sync::Arc;
 
-use helenus_cql::ast::{QualifiedName, Statement};
+use helenus_cql::ast::{QualifiedName, Select, Selection, Statement};
 use helenus_cql::parse_statement;
 use helenus_schema::{Schema, TableMetadata};
-use helenus_types::CqlType;
+use helenus_types::{CqlType, quoted_identifier};
 
 use facts::Facts;
 pub use reads::Expected;
@@ -29,8 +29,17 @@ type TableName = (String, String);
 pub struct Model {
     /// `None` where something happened that the model does not know.
     tables: BTreeMap<TableName, Option<Facts>>,
+    /// The tables of views that have all of their rows, and nothing but them.
+    views: BTreeMap<TableName, ViewOf>,
     /// How many statements there were: what is written to counters has no other time.
     statements: i64,
+}
+
+/// A view, as a query of its base table.
+struct ViewOf {
+    base: TableName,
+    /// In the order of the view's columns.
+    select: String,
 }
 
 impl Model {
@@ -64,7 +73,27 @@ impl Model {
         let Ok(Statement::Select(select)) = parse_statement(text) else {
             return None;
         };
+        let name = name_of(&select.table)?;
+        if let Some(view) = self.views.get(&name) {
+            return self.expect_view(view, &select, now_s);
+        }
         reads::expect(self.facts(&select.table)?, &select, values, now_s)
+    }
+
+    /// All of a view that its base table's rows are in.
+    fn expect_view(&self, view: &ViewOf, select: &Select, now_s: i64) -> Option<Expected> {
+        if !matches!(select.selection, Selection::Wildcard) || !select.relations.is_empty() {
+            return None;
+        }
+        let Ok(Statement::Select(of_base)) = parse_statement(&view.select) else {
+            return None;
+        };
+        let facts = self.tables.get(&view.base)?.as_ref()?;
+        let expected = reads::expect(facts, &of_base, &[], now_s)?;
+        Some(Expected {
+            is_ordered: false,
+            ..expected
+        })
     }
 
     fn facts(&self, table: &QualifiedName) -> Option<&Facts> {
@@ -90,15 +119,63 @@ impl Model {
             .map(|table| ((table.keyspace.to_string(), table.name.to_string()), table))
             .collect();
         self.tables.retain(|name, _| present.contains_key(name));
+        self.views = views_of(schema);
+        let views: Vec<TableName> = schema
+            .keyspaces
+            .values()
+            .flat_map(|keyspace| {
+                let views = keyspace.views.keys();
+                views.map(|view| (keyspace.name.to_string(), view.to_string()))
+            })
+            .collect();
         for (name, table) in present {
+            let of_view = name.clone();
             let facts = self.tables.entry(name).or_insert_with(|| Some(Facts::default()));
-            if table.columns.iter().any(|column| !is_known(&column.cql_type)) {
+            let is_known = table.columns.iter().all(|column| is_known(&column.cql_type));
+            if views.contains(&of_view) || !is_known {
                 *facts = None;
             } else if let Some(facts) = facts {
                 facts.follow(table);
             }
         }
     }
+}
+
+/// Views whose key is that of their base table in another order: they have its rows, whatever is in them.
+fn views_of(schema: &Schema) -> BTreeMap<TableName, ViewOf> {
+    let mut views = BTreeMap::new();
+    for keyspace in schema.keyspaces.values() {
+        for view in keyspace.views.values() {
+            let tables = (keyspace.tables.get(&view.name), keyspace.tables.get(&view.base));
+            let (Some(table), Some(base)) = tables else {
+                continue;
+            };
+            let key_count = |table: &TableMetadata| table.partition_key_count + table.clustering_count;
+            if key_count(table) != key_count(base) || !view.includes_all_columns {
+                continue;
+            }
+            let columns = table
+                .columns
+                .iter()
+                .map(|column| quoted_identifier(&column.name).to_string());
+            let columns: Vec<String> = columns.collect();
+            let select = format!(
+                "SELECT {} FROM {}.{}",
+                columns.join(", "),
+                quoted_identifier(&keyspace.name),
+                quoted_identifier(&base.name)
+            );
+            let name = |table: &str| (keyspace.name.to_string(), table.to_owned());
+            views.insert(
+                name(&view.name),
+                ViewOf {
+                    base: name(&view.base),
+                    select,
+                },
+            );
+        }
+    }
+    views
 }
 
 fn is_known(cql_type: &CqlType) -> bool {

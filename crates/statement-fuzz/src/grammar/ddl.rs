@@ -1,6 +1,6 @@
 //! Keyspaces, tables, types, indexes, views, functions, aggregates and triggers.
 
-use helenus_schema::ColumnKind;
+use helenus_schema::{ColumnKind, ColumnMetadata};
 use helenus_types::quoted_identifier;
 
 use super::Grammar;
@@ -329,6 +329,7 @@ impl Grammar<'_> {
                 self.new_name(),
                 self.one_of(&OPTIONS)
             ),
+            2 => self.whole_view().unwrap_or_default(),
             _ => format!(
                 "CREATE MATERIALIZED VIEW {}{} AS SELECT * FROM {} WHERE {} IS NOT NULL PRIMARY KEY ({})",
                 self.if_not_exists(),
@@ -338,6 +339,35 @@ impl Grammar<'_> {
                 self.word()
             ),
         }
+    }
+
+    /// One with all that it must have, of a table that there is: mostly it is made.
+    fn whole_view(&self) -> Option<String> {
+        let table = self.table()?;
+        let mut key: Vec<&ColumnMetadata> = table.clustering().iter().chain(table.partition_key()).collect();
+        if !table.regulars().is_empty() && self.chance.one_in(2) {
+            key.insert(0, self.chance.pick(table.regulars()));
+        }
+        let names: Vec<String> = key
+            .iter()
+            .map(|column| quoted_identifier(&column.name).to_string())
+            .collect();
+        let conditions: Vec<String> = names.iter().map(|name| format!("{name} IS NOT NULL")).collect();
+        Some(format!(
+            "CREATE MATERIALIZED VIEW {}{}.{} AS SELECT {} FROM {}.{} WHERE {} PRIMARY KEY ({})",
+            self.if_not_exists(),
+            quoted_identifier(&table.keyspace),
+            self.word(),
+            if self.chance.one_in(3) {
+                names.join(", ")
+            } else {
+                "*".to_owned()
+            },
+            quoted_identifier(&table.keyspace),
+            quoted_identifier(&table.name),
+            conditions.join(" AND "),
+            names.join(", ")
+        ))
     }
 
     fn function(&self) -> String {
