@@ -48,6 +48,9 @@ const FORGETTING_TRIES_MAX: u32 = 100;
 
 const FORGETTING_PAUSE: Duration = Duration::from_millis(100);
 
+/// A log that has failed resolves nothing any more, and nobody may write to the table meanwhile.
+const EMPTIED_WITHIN: Duration = Duration::from_secs(30);
+
 /// A view to be built, as its owner names it.
 #[derive(Clone)]
 struct ViewToBuild {
@@ -187,7 +190,12 @@ impl Shard {
             let _alone = self.hold_table(base).await?;
             self.truncate_on_all_shards(view).await
         };
-        self.in_turn_of_truncations(base, emptied).await
+        let emptied = tokio::time::timeout(EMPTIED_WITHIN, self.in_turn_of_truncations(base, emptied));
+        emptied.await.unwrap_or_else(|_| {
+            Err(CqlError::server(format_args!(
+                "The view could not be emptied in time"
+            )))
+        })
     }
 
     async fn build_here(self: &Rc<Self>, view: &ViewToBuild, done: &[DoneTokens]) -> Result<(), CqlError> {
@@ -338,12 +346,15 @@ impl Shard {
             table,
         };
         for owner in self.shards() {
-            let drained = self.call_async(owner, move |shard| async move {
+            let drained = self.call_async(owner, move |shard| {
+                // At once: who gives up lets go with a later message.
                 shard.views.hold(table);
-                while shard.views.is_written_to(table) {
-                    shard.views.given_back().await;
+                async move {
+                    while shard.views.is_written_to(table) {
+                        shard.views.given_back().await;
+                    }
+                    shard.write_sets_resolved().await;
                 }
-                shard.write_sets_resolved().await;
             });
             drained.await.ok_or_else(|| self.no_answer_from(owner))?;
         }
