@@ -25,6 +25,10 @@ use crate::standing_queue::{QUEUE_DELAY_TARGET, StandingQueue};
 /// What the turns of a round may take together: then no connection waits longer than the target for the next.
 const ROUND_NS: u64 = QUEUE_DELAY_TARGET.as_nanos() as u64;
 
+/// What they may take while reads that were begun wait for their turn, to be ended with what the disk has brought: most of what
+/// connections bring meanwhile would only wait behind those.
+const ROUND_BESIDE_BEGUN_NS: u64 = ROUND_NS / 5;
+
 /// The longest turn of one connection while others wait, whatever their number: some 300 small requests.
 const TURN_NS_MAX: u64 = 1_000_000;
 
@@ -62,6 +66,8 @@ pub struct Admission {
     rounds_ns: Cell<[u64; 2]>,
     /// When it was last looked for late requests, older first.
     looks_ns: Cell<[u64; 2]>,
+    /// Reads were begun and wait for the disk, others wait for them.
+    has_begun: Cell<bool>,
     turns_in_round: Cell<u32>,
     turns_of_last_round: Cell<u32>,
     is_marking: Cell<bool>,
@@ -155,6 +161,7 @@ impl Admission {
             awake_since_ns: Cell::new(0),
             rounds_ns: Cell::new([0; 2]),
             looks_ns: Cell::new([0; 2]),
+            has_begun: Cell::new(false),
             turns_in_round: Cell::new(0),
             turns_of_last_round: Cell::new(0),
             is_marking: Cell::new(false),
@@ -207,7 +214,16 @@ impl Admission {
         if !self.is_on {
             return u64::MAX;
         }
-        (ROUND_NS / u64::from(self.turns_of_last_round.get().max(1))).clamp(TURN_NS_MIN, TURN_NS_MAX)
+        let round_ns = match self.has_begun.get() {
+            true => ROUND_BESIDE_BEGUN_NS,
+            false => ROUND_NS,
+        };
+        (round_ns / u64::from(self.turns_of_last_round.get().max(1))).clamp(TURN_NS_MIN, TURN_NS_MAX)
+    }
+
+    /// Whether the shard has begun more than the disk can bring at once.
+    pub(crate) fn set_has_begun(&self, has_begun: bool) {
+        self.has_begun.set(has_begun);
     }
 
     /// The longest that a request may have waited when it is begun.

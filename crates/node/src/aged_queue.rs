@@ -107,12 +107,22 @@ impl<T> AgedQueue<T> {
         self.waiting.front().map(|(wait, _)| wait)
     }
 
-    /// What came after everything that is here.
+    /// Mostly what came after everything that is here: where it waited in another queue before, that had another order.
     pub fn push(&mut self, wait: Wait, item: T, now_ns: u64) {
         if self.waiting.is_empty() {
             self.pace.begin(now_ns);
         }
-        self.waiting.push_back((wait, item));
+        let is_newest = self
+            .waiting
+            .back()
+            .is_none_or(|(newest, _)| newest.received_ns <= wait.received_ns);
+        if is_newest {
+            return self.waiting.push_back((wait, item));
+        }
+        let place = self
+            .waiting
+            .partition_point(|(other, _)| other.received_ns <= wait.received_ns);
+        self.waiting.insert(place, (wait, item));
     }
 
     /// The one whose turn it is.
@@ -260,6 +270,20 @@ mod tests {
         for item in 0..100 {
             assert_eq!(queue.pop(IN_ORDER_NS_MAX).map(|(_, item)| item), Some(item));
         }
+    }
+
+    /// What was taken newest first out of one queue and put into the next was served oldest first there.
+    #[test]
+    fn the_order_is_that_of_arrival_and_not_of_pushing() {
+        let mut queue = AgedQueue::default();
+        let now_ns = 500 * MS;
+        for received_ns in [0, 400 * MS, 300 * MS, 200 * MS] {
+            queue.push(wait(received_ns), received_ns, now_ns);
+        }
+        let order: Vec<u64> = std::iter::from_fn(|| queue.pop(now_ns))
+            .map(|(_, item)| item / MS)
+            .collect();
+        assert_eq!(order, [400, 300, 200, 0]);
     }
 
     #[test]

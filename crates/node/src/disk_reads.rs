@@ -13,6 +13,7 @@ use std::sync::atomic::{AtomicBool, Ordering};
 
 use foldhash::fast::RandomState;
 use helenus_engine::CqlError;
+use helenus_engine::error::PreparedId;
 use helenus_engine::execute::read_failure;
 use helenus_events::Event;
 use helenus_sstable::AbsentPages;
@@ -36,8 +37,12 @@ use crate::standing_queue::StandingQueue;
 use crate::suspended_read::SuspendedRead;
 use crate::waiting::{AskerId, Offer, Turn, Waiting as FairWaiting};
 
-/// Reads that are resumed before others are served: some 20 us each.
-const RESUMED_AT_A_TIME_MAX: usize = 16;
+/// Reads that are resumed before others are served, some 20 us each: all that are under way. What was begun is ended before new
+/// work, or the shard would be busy with what it cannot answer yet.
+const RESUMED_AT_A_TIME_MAX: usize = READS_UNDER_WAY_MAX;
+
+/// Reads that are begun together: as many as may be under way.
+const BEGUN_AT_A_TIME_MAX: usize = READS_UNDER_WAY_MAX;
 
 /// Lengths of up to 32 KiB: a chunk of the usual size and what its compression may add. Of each class as many rooms are
 /// kept as reads are under way at a time.
@@ -72,7 +77,8 @@ pub struct DiskReads {
 
 struct QueuedMiss {
     read: Box<SuspendedRead>,
-    absent: Box<AbsentPages>,
+    /// What it lacks; `None` if it was not tried, because reads of its statement mostly miss.
+    absent: Option<Box<AbsentPages>>,
     _held: Held,
 }
 
@@ -85,6 +91,9 @@ struct DiskPace {
     window_began_ns: u64,
     completed: u64,
 }
+
+/// A statement of which so many executions miss is refused before anything is looked up for it.
+const MOSTLY_MISSES_PERMILLE: u32 = 700;
 
 /// What a read is taken to cost until it was measured: a disk that does 20,000 a second.
 const READ_NS_FIRST: u64 = 50_000;
@@ -264,12 +273,34 @@ impl DiskReads {
 impl Shard {
     /// Brings what a read lacks: at once where it was begun before or few are under way, else in its turn.
     pub(crate) fn bring_in_turn(self: &Rc<Self>, read: Box<SuspendedRead>, absent: Box<AbsentPages>) {
-        let account = self.account_of(&read.asker);
-        let now_ns = self.last_looked_ns();
         let mut reads = self.disk_reads.borrow_mut();
         if read.has_waited || (reads.queued.is_empty() && reads.has_room()) || !self.options.admission {
             return reads.bring_for(read, absent);
         }
+        drop(reads);
+        self.queue_miss(read, Some(absent));
+    }
+
+    fn set_disk_is_busy(&self, is_busy: bool) {
+        self.disk_is_busy.set(is_busy);
+        self.admission.set_has_begun(is_busy);
+    }
+
+    /// Whether a read is to wait for its turn at the disk before anything is looked up for it.
+    #[inline]
+    pub(crate) fn waits_for_disk(&self, statement: &PreparedId) -> bool {
+        self.disk_is_busy.get() && self.mostly_misses(statement)
+    }
+
+    #[cold]
+    fn mostly_misses(&self, statement: &PreparedId) -> bool {
+        self.prepared.borrow().misses_permille(statement) >= MOSTLY_MISSES_PERMILLE
+    }
+
+    pub(crate) fn queue_miss(self: &Rc<Self>, read: Box<SuspendedRead>, absent: Option<Box<AbsentPages>>) {
+        let account = self.account_of(&read.asker);
+        let now_ns = self.last_looked_ns();
+        let mut reads = self.disk_reads.borrow_mut();
         let offer = reads.offer_of(&read.execution, &account);
         let held = match reads.has_no_time_for(&offer, read.execution.throws_on_overload, now_ns) {
             true => Err(not_begun_in_time()),
@@ -286,6 +317,7 @@ impl Shard {
                     _held: held,
                 };
                 reads.queued.push(&offer, queued, now_ns);
+                self.set_disk_is_busy(true);
             }
             Err(error) => {
                 drop(reads);
@@ -294,24 +326,62 @@ impl Shard {
         }
     }
 
+    /// While the disk has much to do: whether a read of the statement was answered without it.
+    #[cold]
+    pub(crate) fn learn_miss(&self, statement: &PreparedId, has_missed: bool) {
+        self.prepared.borrow_mut().learn_miss(statement, has_missed);
+    }
+
+    /// Whether a read at `offer`'s end of the queue, of a statement that mostly misses all caches and of a client that asked
+    /// to be told of overload, would not be begun in time.
+    pub(crate) fn has_disk_reads_enough(
+        &self,
+        statement: &PreparedId,
+        asker: AskerId,
+        received_ns: u64,
+    ) -> bool {
+        if !self.mostly_misses(statement) {
+            return false;
+        }
+        let reads = &mut *self.disk_reads.borrow_mut();
+        let offer = Offer {
+            asker,
+            wait: Wait {
+                received_ns,
+                wait_ns_max: u64::MAX,
+            },
+            cost_ns: reads.pace.read_ns,
+        };
+        reads.has_no_time_for(&offer, true, self.last_looked_ns())
+    }
+
     /// As many as there is room for; those that waited too long are refused.
     fn begin_queued_misses(self: &Rc<Self>, now_ns: u64) {
-        loop {
+        for _ in 0..BEGUN_AT_A_TIME_MAX {
             let mut reads = self.disk_reads.borrow_mut();
             if !reads.has_room() {
                 return;
             }
-            match reads.queued.pop(now_ns) {
-                None => return,
+            let next = reads.queued.pop(now_ns);
+            drop(reads);
+            match next {
+                None => return self.set_disk_is_busy(false),
                 Some(Turn::Begin(QueuedMiss { mut read, absent, .. })) => {
                     read.has_waited = true;
-                    reads.bring_for(read, absent);
+                    match absent {
+                        Some(absent) => self.bring_in_turn(read, absent),
+                        None => self.try_directly(read),
+                    }
                 }
                 Some(Turn::TooLate(queued)) => {
-                    drop(reads);
                     self.answer_asker(&queued.read.asker, Err(not_begun_in_time()));
                 }
             }
+        }
+        // None of them needed the disk: nothing would call again.
+        if self.disk_reads.borrow().has_room() {
+            self.mailbox(self.id)
+                .run(|shard| shard.begin_queued_misses(shard.look_at_clock()));
         }
     }
 

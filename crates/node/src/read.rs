@@ -112,8 +112,19 @@ impl Shard {
                 self.trace(statement.session, || {
                     format!("Executing single-partition query on {table}")
                 });
-                if self.takes_its_turn(&statement.prepared.id) {
+                if self.takes_its_turn(statement.prepared) {
                     return self.select_later(statement, values, options, RateLimits::Checked);
+                }
+                if self.waits_for_disk(&statement.prepared.id) {
+                    let (session, stream) = (statement.session, statement.stream);
+                    let read = SuspendedRead {
+                        execution: self.owned(statement, values, options),
+                        asker: self.asker(session, stream),
+                        state: ReadState::suspending(),
+                        has_waited: false,
+                    };
+                    self.queue_miss(Box::new(read), None);
+                    return Ok(());
                 }
                 self.select_here(statement, plan, values, options)
             }
@@ -157,6 +168,9 @@ impl Shard {
             direct = plan.execute_direct(store, values, options, scratch, &mut state, out)?;
             Ok(matches!(direct, Direct::Done))
         })?;
+        if self.disk_is_busy.get() {
+            self.learn_miss(&statement.prepared.id, matches!(direct, Direct::Absent(_)));
+        }
         if !matches!(direct, Direct::Done) {
             let read = SuspendedRead {
                 execution: self.owned(statement, values, options),
@@ -219,7 +233,7 @@ impl Shard {
         if let Err(error) = checked.unwrap_or_else(|panicked| Err(panicked.error())) {
             return self.mailbox(from).answered(ticket, Err(error));
         }
-        let must_wait = self.takes_its_turn(&execution.prepared.id);
+        let must_wait = self.takes_its_turn(&execution.prepared);
         let asker = Asker::Shard {
             from,
             ticket,
@@ -228,12 +242,17 @@ impl Shard {
         if must_wait {
             return self.queue_read(execution, asker, RateLimits::Checked, None);
         }
-        self.try_directly(Box::new(SuspendedRead {
+        let waits_for_disk = self.waits_for_disk(&execution.prepared.id);
+        let read = Box::new(SuspendedRead {
             execution,
             asker,
             state: ReadState::suspending(),
             has_waited: false,
-        }));
+        });
+        match waits_for_disk {
+            true => self.queue_miss(read, None),
+            false => self.try_directly(read),
+        }
     }
 
     /// `token` is that of the key that is in the scratch memory.

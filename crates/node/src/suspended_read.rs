@@ -128,6 +128,9 @@ impl Shard {
     pub(crate) fn try_directly(self: &Rc<Self>, read: Box<SuspendedRead>) {
         self.answering_failures(read, |shard, mut read| {
             let direct = shard.read_directly(&mut read)?;
+            if shard.disk_is_busy.get() {
+                shard.learn_miss(&read.execution.prepared.id, matches!(direct, Direct::Absent(_)));
+            }
             shard.go_on(read, direct);
             Ok(())
         });

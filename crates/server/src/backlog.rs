@@ -34,49 +34,82 @@ impl KeptMessage {
 /// Charged to the connection's account by its owner.
 #[derive(Debug, Default)]
 pub struct Backlog {
-    waiting: AgedQueue<KeptMessage>,
+    /// What its shard answers at once.
+    prompt: AgedQueue<KeptMessage>,
+    /// What waits in another queue of its shard, for the disk or for the turn of long reads: as much of it as is not under way
+    /// waits here, where it is cheap to keep and to refuse, and what is answered at once does not wait behind it.
+    queued: AgedQueue<KeptMessage>,
     bytes: usize,
+    served: u64,
 }
+
+/// One of so many turns is first of what waits in another queue.
+const TURNS_OF_QUEUED: u64 = 4;
 
 impl Backlog {
     pub fn is_empty(&self) -> bool {
-        self.waiting.is_empty()
+        self.prompt.is_empty() && self.queued.is_empty()
+    }
+
+    /// Whether there is anything that may be begun, where what its shard would queue may be or not.
+    pub fn has_next(&self, may_queue: bool) -> bool {
+        !self.prompt.is_empty() || (may_queue && !self.queued.is_empty())
     }
 
     pub fn is_full(&self) -> bool {
-        self.waiting.len() >= WAITING_MAX
+        self.prompt.len() + self.queued.len() >= WAITING_MAX
     }
 
     pub fn bytes(&self) -> usize {
         self.bytes
     }
 
-    pub fn keep(&mut self, envelope: &Envelope<'_>, wait: Wait, now_ns: u64) {
+    /// `is_queued`: its shard would put it into a queue.
+    pub fn keep(&mut self, envelope: &Envelope<'_>, wait: Wait, is_queued: bool, now_ns: u64) {
         let message = KeptMessage {
             header: envelope.header,
             body: envelope.body.into(),
         };
         self.bytes += message.bytes();
-        self.waiting.push(wait, message, now_ns);
+        let waiting = if is_queued {
+            &mut self.queued
+        } else {
+            &mut self.prompt
+        };
+        waiting.push(wait, message, now_ns);
     }
 
     /// The one whose turn it is, with the time at which it came.
-    pub fn next(&mut self, now_ns: u64) -> Option<(u64, KeptMessage)> {
-        let (wait, message) = self.waiting.pop(now_ns)?;
+    pub fn next(&mut self, may_queue: bool, now_ns: u64) -> Option<(u64, KeptMessage)> {
+        self.served = self.served.wrapping_add(1);
+        let is_turn_of_queued = self.prompt.is_empty() || self.served.is_multiple_of(TURNS_OF_QUEUED);
+        let (wait, message) = match may_queue && is_turn_of_queued && !self.queued.is_empty() {
+            true => self.queued.pop(now_ns)?,
+            false => self.prompt.pop(now_ns)?,
+        };
         self.bytes -= message.bytes();
         Some((wait.received_ns, message))
     }
 
     /// The stream of one whose time to be begun is over.
     pub fn next_late(&mut self, now_ns: u64) -> Option<i16> {
-        let message = self.waiting.pop_late(now_ns)?;
+        let message = self
+            .prompt
+            .pop_late(now_ns)
+            .or_else(|| self.queued.pop_late(now_ns))?;
         self.bytes -= message.bytes();
         Some(message.header.stream)
     }
 
     /// The stream of the one that has waited longest: where there is no memory it goes, as the first that would be late.
     pub fn give_up_oldest(&mut self) -> Option<i16> {
-        let (_, message) = self.waiting.pop_oldest()?;
+        let received_ns =
+            |queue: &AgedQueue<KeptMessage>| queue.oldest().map_or(u64::MAX, |wait| wait.received_ns);
+        let waiting = match received_ns(&self.prompt) <= received_ns(&self.queued) {
+            true => &mut self.prompt,
+            false => &mut self.queued,
+        };
+        let (_, message) = waiting.pop_oldest()?;
         self.bytes -= message.bytes();
         Some(message.header.stream)
     }
@@ -108,7 +141,12 @@ mod tests {
             received_ns,
             wait_ns_max: 1_000 * MS,
         };
-        backlog.keep(&Envelope { header, body: &body }, wait, received_ns);
+        backlog.keep(
+            &Envelope { header, body: &body },
+            wait,
+            stream >= 100,
+            received_ns,
+        );
     }
 
     #[test]
@@ -116,7 +154,7 @@ mod tests {
         let mut backlog = Backlog::default();
         (0..3).for_each(|stream| keep(&mut backlog, stream, 0));
         keep(&mut backlog, 7, 990 * MS);
-        let next = backlog.next(999 * MS).map(|(received_ns, message)| {
+        let next = backlog.next(true, 999 * MS).map(|(received_ns, message)| {
             (
                 received_ns,
                 message.envelope().header.stream,
@@ -137,5 +175,22 @@ mod tests {
         assert!(backlog.bytes() > 1_000);
         while backlog.give_up_oldest().is_some() {}
         assert_eq!(backlog.bytes(), 0);
+    }
+
+    #[test]
+    fn what_is_answered_at_once_does_not_wait_behind_what_is_queued() {
+        let mut backlog = Backlog::default();
+        (100..110).for_each(|stream| keep(&mut backlog, stream, 0));
+        keep(&mut backlog, 1, 0);
+        assert!(backlog.has_next(false));
+        let next = backlog
+            .next(false, MS)
+            .map(|(_, message)| message.envelope().header.stream);
+        assert_eq!(next, Some(1));
+        assert!(!backlog.has_next(false) && backlog.has_next(true) && backlog.next(false, MS).is_none());
+        let next = backlog
+            .next(true, MS)
+            .map(|(_, message)| message.envelope().header.stream);
+        assert_eq!(next, Some(100));
     }
 }

@@ -46,9 +46,9 @@ pub struct Turn {
     pub work: TurnWork,
     control: u32,
     work_since_look: u32,
-    /// How an EXECUTE begins, with the length and the bytes of its id, of a long read that was refused since the last look at
+    /// How an EXECUTE begins, with the length and the bytes of its id, of a read that was refused for what is before it since the last look at
     /// the clock: until the next one more of them are as well.
-    refused_long: Option<[u8; EXECUTED_BYTES]>,
+    refused_read: Option<[u8; EXECUTED_BYTES]>,
 }
 
 /// The length of a prepared statement's id, and the id.
@@ -70,7 +70,7 @@ impl Turn {
             },
             control: 0,
             work_since_look: 0,
-            refused_long: None,
+            refused_read: None,
         };
         turn.look(now_ns);
         turn
@@ -82,7 +82,7 @@ impl Turn {
         self.is_over = now_ns.saturating_sub(self.serving_since_ns) > limits.turn_ns;
         self.is_calm = longest_ns <= limits.wait_ns_max / 2 && !limits.is_out_of_memory;
         self.is_prompt = longest_ns <= IN_ORDER_NS_MAX || limits.throws_on_overload;
-        self.refused_long = None;
+        self.refused_read = None;
         self.now_ns = now_ns;
     }
 
@@ -158,11 +158,11 @@ impl Turn {
     ) -> bool {
         if self.limits.throws_on_overload
             && (self
-                .refused_long
+                .refused_read
                 .is_some_and(|refused| envelope.body.starts_with(&refused))
-                || shard.has_long_reads_enough(session, envelope, received_ns))
+                || shard.has_reads_enough(session, envelope, received_ns))
         {
-            self.refuses_long(envelope);
+            self.refuses_read(envelope);
             return false;
         }
         if self.is_calm {
@@ -173,8 +173,8 @@ impl Turn {
     }
 
     #[inline(never)]
-    fn refuses_long(&mut self, envelope: &Envelope<'_>) {
-        self.refused_long = envelope.body.first_chunk().copied();
+    fn refuses_read(&mut self, envelope: &Envelope<'_>) {
+        self.refused_read = envelope.body.first_chunk().copied();
         self.work.refused += 1;
         self.work_since_look += 1;
     }

@@ -14,8 +14,8 @@ use std::cell::{Cell, RefCell};
 use std::rc::Rc;
 use std::sync::Arc;
 
-use helenus_engine::CqlError;
 use helenus_engine::error::PreparedId;
+use helenus_engine::{CqlError, Plan, Prepared};
 use helenus_storage::read_state::ReadState;
 use helenus_types::ShardId;
 use tokio::sync::{Notify, oneshot};
@@ -97,6 +97,8 @@ struct Tag {
 struct WholeTag {
     statement: PreparedId,
     was_tried: bool,
+    /// Such a read is long by what its row has gone through, which says nothing of the next row.
+    is_one_row: bool,
     asker: Asker,
     patience: Patience,
 }
@@ -133,6 +135,10 @@ where
     fn refuse(self: Box<Self>, error: CqlError) {
         let _gone = self.sender.send(Err(error));
     }
+}
+
+fn is_of_one_row(prepared: &Prepared) -> bool {
+    matches!(&prepared.plan, Plan::Select(plan) if plan.names_one_row())
 }
 
 impl Default for LongReads {
@@ -200,8 +206,8 @@ impl Shard {
 
     /// Whether a read is to wait for its turn before anything of it is tried.
     #[inline]
-    pub(crate) fn takes_its_turn(&self, statement: &PreparedId) -> bool {
-        self.long_reads.is_busy() && self.is_known_as_long(statement)
+    pub(crate) fn takes_its_turn(&self, statement: &Prepared) -> bool {
+        self.long_reads.is_busy() && self.is_known_as_long(&statement.id)
     }
 
     #[cold]
@@ -381,7 +387,9 @@ impl Shard {
     }
 
     fn learn_cost(&self, started: &Started<Tag>) {
-        if let Some(whole) = &started.tag.whole {
+        if let Some(whole) = &started.tag.whole
+            && !whole.is_one_row
+        {
             let mut prepared = self.prepared.borrow_mut();
             let cost = LearnedCost {
                 cost_ns: started.took_ns,
@@ -407,6 +415,7 @@ impl Shard {
                 let tag = WholeTag {
                     statement: whole.execution.prepared.id,
                     was_tried: whole.begun.is_some(),
+                    is_one_row: is_of_one_row(&whole.execution.prepared),
                     asker: whole.asker.clone(),
                     patience: Patience::of_read(&whole.execution.options()),
                 };

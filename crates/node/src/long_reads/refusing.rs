@@ -10,7 +10,7 @@ use super::{TRIED_AT_ONCE_NS_MAX, Tag};
 use crate::aged_queue::Wait;
 use crate::request::Statement;
 use crate::session::Session;
-use crate::shard::Shard;
+use crate::shard::{LearnedCost, Shard};
 use crate::waiting::{AskerId, Offer};
 
 /// A read may wait for so many of its own kind: who asks for something that takes 5 ms does not hope for an answer in 10.
@@ -43,7 +43,7 @@ impl Shard {
         delay_ns > delay_ns_max(lane, offer.cost_ns)
     }
 
-    /// As [`Shard::has_long_reads_enough`], of a statement that was decoded: before its values are kept.
+    /// As [`Shard::has_reads_enough`], of a statement that was decoded: before its values are kept.
     pub(crate) fn has_no_time_for_statement(&self, statement: &Statement<'_>) -> bool {
         let session = statement.session;
         if !session.negotiated().throws_on_overload || !self.long_reads.is_busy() {
@@ -71,26 +71,46 @@ impl Shard {
     /// Whether a request that came at `received_ns`, of a client that asked to be told of overload, is a read that would not
     /// be begun in time: of one that is executed by its id, that is known before anything of it is decoded.
     #[inline]
-    pub fn has_long_reads_enough(
-        &self,
-        session: &Session,
-        envelope: &Envelope<'_>,
-        received_ns: u64,
-    ) -> bool {
-        self.long_reads.is_busy()
+    pub fn has_reads_enough(&self, session: &Session, envelope: &Envelope<'_>, received_ns: u64) -> bool {
+        (self.long_reads.is_busy() || self.disk_is_busy.get())
             && envelope.header.opcode == Opcode::Execute
             && self.is_long_and_has_no_time(session, envelope, received_ns)
     }
 
     #[inline(never)]
     fn is_long_and_has_no_time(&self, session: &Session, envelope: &Envelope<'_>, received_ns: u64) -> bool {
+        let (Some(statement), Some(account)) = (executed_id(envelope.body), session.account()) else {
+            return false;
+        };
+        if self.disk_is_busy.get()
+            && self.has_disk_reads_enough(&statement, AskerId::of(account), received_ns)
+        {
+            return true;
+        }
         // What is not known as long is tried at once.
-        let cost = executed_id(envelope.body).and_then(|statement| self.learned_cost(&statement));
-        cost.is_some_and(|cost| {
-            let is_long = !cost.was_tried || cost.cost_ns > TRIED_AT_ONCE_NS_MAX;
-            is_long && self.has_no_time_for_read(session, received_ns, cost.cost_ns)
+        self.learned_cost(&statement).is_some_and(|cost| {
+            is_long(cost) && self.has_no_time_for_read(session, received_ns, cost.cost_ns)
         })
     }
+}
+
+impl Shard {
+    /// Whether a request would not be answered at once, by what is known of its statement and the shard has to do now.
+    pub fn would_queue(&self, envelope: &Envelope<'_>) -> bool {
+        let (is_busy, disk_is_busy) = (self.long_reads.is_busy(), self.disk_is_busy.get());
+        if !(is_busy || disk_is_busy) || envelope.header.opcode != Opcode::Execute {
+            return false;
+        }
+        let Some(statement) = executed_id(envelope.body) else {
+            return false;
+        };
+        (disk_is_busy && self.waits_for_disk(&statement))
+            || (is_busy && self.learned_cost(&statement).is_some_and(is_long))
+    }
+}
+
+fn is_long(cost: LearnedCost) -> bool {
+    !cost.was_tried || cost.cost_ns > TRIED_AT_ONCE_NS_MAX
 }
 
 fn delay_ns_max(lane: &Lane, cost_ns: u64) -> u64 {

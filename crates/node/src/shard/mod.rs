@@ -118,6 +118,8 @@ pub struct Shard {
     pub(crate) foreground: Foreground,
     pub(crate) disk_reads: RefCell<DiskReads>,
     pub(crate) long_reads: LongReads,
+    /// Reads wait until the disk has less to do.
+    pub(crate) disk_is_busy: Cell<bool>,
     stalls: StallDetector,
     pub(crate) planner: Planner,
     pub(crate) forwards: RefCell<PendingForwards>,
@@ -235,6 +237,7 @@ impl Shard {
             foreground: Foreground::default(),
             disk_reads: RefCell::new(disk_reads),
             long_reads: LongReads::default(),
+            disk_is_busy: Cell::new(false),
             stalls,
             planner: parts.planner,
             forwards: RefCell::new(PendingForwards::default()),

@@ -25,6 +25,8 @@ struct Entry {
     last_used: u64,
     /// `None` until an execution was measured.
     cost: Option<LearnedCost>,
+    /// Of its executions, how many missed all caches while the disk had much to do; in thousandths.
+    misses_permille: u32,
 }
 
 /// What a statement costs that is not answered at once.
@@ -58,6 +60,9 @@ const STATEMENT_SHARE: usize = 4;
 /// What a statement costs is known from as many executions: a change is seen soon, and one that found nothing or a stolen
 /// processor says little.
 const COSTS_SMOOTHED: u64 = 8;
+
+/// How often a statement misses is known from as many executions.
+const MISSES_SMOOTHED: u32 = 16;
 
 impl PreparedCache {
     pub fn of_memory(memory_bytes: u64) -> Self {
@@ -113,6 +118,7 @@ impl PreparedCache {
                 bytes,
                 last_used: self.clock,
                 cost: None,
+                misses_permille: 0,
             },
         );
     }
@@ -128,6 +134,19 @@ impl PreparedCache {
             let known_ns = entry.cost.map_or(cost.cost_ns, |known| known.cost_ns);
             let cost_ns = (known_ns * (COSTS_SMOOTHED - 1) + cost.cost_ns).div_ceil(COSTS_SMOOTHED);
             entry.cost = Some(LearnedCost { cost_ns, ..cost });
+        }
+    }
+
+    pub fn misses_permille(&self, id: &PreparedId) -> u32 {
+        self.plans.get(id).map_or(0, |entry| entry.misses_permille)
+    }
+
+    /// An execution has missed all caches, or not.
+    pub fn learn_miss(&mut self, id: &PreparedId, has_missed: bool) {
+        if let Some(entry) = self.plans.get_mut(id) {
+            let seen = if has_missed { 1_000 } else { 0 };
+            entry.misses_permille =
+                (entry.misses_permille * (MISSES_SMOOTHED - 1) + seen).div_ceil(MISSES_SMOOTHED);
         }
     }
 

@@ -16,6 +16,9 @@ use crate::turn::Turn;
 /// A turn that keeps what it reads empties the socket, and looks for more so often.
 const KEEPING_READS_PER_TURN_MAX: u32 = 8;
 
+/// Requests of a connection with a backlog that its shard has in a queue of its own: as many as the disk is asked for at a time.
+const QUEUED_MAX: u32 = 64;
+
 impl Connection {
     /// What a turn does with what was received, and where some of it waits, with all that is in the socket.
     #[inline]
@@ -64,7 +67,8 @@ impl Connection {
             && self.may_read()
             && self.session.output_bytes() < OUTPUT_BYTES_PER_TURN_MAX
         {
-            let Some((received_ns, message)) = self.backlog.next(turn.now_ns) else {
+            let may_queue = self.may_queue();
+            let Some((received_ns, message)) = self.backlog.next(may_queue, turn.now_ns) else {
                 return;
             };
             let envelope = message.envelope();
@@ -78,6 +82,11 @@ impl Connection {
                 self.refuse_message(stream, &error);
             }
         }
+    }
+
+    /// Whether more of what waits in a queue of the shard may be begun. If not, an answer wakes the connection.
+    pub(super) fn may_queue(&self) -> bool {
+        self.session.in_flight() < QUEUED_MAX
     }
 
     /// The stream of one that is too late, or of the oldest where there is no memory for them all.
@@ -118,8 +127,12 @@ impl Connection {
                         refuse_to_start(&self.session, envelope.header.stream);
                         self.shard.metrics.count_error(ErrorCode::IsBootstrapping);
                     } else if turn.keeps(received_ns, !self.backlog.is_empty(), &envelope) {
-                        self.backlog
-                            .keep(&envelope, turn.wait_of(received_ns), turn.now_ns);
+                        self.backlog.keep(
+                            &envelope,
+                            turn.wait_of(received_ns),
+                            self.shard.would_queue(&envelope),
+                            turn.now_ns,
+                        );
                     } else if !turn.admits(received_ns, &self.session, &envelope, &self.shard) {
                         let stream = envelope.header.stream;
                         self.session

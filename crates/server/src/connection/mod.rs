@@ -352,11 +352,11 @@ impl Connection {
         if sent.is_pending() && self.takes_nothing(context) {
             return Poll::Ready(());
         }
-        let has_unhandled = self.has_leftover || !self.backlog.is_empty();
-        if matches!(sent, Poll::Ready(Err(_))) || (self.has_ended && !has_unhandled) {
+        let is_handled = !self.has_leftover && self.backlog.is_empty();
+        if matches!(sent, Poll::Ready(Err(_))) || (self.has_ended && is_handled) {
             return Poll::Ready(());
         }
-        let goes_on = has_unhandled || has_more;
+        let goes_on = self.has_leftover || has_more || self.backlog.has_next(self.may_queue());
         if !goes_on && self.has_left() {
             return Poll::Ready(());
         }
