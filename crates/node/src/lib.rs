@@ -25,6 +25,7 @@ mod long_clause;
 mod long_reads;
 mod mailbox;
 pub mod metrics;
+mod newest_write;
 mod node;
 mod operator;
 mod options;

@@ -29,7 +29,7 @@ use crate::patience::Patience;
 use crate::request::node_is_stopping;
 use crate::schema_change::SCHEMA_OWNER;
 use crate::shard::Shard;
-use crate::view_progress::DoneTokens;
+use crate::view_progress::{DoneTokens, IN_PROGRESS};
 use crate::viewed_writes::Chunks;
 
 /// Partitions whose rows are written as one set: enough to share a sync of the log, few enough that nobody waits long for the
@@ -207,7 +207,9 @@ impl Shard {
                 place.0 = of_earlier.last;
             }
         }
-        let mut written_us = done.iter().map(|done| done.timestamp_us).max().unwrap_or(0);
+        let mut written_us = self
+            .progress_timestamp_us(IN_PROGRESS, &view.keyspace, &view.name)
+            .await?;
         loop {
             let Some(views) = self.plan_of(view) else {
                 return Ok(());

@@ -7,12 +7,13 @@ use std::rc::Rc;
 
 use helenus_engine::CqlError;
 use helenus_protocol::request::Value;
-use helenus_rows::clustering::{Side, push_component};
+use helenus_rows::clustering::{Side, Slice, push_component};
 use helenus_rows::deletion::{DeletionTime, NEVER_S};
 use helenus_rows::row::{CellRef, Liveness};
 use helenus_rows::update::{BoundRef, UpdateBuilder};
 use helenus_schema::TableMetadata;
 use helenus_types::Token;
+use helenus_types::partition_key::write_partition_key;
 
 use crate::patience::Patience;
 use crate::shard::Shard;
@@ -22,25 +23,21 @@ use crate::shard::Shard;
 pub(crate) struct DoneTokens {
     pub first: Token,
     pub last: Token,
-    /// When that was written.
-    pub timestamp_us: i64,
 }
+
+/// Tables of the keyspace `system` that have rows of a view by its keyspace and name.
+const BUILT: &str = "built_views";
+pub(crate) const IN_PROGRESS: &str = "view_builds_in_progress";
 
 impl Shard {
     pub(crate) async fn is_built(self: &Rc<Self>, keyspace: &str, view: &str) -> Result<bool, CqlError> {
-        Ok(self.built_at_us(keyspace, view).await?.is_some())
-    }
-
-    /// When that was written.
-    async fn built_at_us(self: &Rc<Self>, keyspace: &str, view: &str) -> Result<Option<i64>, CqlError> {
         let rows = self
             .execute_own(
-                "SELECT writetime(status_replicated) FROM system.built_views WHERE keyspace_name = ? AND view_name = ?",
+                "SELECT view_name FROM system.built_views WHERE keyspace_name = ? AND view_name = ?",
                 &[text(keyspace), text(view)],
             )
             .await?;
-        let time = rows.first().and_then(|row| bigint(row.first()?));
-        Ok(time)
+        Ok(!rows.is_empty())
     }
 
     pub(crate) async fn done_of(
@@ -50,7 +47,7 @@ impl Shard {
     ) -> Result<Vec<DoneTokens>, CqlError> {
         let rows = self
             .execute_own(
-                "SELECT start_token, last_token, writetime(last_token) FROM system.view_builds_in_progress \
+                "SELECT start_token, last_token FROM system.view_builds_in_progress \
                  WHERE keyspace_name = ? AND view_name = ?",
                 &[text(keyspace), text(view)],
             )
@@ -59,7 +56,6 @@ impl Shard {
             Some(DoneTokens {
                 first: token(row.first()?)?,
                 last: token(row.get(1)?)?,
-                timestamp_us: bigint(row.get(2)?)?,
             })
         });
         let mut done: Vec<DoneTokens> = done.collect();
@@ -69,9 +65,9 @@ impl Shard {
 
     pub(crate) async fn mark_built(self: &Rc<Self>, keyspace: &str, view: &str) -> Result<(), CqlError> {
         let mut updates = self.progress_deletion(keyspace, view).await?;
-        let timestamp_us = self.next_timestamp_us();
+        let timestamp_us = self.progress_timestamp_us(BUILT, keyspace, view).await?;
         updates.extend(self.system_row(
-            ("system", "built_views"),
+            ("system", BUILT),
             (&[keyspace.as_bytes()], &[view.as_bytes()]),
             &[("status_replicated", &[1])],
             timestamp_us,
@@ -82,24 +78,26 @@ impl Shard {
     /// Whether the view was built; it is not known to be so any more, also after a crash.
     pub(crate) async fn unmark_built(self: &Rc<Self>, keyspace: &str, view: &str) -> Result<bool, CqlError> {
         let mut updates = self.progress_deletion(keyspace, view).await?;
-        let built_at_us = self.built_at_us(keyspace, view).await?;
-        if let Some(built_at_us) = built_at_us {
-            let timestamp_us = self.next_timestamp_us().max(built_at_us.saturating_add(1));
-            updates.extend(self.system_deletion("built_views", keyspace, view, timestamp_us));
+        let was_built = self.is_built(keyspace, view).await?;
+        if was_built {
+            let timestamp_us = self.progress_timestamp_us(BUILT, keyspace, view).await?;
+            updates.extend(self.system_deletion(BUILT, keyspace, view, timestamp_us));
         }
         if !updates.is_empty() {
             self.write_whole(self.by_owner(updates), Patience::ENDLESS)
                 .await?;
             self.logs_durable().await?;
         }
-        Ok(built_at_us.is_some())
+        Ok(was_built)
     }
 
     pub(crate) async fn forget_build(self: &Rc<Self>, keyspace: &str, view: &str) -> Result<(), CqlError> {
         self.unmark_built(keyspace, view).await?;
-        let parameters = [text(keyspace), text(view)];
+        let timestamp_us = self.status_timestamp_us(keyspace, view).await?.to_be_bytes();
+        let parameters = [Value::Bytes(&timestamp_us), text(keyspace), text(view)];
         self.execute_own(
-            "DELETE FROM system_distributed.view_build_status WHERE keyspace_name = ? AND view_name = ?",
+            "DELETE FROM system_distributed.view_build_status USING TIMESTAMP ? \
+             WHERE keyspace_name = ? AND view_name = ?",
             &parameters,
         )
         .await
@@ -120,10 +118,17 @@ impl Shard {
         status: &str,
     ) -> Result<(), CqlError> {
         let host_id = self.host_id.into_bytes();
+        let timestamp_us = self.status_timestamp_us(keyspace, view).await?.to_be_bytes();
         self.execute_own(
             "INSERT INTO system_distributed.view_build_status (keyspace_name, view_name, host_id, status) \
-             VALUES (?, ?, ?, ?)",
-            &[text(keyspace), text(view), Value::Bytes(&host_id), text(status)],
+             VALUES (?, ?, ?, ?) USING TIMESTAMP ?",
+            &[
+                text(keyspace),
+                text(view),
+                Value::Bytes(&host_id),
+                text(status),
+                Value::Bytes(&timestamp_us),
+            ],
         )
         .await
         .map(|_| ())
@@ -134,13 +139,46 @@ impl Shard {
         keyspace: &str,
         view: &str,
     ) -> Result<Vec<Vec<u8>>, CqlError> {
-        let done = self.done_of(keyspace, view).await?;
-        let Some(newest_us) = done.iter().map(|done| done.timestamp_us).max() else {
+        if self.done_of(keyspace, view).await?.is_empty() {
             return Ok(Vec::new());
-        };
-        let timestamp_us = self.next_timestamp_us().max(newest_us.saturating_add(1));
-        let deletion = self.system_deletion("view_builds_in_progress", keyspace, view, timestamp_us);
+        }
+        let timestamp_us = self.progress_timestamp_us(IN_PROGRESS, keyspace, view).await?;
+        let deletion = self.system_deletion(IN_PROGRESS, keyspace, view, timestamp_us);
         Ok(deletion.into_iter().collect())
+    }
+
+    /// After all that [`BUILT`] or [`IN_PROGRESS`] has of a view, also of earlier ones of its name.
+    pub(crate) async fn progress_timestamp_us(
+        self: &Rc<Self>,
+        table: &str,
+        keyspace: &str,
+        view: &str,
+    ) -> Result<i64, CqlError> {
+        match self.schema().table("system", table).cloned() {
+            Some(table) => {
+                let rows = Slice::covering(&packed(&[view.as_bytes()]));
+                self.timestamp_after_us(&table, keyspace.as_bytes().to_vec(), rows)
+                    .await
+            }
+            None => Ok(self.next_timestamp_us()),
+        }
+    }
+
+    async fn status_timestamp_us(self: &Rc<Self>, keyspace: &str, view: &str) -> Result<i64, CqlError> {
+        let table = self
+            .schema()
+            .table("system_distributed", "view_build_status")
+            .cloned();
+        match table {
+            Some(table) => {
+                let mut key = Vec::new();
+                let names = [keyspace.as_bytes(), view.as_bytes()];
+                // Names are short.
+                let _is_whole = write_partition_key(&mut key, names.into_iter());
+                self.timestamp_after_us(&table, key, Slice::all()).await
+            }
+            None => Ok(self.next_timestamp_us()),
+        }
     }
 
     pub(crate) fn progress_update(
@@ -153,7 +191,7 @@ impl Shard {
         let (first, last) = (first.0.to_string(), last.0.to_string());
         let reached = reached.0.to_string();
         self.system_row(
-            ("system", "view_builds_in_progress"),
+            ("system", IN_PROGRESS),
             (
                 &[keyspace.as_bytes()],
                 &[view.as_bytes(), first.as_bytes(), last.as_bytes()],
@@ -234,10 +272,6 @@ fn packed(components: &[&[u8]]) -> Vec<u8> {
 
 fn text(text: &str) -> Value<'_> {
     Value::Bytes(text.as_bytes())
-}
-
-fn bigint(value: &Option<Vec<u8>>) -> Option<i64> {
-    Some(i64::from_be_bytes(value.as_deref()?.try_into().ok()?))
 }
 
 fn token(value: &Option<Vec<u8>>) -> Option<Token> {

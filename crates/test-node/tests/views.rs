@@ -450,3 +450,29 @@ fn nobody_writes_to_a_view() {
         }
     }
 }
+
+/// A view that was made again after the clock had been set back was never said to be built, nor one whose base was truncated.
+#[test]
+fn a_view_is_built_whatever_the_clock_was_set_to() {
+    const LATER_US: i64 = 1_700_000_000_000_000;
+    const EARLIER_US: i64 = LATER_US - 86_400_000_000;
+    let disk = Arc::new(MemoryDisk::new());
+    let mut node = node_on(2, disk.clone(), Arc::new(ManualClock::starting_at(LATER_US)));
+    make_table(&node);
+    for view in &VIEWS[..2] {
+        make_view(&node, view);
+        wait_built(&node, view.name);
+    }
+    node.run("TRUNCATE k.t");
+    node.run("DROP MATERIALIZED VIEW k.by_c");
+    node.stop();
+    let node = node_on(2, disk, Arc::new(ManualClock::starting_at(EARLIER_US)));
+    make_view(&node, &VIEWS[1]);
+    wait_built(&node, "by_c");
+    node.run("TRUNCATE k.t");
+    wait_built(&node, "by_a");
+    let status = node.rows(
+        "SELECT status FROM system_distributed.view_build_status WHERE keyspace_name = 'k' AND view_name = 'by_c'",
+    );
+    assert_eq!(status, [[Some(b"SUCCESS".to_vec())]]);
+}

@@ -25,10 +25,11 @@ const CREATE_BY_C: &str = "CREATE MATERIALIZED VIEW IF NOT EXISTS k.by_c AS SELE
 
 const COLUMNS: &str = "p, c, a, b";
 
-/// How often it is asked whether a view is built.
-const BUILT_TRIES: u32 = 2_000;
+/// How often it is asked whether a view is built, at growing intervals: 50 s in all, in few lines of the trace.
+const BUILT_TRIES: u32 = 56;
 
 const BUILT_ASKED_AFTER: Duration = Duration::from_millis(20);
+const BUILT_ASKED_AFTER_MAX: Duration = Duration::from_secs(1);
 
 pub(super) struct ViewedWrite {
     text: String,
@@ -141,6 +142,7 @@ impl World {
         let text = format!(
             "SELECT view_name FROM system.built_views WHERE keyspace_name = 'k' AND view_name = '{view}'"
         );
+        let mut pause = BUILT_ASKED_AFTER;
         for _ in 0..BUILT_TRIES {
             if self
                 .all_rows(node, &text)
@@ -149,7 +151,8 @@ impl World {
             {
                 return Ok(());
             }
-            tokio::time::sleep(BUILT_ASKED_AFTER).await;
+            tokio::time::sleep(pause).await;
+            pause = (2 * pause).min(BUILT_ASKED_AFTER_MAX);
         }
         Err(format!("{view} is not built"))
     }
