@@ -11,15 +11,15 @@ use helenus_engine::term::{BoundValues, OwnedValues};
 use helenus_engine::{CqlError, Plan, Prepared, QueryOptions};
 use helenus_protocol::extensions::RateLimitedOperation;
 use helenus_storage::read_state::ReadState;
+use helenus_transport::request_memory::Held;
 use helenus_types::{ShardId, Token};
 
+use crate::deadline::Deadline;
 use crate::decide::{Decide, Run, Tried, Updates};
 use crate::forward::{ForwardedAnswer, OwnedExecution};
 use crate::panic_boundary::catch_async;
-use crate::patience::Patience;
 use crate::read::CountingStore;
 use crate::request::{BatchMember, Statement};
-use crate::request_memory::Held;
 use crate::session::Session;
 use crate::shard::{Acknowledgement, Shard};
 
@@ -195,7 +195,7 @@ impl Shard {
         options: &QueryOptions<'_>,
         own: impl FnOnce() -> OwnedConditional,
     ) -> Result<(), CqlError> {
-        let patience = Patience::of_conditional(options);
+        let deadline = Deadline::of_conditional(options);
         let owner = self.owner_of(request.token());
         let mut state = ReadState::suspending();
         self.trace(session, || {
@@ -220,7 +220,7 @@ impl Shard {
                             stream,
                             answer,
                         };
-                        self.acknowledge_at(position, patience, acknowledgement);
+                        self.acknowledge_at(position, deadline, acknowledgement);
                     }
                 }
                 return Ok(());
@@ -232,7 +232,7 @@ impl Shard {
             partition: [request.token()],
             state,
         };
-        self.decide_later(session, stream, owner, decision, patience);
+        self.decide_later(session, stream, owner, decision, deadline);
         Ok(())
     }
 
@@ -243,7 +243,7 @@ impl Shard {
         stream: i16,
         owner: ShardId,
         decision: OwnedDecision,
-        patience: Patience,
+        deadline: Deadline,
     ) {
         let (shard, answered) = (self.clone(), session.clone());
         self.answer_later(session, stream, async move {
@@ -254,13 +254,13 @@ impl Shard {
                     if is_elsewhere {
                         shard.check_rate_of_conditional(&decision)?;
                     }
-                    shard.decide(&mut decision, patience).await
+                    shard.decide(&mut decision, deadline).await
                 };
                 let decided = catch_async(deciding).await;
                 decided.unwrap_or_else(|panicked| Err(panicked.error()))
             });
             let in_time = shard
-                .in_time(patience, async { Ok(decided.await) })
+                .in_time(deadline, async { Ok(decided.await) })
                 .await
                 .and_then(|decided| decided.unwrap_or_else(|| Err(shard.no_answer_from(owner))));
             shard.answer_read(&answered, stream, in_time);

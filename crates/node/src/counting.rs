@@ -20,7 +20,7 @@ use helenus_storage::store::{CounterReading, Counting};
 use helenus_types::{Token, token_of};
 use tokio::sync::Notify;
 
-use crate::patience::{Patience, not_begun_in_time};
+use crate::deadline::{Deadline, not_begun_in_time};
 use crate::shard::Shard;
 use crate::write::write_failure;
 
@@ -124,7 +124,7 @@ impl Shard {
     pub(crate) async fn count_waiting(
         &self,
         update: &[u8],
-        patience: Patience,
+        deadline: Deadline,
     ) -> Result<LogPosition, CqlError> {
         let decoded = decode(update)?;
         let token = token_of(decoded.partition_key);
@@ -133,7 +133,7 @@ impl Shard {
             self.sample_write(token, update);
         }
         while self.counters.is_taken(partition) {
-            let left = patience.left(self.clock.monotonic_ns());
+            let left = deadline.left(self.clock.monotonic_ns());
             let given_back = tokio::time::timeout(left, self.counters.given_back.notified());
             given_back.await.map_err(|_| not_begun_in_time())?;
         }
@@ -143,10 +143,10 @@ impl Shard {
         }
         let _others_wait = self.counters.take(partition);
         let counted = self.counted(token, &decoded).await?;
-        if patience.is_over(self.clock.monotonic_ns()) {
+        if deadline.is_over(self.clock.monotonic_ns()) {
             return Err(not_begun_in_time());
         }
-        self.apply_where_there_is_room(token, &counted, patience).await
+        self.apply_where_there_is_room(token, &counted, deadline).await
     }
 
     /// What an update comes to whose partition nobody else writes to.

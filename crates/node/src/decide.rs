@@ -19,7 +19,7 @@ use helenus_storage::error::WriteError;
 use helenus_storage::read_state::ReadState;
 use helenus_types::{ShardId, Token};
 
-use crate::patience::{Patience, not_begun_in_time};
+use crate::deadline::{Deadline, not_begun_in_time};
 use crate::rate_limit::WrittenPartition;
 use crate::shard::Shard;
 use crate::viewed_writes::PartitionTurns;
@@ -96,29 +96,29 @@ impl Shard {
     pub(crate) async fn decide<D: Decide>(
         self: &Rc<Self>,
         decision: &mut D,
-        patience: Patience,
+        deadline: Deadline,
     ) -> Result<D::Answer, CqlError> {
         loop {
-            if patience.is_over(self.clock.monotonic_ns()) {
+            if deadline.is_over(self.clock.monotonic_ns()) {
                 return Err(not_begun_in_time());
             }
             match self.try_decide(decision)? {
                 Tried::Decided { answer, certain_at } => {
                     if let Some(position) = certain_at {
-                        self.durable(position, patience).await?;
+                        self.durable(position, deadline).await?;
                     }
                     return Ok(answer);
                 }
                 Tried::Absent(absent) => self.bring(decision.read_state(), &absent).await?,
                 Tried::NoRoom(error) => {
-                    if !self.wait_for_room(patience).await {
+                    if !self.wait_for_room(deadline).await {
                         return Err(write_failure(&error));
                     }
                 }
                 Tried::Unresolved(sets) => self.wait_resolved(sets).await,
                 Tried::TakesTurns(partitions) => {
-                    let turns = self.take_turns(partitions, patience).await?;
-                    if let Some(answer) = self.decide_in_turn(decision, turns, patience).await? {
+                    let turns = self.take_turns(partitions, deadline).await?;
+                    if let Some(answer) = self.decide_in_turn(decision, turns, deadline).await? {
                         return Ok(answer);
                     }
                 }
@@ -131,10 +131,10 @@ impl Shard {
         self: &Rc<Self>,
         decision: &mut D,
         turns: PartitionTurns,
-        patience: Patience,
+        deadline: Deadline,
     ) -> Result<Option<D::Answer>, CqlError> {
         loop {
-            if patience.is_over(self.clock.monotonic_ns()) {
+            if deadline.is_over(self.clock.monotonic_ns()) {
                 return Err(not_begun_in_time());
             }
             let (updates, answer) = match decision.run(self)? {
@@ -150,10 +150,10 @@ impl Shard {
             if updates.is_empty() {
                 drop(turns);
                 if let Some(position) = self.certain_at() {
-                    self.durable(position, patience).await?;
+                    self.durable(position, deadline).await?;
                 }
             } else {
-                self.write_in_turn(turns, updates, patience).await?;
+                self.write_in_turn(turns, updates, deadline).await?;
             }
             return Ok(Some(answer));
         }
@@ -222,7 +222,7 @@ impl Shard {
     pub(crate) async fn certain(
         self: &Rc<Self>,
         shards: impl IntoIterator<Item = ShardId>,
-        patience: Patience,
+        deadline: Deadline,
     ) -> Result<(), CqlError> {
         if self.acknowledges_at_once() {
             return Ok(());
@@ -231,7 +231,7 @@ impl Shard {
             let certain = self.call_async(owner, move |shard| async move {
                 shard.write_sets_resolved().await;
                 match shard.certain_at() {
-                    Some(position) => shard.durable(position, patience).await,
+                    Some(position) => shard.durable(position, deadline).await,
                     None => Ok(()),
                 }
             });

@@ -18,24 +18,24 @@ use helenus_engine::execute::read_failure;
 use helenus_events::Event;
 use helenus_sstable::AbsentPages;
 use helenus_storage::read_state::ReadState;
+use helenus_transport::aged_queue::Wait;
+use helenus_transport::fair_share::{ClientId, FairShareQueue, Offer, Turn};
+use helenus_transport::request_memory::{Account, Held};
+use helenus_transport::standing_queue::StandingQueue;
 use helenus_vfs::read_queue::{FailedRead, Notify, READS_UNDER_WAY_MAX};
 use helenus_vfs::{CompletedRead, QueuedRead, ReadQueue};
 use tokio::io::Interest;
 use tokio::io::unix::AsyncFd;
 use tokio::sync::oneshot;
 
-use crate::aged_queue::Wait;
+use crate::deadline::{no_memory, not_begun_in_time};
 use crate::forward::OwnedExecution;
 use crate::mailbox::Mailbox;
 use crate::options::NodeOptions;
 use crate::panic_boundary::Panicked;
-use crate::patience::not_begun_in_time;
 use crate::request::node_is_stopping;
-use crate::request_memory::{Account, Held};
 use crate::shard::Shard;
-use crate::standing_queue::StandingQueue;
 use crate::suspended_read::SuspendedRead;
-use crate::waiting::{AskerId, Offer, Turn, Waiting as FairWaiting};
 
 /// Reads that are resumed before others are served, some 20 us each: all that are under way. What was begun is ended before new
 /// work, or the shard would be busy with what it cannot answer yet.
@@ -70,7 +70,7 @@ pub struct DiskReads {
     /// No read without a task must be answered before.
     earliest_deadline_ns: u64,
     /// What is not begun before fewer reads are under way.
-    queued: FairWaiting<QueuedMiss>,
+    queued: FairShareQueue<QueuedMiss>,
     pace: DiskPace,
     standing: StandingQueue,
 }
@@ -145,7 +145,7 @@ impl DiskReads {
             ready: VecDeque::new(),
             is_called,
             earliest_deadline_ns: u64::MAX,
-            queued: FairWaiting::default(),
+            queued: FairShareQueue::default(),
             pace: DiskPace {
                 read_ns: READ_NS_FIRST,
                 window_began_ns: 0,
@@ -187,7 +187,7 @@ impl DiskReads {
             false => time_ns / 2,
         };
         Offer {
-            asker: AskerId::of(account),
+            asker: ClientId::of(account),
             wait: Wait {
                 received_ns: execution.received_ns,
                 wait_ns_max,
@@ -210,7 +210,7 @@ impl DiskReads {
 
     /// Brings pages for a read, which is then resumed.
     fn bring_for(&mut self, read: Box<SuspendedRead>, absent: Box<AbsentPages>) {
-        let deadline_ns = read.patience().deadline_ns;
+        let deadline_ns = read.deadline().at_ns;
         self.earliest_deadline_ns = self.earliest_deadline_ns.min(deadline_ns);
         let id = self.submit(&absent);
         self.waiting.insert(id, Waiting::Suspended { read, absent });
@@ -224,11 +224,11 @@ impl DiskReads {
         let mut earliest_ns = u64::MAX;
         let late = self.waiting.extract_if(|_, waiting| match waiting {
             Waiting::Suspended { read, .. } => {
-                let patience = read.patience();
-                if !patience.is_over(now_ns) {
-                    earliest_ns = earliest_ns.min(patience.deadline_ns);
+                let deadline = read.deadline();
+                if !deadline.is_over(now_ns) {
+                    earliest_ns = earliest_ns.min(deadline.at_ns);
                 }
-                patience.is_over(now_ns)
+                deadline.is_over(now_ns)
             }
             // Tasks look at their time themselves.
             Waiting::Task(_) => false,
@@ -306,7 +306,7 @@ impl Shard {
             true => Err(not_begun_in_time()),
             false => {
                 let held = Held::nothing_of(&account);
-                held.try_set(QUEUED_BYTES).map(|()| held)
+                held.try_set(QUEUED_BYTES).map(|()| held).map_err(no_memory)
             }
         };
         match held {
@@ -337,7 +337,7 @@ impl Shard {
     pub(crate) fn has_disk_reads_enough(
         &self,
         statement: &PreparedId,
-        asker: AskerId,
+        asker: ClientId,
         received_ns: u64,
     ) -> bool {
         if !self.mostly_misses(statement) {

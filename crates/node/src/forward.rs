@@ -8,11 +8,11 @@ use helenus_engine::modify::ModifyPlan;
 use helenus_engine::term::{BoundValues, OwnedValues};
 use helenus_engine::{CqlError, Plan, Prepared, QueryOptions};
 use helenus_protocol::response::MetadataForm;
+use helenus_transport::request_memory::{Account, Held};
 use helenus_types::ShardId;
 
-use crate::patience::Patience;
+use crate::deadline::{Deadline, no_memory};
 use crate::request::Statement;
-use crate::request_memory::{Account, Held};
 use crate::session::Session;
 
 /// Finds the request that an answer belongs to; given out by the shard that forwarded it.
@@ -40,7 +40,7 @@ pub struct ForwardedWrite {
     pub update: Vec<u8>,
     /// Whether it counts.
     pub kind: BatchKind,
-    pub patience: Patience,
+    pub deadline: Deadline,
     /// The update, charged to the client that sent it.
     pub(crate) held: Option<Held>,
 }
@@ -179,7 +179,7 @@ impl ForwardedAnswer {
     pub(crate) fn charged_to(mut self, account: &Arc<Account>) -> ForwardedResult {
         if self.held.is_none() {
             let held = Held::nothing_of(account);
-            held.try_set(self.body.capacity())?;
+            held.try_set(self.body.capacity()).map_err(no_memory)?;
             self.held = Some(held);
         }
         Ok(self)
@@ -199,7 +199,7 @@ impl From<Vec<u8>> for ForwardedAnswer {
 pub struct Waiting {
     pub session: Rc<Session>,
     pub stream: i16,
-    pub patience: Patience,
+    pub deadline: Deadline,
 }
 
 /// The forwarded requests of a shard that have no answer yet. As many as requests are in flight, of which a
@@ -229,7 +229,7 @@ impl Default for PendingForwards {
 
 impl PendingForwards {
     pub fn insert(&mut self, waiting: Waiting) -> Ticket {
-        self.earliest_deadline_ns = self.earliest_deadline_ns.min(waiting.patience.deadline_ns);
+        self.earliest_deadline_ns = self.earliest_deadline_ns.min(waiting.deadline.at_ns);
         let slot = self.free.pop().unwrap_or_else(|| {
             self.slots.push(Slot::default());
             self.slots.len() as u32 - 1
@@ -259,14 +259,14 @@ impl PendingForwards {
             return Vec::new();
         }
         self.earliest_deadline_ns = u64::MAX;
-        let is_late = |waiting: &mut Waiting| waiting.patience.is_over(now_ns);
+        let is_late = |waiting: &mut Waiting| waiting.deadline.is_over(now_ns);
         let mut late = Vec::new();
         for (index, slot) in (0..).zip(&mut self.slots) {
             if let Some(waiting) = slot.waiting.take_if(is_late) {
                 self.free.push(index);
                 late.push(waiting);
             } else if let Some(waiting) = &slot.waiting {
-                self.earliest_deadline_ns = self.earliest_deadline_ns.min(waiting.patience.deadline_ns);
+                self.earliest_deadline_ns = self.earliest_deadline_ns.min(waiting.deadline.at_ns);
             }
         }
         late

@@ -15,10 +15,10 @@ use helenus_schema::TableId;
 use helenus_storage::read_state::ReadState;
 use helenus_types::{ShardId, Token};
 
+use crate::deadline::{Deadline, not_begun_in_time};
 use crate::decide::{Decide, Run, Updates};
 use crate::forward::OwnedExecution;
 use crate::panic_boundary::catch_async;
-use crate::patience::{Patience, not_begun_in_time};
 use crate::request::Statement;
 use crate::shard::Shard;
 
@@ -71,16 +71,16 @@ impl Shard {
         let account = self.account_of_session(statement.session);
         let owned = Arc::new(OwnedExecution::new(statement, values, options, &account));
         let (answered, stream) = (statement.session.clone(), statement.stream);
-        let (kind, patience) = match &statement.prepared.plan {
-            Plan::Batch(plan) => (plan.kind, Patience::of_batch(options, plan.kind)),
-            _ => (BatchKind::Unlogged, Patience::of_write(options)),
+        let (kind, deadline) = match &statement.prepared.plan {
+            Plan::Batch(plan) => (plan.kind, Deadline::of_batch(options, plan.kind)),
+            _ => (BatchKind::Unlogged, Deadline::of_write(options)),
         };
         let shard = self.clone();
         let owner = self.owner_of_all(&partitions);
         self.answer_later(statement.session, stream, async move {
             let written = async {
                 if let Some(owner) = owner {
-                    return shard.decide_on_lists(owner, owned, partitions, patience).await;
+                    return shard.decide_on_lists(owner, owned, partitions, deadline).await;
                 }
                 // Nothing is written before every owner has read: what fails on one must not be done by half.
                 let mut updates = Vec::new();
@@ -104,14 +104,14 @@ impl Shard {
                 }
                 match failed {
                     Some(failed) => Err(failed.error),
-                    None if patience.is_over(shard.clock.monotonic_ns()) => Err(not_begun_in_time()),
+                    None if deadline.is_over(shard.clock.monotonic_ns()) => Err(not_begun_in_time()),
                     None => {
                         let updates = shard.by_owner(updates);
-                        shard.write_updates(updates, kind, patience).await
+                        shard.write_updates(updates, kind, deadline).await
                     }
                 }
             };
-            let result = shard.in_time(patience, written).await;
+            let result = shard.in_time(deadline, written).await;
             shard.answer_write_later(&answered, stream, result);
         });
         Ok(())
@@ -129,7 +129,7 @@ impl Shard {
         owner: ShardId,
         owned: Arc<OwnedExecution>,
         partitions: Vec<(TableId, Token)>,
-        patience: Patience,
+        deadline: Deadline,
     ) -> Result<(), CqlError> {
         let decided = self.call_async(owner, move |shard| async move {
             let deciding = async {
@@ -141,7 +141,7 @@ impl Shard {
                     tokens: partitions.into_iter().map(|(_, token)| token).collect(),
                     reading: ListReading::default(),
                 };
-                shard.decide(&mut decision, patience).await
+                shard.decide(&mut decision, deadline).await
             };
             let decided = catch_async(deciding).await;
             decided.unwrap_or_else(|panicked| Err(panicked.error()))

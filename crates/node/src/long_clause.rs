@@ -12,12 +12,12 @@ use helenus_engine::term::BoundValues;
 use helenus_engine::{CqlError, Plan};
 use helenus_protocol::Opcode;
 use helenus_protocol::response::write_void;
+use helenus_transport::request_memory::Account;
 
 use crate::built_updates::BuiltUpdates;
+use crate::deadline::{Deadline, not_begun_in_time};
 use crate::forward::{OwnedBatch, OwnedExecution};
-use crate::patience::{Patience, not_begun_in_time};
 use crate::request::Statement;
-use crate::request_memory::Account;
 use crate::session::Session;
 use crate::shard::Shard;
 
@@ -65,14 +65,14 @@ impl Shard {
         self: &Rc<Self>,
         statement: &Statement<'_>,
         kind: BatchKind,
-        patience: Patience,
+        deadline: Deadline,
         values: &BoundValues<'_>,
         options: &QueryOptions<'_>,
     ) {
         let account = self.account_of_session(statement.session);
         let owned = Arc::new(OwnedExecution::new(statement, values, options, &account));
         let shard = self.clone();
-        self.write_built(statement.session, statement.stream, kind, patience, async move {
+        self.write_built(statement.session, statement.stream, kind, deadline, async move {
             shard.build_beside(&owned, &account).await
         });
     }
@@ -83,11 +83,11 @@ impl Shard {
         session: &Rc<Session>,
         stream: i16,
         kind: BatchKind,
-        patience: Patience,
+        deadline: Deadline,
         batch: OwnedBatch,
     ) {
         let (shard, account) = (self.clone(), self.account_of_session(session));
-        self.write_built(session, stream, kind, patience, async move {
+        self.write_built(session, stream, kind, deadline, async move {
             let (node, schema) = (shard.options.clone(), shard.schema());
             let work = move || {
                 let warning = |partitions| {
@@ -116,7 +116,7 @@ impl Shard {
         session: &Rc<Session>,
         stream: i16,
         kind: BatchKind,
-        patience: Patience,
+        deadline: Deadline,
         built: impl Future<Output = Result<BuiltUpdates, CqlError>> + 'static,
     ) {
         let (shard, answered) = (self.clone(), session.clone());
@@ -124,14 +124,14 @@ impl Shard {
             let mut warnings = Vec::new();
             let written = async {
                 let built = built.await?;
-                if patience.is_over(shard.clock.monotonic_ns()) {
+                if deadline.is_over(shard.clock.monotonic_ns()) {
                     return Err(not_begun_in_time());
                 }
                 warnings = built.warnings;
                 let _held = shard.waiting(&answered, built.written_bytes);
-                shard.write_updates(built.updates, kind, patience).await
+                shard.write_updates(built.updates, kind, deadline).await
             };
-            let result = shard.in_time(patience, written).await;
+            let result = shard.in_time(deadline, written).await;
             shard.count_failure(&result);
             let warnings: Vec<&str> = warnings.iter().map(String::as_str).collect();
             answered.respond_later_warning(stream, Opcode::Result, &warnings, |out| {

@@ -8,10 +8,10 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::time::Duration;
 
+use helenus_transport::request_memory::{Account, RequestMemory};
 use tokio::sync::mpsc::{UnboundedReceiver, UnboundedSender, unbounded_channel};
 
 use crate::forward::{ForwardedRead, ForwardedResult, ForwardedWrite, Ticket};
-use crate::request_memory::{Account, RequestMemory};
 use crate::shard::{Ending, Shard};
 
 /// Messages that may wait at one shard. A request beyond it is refused as overload; at 100,000 messages a second this
@@ -173,7 +173,7 @@ mod tests {
     /// Whoever waited for the shard to end, as those do who have parts of its write sets, never saw it.
     #[test]
     fn a_delayed_inbox_is_closed_when_its_shard_has_ended() {
-        let memory = || RequestMemory::with_limit(usize::MAX);
+        let memory = || RequestMemory::of_shard(0, false);
         let (sent_to, delayed) = mailbox(memory());
         let (handed_to, inbox) = mailbox(memory());
         let runtime = Builder::new_current_thread().enable_time().build().unwrap();

@@ -12,8 +12,8 @@ use helenus_storage::ShardStore;
 use helenus_storage::read::ReadStatistics;
 use helenus_storage::row_cache::RowCacheCounts;
 use helenus_storage::store::{ShardCompactions, UnflushedTable};
+use helenus_transport::admission::Admission;
 
-use crate::admission::Admission;
 use crate::hot_partitions::Activity;
 use crate::shard::Shard;
 

@@ -17,6 +17,7 @@ use helenus_storage::ShardStore;
 use helenus_storage::commitlog::{LogWriter, ResolvedWriteSets, SEGMENT_BYTES_DEFAULT};
 use helenus_storage::compaction::CompactionLimits;
 use helenus_storage::store::{DataFolder, FolderError, OpenError, StoreOptions};
+use helenus_transport::request_memory::{REQUEST_SHARE, RequestMemory};
 use helenus_types::ShardId;
 use tokio::runtime::{Builder, LocalOptions};
 use uuid::Uuid;
@@ -29,7 +30,6 @@ use crate::metrics::PANICS;
 use crate::operator::Operator;
 use crate::options::NodeOptions;
 use crate::planning::Planner;
-use crate::request_memory::{REQUEST_SHARE, RequestMemory};
 use crate::roles::{Authenticator, DefaultRole, PasswordThreads};
 use crate::schema_change::{SchemaKeeper, SchemaWorker};
 use crate::shard::{BackgroundThreads, Ending, LogThread, Shard, ShardParts};
@@ -161,7 +161,7 @@ impl AssembledNode {
 
     fn of(options: &Arc<NodeOptions>, opened: Opened) -> Result<AssembledNode, StartError> {
         let (mailboxes, inboxes): (Vec<Mailbox>, Vec<Inbox>) = (0..options.shard_count)
-            .map(|_| mailbox(RequestMemory::of(options)))
+            .map(|_| mailbox(request_memory_of(options)))
             .unzip();
         let mailboxes: Arc<[Mailbox]> = mailboxes.into();
         let threads = &*options.threads;
@@ -221,7 +221,7 @@ impl AssembledShard {
         &mut self,
         delay: impl FnMut() -> Duration + 'static,
     ) -> impl Future<Output = ()> + 'static {
-        let (mailbox, inbox) = mailbox(RequestMemory::of(&self.parts.options));
+        let (mailbox, inbox) = mailbox(request_memory_of(&self.parts.options));
         let delayed = std::mem::replace(&mut self.inbox, inbox);
         delayed.hand_on(mailbox, delay)
     }
@@ -375,6 +375,12 @@ fn log_bytes_max(shard_count: u16, free_bytes: Option<u64>) -> u64 {
     let bytes = LOG_BYTES_MAX.min(free_bytes.unwrap_or(u64::MAX) / LOG_SHARE_OF_DISK);
     let of_shard = bytes / u64::from(shard_count.max(1));
     of_shard.max(LOG_SEGMENTS_MIN * u64::from(SEGMENT_BYTES_DEFAULT))
+}
+
+/// A shard's part of the node's memory that is for requests and answers; without a bound where nothing is refused.
+fn request_memory_of(options: &NodeOptions) -> Arc<RequestMemory> {
+    let shard_bytes = options.memory_bytes / u64::from(options.shard_count.max(1));
+    RequestMemory::of_shard(shard_bytes, options.admission)
 }
 
 /// Compactions that run at once, of all shards.

@@ -17,15 +17,15 @@ use helenus_protocol::Opcode;
 use helenus_protocol::frame::{Envelope, EnvelopeFlags, EnvelopeHeader};
 use helenus_protocol::request::{Batch, BatchStatement, Request};
 use helenus_schema::Schema;
+use helenus_transport::request_memory::{Account, Held};
+use helenus_transport::round_robin::RoundRobinQueue;
 use helenus_vfs::{Threads, Urgency, Worker};
 use tokio::sync::oneshot;
 
-use crate::fair_queue::FairQueue;
+use crate::deadline::not_begun_in_time;
 use crate::mailbox::Mailbox;
 use crate::panic_boundary::{Panicked, catch};
-use crate::patience::not_begun_in_time;
 use crate::request::node_is_stopping;
-use crate::request_memory::{Account, Held};
 use crate::session::Session;
 use crate::shard::{Shard, is_valid};
 
@@ -54,7 +54,7 @@ pub(crate) struct Planner {
     mailbox: Mailbox,
     /// By the address of the account that is charged for what waits and lives as long: a connection has one turn, whatever it
     /// waits for.
-    waiting: RefCell<FairQueue<usize, Job>>,
+    waiting: RefCell<RoundRobinQueue<usize, Job>>,
     is_busy: Cell<bool>,
     /// Plans, and what they were bound to, of requests that may not be over yet. Freeing one takes as long as making it.
     retired: RefCell<Vec<Arc<dyn Send + Sync>>>,
@@ -84,7 +84,7 @@ impl Planner {
         Ok(Planner {
             worker: RefCell::new(worker),
             mailbox: mailbox.clone(),
-            waiting: RefCell::new(FairQueue::new(WAITING_MAX, WAITING_OF_CONNECTION_MAX)),
+            waiting: RefCell::new(RoundRobinQueue::new(WAITING_MAX, WAITING_OF_CONNECTION_MAX)),
             is_busy: Cell::new(false),
             retired: RefCell::default(),
         })

@@ -18,15 +18,15 @@ use helenus_sstable::error::ReadError;
 use helenus_storage::read::{ReadCommand, RowSink};
 use helenus_storage::read_state::{ReadProgress, ReadState};
 use helenus_storage::store::IndexStatus;
+use helenus_transport::request_memory::{Held, NoMemory};
 use helenus_types::{ShardId, Token};
 
+use crate::deadline::{Deadline, no_memory, not_begun_in_time};
 use crate::forward::{ForwardedAnswer, ForwardedRead, ForwardedResult, OwnedExecution, Ticket, Waiting};
 use crate::long_clause::FreedBeside;
 use crate::long_reads::step_ended;
 use crate::panic_boundary::catch;
-use crate::patience::{Patience, not_begun_in_time};
 use crate::request::{Statement, inbox_full};
-use crate::request_memory::{Held, no_memory};
 use crate::session::Session;
 use crate::shard::Shard;
 use crate::suspended_read::{Asker, SuspendedRead};
@@ -193,7 +193,7 @@ impl Shard {
         let waiting = Waiting {
             session: statement.session.clone(),
             stream: statement.stream,
-            patience: Patience::of_read(options),
+            deadline: Deadline::of_read(options),
         };
         let ticket = self.forwards.borrow_mut().insert(waiting);
         let account = self.account_of_session(statement.session);
@@ -223,11 +223,11 @@ impl Shard {
             execution,
             account,
         } = read;
-        if Patience::of_read(&execution.options()).is_over(self.last_looked_ns()) {
+        if Deadline::of_read(&execution.options()).is_over(self.last_looked_ns()) {
             return self.mailbox(from).answered(ticket, Err(not_begun_in_time()));
         }
         if account.is_closed() || !account.has_room() {
-            return self.mailbox(from).answered(ticket, Err(no_memory()));
+            return self.mailbox(from).answered(ticket, Err(no_memory(NoMemory)));
         }
         let checked = catch(|| self.check_rate_of_read(&execution));
         if let Err(error) = checked.unwrap_or_else(|panicked| Err(panicked.error())) {
@@ -383,11 +383,12 @@ impl Shard {
                 .await?;
             execution.absorb(rows)?;
             drop(rows_held);
-            held.try_set(READ_TASK_BYTES + execution.output_bytes())?;
+            held.try_set(READ_TASK_BYTES + execution.output_bytes())
+                .map_err(no_memory)?;
             // A scan is many reads: between two of them the shard serves others.
             step_ended().await;
         }
-        self.certain(read_on, Patience::of_read(&options)).await?;
+        self.certain(read_on, Deadline::of_read(&options)).await?;
         warnings.extend(execution.take_warnings());
         let body = execution.finish()?;
         held.set(body.capacity());
@@ -442,7 +443,7 @@ impl Shard {
         }
         loop {
             let progress = reading.step(&mut CountingStore { shard: self })?;
-            held.try_set(reading.bytes())?;
+            held.try_set(reading.bytes()).map_err(no_memory)?;
             match progress {
                 ReadProgress::Done => return Ok(reading.finish()),
                 ReadProgress::Yield => step_ended().await,

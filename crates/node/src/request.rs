@@ -20,12 +20,13 @@ use helenus_protocol::request::{
 };
 use helenus_protocol::response::MetadataForm;
 use helenus_protocol::wire::DecodeError;
+use helenus_transport::deadline::nanoseconds;
 use helenus_types::ShardId;
 
+use crate::deadline::Deadline;
 use crate::forward::OwnedBatch;
 use crate::metrics::RequestKind;
 use crate::panic_boundary::{Panicked, catch};
-use crate::patience::{Patience, nanoseconds};
 use crate::planning::{PLANNED_AT_ONCE_BYTES_MAX, is_long};
 use crate::session::Session;
 use crate::shard::Shard;
@@ -365,17 +366,17 @@ impl Shard {
         }
         let kind = write_kind(kind, plans().next());
         let warning = |partitions| unlogged_batch_warning(kind, partitions, plans());
-        let patience = Patience::of_batch(&options, kind);
+        let deadline = Deadline::of_batch(&options, kind);
         let long = plans().zip(&bound).filter(|(plan, _)| !plan.is_short_to_build());
         let long_count = long.map(|(plan, values)| plan.named_count(values));
         if long_count.fold(0, u64::saturating_add) > BOUND_AT_ONCE_MAX {
             let owned = members.iter().zip(&bound);
             let owned = owned.map(|(member, values)| (member.prepared.clone(), values.to_owned_values()));
             let owned = OwnedBatch::new(owned.collect(), &options, &self.account_of_session(session));
-            self.batch_beside(session, stream, kind, patience, owned);
+            self.batch_beside(session, stream, kind, deadline, owned);
             return Ok(());
         }
-        self.modify_all(session, stream, kind, patience, warning, |scratch, emit| {
+        self.modify_all(session, stream, kind, deadline, warning, |scratch, emit| {
             plans()
                 .zip(&bound)
                 .try_for_each(|(plan, values)| plan.updates_in_batch(values, &options, scratch, emit))

@@ -15,9 +15,8 @@ use helenus_protocol::frame::{
 };
 use helenus_protocol::response::{ErrorBody, Prelude, write_error};
 use helenus_protocol::{Direction, Opcode, ProtocolVersion};
-
-use crate::buffer_pool::{BUFFER_BYTES_MIN, BufferPool};
-use crate::request_memory::{Account, Held, RequestMemory};
+use helenus_transport::BufferPool;
+use helenus_transport::request_memory::{Account, Held, RequestMemory};
 
 /// Shared by a connection and the answers that are on their way to it; lives on one shard.
 ///
@@ -252,7 +251,7 @@ impl Session {
         if let Some(buffers) = &self.buffers {
             *output = buffers.take();
             // One that grows answer by answer never comes to what the pool keeps, and does so again in each turn.
-            output.reserve(BUFFER_BYTES_MIN);
+            output.reserve(BufferPool::BUFFER_BYTES_MIN);
         }
     }
 

@@ -13,14 +13,14 @@ use helenus_protocol::Opcode;
 use helenus_protocol::frame::EnvelopeFlags;
 use helenus_sstable::AbsentPages;
 use helenus_storage::read_state::ReadState;
+use helenus_transport::request_memory::Account;
 use helenus_types::ShardId;
 use helenus_vfs::read_queue::FailedRead;
 
+use crate::deadline::Deadline;
 use crate::forward::{ForwardedAnswer, ForwardedResult, OwnedExecution, Ticket};
 use crate::panic_boundary::catch;
-use crate::patience::Patience;
 use crate::read::{CountingStore, RateLimits};
-use crate::request_memory::Account;
 use crate::session::Session;
 use crate::shard::Shard;
 
@@ -53,8 +53,8 @@ pub(crate) struct SuspendedRead {
 }
 
 impl SuspendedRead {
-    pub fn patience(&self) -> Patience {
-        Patience::of_read(&self.execution.options())
+    pub fn deadline(&self) -> Deadline {
+        Deadline::of_read(&self.execution.options())
     }
 }
 

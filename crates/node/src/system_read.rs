@@ -14,12 +14,12 @@ use helenus_schema::{Schema, TableMetadata};
 use helenus_sstable::error::ReadError;
 use helenus_storage::read::{ReadCommand, RowSink};
 use helenus_storage::read_state::{ReadProgress, ReadState};
+use helenus_transport::request_memory::Account;
 
+use crate::deadline::Deadline;
 use crate::forward::{ForwardedAnswer, ForwardedResult, OwnedExecution};
 use crate::metrics::{self, MetricsSnapshot};
-use crate::patience::Patience;
 use crate::request::Statement;
-use crate::request_memory::Account;
 use crate::shard::Shard;
 
 /// Its tables have a row or none, and drivers look at them every second: they are read where the statement arrives. The
@@ -78,13 +78,13 @@ impl Shard {
         let account = self.account_of_session(statement.session);
         let execution = OwnedExecution::new(statement, values, options, &account);
         let (session, stream) = (statement.session.clone(), statement.stream);
-        let patience = Patience::of_read(options);
+        let deadline = Deadline::of_read(options);
         let (shard, table) = (self.clone(), table.clone());
         self.answer_later(statement.session, stream, async move {
-            let left = patience.left(shard.clock.monotonic_ns());
+            let left = deadline.left(shard.clock.monotonic_ns());
             let reading = shard.read_system_tables_beside(execution, &table, &account);
             let answer = tokio::time::timeout(left, reading).await;
-            let answer = answer.unwrap_or_else(|_| Err(patience.timed_out()));
+            let answer = answer.unwrap_or_else(|_| Err(deadline.timed_out()));
             shard.answer_read(&session, stream, answer);
         });
     }

@@ -18,7 +18,7 @@ use helenus_protocol::wire::DecodeError;
 use helenus_protocol::{Consistency, ProtocolVersion};
 use helenus_types::value::write_collection;
 
-use crate::patience::Patience;
+use crate::deadline::Deadline;
 use crate::session::{Session, TraceEvent};
 use crate::shard::Shard;
 
@@ -200,9 +200,9 @@ impl Shard {
                 Ok(())
             },
         )?;
-        let patience = Patience::of_write(&options);
+        let deadline = Deadline::of_write(&options);
         let updates = self.by_owner(updates);
-        self.write_by_partition(updates, BatchKind::Unlogged, patience)
+        self.write_by_partition(updates, BatchKind::Unlogged, deadline)
             .await
     }
 }

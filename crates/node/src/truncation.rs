@@ -12,7 +12,7 @@ use helenus_storage::error::TruncateError;
 use tokio::sync::Mutex;
 
 use crate::auto_snapshot::Taking;
-use crate::patience::Patience;
+use crate::deadline::Deadline;
 use crate::schema_change::SCHEMA_OWNER;
 use crate::session::Session;
 use crate::shard::Shard;
@@ -169,7 +169,7 @@ impl Shard {
         match truncated {
             // The statement's own time ends the wait.
             Ok(position) => {
-                self.durable(position, Patience::ENDLESS).await?;
+                self.durable(position, Deadline::ENDLESS).await?;
                 // A periodic log makes nobody wait, and a start would bring back what is in it.
                 if self.record_flushes().await {
                     Ok(())

@@ -24,8 +24,8 @@ use helenus_storage::read_state::{ReadProgress, ReadState};
 use helenus_types::token::shard_range;
 use helenus_types::{Token, token_of};
 
+use crate::deadline::Deadline;
 use crate::panic_boundary::catch_async;
-use crate::patience::Patience;
 use crate::request::node_is_stopping;
 use crate::schema_change::SCHEMA_OWNER;
 use crate::shard::Shard;
@@ -247,7 +247,7 @@ impl Shard {
     ) -> Result<(), CqlError> {
         let table = views.layout.metadata.id;
         let partitions = keys.iter().map(|key| (table, token_of(key))).collect();
-        let turns = self.take_turns(partitions, Patience::ENDLESS).await?;
+        let turns = self.take_turns(partitions, Deadline::ENDLESS).await?;
         let mut all = Vec::new();
         let mut bytes = 0;
         let mut chunks = Chunks {
@@ -257,7 +257,7 @@ impl Shard {
         for key in &keys {
             let mut delta = ViewDelta::of_build(views, key, self.now_s());
             let place = (table, token_of(key));
-            self.read_delta(place, key, &mut delta, &mut chunks, Patience::ENDLESS)
+            self.read_delta(place, key, &mut delta, &mut chunks, Deadline::ENDLESS)
                 .await?;
             let rows = delta.finish()?;
             bytes += rows.iter().map(Vec::len).sum::<usize>();
@@ -276,7 +276,7 @@ impl Shard {
     /// Rows of the view must not outlive base rows that a crash takes: these are in this shard's log.
     async fn write_rows(self: &Rc<Self>, updates: Vec<Vec<u8>>) -> Result<(), CqlError> {
         self.log_durable().await?;
-        self.write_computed(self.by_owner(updates), Patience::ENDLESS)
+        self.write_computed(self.by_owner(updates), Deadline::ENDLESS)
             .await
     }
 

@@ -15,7 +15,7 @@ use helenus_schema::TableMetadata;
 use helenus_types::Token;
 use helenus_types::partition_key::write_partition_key;
 
-use crate::patience::Patience;
+use crate::deadline::Deadline;
 use crate::shard::Shard;
 
 /// Tokens whose partitions are done, both included.
@@ -72,7 +72,7 @@ impl Shard {
             &[("status_replicated", &[1])],
             timestamp_us,
         ));
-        self.write_whole(self.by_owner(updates), Patience::ENDLESS).await
+        self.write_whole(self.by_owner(updates), Deadline::ENDLESS).await
     }
 
     /// Whether the view was built; it is not known to be so any more, also after a crash.
@@ -84,7 +84,7 @@ impl Shard {
             updates.extend(self.system_deletion(BUILT, keyspace, view, timestamp_us));
         }
         if !updates.is_empty() {
-            self.write_whole(self.by_owner(updates), Patience::ENDLESS)
+            self.write_whole(self.by_owner(updates), Deadline::ENDLESS)
                 .await?;
             self.logs_durable().await?;
         }

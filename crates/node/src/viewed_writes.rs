@@ -25,8 +25,8 @@ use helenus_types::{ShardId, Token, token_of};
 use tokio::sync::{Notify, oneshot};
 
 use crate::built_updates::UpdatesByShard;
+use crate::deadline::{Deadline, not_begun_in_time};
 use crate::panic_boundary::catch_async;
-use crate::patience::{Patience, not_begun_in_time};
 use crate::rate_limit::WrittenPartition;
 use crate::request::node_is_stopping;
 use crate::shard::{Acknowledgement, Shard};
@@ -239,15 +239,15 @@ impl Shard {
     pub(crate) async fn take_turns(
         self: &Rc<Self>,
         partitions: Vec<WrittenPartition>,
-        patience: Patience,
+        deadline: Deadline,
     ) -> Result<PartitionTurns, CqlError> {
         loop {
-            if patience.is_over(self.clock.monotonic_ns()) {
+            if deadline.is_over(self.clock.monotonic_ns()) {
                 return Err(not_begun_in_time());
             }
             let notified = self.views.given_back.notified();
             if partitions.iter().any(|partition| self.views.is_taken(*partition)) {
-                let left = patience.left(self.clock.monotonic_ns());
+                let left = deadline.left(self.clock.monotonic_ns());
                 let given_back = tokio::time::timeout(left, notified);
                 given_back.await.map_err(|_| not_begun_in_time())?;
                 continue;
@@ -278,11 +278,11 @@ impl Shard {
     pub(crate) async fn write_viewed(
         self: &Rc<Self>,
         updates: Vec<Vec<u8>>,
-        patience: Patience,
+        deadline: Deadline,
     ) -> Result<(), CqlError> {
         let partitions = updates.iter().filter_map(|update| partition_of(update)).collect();
-        let turns = self.take_turns(partitions, patience).await?;
-        self.write_in_turn(turns, updates, patience).await
+        let turns = self.take_turns(partitions, deadline).await?;
+        self.write_in_turn(turns, updates, deadline).await
     }
 
     /// As [`Shard::write_viewed`], for who has the partitions' turns. They are given back when all of it is written, also if
@@ -291,12 +291,12 @@ impl Shard {
         self: &Rc<Self>,
         turns: PartitionTurns,
         updates: Vec<Vec<u8>>,
-        patience: Patience,
+        deadline: Deadline,
     ) -> Result<(), CqlError> {
         let (sender, receiver) = oneshot::channel();
         let shard = self.clone();
         self.spawn(async move {
-            let written = catch_async(shard.write_with_changes(&updates, patience)).await;
+            let written = catch_async(shard.write_with_changes(&updates, deadline)).await;
             let written = written.unwrap_or_else(|panicked| Err(panicked.error()));
             drop(turns);
             // Its client may have been told that it is late.
@@ -308,7 +308,7 @@ impl Shard {
     async fn write_with_changes(
         self: &Rc<Self>,
         updates: &[Vec<u8>],
-        patience: Patience,
+        deadline: Deadline,
     ) -> Result<(), CqlError> {
         let mut all = updates.to_vec();
         let mut chunks = Chunks {
@@ -317,13 +317,13 @@ impl Shard {
         };
         let written = async {
             for update in updates {
-                all.extend(self.changes_of(update, &mut chunks, patience).await?);
+                all.extend(self.changes_of(update, &mut chunks, deadline).await?);
             }
-            self.write_computed(self.by_owner(std::mem::take(&mut all)), patience)
+            self.write_computed(self.by_owner(std::mem::take(&mut all)), deadline)
                 .await
         };
         match written.await {
-            Err(error) if chunks.is_begun && error.promises_nothing_was_done() => Err(patience.timed_out()),
+            Err(error) if chunks.is_begun && error.promises_nothing_was_done() => Err(deadline.timed_out()),
             written => written,
         }
     }
@@ -335,17 +335,17 @@ impl Shard {
         self: &Rc<Self>,
         update: &[u8],
         chunks: &mut Chunks,
-        patience: Patience,
+        deadline: Deadline,
     ) -> Result<Vec<Vec<u8>>, CqlError> {
         let decoded = decode(update)?;
         let Some(views) = self.views.of_table(decoded.table) else {
             return Ok(Vec::new());
         };
-        let views = self.views_that_know(views, &decoded, patience).await?;
+        let views = self.views_that_know(views, &decoded, deadline).await?;
         let token = token_of(decoded.partition_key);
         let mut delta = ViewDelta::new(&views, &decoded, self.now_s());
         let place = (decoded.table, token);
-        self.read_delta(place, decoded.partition_key, &mut delta, chunks, patience)
+        self.read_delta(place, decoded.partition_key, &mut delta, chunks, deadline)
             .await?;
         delta.finish()
     }
@@ -357,7 +357,7 @@ impl Shard {
         key: &[u8],
         delta: &mut ViewDelta<'_>,
         chunks: &mut Chunks,
-        patience: Patience,
+        deadline: Deadline,
     ) -> Result<(), CqlError> {
         let slices = delta.slices();
         let mut state = ReadState::suspending();
@@ -374,7 +374,7 @@ impl Shard {
                     } else if delta.is_full() {
                         let Chunk { mut views, base } = delta.take_chunk()?;
                         views.extend(base);
-                        self.write_computed(self.by_owner(views), patience).await?;
+                        self.write_computed(self.by_owner(views), deadline).await?;
                         chunks.is_begun = true;
                         self.resolved(&[(table, token)]).await;
                     }
@@ -390,10 +390,10 @@ impl Shard {
         &self,
         mut views: Rc<BaseViews>,
         update: &Update<'_>,
-        patience: Patience,
+        deadline: Deadline,
     ) -> Result<Rc<BaseViews>, CqlError> {
         while !views.know(update) {
-            if patience.is_over(self.clock.monotonic_ns()) {
+            if deadline.is_over(self.clock.monotonic_ns()) {
                 return Err(not_begun_in_time());
             }
             tokio::time::sleep(SCHEMA_CHANGE_PAUSE).await;
@@ -406,13 +406,13 @@ impl Shard {
     pub(crate) async fn write_whole_viewed(
         self: &Rc<Self>,
         updates: UpdatesByShard,
-        patience: Patience,
+        deadline: Deadline,
     ) -> Result<(), CqlError> {
         let (sender, receiver) = oneshot::channel();
         let shard = self.clone();
         // To its end, with the partitions' turns, also if nobody waits for it any more.
         self.spawn(async move {
-            let written = catch_async(shard.write_leased(&updates, patience)).await;
+            let written = catch_async(shard.write_leased(&updates, deadline)).await;
             let _gone = sender.send(written.unwrap_or_else(|panicked| Err(panicked.error())));
         });
         receiver.await.unwrap_or_else(|_| Err(node_is_stopping()))
@@ -421,7 +421,7 @@ impl Shard {
     async fn write_leased(
         self: &Rc<Self>,
         updates: &UpdatesByShard,
-        patience: Patience,
+        deadline: Deadline,
     ) -> Result<(), CqlError> {
         let mut leases = Vec::new();
         let mut all: Vec<Vec<u8>> = updates.values().flatten().cloned().collect();
@@ -433,24 +433,24 @@ impl Shard {
                 continue;
             }
             let leased = self.call_async(owner, move |shard| async move {
-                let leased = catch_async(shard.lease(viewed, patience)).await;
+                let leased = catch_async(shard.lease(viewed, deadline)).await;
                 leased.unwrap_or_else(|panicked| Err(panicked.error()))
             });
             let mut lease = leased.await.unwrap_or_else(|| Err(self.no_answer_from(owner)))?;
             all.append(&mut lease.changes);
             leases.push(lease);
         }
-        self.write_computed(self.by_owner(all), patience).await
+        self.write_computed(self.by_owner(all), deadline).await
     }
 
-    async fn lease(self: &Rc<Self>, updates: Vec<Vec<u8>>, patience: Patience) -> Result<Lease, CqlError> {
+    async fn lease(self: &Rc<Self>, updates: Vec<Vec<u8>>, deadline: Deadline) -> Result<Lease, CqlError> {
         let partitions = updates.iter().filter_map(|update| partition_of(update)).collect();
-        let turns = self.take_turns(partitions, patience).await?;
+        let turns = self.take_turns(partitions, deadline).await?;
         let mut changes = Vec::new();
         let mut bytes = 0;
         let mut chunks = Chunks::default();
         for update in &updates {
-            let of_update = self.changes_of(update, &mut chunks, patience).await?;
+            let of_update = self.changes_of(update, &mut chunks, deadline).await?;
             bytes += of_update.iter().map(Vec::len).sum::<usize>();
             if bytes > BATCH_VIEW_BYTES_MAX {
                 return Err(too_much());
@@ -472,11 +472,11 @@ impl Shard {
     pub(crate) async fn write_computed(
         self: &Rc<Self>,
         updates: UpdatesByShard,
-        patience: Patience,
+        deadline: Deadline,
     ) -> Result<(), CqlError> {
         match updates.len() {
-            0 | 1 => self.write_on_one_shard(updates, patience).await,
-            _ => self.write_shares(updates, None, patience).await.map(|_| ()),
+            0 | 1 => self.write_on_one_shard(updates, deadline).await,
+            _ => self.write_shares(updates, None, deadline).await.map(|_| ()),
         }
     }
 
@@ -493,7 +493,7 @@ impl Shard {
             self.sync_logs_soon();
         }
         let (sender, receiver) = oneshot::channel();
-        self.acknowledge_at(position, Patience::ENDLESS, Acknowledgement::Task(sender));
+        self.acknowledge_at(position, Deadline::ENDLESS, Acknowledgement::Task(sender));
         receiver.await.unwrap_or_else(|_| Err(node_is_stopping()))
     }
 }

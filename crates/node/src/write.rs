@@ -20,16 +20,16 @@ use helenus_rows::update::Update;
 use helenus_schema::TableMetadata;
 use helenus_storage::commitlog::{LogAppendError, LogPosition};
 use helenus_storage::error::WriteError;
+use helenus_transport::request_memory::Held;
 use helenus_types::{ShardId, Token, token_of};
 use tokio::sync::oneshot;
 
 use crate::built_updates::{APPLIED_PER_STEP_MAX, BuiltUpdates, Steps, UpdatesByShard, by_owner};
+use crate::deadline::{Deadline, not_begun_in_time};
 use crate::forward::{ForwardedWrite, Ticket, Waiting};
 use crate::panic_boundary::{catch, catch_async};
-use crate::patience::{Patience, not_begun_in_time};
 use crate::rate_limit::WrittenPartition;
 use crate::request::Statement;
-use crate::request_memory::Held;
 use crate::session::Session;
 use crate::shard::{Acknowledgement, Shard};
 
@@ -68,21 +68,21 @@ impl Shard {
         options: &QueryOptions<'_>,
     ) -> Result<(), CqlError> {
         let kind = plan.write_kind();
-        let patience = Patience::of_statement(options, kind);
+        let deadline = Deadline::of_statement(options, kind);
         if kind == BatchKind::Counter {
             plan.check_counter_consistency(options)?;
         }
         let (session, stream) = (statement.session, statement.stream);
         if !plan.is_short_to_build() {
             if plan.is_long_to_build(values) {
-                self.modify_beside(statement, kind, patience, values, options);
+                self.modify_beside(statement, kind, deadline, values, options);
                 return Ok(());
             }
             if !plan.names_one_partition() {
                 let build = |scratch: &mut Scratch, emit: &mut EmitUpdate<'_>| {
                     plan.updates(values, options, scratch, emit)
                 };
-                return self.modify_all(session, stream, kind, patience, |_| None, build);
+                return self.modify_all(session, stream, kind, deadline, |_| None, build);
             }
         }
         let mut outcome = Outcome::Applied(None);
@@ -113,13 +113,13 @@ impl Shard {
                 self.trace(session, || {
                     format!("Added to the commit log and to {} memtable", plan.table.name)
                 });
-                self.acknowledge_session(session, stream, position, patience);
+                self.acknowledge_session(session, stream, position, deadline);
             }
             Outcome::Elsewhere(owner, update) if warnings.is_empty() => {
                 self.trace(session, || format!("Sending the mutation to shard-{}", owner.0));
-                return self.forward_write(session, stream, owner, (update, kind), patience);
+                return self.forward_write(session, stream, owner, (update, kind), deadline);
             }
-            outcome => self.finish_later(session, stream, (outcome, kind), warnings, patience),
+            outcome => self.finish_later(session, stream, (outcome, kind), warnings, deadline),
         }
         Ok(())
     }
@@ -131,24 +131,24 @@ impl Shard {
         stream: i16,
         (outcome, kind): (Outcome, BatchKind),
         warnings: Vec<String>,
-        patience: Patience,
+        deadline: Deadline,
     ) {
         let held = match &outcome {
             Outcome::Elsewhere(_, update) | Outcome::NotYet(update) => self.waiting(session, update.len()),
             Outcome::Applied(_) => None,
         };
         let shard = self.clone();
-        self.answer_write(session, stream, warnings, patience, async move {
+        self.answer_write(session, stream, warnings, deadline, async move {
             let _charged_to_the_end = held;
             match outcome {
                 Outcome::Applied(None) => Ok(()),
-                Outcome::Applied(Some(position)) => shard.durable(position, patience).await,
+                Outcome::Applied(Some(position)) => shard.durable(position, deadline).await,
                 Outcome::Elsewhere(owner, update) => {
                     let updates = UpdatesByShard::from([(owner, vec![update])]);
-                    shard.write_by_partition(updates, kind, patience).await
+                    shard.write_by_partition(updates, kind, deadline).await
                 }
                 Outcome::NotYet(update) => {
-                    let written = shard.apply_durably(vec![update], kind, patience).await;
+                    let written = shard.apply_durably(vec![update], kind, deadline).await;
                     written.map_err(|failed| failed.error)
                 }
             }
@@ -162,7 +162,7 @@ impl Shard {
         session: &Rc<Session>,
         stream: i16,
         kind: BatchKind,
-        patience: Patience,
+        deadline: Deadline,
         warning: impl FnOnce(usize) -> Option<String>,
         build: impl FnOnce(&mut Scratch, &mut EmitUpdate<'_>) -> Result<(), CqlError>,
     ) -> Result<(), CqlError> {
@@ -177,14 +177,14 @@ impl Shard {
         if warnings.is_empty()
             && let Some(position) = self.apply_here(&updates, kind)?
         {
-            self.acknowledge_session(session, stream, position, patience);
+            self.acknowledge_session(session, stream, position, deadline);
             return Ok(());
         }
         let shard = self.clone();
         let held = self.waiting(session, written_bytes);
-        self.answer_write(session, stream, warnings, patience, async move {
+        self.answer_write(session, stream, warnings, deadline, async move {
             let _charged_to_the_end = held;
-            shard.write_updates(updates, kind, patience).await
+            shard.write_updates(updates, kind, deadline).await
         });
         Ok(())
     }
@@ -241,14 +241,14 @@ impl Shard {
         options: &QueryOptions<'_>,
     ) -> Result<(), CqlError> {
         let kind = plan.write_kind();
-        let patience = Patience::of_batch(options, kind);
+        let deadline = Deadline::of_batch(options, kind);
         if plan.is_long_to_build(values) {
-            self.modify_beside(statement, kind, patience, values, options);
+            self.modify_beside(statement, kind, deadline, values, options);
             return Ok(());
         }
         let warning = |partitions| unlogged_batch_warning(plan.kind, partitions, &plan.statements);
         let (session, stream) = (statement.session, statement.stream);
-        self.modify_all(session, stream, kind, patience, warning, |scratch, emit| {
+        self.modify_all(session, stream, kind, deadline, warning, |scratch, emit| {
             plan.updates(values, options, scratch, emit)
         })
     }
@@ -289,14 +289,14 @@ impl Shard {
         session: &Rc<Session>,
         stream: i16,
         position: Option<LogPosition>,
-        patience: Patience,
+        deadline: Deadline,
     ) {
         match position {
             Some(position) if self.waits_for_log(position) => {
                 session.expect_answer();
                 self.acknowledge_at(
                     position,
-                    patience,
+                    deadline,
                     Acknowledgement::Session {
                         session: session.clone(),
                         stream,
@@ -330,12 +330,12 @@ impl Shard {
         stream: i16,
         owner: ShardId,
         (update, kind): (Vec<u8>, BatchKind),
-        patience: Patience,
+        deadline: Deadline,
     ) -> Result<(), CqlError> {
         let ticket = self.forwards.borrow_mut().insert(Waiting {
             session: session.clone(),
             stream,
-            patience,
+            deadline,
         });
         let write = ForwardedWrite {
             from: self.id,
@@ -343,7 +343,7 @@ impl Shard {
             held: self.waiting(session, update.len()),
             update,
             kind,
-            patience,
+            deadline,
         };
         if self.mailbox(owner).write(write).is_err() {
             self.forwards.borrow_mut().remove(ticket);
@@ -360,10 +360,10 @@ impl Shard {
             ticket,
             update,
             kind,
-            patience,
+            deadline,
             held,
         } = write;
-        if patience.is_over(self.last_looked_ns()) {
+        if deadline.is_over(self.last_looked_ns()) {
             return self.answer_forwarded_write(from, ticket, Err(not_begun_in_time()));
         }
         let applied = catch(|| {
@@ -378,14 +378,14 @@ impl Shard {
         });
         match applied.unwrap_or_else(|panicked| Err(panicked.error())) {
             Ok(Some(position)) if self.waits_for_log(position) => {
-                self.acknowledge_at(position, patience, Acknowledgement::Forwarded { from, ticket });
+                self.acknowledge_at(position, deadline, Acknowledgement::Forwarded { from, ticket });
             }
             Ok(Some(_)) => self.answer_forwarded_write(from, ticket, Ok(())),
             Ok(None) => {
                 let shard = self.clone();
                 self.spawn(async move {
                     let _charged_to_the_end = held;
-                    let result = catch_async(shard.apply_durably(vec![update], kind, patience)).await;
+                    let result = catch_async(shard.apply_durably(vec![update], kind, deadline)).await;
                     let result = result.unwrap_or_else(|panicked| Err(FailedWrite::whole(panicked.error())));
                     shard.answer_forwarded_write(from, ticket, result.map_err(|failed| failed.error));
                 });
@@ -409,13 +409,13 @@ impl Shard {
         session: &Rc<Session>,
         stream: i16,
         warnings: Vec<String>,
-        patience: Patience,
+        deadline: Deadline,
         written: impl Future<Output = Result<(), CqlError>> + 'static,
     ) {
         let shard = self.clone();
         let answered = session.clone();
         self.answer_later(session, stream, async move {
-            let result = shard.in_time(patience, written).await;
+            let result = shard.in_time(deadline, written).await;
             shard.count_failure(&result);
             let warnings: Vec<&str> = warnings.iter().map(String::as_str).collect();
             answered.respond_later_warning(stream, Opcode::Result, &warnings, |out| {
@@ -431,12 +431,12 @@ impl Shard {
         self: &Rc<Self>,
         updates: UpdatesByShard,
         kind: BatchKind,
-        patience: Patience,
+        deadline: Deadline,
     ) -> Result<(), CqlError> {
         let is_one_partition = updates.values().map(Vec::len).sum::<usize>() < 2;
         match kind {
-            BatchKind::Logged if !is_one_partition => self.write_whole(updates, patience).await,
-            _ => self.write_by_partition(updates, kind, patience).await,
+            BatchKind::Logged if !is_one_partition => self.write_whole(updates, deadline).await,
+            _ => self.write_by_partition(updates, kind, deadline).await,
         }
     }
 
@@ -446,7 +446,7 @@ impl Shard {
         self: &Rc<Self>,
         updates: UpdatesByShard,
         kind: BatchKind,
-        patience: Patience,
+        deadline: Deadline,
     ) -> Result<(), CqlError> {
         if self.has_rate_limits.get() {
             self.check_rates_everywhere(partitions_of(&updates)).await?;
@@ -458,7 +458,7 @@ impl Shard {
                 let shard = owner.clone();
                 owner.spawn(async move {
                     // The caller may have gone with its node.
-                    let _gone = sender.send(shard.apply_durably(updates, kind, patience).await);
+                    let _gone = sender.send(shard.apply_durably(updates, kind, deadline).await);
                 });
             });
             results.push((owner, receiver));
@@ -483,7 +483,7 @@ impl Shard {
         }
         match first_failure {
             None => Ok(()),
-            Some(error) if is_partial && error.promises_nothing_was_done() => Err(patience.timed_out()),
+            Some(error) if is_partial && error.promises_nothing_was_done() => Err(deadline.timed_out()),
             Some(error) => Err(error),
         }
     }
@@ -493,9 +493,9 @@ impl Shard {
         self: &Rc<Self>,
         updates: Vec<Vec<u8>>,
         kind: BatchKind,
-        patience: Patience,
+        deadline: Deadline,
     ) -> Result<(), FailedWrite> {
-        if patience.is_over(self.clock.monotonic_ns()) {
+        if deadline.is_over(self.clock.monotonic_ns()) {
             return Err(FailedWrite::whole(not_begun_in_time()));
         }
         // The log's positions ascend, but for writes that are not logged.
@@ -507,12 +507,12 @@ impl Shard {
                 tokio::task::yield_now().await;
             }
             let applied = match kind {
-                BatchKind::Counter => self.count_waiting(&update, patience).await.map(Some),
+                BatchKind::Counter => self.count_waiting(&update, deadline).await.map(Some),
                 // Which waits for the log, too.
                 _ if self.views.has_update(&update) => {
-                    self.write_viewed(vec![update], patience).await.map(|()| None)
+                    self.write_viewed(vec![update], deadline).await.map(|()| None)
                 }
-                _ => self.apply_waiting(&update, patience).await.map(Some),
+                _ => self.apply_waiting(&update, deadline).await.map(Some),
             };
             match applied {
                 Ok(position) => last = last.max(position),
@@ -521,7 +521,7 @@ impl Shard {
             is_partial = true;
         }
         let durable = match last {
-            Some(position) => self.durable(position, patience).await,
+            Some(position) => self.durable(position, deadline).await,
             None => Ok(()),
         };
         durable.map_err(|error| FailedWrite {
@@ -531,25 +531,25 @@ impl Shard {
     }
 
     /// Applies one update, waiting for memory where there is none.
-    async fn apply_waiting(&self, update: &[u8], patience: Patience) -> Result<LogPosition, CqlError> {
+    async fn apply_waiting(&self, update: &[u8], deadline: Deadline) -> Result<LogPosition, CqlError> {
         let (_, token) = partition_of(update).ok_or_else(|| write_failure(&WriteError::Malformed))?;
         if self.hot_partitions.is_sampled() {
             self.sample_write(token, update);
         }
-        self.apply_where_there_is_room(token, update, patience).await
+        self.apply_where_there_is_room(token, update, deadline).await
     }
 
     pub(crate) async fn apply_where_there_is_room(
         &self,
         token: Token,
         update: &[u8],
-        patience: Patience,
+        deadline: Deadline,
     ) -> Result<LogPosition, CqlError> {
         loop {
             match self.apply(token, update) {
                 Ok(position) => return Ok(position),
                 Err(error @ WriteError::MemtablesFull { .. }) => {
-                    if !self.wait_for_room(patience).await {
+                    if !self.wait_for_room(deadline).await {
                         return Err(write_failure(&error));
                     }
                 }
@@ -558,12 +558,12 @@ impl Shard {
         }
     }
 
-    pub(crate) async fn durable(&self, position: LogPosition, patience: Patience) -> Result<(), CqlError> {
+    pub(crate) async fn durable(&self, position: LogPosition, deadline: Deadline) -> Result<(), CqlError> {
         if !self.waits_for_log(position) {
             return Ok(());
         }
         let (sender, receiver) = oneshot::channel();
-        self.acknowledge_at(position, patience, Acknowledgement::Task(sender));
+        self.acknowledge_at(position, deadline, Acknowledgement::Task(sender));
         receiver
             .await
             .unwrap_or_else(|_| Err(crate::request::node_is_stopping()))

@@ -21,8 +21,8 @@ use helenus_types::{ShardId, Token, token_of};
 use tokio::sync::{Notify, oneshot};
 
 use crate::built_updates::UpdatesByShard;
+use crate::deadline::{Deadline, not_begun_in_time};
 use crate::panic_boundary::{catch, catch_async};
-use crate::patience::{Patience, not_begun_in_time};
 use crate::request::node_is_stopping;
 use crate::shard::{Acknowledgement, Shard};
 use crate::write::{partition_of, partitions_of, write_failure};
@@ -121,7 +121,7 @@ impl Shard {
     pub(crate) async fn write_whole(
         self: &Rc<Self>,
         updates: UpdatesByShard,
-        patience: Patience,
+        deadline: Deadline,
     ) -> Result<(), CqlError> {
         if self.has_rate_limits.get() {
             self.check_rates_everywhere(partitions_of(&updates)).await?;
@@ -133,8 +133,8 @@ impl Shard {
             let written = self.call_async(owner, move |shard| async move {
                 let written = async {
                     match shard.views.has_one_of(updates.iter()) {
-                        true => shard.write_viewed(updates, patience).await,
-                        false => shard.write_whole_here(updates, patience).await,
+                        true => shard.write_viewed(updates, deadline).await,
+                        false => shard.write_whole_here(updates, deadline).await,
                     }
                 };
                 let written = catch_async(written).await;
@@ -144,10 +144,10 @@ impl Shard {
         }
         loop {
             if self.views.has_one_of(updates.values().flatten()) {
-                return self.write_whole_viewed(updates, patience).await;
+                return self.write_whole_viewed(updates, deadline).await;
             }
             let epoch = self.views_epoch();
-            if self.write_shares(updates.clone(), Some(epoch), patience).await? {
+            if self.write_shares(updates.clone(), Some(epoch), deadline).await? {
                 return Ok(());
             }
         }
@@ -157,13 +157,13 @@ impl Shard {
     pub(crate) async fn write_on_one_shard(
         self: &Rc<Self>,
         updates: UpdatesByShard,
-        patience: Patience,
+        deadline: Deadline,
     ) -> Result<(), CqlError> {
         let Some((owner, updates)) = updates.into_iter().next() else {
             return Ok(());
         };
         let written = self.call_async(owner, move |shard| async move {
-            let written = catch_async(shard.write_whole_here(updates, patience)).await;
+            let written = catch_async(shard.write_whole_here(updates, deadline)).await;
             written.unwrap_or_else(|panicked| Err(panicked.error()))
         });
         written.await.unwrap_or_else(|| Err(self.no_answer_from(owner)))
@@ -175,14 +175,14 @@ impl Shard {
         self: &Rc<Self>,
         updates: UpdatesByShard,
         views_epoch: Option<u64>,
-        patience: Patience,
+        deadline: Deadline,
     ) -> Result<bool, CqlError> {
         let shares: Vec<(ShardId, Arc<Vec<Vec<u8>>>)> = updates
             .into_iter()
             .map(|(owner, updates)| (owner, Arc::new(updates)))
             .collect();
-        let are_logged = self.promises(&shares, patience).await?;
-        if patience.is_over(self.clock.monotonic_ns()) {
+        let are_logged = self.promises(&shares, deadline).await?;
+        if deadline.is_over(self.clock.monotonic_ns()) {
             return Err(not_begun_in_time());
         }
         if views_epoch.is_some_and(|epoch| epoch != self.views_epoch()) {
@@ -198,18 +198,18 @@ impl Shard {
     async fn write_whole_here(
         self: &Rc<Self>,
         updates: Vec<Vec<u8>>,
-        patience: Patience,
+        deadline: Deadline,
     ) -> Result<(), CqlError> {
         let decoded = self.decode_sampled(&updates)?;
         let position = loop {
-            if patience.is_over(self.clock.monotonic_ns()) {
+            if deadline.is_over(self.clock.monotonic_ns()) {
                 return Err(not_begun_in_time());
             }
             let applied = self.store.borrow_mut().apply_all(&decoded);
             match applied {
                 Ok(position) => break position,
                 Err(error @ WriteError::MemtablesFull { .. }) => {
-                    if !self.wait_for_room(patience).await {
+                    if !self.wait_for_room(deadline).await {
                         return Err(write_failure(&error));
                     }
                 }
@@ -217,14 +217,14 @@ impl Shard {
             }
         };
         self.note_write();
-        self.durable(position, patience).await
+        self.durable(position, deadline).await
     }
 
     /// Asks all owners at the same time. Whether the log of each will have a part, or the first refusal.
     async fn promises(
         self: &Rc<Self>,
         shares: &[(ShardId, Arc<Vec<Vec<u8>>>)],
-        patience: Patience,
+        deadline: Deadline,
     ) -> Result<Vec<bool>, CqlError> {
         let mut answers = Vec::with_capacity(shares.len());
         for (owner, updates) in shares {
@@ -234,7 +234,7 @@ impl Shard {
                 let shard = owner.clone();
                 owner.spawn(async move {
                     // The coordinator may have given up.
-                    let _gone = sender.send(shard.promise_share(&updates, patience).await);
+                    let _gone = sender.send(shard.promise_share(&updates, deadline).await);
                 });
             });
             answers.push((*owner, receiver));
@@ -247,17 +247,17 @@ impl Shard {
     }
 
     /// Whether this shard's log will have a part of what it promises to take, waiting for memory where there is none.
-    async fn promise_share(&self, updates: &[Vec<u8>], patience: Patience) -> Result<bool, CqlError> {
+    async fn promise_share(&self, updates: &[Vec<u8>], deadline: Deadline) -> Result<bool, CqlError> {
         let decoded = self.decode_sampled(updates)?;
         loop {
-            if patience.is_over(self.clock.monotonic_ns()) {
+            if deadline.is_over(self.clock.monotonic_ns()) {
                 return Err(not_begun_in_time());
             }
             let promised = self.store.borrow().check_part(&decoded);
             match promised {
                 Ok(is_logged) => return Ok(is_logged),
                 Err(error @ WriteError::MemtablesFull { .. }) => {
-                    if !self.wait_for_room(patience).await {
+                    if !self.wait_for_room(deadline).await {
                         return Err(write_failure(&error));
                     }
                 }
@@ -368,7 +368,7 @@ impl Shard {
                 number,
                 acknowledges,
             };
-            self.acknowledge_at(position, Patience::ENDLESS, Acknowledgement::Part(part));
+            self.acknowledge_at(position, Deadline::ENDLESS, Acknowledgement::Part(part));
         }
     }
 

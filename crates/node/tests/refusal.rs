@@ -1,10 +1,11 @@
 //! What a refusal costs: nothing from the heap, whatever the version; and what it says.
 
-use helenus_node::{Negotiated, Session, overloaded_template};
+use helenus_node::{Negotiated, Session};
 use helenus_protocol::frame::{FrameLimits, FrameReader, ReceiveBuffer};
 use helenus_protocol::response::Response;
 use helenus_protocol::{Direction, ErrorCode, ProtocolVersion};
 use helenus_test_heap::allocations_of;
+use helenus_transport::overloaded_template;
 
 /// Refuses streams 0 to 99 and takes the output.
 fn refuse_hundred(session: &Session, output: &mut Vec<u8>) {

@@ -13,7 +13,6 @@ use std::time::{Duration, Instant};
 
 use helenus_node::{
     CommitlogSync, CompactionSettings, CopyRule, Node, NodeOptions, Session, Shard, SsTableFormat,
-    overloaded_template,
 };
 use helenus_protocol::frame::{EnvelopeFlags, FrameLimits, FrameReader, FrameWriter, ReceiveBuffer};
 use helenus_protocol::request::{
@@ -21,6 +20,7 @@ use helenus_protocol::request::{
 };
 use helenus_protocol::response::{ReceivedResult, Response};
 use helenus_protocol::{Consistency, Direction, Opcode, ProtocolVersion};
+use helenus_transport::overloaded_template;
 use helenus_types::ShardId;
 use helenus_vfs::{MemoryDisk, SystemClock, SystemRandom, SystemThreads};
 use serde::Serialize;

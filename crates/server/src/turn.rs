@@ -1,9 +1,10 @@
 //! What a connection does between two looks at its socket, and which of its statements are too late.
 
-use helenus_node::aged_queue::{IN_ORDER_NS_MAX, Wait};
 use helenus_node::hot_partitions::is_time_to_shed;
-use helenus_node::{Session, Shard, TurnWork};
+use helenus_node::{Session, Shard};
 use helenus_protocol::frame::Envelope;
+use helenus_transport::TurnWork;
+use helenus_transport::aged_queue::{IN_ORDER_NS_MAX, Wait};
 
 use crate::control_lane::{CONTROL_PER_TURN_MAX, is_control};
 

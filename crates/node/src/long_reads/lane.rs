@@ -3,12 +3,12 @@
 use std::sync::Arc;
 use std::task::Waker;
 
+use helenus_transport::fair_share::{ClientId, FairShareQueue, Offer, Turn};
+use helenus_transport::standing_queue::StandingQueue;
 use tokio::sync::Notify;
 
 use super::executor::{Executor, ReadFuture, Started};
 use super::{LongRead, Tag};
-use crate::standing_queue::StandingQueue;
-use crate::waiting::{AskerId, Offer, Turn, Waiting};
 
 /// What part of the time a lane gets is measured over so long.
 const SHARE_WINDOW_NS: u64 = 20_000_000;
@@ -17,7 +17,7 @@ const SHARE_WINDOW_NS: u64 = 20_000_000;
 const SHARE_MIN: u64 = 50;
 
 pub(super) struct Lane<W = LongRead, T = Tag> {
-    waiting: Waiting<W>,
+    waiting: FairShareQueue<W>,
     executor: Executor<T>,
     share: Share,
     pub standing: StandingQueue,
@@ -56,7 +56,7 @@ impl Share {
 impl<W, T> Lane<W, T> {
     pub fn new(work: Arc<Notify>) -> Self {
         Lane {
-            waiting: Waiting::default(),
+            waiting: FairShareQueue::default(),
             executor: Executor::new(work),
             share: Share {
                 permille: 1_000,
@@ -85,7 +85,7 @@ impl<W, T> Lane<W, T> {
         self.waiting.push(offer, work, now_ns);
     }
 
-    pub fn take_oldest_of(&mut self, asker: AskerId) -> Option<W> {
+    pub fn take_oldest_of(&mut self, asker: ClientId) -> Option<W> {
         self.waiting.pop_oldest_of(asker)
     }
 
@@ -125,7 +125,7 @@ impl<W, T> Lane<W, T> {
 
     /// How long until something that `asker` offers now is begun, at the pace of late; `left_ns` says what is left of
     /// something that was begun.
-    pub fn wait_ns(&self, asker: AskerId, left_ns: impl Fn(&Started<T>) -> u64) -> u64 {
+    pub fn wait_ns(&self, asker: ClientId, left_ns: impl Fn(&Started<T>) -> u64) -> u64 {
         let started_ns: u64 = self.executor.started().map(left_ns).sum();
         let before_ns = self.waiting.cost_before_ns(asker) + started_ns;
         before_ns.saturating_mul(1_000) / self.share.permille
@@ -142,7 +142,7 @@ impl Lane {
         self.take_all(|tag| {
             tag.whole
                 .as_ref()
-                .is_some_and(|whole| whole.patience.is_over(now_ns))
+                .is_some_and(|whole| whole.deadline.is_over(now_ns))
         })
     }
 }
@@ -154,7 +154,7 @@ mod tests {
 
     use super::super::executor::step_ended;
     use super::*;
-    use crate::aged_queue::Wait;
+    use helenus_transport::aged_queue::Wait;
 
     const MS: u64 = 1_000_000;
     const STEP_NS: u64 = 20_000;
@@ -168,7 +168,7 @@ mod tests {
 
     fn offer(asker: usize, received_ns: u64) -> Offer {
         Offer {
-            asker: AskerId(asker),
+            asker: ClientId(asker),
             wait: Wait {
                 received_ns,
                 wait_ns_max: 60_000 * MS,
@@ -261,11 +261,11 @@ mod tests {
     fn how_long_it_takes_is_told_by_what_the_lane_gets() {
         let mut lane: Lane<Work, ()> = Lane::new(Arc::new(Notify::new()));
         (0..10).for_each(|_| lane.push(&offer(1, 1), Work { received_ns: 1 }, 1));
-        assert_eq!(lane.wait_ns(AskerId(1), |_| 0), 10 * STEPS * STEP_NS);
+        assert_eq!(lane.wait_ns(ClientId(1), |_| 0), 10 * STEPS * STEP_NS);
         for round in 1..100 {
             lane.worked(round * 5 * MS, round * 5 * MS + MS / 2);
         }
-        let wait_ns = lane.wait_ns(AskerId(1), |_| 0);
+        let wait_ns = lane.wait_ns(ClientId(1), |_| 0);
         assert!((80 * MS..120 * MS).contains(&wait_ns), "{wait_ns}");
         let Some(Turn::Begin(work)) = lane.next(1) else {
             panic!("the first one is begun");

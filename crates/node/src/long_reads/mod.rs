@@ -3,7 +3,7 @@
 //! Each has a place in a queue of its shard, with an estimate of what it costs, learned from those of its statement before
 //! it. What was begun runs to its end, the oldest first; new work is begun as far as nothing that was begun can go on. A
 //! client that asked to be told of overload is told so at once where its request could not be begun in time; what the others
-//! ask for waits half of its time, in the order of [`AgedQueue`](crate::aged_queue::AgedQueue). Decision 23 has the reasons
+//! ask for waits half of its time, in the order of [`AgedQueue`](helenus_transport::aged_queue::AgedQueue). Decision 23 has the reasons
 //! and the measurements.
 
 mod executor;
@@ -24,15 +24,15 @@ pub(crate) use executor::step_ended;
 use executor::{ReadFuture, Started};
 use lane::Lane;
 
-use crate::aged_queue::Wait;
+use crate::deadline::{Deadline, no_memory, not_begun_in_time};
 use crate::forward::OwnedExecution;
 use crate::panic_boundary::{catch, catch_async};
-use crate::patience::{Patience, not_begun_in_time};
 use crate::read::{READ_TASK_BYTES, RateLimits};
-use crate::request_memory::{Account, Held, no_memory};
 use crate::shard::{LearnedCost, Shard};
 use crate::suspended_read::Asker;
-use crate::waiting::{AskerId, Offer, Turn};
+use helenus_transport::aged_queue::Wait;
+use helenus_transport::fair_share::{ClientId, Offer, Turn};
+use helenus_transport::request_memory::{Account, Held, NoMemory};
 
 /// What a statement is taken to cost of which nothing is known: a scan's first page.
 pub(crate) const COST_UNKNOWN_NS: u64 = 100_000;
@@ -100,7 +100,7 @@ struct WholeTag {
     /// Such a read is long by what its row has gone through, which says nothing of the next row.
     is_one_row: bool,
     asker: Asker,
-    patience: Patience,
+    deadline: Deadline,
 }
 
 trait Part {
@@ -251,7 +251,7 @@ impl Shard {
     fn offer_of(&self, execution: &OwnedExecution, account: &Arc<Account>) -> Offer {
         let cost_ns = self.cost_ns_of(&execution.prepared.id);
         Offer {
-            asker: AskerId::of(account),
+            asker: ClientId::of(account),
             wait: self.wait_of(execution, cost_ns),
             cost_ns,
         }
@@ -285,10 +285,10 @@ impl Shard {
             .take_oldest_of(offer.asker);
         match oldest {
             Some(oldest) if !account.is_closed() => {
-                self.refuse_read(oldest, no_memory());
+                self.refuse_read(oldest, no_memory(NoMemory));
                 Ok(held)
             }
-            _ => Err(no_memory()),
+            _ => Err(no_memory(NoMemory)),
         }
     }
 
@@ -417,7 +417,7 @@ impl Shard {
                     was_tried: whole.begun.is_some(),
                     is_one_row: is_of_one_row(&whole.execution.prepared),
                     asker: whole.asker.clone(),
-                    patience: Patience::of_read(&whole.execution.options()),
+                    deadline: Deadline::of_read(&whole.execution.options()),
                 };
                 if let Some(future) = self.begin_whole(*whole) {
                     let whole = Some(tag);
@@ -437,7 +437,7 @@ impl Shard {
     /// What a read takes before it has a row is charged to its client.
     fn hold_read(&self, asker: &Asker) -> Result<Held, CqlError> {
         let held = Held::nothing_of(&self.account_of(asker));
-        held.try_set(READ_TASK_BYTES)?;
+        held.try_set(READ_TASK_BYTES).map_err(no_memory)?;
         Ok(held)
     }
 
@@ -476,7 +476,7 @@ impl Shard {
             let over = lane.borrow_mut().take_over(now_ns);
             for started in over {
                 if let Some(whole) = &started.tag.whole {
-                    self.answer_asker(&whole.asker, Err(whole.patience.timed_out()));
+                    self.answer_asker(&whole.asker, Err(whole.deadline.timed_out()));
                 }
             }
         }

@@ -3,15 +3,15 @@
 use helenus_engine::error::PreparedId;
 use helenus_protocol::Opcode;
 use helenus_protocol::frame::Envelope;
+use helenus_transport::aged_queue::Wait;
+use helenus_transport::fair_share::{ClientId, Offer};
 
 use super::executor::Started;
 use super::lane::Lane;
 use super::{TRIED_AT_ONCE_NS_MAX, Tag};
-use crate::aged_queue::Wait;
 use crate::request::Statement;
 use crate::session::Session;
 use crate::shard::{LearnedCost, Shard};
-use crate::waiting::{AskerId, Offer};
 
 /// A read may wait for so many of its own kind: who asks for something that takes 5 ms does not hope for an answer in 10.
 const WAIT_OF_COSTS: u64 = 4;
@@ -58,7 +58,7 @@ impl Shard {
             return false;
         };
         let offer = Offer {
-            asker: AskerId::of(account),
+            asker: ClientId::of(account),
             wait: Wait {
                 received_ns,
                 wait_ns_max: u64::MAX,
@@ -83,7 +83,7 @@ impl Shard {
             return false;
         };
         if self.disk_is_busy.get()
-            && self.has_disk_reads_enough(&statement, AskerId::of(account), received_ns)
+            && self.has_disk_reads_enough(&statement, ClientId::of(account), received_ns)
         {
             return true;
         }

@@ -7,11 +7,10 @@ use std::thread;
 
 use bcrypt::Version;
 use helenus_engine::CqlError;
+use helenus_transport::round_robin::RoundRobinQueue;
 use sha2::{Digest, Sha256};
 use tokio::sync::oneshot;
 use uuid::Uuid;
-
-use crate::fair_queue::FairQueue;
 
 /// The logarithm of bcrypt's rounds for new passwords: Cassandra's default.
 const COST: u32 = 10;
@@ -60,14 +59,14 @@ struct Desk {
 
 struct DeskState {
     /// Each address has its turn.
-    queue: FairQueue<IpAddr, Job>,
+    queue: RoundRobinQueue<IpAddr, Job>,
     is_closed: bool,
 }
 
 impl Default for DeskState {
     fn default() -> Self {
         DeskState {
-            queue: FairQueue::new(WAITING_MAX, WAITING_PER_ADDRESS_MAX),
+            queue: RoundRobinQueue::new(WAITING_MAX, WAITING_PER_ADDRESS_MAX),
             is_closed: false,
         }
     }
@@ -209,7 +208,7 @@ mod tests {
     /// 80 wrong passwords from 127.0.0.2 on four shards, and a right one from 127.0.0.1 waited for 5.6 s: drivers give 5.
     #[test]
     fn whoever_asks_once_waits_for_one_of_another() {
-        let mut queue = FairQueue::new(WAITING_MAX, WAITING_PER_ADDRESS_MAX);
+        let mut queue = RoundRobinQueue::new(WAITING_MAX, WAITING_PER_ADDRESS_MAX);
         let refused = (0..80).filter_map(|guess| queue.push(address(2), guess)).count();
         assert_eq!(refused, 80 - WAITING_PER_ADDRESS_MAX);
         assert_eq!(queue.push(address(1), 1_000), None);
@@ -221,7 +220,7 @@ mod tests {
     /// Where many addresses guess, the one that asks least still gets in.
     #[test]
     fn a_full_queue_makes_room_for_who_asks_less() {
-        let mut queue = FairQueue::new(WAITING_MAX, WAITING_PER_ADDRESS_MAX);
+        let mut queue = RoundRobinQueue::new(WAITING_MAX, WAITING_PER_ADDRESS_MAX);
         for last in 10..14 {
             for number in 0..WAITING_PER_ADDRESS_MAX {
                 assert_eq!(queue.push(address(last), (last, number)), None);
@@ -241,7 +240,7 @@ mod tests {
     /// One hash that takes 40 hours, and nobody else could log in.
     #[test]
     fn a_costly_hash_keeps_one_thread_only() {
-        let mut queue = FairQueue::new(WAITING_MAX, WAITING_PER_ADDRESS_MAX);
+        let mut queue = RoundRobinQueue::new(WAITING_MAX, WAITING_PER_ADDRESS_MAX);
         queue.push(address(1), COST_MAX);
         queue.push(address(2), COST);
         let is_quick = |cost: &u32| *cost <= COST_QUICK_MAX;

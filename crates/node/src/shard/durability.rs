@@ -12,10 +12,10 @@ use helenus_types::ShardId;
 use helenus_vfs::{Threads, Urgency, Worker};
 use tokio::sync::oneshot;
 
+use crate::deadline::Deadline;
 use crate::forward::{ForwardedAnswer, Ticket};
 use crate::mailbox::Mailbox;
 use crate::panic_boundary::catch;
-use crate::patience::Patience;
 use crate::session::Session;
 use crate::write_set::PartOfSet;
 
@@ -39,7 +39,7 @@ pub struct Unacknowledged {
 
 struct LoggedWrite {
     position: LogPosition,
-    patience: Patience,
+    deadline: Deadline,
     acknowledgement: Acknowledgement,
 }
 
@@ -103,11 +103,11 @@ impl Default for Unacknowledged {
 }
 
 impl Unacknowledged {
-    pub fn push(&mut self, position: LogPosition, patience: Patience, acknowledgement: Acknowledgement) {
-        self.earliest_deadline_ns = self.earliest_deadline_ns.min(patience.deadline_ns);
+    pub fn push(&mut self, position: LogPosition, deadline: Deadline, acknowledgement: Acknowledgement) {
+        self.earliest_deadline_ns = self.earliest_deadline_ns.min(deadline.at_ns);
         self.waiting.push_back(LoggedWrite {
             position,
-            patience,
+            deadline,
             acknowledgement,
         });
     }
@@ -128,17 +128,17 @@ impl Unacknowledged {
     }
 
     /// Takes out those whose time was over at `now_ns`.
-    pub fn take_late(&mut self, now_ns: u64) -> Vec<(Acknowledgement, Patience)> {
+    pub fn take_late(&mut self, now_ns: u64) -> Vec<(Acknowledgement, Deadline)> {
         if now_ns <= self.earliest_deadline_ns {
             return Vec::new();
         }
         let mut late = Vec::new();
         let mut earliest_ns = u64::MAX;
         for write in std::mem::take(&mut self.waiting) {
-            if write.patience.is_over(now_ns) {
-                late.push((write.acknowledgement, write.patience));
+            if write.deadline.is_over(now_ns) {
+                late.push((write.acknowledgement, write.deadline));
             } else {
-                earliest_ns = earliest_ns.min(write.patience.deadline_ns);
+                earliest_ns = earliest_ns.min(write.deadline.at_ns);
                 self.waiting.push_back(write);
             }
         }

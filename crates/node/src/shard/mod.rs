@@ -35,10 +35,9 @@ pub use durability::{Acknowledgement, LogThread, Unacknowledged};
 pub use foreground::Foreground;
 pub use prepared_cache::{LearnedCost, PreparedCache, is_valid};
 
-use crate::admission::Admission;
-use crate::buffer_pool::BufferPool;
 use crate::clients::Clients;
 use crate::counting::Counters;
+use crate::deadline::{Deadline, Timeouts};
 use crate::disk_reads::DiskReads;
 use crate::forward::PendingForwards;
 use crate::hot_partitions::HotPartitions;
@@ -48,10 +47,8 @@ use crate::metrics::{Gauges, MetricsSnapshot, ShardMetrics};
 use crate::operator::Operator;
 use crate::options::{CommitlogSync, NodeOptions};
 use crate::panic_boundary::{catch, catch_async};
-use crate::patience::{Patience, Timeouts};
 use crate::planning::Planner;
 use crate::rate_limit::{RateLimiter, has_rate_limits};
-use crate::request_memory::{Held, RequestMemory};
 use crate::roles::{DefaultRole, PasswordThreads, Passwords};
 use crate::schema_change::{SCHEMA_OWNER, SchemaKeeper, SchemaListeners, SchemaWorker};
 use crate::session::Session;
@@ -61,6 +58,9 @@ use crate::truncation::Truncations;
 use crate::viewed_writes::Views;
 use crate::write_set::WriteSets;
 use foreground::PROBE_INTERVAL;
+use helenus_transport::BufferPool;
+use helenus_transport::admission::Admission;
+use helenus_transport::request_memory::{Held, RequestMemory};
 
 /// What a shard starts with; its store, log and background thread are its own.
 pub(crate) struct ShardParts {
@@ -199,7 +199,11 @@ impl Shard {
     pub(crate) fn new(parts: ShardParts, disk_reads: DiskReads, has_slept: Arc<AtomicBool>) -> Rc<Shard> {
         let memory = parts.mailboxes[usize::from(parts.id.0)].memory().clone();
         let answer_bytes_max = memory.answer_bytes_max();
-        let admission = Admission::new(&parts.options, memory, has_slept);
+        let shortest = parts
+            .options
+            .read_request_timeout
+            .min(parts.options.write_request_timeout);
+        let admission = Admission::new(parts.options.admission, shortest, memory, has_slept);
         let buffers = if parts.options.buffer_pool {
             BufferPool::default()
         } else {
@@ -282,7 +286,8 @@ impl Shard {
         }
         self.spawn(self.clone().watch_disk_reads());
         self.spawn(self.clone().give_up_late_requests());
-        self.spawn(self.clone().mark_rounds());
+        let rounds = self.clone();
+        self.spawn(async move { rounds.admission.mark_rounds(&*rounds.clock).await });
         // Not watched as a whole for what holds the shard: each step is.
         tokio::task::spawn_local(self.clone().run_long_reads());
         if matches!(self.options.commitlog_sync, CommitlogSync::Periodic { .. }) && !self.options.in_memory {
@@ -478,12 +483,12 @@ impl Shard {
     pub(crate) fn acknowledge_at(
         &self,
         position: LogPosition,
-        patience: Patience,
+        deadline: Deadline,
         acknowledgement: Acknowledgement,
     ) {
         self.unacknowledged
             .borrow_mut()
-            .push(position, patience, acknowledgement);
+            .push(position, deadline, acknowledgement);
         self.schedule_turn();
     }
 
@@ -493,14 +498,14 @@ impl Shard {
     }
 
     /// Writes that the log has not made durable in their time. It still may.
-    pub(crate) fn take_late_writes(&self, now_ns: u64) -> Vec<(Acknowledgement, Patience)> {
+    pub(crate) fn take_late_writes(&self, now_ns: u64) -> Vec<(Acknowledgement, Deadline)> {
         self.unacknowledged.borrow_mut().take_late(now_ns)
     }
 
     /// Waits until a flush has given memory back. False if the write's time is over.
-    pub(crate) async fn wait_for_room(&self, patience: Patience) -> bool {
+    pub(crate) async fn wait_for_room(&self, deadline: Deadline) -> bool {
         self.schedule_turn();
-        let left = patience.left(self.clock.monotonic_ns());
+        let left = deadline.left(self.clock.monotonic_ns());
         tokio::time::timeout(left, self.room.notified()).await.is_ok()
     }
 

@@ -2,10 +2,11 @@
 
 use std::task::Context;
 
-use helenus_node::{Session, overloaded_template};
+use helenus_node::Session;
 use helenus_protocol::frame::{EnvelopeFlags, FrameError, Recovery};
 use helenus_protocol::response::{ErrorBody, write_error};
 use helenus_protocol::{ErrorCode, Opcode, ProtocolVersion};
+use helenus_transport::overloaded_template;
 
 use super::{Closed, Connection, OUTPUT_BYTES_PER_TURN_MAX};
 use crate::door::DrainPhase;

@@ -64,7 +64,7 @@ pub struct Connection {
     /// After such a wait.
     catching_up: Option<CatchingUp>,
     /// Memory is set aside for the rest of a message.
-    has_promise: bool,
+    has_reservation: bool,
     /// When it is closed unless it gets further: in the handshake, and while the client reads the last answer.
     ends: Option<Pin<Box<Sleep>>>,
     /// When it is closed unless the client takes something of what is being sent.
@@ -119,7 +119,7 @@ impl Connection {
             was_refused: false,
             is_waiting: false,
             catching_up: None,
-            has_promise: false,
+            has_reservation: false,
             ends: None,
             taken_until: None,
             answer_timeout: Duration::MAX,

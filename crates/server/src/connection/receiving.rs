@@ -104,14 +104,14 @@ impl Connection {
         } else {
             bytes_left
         };
-        if bytes_left == 0 && !self.has_promise {
+        if bytes_left == 0 && !self.has_reservation {
             return true;
         }
         let has_memory = self
             .shard
             .admission
-            .promise(self.id, bytes_left, self.session.free_bytes(), now_ns);
-        self.has_promise = has_memory && bytes_left > 0;
+            .reserve(self.id, bytes_left, self.session.free_bytes(), now_ns);
+        self.has_reservation = has_memory && bytes_left > 0;
         has_memory
     }
 }

@@ -7,12 +7,9 @@
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 
-use crate::options::NodeOptions;
-use helenus_engine::CqlError;
-
 /// Of a shard's memory, the part that requests, queues and answers may take: 64 MiB of 1 GiB, four of the largest
 /// requests.
-pub(crate) const REQUEST_SHARE: u64 = 16;
+pub const REQUEST_SHARE: u64 = 16;
 
 /// What one answer may take however small the node is: what one message between shards may hold.
 const ANSWER_BYTES_MIN: usize = 8 << 20;
@@ -43,10 +40,10 @@ pub struct RequestMemory {
 }
 
 impl RequestMemory {
-    pub(crate) fn of(options: &NodeOptions) -> Arc<Self> {
-        let shard_bytes = options.memory_bytes / u64::from(options.shard_count.max(1));
+    /// The part of a shard that has `shard_bytes` for everything; without a bound where `is_bounded` says so.
+    pub fn of_shard(shard_bytes: u64, is_bounded: bool) -> Arc<Self> {
         let bytes_max = usize::try_from(shard_bytes / REQUEST_SHARE).unwrap_or(usize::MAX);
-        Self::with_limit(if options.admission { bytes_max } else { usize::MAX })
+        Self::with_limit(if is_bounded { bytes_max } else { usize::MAX })
     }
 
     pub(crate) fn with_limit(bytes_max: usize) -> Arc<Self> {
@@ -60,16 +57,18 @@ impl RequestMemory {
         change(&self.charged_bytes, before, now);
     }
 
+    /// All that is charged now.
     pub fn charged_bytes(&self) -> usize {
         self.charged_bytes.load(Ordering::Relaxed)
     }
 
+    /// What more may be charged before something is refused.
     pub fn free_bytes(&self) -> usize {
         self.bytes_max.saturating_sub(self.charged_bytes())
     }
 
     /// What one answer may take: all of it, as nothing else is begun then.
-    pub(crate) fn answer_bytes_max(&self) -> usize {
+    pub fn answer_bytes_max(&self) -> usize {
         self.bytes_max.max(ANSWER_BYTES_MIN)
     }
 
@@ -121,6 +120,7 @@ pub struct Account {
 }
 
 impl Account {
+    /// The account of a new connection.
     pub fn of(memory: &Arc<RequestMemory>) -> Arc<Self> {
         Arc::new(Account {
             memory: memory.clone(),
@@ -130,11 +130,12 @@ impl Account {
     }
 
     /// Nobody is there to take anything: what is being made ends with its next step.
-    pub(crate) fn close(&self) {
+    pub fn close(&self) {
         self.is_closed.store(true, Ordering::Relaxed);
     }
 
-    pub(crate) fn is_closed(&self) -> bool {
+    /// Whether the client has gone.
+    pub fn is_closed(&self) -> bool {
         self.is_closed.load(Ordering::Relaxed)
     }
 
@@ -179,13 +180,14 @@ fn change(bytes: &AtomicUsize, before: usize, now: usize) {
 
 /// Something that is charged for as long as it lives.
 #[derive(Debug)]
-pub(crate) struct Held {
+pub struct Held {
     account: Arc<Account>,
     /// Changed by its owner only, which may be on any thread.
     bytes: AtomicUsize,
 }
 
 impl Held {
+    /// Charged to `account`, and nothing yet.
     pub fn nothing_of(account: &Arc<Account>) -> Self {
         Held {
             account: account.clone(),
@@ -203,6 +205,7 @@ impl Held {
         })
     }
 
+    /// Whom it is charged to.
     pub fn account(&self) -> &Arc<Account> {
         &self.account
     }
@@ -211,6 +214,7 @@ impl Held {
         self.bytes.load(Ordering::Relaxed)
     }
 
+    /// It takes `bytes` now.
     pub fn set(&self, bytes: usize) {
         let before = self.bytes();
         if before != bytes {
@@ -220,12 +224,12 @@ impl Held {
     }
 
     /// As [`Held::set`], if its account has room for that, and somebody is there to take it.
-    pub fn try_set(&self, bytes: usize) -> Result<(), CqlError> {
+    pub fn try_set(&self, bytes: usize) -> Result<(), NoMemory> {
         self.set(bytes);
         if self.account.has_room_beside(bytes) && !self.account.is_closed() {
             Ok(())
         } else {
-            Err(no_memory())
+            Err(NoMemory)
         }
     }
 }
@@ -236,11 +240,10 @@ impl Drop for Held {
     }
 }
 
-pub(crate) fn no_memory() -> CqlError {
-    CqlError::overloaded(format_args!(
-        "There is no memory for the answer; ask again later, or for smaller pages"
-    ))
-}
+/// The account has no room for more, or its client has gone.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
+#[error("There is no memory for the answer; ask again later, or for smaller pages")]
+pub struct NoMemory;
 
 #[cfg(test)]
 mod tests {

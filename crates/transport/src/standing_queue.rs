@@ -1,4 +1,4 @@
-//! Whether what waits is a burst that passes, or more than can be served (a standing queue, in CoDel's words).
+//! Standing queues: whether what waits is a burst that passes, or more than can be served (a standing queue, in CoDel's words).
 //!
 //! A thread that lost its processor for 10 ms finds 10 ms worth of work. Below capacity that is gone within a tenth of a
 //! second without a word to anybody; to refuse it refuses people who could be served, and those who ask again at once make it
@@ -7,7 +7,7 @@
 
 use std::time::Duration;
 
-use crate::patience::nanoseconds;
+use crate::deadline::nanoseconds;
 
 /// The longest wait of a request whose client asked to be told of overload (`THROW_ON_OVERLOAD`): CoDel's target of
 /// 5 ms, which leaves as much again to do the work before 10 ms are over.
@@ -15,7 +15,7 @@ pub const QUEUE_DELAY_TARGET: Duration = Duration::from_millis(5);
 
 /// The longest that it may be while no queue stands: what gathered in a longer pause would take more than the time after which
 /// a queue is taken to stand, at four fifths of the capacity.
-pub(crate) const BURST_DELAY_MAX: Duration = Duration::from_millis(25);
+pub const BURST_DELAY_MAX: Duration = Duration::from_millis(25);
 
 const TARGET_NS: u64 = QUEUE_DELAY_TARGET.as_nanos() as u64;
 
@@ -26,8 +26,9 @@ const WINDOW_NS: u64 = 20_000_000;
 /// 100 ms.
 const WINDOWS: u64 = 5;
 
+/// Longest waits, window by window.
 #[derive(Debug, Default)]
-pub(crate) struct StandingQueue {
+pub struct StandingQueue {
     window_began_ns: u64,
     is_late: bool,
     late_windows: u64,

@@ -31,15 +31,19 @@ const SAVED_SHARE_OF_WAIT: u64 = 4;
 /// When a request came, and how long it may wait to be begun. In nanoseconds of the shard's clock.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Wait {
+    /// When its bytes came.
     pub received_ns: u64,
+    /// How long it may wait after that.
     pub wait_ns_max: u64,
 }
 
 impl Wait {
+    /// How long it has waited.
     pub fn age_ns(&self, now_ns: u64) -> u64 {
         now_ns.saturating_sub(self.received_ns)
     }
 
+    /// Whether it has waited too long to be begun.
     pub fn is_over(&self, now_ns: u64) -> bool {
         self.age_ns(now_ns) > self.wait_ns_max
     }
@@ -94,10 +98,12 @@ impl<T> Default for AgedQueue<T> {
 }
 
 impl<T> AgedQueue<T> {
+    /// Items that wait.
     pub fn len(&self) -> usize {
         self.waiting.len()
     }
 
+    /// Whether nothing waits.
     pub fn is_empty(&self) -> bool {
         self.waiting.is_empty()
     }
@@ -151,6 +157,7 @@ impl<T> AgedQueue<T> {
         is_turn
     }
 
+    /// The one that has waited longest.
     pub fn pop_oldest(&mut self) -> Option<(Wait, T)> {
         self.waiting.pop_front()
     }

@@ -1,5 +1,5 @@
-//! When refusing costs too much: some of the refused connections are read, the others wait, and TCP holds their clients
-//! back. Decision 13 has the reasons and the measurements.
+//! Read rotation: where refusing alone costs too much, some of the refused connections are read, the others are paused, and TCP
+//! holds their clients back. Decision 13 has the reasons and the measurements.
 //!
 //! Those that are read are neighbours in a ring; the first of them goes and the next one comes every few milliseconds,
 //! so that only one at a time has to be rid of what grew old in its socket.
@@ -19,19 +19,19 @@ const REFUSING_PERMILLE_MIN: u64 = 5;
 /// or the shard would have nothing to do now and then.
 const REFUSING_PERMILLE_WANTED: u64 = 8;
 
-/// All get their shift within this time, and no sooner. No longer: an answer comes within the shortest of usual timeouts,
+/// All are read once within this time, and no sooner. No longer: an answer comes within the shortest of usual timeouts,
 /// and a client that sends a heartbeat does not take the connection for dead. No shorter: a client goes on sending until it
 /// has as many requests in flight as it may (the Java driver's 1,024 take a quarter of a second at twice the capacity of a
 /// core), and what it sends in a shorter pause is all refused later.
-const ROUND_NS: u64 = 1_000_000_000;
+const ROTATION_NS: u64 = 1_000_000_000;
 
-/// Shifts that begin at a time, however late the shard is to begin them: so many in 5 ms take all connections round in
-/// [`ROUND_NS`].
+/// ReadRotation that begin at a time, however late the shard is to begin them: so many in 5 ms take all connections round in
+/// [`ROTATION_NS`].
 const STEPS_MAX: usize = CONNECTIONS_MAX / 200 + 1;
 
 /// Connections that were refused something, and which of them are read now.
 #[derive(Debug, Default)]
-pub(crate) struct Shifts {
+pub(crate) struct ReadRotation {
     members: Vec<Member>,
     /// The first of those that are read.
     first: usize,
@@ -59,7 +59,7 @@ struct Member {
     waker: Option<Waker>,
 }
 
-impl Shifts {
+impl ReadRotation {
     /// Whether `connection` is to be left unread until it is woken.
     pub fn must_wait(&mut self, connection: u64, was_refused: bool, waker: &Waker) -> bool {
         let known = self
@@ -93,12 +93,12 @@ impl Shifts {
         self.read = self.read.min(self.members.len());
     }
 
-    /// Every few milliseconds: the next connections' shift begins.
-    pub fn tend(&mut self, now_ns: u64) {
+    /// Every few milliseconds: the next connections are read.
+    pub fn advance(&mut self, now_ns: u64) {
         if !self.is_anyone_waiting() {
             return;
         }
-        let step_ns = ROUND_NS / self.members.len().max(1) as u64;
+        let step_ns = ROTATION_NS / self.members.len().max(1) as u64;
         let passed_ns = now_ns.saturating_sub(self.advanced_ns);
         if passed_ns < step_ns {
             return;
@@ -200,7 +200,7 @@ mod tests {
 
     /// Connections that always have more than is served, in simulated time.
     struct Overload {
-        shifts: Shifts,
+        rotation: ReadRotation,
         woken: Vec<Arc<Woken>>,
         now_ns: u64,
     }
@@ -208,7 +208,7 @@ mod tests {
     impl Overload {
         fn new(connections: usize) -> Self {
             Overload {
-                shifts: Shifts::default(),
+                rotation: ReadRotation::default(),
                 woken: (0..connections).map(|_| Arc::default()).collect(),
                 now_ns: 0,
             }
@@ -218,7 +218,7 @@ mod tests {
         fn read(&mut self) -> Vec<usize> {
             let ask = |(connection, woken): (usize, &Arc<Woken>)| {
                 let waker = Waker::from(woken.clone());
-                (!self.shifts.must_wait(connection as u64, true, &waker)).then_some(connection)
+                (!self.rotation.must_wait(connection as u64, true, &waker)).then_some(connection)
             };
             self.woken.iter().enumerate().filter_map(ask).collect()
         }
@@ -226,11 +226,11 @@ mod tests {
         /// 5 ms in which each connection that is read costs so much of the time; those read.
         fn pass(&mut self, permille_of_each: u64) -> Vec<usize> {
             self.now_ns += 5 * MS;
-            self.shifts.tend(self.now_ns);
+            self.rotation.advance(self.now_ns);
             let read = self.read();
             if self.now_ns.is_multiple_of(20 * MS) {
                 let count = read.len() as u64;
-                self.shifts.window_ended(&Refusing {
+                self.rotation.window_ended(&Refusing {
                     permille: permille_of_each * count,
                     served: 100,
                     refused: 900 * count,
@@ -242,23 +242,26 @@ mod tests {
     }
 
     #[test]
-    fn each_connection_has_its_shift_in_every_second_and_is_woken_for_it() {
+    fn each_connection_is_read_in_every_second_and_is_woken_for_it() {
         for connections in [2, 16, 100, CONNECTIONS_MAX] {
             let mut overload = Overload::new(connections);
             // Each costs a hundredth of the time.
             (0..200).for_each(|_| drop(overload.pass(10)));
             for _ in 0..3 {
-                let mut shifts = vec![0; connections];
+                let mut times_read = vec![0; connections];
                 overload
                     .woken
                     .iter()
                     .for_each(|woken| woken.0.store(0, Ordering::Relaxed));
                 for _ in 0..210 {
                     for connection in overload.pass(10) {
-                        shifts[connection] += 1;
+                        times_read[connection] += 1;
                     }
                 }
-                assert!(shifts.iter().all(|&read| read > 0), "{connections}: {shifts:?}");
+                assert!(
+                    times_read.iter().all(|&read| read > 0),
+                    "{connections}: {times_read:?}"
+                );
                 let all_woken = overload
                     .woken
                     .iter()
@@ -278,7 +281,7 @@ mod tests {
             let read = overload.read().len() as u64;
             // Each brings an eighth of what can be served; to refuse as much as can be served takes a tenth of the time.
             let refused = (read * 125).saturating_sub(1_000);
-            overload.shifts.window_ended(&Refusing {
+            overload.rotation.window_ended(&Refusing {
                 permille: refused / 10,
                 served: (read * 125).min(1_000),
                 refused,
@@ -288,7 +291,7 @@ mod tests {
         }
     }
 
-    /// At twice the capacity shifts changed every 10 ms: clients went on sending in the short pauses, and all of it was read
+    /// At twice the capacity those that are read changed every 10 ms: clients went on sending in the short pauses, and all of it was read
     /// and refused.
     #[test]
     fn a_pause_outlasts_what_a_client_may_have_in_flight() {
@@ -318,25 +321,25 @@ mod tests {
         let read = overload.read().len();
         assert!(read <= 2, "{read}");
         for more in 1..=16 - read {
-            overload.shifts.shard_slept();
+            overload.rotation.shard_slept();
             assert_eq!(overload.read().len(), read + more);
         }
         // Then nobody waits, and the first window without a refusal ends it.
-        overload.shifts.window_ended(&Refusing::default());
-        assert!(overload.shifts.is_empty());
+        overload.rotation.window_ended(&Refusing::default());
+        assert!(overload.rotation.is_empty());
     }
 
     #[test]
-    fn a_connection_that_closes_leaves_the_others_their_shifts() {
+    fn a_connection_that_closes_leaves_the_others_in_the_rotation() {
         let mut overload = Overload::new(16);
         (0..200).for_each(|_| drop(overload.pass(10)));
-        (0..15).for_each(|connection| overload.shifts.connection_closed(connection));
+        (0..15).for_each(|connection| overload.rotation.connection_closed(connection));
         overload.woken.drain(..15);
-        overload.shifts.tend(overload.now_ns + 1_000 * MS);
-        assert!(!overload.shifts.must_wait(15, true, Waker::noop()));
-        overload.shifts.connection_closed(15);
-        overload.shifts.tend(overload.now_ns + 2_000 * MS);
-        overload.shifts.shard_slept();
-        assert!(overload.shifts.is_empty());
+        overload.rotation.advance(overload.now_ns + 1_000 * MS);
+        assert!(!overload.rotation.must_wait(15, true, Waker::noop()));
+        overload.rotation.connection_closed(15);
+        overload.rotation.advance(overload.now_ns + 2_000 * MS);
+        overload.rotation.shard_slept();
+        assert!(overload.rotation.is_empty());
     }
 }

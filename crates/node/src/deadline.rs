@@ -1,4 +1,4 @@
-//! How long an accepted request is worth working on, and what its client is told once it is not.
+//! Deadlines of requests, and what a client is told once its request's is over.
 //!
 //! A request's time runs from the moment its bytes were read. It is looked at wherever the request would wait: before
 //! it is begun, in another shard's mailbox, for memory, for the log. What was not begun is refused as overload, because
@@ -11,25 +11,23 @@ use helenus_cql::StatementClass;
 use helenus_cql::ast::BatchKind;
 use helenus_engine::{CqlError, Plan, QueryOptions};
 use helenus_protocol::{Consistency, WriteType};
+use helenus_transport::deadline::{LATE_LOOK_INTERVAL, nanoseconds};
+use helenus_transport::refusal::TIMED_OUT_WAITING;
+use helenus_transport::request_memory::NoMemory;
 
 use crate::options::NodeOptions;
-use crate::refusal::TIMED_OUT_WAITING;
 use crate::session::Session;
 use crate::shard::Shard;
 
 /// One request's deadline, with what its timeout error must say.
 #[derive(Clone, Copy, Debug)]
-pub struct Patience {
+pub struct Deadline {
     /// On the node's monotonic clock, which all shards share.
-    pub deadline_ns: u64,
+    pub at_ns: u64,
     consistency: Consistency,
     /// `None` for a read.
     write_type: Option<WriteType>,
 }
-
-/// How often a shard looks for requests whose time was over while they waited: half of the shortest timeouts in use, so
-/// that a client that waits 10 ms is answered within 15.
-pub const LATE_LOOK_INTERVAL: Duration = Duration::from_millis(5);
 
 /// The configured times of requests, in nanoseconds: one is added to the time of each request.
 #[derive(Clone, Copy, Debug)]
@@ -75,29 +73,24 @@ impl Timeouts {
     }
 }
 
-/// At most 584 years.
-pub(crate) fn nanoseconds(duration: Duration) -> u64 {
-    u64::try_from(duration.as_nanos()).unwrap_or(u64::MAX)
-}
-
-impl Patience {
+impl Deadline {
     /// For what ends in another way.
-    pub const ENDLESS: Patience = Patience {
-        deadline_ns: u64::MAX,
+    pub const ENDLESS: Deadline = Deadline {
+        at_ns: u64::MAX,
         consistency: Consistency::One,
         write_type: Some(WriteType::Simple),
     };
 
     pub fn of_read(options: &QueryOptions<'_>) -> Self {
-        Patience {
-            deadline_ns: options.deadline_ns,
+        Deadline {
+            at_ns: options.deadline_ns,
             consistency: options.consistency,
             write_type: None,
         }
     }
 
     pub fn of_write(options: &QueryOptions<'_>) -> Self {
-        Patience {
+        Deadline {
             write_type: Some(WriteType::Simple),
             ..Self::of_read(options)
         }
@@ -118,14 +111,14 @@ impl Patience {
             BatchKind::Unlogged => WriteType::UnloggedBatch,
             BatchKind::Counter => WriteType::Counter,
         };
-        Patience {
+        Deadline {
             write_type: Some(write_type),
             ..Self::of_read(options)
         }
     }
 
     pub fn of_conditional(options: &QueryOptions<'_>) -> Self {
-        Patience {
+        Deadline {
             consistency: options.serial_consistency.unwrap_or(Consistency::Serial),
             write_type: Some(WriteType::Cas),
             ..Self::of_read(options)
@@ -134,11 +127,11 @@ impl Patience {
 
     #[inline]
     pub fn is_over(&self, now_ns: u64) -> bool {
-        now_ns > self.deadline_ns
+        now_ns > self.at_ns
     }
 
     pub fn left(&self, now_ns: u64) -> Duration {
-        Duration::from_nanos(self.deadline_ns.saturating_sub(now_ns))
+        Duration::from_nanos(self.at_ns.saturating_sub(now_ns))
     }
 
     /// For a request that was begun: nobody knows how far it came.
@@ -169,6 +162,11 @@ impl Patience {
 /// For a request of which nothing was done.
 pub fn not_begun_in_time() -> CqlError {
     CqlError::Overloaded(TIMED_OUT_WAITING.into())
+}
+
+/// For a request whose client has too much on its way already.
+pub fn no_memory(_: NoMemory) -> CqlError {
+    CqlError::overloaded(format_args!("{NoMemory}"))
 }
 
 impl Shard {
@@ -202,12 +200,12 @@ impl Shard {
     /// Gives `work` up where its shards have not said themselves in time that it is late.
     pub(crate) async fn in_time<T>(
         &self,
-        patience: Patience,
+        deadline: Deadline,
         work: impl Future<Output = Result<T, CqlError>>,
     ) -> Result<T, CqlError> {
-        let left = patience.left(self.clock.monotonic_ns()) + 2 * LATE_LOOK_INTERVAL;
+        let left = deadline.left(self.clock.monotonic_ns()) + 2 * LATE_LOOK_INTERVAL;
         let done = tokio::time::timeout(left, work).await;
-        done.unwrap_or_else(|_| Err(patience.timed_out()))
+        done.unwrap_or_else(|_| Err(deadline.timed_out()))
     }
 
     /// Answers requests whose time was over while they waited for another shard, the disk or the log.
@@ -224,18 +222,18 @@ impl Shard {
             }
             let forwards = self.forwards.borrow_mut().take_late(now_ns);
             for waiting in forwards {
-                let error = waiting.patience.timed_out();
+                let error = waiting.deadline.timed_out();
                 self.answer_write_later(&waiting.session, waiting.stream, Err(error));
             }
             let reads = self.disk_reads.borrow_mut().take_late(now_ns);
             for read in reads {
-                self.answer_asker(&read.asker, Err(read.patience().timed_out()));
+                self.answer_asker(&read.asker, Err(read.deadline().timed_out()));
             }
             self.refuse_late_misses(now_ns);
             self.refuse_late_reads(now_ns);
             let writes = self.take_late_writes(now_ns);
-            for (acknowledgement, patience) in writes {
-                self.acknowledge(acknowledgement, Err(patience.timed_out()));
+            for (acknowledgement, deadline) in writes {
+                self.acknowledge(acknowledgement, Err(deadline.timed_out()));
             }
         }
     }

@@ -1,4 +1,4 @@
-//! Work that waits for its turn on a shard, of many clients: each has its share, whatever the others have asked for.
+//! Fair share of a shard's time: work of many clients that waits for its turn, whatever the others have asked for.
 //!
 //! Start-time fair queueing over the clients, by the cost of what they ask for: the next turn is of the client that has had
 //! least since it came. Among a client's own requests the order is that of an [`AgedQueue`].
@@ -13,35 +13,39 @@ use crate::request_memory::Account;
 
 /// Whose request it is: the address of the client's account, which the request keeps alive.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
-pub(crate) struct AskerId(pub usize);
+pub struct ClientId(pub usize);
 
-impl AskerId {
+impl ClientId {
+    /// The client that an account is of.
     pub fn of(account: &Arc<Account>) -> Self {
-        AskerId(Arc::as_ptr(account).addr())
+        ClientId(Arc::as_ptr(account).addr())
     }
 }
 
 /// What is said of a request that is to wait.
 #[derive(Clone, Copy, Debug)]
-pub(crate) struct Offer {
-    pub asker: AskerId,
+pub struct Offer {
+    /// Whose request it is.
+    pub asker: ClientId,
+    /// When it came, and how long it may wait.
     pub wait: Wait,
     /// Of the shard's time, by what others of its kind have taken.
     pub cost_ns: u64,
 }
 
 /// What is taken from the queue.
-pub(crate) enum Turn<T> {
+pub enum Turn<T> {
+    /// It has its turn.
     Begin(T),
     /// Its time to be begun is over: nothing of it was done.
     TooLate(T),
 }
 
 /// The queue. Bounded by whoever offers: the streams of connections and their accounts of memory.
-pub(crate) struct Waiting<T> {
-    clients: HashMap<AskerId, Client<T>, RandomState>,
+pub struct FairShareQueue<T> {
+    clients: HashMap<ClientId, Client<T>, RandomState>,
     /// Those that have something waiting, by what they have had; among equals who has waited for its turn longest.
-    turns: BTreeMap<Place, AskerId>,
+    turns: BTreeMap<Place, ClientId>,
     /// Of places given out.
     next_place: u64,
     /// What the client whose turn was last had had before: who comes new begins there.
@@ -59,9 +63,9 @@ struct Client<T> {
     queue: AgedQueue<(u64, T)>,
 }
 
-impl<T> Default for Waiting<T> {
+impl<T> Default for FairShareQueue<T> {
     fn default() -> Self {
-        Waiting {
+        FairShareQueue {
             clients: HashMap::default(),
             turns: BTreeMap::new(),
             next_place: 0,
@@ -72,18 +76,20 @@ impl<T> Default for Waiting<T> {
     }
 }
 
-impl<T> Waiting<T> {
+impl<T> FairShareQueue<T> {
+    /// Whether nothing waits.
     pub fn is_empty(&self) -> bool {
         self.len == 0
     }
 
+    /// Requests that wait, of all clients.
     pub fn len(&self) -> usize {
         self.len
     }
 
     /// What is served before a request that `asker` offers now, if its own are served in their order: its own, and as much of
     /// each other client's.
-    pub fn cost_before_ns(&self, asker: AskerId) -> u64 {
+    pub fn cost_before_ns(&self, asker: ClientId) -> u64 {
         let own_ns = self.clients.get(&asker).map_or(0, |client| client.cost_ns);
         let others = self.turns.len() as u64 - u64::from(own_ns > 0);
         self.cost_ns
@@ -95,6 +101,7 @@ impl<T> Waiting<T> {
         self.cost_ns.checked_div(self.len as u64).unwrap_or(0)
     }
 
+    /// Puts a request at the end of its client's queue.
     pub fn push(&mut self, offer: &Offer, item: T, now_ns: u64) {
         let place = (self.had_ns, self.next_place);
         let client = self.clients.entry(offer.asker).or_insert_with(|| Client {
@@ -141,7 +148,7 @@ impl<T> Waiting<T> {
     }
 
     /// The one of a client that has waited longest.
-    pub fn pop_oldest_of(&mut self, asker: AskerId) -> Option<T> {
+    pub fn pop_oldest_of(&mut self, asker: ClientId) -> Option<T> {
         let client = self.clients.get_mut(&asker)?;
         let (_, (cost_ns, item)) = client.queue.pop_oldest()?;
         self.turns.remove(&client.place);
@@ -150,7 +157,7 @@ impl<T> Waiting<T> {
     }
 
     /// Something of a client that is not among the turns now was taken from its queue; it has had `served_ns` more.
-    fn took(&mut self, asker: AskerId, cost_ns: u64, served_ns: u64) {
+    fn took(&mut self, asker: ClientId, cost_ns: u64, served_ns: u64) {
         self.cost_ns = self.cost_ns.saturating_sub(cost_ns);
         self.len -= 1;
         let Some(client) = self.clients.get_mut(&asker) else {
@@ -179,7 +186,7 @@ mod tests {
 
     fn offer(asker: usize, received_ns: u64, cost_ns: u64) -> Offer {
         Offer {
-            asker: AskerId(asker),
+            asker: ClientId(asker),
             wait: Wait {
                 received_ns,
                 wait_ns_max: 5 * MS,
@@ -197,7 +204,7 @@ mod tests {
 
     #[test]
     fn a_client_with_a_hundred_requests_has_the_same_share_as_one_with_ten() {
-        let mut waiting = Waiting::default();
+        let mut waiting = FairShareQueue::default();
         (0..100).for_each(|_| waiting.push(&offer(1, 0, 100), 1, 0));
         (0..10).for_each(|_| waiting.push(&offer(2, 0, 100), 2, 0));
         let first: Vec<i32> = (0..20).filter_map(|_| begun(waiting.pop(MS))).collect();
@@ -207,7 +214,7 @@ mod tests {
 
     #[test]
     fn shares_are_of_the_time_and_not_of_the_number() {
-        let mut waiting = Waiting::default();
+        let mut waiting = FairShareQueue::default();
         (0..100).for_each(|_| waiting.push(&offer(1, 0, 1_000), 1, 0));
         (0..100).for_each(|_| waiting.push(&offer(2, 0, 100), 2, 0));
         let first: Vec<i32> = (0..110).filter_map(|_| begun(waiting.pop(MS))).collect();
@@ -217,7 +224,7 @@ mod tests {
 
     #[test]
     fn who_comes_late_has_no_claim_on_what_was_served_before() {
-        let mut waiting = Waiting::default();
+        let mut waiting = FairShareQueue::default();
         (0..100).for_each(|_| waiting.push(&offer(1, 0, 100), 1, 0));
         assert_eq!((0..50).filter_map(|_| begun(waiting.pop(MS))).count(), 50);
         (0..50).for_each(|_| waiting.push(&offer(2, 0, 100), 2, 0));
@@ -227,7 +234,7 @@ mod tests {
 
     #[test]
     fn what_is_too_late_is_not_begun_where_others_wait() {
-        let mut waiting = Waiting::default();
+        let mut waiting = FairShareQueue::default();
         waiting.push(&offer(1, 0, 100), 1, 0);
         waiting.push(&offer(1, 8 * MS, 100), 2, 8 * MS);
         assert!(matches!(waiting.pop(9 * MS), Some(Turn::TooLate(1))));
@@ -239,7 +246,7 @@ mod tests {
 
     #[test]
     fn the_late_are_found_without_their_turn() {
-        let mut waiting = Waiting::default();
+        let mut waiting = FairShareQueue::default();
         (1..=3).for_each(|asker| waiting.push(&offer(asker, asker as u64 * MS, 100), asker, 0));
         assert!(waiting.pop_late(6 * MS).is_none());
         assert_eq!(waiting.pop_late(7 * MS), Some(1));
@@ -249,7 +256,7 @@ mod tests {
     /// The one that was served asked again at once and was the next again, for ever.
     #[test]
     fn clients_that_ask_for_one_thing_at_a_time_have_their_turns_in_order() {
-        let mut waiting = Waiting::default();
+        let mut waiting = FairShareQueue::default();
         (1..=3).for_each(|asker| waiting.push(&offer(asker, 0, 100), asker, 0));
         let mut served = Vec::new();
         for _ in 0..9 {
@@ -265,9 +272,9 @@ mod tests {
     /// A client that asked for little was told to wait for all that another had asked for.
     #[test]
     fn what_is_before_a_request_is_what_its_client_has_waiting_and_as_much_of_the_others() {
-        let mut waiting = Waiting::default();
+        let mut waiting = FairShareQueue::default();
         (0..1_000).for_each(|_| waiting.push(&offer(1, 0, 100), 1, 0));
-        assert_eq!(waiting.cost_before_ns(AskerId(1)), 100_000);
-        assert_eq!(waiting.cost_before_ns(AskerId(2)), 100);
+        assert_eq!(waiting.cost_before_ns(ClientId(1)), 100_000);
+        assert_eq!(waiting.cost_before_ns(ClientId(2)), 100);
     }
 }

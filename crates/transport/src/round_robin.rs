@@ -1,27 +1,33 @@
-//! What waits, by who asked: each has its turn, whatever the others have asked for.
+//! A bounded queue served round robin over those who ask, whatever each has asked for.
 
 use std::collections::VecDeque;
 
 /// A bounded queue in which those who ask have turns.
-pub(crate) struct FairQueue<K, T> {
+pub struct RoundRobinQueue<K, T> {
     /// Whose turn it is first.
     askers: VecDeque<(K, VecDeque<T>)>,
     waiting_max: usize,
     waiting_each_max: usize,
 }
 
-impl<K: PartialEq, T> FairQueue<K, T> {
+impl<K: PartialEq, T> RoundRobinQueue<K, T> {
     /// For `waiting_max` items, `waiting_each_max` of them of one asker.
     pub fn new(waiting_max: usize, waiting_each_max: usize) -> Self {
-        FairQueue {
+        RoundRobinQueue {
             askers: VecDeque::new(),
             waiting_max,
             waiting_each_max,
         }
     }
 
+    /// Items that wait, of all askers.
     pub fn len(&self) -> usize {
         self.askers.iter().map(|(_, waiting)| waiting.len()).sum()
+    }
+
+    /// Whether nothing waits.
+    pub fn is_empty(&self) -> bool {
+        self.askers.is_empty()
     }
 
     /// Gives back what there is no room for: the new one where its asker has enough waiting, else the newest of the

@@ -2,9 +2,6 @@
 
 use std::cell::{Cell, RefCell};
 
-/// Smaller buffers are not worth keeping: the allocator has them at hand.
-pub(crate) const BUFFER_BYTES_MIN: usize = 1024;
-
 /// What one turn of a connection reads. Larger buffers belonged to one large message.
 const BUFFER_BYTES_MAX: usize = 256 * 1024;
 
@@ -32,6 +29,9 @@ impl Default for BufferPool {
 }
 
 impl BufferPool {
+    /// Smaller buffers are not worth keeping: the allocator has them at hand.
+    pub const BUFFER_BYTES_MIN: usize = 1024;
+
     /// A pool that keeps nothing: what pooling is compared with.
     pub fn keeping_nothing() -> Self {
         BufferPool {
@@ -49,11 +49,12 @@ impl BufferPool {
         taken
     }
 
+    /// Of whoever has no use for it any more.
     #[inline]
     pub fn give_back(&self, mut buffer: Vec<u8>) {
         let bytes = buffer.capacity();
         let idle_bytes = self.idle_bytes.get() + bytes;
-        if (BUFFER_BYTES_MIN..=BUFFER_BYTES_MAX).contains(&bytes) && idle_bytes <= self.bytes_max {
+        if (Self::BUFFER_BYTES_MIN..=BUFFER_BYTES_MAX).contains(&bytes) && idle_bytes <= self.bytes_max {
             buffer.clear();
             self.idle.borrow_mut().push(buffer);
             self.idle_bytes.set(idle_bytes);
@@ -77,7 +78,7 @@ mod tests {
         let mut buffer = Vec::with_capacity(16 * 1024);
         buffer.push(1);
         pool.give_back(buffer);
-        for unwanted in [0, BUFFER_BYTES_MIN - 1, BUFFER_BYTES_MAX + 1] {
+        for unwanted in [0, BufferPool::BUFFER_BYTES_MIN - 1, BUFFER_BYTES_MAX + 1] {
             pool.give_back(Vec::with_capacity(unwanted));
         }
         assert_eq!(pool.idle_bytes(), 16 * 1024);

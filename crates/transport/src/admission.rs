@@ -1,4 +1,4 @@
-//! What a shard takes on: how long requests have waited before it sees them, and what it does when that is too long.
+//! Admission control of one shard: how long requests have waited before it sees them, and what it does when that is too long.
 //!
 //! Connections are served in rounds: each that has something to read gets a turn, in the order of the event loop. Under
 //! overload the queue is in the kernel's socket buffers, where nobody sees it; what is known is when a socket was last
@@ -7,19 +7,18 @@
 //! estimated. Decision 13 has the reasons and the measurements.
 
 use std::cell::{Cell, RefCell};
-use std::rc::Rc;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::task::Waker;
+use std::time::Duration;
 
+use helenus_vfs::Clock;
 use tokio::sync::Notify;
 
-use crate::options::NodeOptions;
-use crate::patience::nanoseconds;
-use crate::promises::Promises;
+use crate::deadline::nanoseconds;
+use crate::memory_reservation::MemoryReservations;
+use crate::read_rotation::{ReadRotation, Refusing};
 use crate::request_memory::RequestMemory;
-use crate::shard::Shard;
-use crate::shifts::{Refusing, Shifts};
 use crate::standing_queue::{QUEUE_DELAY_TARGET, StandingQueue};
 
 /// What the turns of a round may take together: then no connection waits longer than the target for the next.
@@ -56,9 +55,9 @@ const REFUSALS_OF_SHEDDING: u64 = 2;
 /// One shard's admission.
 pub struct Admission {
     is_on: bool,
-    patience_ns: u64,
+    begin_within_ns: u64,
     memory: Arc<RequestMemory>,
-    promises: RefCell<Promises>,
+    reservations: RefCell<MemoryReservations>,
     /// Set by the event loop whenever it has slept.
     has_slept: Arc<AtomicBool>,
     awake_since_ns: Cell<u64>,
@@ -79,7 +78,7 @@ pub struct Admission {
     is_refusing: Cell<bool>,
     /// What a refusal costs, with its part of the sending; smoothed.
     refusal_ns: Cell<u64>,
-    shifts: RefCell<Shifts>,
+    rotation: RefCell<ReadRotation>,
     standing: RefCell<StandingQueue>,
 }
 
@@ -139,24 +138,30 @@ impl TurnWork {
 }
 
 impl Admission {
-    pub(crate) fn new(options: &NodeOptions, memory: Arc<RequestMemory>, has_slept: Arc<AtomicBool>) -> Self {
-        let shortest = options.read_request_timeout.min(options.write_request_timeout);
+    /// `is_on`: whether anything is refused for its age or turns are bounded. `request_timeout`: of the requests that have least
+    /// time. `has_slept` is set by the event loop whenever it has.
+    pub fn new(
+        is_on: bool,
+        request_timeout: Duration,
+        memory: Arc<RequestMemory>,
+        has_slept: Arc<AtomicBool>,
+    ) -> Self {
         // Half of a request's time is for the work.
-        let patience_ns = nanoseconds(shortest / 2);
-        Self::with_limits(options.admission, patience_ns, memory, has_slept)
+        let begin_within_ns = nanoseconds(request_timeout / 2);
+        Self::with_limits(is_on, begin_within_ns, memory, has_slept)
     }
 
     fn with_limits(
         is_on: bool,
-        patience_ns: u64,
+        begin_within_ns: u64,
         memory: Arc<RequestMemory>,
         has_slept: Arc<AtomicBool>,
     ) -> Self {
         Admission {
             is_on,
-            patience_ns,
+            begin_within_ns,
             memory,
-            promises: RefCell::default(),
+            reservations: RefCell::default(),
             has_slept,
             awake_since_ns: Cell::new(0),
             rounds_ns: Cell::new([0; 2]),
@@ -171,7 +176,7 @@ impl Admission {
             window: RefCell::default(),
             is_refusing: Cell::new(false),
             refusal_ns: Cell::new(REFUSAL_NS_FIRST),
-            shifts: RefCell::default(),
+            rotation: RefCell::default(),
             standing: RefCell::default(),
         }
     }
@@ -183,7 +188,7 @@ impl Admission {
         if self.has_slept.load(Ordering::Relaxed) {
             self.has_slept.store(false, Ordering::Relaxed);
             self.awake_since_ns.set(now_ns);
-            self.shifts.borrow_mut().shard_slept();
+            self.rotation.borrow_mut().shard_slept();
         }
         if now_ns.saturating_sub(self.awake_since_ns.get()) > BUSY_NS && !self.is_marking.get() {
             self.is_marking.set(true);
@@ -204,9 +209,9 @@ impl Admission {
 
     /// A timer of the shard went off. Between two of them the kernel was asked for events, and what it knew is handled before
     /// the second: a shard may have no rounds and no sleep for seconds, when it has reads to do and nobody sends anything.
-    pub(crate) fn timer_went_off(&self, now_ns: u64) {
+    pub fn timer_went_off(&self, now_ns: u64) {
         self.looks_ns.set([self.looks_ns.get()[1], now_ns]);
-        self.tend_shifts(now_ns);
+        self.advance_rotation(now_ns);
     }
 
     /// How long a connection may be served before the others get their turn.
@@ -222,7 +227,7 @@ impl Admission {
     }
 
     /// Whether the shard has begun more than the disk can bring at once.
-    pub(crate) fn set_has_begun(&self, has_begun: bool) {
+    pub fn set_has_begun(&self, has_begun: bool) {
         self.has_begun.set(has_begun);
     }
 
@@ -230,8 +235,8 @@ impl Admission {
     pub fn wait_ns_max(&self, throws_on_overload: bool) -> u64 {
         match (self.is_on, throws_on_overload) {
             (false, _) => u64::MAX,
-            (true, true) => self.patience_ns.min(self.standing.borrow().delay_ns_max()),
-            (true, false) => self.patience_ns,
+            (true, true) => self.begin_within_ns.min(self.standing.borrow().delay_ns_max()),
+            (true, false) => self.begin_within_ns,
         }
     }
 
@@ -262,7 +267,7 @@ impl Admission {
         let refusing_permille =
             window.all_refusing_ns() * 1_000 / now_ns.saturating_sub(window.began_ns).max(1);
         self.is_refusing.set(window.has_refused);
-        self.shifts.borrow_mut().window_ended(&Refusing {
+        self.rotation.borrow_mut().window_ended(&Refusing {
             permille: refusing_permille,
             served: window.messages - window.overloaded,
             refused: window.overloaded,
@@ -288,45 +293,50 @@ impl Admission {
         self.refusal_ns.set((known_ns * 15 + refusal_ns).div_ceil(16));
     }
 
-    /// Whether a connection is to be left unread for a while because refusing costs too much; it is woken when its shift
-    /// comes. `was_refused`: whether something of it was refused in its last turn.
+    /// Whether a connection is to be left unread for a while because refusing costs too much; it is woken when its turn
+    /// to be read comes. `was_refused`: whether something of it was refused in its last turn.
     #[inline]
     pub fn must_wait(&self, connection: u64, was_refused: bool, waker: &Waker) -> bool {
-        if !self.is_on || (!was_refused && self.shifts.borrow().is_empty()) {
+        if !self.is_on || (!was_refused && self.rotation.borrow().is_empty()) {
             return false;
         }
-        self.shifts.borrow_mut().must_wait(connection, was_refused, waker)
+        self.rotation
+            .borrow_mut()
+            .must_wait(connection, was_refused, waker)
     }
 
+    /// It asks for nothing any more.
     pub fn connection_closed(&self, connection: u64) {
-        self.promises.borrow_mut().forget(connection);
-        self.shifts.borrow_mut().connection_closed(connection);
+        self.reservations.borrow_mut().forget(connection);
+        self.rotation.borrow_mut().connection_closed(connection);
     }
 
-    /// Begins the next connections' shift. Called every few milliseconds.
-    fn tend_shifts(&self, now_ns: u64) {
-        self.shifts.borrow_mut().tend(now_ns);
+    /// The next connections are read. Called every few milliseconds.
+    fn advance_rotation(&self, now_ns: u64) {
+        self.rotation.borrow_mut().advance(now_ns);
     }
 
     /// Whether the `free_bytes` that a connection may hold besides have room for the `bytes` that are still to come of a
     /// message that it has begun; if so they are kept for it until the time of a request is over. With 0 there is nothing
     /// more to come.
-    pub fn promise(&self, connection: u64, bytes: usize, free_bytes: usize, now_ns: u64) -> bool {
-        let kept_until_ns = now_ns.saturating_add(self.patience_ns);
-        let mut promises = self.promises.borrow_mut();
-        promises.promise(connection, bytes, free_bytes, kept_until_ns, now_ns)
+    pub fn reserve(&self, connection: u64, bytes: usize, free_bytes: usize, now_ns: u64) -> bool {
+        let kept_until_ns = now_ns.saturating_add(self.begin_within_ns);
+        let mut reservations = self.reservations.borrow_mut();
+        reservations.reserve(connection, bytes, free_bytes, kept_until_ns, now_ns)
     }
 
-    pub(crate) fn refused(&self) -> u64 {
+    /// How many requests were refused for their age or for want of memory.
+    pub fn refused(&self) -> u64 {
         self.refused.get()
     }
 
-    pub(crate) fn charged_bytes(&self) -> usize {
+    /// What requests and answers of the shard take.
+    pub fn charged_bytes(&self) -> usize {
         self.memory.charged_bytes()
     }
 
     /// The longest wait that was seen in the last window.
-    pub(crate) fn queue_delay_us(&self) -> u64 {
+    pub fn queue_delay_us(&self) -> u64 {
         self.queue_delay_ns.get() / 1_000
     }
 
@@ -334,22 +344,19 @@ impl Admission {
         self.rounds_ns.set([self.rounds_ns.get()[1], now_ns]);
         self.turns_of_last_round.set(self.turns_in_round.replace(0));
     }
-}
 
-impl Shard {
     /// Marks where rounds begin while the shard is busy: a task that yields comes back when every task that was ready
     /// has had its turn and the kernel has been asked for events.
-    pub(crate) async fn mark_rounds(self: Rc<Self>) {
-        let admission = &self.admission;
+    pub async fn mark_rounds(&self, clock: &dyn Clock) {
         loop {
-            admission.mark_rounds.notified().await;
+            self.mark_rounds.notified().await;
             // A round without a turn: nobody needs the next, and a yielding task would keep the shard from its sleep.
-            while admission.turns_in_round.get() > 0 && !admission.has_slept.load(Ordering::Relaxed) {
-                admission.round_began(self.clock.monotonic_ns());
+            while self.turns_in_round.get() > 0 && !self.has_slept.load(Ordering::Relaxed) {
+                self.round_began(clock.monotonic_ns());
                 tokio::task::yield_now().await;
             }
-            admission.is_marking.set(false);
-            admission.turns_of_last_round.set(0);
+            self.is_marking.set(false);
+            self.turns_of_last_round.set(0);
         }
     }
 }
