@@ -169,15 +169,38 @@ pub fn java_program(name: &str, folder: &Path) -> Result<Command, RuntimeError> 
 
 /// Builds the Go module in `folder`, whose `go.sum` pins its packages, and returns its program.
 pub fn go_program(name: &str, folder: &Path) -> Result<Command, RuntimeError> {
+    Ok(Command::new(go(&["build"], name, folder, ".")?))
+}
+
+/// Builds the program of a package that the Go module in `folder` pins.
+pub fn go_package(name: &str, folder: &Path, package: &str) -> Result<PathBuf, RuntimeError> {
+    go(&["build"], name, folder, package)
+}
+
+/// Builds the tests of a package that the Go module in `folder` pins.
+pub fn go_tests(name: &str, folder: &Path, package: &str) -> Result<PathBuf, RuntimeError> {
+    go(&["test", "-c", "-vet=off"], name, folder, package)
+}
+
+/// Where the sources of a package are that the Go module in `folder` pins: its tests expect to run there.
+pub fn go_package_folder(folder: &Path, package: &str) -> Result<PathBuf, RuntimeError> {
+    let mut list = Command::new("go");
+    list.args(["list", "-mod=readonly", "-f", "{{.Dir}}", package])
+        .current_dir(folder);
+    Ok(PathBuf::from(process::run_quietly(&mut list)?.trim()))
+}
+
+fn go(verb: &[&str], name: &str, folder: &Path, package: &str) -> Result<PathBuf, RuntimeError> {
     let program = workspace::built(name).join("program");
     process::run_quietly(
         Command::new("go")
-            .args(["build", "-mod=readonly", "-o"])
+            .args(verb)
+            .args(["-mod=readonly", "-o"])
             .arg(&program)
-            .arg(".")
+            .arg(package)
             .current_dir(folder),
     )?;
-    Ok(Command::new(program))
+    Ok(program)
 }
 
 /// Runs `install` on an emptied folder unless the folder was installed from these very pins.

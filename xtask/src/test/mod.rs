@@ -7,6 +7,7 @@ mod part;
 mod refusal;
 mod rust;
 mod side_by_side;
+mod temporal;
 
 use std::num::NonZeroUsize;
 use std::path::{Path, PathBuf};

@@ -1,6 +1,6 @@
 //! The parts of the test command, in the order they run: cheap and telling ones first.
 
-use super::{drivers, load, operator, refusal, rust};
+use super::{drivers, load, operator, refusal, rust, temporal};
 use crate::node::{Node, Target};
 use crate::program::Tally;
 use crate::runtime::Runtime;
@@ -172,6 +172,12 @@ pub const ALL: &[Part] = &[
         "cqlsh, its commands and COPY",
         &[Runtime::Python],
         drivers::cqlsh,
+    ),
+    driver(
+        "temporal",
+        "Temporal's schema, and its tests of its Cassandra persistence",
+        &[Runtime::Go],
+        temporal::run,
     ),
     Part {
         name: "attack",

@@ -1,0 +1,125 @@
+//! An application that somebody else wrote: Temporal sets up and upgrades its schema with its own tool, and runs the tests
+//! of its Cassandra persistence: conditional batches, paging, TTL, collections, user types, indexes.
+
+use std::fs;
+use std::path::{Path, PathBuf};
+use std::process::{Command, Stdio};
+use std::time::{Duration, Instant};
+
+use super::Context;
+use crate::node::Node;
+use crate::process::{self, Process};
+use crate::program::{self, Tally};
+use crate::{TaskError, runtime, workspace};
+
+const SERVER: &str = "go.temporal.io/server";
+const KEYSPACE: &str = "temporal";
+/// They take half a minute, most of it waiting for what expires.
+const TESTS_SECONDS_MAX: u64 = 300;
+/// Of the version that `go.mod` pins; fewer mean that some were not found.
+const TESTS_MIN: usize = 228;
+
+pub fn run(context: &Context) -> Result<Tally, TaskError> {
+    let module = workspace::path("tests/applications/temporal");
+    let tool = runtime::go_package("temporal-tool", &module, &format!("{SERVER}/cmd/tools/cassandra"))?;
+    let tests = format!("{SERVER}/common/persistence/tests");
+    let program = runtime::go_tests("temporal-tests", &module, &tests)?;
+    let folder = runtime::go_package_folder(&module, &tests)?;
+    let mut node = Node::start(&context.target, "temporal", &[])?;
+    let mut tally = Tally::default();
+    set_up_schema(&tool, &folder, &node, &mut tally);
+    persistence(&program, &folder, &node, &mut tally)?;
+    tally.check("temporal left no panic in the server", node.check_panics());
+    // Whoever persists its workflows here finds its schema after a restart too.
+    node.restart()?;
+    let update = update_schema(&folder);
+    tally.check(
+        "temporal's schema after a restart",
+        run_tool(&tool, &node, &update),
+    );
+    tally.check("temporal: the server stops cleanly", node.stop());
+    Ok(tally)
+}
+
+/// As its documentation tells operators: a keyspace, the first version, and one upgrade after the other.
+fn set_up_schema(tool: &Path, folder: &Path, node: &Node, tally: &mut Tally) {
+    let steps = [
+        vec![
+            "create-keyspace".to_owned(),
+            "--keyspace".to_owned(),
+            KEYSPACE.to_owned(),
+        ],
+        vec!["setup-schema".to_owned(), "-v".to_owned(), "0.0".to_owned()],
+        update_schema(folder),
+    ];
+    for step in steps {
+        tally.check(&format!("temporal {}", step[0]), run_tool(tool, node, &step));
+    }
+}
+
+fn update_schema(folder: &Path) -> Vec<String> {
+    let versions = folder.join("../../../schema/cassandra/temporal/versioned");
+    vec![
+        "update-schema".to_owned(),
+        "-d".to_owned(),
+        versions.display().to_string(),
+    ]
+}
+
+fn run_tool(tool: &Path, node: &Node, arguments: &[String]) -> Result<(), TaskError> {
+    let address = node.address();
+    process::run_quietly(
+        Command::new(tool)
+            .args(["--endpoint", &address.ip().to_string()])
+            .args(["--port", &address.port().to_string()])
+            .args(["--keyspace", KEYSPACE])
+            .args(arguments),
+    )?;
+    Ok(())
+}
+
+/// Counts each test and part of one by what Go says of it.
+fn persistence(program: &Path, folder: &Path, node: &Node, tally: &mut Tally) -> Result<(), TaskError> {
+    let log = program::log_path("temporal");
+    let address = node.address();
+    let mut command = Command::new(program);
+    command
+        .args(["-test.v", "-test.run", "^TestCassandra"])
+        .arg(format!("-test.timeout={TESTS_SECONDS_MAX}s"))
+        .current_dir(folder)
+        .env("CASSANDRA_SEEDS", address.ip().to_string())
+        .env("CASSANDRA_PORT", address.port().to_string())
+        .stdin(Stdio::null())
+        .stdout(process::log_file(&log)?)
+        .stderr(Stdio::null());
+    let mut running = Process::start(&mut command)?;
+    let ended = running.wait_until(Instant::now() + Duration::from_secs(2 * TESTS_SECONDS_MAX))?;
+    drop(running);
+    let text = fs::read_to_string(&log).map_err(|source| TaskError::File {
+        path: log.clone(),
+        source,
+    })?;
+    let passed_before = tally.passed;
+    count(&text, tally);
+    let enough = tally.passed - passed_before >= TESTS_MIN && ended.is_some_and(|status| status.success());
+    let ended = if enough { Ok(()) } else { Err(said(&log)) };
+    tally.check("temporal's tests of its persistence", ended);
+    Ok(())
+}
+
+fn count(text: &str, tally: &mut Tally) {
+    for line in text.lines().map(str::trim_start) {
+        if let Some(name) = line.strip_prefix("--- FAIL: ") {
+            tally.failed += 1;
+            println!("  FAIL {name}");
+        } else if line.starts_with("--- PASS: ") {
+            tally.passed += 1;
+        } else if line.starts_with("--- SKIP: ") {
+            tally.skipped += 1;
+        }
+    }
+}
+
+fn said(log: &PathBuf) -> String {
+    format!("log {}:\n{}", log.display(), process::log_tail(log, 15))
+}
