@@ -31,6 +31,7 @@ use crate::schema_change::SCHEMA_OWNER;
 use crate::shard::Shard;
 use crate::view_progress::{DoneTokens, IN_PROGRESS};
 use crate::viewed_writes::Chunks;
+use crate::write_set::RequiredTables;
 
 /// Partitions whose rows are written as one set: enough to share a sync of the log, few enough that nobody waits long for the
 /// turn of one.
@@ -276,7 +277,8 @@ impl Shard {
     /// Rows of the view must not outlive base rows that a crash takes: these are in this shard's log.
     async fn write_rows(self: &Rc<Self>, updates: Vec<Vec<u8>>) -> Result<(), CqlError> {
         self.log_durable().await?;
-        self.write_computed(self.by_owner(updates), Deadline::ENDLESS)
+        let required = RequiredTables::Only([].into());
+        self.write_computed(self.by_owner(updates), required, Deadline::ENDLESS)
             .await
     }
 
@@ -326,7 +328,8 @@ impl Shard {
         let _alone = self.hold_table(table).await?;
         let mut built = Vec::new();
         for view in &views {
-            if self.unmark_built(&view.keyspace, &view.name).await? {
+            let unmarked = self.unmark_built(&view.keyspace, &view.name).await;
+            if unmarked.map_err(not_truncated)? {
                 built.push(view);
             }
         }
@@ -335,7 +338,8 @@ impl Shard {
         }
         self.truncate_on_all_shards(table).await?;
         for view in built {
-            self.mark_built(&view.keyspace, &view.name).await?;
+            let marked = self.mark_built(&view.keyspace, &view.name).await;
+            marked.map_err(not_truncated)?;
         }
         Ok(())
     }
@@ -362,6 +366,11 @@ impl Shard {
         }
         Ok(held)
     }
+}
+
+/// What is known of a view could not be read or written in time.
+fn not_truncated(error: CqlError) -> CqlError {
+    CqlError::truncate(format_args!("{error}"))
 }
 
 /// A table that nobody writes to.

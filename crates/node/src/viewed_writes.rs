@@ -31,6 +31,7 @@ use crate::rate_limit::WrittenPartition;
 use crate::request::node_is_stopping;
 use crate::shard::{Acknowledgement, Shard};
 use crate::write::{partition_of, write_failure};
+use crate::write_set::RequiredTables;
 
 /// What a batch may write to views in all: it is one record of each shard's log.
 const BATCH_VIEW_BYTES_MAX: usize = 12 << 20;
@@ -319,7 +320,8 @@ impl Shard {
             for update in updates {
                 all.extend(self.changes_of(update, &mut chunks, deadline).await?);
             }
-            self.write_computed(self.by_owner(std::mem::take(&mut all)), deadline)
+            let required = RequiredTables::of(updates);
+            self.write_computed(self.by_owner(std::mem::take(&mut all)), required, deadline)
                 .await
         };
         match written.await {
@@ -374,7 +376,9 @@ impl Shard {
                     } else if delta.is_full() {
                         let Chunk { mut views, base } = delta.take_chunk()?;
                         views.extend(base);
-                        self.write_computed(self.by_owner(views), deadline).await?;
+                        let required = RequiredTables::Only([table].into());
+                        self.write_computed(self.by_owner(views), required, deadline)
+                            .await?;
                         chunks.is_begun = true;
                         self.resolved(&[(table, token)]).await;
                     }
@@ -425,6 +429,7 @@ impl Shard {
     ) -> Result<(), CqlError> {
         let mut leases = Vec::new();
         let mut all: Vec<Vec<u8>> = updates.values().flatten().cloned().collect();
+        let required = RequiredTables::of(&all);
         // One shard after the other, in the order of their numbers: two batches never wait for each other.
         for (&owner, own) in updates {
             let viewed = own.iter().filter(|update| self.views.has_update(update));
@@ -440,7 +445,7 @@ impl Shard {
             all.append(&mut lease.changes);
             leases.push(lease);
         }
-        self.write_computed(self.by_owner(all), deadline).await
+        self.write_computed(self.by_owner(all), required, deadline).await
     }
 
     async fn lease(self: &Rc<Self>, updates: Vec<Vec<u8>>, deadline: Deadline) -> Result<Lease, CqlError> {
@@ -472,11 +477,15 @@ impl Shard {
     pub(crate) async fn write_computed(
         self: &Rc<Self>,
         updates: UpdatesByShard,
+        required: RequiredTables,
         deadline: Deadline,
     ) -> Result<(), CqlError> {
         match updates.len() {
-            0 | 1 => self.write_on_one_shard(updates, deadline).await,
-            _ => self.write_shares(updates, None, deadline).await.map(|_| ()),
+            0 | 1 => self.write_on_one_shard(updates, required, deadline).await,
+            _ => {
+                let written = self.write_shares(updates, required, None, deadline);
+                written.await.map(|_| ())
+            }
         }
     }
 

@@ -8,6 +8,7 @@
 //!
 //! What a batch was refused for is told; once its shares are on their way its client learns success, or a timeout.
 
+use std::borrow::Cow;
 use std::cell::RefCell;
 use std::collections::HashMap;
 use std::rc::Rc;
@@ -15,6 +16,7 @@ use std::sync::Arc;
 
 use helenus_engine::CqlError;
 use helenus_rows::update::Update;
+use helenus_schema::TableId;
 use helenus_storage::commitlog::{ResolvedWriteSets, WriteSetId, WriteSetNumbers, WriteSetPart};
 use helenus_storage::error::WriteError;
 use helenus_types::{ShardId, Token, token_of};
@@ -66,6 +68,28 @@ struct Share {
     /// `None` where no log takes any of it.
     part: Option<WriteSetPart>,
     updates: Arc<Vec<Vec<u8>>>,
+}
+
+/// Tables that every shard of an atomic write must know. Others are views, computed by a shard that knows them: one that does not
+/// has heard of their end already, or not yet of their beginning, after which they are emptied and built.
+#[derive(Clone)]
+pub(crate) enum RequiredTables {
+    All,
+    Only(Arc<[TableId]>),
+}
+
+impl RequiredTables {
+    pub fn of(updates: &[Vec<u8>]) -> Self {
+        let tables = updates.iter().filter_map(|update| partition_of(update));
+        RequiredTables::Only(tables.map(|(table, _)| table).collect())
+    }
+
+    fn has(&self, table: TableId) -> bool {
+        match self {
+            RequiredTables::All => true,
+            RequiredTables::Only(tables) => tables.contains(&table),
+        }
+    }
 }
 
 /// Finds the set that a part belongs to, once the part is durable.
@@ -134,7 +158,10 @@ impl Shard {
                 let written = async {
                     match shard.views.has_one_of(updates.iter()) {
                         true => shard.write_viewed(updates, deadline).await,
-                        false => shard.write_whole_here(updates, deadline).await,
+                        false => {
+                            let required = RequiredTables::All;
+                            shard.write_whole_here(updates, required, deadline).await
+                        }
                     }
                 };
                 let written = catch_async(written).await;
@@ -147,7 +174,8 @@ impl Shard {
                 return self.write_whole_viewed(updates, deadline).await;
             }
             let epoch = self.views_epoch();
-            if self.write_shares(updates.clone(), Some(epoch), deadline).await? {
+            let written = self.write_shares(updates.clone(), RequiredTables::All, Some(epoch), deadline);
+            if written.await? {
                 return Ok(());
             }
         }
@@ -157,13 +185,14 @@ impl Shard {
     pub(crate) async fn write_on_one_shard(
         self: &Rc<Self>,
         updates: UpdatesByShard,
+        required: RequiredTables,
         deadline: Deadline,
     ) -> Result<(), CqlError> {
         let Some((owner, updates)) = updates.into_iter().next() else {
             return Ok(());
         };
         let written = self.call_async(owner, move |shard| async move {
-            let written = catch_async(shard.write_whole_here(updates, deadline)).await;
+            let written = catch_async(shard.write_whole_here(updates, required, deadline)).await;
             written.unwrap_or_else(|panicked| Err(panicked.error()))
         });
         written.await.unwrap_or_else(|| Err(self.no_answer_from(owner)))
@@ -174,6 +203,7 @@ impl Shard {
     pub(crate) async fn write_shares(
         self: &Rc<Self>,
         updates: UpdatesByShard,
+        required: RequiredTables,
         views_epoch: Option<u64>,
         deadline: Deadline,
     ) -> Result<bool, CqlError> {
@@ -181,7 +211,7 @@ impl Shard {
             .into_iter()
             .map(|(owner, updates)| (owner, Arc::new(updates)))
             .collect();
-        let are_logged = self.promises(&shares, deadline).await?;
+        let are_logged = self.promises(&shares, &required, deadline).await?;
         if deadline.is_over(self.clock.monotonic_ns()) {
             return Err(not_begun_in_time());
         }
@@ -198,6 +228,7 @@ impl Shard {
     async fn write_whole_here(
         self: &Rc<Self>,
         updates: Vec<Vec<u8>>,
+        required: RequiredTables,
         deadline: Deadline,
     ) -> Result<(), CqlError> {
         let decoded = self.decode_sampled(&updates)?;
@@ -205,6 +236,7 @@ impl Shard {
             if deadline.is_over(self.clock.monotonic_ns()) {
                 return Err(not_begun_in_time());
             }
+            let decoded = self.without_unknown(&decoded, &required);
             let applied = self.store.borrow_mut().apply_all(&decoded);
             match applied {
                 Ok(position) => break position,
@@ -224,17 +256,18 @@ impl Shard {
     async fn promises(
         self: &Rc<Self>,
         shares: &[(ShardId, Arc<Vec<Vec<u8>>>)],
+        required: &RequiredTables,
         deadline: Deadline,
     ) -> Result<Vec<bool>, CqlError> {
         let mut answers = Vec::with_capacity(shares.len());
         for (owner, updates) in shares {
             let (sender, receiver) = oneshot::channel();
-            let updates = updates.clone();
+            let (updates, required) = (updates.clone(), required.clone());
             self.mailbox(*owner).run(move |owner| {
                 let shard = owner.clone();
                 owner.spawn(async move {
                     // The coordinator may have given up.
-                    let _gone = sender.send(shard.promise_share(&updates, deadline).await);
+                    let _gone = sender.send(shard.promise_share(&updates, &required, deadline).await);
                 });
             });
             answers.push((*owner, receiver));
@@ -247,12 +280,18 @@ impl Shard {
     }
 
     /// Whether this shard's log will have a part of what it promises to take, waiting for memory where there is none.
-    async fn promise_share(&self, updates: &[Vec<u8>], deadline: Deadline) -> Result<bool, CqlError> {
+    async fn promise_share(
+        &self,
+        updates: &[Vec<u8>],
+        required: &RequiredTables,
+        deadline: Deadline,
+    ) -> Result<bool, CqlError> {
         let decoded = self.decode_sampled(updates)?;
         loop {
             if deadline.is_over(self.clock.monotonic_ns()) {
                 return Err(not_begun_in_time());
             }
+            let decoded = self.without_unknown(&decoded, required);
             let promised = self.store.borrow().check_part(&decoded);
             match promised {
                 Ok(is_logged) => return Ok(is_logged),
@@ -262,6 +301,23 @@ impl Shard {
                     }
                 }
                 Err(error) => return Err(write_failure(&error)),
+            }
+        }
+    }
+
+    /// Without what is for views that this shard does not know.
+    fn without_unknown<'d, 'u>(
+        &self,
+        updates: &'d [(Token, Update<'u>)],
+        required: &RequiredTables,
+    ) -> Cow<'d, [(Token, Update<'u>)]> {
+        let store = self.store.borrow();
+        let is_taken = |update: &Update<'_>| required.has(update.table) || store.has_table(update.table);
+        match updates.iter().all(|(_, update)| is_taken(update)) {
+            true => Cow::Borrowed(updates),
+            false => {
+                let taken = updates.iter().filter(|(_, update)| is_taken(update));
+                Cow::Owned(taken.cloned().collect())
             }
         }
     }

@@ -27,6 +27,10 @@ impl ShardStore {
         self.disk.as_ref().map(|disk| &disk.folder)
     }
 
+    pub fn has_table(&self, id: TableId) -> bool {
+        self.tables.contains_key(&id)
+    }
+
     /// A table's SSTables at this moment. Their files stay until a compaction has replaced them.
     pub fn sstables(&self, id: TableId) -> Vec<Arc<SsTable>> {
         self.tables
