@@ -115,7 +115,7 @@ impl Shard {
                         return Err(write_failure(&error));
                     }
                 }
-                Tried::Unresolved(sets) => self.wait_resolved(sets).await,
+                Tried::Unresolved(sets) => self.wait_resolved(sets).await?,
                 Tried::TakesTurns(partitions) => {
                     let turns = self.take_turns(partitions, deadline).await?;
                     if let Some(answer) = self.decide_in_turn(decision, turns, deadline).await? {
@@ -229,7 +229,7 @@ impl Shard {
         }
         for owner in shards {
             let certain = self.call_async(owner, move |shard| async move {
-                shard.write_sets_resolved().await;
+                shard.write_sets_resolved().await?;
                 match shard.certain_at() {
                     Some(position) => shard.durable(position, deadline).await,
                     None => Ok(()),

@@ -154,7 +154,7 @@ impl Shard {
         self: &Rc<Self>,
         owned: &OwnedExecution,
     ) -> Result<Vec<Vec<u8>>, FailedStatement> {
-        self.write_sets_resolved().await;
+        self.write_sets_resolved().await?;
         let mut reading = ListReading::default();
         loop {
             let result = self.run_updates_reading(owned, &mut reading);

@@ -359,10 +359,10 @@ impl Shard {
                     while shard.views.is_written_to(table) {
                         shard.views.given_back().await;
                     }
-                    shard.write_sets_resolved().await;
+                    shard.write_sets_resolved().await
                 }
             });
-            drained.await.ok_or_else(|| self.no_answer_from(owner))?;
+            drained.await.unwrap_or_else(|| Err(self.no_answer_from(owner)))?;
         }
         Ok(held)
     }

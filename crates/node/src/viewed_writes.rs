@@ -258,20 +258,20 @@ impl Shard {
                 shard: self.clone(),
                 partitions,
             };
-            self.resolved(&turns.partitions).await;
+            self.resolved(&turns.partitions).await?;
             return Ok(turns);
         }
     }
 
     /// Waits until what write sets have written to these partitions cannot be undone any more.
-    async fn resolved(self: &Rc<Self>, partitions: &[WrittenPartition]) {
+    async fn resolved(self: &Rc<Self>, partitions: &[WrittenPartition]) -> Result<(), CqlError> {
         let tokens: Vec<Token> = partitions.iter().map(|(_, token)| *token).collect();
         loop {
             let unresolved = self.write_sets.unresolved_of(&tokens);
             if unresolved.is_empty() {
-                return;
+                return Ok(());
             }
-            self.wait_resolved(unresolved).await;
+            self.wait_resolved(unresolved).await?;
         }
     }
 
@@ -380,7 +380,7 @@ impl Shard {
                         self.write_computed(self.by_owner(views), required, deadline)
                             .await?;
                         chunks.is_begun = true;
-                        self.resolved(&[(table, token)]).await;
+                        self.resolved(&[(table, token)]).await?;
                     }
                 }
             }

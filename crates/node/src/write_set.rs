@@ -503,12 +503,13 @@ impl Shard {
 
     /// Waits until whatever this shard has of write sets now counts also after a crash: what is decided on it must not
     /// outlive it.
-    pub(crate) async fn write_sets_resolved(self: &Rc<Self>) {
+    pub(crate) async fn write_sets_resolved(self: &Rc<Self>) -> Result<(), CqlError> {
         let unresolved = self.store.borrow_mut().unresolved_write_sets();
-        self.wait_resolved(unresolved).await;
+        self.wait_resolved(unresolved).await
     }
 
-    pub(crate) async fn wait_resolved(self: &Rc<Self>, unresolved: Vec<WriteSetId>) {
+    /// Fails where a coordinator has stopped: nobody resolves its sets any more, and the next start may undo them.
+    pub(crate) async fn wait_resolved(self: &Rc<Self>, unresolved: Vec<WriteSetId>) -> Result<(), CqlError> {
         if !unresolved.is_empty() {
             self.sync_logs_soon();
         }
@@ -518,9 +519,9 @@ impl Shard {
                     shard.write_sets.resolved.notified().await;
                 }
             });
-            // A coordinator that has stopped resolves nothing more, and its client learns so from its own shard.
-            let _stopped = resolved.await;
+            resolved.await.ok_or_else(node_is_stopping)?;
         }
+        Ok(())
     }
 
     /// Whether this shard has parts that nobody is left to resolve: their coordinator has ended. Once the caller `has_waited`
