@@ -62,7 +62,7 @@ impl Client {
             found.map(|(_, value)| value.to_string())
         };
         let user = self.session.user();
-        let address = self.session.peer_address();
+        let address = self.session.client().peer;
         ClientConnection {
             address: address.ip(),
             port: address.port(),
@@ -72,7 +72,7 @@ impl Client {
                 "ready"
             },
             username: user.unwrap_or_else(|| ANONYMOUS.into()),
-            keyspace: self.session.keyspace(),
+            keyspace: self.session.conversation.keyspace(),
             protocol_version: self.session.version().number(),
             driver_name: option("DRIVER_NAME"),
             driver_version: option("DRIVER_VERSION"),

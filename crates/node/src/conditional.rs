@@ -141,7 +141,7 @@ impl Shard {
         values: &BoundValues<'_>,
         options: &QueryOptions<'_>,
     ) -> Result<(), CqlError> {
-        let (session, stream) = (statement.session, statement.stream);
+        let (session, stream) = (statement.request.session, statement.request.stream);
         let own = || {
             let account = self.account_of_session(session);
             OwnedConditional::Statement(OwnedExecution::new(statement, values, options, &account))

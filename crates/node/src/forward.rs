@@ -135,8 +135,8 @@ impl OwnedExecution {
             options: owned_options(options, metadata_form),
             paging_state,
             is_metadata_changed,
-            received_ns: statement.session.received_ns(),
-            throws_on_overload: statement.session.negotiated().throws_on_overload,
+            received_ns: statement.request.received_ns,
+            throws_on_overload: statement.request.session.client().throws_on_overload,
             _held: Held::waiting(account, kept_bytes),
         }
     }

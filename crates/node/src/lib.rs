@@ -62,6 +62,6 @@ pub use operator::Operator;
 pub use options::{CommitlogSync, CompactionSettings, NodeOptions};
 pub use roles::Authenticator;
 pub use schema_change::DATA_CENTER;
-pub use session::{Negotiated, Session};
+pub use session::{Conversation, RequestContext, Session};
 pub use shard::Shard;
 pub use stall::{Stalls, StallsSeen};

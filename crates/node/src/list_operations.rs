@@ -68,16 +68,16 @@ impl Shard {
             Plan::Batch(plan) => plan.partitions(values, options)?,
             _ => Vec::new(),
         };
-        let account = self.account_of_session(statement.session);
+        let account = self.account_of_session(statement.request.session);
         let owned = Arc::new(OwnedExecution::new(statement, values, options, &account));
-        let (answered, stream) = (statement.session.clone(), statement.stream);
+        let (answered, stream) = (statement.request.session.clone(), statement.request.stream);
         let (kind, deadline) = match &statement.prepared.plan {
             Plan::Batch(plan) => (plan.kind, Deadline::of_batch(options, plan.kind)),
             _ => (BatchKind::Unlogged, Deadline::of_write(options)),
         };
         let shard = self.clone();
         let owner = self.owner_of_all(&partitions);
-        self.answer_later(statement.session, stream, async move {
+        self.answer_later(statement.request.session, stream, async move {
             let written = async {
                 if let Some(owner) = owner {
                     return shard.decide_on_lists(owner, owned, partitions, deadline).await;

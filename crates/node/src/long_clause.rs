@@ -69,12 +69,16 @@ impl Shard {
         values: &BoundValues<'_>,
         options: &QueryOptions<'_>,
     ) {
-        let account = self.account_of_session(statement.session);
+        let account = self.account_of_session(statement.request.session);
         let owned = Arc::new(OwnedExecution::new(statement, values, options, &account));
         let shard = self.clone();
-        self.write_built(statement.session, statement.stream, kind, deadline, async move {
-            shard.build_beside(&owned, &account).await
-        });
+        self.write_built(
+            statement.request.session,
+            statement.request.stream,
+            kind,
+            deadline,
+            async move { shard.build_beside(&owned, &account).await },
+        );
     }
 
     /// As [`modify_beside`](Self::modify_beside), of a BATCH message.

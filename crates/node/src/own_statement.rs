@@ -9,7 +9,7 @@ use helenus_protocol::request::{BindValues, QueryParameters, Value, write_query}
 use helenus_protocol::response::{ReceivedResult, Response};
 use helenus_protocol::{Consistency, Direction, Opcode, ProtocolVersion};
 
-use crate::session::Session;
+use crate::session::{RequestContext, Session};
 use crate::shard::Shard;
 use crate::tracing::answer_of;
 
@@ -44,9 +44,13 @@ impl Shard {
                 .map_err(|_| CqlError::server(format_args!("The node's own statement is too long")))?,
         };
         let session = Rc::new(Session::new(version));
-        session.set_received_ns(self.clock.monotonic_ns());
+        let context = RequestContext {
+            session: &session,
+            stream: header.stream,
+            received_ns: self.clock.monotonic_ns(),
+        };
         let envelope = Envelope { header, body: &body };
-        self.handle_untraced(&session, &envelope)
+        self.handle_untraced(context, &envelope)
             .map_err(|error| CqlError::server(format_args!("{error}")))?;
         rows_of(&answer_of(&session).await)
     }

@@ -4,7 +4,7 @@
 //! answer gets a server error, and the shard goes on with what it has.
 //!
 //! Asserting unwind safety is sound in the sense that matters to a shard: `RefCell` borrows are given back while
-//! unwinding, an envelope that was begun is taken back (see [`Session::try_respond`](crate::Session::try_respond)),
+//! unwinding, an envelope that was begun is taken back (see [`Session::try_respond`](helenus_transport::Session::try_respond)),
 //! and the scratch space is cleared by its next user. The store's structures are safe Rust, so the worst that a panic
 //! in the middle of a write can leave there is one update applied in part, of a write that was never acknowledged;
 //! losing the whole shard would be worse.

@@ -26,7 +26,7 @@ use crate::deadline::not_begun_in_time;
 use crate::mailbox::Mailbox;
 use crate::panic_boundary::{Panicked, catch};
 use crate::request::node_is_stopping;
-use crate::session::Session;
+use crate::session::{RequestContext, Session};
 use crate::shard::{Shard, is_valid};
 
 /// Texts up to so many bytes are planned where they arrive: `SELECT` with a thousand columns of one letter each, which
@@ -214,19 +214,23 @@ impl Shard {
     /// preparing takes no longer than what is prepared.
     pub(crate) fn handle_beside(
         self: &Rc<Self>,
-        session: &Rc<Session>,
+        context: RequestContext<'_>,
         envelope: &Envelope<'_>,
         class: StatementClass,
     ) {
+        let RequestContext {
+            session,
+            stream,
+            received_ns,
+        } = context;
         let held = Held::nothing_of(&self.account_of_session(session));
-        // The door begins no more while memory is full; this one was let in.
+        // The connection begins no more while memory is full; this one was let in.
         held.set(envelope.body.len());
         let message = Arc::new(Message {
             header: envelope.header,
             body: envelope.body.into(),
         });
-        let stream = envelope.header.stream;
-        let (keyspace, received_ns) = (session.keyspace(), session.received_ns());
+        let keyspace = session.conversation.keyspace();
         let (shard, answered) = (self.clone(), session.clone());
         self.answer_later(session, stream, async move {
             let deadline_ns = received_ns.saturating_add(shard.timeouts.of_class(class));
@@ -236,11 +240,15 @@ impl Shard {
             {
                 Ok(plans) => {
                     shard.look_at_clock();
-                    answered.set_received_ns(received_ns);
                     // What was prepared is kept, and bounded in size.
                     let is_kept = message.header.opcode == Opcode::Prepare;
                     let used: Vec<_> = plans.iter().flatten().filter(|_| !is_kept).cloned().collect();
-                    let outcome = shard.handle_planned(&answered, &message, plans);
+                    let context = RequestContext {
+                        session: &answered,
+                        stream,
+                        received_ns,
+                    };
+                    let outcome = shard.handle_planned(context, &message, plans);
                     shard.planner.retire(used.into_iter().map(|plan| plan as _));
                     outcome
                 }
@@ -311,19 +319,18 @@ impl Shard {
 
     fn handle_planned(
         self: &Rc<Self>,
-        session: &Rc<Session>,
+        context: RequestContext<'_>,
         message: &Message,
         plans: Plans,
     ) -> Result<(), CqlError> {
-        let stream = message.header.stream;
         let mut plans = plans.into_iter();
         let mut next = || plans.next().unwrap_or_else(|| Err(self.no_plan()));
         match Request::decode(&message.envelope()) {
-            Ok((Request::Query(query), _)) => self.query_planned(session, stream, &query, &next()?),
-            Ok((Request::Prepare(_), _)) => self.prepare_planned(session, stream, next()),
+            Ok((Request::Query(query), _)) => self.query_planned(context, &query, &next()?),
+            Ok((Request::Prepare(_), _)) => self.prepare_planned(context, next()),
             Ok((Request::Batch(batch), _)) => {
                 let members = self.batch_members(&batch, |_| next());
-                self.batch_planned(session, stream, &batch, &members?)
+                self.batch_planned(context, &batch, &members?)
             }
             _ => Err(self.no_plan()),
         }

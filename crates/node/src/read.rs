@@ -109,14 +109,14 @@ impl Shard {
                 }
                 self.check_rate(&plan.table, RateLimitedOperation::Read, token)?;
                 let table = &plan.table.name;
-                self.trace(statement.session, || {
+                self.trace(statement.request.session, || {
                     format!("Executing single-partition query on {table}")
                 });
                 if self.takes_its_turn(statement.prepared) {
                     return self.select_later(statement, values, options, RateLimits::Checked);
                 }
                 if self.waits_for_disk(&statement.prepared.id) {
-                    let (session, stream) = (statement.session, statement.stream);
+                    let (session, stream) = (statement.request.session, statement.request.stream);
                     let read = SuspendedRead {
                         execution: self.owned(statement, values, options),
                         asker: self.asker(session, stream),
@@ -130,14 +130,14 @@ impl Shard {
             }
             Some((_, owner)) => {
                 let table = &plan.table.name;
-                self.trace(statement.session, || {
+                self.trace(statement.request.session, || {
                     format!("Executing single-partition query on {table} on shard-{}", owner.0)
                 });
                 self.forward_read(statement, owner, values, options)
             }
             None => {
                 let table = &plan.table.name;
-                self.trace(statement.session, || {
+                self.trace(statement.request.session, || {
                     format!("Executing query on {table} on the shards that have its partitions")
                 });
                 self.select_later(statement, values, options, RateLimits::Unchecked)
@@ -161,7 +161,7 @@ impl Shard {
     ) -> Result<(), CqlError> {
         let mut direct = Direct::Done;
         let mut state = ReadState::suspending();
-        let (session, stream) = (statement.session, statement.stream);
+        let (session, stream) = (statement.request.session, statement.request.stream);
         session.try_respond(stream, EnvelopeFlags::NONE, Opcode::Result, |out| {
             let scratch = &mut *self.scratch.borrow_mut();
             let store = &mut CountingStore { shard: self };
@@ -191,12 +191,12 @@ impl Shard {
         options: &QueryOptions<'_>,
     ) -> Result<(), CqlError> {
         let waiting = Waiting {
-            session: statement.session.clone(),
-            stream: statement.stream,
+            session: statement.request.session.clone(),
+            stream: statement.request.stream,
             deadline: Deadline::of_read(options),
         };
         let ticket = self.forwards.borrow_mut().insert(waiting);
-        let account = self.account_of_session(statement.session);
+        let account = self.account_of_session(statement.request.session);
         let execution = OwnedExecution::new(statement, values, options, &account);
         if self
             .mailbox(owner)
@@ -211,7 +211,7 @@ impl Shard {
             self.forwards.borrow_mut().remove(ticket);
             return Err(inbox_full());
         }
-        statement.session.expect_answer();
+        statement.request.session.expect_answer();
         self.metrics.count_forwarded();
         Ok(())
     }
@@ -320,7 +320,7 @@ impl Shard {
             return Err(not_begun_in_time());
         }
         let execution = self.owned(statement, values, options);
-        let asker = self.asker(statement.session, statement.stream);
+        let asker = self.asker(statement.request.session, statement.request.stream);
         self.queue_read(execution, asker, rate_limits, None);
         Ok(())
     }
@@ -331,7 +331,7 @@ impl Shard {
         values: &BoundValues<'_>,
         options: &QueryOptions<'_>,
     ) -> OwnedExecution {
-        let account = self.account_of_session(statement.session);
+        let account = self.account_of_session(statement.request.session);
         OwnedExecution::new(statement, values, options, &account)
     }
 

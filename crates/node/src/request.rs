@@ -28,13 +28,12 @@ use crate::forward::OwnedBatch;
 use crate::metrics::RequestKind;
 use crate::panic_boundary::{Panicked, catch};
 use crate::planning::{PLANNED_AT_ONCE_BYTES_MAX, is_long};
-use crate::session::Session;
+use crate::session::RequestContext;
 use crate::shard::Shard;
 
 /// One statement on its way through the shard.
 pub(crate) struct Statement<'a> {
-    pub session: &'a Rc<Session>,
-    pub stream: i16,
+    pub request: RequestContext<'a>,
     pub prepared: &'a Arc<Prepared>,
     pub parameters: &'a QueryParameters<'a>,
     /// Whether the client executes it by its id.
@@ -47,31 +46,27 @@ impl Shard {
     /// Takes one QUERY, PREPARE, EXECUTE or BATCH. Its answer is in the session's output when this returns, or comes
     /// there later and wakes the connection. An error means that the message could not be decoded; it has no answer yet.
     ///
-    /// The bytes of the message came at `received_ns` on the shard's clock; from then on its time runs.
     pub fn handle(
         self: &Rc<Self>,
-        session: &Rc<Session>,
+        context: RequestContext<'_>,
         envelope: &Envelope<'_>,
-        received_ns: u64,
     ) -> Result<(), DecodeError> {
-        session.set_received_ns(received_ns);
         if envelope.header.flags.contains(EnvelopeFlags::TRACING) {
-            return self.handle_traced(session, envelope);
+            return self.handle_traced(context, envelope);
         }
-        self.handle_untraced(session, envelope)
+        self.handle_untraced(context, envelope)
     }
 
     pub(crate) fn handle_untraced(
         self: &Rc<Self>,
-        session: &Rc<Session>,
+        context: RequestContext<'_>,
         envelope: &Envelope<'_>,
     ) -> Result<(), DecodeError> {
-        let stream = envelope.header.stream;
         let (request, _payload) = Request::decode(envelope)?;
         let begun_ns = self.foreground.is_sampled().then(|| self.clock.monotonic_ns());
         let outcome = catch(|| match request {
-            Request::Execute(execute) => Some(self.execute(session, stream, &execute)),
-            other => self.handle_text(session, envelope, &other),
+            Request::Execute(execute) => Some(self.execute(context, &execute)),
+            other => self.handle_text(context, envelope, &other),
         });
         let outcome = match outcome {
             Ok(Some(outcome)) => outcome,
@@ -80,7 +75,7 @@ impl Shard {
         };
         if let Err(error) = outcome {
             self.metrics.count_error(error.code());
-            session.respond_error(stream, &error);
+            context.session.respond_error(context.stream, &error);
         }
         if let Some(begun_ns) = begun_ns {
             let took_ns = self.clock.monotonic_ns().saturating_sub(begun_ns);
@@ -93,43 +88,34 @@ impl Shard {
     #[inline(never)]
     fn handle_text(
         self: &Rc<Self>,
-        session: &Rc<Session>,
+        context: RequestContext<'_>,
         envelope: &Envelope<'_>,
         request: &Request<'_>,
     ) -> Option<Result<(), CqlError>> {
-        let stream = envelope.header.stream;
         match request {
             Request::Query(query) if query.text.len() <= PLANNED_AT_ONCE_BYTES_MAX => {
-                Some(self.query(session, stream, query))
+                Some(self.query(context, query))
             }
-            Request::Batch(batch) if !is_long(batch, envelope.body.len()) => {
-                Some(self.batch(session, stream, batch))
-            }
+            Request::Batch(batch) if !is_long(batch, envelope.body.len()) => Some(self.batch(context, batch)),
             Request::Prepare(prepare) if prepare.text.len() <= PLANNED_AT_ONCE_BYTES_MAX => {
-                Some(self.prepare(session, stream, prepare))
+                Some(self.prepare(context, prepare))
             }
             Request::Query(Query { text, .. }) | Request::Prepare(Prepare { text, .. }) => {
-                self.handle_beside(session, envelope, StatementClass::of(text));
+                self.handle_beside(context, envelope, StatementClass::of(text));
                 Some(Ok(()))
             }
             Request::Batch(_) => {
-                self.handle_beside(session, envelope, StatementClass::Write);
+                self.handle_beside(context, envelope, StatementClass::Write);
                 Some(Ok(()))
             }
             _ => None,
         }
     }
 
-    fn execute(
-        self: &Rc<Self>,
-        session: &Rc<Session>,
-        stream: i16,
-        execute: &Execute<'_>,
-    ) -> Result<(), CqlError> {
+    fn execute(self: &Rc<Self>, context: RequestContext<'_>, execute: &Execute<'_>) -> Result<(), CqlError> {
         let prepared = self.find_prepared(execute.statement_id)?;
         self.run_statement(&Statement {
-            session,
-            stream,
+            request: context,
             prepared: &prepared,
             parameters: &execute.parameters,
             is_prepared: true,
@@ -137,25 +123,23 @@ impl Shard {
         })
     }
 
-    fn query(self: &Rc<Self>, session: &Rc<Session>, stream: i16, query: &Query<'_>) -> Result<(), CqlError> {
-        let keyspace = session.keyspace();
+    fn query(self: &Rc<Self>, context: RequestContext<'_>, query: &Query<'_>) -> Result<(), CqlError> {
+        let keyspace = context.session.conversation.keyspace();
         let keyspace = query.parameters.keyspace.or(keyspace.as_deref());
-        self.trace(session, || format!("Parsing {}", query.text));
+        self.trace(context.session, || format!("Parsing {}", query.text));
         let prepared = Arc::new(helenus_engine::prepare(&self.schema(), keyspace, query.text)?);
-        self.trace(session, || "Preparing statement".to_owned());
-        self.query_planned(session, stream, query, &prepared)
+        self.trace(context.session, || "Preparing statement".to_owned());
+        self.query_planned(context, query, &prepared)
     }
 
     pub(crate) fn query_planned(
         self: &Rc<Self>,
-        session: &Rc<Session>,
-        stream: i16,
+        context: RequestContext<'_>,
         query: &Query<'_>,
         prepared: &Arc<Prepared>,
     ) -> Result<(), CqlError> {
         self.run_statement(&Statement {
-            session,
-            stream,
+            request: context,
             prepared,
             parameters: &query.parameters,
             is_prepared: false,
@@ -176,7 +160,7 @@ impl Shard {
 
     fn run_statement(self: &Rc<Self>, statement: &Statement<'_>) -> Result<(), CqlError> {
         let Statement {
-            session,
+            request,
             prepared,
             parameters,
             is_prepared,
@@ -187,14 +171,14 @@ impl Shard {
         let copies = self.options.copy_rule;
         copies.check(&self.schema.borrow(), &prepared.plan, parameters.consistency)?;
         let metadata_form = metadata_form(statement, prepared);
-        let mut options = self.options_of(session.version(), parameters);
+        let mut options = self.options_of(request.session.version(), parameters);
         options.metadata_form = metadata_form;
         let own_timeout = match &prepared.timeout {
             None => None,
             Some(timeout) => timeout.evaluate(&values, &options)?.map(nanoseconds),
         };
         let timeout_ns = own_timeout.unwrap_or_else(|| self.timeouts.of_plan(&prepared.plan));
-        options.deadline_ns = self.deadline_of(session, timeout_ns)?;
+        options.deadline_ns = self.deadline_of(request.received_ns, timeout_ns)?;
         match &prepared.plan {
             Plan::Select(plan) => {
                 self.metrics.count_request(RequestKind::Read);
@@ -306,24 +290,24 @@ pub(crate) struct BatchMember<'a> {
 }
 
 impl Shard {
-    fn batch(self: &Rc<Self>, session: &Rc<Session>, stream: i16, batch: &Batch<'_>) -> Result<(), CqlError> {
-        let keyspace = session.keyspace();
+    fn batch(self: &Rc<Self>, context: RequestContext<'_>, batch: &Batch<'_>) -> Result<(), CqlError> {
+        let keyspace = context.session.conversation.keyspace();
         let keyspace = batch.parameters.keyspace.or(keyspace.as_deref());
         let schema = self.schema();
         let mut budget = TokenBudget::default();
         let members = self.batch_members(batch, |text| {
             prepare_within(&schema, keyspace, text, &mut budget).map(Arc::new)
         });
-        self.batch_planned(session, stream, batch, &members?)
+        self.batch_planned(context, batch, &members?)
     }
 
     pub(crate) fn batch_planned(
         self: &Rc<Self>,
-        session: &Rc<Session>,
-        stream: i16,
+        context: RequestContext<'_>,
         batch: &Batch<'_>,
         members: &[BatchMember<'_>],
     ) -> Result<(), CqlError> {
+        let RequestContext { session, stream, .. } = context;
         let plans = || {
             members.iter().filter_map(|member| match &member.prepared.plan {
                 Plan::Modify(plan) => Some(&**plan),
@@ -346,7 +330,7 @@ impl Shard {
             copies.check(&self.schema.borrow(), &member.prepared.plan, consistency)?;
         }
         let mut options = self.options_of(session.version(), &batch.parameters);
-        options.deadline_ns = self.deadline_of(session, self.timeouts.write_ns)?;
+        options.deadline_ns = self.deadline_of(context.received_ns, self.timeouts.write_ns)?;
         let mut bound = Vec::with_capacity(members.len());
         for member in members {
             bound.push(BoundValues::resolve(

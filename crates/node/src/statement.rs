@@ -23,7 +23,7 @@ use crate::metrics::RequestKind;
 use crate::request::Statement;
 use crate::roles::{is_about_roles, not_anonymous};
 use crate::schema_change::{DATA_CENTER, SchemaStatement};
-use crate::session::Session;
+use crate::session::{RequestContext, Session};
 use crate::shard::{Shard, is_valid};
 
 /// The release whose behaviour drivers and tools may expect.
@@ -52,24 +52,23 @@ impl Shard {
     /// Plans a statement and hands the plan to every shard before the client learns its id.
     pub(crate) fn prepare(
         self: &Rc<Self>,
-        session: &Rc<Session>,
-        stream: i16,
+        context: RequestContext<'_>,
         prepare: &Prepare<'_>,
     ) -> Result<(), CqlError> {
-        let keyspace = session.keyspace();
+        let keyspace = context.session.conversation.keyspace();
         let keyspace = prepare.keyspace.or(keyspace.as_deref());
-        self.trace(session, || format!("Parsing {}", prepare.text));
+        self.trace(context.session, || format!("Parsing {}", prepare.text));
         let prepared = helenus_engine::prepare(&self.schema(), keyspace, prepare.text).map(Arc::new);
-        self.trace(session, || "Preparing statement".to_owned());
-        self.prepare_planned(session, stream, prepared)
+        self.trace(context.session, || "Preparing statement".to_owned());
+        self.prepare_planned(context, prepared)
     }
 
     pub(crate) fn prepare_planned(
         self: &Rc<Self>,
-        session: &Rc<Session>,
-        stream: i16,
+        context: RequestContext<'_>,
         planned: Result<Arc<Prepared>, CqlError>,
     ) -> Result<(), CqlError> {
+        let RequestContext { session, stream, .. } = context;
         self.metrics.count_request(RequestKind::Prepare);
         let prepared = planned?;
         if matches!(&prepared.plan, Plan::Other(other) if is_about_roles(other)) {
@@ -145,8 +144,7 @@ impl Shard {
         options: &QueryOptions<'_>,
     ) -> Result<(), CqlError> {
         let Statement {
-            session,
-            stream,
+            request: RequestContext { session, stream, .. },
             prepared,
             ..
         } = *statement;
@@ -178,7 +176,7 @@ impl Shard {
                         .parameters
                         .keyspace
                         .map(Arc::from)
-                        .or_else(|| session.keyspace());
+                        .or_else(|| session.conversation.keyspace());
                     let statement = SchemaStatement {
                         statement: other.clone(),
                         session_keyspace,
@@ -204,7 +202,7 @@ impl Shard {
                 "Keyspace '{keyspace}' does not exist"
             )));
         };
-        session.set_keyspace(found.name.clone());
+        session.conversation.set_keyspace(found.name.clone());
         session.respond(stream, EnvelopeFlags::NONE, Opcode::Result, |out| {
             write_set_keyspace(out, keyspace);
             Ok(())
@@ -235,7 +233,7 @@ impl Shard {
         description: &DescribeStatement,
         options: &QueryOptions<'_>,
     ) {
-        let (schema, node, keyspace) = (self.schema(), self.node_state(), session.keyspace());
+        let (schema, node, keyspace) = (self.schema(), self.node_state(), session.conversation.keyspace());
         let description = description.clone();
         let schema_version = node.schema_version;
         let work = move || describe(&schema, &node, &description, keyspace.as_deref());
@@ -363,8 +361,8 @@ fn answer_schema_change(session: &Session, stream: i16, outcome: &DdlOutcome) {
 
 /// Cassandra's words, once per connection, where a statement means what `USE` last said.
 fn use_keyspace_warning(session: &Session, prepared: &Prepared) -> Option<String> {
-    let (statement, used) = (prepared.keyspace.as_deref()?, session.keyspace()?);
-    session.take_use_keyspace_warning().then(|| {
+    let (statement, used) = (prepared.keyspace.as_deref()?, session.conversation.keyspace()?);
+    session.conversation.take_use_keyspace_warning().then(|| {
         format!(
             "`USE <keyspace>` with prepared statements is considered to be an anti-pattern due to ambiguity in \
              non-qualified table names. Please consider removing instances of `Session#setKeyspace(<keyspace>)`, \

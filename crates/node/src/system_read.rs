@@ -58,12 +58,15 @@ impl Shard {
             return Ok(());
         }
         let body = read_system_tables(self.schema(), self.node_state(), plan, values, options)?;
-        statement
-            .session
-            .respond(statement.stream, EnvelopeFlags::NONE, Opcode::Result, |out| {
+        statement.request.session.respond(
+            statement.request.stream,
+            EnvelopeFlags::NONE,
+            Opcode::Result,
+            |out| {
                 out.extend_from_slice(&body);
                 Ok(())
-            });
+            },
+        );
         Ok(())
     }
 
@@ -75,12 +78,12 @@ impl Shard {
         values: &BoundValues<'_>,
         options: &QueryOptions<'_>,
     ) {
-        let account = self.account_of_session(statement.session);
+        let account = self.account_of_session(statement.request.session);
         let execution = OwnedExecution::new(statement, values, options, &account);
-        let (session, stream) = (statement.session.clone(), statement.stream);
+        let (session, stream) = (statement.request.session.clone(), statement.request.stream);
         let deadline = Deadline::of_read(options);
         let (shard, table) = (self.clone(), table.clone());
-        self.answer_later(statement.session, stream, async move {
+        self.answer_later(statement.request.session, stream, async move {
             let left = deadline.left(shard.clock.monotonic_ns());
             let reading = shard.read_system_tables_beside(execution, &table, &account);
             let answer = tokio::time::timeout(left, reading).await;

@@ -12,14 +12,14 @@ use helenus_cql::ast::BatchKind;
 use helenus_engine::term::{BoundValues, ColumnSpec};
 use helenus_engine::{CqlError, Plan, QueryOptions};
 use helenus_events::Event;
-use helenus_protocol::frame::Envelope;
+use helenus_protocol::frame::{Envelope, EnvelopeFlags};
 use helenus_protocol::request::{QueryParameters, Request, Value, Values};
 use helenus_protocol::wire::DecodeError;
-use helenus_protocol::{Consistency, ProtocolVersion};
+use helenus_protocol::{Consistency, Opcode, ProtocolVersion};
 use helenus_types::value::write_collection;
 
 use crate::deadline::Deadline;
-use crate::session::{Session, TraceEvent};
+use crate::session::{RequestContext, Session, TraceEvent};
 use crate::shard::Shard;
 
 /// Seconds that a trace is kept: Cassandra's `trace_type_query_ttl`.
@@ -47,36 +47,44 @@ const VALUE_CHARACTERS_MAX: usize = 1_000;
 impl Shard {
     pub(crate) fn handle_traced(
         self: &Rc<Self>,
-        session: &Rc<Session>,
+        context: RequestContext<'_>,
         envelope: &Envelope<'_>,
     ) -> Result<(), DecodeError> {
+        let RequestContext { session, stream, .. } = context;
         let (request, parameters) = self.describe_request(envelope)?;
         let trace = Trace {
             id: *self.new_timeuuid().as_bytes(),
             request,
             parameters,
-            client: session.peer(),
+            client: session.client().peer.ip(),
             started_us: self.clock.wall_us(),
             started_ns: self.clock.monotonic_ns(),
         };
-        let traced = Rc::new(session.of_traced_request());
+        let traced = Rc::new(session.apart(session.conversation.traced()));
         self.trace(&traced, || request.to_owned());
-        self.handle_untraced(&traced, envelope)?;
-        let stream = envelope.header.stream;
+        let traced_context = RequestContext {
+            session: &traced,
+            ..context
+        };
+        self.handle_untraced(traced_context, envelope)?;
         let shard = self.clone();
         let answered = session.clone();
         self.answer_later(session, stream, async move {
             let answer = answer_of(&traced).await;
-            answered.adopt_choices_of(&traced);
+            answered.conversation.adopt_choices_of(&traced.conversation);
             shard.trace(&traced, || format!("Answered with {} bytes", answer.len()));
             // A trace that cannot be stored must not fail the request that it is about.
-            if let Err(error) = shard.store_trace(&trace, traced.take_events()).await {
+            if let Err(error) = shard.store_trace(&trace, traced.conversation.take_events()).await {
                 shard.options.events.event(&Event::TraceNotStored {
                     shard: shard.id.0,
                     error: &error,
                 });
             }
-            answered.pass_on_traced(stream, &answer, trace.id);
+            if !answered.pass_on_traced(stream, &answer, trace.id) {
+                // A session's output starts with a whole envelope, so this is a bug; the client still gets an answer.
+                let error = CqlError::server(format_args!("The answer to a traced request was lost"));
+                answered.respond_later(stream, EnvelopeFlags::NONE, Opcode::Error, |_| Err(error));
+            }
         });
         Ok(())
     }
@@ -84,8 +92,8 @@ impl Shard {
     /// Notes what happens to a request, if that is traced.
     #[inline]
     pub(crate) fn trace(&self, session: &Session, activity: impl FnOnce() -> String) {
-        if session.is_traced() {
-            session.note_event(TraceEvent {
+        if session.conversation.is_traced() {
+            session.conversation.note_event(TraceEvent {
                 id: *self.new_timeuuid().as_bytes(),
                 at_ns: self.clock.monotonic_ns(),
                 activity: activity(),
@@ -240,8 +248,8 @@ fn describe_values(described: &mut BTreeMap<String, String>, values: Values<'_>,
 /// The one envelope that a session of one request is answered with.
 pub(crate) async fn answer_of(session: &Session) -> Vec<u8> {
     std::future::poll_fn(|context| {
-        session.set_waker(context.waker());
-        if session.has_output() {
+        session.outbox().set_waker(context.waker());
+        if session.outbox().has_output() {
             Poll::Ready(())
         } else {
             Poll::Pending
@@ -249,7 +257,7 @@ pub(crate) async fn answer_of(session: &Session) -> Vec<u8> {
     })
     .await;
     let mut answer = Vec::new();
-    session.take_output(&mut answer);
+    session.outbox().take(&mut answer);
     answer
 }
 

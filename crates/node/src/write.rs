@@ -72,7 +72,7 @@ impl Shard {
         if kind == BatchKind::Counter {
             plan.check_counter_consistency(options)?;
         }
-        let (session, stream) = (statement.session, statement.stream);
+        let (session, stream) = (statement.request.session, statement.request.stream);
         if !plan.is_short_to_build() {
             if plan.is_long_to_build(values) {
                 self.modify_beside(statement, kind, deadline, values, options);
@@ -247,7 +247,7 @@ impl Shard {
             return Ok(());
         }
         let warning = |partitions| unlogged_batch_warning(plan.kind, partitions, &plan.statements);
-        let (session, stream) = (statement.session, statement.stream);
+        let (session, stream) = (statement.request.session, statement.request.stream);
         self.modify_all(session, stream, kind, deadline, warning, |scratch, emit| {
             plan.updates(values, options, scratch, emit)
         })

@@ -12,7 +12,8 @@ use std::sync::{Arc, mpsc};
 use std::time::{Duration, Instant};
 
 use helenus_node::{
-    CommitlogSync, CompactionSettings, CopyRule, Node, NodeOptions, Session, Shard, SsTableFormat,
+    CommitlogSync, CompactionSettings, CopyRule, Node, NodeOptions, RequestContext, Session, Shard,
+    SsTableFormat,
 };
 use helenus_protocol::frame::{EnvelopeFlags, FrameLimits, FrameReader, FrameWriter, ReceiveBuffer};
 use helenus_protocol::request::{
@@ -20,7 +21,7 @@ use helenus_protocol::request::{
 };
 use helenus_protocol::response::{ReceivedResult, Response};
 use helenus_protocol::{Consistency, Direction, Opcode, ProtocolVersion};
-use helenus_transport::overloaded_template;
+use helenus_transport::{ClientState, overloaded_template};
 use helenus_types::ShardId;
 use helenus_vfs::{MemoryDisk, SystemClock, SystemRandom, SystemThreads};
 use serde::Serialize;
@@ -162,7 +163,11 @@ async fn measure(
     counter: &dyn AllocationCounter,
 ) -> io::Result<SimpleQueryReport> {
     // As a connection has it.
-    let session = Session::with_buffers(VERSION, shard.buffers.clone()).charged_to(shard.request_memory());
+    let session = Session::of_connection(
+        ClientState::in_process(VERSION),
+        &shard.buffers,
+        shard.request_memory(),
+    );
     let mut line = Line {
         session: Rc::new(session),
         reader: FrameReader::new(Direction::Request, FrameLimits::default()),
@@ -264,11 +269,11 @@ impl Line {
             shard.clear_caches();
         }
         self.hand_over(shard, batch)?;
-        while self.session.in_flight() > 0 {
+        while self.session.outbox().in_flight() > 0 {
             tokio::task::yield_now().await;
         }
         self.output.clear();
-        self.session.take_output(&mut self.output);
+        self.session.outbox().take(&mut self.output);
         Ok(())
     }
 
@@ -290,8 +295,13 @@ impl Line {
                 // Time passes between the bytes and their turn.
                 while shard.look_at_clock() == received_ns {}
             }
+            let context = RequestContext {
+                session: &self.session,
+                stream,
+                received_ns,
+            };
             // As a connection answers what it cannot decode.
-            if let Err(error) = shard.handle(&self.session, &envelope, received_ns) {
+            if let Err(error) = shard.handle(context, &envelope) {
                 self.session.respond_protocol_error(stream, &error);
             }
         }
@@ -301,11 +311,11 @@ impl Line {
     /// Sends one request and returns its answer's bytes, which must not be an error.
     async fn ask(&mut self, shard: &Rc<Shard>, request: &[u8]) -> io::Result<Vec<u8>> {
         self.hand_over(shard, request)?;
-        while !self.session.has_output() {
+        while !self.session.outbox().has_output() {
             tokio::task::yield_now().await;
         }
         let mut answer = Vec::new();
-        self.session.take_output(&mut answer);
+        self.session.outbox().take(&mut answer);
         Ok(answer)
     }
 

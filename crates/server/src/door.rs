@@ -9,7 +9,6 @@ use hashbrown::HashMap;
 use helenus_engine::ddl::SchemaChange;
 use helenus_node::Session;
 use helenus_protocol::Opcode;
-use helenus_protocol::frame::EnvelopeFlags;
 use helenus_protocol::request::{EventKind, Register};
 use helenus_protocol::response::{Event, StatusChange, write_event};
 use tokio::sync::Notify;
@@ -33,11 +32,10 @@ struct Connected {
 impl Connected {
     fn send(&self, event: &Event<'_>) {
         let session = &self.session;
-        session.respond(Event::STREAM, EnvelopeFlags::NONE, Opcode::Event, |out| {
+        session.respond_with(Event::STREAM, Opcode::Event, |out| {
             write_event(out, session.version(), event);
-            Ok(())
         });
-        session.wake();
+        session.outbox().wake();
     }
 }
 
@@ -137,7 +135,7 @@ impl Door {
         self.tell(EventKind::StatusChange, &down);
         while !self.connections.borrow().is_empty() {
             for connected in self.connections.borrow().values() {
-                connected.session.wake();
+                connected.session.outbox().wake();
             }
             tokio::select! {
                 () = self.closed.notified() => {}

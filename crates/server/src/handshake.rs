@@ -3,12 +3,13 @@
 use std::rc::Rc;
 
 use helenus_engine::CqlError;
-use helenus_node::{Negotiated, Session, Shard};
+use helenus_node::{Session, Shard};
 use helenus_protocol::extensions::{Sharding, write_supported};
-use helenus_protocol::frame::{Envelope, EnvelopeFlags};
+use helenus_protocol::frame::Envelope;
 use helenus_protocol::request::{Request, Startup};
 use helenus_protocol::response::{write_authenticate, write_ready};
 use helenus_protocol::{Opcode, ProtocolVersion};
+use helenus_transport::ClientState;
 
 use crate::door::Door;
 
@@ -103,20 +104,18 @@ impl Handshake<'_> {
             Some(class) => self.answer(stream, Opcode::Authenticate, |out| write_authenticate(out, class)),
             None => self.answer(stream, Opcode::Ready, write_ready),
         }
-        let negotiated = Negotiated {
+        let client = ClientState {
             version,
             throws_on_overload: startup.throws_on_overload(),
             knows_rate_limit_error: startup.knows_rate_limit_error(),
+            ..self.session.client()
         };
-        self.session.startup_answered(negotiated, compression);
+        self.session.startup_answered(client, compression);
         self.shard.clients.started(self.id, self.session, startup.iter());
         Ok(Outcome::Started(version, compression))
     }
 
     fn answer(&self, stream: i16, opcode: Opcode, body: impl FnOnce(&mut Vec<u8>)) {
-        self.session.respond(stream, EnvelopeFlags::NONE, opcode, |out| {
-            body(out);
-            Ok(())
-        });
+        self.session.respond_with(stream, opcode, body);
     }
 }

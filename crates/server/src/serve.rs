@@ -10,6 +10,7 @@ use helenus_events::{Event, Events};
 use helenus_node::{Node, NodeOptions, Session, Shard, StartError};
 use helenus_protocol::ProtocolVersion;
 use helenus_protocol::frame::FrameLimits;
+use helenus_transport::ClientState;
 use tokio::net::TcpStream;
 use tokio::sync::mpsc::{UnboundedReceiver, unbounded_channel};
 
@@ -216,10 +217,9 @@ impl Doors {
             let Ok(stream) = TcpStream::from_std(arrival.stream) else {
                 continue;
             };
-            let session = Session::with_buffers(ProtocolVersion::CURRENT, shard.buffers.clone())
-                .charged_to(shard.request_memory());
+            let client = ClientState::new(arrival.peer, ProtocolVersion::CURRENT);
+            let session = Session::of_connection(client, &shard.buffers, shard.request_memory());
             let session = Rc::new(session);
-            session.set_peer(arrival.peer);
             let mut connection = Connection::new(stream, shard.clone(), door.clone(), session, limits);
             connection.begin(&arrival.first, connection_limits);
             let place = arrival.place;

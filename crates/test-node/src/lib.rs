@@ -12,8 +12,8 @@ use std::time::Duration;
 
 use helenus_events::{Event, EventListener, Events};
 use helenus_node::{
-    CommitlogSync, CompactionSettings, CopyRule, Node, NodeOptions, Operator, Session, Shard, SsTableFormat,
-    Stalls, StartError,
+    CommitlogSync, CompactionSettings, CopyRule, Node, NodeOptions, Operator, RequestContext, Session, Shard,
+    SsTableFormat, Stalls, StartError,
 };
 use helenus_protocol::frame::{
     Envelope, EnvelopeFlags, FrameLimits, FrameReader, FrameWriter, ReceiveBuffer,
@@ -569,7 +569,12 @@ async fn converse(
     let session = Rc::new(Session::new(VERSION));
     let received_ns = shard.look_at_clock().saturating_sub(waited.as_nanos() as u64);
     let handled = with_envelope(flags, opcode, body, |envelope| {
-        shard.watching_stalls("a request", || shard.handle(&session, envelope, received_ns))
+        let context = RequestContext {
+            session: &session,
+            stream: envelope.header.stream,
+            received_ns,
+        };
+        shard.watching_stalls("a request", || shard.handle(context, envelope))
     });
     if let Err(error) = handled {
         let message = error.to_string();
@@ -582,8 +587,8 @@ async fn converse(
         );
     }
     std::future::poll_fn(|context| {
-        session.set_waker(context.waker());
-        if session.has_output() {
+        session.outbox().set_waker(context.waker());
+        if session.outbox().has_output() {
             std::task::Poll::Ready(())
         } else {
             std::task::Poll::Pending
@@ -591,7 +596,7 @@ async fn converse(
     })
     .await;
     let mut output = Vec::new();
-    session.take_output(&mut output);
+    session.outbox().take(&mut output);
     decode(&output)
 }
 

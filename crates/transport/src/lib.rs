@@ -10,16 +10,24 @@
 pub mod admission;
 pub mod aged_queue;
 mod buffer_pool;
+mod client_state;
 pub mod deadline;
 pub mod fair_share;
 mod memory_reservation;
+mod outbox;
 mod read_rotation;
 pub mod refusal;
+mod request;
 pub mod request_memory;
 pub mod round_robin;
+mod session;
 pub mod standing_queue;
 
 pub use admission::{Admission, TurnWork};
 pub use buffer_pool::BufferPool;
+pub use client_state::ClientState;
+pub use outbox::Outbox;
 pub use refusal::overloaded_template;
+pub use request::RequestContext;
 pub use request_memory::RequestMemory;
+pub use session::{Conversation, Session};

@@ -1,10 +1,27 @@
 //! The one place where errors of execution become errors of the protocol.
 
-use helenus_protocol::response::{ErrorBody, write_error};
+use helenus_protocol::frame::ResponseTooBig;
+use helenus_protocol::response::{ErrorBody, WireError, write_error};
 use helenus_protocol::{ErrorCode, ProtocolVersion, WriteType};
 
 use super::cql_error::CqlError;
 use super::failure::FunctionFailure;
+
+impl From<ResponseTooBig> for CqlError {
+    fn from(too_big: ResponseTooBig) -> Self {
+        CqlError::invalid(format_args!("{too_big}; ask for it in pages"))
+    }
+}
+
+impl WireError for CqlError {
+    fn code(&self) -> ErrorCode {
+        CqlError::code(self)
+    }
+
+    fn write(&self, out: &mut Vec<u8>, version: ProtocolVersion, knows_rate_limit_error: bool) {
+        CqlError::write(self, out, version, knows_rate_limit_error);
+    }
+}
 
 impl CqlError {
     /// Appends the body of an ERROR message. A client that does not know the rate-limit error is told of the table's

@@ -45,12 +45,12 @@ impl Shard {
 
     /// As [`Shard::has_reads_enough`], of a statement that was decoded: before its values are kept.
     pub(crate) fn has_no_time_for_statement(&self, statement: &Statement<'_>) -> bool {
-        let session = statement.session;
-        if !session.negotiated().throws_on_overload || !self.long_reads.is_busy() {
+        let session = statement.request.session;
+        if !session.client().throws_on_overload || !self.long_reads.is_busy() {
             return false;
         }
         let cost_ns = self.cost_ns_of(&statement.prepared.id);
-        self.has_no_time_for_read(session, session.received_ns(), cost_ns)
+        self.has_no_time_for_read(session, statement.request.received_ns, cost_ns)
     }
 
     fn has_no_time_for_read(&self, session: &Session, received_ns: u64, cost_ns: u64) -> bool {

@@ -82,7 +82,10 @@ impl Shard {
         let Some(passwords) = &self.passwords else {
             return Err(refused());
         };
-        if !passwords.is_right(&password, salted_hash, session.peer()).await? {
+        if !passwords
+            .is_right(&password, salted_hash, session.client().peer.ip())
+            .await?
+        {
             return Err(refused());
         }
         if !role.can_login {

@@ -163,7 +163,7 @@ impl Shard {
         let shard = self.clone();
         let answered = session.clone();
         self.answer_later(session, stream, async move {
-            let (user, keyspace) = (answered.user(), answered.keyspace());
+            let (user, keyspace) = (answered.user(), answered.conversation.keyspace());
             let performer = Performer {
                 user: user.as_deref(),
                 keyspace: keyspace.as_deref(),

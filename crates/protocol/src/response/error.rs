@@ -6,11 +6,21 @@ use std::net::IpAddr;
 use crate::consistency::Consistency;
 use crate::error_code::{ErrorCode, FailureReason, WriteType};
 use crate::extensions::RateLimitedOperation;
+use crate::frame::ResponseTooBig;
 use crate::version::ProtocolVersion;
 use crate::wire::{
     put_byte, put_consistency, put_formatted, put_inet_address, put_int, put_short, put_short_bytes,
     put_string, put_string_list,
 };
+
+/// An error of a service that a request can be answered with.
+pub trait WireError: From<ResponseTooBig> {
+    /// Its code.
+    fn code(&self) -> ErrorCode;
+
+    /// Appends the body of an ERROR message. A client that does not know the rate-limit error is told in another way.
+    fn write(&self, out: &mut Vec<u8>, version: ProtocolVersion, knows_rate_limit_error: bool);
+}
 
 /// An error's code and the fields that travel behind its message.
 #[derive(Clone, Debug, PartialEq, Eq)]

@@ -9,7 +9,7 @@ mod refusal;
 mod result;
 mod session;
 
-pub use error::{ErrorBody, write_error};
+pub use error::{ErrorBody, WireError, write_error};
 pub use event::{
     Event, SchemaChange, SchemaChangeKind, SchemaTarget, StatusChange, TopologyChange, write_event,
 };

@@ -1,11 +1,12 @@
 //! What becomes of the messages that have come: handled, kept for later, or refused.
 
+use std::rc::Rc;
 use std::task::Context;
 
-use helenus_node::Session;
-use helenus_protocol::frame::{EnvelopeFlags, FrameError, Recovery};
-use helenus_protocol::response::{ErrorBody, write_error};
-use helenus_protocol::{ErrorCode, Opcode, ProtocolVersion};
+use helenus_node::{RequestContext, Session};
+use helenus_protocol::frame::{FrameError, Recovery};
+use helenus_protocol::response::ErrorBody;
+use helenus_protocol::{ErrorCode, ProtocolVersion};
 use helenus_transport::overloaded_template;
 
 use super::{Closed, Connection, OUTPUT_BYTES_PER_TURN_MAX};
@@ -66,7 +67,7 @@ impl Connection {
         }
         while !turn.is_over(&self.shard)
             && self.may_read()
-            && self.session.output_bytes() < OUTPUT_BYTES_PER_TURN_MAX
+            && self.session.outbox().bytes() < OUTPUT_BYTES_PER_TURN_MAX
         {
             let may_queue = self.may_queue();
             let Some((received_ns, message)) = self.backlog.next(may_queue, turn.now_ns) else {
@@ -79,7 +80,10 @@ impl Connection {
                 self.shard.metrics.count_error(ErrorCode::IsBootstrapping);
             } else if !turn.admits_kept(received_ns, &envelope, &self.shard) {
                 self.session.respond_template(stream, template);
-            } else if let Err(error) = self.shard.handle(&self.session, &envelope, received_ns) {
+            } else if let Err(error) = self
+                .shard
+                .handle(request_of(&self.session, stream, received_ns), &envelope)
+            {
                 self.refuse_message(stream, &error);
             }
         }
@@ -87,13 +91,13 @@ impl Connection {
 
     /// Whether more of what waits in a queue of the shard may be begun. If not, an answer wakes the connection.
     pub(super) fn may_queue(&self) -> bool {
-        self.session.in_flight() < QUEUED_MAX
+        self.session.outbox().in_flight() < QUEUED_MAX
     }
 
     /// The stream of one that is too late, or of the oldest where there is no memory for them all.
     fn next_hopeless(&mut self, now_ns: u64) -> Option<i16> {
         let late = self.backlog.next_late(now_ns);
-        if late.is_some() || self.session.has_room() {
+        if late.is_some() || self.session.outbox().has_room() {
             return late;
         }
         let oldest = self.backlog.give_up_oldest();
@@ -112,7 +116,7 @@ impl Connection {
             if turn.is_over(&self.shard)
                 || !self.may_read()
                 || self.backlog.is_full()
-                || self.session.output_bytes() >= OUTPUT_BYTES_PER_TURN_MAX
+                || self.session.outbox().bytes() >= OUTPUT_BYTES_PER_TURN_MAX
             {
                 return Ok(true);
             }
@@ -138,9 +142,12 @@ impl Connection {
                         let stream = envelope.header.stream;
                         self.session
                             .respond_template(stream, overloaded_template(self.session.version()));
-                    } else if let Err(error) = self.shard.handle(&self.session, &envelope, received_ns) {
+                    } else {
                         let stream = envelope.header.stream;
-                        self.refuse_message(stream, &error);
+                        let request = request_of(&self.session, stream, received_ns);
+                        if let Err(error) = self.shard.handle(request, &envelope) {
+                            self.refuse_message(stream, &error);
+                        }
                     }
                 }
                 Ok(Some(envelope)) => {
@@ -222,12 +229,7 @@ impl Connection {
             ErrorCode::Overloaded => ErrorBody::Overloaded,
             _ => ErrorBody::ProtocolError,
         };
-        let version = self.session.version();
-        self.session
-            .respond(error.stream(), EnvelopeFlags::NONE, Opcode::Error, |out| {
-                write_error(out, version, &body, error);
-                Ok(())
-            });
+        self.session.respond_refusal(error.stream(), &body, error);
         if recovery == Recovery::CloseAfterReply {
             self.begin_leaving();
         }
@@ -235,12 +237,16 @@ impl Connection {
     }
 }
 
+fn request_of(session: &Rc<Session>, stream: i16, received_ns: u64) -> RequestContext<'_> {
+    RequestContext {
+        session,
+        stream,
+        received_ns,
+    }
+}
+
 /// Drivers take this error as the word of a node that cannot serve yet or any more: they ask another one, also for
 /// statements that are not idempotent.
 fn refuse_to_start(session: &Session, stream: i16) {
-    let version = session.version();
-    session.respond(stream, EnvelopeFlags::NONE, Opcode::Error, |out| {
-        write_error(out, version, &ErrorBody::IsBootstrapping, "The node is stopping");
-        Ok(())
-    });
+    session.respond_refusal(stream, &ErrorBody::IsBootstrapping, &"The node is stopping");
 }

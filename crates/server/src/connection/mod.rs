@@ -162,22 +162,22 @@ impl Connection {
 
     /// Whether everything accepted has been answered and sent.
     fn is_idle(&self) -> bool {
-        self.session.in_flight() == 0
+        self.session.outbox().in_flight() == 0
             && self.sent == self.sending.len()
-            && !self.session.has_output()
+            && !self.session.outbox().has_output()
             && self.backlog.is_empty()
     }
 
     /// Whether what the client sent waits for the answer to its login.
     fn is_logging_in(&self) -> bool {
-        self.phase == Phase::Authenticating && self.session.in_flight() > 0
+        self.phase == Phase::Authenticating && self.session.outbox().in_flight() > 0
     }
 
     fn may_read(&self) -> bool {
         !self.is_logging_in()
-            && self.session.in_flight() < IN_FLIGHT_MAX
-            && self.session.output_bytes() < OUTPUT_BYTES_MAX
-            && self.session.expected_bytes() < EXPECTED_BYTES_MAX
+            && self.session.outbox().in_flight() < IN_FLIGHT_MAX
+            && self.session.outbox().bytes() < OUTPUT_BYTES_MAX
+            && self.session.outbox().expected_bytes() < EXPECTED_BYTES_MAX
     }
 
     /// While the door is closing: whether nothing has been on its way for long enough to close. To be asked when the
@@ -208,11 +208,11 @@ impl Connection {
             }
             self.sending.clear();
             self.sent = 0;
-            if !self.session.has_output() {
+            if !self.session.outbox().has_output() {
                 self.shard.buffers.give_back(std::mem::take(&mut self.sending));
                 return Poll::Ready(Ok(()));
             }
-            self.session.take_output(&mut self.sending);
+            self.session.outbox().take(&mut self.sending);
         }
     }
 
@@ -232,12 +232,12 @@ impl Connection {
 
     fn begin_turn(&self, now_ns: u64) -> Turn {
         let admission = &self.shard.admission;
-        let throws_on_overload = self.session.negotiated().throws_on_overload;
+        let throws_on_overload = self.session.client().throws_on_overload;
         let limits = TurnLimits {
             turn_ns: admission.turn_ns(),
             wait_ns_max: admission.wait_ns_max(throws_on_overload),
             throws_on_overload,
-            is_out_of_memory: !self.session.has_room(),
+            is_out_of_memory: !self.session.outbox().has_room(),
             earliest_ns: self.arrivals.earliest_ns(),
         };
         Turn::begin(now_ns, limits, self.catching_up.is_some())
@@ -267,7 +267,7 @@ impl Connection {
     /// At the end of each run: what was sent is gone, what the socket did not take is here and no more in the session.
     #[inline]
     fn charge(&self) {
-        self.session.charge_connection(
+        self.session.outbox().charge_connection(
             self.received.capacity()
                 + self.reader.scratch_bytes()
                 + self.sending.capacity()
@@ -296,14 +296,14 @@ impl Future for Connection {
 impl Connection {
     /// Sends, reads and handles as much as one turn may; ready when the connection has come to its end.
     fn run(&mut self, context: &mut Context<'_>) -> Poll<()> {
-        self.session.set_waker(context.waker());
+        self.session.outbox().set_waker(context.waker());
         // Unless this turn comes to read.
         let was_listening = std::mem::take(&mut self.is_listening);
         match self.poll_send(context) {
             Poll::Ready(Err(_)) => return Poll::Ready(()),
             Poll::Pending if self.takes_nothing(context) => return Poll::Ready(()),
             // A client that does not take its answers is not asked for more.
-            Poll::Pending if self.session.output_bytes() >= OUTPUT_BYTES_MAX => return Poll::Pending,
+            Poll::Pending if self.session.outbox().bytes() >= OUTPUT_BYTES_MAX => return Poll::Pending,
             _ => {}
         }
         if self.phase == Phase::Authenticating && self.session.user().is_some() {
@@ -369,7 +369,7 @@ impl Connection {
 
 impl Drop for Connection {
     fn drop(&mut self) {
-        self.session.close();
+        self.session.outbox().close();
         self.shard.clients.closed(self.id);
         self.shard.admission.connection_closed(self.id);
         self.door.connection_closed(self.id);

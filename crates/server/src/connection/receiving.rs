@@ -107,10 +107,10 @@ impl Connection {
         if bytes_left == 0 && !self.has_reservation {
             return true;
         }
-        let has_memory = self
-            .shard
-            .admission
-            .reserve(self.id, bytes_left, self.session.free_bytes(), now_ns);
+        let has_memory =
+            self.shard
+                .admission
+                .reserve(self.id, bytes_left, self.session.outbox().free_bytes(), now_ns);
         self.has_reservation = has_memory && bytes_left > 0;
         has_memory
     }

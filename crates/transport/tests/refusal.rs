@@ -1,31 +1,30 @@
 //! What a refusal costs: nothing from the heap, whatever the version; and what it says.
 
-use helenus_node::{Negotiated, Session};
 use helenus_protocol::frame::{FrameLimits, FrameReader, ReceiveBuffer};
 use helenus_protocol::response::Response;
 use helenus_protocol::{Direction, ErrorCode, ProtocolVersion};
 use helenus_test_heap::allocations_of;
-use helenus_transport::overloaded_template;
+use helenus_transport::{Outbox, overloaded_template};
 
 /// Refuses streams 0 to 99 and takes the output.
-fn refuse_hundred(session: &Session, output: &mut Vec<u8>) {
+fn refuse_hundred(outbox: &Outbox, version: ProtocolVersion, output: &mut Vec<u8>) {
     output.clear();
     for stream in 0..100 {
-        session.respond_template(stream, overloaded_template(session.version()));
+        outbox.append_template(stream, overloaded_template(version));
     }
-    session.take_output(output);
+    outbox.take(output);
 }
 
 #[test]
 fn a_refusal_allocates_nothing_and_names_its_stream() {
     for version in [ProtocolVersion::V3, ProtocolVersion::V4, ProtocolVersion::V5] {
-        let session = Session::new(version);
-        session.startup_answered(Negotiated::of_version(version), None);
+        let outbox = Outbox::new();
+        outbox.startup_answered(version, None);
         let mut output = Vec::new();
-        // Twice: the session and its taker exchange two buffers.
-        refuse_hundred(&session, &mut output);
-        refuse_hundred(&session, &mut output);
-        let allocations = allocations_of(|| refuse_hundred(&session, &mut output));
+        // Twice: the outbox and its taker exchange two buffers.
+        refuse_hundred(&outbox, version, &mut output);
+        refuse_hundred(&outbox, version, &mut output);
+        let allocations = allocations_of(|| refuse_hundred(&outbox, version, &mut output));
         assert_eq!(allocations, 0, "{version:?}");
 
         let mut received = ReceiveBuffer::new();

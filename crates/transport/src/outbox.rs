@@ -1,0 +1,376 @@
+//! Where the answers to one client are put together, and what of it is charged to whom.
+
+use std::cell::{Cell, RefCell};
+use std::collections::VecDeque;
+use std::fmt::Display;
+use std::rc::Rc;
+use std::sync::Arc;
+use std::task::Waker;
+
+use helenus_protocol::frame::{Compression, EnvelopeFlags, EnvelopeMark, FrameWriter, ResponseTooBig};
+use helenus_protocol::response::{ErrorBody, write_error};
+use helenus_protocol::{Opcode, ProtocolVersion};
+
+use crate::buffer_pool::BufferPool;
+use crate::request_memory::{Account, Held, RequestMemory};
+
+/// Answers to one client, requests of it that are not answered yet, and its connection's task.
+///
+/// Whoever has an answer appends it and wakes the connection, which sends everything that is ready in one write.
+pub struct Outbox {
+    output: RefCell<Output>,
+    /// Requests accepted and not yet answered.
+    in_flight: Cell<u32>,
+    connection: RefCell<Option<Waker>>,
+    /// Where output buffers come from, and where the connection gives them back.
+    buffers: Option<Rc<BufferPool>>,
+    /// What a connection and its output are charged for.
+    held: Option<Held>,
+    /// Of that, what the connection holds itself.
+    connection_bytes: Cell<usize>,
+    is_closed: Cell<bool>,
+    /// Of the answers that came later: what the next is expected to have.
+    later_answer_bytes: Cell<usize>,
+}
+
+/// Answers that wait to be sent.
+struct Output {
+    writer: FrameWriter,
+    bytes: Vec<u8>,
+    /// What comes before `bytes`: answers that the client was slow to take, in pieces that go one by one.
+    sealed: VecDeque<Vec<u8>>,
+    sealed_bytes: usize,
+}
+
+impl Output {
+    fn new() -> Self {
+        Output {
+            writer: FrameWriter::new(),
+            bytes: Vec::new(),
+            sealed: VecDeque::new(),
+            sealed_bytes: 0,
+        }
+    }
+
+    fn seal(&mut self) {
+        self.writer.flush(&mut self.bytes);
+        let mut sealed = std::mem::take(&mut self.bytes);
+        if sealed.capacity() > sealed.len() + sealed.len() / SEALED_SLACK_SHARE {
+            sealed.shrink_to_fit();
+        }
+        self.sealed_bytes += sealed.capacity();
+        self.sealed.push_back(sealed);
+    }
+
+    /// What all of it takes.
+    fn heap_bytes(&self) -> usize {
+        self.bytes.capacity() + self.sealed_bytes + self.writer.side_bytes()
+    }
+}
+
+/// Answers of which as many bytes wait are a piece of their own, which grows no more: a buffer that grows by doubling takes
+/// twice of what is in it, and one that is sent gives its memory back when all of it is gone. More than a turn makes.
+pub(crate) const SEALED_BYTES_MIN: usize = 256 * 1024;
+
+/// The part of a piece that may be empty: to copy it costs more than an eighth is worth.
+const SEALED_SLACK_SHARE: usize = 8;
+
+/// What framing adds to a body is less than this part of it: 10 bytes to a segment of 128 KiB.
+pub(crate) const FRAMING_SHARE: usize = 4096;
+
+/// The most an idle connection keeps of its output buffer, in bytes: one large write, so that pages of rows do not
+/// reallocate it each time.
+const KEPT_OUTPUT_BYTES_MAX: usize = 64 * 1024;
+
+/// An envelope that is being written: taken back unless it is finished, also where its body panics.
+struct Begun<'a> {
+    writer: &'a mut FrameWriter,
+    bytes: &'a mut Vec<u8>,
+    mark: Option<EnvelopeMark>,
+}
+
+impl Begun<'_> {
+    #[inline]
+    fn finish(mut self) -> Result<(), ResponseTooBig> {
+        match self.mark.take() {
+            Some(mark) => self.writer.finish(self.bytes, mark),
+            None => Ok(()),
+        }
+    }
+}
+
+impl Drop for Begun<'_> {
+    #[inline]
+    fn drop(&mut self) {
+        if let Some(mark) = self.mark.take() {
+            self.writer.abandon(self.bytes, mark);
+        }
+    }
+}
+
+impl Default for Outbox {
+    fn default() -> Self {
+        Outbox::new()
+    }
+}
+
+impl Outbox {
+    /// For whoever takes the answers within the process: charged to nobody.
+    pub fn new() -> Self {
+        Outbox {
+            output: RefCell::new(Output::new()),
+            in_flight: Cell::new(0),
+            connection: RefCell::new(None),
+            buffers: None,
+            held: None,
+            connection_bytes: Cell::new(0),
+            is_closed: Cell::new(false),
+            later_answer_bytes: Cell::new(0),
+        }
+    }
+
+    /// Takes its memory from `buffers`; what it and its connection hold is charged to `memory`.
+    pub fn of_connection(buffers: Rc<BufferPool>, memory: &Arc<RequestMemory>) -> Self {
+        Outbox {
+            buffers: Some(buffers),
+            held: Some(Held::nothing_of(&Account::of(memory))),
+            ..Outbox::new()
+        }
+    }
+
+    /// Charged to the account that `other` is charged to.
+    pub(crate) fn charged_with(other: &Outbox) -> Self {
+        Outbox {
+            held: other.account().map(Held::nothing_of),
+            ..Outbox::new()
+        }
+    }
+
+    /// Whom what is made for the client is charged to.
+    #[inline]
+    pub fn account(&self) -> Option<&Arc<Account>> {
+        self.held.as_ref().map(Held::account)
+    }
+
+    /// Whether a request of the client may be begun, for all that it holds.
+    #[inline]
+    pub fn has_room(&self) -> bool {
+        self.account().is_none_or(|account| account.has_room())
+    }
+
+    /// What a request of the client may bring with it.
+    pub fn free_bytes(&self) -> usize {
+        self.account().map_or(usize::MAX, |account| account.free_bytes())
+    }
+
+    /// The connection holds so many bytes besides what is here.
+    pub fn charge_connection(&self, bytes: usize) {
+        self.connection_bytes.set(bytes);
+        self.charge();
+    }
+
+    fn charge(&self) {
+        if let Some(held) = &self.held {
+            let output = &mut *self.output.borrow_mut();
+            if output.bytes.len() >= SEALED_BYTES_MIN {
+                output.seal();
+            }
+            held.set(self.connection_bytes.get() + output.heap_bytes());
+        }
+    }
+
+    /// The connection has gone: nobody reads the answers that are still to come.
+    pub fn close(&self) {
+        self.is_closed.set(true);
+        if let Some(account) = self.account() {
+            account.close();
+        }
+        *self.output.borrow_mut() = Output::new();
+        self.charge_connection(0);
+    }
+
+    /// Whether the connection has gone.
+    pub fn is_closed(&self) -> bool {
+        self.is_closed.get()
+    }
+
+    /// What the requests under way are expected to be answered with, by what those before them were.
+    pub fn expected_bytes(&self) -> usize {
+        (self.in_flight.get() as usize).saturating_mul(self.later_answer_bytes.get())
+    }
+
+    /// An answer that came later has so many bytes.
+    pub(crate) fn later_answer_took(&self, bytes: usize) {
+        let expected = self.later_answer_bytes.get();
+        // The largest of late, forgotten by an eighth with each that is smaller.
+        self.later_answer_bytes.set(bytes.max(expected - expected / 8));
+    }
+
+    #[inline]
+    fn lend(&self, output: &mut Vec<u8>) {
+        if output.capacity() == 0 {
+            self.lend_memory(output);
+        }
+    }
+
+    #[inline(never)]
+    fn lend_memory(&self, output: &mut Vec<u8>) {
+        if let Some(buffers) = &self.buffers {
+            *output = buffers.take();
+            // One that grows answer by answer never comes to what the pool keeps, and does so again in each turn.
+            output.reserve(BufferPool::BUFFER_BYTES_MIN);
+        }
+    }
+
+    /// From now on answers are framed and compressed as agreed.
+    pub fn startup_answered(&self, version: ProtocolVersion, compression: Option<Compression>) {
+        let output = &mut *self.output.borrow_mut();
+        output.writer.flush(&mut output.bytes);
+        output.writer.startup_answered(version, compression);
+    }
+
+    /// Requests accepted and not yet answered.
+    #[inline]
+    pub fn in_flight(&self) -> u32 {
+        self.in_flight.get()
+    }
+
+    /// An answer will come later.
+    pub fn expect_answer(&self) {
+        self.in_flight.set(self.in_flight.get() + 1);
+    }
+
+    /// An answer that was announced with [`Outbox::expect_answer`] is there.
+    pub fn answer_came(&self) {
+        self.in_flight.set(self.in_flight.get().saturating_sub(1));
+        self.charge();
+        self.wake();
+    }
+
+    /// Appends an envelope that is made already, but for its stream.
+    #[inline]
+    pub fn append_template(&self, stream: i16, envelope: &[u8]) {
+        let Output { writer, bytes, .. } = &mut *self.output.borrow_mut();
+        self.lend(bytes);
+        // A template is far below the 2 GiB that cannot be sent.
+        let _fits = writer.append_template(bytes, envelope, stream);
+    }
+
+    /// Appends an envelope that `body` writes; takes everything back where it fails, says that it has no answer, or panics.
+    #[inline]
+    pub fn try_append<E: From<ResponseTooBig>>(
+        &self,
+        version: ProtocolVersion,
+        stream: i16,
+        flags: EnvelopeFlags,
+        opcode: Opcode,
+        body: impl FnOnce(&mut Vec<u8>) -> Result<bool, E>,
+    ) -> Result<(), E> {
+        let Output { writer, bytes, .. } = &mut *self.output.borrow_mut();
+        self.lend(bytes);
+        let mark = writer.begin(bytes, version, flags, stream, opcode);
+        let begun = Begun {
+            writer,
+            bytes,
+            mark: Some(mark),
+        };
+        match body(begun.bytes) {
+            Ok(true) => begun.finish().map_err(E::from),
+            Ok(false) => Ok(()),
+            Err(error) => Err(error),
+        }
+    }
+
+    /// Appends an envelope of which the body is far below the 2 GiB that cannot be sent.
+    pub fn append(
+        &self,
+        version: ProtocolVersion,
+        stream: i16,
+        opcode: Opcode,
+        body: impl FnOnce(&mut Vec<u8>),
+    ) {
+        let Output { writer, bytes, .. } = &mut *self.output.borrow_mut();
+        self.lend(bytes);
+        let mark = writer.begin(bytes, version, EnvelopeFlags::NONE, stream, opcode);
+        body(bytes);
+        let _fits = writer.finish(bytes, mark);
+    }
+
+    /// Appends an error with a line of text.
+    pub fn append_refusal(
+        &self,
+        version: ProtocolVersion,
+        stream: i16,
+        body: &ErrorBody<'_>,
+        text: &dyn Display,
+    ) {
+        self.append(version, stream, Opcode::Error, |out| {
+            write_error(out, version, body, text);
+        });
+    }
+
+    /// Wakes the connection, which sends what is there.
+    pub fn wake(&self) {
+        if let Some(waker) = &*self.connection.borrow() {
+            waker.wake_by_ref();
+        }
+    }
+
+    /// The connection's task is to be woken when there is output.
+    pub fn set_waker(&self, waker: &Waker) {
+        let mut connection = self.connection.borrow_mut();
+        if !connection.as_ref().is_some_and(|known| known.will_wake(waker)) {
+            *connection = Some(waker.clone());
+        }
+    }
+
+    /// Whether there is something to send.
+    pub fn has_output(&self) -> bool {
+        let output = self.output.borrow();
+        !output.bytes.is_empty() || !output.sealed.is_empty()
+    }
+
+    /// What waits to be sent.
+    pub fn bytes(&self) -> usize {
+        let output = self.output.borrow();
+        output.bytes.len() + output.sealed_bytes
+    }
+
+    /// Moves what is ready to be sent into `bytes`, which must be empty; gives its memory in exchange. What a client was slow
+    /// to take comes in several pieces.
+    pub fn take(&self, bytes: &mut Vec<u8>) {
+        debug_assert!(bytes.is_empty());
+        let output = &mut *self.output.borrow_mut();
+        if let Some(sealed) = output.sealed.pop_front() {
+            output.sealed_bytes -= sealed.capacity();
+            *bytes = sealed;
+            return;
+        }
+        output.writer.flush(&mut output.bytes);
+        std::mem::swap(&mut output.bytes, bytes);
+        if output.bytes.capacity() > KEPT_OUTPUT_BYTES_MAX {
+            output.bytes = Vec::new();
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use helenus_protocol::response::write_void;
+
+    use super::*;
+
+    /// Small answers into a buffer that began with nothing: four reallocations in each turn, a fiftieth of what seven writes
+    /// take, for as long as the connection lived.
+    #[test]
+    fn small_answers_are_in_a_buffer_that_the_pool_keeps() {
+        let buffers = Rc::new(BufferPool::default());
+        let outbox = Outbox::of_connection(buffers.clone(), &RequestMemory::of_shard(1 << 30, true));
+        outbox.append(ProtocolVersion::V4, 1, Opcode::Result, write_void);
+        let mut sending = Vec::new();
+        outbox.take(&mut sending);
+        assert!(!sending.is_empty());
+        buffers.give_back(sending);
+        assert!(buffers.idle_bytes() > 0);
+    }
+}
