@@ -164,7 +164,7 @@ def padded(variables):
 
 
 def answer_lines(answer, mask=None):
-    lines = [f"warning {warning}" for warning in answer.warnings if warning not in NOT_OURS]
+    lines = [f"warning {one_line(warning)}" for warning in answer.warnings if warning not in NOT_OURS]
     if answer.kind == "rows":
         lines.append(f"columns {columns_text(answer.columns)}")
         lines += [row_text(answer.columns, row, mask) for row in answer.rows]
@@ -215,3 +215,8 @@ def sort_sets(message):
 
 def sorted_signatures(found):
     return ", ".join(sorted(re.split(r", (?=[\w.]+ : \()", found[0])))
+
+
+def one_line(text):
+    """A text on a line of its own."""
+    return text.replace("\n", "\\u{a}")

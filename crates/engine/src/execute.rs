@@ -186,7 +186,7 @@ impl<'a> QueryOptions<'a> {
     pub(crate) fn answer_too_long(&self) -> CqlError {
         let bytes = self.answer_bytes_max;
         match self.page_rows() {
-            None => invalid!("The result is longer than {bytes} bytes; read it in pages"),
+            None => answer_too_long(bytes),
             Some(_) => {
                 invalid!("A page of the result is longer than {bytes} bytes; read it in smaller pages")
             }
@@ -206,6 +206,11 @@ impl<'a> QueryOptions<'a> {
             .and_then(|size| u32::try_from(size).ok())
             .filter(|size| *size > 0)
     }
+}
+
+/// The rows of an answer take more than so many bytes.
+pub(crate) fn answer_too_long(bytes: usize) -> CqlError {
+    invalid!("The result is longer than {bytes} bytes; read it in pages")
 }
 
 /// A failed read is the server's fault.

@@ -3,10 +3,10 @@
 use std::collections::BTreeMap;
 use std::sync::Arc;
 
-use helenus_types::quoted_identifier;
+use helenus_types::{CqlType, quoted_identifier};
 use uuid::Uuid;
 
-use crate::{ColumnId, TableMetadata};
+use crate::{ColumnId, ColumnMetadata, TableMetadata};
 
 /// Identifies an index for its whole life: one that is dropped and made again under its name has another one, and what
 /// was stored of the first is never taken for the second.
@@ -81,6 +81,22 @@ impl TableMetadata {
 
     pub fn indexes_of(&self, column: ColumnId) -> impl Iterator<Item = &Arc<IndexMetadata>> {
         self.indexes.iter().filter(move |index| index.column == column)
+    }
+
+    /// Whether an index of the table finds vectors by similarity, and not rows by a value.
+    pub fn is_vector_index(&self, index: &IndexMetadata) -> bool {
+        let is_float_vector = |column: &ColumnMetadata| match &column.cql_type {
+            CqlType::Vector { element, .. } => **element == CqlType::Float,
+            _ => false,
+        };
+        index.kind == IndexKind::StorageAttached
+            && index.target == IndexTarget::Simple
+            && self.column_by_id(index.column).is_some_and(is_float_vector)
+    }
+
+    /// The index that finds vectors of a column by similarity.
+    pub fn vector_index(&self, column: ColumnId) -> Option<&Arc<IndexMetadata>> {
+        self.indexes_of(column).find(|index| self.is_vector_index(index))
     }
 
     /// What an index of the table is of, as in CQL; empty for a column that the table does not have.

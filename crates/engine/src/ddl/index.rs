@@ -17,6 +17,7 @@ use super::guard::{
 };
 use super::index_options;
 use super::options::PropertyReader;
+use super::vector_index;
 use crate::error::CqlError;
 use crate::names::first_repeated;
 
@@ -75,13 +76,10 @@ pub(super) fn create(
         Some(class) => kind_of_class(class)?,
     };
     let (column, target) = match kind {
-        IndexKind::StorageAttached => index_options::check(table, &targets, &options)?,
+        IndexKind::StorageAttached => index_options::check(table, &targets, class, &options)?,
         // Exactly one: `targets` saw to it.
         IndexKind::Legacy => targets[0],
     };
-    if column.cql_type.is_vector() {
-        return Err(invalid!("Indexes on vector columns are not supported yet"));
-    }
     let index = IndexMetadata {
         id: IndexId(context.new_table_id.0),
         name: name.into(),
@@ -93,7 +91,8 @@ pub(super) fn create(
     };
     let mut indexed = TableMetadata::clone(table);
     indexed.add_index(index);
-    Ok(altered(schema, keyspace, indexed))
+    let warnings = vector_index::warnings(&indexed);
+    Ok(altered(schema, keyspace, indexed).with_warnings(warnings))
 }
 
 type Found<'s> = Option<(&'s Arc<KeyspaceMetadata>, &'s Arc<TableMetadata>)>;
@@ -212,7 +211,8 @@ fn written_options(create: &CreateIndex, class: Option<&str>) -> Result<BTreeMap
 }
 
 fn kind_of_class(class: &str) -> Result<IndexKind, CqlError> {
-    if class == SAI_CLASS || SAI_ALIASES.iter().any(|alias| class.eq_ignore_ascii_case(alias)) {
+    let is_attached = class == SAI_CLASS || SAI_ALIASES.iter().any(|alias| class.eq_ignore_ascii_case(alias));
+    if is_attached || vector_index::is_class(class) {
         return Ok(IndexKind::StorageAttached);
     }
     Err(CqlError::config(format_args!(

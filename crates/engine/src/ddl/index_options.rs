@@ -7,28 +7,24 @@ use helenus_schema::{ColumnKind, IndexKind, IndexTarget, TableMetadata};
 use helenus_types::CqlType;
 
 use super::index::Target;
+use super::vector_index;
 use crate::error::CqlError;
 
 /// How texts are made alike before they are compared.
 const ANALYSIS: [&str; 3] = ["case_sensitive", "normalize", "ascii"];
 
-const OF_VECTORS: [&str; 4] = [
-    "maximum_node_connections",
-    "construction_beam_width",
-    "similarity_function",
-    "optimize_for",
-];
-
 /// The one target of a storage-attached index that is valid.
 pub(super) fn check<'t>(
     table: &TableMetadata,
     targets: &[Target<'t>],
+    class: Option<&str>,
     options: &BTreeMap<String, String>,
 ) -> Result<Target<'t>, CqlError> {
+    let of_vectors = vector_index::options_of(class);
     let unknown: Vec<&str> = options
         .keys()
         .map(String::as_str)
-        .filter(|name| !ANALYSIS.contains(name) && !OF_VECTORS.contains(name))
+        .filter(|name| !ANALYSIS.contains(name) && !of_vectors.contains(name))
         .collect();
     if !unknown.is_empty() {
         return Err(CqlError::config(format_args!(
@@ -64,12 +60,15 @@ pub(super) fn check<'t>(
         ));
     }
     check_analysis(&column.cql_type, target, &analysis)?;
-    let is_of_vectors = options.keys().any(|name| OF_VECTORS.contains(&name.as_str()));
-    if is_of_vectors && !column.cql_type.is_vector() {
+    let has_vector_options = options.keys().any(|name| of_vectors.contains(&name.as_str()));
+    if has_vector_options && !column.cql_type.is_vector() {
         return Err(invalid!(
             "CQL type {} cannot have vector options",
             type_text(&column.cql_type, target)
         ));
+    }
+    if column.cql_type.is_vector() || class.is_some_and(vector_index::is_class) {
+        vector_index::check(&column.cql_type, class, options)?;
     }
     match indexed_types(&column.cql_type, target)
         .into_iter()
@@ -109,7 +108,7 @@ fn check_analysis(
 }
 
 /// The types of what becomes a term: a key and a value where it is an entry.
-fn indexed_types(cql_type: &CqlType, target: IndexTarget) -> Vec<&CqlType> {
+pub(super) fn indexed_types(cql_type: &CqlType, target: IndexTarget) -> Vec<&CqlType> {
     match (cql_type, target) {
         (CqlType::Map { key, .. }, IndexTarget::Keys) => vec![key],
         (CqlType::Map { value, .. }, IndexTarget::Values) => vec![value],

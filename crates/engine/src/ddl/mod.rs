@@ -19,6 +19,7 @@ mod view;
 
 mod index;
 mod index_options;
+mod vector_index;
 
 mod absent;
 

@@ -349,6 +349,7 @@ fn check_conditions(schema: &Schema, create: &CreateView, base: &Arc<TableMetada
         allows_filtering: true,
         filters_freely: false,
         uses_indexes: false,
+        nearest: None,
     };
     let clause = WhereClause::prepare(&Typing::terms(scope), &others, rules)?;
     if !markers.into_inner().into_specs().is_empty() {

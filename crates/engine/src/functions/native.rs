@@ -8,6 +8,7 @@ use helenus_schema::TableMetadata;
 use helenus_types::partition_key::write_partition_key;
 use helenus_types::value::TimeuuidGenerator;
 use helenus_types::{CqlType, token_of};
+use helenus_vector::Similarity;
 use uuid::Uuid;
 
 use super::mask::MaskKind;
@@ -15,7 +16,6 @@ use super::math::MathKind;
 use super::number::check_number;
 use super::operation::OperationKind;
 use super::time::{Moment, TimeKind};
-use super::vector::SimilarityKind;
 use super::{bytes, cast, collection, json, mask, math, operation, time, vector};
 use crate::CqlError;
 use crate::heap_bytes::{HeapBytes, flat_bytes};
@@ -56,7 +56,7 @@ pub enum ScalarKind {
     CollectionCount,
     /// The aggregate over a collection's elements.
     CollectionAggregate(AggregateKind),
-    Similarity(SimilarityKind),
+    Similarity(Similarity),
     Mask(MaskKind),
     ToJson,
     FromJson,

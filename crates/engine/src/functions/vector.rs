@@ -2,27 +2,21 @@
 
 use helenus_types::CqlType;
 use helenus_types::value::VectorElements;
+use helenus_vector::Similarity;
 
 use super::native::{NativeFunction, ScalarKind};
 use crate::CqlError;
 use crate::term::{RawTerm, Typing};
 
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum SimilarityKind {
-    Cosine,
-    Euclidean,
-    DotProduct,
-}
-
 pub(super) fn is_function(name: &str) -> bool {
     known(name).is_some()
 }
 
-fn known(name: &str) -> Option<(&'static str, SimilarityKind)> {
+fn known(name: &str) -> Option<(&'static str, Similarity)> {
     match name {
-        "similarity_cosine" => Some(("similarity_cosine", SimilarityKind::Cosine)),
-        "similarity_euclidean" => Some(("similarity_euclidean", SimilarityKind::Euclidean)),
-        "similarity_dot_product" => Some(("similarity_dot_product", SimilarityKind::DotProduct)),
+        "similarity_cosine" => Some(("similarity_cosine", Similarity::Cosine)),
+        "similarity_euclidean" => Some(("similarity_euclidean", Similarity::Euclidean)),
+        "similarity_dot_product" => Some(("similarity_dot_product", Similarity::DotProduct)),
         _ => None,
     }
 }
@@ -79,7 +73,7 @@ pub(super) fn function(
 }
 
 pub(super) fn similarity(
-    kind: SimilarityKind,
+    kind: Similarity,
     function: &NativeFunction,
     arguments: &[&[u8]],
 ) -> Result<Vec<u8>, CqlError> {
@@ -93,36 +87,16 @@ pub(super) fn similarity(
             "{function} was called without its arguments"
         )));
     };
-    let dot = |left: &[f32], right: &[f32]| {
-        left.iter()
-            .zip(right)
-            .map(|(left, right)| left * right)
-            .sum::<f32>()
-    };
-    let similarity = match kind {
-        SimilarityKind::Cosine => {
-            let is_zero = |vector: &[f32]| vector.iter().all(|component| *component == 0.0);
-            if is_zero(left) || is_zero(right) {
-                return Err(invalid!(
-                    "Function {} doesn't support all-zero vectors.",
-                    function.qualified_name()
-                ));
-            }
-            let cosine = f64::from(dot(left, right))
-                / (f64::from(dot(left, left)) * f64::from(dot(right, right))).sqrt();
-            (1.0 + cosine as f32) / 2.0
+    if kind == Similarity::Cosine {
+        let is_zero = |vector: &[f32]| vector.iter().all(|component| *component == 0.0);
+        if is_zero(left) || is_zero(right) {
+            return Err(invalid!(
+                "Function {} doesn't support all-zero vectors.",
+                function.qualified_name()
+            ));
         }
-        SimilarityKind::Euclidean => {
-            let square: f32 = left
-                .iter()
-                .zip(right)
-                .map(|(left, right)| (left - right) * (left - right))
-                .sum();
-            1.0 / (1.0 + square)
-        }
-        SimilarityKind::DotProduct => (1.0 + dot(left, right)) / 2.0,
-    };
-    Ok(similarity.to_be_bytes().to_vec())
+    }
+    Ok(kind.score(left, right).to_be_bytes().to_vec())
 }
 
 fn floats(cql_type: &CqlType, bytes: &[u8]) -> Vec<f32> {

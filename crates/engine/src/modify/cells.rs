@@ -60,6 +60,9 @@ pub fn write_cells(
                 }
                 _ => Evaluated::Null,
             };
+            if let Some(bytes) = value.bytes() {
+                operation.check_vector(bytes)?;
+            }
             match &value {
                 Evaluated::Unset => {}
                 value => builder.cell(cell(operation.column, None, value.bytes(), time)),

@@ -3,10 +3,12 @@
 use helenus_cql::ast::{DeletionTarget, Operation as RawOperation, Term};
 use helenus_schema::{ColumnId, ColumnMetadata};
 use helenus_types::CqlType;
+use helenus_vector::{Similarity, VectorOptions};
 
 use crate::CqlError;
 use crate::functions::{NativeFunction, addition_of};
 use crate::heap_bytes::HeapBytes;
+use crate::select::check_indexed_vector;
 use crate::term::{Expression, RawTerm, Receiver, Typing};
 
 /// A change of one column, typed.
@@ -15,6 +17,8 @@ pub struct Operation {
     pub column: ColumnId,
     pub cql_type: CqlType,
     pub change: Change,
+    /// Of an index that orders the column's vectors: it does not take all of them.
+    pub similarity: Option<Similarity>,
 }
 
 #[derive(Clone, Debug)]
@@ -73,6 +77,15 @@ impl Operation {
             column: column.id,
             cql_type: column.cql_type.clone(),
             change,
+            similarity: None,
+        }
+    }
+
+    /// Refuses a vector that the column's index has no place for.
+    pub fn check_vector(&self, value: &[u8]) -> Result<(), CqlError> {
+        match self.similarity {
+            Some(similarity) => check_indexed_vector(similarity, value),
+            None => Ok(()),
         }
     }
 
@@ -85,7 +98,11 @@ impl Operation {
                 column.name
             ));
         }
-        Ok(Operation::new(column, Change::Set(value)))
+        let index = typing.scope.table.vector_index(column.id);
+        Ok(Operation {
+            similarity: index.map(|index| VectorOptions::of(&index.options).unwrap_or_default().similarity),
+            ..Operation::new(column, Change::Set(value))
+        })
     }
 
     /// One assignment of an UPDATE.

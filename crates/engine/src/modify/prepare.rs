@@ -134,6 +134,7 @@ fn prepare_insert(
         allows_filtering: false,
         filters_freely: false,
         uses_indexes: false,
+        nearest: None,
     };
     let mut clause = WhereClause::default();
     for (column, term) in keys {
@@ -216,6 +217,7 @@ fn prepare_update(
         allows_filtering: false,
         filters_freely: false,
         uses_indexes: false,
+        nearest: None,
     };
     let keys = WhereClause::prepare(typing, &update.relations, rules)?;
     let operations = (static_operations, regular_operations);
@@ -256,6 +258,7 @@ fn prepare_delete(
         allows_filtering: false,
         filters_freely: false,
         uses_indexes: false,
+        nearest: None,
     };
     let keys = WhereClause::prepare(typing, &delete.relations, rules)?;
     if let Some(conditions) = &conditions

@@ -9,6 +9,7 @@ use helenus_types::{shard_of, token_of};
 
 use super::filter::{Filter, bind_filters};
 use super::indexed;
+use super::nearest::BoundNearest;
 use super::paging::PagingState;
 use super::plan::SelectPlan;
 use super::shard_read::ReadPartitions;
@@ -50,6 +51,8 @@ pub struct BoundSelect {
     pub(super) rows_per_partition_max: u32,
     pub(super) page_rows: u32,
     pub(super) paging_state: Option<PagingState>,
+    /// What the client is to be told.
+    pub(super) warnings: Vec<String>,
 }
 
 /// Of the WHERE clause what each read of a shard needs.
@@ -60,6 +63,7 @@ pub struct BoundClause {
     pub(super) slices: Vec<Slice>,
     /// What indexes say of the filters.
     pub(super) index: Vec<IndexPredicate>,
+    pub(super) nearest: Option<BoundNearest>,
 }
 
 impl BoundSelect {
@@ -113,20 +117,24 @@ impl SelectPlan {
         let rows_per_partition_max = limit_value(self.per_partition_limit.as_ref(), &context)?;
         options.check_read()?;
         options.check_page_size()?;
-        let page = options.page_rows().filter(|_| !self.aggregates_everything());
+        let (nearest, warnings) = self.bind_nearest(&context, options)?.unzip();
+        let page = options
+            .page_rows()
+            .filter(|_| !self.aggregates_everything() && nearest.is_none());
         if page.is_some() && !self.ordering.is_empty() {
             return Err(invalid!(
                 "Cannot page queries with both ORDER BY and a IN restriction on the partition key; you must either \
                  remove the ORDER BY or the IN and sort client side, or disable paging for this query"
             ));
         }
-        let paging_state = options.paging_state.map(PagingState::decode).transpose()?;
+        let paging_state = options.paging_state.filter(|_| nearest.is_none());
+        let paging_state = paging_state.map(PagingState::decode).transpose()?;
         let targets = targets(self, &context, shard_count)?;
         let in_products = (
             in_product(&self.clause.partition, values),
             in_product(self.slicing(), values),
         );
-        let mut clause = self.bind_clause(&context).map(Arc::new);
+        let mut clause = self.bind_clause(&context, nearest).map(Arc::new);
         if in_products.1.is_some() {
             clause = Ok(clause?);
         }
@@ -142,10 +150,15 @@ impl SelectPlan {
             rows_per_partition_max,
             page_rows: page.unwrap_or(u32::MAX),
             paging_state,
+            warnings: warnings.unwrap_or_default(),
         })
     }
 
-    fn bind_clause(&self, context: &EvaluationContext<'_>) -> Result<BoundClause, CqlError> {
+    fn bind_clause(
+        &self,
+        context: &EvaluationContext<'_>,
+        nearest: Option<BoundNearest>,
+    ) -> Result<BoundClause, CqlError> {
         let filters = bind_filters(self.filtering(), &self.clause.collations, context)?;
         let located = bind_filters(self.located_by_index(), &self.clause.collations, context)?;
         let index = indexed::predicates(&self.table, filters.iter().chain(&located));
@@ -159,6 +172,7 @@ impl SelectPlan {
             row_filters,
             slices,
             index,
+            nearest,
         })
     }
 }

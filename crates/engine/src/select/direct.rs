@@ -45,7 +45,7 @@ impl SelectPlan {
             && !self.is_distinct
             && !self.decodes_json
             && self.per_partition_limit.is_none()
-            && self.ordering.is_empty()
+            && !self.is_sorted_later()
             && self.filtering().next().is_none()
     }
 

@@ -99,7 +99,7 @@ impl<'a> SelectExecution<'a> {
             groups_in_partition: 0,
             grouped_partition: Vec::new(),
             paging_state: None,
-            warnings: Vec::new(),
+            warnings: bound.warnings,
             is_done: false,
         };
         if let Some(state) = bound.paging_state {
@@ -160,7 +160,7 @@ impl<'a> SelectExecution<'a> {
             return Ok(None);
         };
         let collects = self.plan.grouping.is_some() || self.plan.has_aggregates();
-        let rows_max = match (collects, self.plan.ordering.is_empty()) {
+        let rows_max = match (collects, !self.plan.is_sorted_later()) {
             (true, _) => computed_rows_max(self.plan),
             (false, true) => self
                 .rows_left
@@ -252,7 +252,7 @@ impl<'a> SelectExecution<'a> {
 
     /// What the rows take that it has so far, and will take before it has ended.
     pub fn output_bytes(&self) -> usize {
-        let copies = if self.plan.ordering.is_empty() { 1 } else { 2 };
+        let copies = if self.plan.is_sorted_later() { 2 } else { 1 };
         copies * self.output.capacity()
     }
 
@@ -275,7 +275,7 @@ impl<'a> SelectExecution<'a> {
     }
 
     fn absorb_rows(&mut self, rows: &ShardRows) -> Result<(), CqlError> {
-        let is_sorted_later = !self.plan.ordering.is_empty();
+        let is_sorted_later = self.plan.is_sorted_later();
         self.reserve(rows.bytes.len());
         match &self.plan.output {
             Output::Expressions { .. } if !is_sorted_later => {
@@ -414,7 +414,7 @@ impl<'a> SelectExecution<'a> {
         if plan.aggregates_everything() || (!self.is_done && !self.group.is_empty()) {
             self.finish_group(&context, self.targets_left() > 0)?;
         }
-        if !plan.ordering.is_empty() {
+        if plan.is_sorted_later() {
             self.sort(&context)?;
         }
         let SelectExecution {
@@ -435,7 +435,12 @@ impl<'a> SelectExecution<'a> {
         let plan = self.plan;
         let fetched = self.output.split_off(self.rows_at);
         let mut rows: Vec<&[u8]> = row_slices(&fetched, plan.fetched.len(), self.output_count).collect();
-        rows.sort_by(|left, right| compare_rows(plan, left, right));
+        let clause = self.clause.as_ref().and_then(|clause| clause.as_ref().ok());
+        match clause.and_then(|clause| clause.nearest.as_ref()) {
+            // Those of one shard are in order, and shards in that of their tokens, so that ties stay as each shard settles them.
+            Some(nearest) => nearest.sort(plan, &mut rows),
+            None => rows.sort_by(|left, right| compare_rows(plan, left, right)),
+        }
         rows.truncate(self.rows_left as usize);
         for row in &rows {
             let context = EvaluationContext {

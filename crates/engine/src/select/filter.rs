@@ -253,6 +253,11 @@ impl FilterEffort {
         self.comparisons += u64::from(comparisons) * (1 + (value_bytes / BYTES_PER_COMPARISON) as u64);
     }
 
+    /// A vector of so many bytes was compared with another one.
+    pub fn add_vector(&mut self, bytes: usize) {
+        self.add(1, bytes);
+    }
+
     /// So many columns were looked for in a row of so many bytes, in the worst case each from its front.
     pub fn add_walks(&mut self, columns: usize, row_bytes: usize) {
         self.comparisons += (columns * row_bytes / WALKED_BYTES_PER_COMPARISON) as u64;

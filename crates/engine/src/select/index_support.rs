@@ -48,8 +48,18 @@ enum Operation {
 /// Indexes that are read together: all storage-attached ones of a table, or one of another kind.
 type Group<'t> = Vec<&'t IndexMetadata>;
 
-fn groups(table: &TableMetadata) -> Vec<Group<'_>> {
+/// What indexes are read for.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum IndexReads {
+    Matching,
+    /// Rows that match, in the order of how near they are to a vector: only storage-attached indexes know that.
+    Nearest,
+}
+
+fn groups(table: &TableMetadata, reads: IndexReads) -> Vec<Group<'_>> {
     let indexes = table.indexes.iter().map(Arc::as_ref);
+    let indexes =
+        indexes.filter(|index| reads == IndexReads::Matching || index.kind == IndexKind::StorageAttached);
     let (attached, others): (Vec<_>, Vec<_>) =
         indexes.partition(|index| index.kind == IndexKind::StorageAttached);
     let others = others.into_iter().map(|index| vec![index]);
@@ -144,11 +154,15 @@ fn group_filters(group: &Group<'_>, restriction: &Restriction) -> bool {
 }
 
 /// Whether no group of indexes alone tells which rows match all of these.
-pub(super) fn needs_filtering(table: &TableMetadata, restrictions: &[&Restriction]) -> bool {
+pub(super) fn needs_filtering(
+    table: &TableMetadata,
+    restrictions: &[&Restriction],
+    reads: IndexReads,
+) -> bool {
     if restrictions.is_empty() {
         return false;
     }
-    let mut groups = groups(table).into_iter();
+    let mut groups = groups(table, reads).into_iter();
     groups.all(|group| {
         let mut restrictions = restrictions.iter();
         restrictions.any(|restriction| group_filters(&group, restriction))
@@ -157,8 +171,12 @@ pub(super) fn needs_filtering(table: &TableMetadata, restrictions: &[&Restrictio
 
 /// The indexes by which Cassandra would read the rows that match: those of the first group that serves anything, legacy ones
 /// before storage-attached ones.
-pub(super) fn chosen<'t>(table: &'t TableMetadata, restrictions: &[&Restriction]) -> Vec<&'t IndexMetadata> {
-    let mut groups = groups(table).into_iter();
+pub(super) fn chosen<'t>(
+    table: &'t TableMetadata,
+    restrictions: &[&Restriction],
+    reads: IndexReads,
+) -> Vec<&'t IndexMetadata> {
+    let mut groups = groups(table, reads).into_iter();
     let serving = groups.find_map(|mut group| {
         group.retain(|index| {
             let mut restrictions = restrictions.iter();
@@ -170,8 +188,12 @@ pub(super) fn chosen<'t>(table: &'t TableMetadata, restrictions: &[&Restriction]
 }
 
 /// How the [`chosen`] indexes compare, where that is not as types do.
-pub(super) fn collations(table: &TableMetadata, restrictions: &[&Restriction]) -> Vec<IndexCollation> {
-    let chosen = chosen(table, restrictions).into_iter();
+pub(super) fn collations(
+    table: &TableMetadata,
+    restrictions: &[&Restriction],
+    reads: IndexReads,
+) -> Vec<IndexCollation> {
+    let chosen = chosen(table, restrictions, reads).into_iter();
     chosen
         .filter_map(|index| {
             Some(IndexCollation {

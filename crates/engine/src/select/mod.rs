@@ -10,7 +10,9 @@ mod where_clause;
 mod filter;
 mod index_support;
 mod indexed;
+mod nearest;
 mod row_view;
+mod top_rows;
 
 mod plan;
 mod prepare;
@@ -29,6 +31,8 @@ pub use direct::Direct;
 pub(crate) use direct::set_single_row;
 pub use execution::SelectExecution;
 pub(crate) use filter::{Filter, FilterEffort, bind_filters};
+pub use nearest::NearestColumn;
+pub(crate) use nearest::check_indexed_vector;
 pub use plan::SelectPlan;
 pub use relation::{RelationText, operator_text, single as single_restriction};
 pub use row_view::{Fetched, RowView};

@@ -6,6 +6,7 @@ use helenus_schema::{ColumnMetadata, IndexId, TableMetadata};
 use helenus_types::CqlType;
 
 use super::index_support::has_index;
+use super::nearest::Nearest;
 use super::restriction::Restriction;
 use super::row_view::Fetched;
 use super::where_clause::WhereClause;
@@ -35,6 +36,8 @@ pub struct SelectPlan {
     pub(super) grouping: Option<Grouping>,
     /// Sorting after rows of several partitions have come together.
     pub(super) ordering: Vec<OrderColumn>,
+    /// Ordering by how near rows are to a vector.
+    pub(super) nearest: Option<Nearest>,
     pub(super) limit: Option<Expression>,
     pub(super) per_partition_limit: Option<Expression>,
     /// Indexes without which the statement would not be allowed: none if it allows filtering.
@@ -146,6 +149,7 @@ impl HeapBytes for SelectPlan {
             + output
             + self.grouping.heap_bytes()
             + flat_bytes(&self.ordering)
+            + self.nearest.heap_bytes()
             + flat_bytes(&self.needed_indexes)
             + self.limit.heap_bytes()
             + self.per_partition_limit.heap_bytes()

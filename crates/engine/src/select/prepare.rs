@@ -9,6 +9,7 @@ use helenus_schema::{ClusteringOrder, ColumnId, ColumnKind, ColumnMetadata, Tabl
 use helenus_types::CqlType;
 use helenus_types::json::quoted_json_name;
 
+use super::nearest::Nearest;
 use super::plan::{FetchedColumn, Grouping, OrderColumn, Output, SelectPlan};
 use super::restriction::Restriction;
 use super::row_view::Fetched;
@@ -28,19 +29,22 @@ pub fn prepare_select(scope: StatementScope<'_>, select: &Select) -> Result<Sele
     let terms = Typing::terms(scope);
     let is_static_only = selects_only_statics(&typing, &select.selection)?;
     let orderings = orderings(&typing, select)?;
+    let mut nearest = Nearest::prepare(&terms, select)?;
     let rules = WhereRules {
         kind: StatementKind::Select,
         is_static_only,
         allows_filtering: select.allow_filtering,
         filters_freely: matches!(&*table.keyspace, "system_views" | "system_virtual_schema"),
         uses_indexes: true,
+        nearest: nearest.as_ref().map(Nearest::column),
     };
     let clause = WhereClause::prepare(&terms, &select.relations, rules)?;
     let (expressions, columns) = match select.json {
         true => selected_json(&typing, select)?,
         false => selected(&typing, select)?,
     };
-    check_distinct(table, select, &clause, &selection.borrow())?;
+    let orders_rows = nearest.as_ref().is_some_and(Nearest::is_of_rows);
+    check_distinct(table, select, (&clause, orders_rows), &selection.borrow())?;
     let grouping = grouping(&typing, select, &clause)?;
     let has_aggregates = !selection.borrow().aggregates.is_empty();
     if has_aggregates && grouping.is_none() && select.per_partition_limit.is_some() {
@@ -54,6 +58,9 @@ pub fn prepare_select(scope: StatementScope<'_>, select: &Select) -> Result<Sele
         false => Vec::new(),
     };
     check_needs_filtering(&clause, rules)?;
+    if let Some(nearest) = &mut nearest {
+        nearest.slot = selection.borrow_mut().fetch(Fetched::Value(nearest.column.id));
+    }
     let decodes_json = scope.markers.borrow().decodes_json();
     let limit = |term: &Option<Term>, name: &str| {
         term.as_ref()
@@ -94,7 +101,7 @@ pub fn prepare_select(scope: StatementScope<'_>, select: &Select) -> Result<Sele
         filters_partition_key: clause.needs_partition_filtering(table),
         is_reversed,
         is_distinct: select.distinct,
-        returns_static_rows: clause.clustering.is_empty() && !has_regular,
+        returns_static_rows: clause.clustering.is_empty() && !has_regular && nearest.is_none(),
         selects_statics: fetched
             .iter()
             .any(|fetched| fetched.column.kind == ColumnKind::Static),
@@ -102,6 +109,7 @@ pub fn prepare_select(scope: StatementScope<'_>, select: &Select) -> Result<Sele
         output,
         grouping,
         ordering,
+        nearest,
         limit,
         per_partition_limit,
         needed_indexes,
@@ -164,12 +172,7 @@ fn orderings<'a>(typing: &Typing<'a>, select: &Select) -> Result<Vec<OrderedColu
                     None => ordered.push((column, descends)),
                 }
             }
-            OrderingExpression::Nearest { column, .. } => {
-                typing.column(column)?;
-                return Err(invalid!(
-                    "ANN ordering by vector requires the column to be indexed"
-                ));
-            }
+            OrderingExpression::Nearest { .. } => {}
         }
     }
     Ok(ordered)
@@ -268,7 +271,7 @@ fn announced_type(table: &TableMetadata, term: &RawTerm, cql_type: CqlType) -> C
 fn check_distinct(
     table: &TableMetadata,
     select: &Select,
-    clause: &WhereClause,
+    (clause, orders_rows): (&WhereClause, bool),
     selection: &SelectionScope,
 ) -> Result<(), CqlError> {
     if !select.distinct {
@@ -279,7 +282,7 @@ fn check_distinct(
             "PER PARTITION LIMIT is not allowed with SELECT DISTINCT queries"
         ));
     }
-    if !clause.clustering.is_empty() || !clause.others.iter().all(Restriction::is_static) {
+    if orders_rows || !clause.clustering.is_empty() || !clause.others.iter().all(Restriction::is_static) {
         return Err(invalid!(
             "SELECT DISTINCT with WHERE clause only supports restriction by partition key and/or static columns."
         ));

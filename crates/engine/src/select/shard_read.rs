@@ -20,9 +20,10 @@ use super::paging::{PagePlace, Position};
 use super::plan::{FetchedColumn, Output, SelectPlan};
 use super::row_view::{Fetched, RowView, SimpleCells, is_stored_as_returned};
 use super::tombstones::{self, too_many_tombstones};
+use super::top_rows::TopRows;
 use crate::CqlError;
 use crate::error::ReplicaFailure;
-use crate::execute::{QueryOptions, RowStore, read_failure};
+use crate::execute::{QueryOptions, RowStore, answer_too_long, read_failure};
 
 /// The bytes of rows after which a shard answers although more are wanted: what one message between shards, and one
 /// step of a scan, may hold.
@@ -88,6 +89,8 @@ pub struct ShardReading<'p> {
     sink: RowsSink<'p>,
     stage: Stage,
     state: ReadState,
+    /// What the answer's rows may take, where they cannot be left for another read.
+    answer_bytes_max: usize,
     /// Of the stage before this one.
     earlier: ReadStatistics,
     now_s: u32,
@@ -131,6 +134,12 @@ impl SelectPlan {
             has_rows: false,
             resumed: None,
             rows: ShardRows::default(),
+            top: read
+                .clause
+                .nearest
+                .as_ref()
+                .map(|nearest| TopRows::new(nearest.rows_max)),
+            vector: Vec::new(),
         };
         ShardReading {
             plan: self,
@@ -138,6 +147,7 @@ impl SelectPlan {
             sink,
             stage,
             state: ReadState::suspending(),
+            answer_bytes_max: options.answer_bytes_max,
             earlier: ReadStatistics::default(),
             now_s: options.now_s,
             is_paged: self.is_cut_into_pages(options),
@@ -170,7 +180,7 @@ impl SelectPlan {
     /// Whether a page of the result may end before it is full.
     pub(super) fn is_cut_into_pages(&self, options: &QueryOptions<'_>) -> bool {
         let sums_up = self.grouping.is_some() || self.has_aggregates();
-        options.page_rows().is_some() && !sums_up && self.ordering.is_empty()
+        options.page_rows().is_some() && !sums_up && !self.is_sorted_later()
     }
 
     /// Where a read goes on behind a row.
@@ -211,6 +221,9 @@ impl ShardReading<'_> {
                 _ => self.step_in_rest(store)?,
             };
             let is_done = matches!(progress, ReadProgress::Done);
+            if self.sink.top_bytes() > self.answer_bytes_max {
+                return Err(answer_too_long(self.answer_bytes_max));
+            }
             if self.tombstones() > store.tombstone_limits().fail {
                 if !self.is_paged {
                     return Err(too_many_tombstones(self.consistency, store.address()));
@@ -367,10 +380,11 @@ impl ShardReading<'_> {
 
     /// What the rows take that it has so far.
     pub fn bytes(&self) -> usize {
-        self.sink.rows.bytes.capacity()
+        self.sink.rows.bytes.capacity() + self.sink.top_bytes()
     }
 
     pub fn finish(mut self) -> ShardRows {
+        self.sink.take_top();
         self.sink.rows.rows_left_in_partition = self.sink.rows_left_in_partition;
         self.sink.rows
     }
@@ -394,6 +408,10 @@ struct RowsSink<'p> {
     /// The partition was begun by an earlier read: whether that has seen rows of it.
     resumed: Option<bool>,
     rows: ShardRows,
+    /// The rows so far, where only those nearest to a vector are wanted.
+    top: Option<TopRows>,
+    /// Room for one.
+    vector: Vec<f32>,
 }
 
 impl RowsSink<'_> {
@@ -407,8 +425,7 @@ impl RowsSink<'_> {
         }
     }
 
-    fn push(&mut self, clustering: Option<&[u8]>, row: RowRef<'_>) -> ControlFlow<()> {
-        let mut bytes = std::mem::take(&mut self.rows.bytes);
+    fn fetch(&mut self, bytes: &mut Vec<u8>, clustering: Option<&[u8]>, row: RowRef<'_>) {
         let view = self.view(clustering, row);
         let mut cells = SimpleCells::new(row);
         for FetchedColumn { fetched, column } in &self.plan.fetched {
@@ -416,14 +433,67 @@ impl RowsSink<'_> {
                 Fetched::Value(id)
                     if column.kind == ColumnKind::Regular && is_stored_as_returned(&column.cql_type) =>
                 {
-                    write_component(&mut bytes, cells.value(*id));
+                    write_component(bytes, cells.value(*id));
                 }
-                _ => view.write(&mut bytes, column, *fetched, self.now_s),
+                _ => view.write(bytes, column, *fetched, self.now_s),
             }
         }
-        self.rows.bytes = bytes;
         self.effort
             .add_walks(self.plan.fetched.len(), row.as_bytes().len());
+    }
+
+    /// Keeps the row if it is one of the nearest by now.
+    fn offer(&mut self, clustering: Option<&[u8]>, row: RowRef<'_>) {
+        let (Some(nearest), Some(ordering)) = (&self.clause.nearest, &self.plan.nearest) else {
+            return;
+        };
+        let mut vector = std::mem::take(&mut self.vector);
+        let stored = self.view(clustering, row).value(&ordering.column);
+        let closeness = stored
+            .as_ref()
+            .and_then(|stored| nearest.closeness(stored, &mut vector));
+        let vector_bytes = stored.map_or(0, |stored| stored.len());
+        self.vector = vector;
+        self.effort.add_vector(vector_bytes);
+        let Some(closeness) = closeness else { return };
+        let place = (token_of(&self.key), &*self.key, clustering.unwrap_or_default());
+        let is_taken = self.top.as_ref().is_some_and(|top| top.takes(closeness, place));
+        if !is_taken {
+            return;
+        }
+        let mut bytes = std::mem::take(&mut self.rows.bytes);
+        bytes.clear();
+        self.fetch(&mut bytes, clustering, row);
+        let place = (token_of(&self.key), &*self.key, clustering.unwrap_or_default());
+        if let Some(top) = &mut self.top {
+            top.add(closeness, place, &bytes);
+        }
+        self.rows.bytes = bytes;
+    }
+
+    fn top_bytes(&self) -> usize {
+        self.top.as_ref().map_or(0, TopRows::bytes)
+    }
+
+    /// Makes the nearest rows the answer's.
+    fn take_top(&mut self) {
+        if let Some(top) = self.top.take() {
+            self.rows.bytes.clear();
+            for fetched in top.into_fetched() {
+                self.rows.bytes.extend_from_slice(&fetched);
+                self.rows.count += 1;
+            }
+        }
+    }
+
+    fn push(&mut self, clustering: Option<&[u8]>, row: RowRef<'_>) -> ControlFlow<()> {
+        if self.top.is_some() {
+            self.offer(clustering, row);
+            return ControlFlow::Continue(());
+        }
+        let mut bytes = std::mem::take(&mut self.rows.bytes);
+        self.fetch(&mut bytes, clustering, row);
+        self.rows.bytes = bytes;
         self.rows.count += 1;
         self.rows_left_in_partition = self.rows_left_in_partition.saturating_sub(1);
         if self.rows.count < self.rows_max && self.rows.bytes.len() < self.bytes_max {

@@ -6,8 +6,9 @@ use helenus_cql::ast::{Operator, Relation};
 use helenus_schema::{ColumnKind, ColumnMetadata, IndexId, TableMetadata};
 use helenus_types::CqlType;
 
-use super::index_support::{IndexCollation, chosen, collations, has_index, needs_filtering};
+use super::index_support::{IndexCollation, IndexReads, chosen, collations, has_index, needs_filtering};
 use super::named::{check_expressions, check_token_columns};
+use super::nearest::NearestColumn;
 use super::relation::{RelationText, operator_text, restriction};
 use super::restriction::{RestrictedColumn, Restriction};
 use crate::CqlError;
@@ -64,6 +65,8 @@ pub struct WhereRules {
     pub filters_freely: bool,
     /// Whether secondary indexes may serve the statement.
     pub uses_indexes: bool,
+    /// What rows are ordered by, if that is how near they are to a vector.
+    pub nearest: Option<NearestColumn>,
 }
 
 /// Whether any restriction of the clause has an index.
@@ -147,13 +150,19 @@ impl WhereClause {
                     .any(|restriction| has_index(table, restriction))
         };
         let is_clustering_indexed = is_indexed(&self.clustering);
-        let indexed =
-            Indexed(is_clustering_indexed || is_indexed(&self.partition) || is_indexed(&self.others));
+        let is_nearest_indexed = rules.nearest.is_some_and(|nearest| nearest.is_indexed);
+        let indexed = Indexed(
+            is_clustering_indexed
+                || is_nearest_indexed
+                || is_indexed(&self.partition)
+                || is_indexed(&self.others),
+        );
         self.check_partition(table, rules, indexed)?;
         let filters_partition = self.uses_index || self.needs_partition_filtering(table);
         self.check_clustering(table, rules, indexed)?;
         self.uses_index |= self.is_key_range && is_clustering_indexed;
         let filters_clustering = self.uses_index || !self.is_clustering_prefix();
+        self.check_vectors(table, rules)?;
         self.check_others(rules, indexed)?;
         if self.uses_index && self.has_key_in() {
             return Err(invalid!(
@@ -161,14 +170,19 @@ impl WhereClause {
             ));
         }
         if rules.kind == StatementKind::Select {
-            self.note_filtering(table, (filters_partition, filters_clustering));
+            self.note_filtering(table, rules, (filters_partition, filters_clustering));
         }
         Ok(())
     }
 
     /// Cassandra's `needFiltering`: what indexes leave to be looked at, of the restrictions that are not met by reading
     /// from one place to another.
-    fn note_filtering(&mut self, table: &TableMetadata, (partition, clustering): (bool, bool)) {
+    fn note_filtering(
+        &mut self,
+        table: &TableMetadata,
+        rules: WhereRules,
+        (partition, clustering): (bool, bool),
+    ) {
         let filtered: [(bool, &[Restriction]); 3] = [
             (partition, &self.partition),
             (clustering, &self.clustering),
@@ -176,17 +190,26 @@ impl WhereClause {
         ];
         let filtered = filtered.into_iter().filter(|(is_filtered, _)| *is_filtered);
         let filtered: Vec<&Restriction> = filtered.flat_map(|(_, restrictions)| restrictions).collect();
-        let needs_filtering = match filtered.is_empty() {
-            true => !self.clustering.is_empty(),
-            false => needs_filtering(table, &filtered),
+        let reads = match rules.nearest {
+            Some(_) => IndexReads::Nearest,
+            None => IndexReads::Matching,
+        };
+        let needs_filtering = match (rules.nearest, filtered.is_empty()) {
+            (None, true) => !self.clustering.is_empty(),
+            (Some(nearest), true) => !nearest.is_indexed,
+            (Some(nearest), false) if !nearest.is_indexed => true,
+            (_, false) => needs_filtering(table, &filtered, reads),
         };
         let needed_indexes = match self.uses_index {
-            true => chosen(table, &filtered).iter().map(|index| index.id).collect(),
+            true => chosen(table, &filtered, reads)
+                .iter()
+                .map(|index| index.id)
+                .collect(),
             false => Vec::new(),
         };
         let collations = match table.indexes.is_empty() {
             true => Vec::new(),
-            false => collations(table, &filtered),
+            false => collations(table, &filtered, reads),
         };
         self.needs_filtering = needs_filtering;
         self.needed_indexes = needed_indexes;
@@ -484,8 +507,50 @@ impl WhereClause {
         self.clustering.len()
     }
 
+    /// What may stand beside an ordering by similarity, and that vectors with an index are asked for by that only.
+    fn check_vectors(&self, table: &TableMetadata, rules: WhereRules) -> Result<(), CqlError> {
+        if rules.kind != StatementKind::Select {
+            return Ok(());
+        }
+        let has_index = |column: &ColumnMetadata| table.indexes_of(column.id).next().is_some();
+        let columns = |restrictions: &'_ [Restriction]| -> Vec<RestrictedColumn> {
+            let columns = restrictions.iter().flat_map(|restriction| &restriction.columns);
+            columns.cloned().collect()
+        };
+        let others = columns(&self.others);
+        let Some(nearest) = rules.nearest else {
+            let is_vector = |restricted: &&RestrictedColumn| restricted.column.cql_type.is_vector();
+            let vector = others.iter().find(is_vector);
+            return match vector.is_some_and(|vector| has_index(&vector.column)) {
+                true => Err(invalid!("Vector indexes only support ANN queries")),
+                false => Ok(()),
+            };
+        };
+        let clustering = columns(&self.clustering);
+        if let Some(twice) = others
+            .iter()
+            .chain(&clustering)
+            .find(|restricted| restricted.column.id == nearest.column)
+        {
+            return Err(invalid!(
+                "{} cannot be restricted by more than one relation if it includes an Equal",
+                twice.name()
+            ));
+        }
+        let is_in_partition =
+            self.partition.len() == table.partition_key().len() && self.is_clustering_prefix();
+        let unindexed_clustering = clustering.iter().any(|restricted| !has_index(&restricted.column));
+        let unindexed_others = others.iter().any(|restricted| !has_index(&restricted.column));
+        match unindexed_others || (unindexed_clustering && !is_in_partition) {
+            true => Err(invalid!(
+                "ANN ordering by vector requires all restricted column(s) to be indexed"
+            )),
+            false => Ok(()),
+        }
+    }
+
     fn check_others(&mut self, rules: WhereRules, Indexed(is_indexed): Indexed) -> Result<(), CqlError> {
-        if self.others.is_empty() {
+        if self.others.is_empty() && rules.nearest.is_none() {
             return Ok(());
         }
         if rules.kind != StatementKind::Select {

@@ -239,6 +239,7 @@ fn filters_of(
         allows_filtering: true,
         filters_freely: false,
         uses_indexes: false,
+        nearest: None,
     };
     let clause = WhereClause::prepare(&Typing::terms(scope), &relations, rules)?;
     let context = EvaluationContext {

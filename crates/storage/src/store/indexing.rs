@@ -12,7 +12,7 @@ use std::sync::Arc;
 use foldhash::fast::FixedState;
 use helenus_index::IndexedColumn;
 use helenus_rows::layout::TableLayout;
-use helenus_schema::{IndexId, TableId, TableMetadata};
+use helenus_schema::{IndexId, IndexMetadata, TableId, TableMetadata};
 use helenus_sstable::error::ReadError;
 use helenus_sstable::terms::{TermFile, term_file_path};
 use helenus_sstable::{Descriptor, SidecarFault, SsTable};
@@ -140,8 +140,10 @@ impl IndexFiles {
     }
 }
 
+/// Those that find rows by terms.
 pub(super) fn columns_of(table: &TableMetadata) -> Vec<Arc<IndexedColumn>> {
-    let columns = table.indexes.iter();
+    let of_terms = |index: &&Arc<IndexMetadata>| !table.is_vector_index(index);
+    let columns = table.indexes.iter().filter(of_terms);
     columns
         .filter_map(|index| IndexedColumn::of(table, index))
         .map(Arc::new)

@@ -1,0 +1,121 @@
+//! What an index of vectors is told of when it is made.
+
+use std::collections::BTreeMap;
+use std::fmt;
+
+use crate::similarity::Similarity;
+
+pub const MAXIMUM_NODE_CONNECTIONS: &str = "maximum_node_connections";
+pub const CONSTRUCTION_BEAM_WIDTH: &str = "construction_beam_width";
+pub const SEARCH_BEAM_WIDTH: &str = "search_beam_width";
+pub const SIMILARITY_FUNCTION: &str = "similarity_function";
+pub const OPTIMIZE_FOR: &str = "optimize_for";
+
+/// Cassandra's bounds.
+const CONNECTIONS_MAX: u32 = 512;
+const BEAM_MAX: u32 = 3_200;
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct VectorOptions {
+    pub similarity: Similarity,
+    /// Neighbours of a vector on the upper layers of its graph; twice as many on the lowest.
+    pub connections: u32,
+    /// Vectors that are kept in sight where a new one looks for its neighbours.
+    pub construction_beam: u32,
+    /// As many at least where a query looks for its neighbours.
+    pub search_beam: u32,
+}
+
+/// An option that is not understood.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum OptionFault {
+    Similarity(String),
+    OptimizeFor(String),
+    NoNumber {
+        name: &'static str,
+        value: String,
+    },
+    OutOfBounds {
+        name: &'static str,
+        max: u32,
+        value: i64,
+    },
+}
+
+impl Default for VectorOptions {
+    fn default() -> Self {
+        VectorOptions {
+            similarity: Similarity::Cosine,
+            connections: 16,
+            construction_beam: 100,
+            search_beam: 64,
+        }
+    }
+}
+
+impl VectorOptions {
+    /// Of an index's options, those that are none of these passed over.
+    pub fn of(options: &BTreeMap<String, String>) -> Result<Self, OptionFault> {
+        let mut result = VectorOptions::default();
+        let number = |name: &'static str, max: u32, default: u32| match options.get(name) {
+            None => Ok(default),
+            Some(value) => match value.parse::<i64>() {
+                Err(_) => Err(OptionFault::NoNumber {
+                    name,
+                    value: value.clone(),
+                }),
+                Ok(value) => u32::try_from(value)
+                    .ok()
+                    .filter(|value| (1..=max).contains(value))
+                    .ok_or(OptionFault::OutOfBounds { name, max, value }),
+            },
+        };
+        result.connections = number(MAXIMUM_NODE_CONNECTIONS, CONNECTIONS_MAX, result.connections)?;
+        result.construction_beam = number(CONSTRUCTION_BEAM_WIDTH, BEAM_MAX, result.construction_beam)?;
+        result.search_beam = number(SEARCH_BEAM_WIDTH, BEAM_MAX, result.search_beam)?;
+        if let Some(name) = options.get(SIMILARITY_FUNCTION) {
+            let similarity = Similarity::of_name(name);
+            result.similarity = similarity.ok_or_else(|| OptionFault::Similarity(name.to_uppercase()))?;
+        }
+        match options.get(OPTIMIZE_FOR).map(|goal| goal.to_uppercase()) {
+            None => {}
+            Some(goal) if goal == "LATENCY" => {}
+            Some(goal) if goal == "RECALL" => result.search_beam *= 2,
+            Some(goal) => return Err(OptionFault::OptimizeFor(goal)),
+        }
+        Ok(result)
+    }
+}
+
+/// In Cassandra's words where it has some; it does not know the index's name yet.
+impl fmt::Display for OptionFault {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            OptionFault::Similarity(name) => write!(
+                f,
+                "Similarity function {name} was not recognized for index null. Valid values are: EUCLIDEAN, \
+                 DOT_PRODUCT, COSINE"
+            ),
+            OptionFault::OptimizeFor(goal) => write!(
+                f,
+                "optimize_for '{goal}' was not recognized for index null. Valid values are: LATENCY, RECALL"
+            ),
+            OptionFault::NoNumber { name, value } => {
+                write!(f, "{} {value} is not a valid integer for index null", title(name))
+            }
+            OptionFault::OutOfBounds { name, max, value } => write!(
+                f,
+                "{} for index null cannot be <= 0 or > {max}, was {value}",
+                title(name)
+            ),
+        }
+    }
+}
+
+fn title(option: &str) -> &'static str {
+    match option {
+        MAXIMUM_NODE_CONNECTIONS => "Maximum number of connections",
+        CONSTRUCTION_BEAM_WIDTH => "Construction beam width",
+        _ => "Search beam width",
+    }
+}
