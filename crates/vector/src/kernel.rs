@@ -23,3 +23,28 @@ pub fn dot(left: &[f32], right: &[f32]) -> f32 {
 pub fn square_distance(left: &[f32], right: &[f32]) -> f32 {
     sum_of(left, right, |left, right| (left - right) * (left - right))
 }
+
+#[inline(always)]
+fn sum_of_products(left: &[u8], right: &[u8]) -> u32 {
+    let products = left.iter().zip(right);
+    products
+        .map(|(left, right)| u32::from(*left) * u32::from(*right))
+        .sum()
+}
+
+#[cfg(target_arch = "x86_64")]
+#[target_feature(enable = "avx2")]
+fn sum_of_products_avx2(left: &[u8], right: &[u8]) -> u32 {
+    sum_of_products(left, right)
+}
+
+/// The sum of the products of bytes: at most 65,536 of them, so that it is a number of 32 bits.
+#[inline]
+pub fn products(left: &[u8], right: &[u8]) -> u32 {
+    #[cfg(target_arch = "x86_64")]
+    if is_x86_feature_detected!("avx2") {
+        // SAFETY: the processor has the feature that the function was compiled for.
+        return unsafe { sum_of_products_avx2(left, right) };
+    }
+    sum_of_products(left, right)
+}

@@ -10,6 +10,7 @@ use helenus_schema::{
 use helenus_types::CqlType;
 
 use super::filter::UseOfIndex;
+use super::nearest::NearestColumn;
 use super::restriction::{Restriction, RestrictionKind};
 
 /// How an index compares values, where a filter on its column has to do likewise.
@@ -54,6 +55,15 @@ pub enum IndexReads {
     Matching,
     /// Rows that match, in the order of how near they are to a vector: only storage-attached indexes know that.
     Nearest,
+}
+
+impl IndexReads {
+    pub fn of(nearest: Option<NearestColumn>) -> Self {
+        match nearest {
+            Some(_) => IndexReads::Nearest,
+            None => IndexReads::Matching,
+        }
+    }
 }
 
 fn groups(table: &TableMetadata, reads: IndexReads) -> Vec<Group<'_>> {

@@ -5,6 +5,7 @@ mod relation;
 pub mod restriction;
 pub mod slices;
 mod targets;
+mod vector_rules;
 mod where_clause;
 
 mod filter;
