@@ -381,12 +381,14 @@ struct HeldBase {
 
 impl Drop for HeldBase {
     fn drop(&mut self) {
-        let table = self.table;
-        for owner in self.shard.shards() {
+        let (table, here) = (self.table, self.shard.id);
+        for owner in self.shard.shards().filter(|owner| *owner != here) {
             self.shard
                 .mailbox(owner)
                 .run(move |shard| shard.views.let_go(table));
         }
+        // Not by a message: the next one to hold it does so here at once, and would lose it again.
+        self.shard.views.let_go(table);
     }
 }
 
