@@ -19,7 +19,8 @@ use helenus_schema::IndexKind;
 use helenus_server::config::{
     AdmissionSwitch, CommitlogSyncName, ConfigError, ConfigFile, DataSize, DefaultIndexName, RowCacheSwitch,
 };
-use helenus_server::{ConnectionLimits, ServeError, ServeOptions, Server};
+use helenus_server::{ServeError, ServeOptions, Server};
+use helenus_transport::ConnectionLimits;
 use helenus_vfs::{Clock, DiskIo, RealDisk, SystemClock, SystemRandom, SystemThreads};
 
 #[derive(Args, Default)]

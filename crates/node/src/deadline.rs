@@ -171,15 +171,13 @@ pub fn no_memory(_: NoMemory) -> CqlError {
 impl Shard {
     /// Looks at the clock once for everything that happens until the next look.
     pub fn look_at_clock(&self) -> u64 {
-        let now_ns = self.clock.monotonic_ns();
-        self.looked_ns.set(now_ns);
-        now_ns
+        self.transport.look_at_clock()
     }
 
     /// What the clock said when it was last looked at: at most one turn of a connection ago.
     #[inline]
     pub(crate) fn last_looked_ns(&self) -> u64 {
-        self.looked_ns.get()
+        self.transport.last_looked_ns()
     }
 
     pub(crate) fn deadline_after(&self, timeout: Duration) -> u64 {
@@ -212,7 +210,7 @@ impl Shard {
         loop {
             tokio::time::sleep(LATE_LOOK_INTERVAL).await;
             let now_ns = self.clock.monotonic_ns();
-            self.admission.timer_went_off(now_ns);
+            self.transport.admission.timer_went_off(now_ns);
             self.planner.free_retired();
             self.tell_of_refused_reads();
             // A flush may wait for the logs of other shards, which do not tell when they have got there.

@@ -283,7 +283,7 @@ impl Shard {
 
     fn set_disk_is_busy(&self, is_busy: bool) {
         self.disk_is_busy.set(is_busy);
-        self.admission.set_has_begun(is_busy);
+        self.transport.admission.set_has_begun(is_busy);
     }
 
     /// Whether a read is to wait for its turn at the disk before anything is looked up for it.

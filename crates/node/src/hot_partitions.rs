@@ -239,13 +239,6 @@ impl HotPartitions {
     }
 }
 
-/// Whether requests that have waited so long, of what they may wait at most, are those that the heaviest partition is
-/// refused for: before anybody's are refused for their age.
-#[inline]
-pub fn is_time_to_shed(delay_ns: u64, wait_ns_max: u64) -> bool {
-    wait_ns_max / 2 < delay_ns && delay_ns <= wait_ns_max
-}
-
 impl Samples {
     /// Lets counts fade for the time that has passed.
     fn tick(&mut self, now_ns: u64) {

@@ -1,6 +1,6 @@
 //! A node: shards that each own a range of tokens, the messages between them, and what they must agree on.
 //!
-//! The request path reads top to bottom: a door hands a whole message to [`Shard::handle`] ([`request`]), which finds
+//! The request path reads top to bottom: a connection hands a whole message to [`Shard::handle`] ([`service`], [`request`]), which finds
 //! the plan and reads ([`read`]) or writes ([`write`]): here, on the shard that owns the partition ([`forward`]), or on
 //! several; a write is acknowledged by the shard's log ([`shard`]).
 
@@ -35,6 +35,7 @@ mod request;
 mod roles;
 mod schema_change;
 mod schema_guardrails;
+mod service;
 mod session;
 mod shard;
 mod snapshot_worker;

@@ -12,7 +12,8 @@ use helenus_storage::ShardStore;
 use helenus_storage::read::ReadStatistics;
 use helenus_storage::row_cache::RowCacheCounts;
 use helenus_storage::store::{ShardCompactions, UnflushedTable};
-use helenus_transport::admission::Admission;
+use helenus_transport::TransportContext;
+use helenus_transport::metrics::ConnectionRefusal;
 
 use crate::hot_partitions::Activity;
 use crate::shard::Shard;
@@ -33,33 +34,11 @@ pub enum RequestKind {
 
 const REQUEST_KIND_NAMES: [&str; 5] = ["read", "write", "batch", "prepare", "other"];
 
-/// Why connections never got to send a request.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-#[repr(usize)]
-pub enum ConnectionRefusal {
-    /// The first message was not STARTUP or OPTIONS of a version that is spoken here.
-    Protocol,
-    /// More than the limit in all or of one address.
-    TooMany,
-    /// The handshake did not end in time.
-    HandshakeTimeout,
-    /// The client left without a word.
-    Silent,
-    /// Shown out for another: no file descriptor was left, or too many were waiting.
-    Crowded,
-}
-
-const CONNECTION_REFUSAL_NAMES: [&str; 5] =
-    ["protocol", "too_many", "handshake_timeout", "silent", "crowded"];
-
 #[derive(Default)]
 pub struct ShardMetrics {
     requests: [Cell<u64>; REQUEST_KIND_NAMES.len()],
     errors: [Cell<u64>; ErrorCode::ALL.len()],
     forwarded: Cell<u64>,
-    connections: Cell<u64>,
-    connections_accepted: Cell<u64>,
-    connections_refused: [Cell<u64>; CONNECTION_REFUSAL_NAMES.len()],
     rows_read: Cell<u64>,
     tombstones_read: Cell<u64>,
     read_cost: Cell<ReadCost>,
@@ -76,7 +55,7 @@ pub struct MetricsSnapshot {
     pub connections: u64,
     pub connections_accepted: u64,
     /// Those that never got to send a request; counted where they were accepted.
-    pub connections_refused: [u64; CONNECTION_REFUSAL_NAMES.len()],
+    pub connections_refused: [u64; ConnectionRefusal::NAMES.len()],
     pub rows_read: u64,
     pub tombstones_read: u64,
     pub read_cost: ReadCost,
@@ -123,12 +102,8 @@ impl ShardMetrics {
     }
 
     pub fn count_error(&self, code: ErrorCode) {
-        self.count_errors(code, 1);
-    }
-
-    pub fn count_errors(&self, code: ErrorCode, count: u64) {
         if let Some(index) = ErrorCode::ALL.iter().position(|&known| known == code) {
-            add(&self.errors[index], count);
+            add(&self.errors[index], 1);
         }
     }
 
@@ -148,40 +123,26 @@ impl ShardMetrics {
         add(&self.read_suspensions, 1);
     }
 
-    pub fn connection_opened(&self) {
-        add(&self.connections, 1);
-        add(&self.connections_accepted, 1);
-    }
-
-    pub fn connection_closed(&self) {
-        self.connections.set(self.connections.get().saturating_sub(1));
-    }
-
-    pub fn connection_refused(&self, why: ConnectionRefusal) {
-        add(&self.connections_refused[why as usize], 1);
-    }
-
-    pub fn connections(&self) -> u64 {
-        self.connections.get()
-    }
-
     pub fn snapshot(
         &self,
         shard: u16,
-        admission: &Admission,
+        transport: &TransportContext,
         gauges: &Gauges,
         store: &ShardStore,
         activity: Activity,
         shed: u64,
     ) -> MetricsSnapshot {
+        let admission = &transport.admission;
+        let connections = &transport.metrics;
+        let refused_unread = connections.errors();
         MetricsSnapshot {
             shard,
             requests: std::array::from_fn(|index| self.requests[index].get()),
-            errors: std::array::from_fn(|index| self.errors[index].get()),
+            errors: std::array::from_fn(|index| self.errors[index].get() + refused_unread[index]),
             forwarded: self.forwarded.get(),
-            connections: self.connections.get(),
-            connections_accepted: self.connections_accepted.get(),
-            connections_refused: std::array::from_fn(|index| self.connections_refused[index].get()),
+            connections: connections.open(),
+            connections_accepted: connections.accepted(),
+            connections_refused: connections.refused(),
             rows_read: self.rows_read.get(),
             tombstones_read: self.tombstones_read.get(),
             read_cost: self.read_cost.get(),
@@ -270,7 +231,7 @@ pub fn render(snapshots: &[MetricsSnapshot]) -> String {
         "Connections that never got to send a request, by reason.",
     );
     for snapshot in snapshots {
-        for (name, count) in CONNECTION_REFUSAL_NAMES.iter().zip(snapshot.connections_refused) {
+        for (name, count) in ConnectionRefusal::NAMES.iter().zip(snapshot.connections_refused) {
             if count > 0 {
                 let labels = format!("shard=\"{}\",reason=\"{name}\"", snapshot.shard);
                 page.sample("helenus_connections_refused_total", &labels, count);

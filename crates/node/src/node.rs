@@ -35,7 +35,7 @@ use crate::schema_change::{SchemaKeeper, SchemaWorker};
 use crate::shard::{BackgroundThreads, Ending, LogThread, Shard, ShardParts};
 use crate::snapshot_worker::SnapshotWorker;
 
-/// Called once on each shard's thread before its first message: where doors are opened.
+/// Called once on each shard's thread before its first message: where listeners are opened.
 pub type OpenDoors = Arc<dyn Fn(&Rc<Shard>) + Send + Sync>;
 
 /// A running node. Dropping it without [`Node::stop`] leaves the threads running until the process ends.
@@ -110,7 +110,7 @@ impl Node {
         Operator::new(self.mailboxes.clone())
     }
 
-    /// Syncs the log, flushes the memtables and ends the threads. The doors are closed by then.
+    /// Syncs the log, flushes the memtables and ends the threads. Its listeners are closed by then.
     pub fn stop(self) {
         self.end(Ending::Flush);
     }

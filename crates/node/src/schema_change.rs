@@ -87,6 +87,7 @@ pub struct SchemaKeeper {
 }
 
 impl SchemaListeners {
+    /// Called on this shard's thread for each change, once every shard has the new schema.
     pub fn add(&self, listener: SchemaListener) {
         self.listeners.borrow_mut().push(listener);
     }
@@ -144,11 +145,6 @@ impl SchemaKeeper {
 }
 
 impl Shard {
-    /// Called on this shard's thread for each change, once every shard has the new schema.
-    pub fn on_schema_change(&self, listener: SchemaListener) {
-        self.schema_listeners.add(listener);
-    }
-
     /// Executes a schema statement, wherever it came in.
     pub async fn change_schema(self: &Rc<Self>, statement: SchemaStatement) -> Result<DdlOutcome, CqlError> {
         self.call_async(SCHEMA_OWNER, move |owner| async move {

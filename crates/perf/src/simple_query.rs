@@ -165,7 +165,7 @@ async fn measure(
     // As a connection has it.
     let session = Session::of_connection(
         ClientState::in_process(VERSION),
-        &shard.buffers,
+        &shard.transport.buffers,
         shard.request_memory(),
     );
     let mut line = Line {

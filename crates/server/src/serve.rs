@@ -1,26 +1,16 @@
-//! Opening the doors of a node, and closing them.
+//! Starting and stopping a node that serves clients.
 
 use std::io;
 use std::net::{SocketAddr, TcpListener};
-use std::rc::Rc;
 use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
 use helenus_events::{Event, Events};
-use helenus_node::{Node, NodeOptions, Session, Shard, StartError};
-use helenus_protocol::ProtocolVersion;
+use helenus_node::{Node, NodeOptions, OpenDoors, StartError};
 use helenus_protocol::frame::FrameLimits;
-use helenus_transport::ClientState;
-use tokio::net::TcpStream;
-use tokio::sync::mpsc::{UnboundedReceiver, unbounded_channel};
+use helenus_transport::{ConnectionLimits, ListenOptions, Listeners};
 
-use crate::connection::Connection;
-use crate::connection_limits::{ConnectionCounts, ConnectionLimits};
 use crate::control::ControlSocket;
-use crate::descriptors::DescriptorReserve;
-use crate::door::Door;
-use crate::listener::{self, Arrival, Placement, Reception};
-use crate::lobby::Lobby;
 use crate::metrics_page;
 
 /// Where a server listens, and what it is a server of.
@@ -39,7 +29,8 @@ pub struct ServeOptions {
 /// A running server.
 pub struct Server {
     node: Node,
-    doors: Arc<Doors>,
+    listeners: Arc<Listeners>,
+    events: Events,
     control: Option<ControlSocket>,
     drain_timeout: Duration,
     pub address: SocketAddr,
@@ -56,28 +47,6 @@ pub enum ServeError {
     Start(#[from] StartError),
 }
 
-type Arrivals = UnboundedReceiver<Arrival>;
-
-/// What each shard needs to open its door; taken once by its thread.
-struct Doors {
-    events: Events,
-    reception: Reception,
-    sockets: Vec<Mutex<Option<Arrivals>>>,
-    listeners: Mutex<Option<Listeners>>,
-    shard_aware_port: Option<u16>,
-    frame_limits: FrameLimits,
-    connection_counts: Arc<ConnectionCounts>,
-    descriptor_reserve: DescriptorReserve,
-    stop: tokio::sync::watch::Sender<bool>,
-    drained: Vec<tokio::sync::Semaphore>,
-}
-
-struct Listeners {
-    plain: TcpListener,
-    shard_aware: Option<TcpListener>,
-    metrics: Option<TcpListener>,
-}
-
 impl Server {
     /// Starts the node and accepts connections; returns when the first one can be answered.
     pub fn start(mut options: ServeOptions) -> Result<Server, ServeError> {
@@ -89,35 +58,24 @@ impl Server {
         let metrics_address = local_address_of(metrics.as_ref(), options.metrics)?;
         options.node.advertised_address = address;
 
-        let shard_count = usize::from(options.node.shard_count);
-        let (senders, receivers): (Vec<_>, Vec<_>) = (0..shard_count).map(|_| unbounded_channel()).unzip();
         let events = options.node.events.clone();
-        let doors = Arc::new(Doors {
-            events: events.clone(),
-            reception: Reception::new(senders),
-            sockets: receivers
-                .into_iter()
-                .map(|receiver| Mutex::new(Some(receiver)))
-                .collect(),
-            listeners: Mutex::new(Some(Listeners {
-                plain,
-                shard_aware,
-                metrics,
-            })),
-            shard_aware_port: shard_aware_address.map(|address| address.port()),
+        let listeners = Listeners::new(ListenOptions {
+            plain,
+            shard_aware,
+            threads: usize::from(options.node.shard_count),
             frame_limits: options.frame_limits,
-            connection_counts: ConnectionCounts::new(options.connection_limits),
-            descriptor_reserve: DescriptorReserve::of_this_process(),
-            stop: tokio::sync::watch::Sender::new(false),
-            drained: (0..shard_count).map(|_| tokio::sync::Semaphore::new(0)).collect(),
+            connection_limits: options.connection_limits,
+            advertised: address,
+            events: events.clone(),
         });
-        let opened = doors.clone();
+        let open = open_doors(listeners.clone(), metrics);
         let data_folder = (!options.node.in_memory).then(|| options.node.data_folder.clone());
-        let node = Node::start(options.node, Arc::new(move |shard| opened.open(shard)))?;
+        let node = Node::start(options.node, open)?;
         let control = data_folder.and_then(|folder| open_control(&folder, &node, &events));
         Ok(Server {
             node,
-            doors,
+            listeners,
+            events,
             control,
             drain_timeout: options.drain_timeout,
             address,
@@ -128,21 +86,13 @@ impl Server {
 
     /// Accepts no more, answers what was accepted, then stops the node with everything flushed.
     pub async fn stop(self) {
-        self.doors.stop.send_replace(true);
+        self.listeners.stop();
         if let Some(control) = self.control {
             control.close();
         }
-        let all_drained = async {
-            for drained in &self.doors.drained {
-                // Never closed, so acquiring cannot fail.
-                let _permit = drained.acquire().await;
-            }
-        };
-        if tokio::time::timeout(self.drain_timeout, all_drained)
-            .await
-            .is_err()
-        {
-            self.doors.events.event(&Event::DrainTimedOut {
+        let drained = tokio::time::timeout(self.drain_timeout, self.listeners.drained());
+        if drained.await.is_err() {
+            self.events.event(&Event::DrainTimedOut {
                 drain_timeout: self.drain_timeout,
             });
         }
@@ -150,90 +100,21 @@ impl Server {
     }
 }
 
-impl Doors {
-    fn open(self: &Arc<Self>, shard: &Rc<Shard>) {
-        let door = Door::new(self.shard_aware_port);
-        let announced = door.clone();
-        shard.on_schema_change(Box::new(move |event| announced.announce(event)));
-        let index = usize::from(shard.id.0);
-        if let Some(sockets) = take(&self.sockets[index]) {
-            shard.spawn(self.clone().receive(shard.clone(), door.clone(), sockets));
-        }
-        if index == 0
-            && let Some(listeners) = take(&self.listeners)
+/// What each shard does before its first message: it serves its connections, the first one also the metrics page.
+fn open_doors(listeners: Arc<Listeners>, metrics: Option<TcpListener>) -> OpenDoors {
+    let metrics = Mutex::new(metrics);
+    Arc::new(move |shard| {
+        listeners.open(shard, usize::from(shard.id.0));
+        if shard.id.0 == 0
+            && let Some(listener) = take(&metrics)
         {
-            self.listen(shard, listeners);
-        }
-        let doors = self.clone();
-        let advertised = shard.options.advertised_address;
-        shard.spawn(async move {
-            let mut stop = doors.stop.subscribe();
-            // An error would mean that the sender is gone, but `doors` has it.
-            let _stopping = stop.wait_for(|&stopping| stopping).await.is_ok();
-            door.drain(advertised).await;
-            doors.drained[index].add_permits(1);
-        });
-    }
-
-    fn listen(self: &Arc<Self>, shard: &Rc<Shard>, listeners: Listeners) {
-        let mut sockets = vec![(listeners.plain, Placement::FewestConnections)];
-        sockets.extend(
-            listeners
-                .shard_aware
-                .map(|listener| (listener, Placement::BySourcePort)),
-        );
-        let counts = self.connection_counts.clone();
-        let reserve = self.descriptor_reserve;
-        match Lobby::new(shard.clone(), self.reception.clone(), counts, reserve, sockets) {
-            Ok(lobby) => shard.spawn(self.clone().until_stopped(lobby.receive())),
-            Err(error) => {
-                let event = Event::ConnectionsNotAccepted { error: &error };
-                shard.options.events.event(&event);
-            }
-        }
-        if let Some(listener) = listeners.metrics {
             let serving = metrics_page::serve(listener, shard.clone());
-            shard.spawn(self.clone().until_stopped(serving));
+            shard.spawn(listeners.clone().until_stopped(serving));
         }
-    }
-
-    /// Runs a listener; dropping its future closes its socket.
-    async fn until_stopped(self: Arc<Self>, listening: impl Future<Output = io::Result<()>>) {
-        let mut stop = self.stop.subscribe();
-        tokio::select! {
-            result = listening => {
-                if let Err(error) = result {
-                    self.events.event(&Event::ListenerStopped { error: &error });
-                }
-            }
-            _ = stop.wait_for(|&stopping| stopping) => {}
-        }
-    }
-
-    async fn receive(self: Arc<Self>, shard: Rc<Shard>, door: Rc<Door>, mut sockets: Arrivals) {
-        let limits = self.frame_limits;
-        let connection_limits = *self.connection_counts.limits();
-        while let Some(arrival) = sockets.recv().await {
-            let Ok(stream) = TcpStream::from_std(arrival.stream) else {
-                continue;
-            };
-            let client = ClientState::new(arrival.peer, ProtocolVersion::CURRENT);
-            let session = Session::of_connection(client, &shard.buffers, shard.request_memory());
-            let session = Rc::new(session);
-            let mut connection = Connection::new(stream, shard.clone(), door.clone(), session, limits);
-            connection.begin(&arrival.first, connection_limits);
-            let place = arrival.place;
-            // A future that is moved into another one keeps its place there too: a pointer is smaller.
-            let connection = Box::pin(connection);
-            shard.spawn(async move {
-                let _given_back_at_the_end = place;
-                connection.await;
-            });
-        }
-    }
+    })
 }
 
-/// A node without its operator's door serves all the same.
+/// A node without its operator's socket serves all the same.
 fn open_control(data_folder: &std::path::Path, node: &Node, events: &Events) -> Option<ControlSocket> {
     match ControlSocket::open(data_folder, node.operator()) {
         Ok(control) => Some(control),
@@ -255,7 +136,7 @@ fn bind(address: SocketAddr) -> Result<TcpListener, ServeError> {
 }
 
 fn listen(address: SocketAddr) -> Result<TcpListener, ServeError> {
-    listener::listen(address).map_err(|source| ServeError::Listen { address, source })
+    helenus_transport::listen(address).map_err(|source| ServeError::Listen { address, source })
 }
 
 fn local_address(listener: &TcpListener, asked: SocketAddr) -> Result<SocketAddr, ServeError> {

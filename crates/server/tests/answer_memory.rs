@@ -9,8 +9,9 @@ use std::time::Duration;
 use helenus_node::Authenticator;
 use helenus_protocol::request::Value;
 use helenus_protocol::{ErrorCode, Opcode, ProtocolVersion};
-use helenus_server::{ConnectionLimits, Server};
+use helenus_server::Server;
 use helenus_test_heap::{of_process, process_peak_bytes_of};
+use helenus_transport::ConnectionLimits;
 use support::{Client, Reply, node_options, serve_node, stop};
 
 const VALUE_BYTES: usize = 1 << 20;

@@ -7,7 +7,7 @@ use std::net::{Shutdown, TcpStream};
 use std::time::Duration;
 
 use helenus_protocol::{ErrorCode, Opcode, ProtocolVersion};
-use helenus_server::ConnectionLimits;
+use helenus_transport::ConnectionLimits;
 use support::{Client, PATIENCE, Reply, assert_serves, header, serve, serve_within, stop};
 
 const QUERY: &str = "SELECT release_version FROM system.local";

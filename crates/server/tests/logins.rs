@@ -7,7 +7,8 @@ use std::sync::Arc;
 
 use helenus_node::{Authenticator, CommitlogSync, NodeOptions};
 use helenus_protocol::{ErrorCode, Opcode, ProtocolVersion};
-use helenus_server::{ConnectionLimits, Server};
+use helenus_server::Server;
+use helenus_transport::ConnectionLimits;
 use helenus_vfs::{Disk, MemoryDisk};
 use support::{Client, Reply, node_options, serve, serve_asking_for, serve_node, stop};
 

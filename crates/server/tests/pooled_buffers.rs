@@ -8,8 +8,8 @@ use std::net::{SocketAddr, TcpStream};
 use helenus_node::Authenticator;
 use helenus_protocol::ProtocolVersion;
 use helenus_protocol::request::Value;
-use helenus_server::ConnectionLimits;
 use helenus_test_heap::of_process;
+use helenus_transport::ConnectionLimits;
 use support::{Client, PATIENCE, node_options, serve_node, stop};
 
 const VALUE_BYTES: usize = 8 * 1024;

@@ -6,7 +6,7 @@ use std::sync::Arc;
 
 use helenus_node::Authenticator;
 use helenus_protocol::{Opcode, ProtocolVersion};
-use helenus_server::ConnectionLimits;
+use helenus_transport::ConnectionLimits;
 use helenus_vfs::{Clock, SystemClock};
 use support::{Client, Reply, node_options, serve_node, stop};
 

@@ -382,7 +382,7 @@ impl TestNode {
                         write_execute(out, VERSION, &id, &[0; 16], parameters, values)
                     });
                 },
-                |envelope| shard.sheds(envelope),
+                |envelope| shard.sheds_partition_of(envelope),
             );
             let _unwanted = sender.send(is_shed);
         });

@@ -96,6 +96,13 @@ struct Window {
     delay_ns_max: u64,
 }
 
+/// Whether requests that have waited so long, of what they may wait at most, are those that the heaviest partition is
+/// refused for: before anybody's are refused for their age.
+#[inline]
+pub fn is_time_to_shed(delay_ns: u64, wait_ns_max: u64) -> bool {
+    wait_ns_max / 2 < delay_ns && delay_ns <= wait_ns_max
+}
+
 /// What a turn of a connection did.
 #[derive(Clone, Copy, Debug, Default)]
 pub struct TurnWork {
@@ -108,7 +115,7 @@ pub struct TurnWork {
     /// What reading from the socket took, where that was measured.
     pub receiving_ns: u64,
     /// Whether what was refused had come while the connection was left unread.
-    pub is_catching_up: bool,
+    pub is_draining_backlog: bool,
     /// The longest that one of its requests had waited.
     pub delay_ns_max: u64,
 }
@@ -250,7 +257,7 @@ impl Admission {
             window.has_refused = true;
             self.is_refusing.set(true);
         }
-        if !work.is_catching_up {
+        if !work.is_draining_backlog {
             window.refusing_ns += work.refusing() * self.refusal_ns.get();
             window.receiving_ns += work.receiving_ns.min(RECEIVING_NS_MAX);
             window.messages += work.handled + work.overloaded();
@@ -500,7 +507,7 @@ mod tests {
         assert_eq!(read_of_sixteen(&refusing(cheap)), 16);
         // What gathered while a connection was left unread is no sign of too many that are read.
         let gathered = TurnWork {
-            is_catching_up: true,
+            is_draining_backlog: true,
             ..refusing(10 * cheap)
         };
         assert_eq!(read_of_sixteen(&gathered), 16);

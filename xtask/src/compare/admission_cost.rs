@@ -24,7 +24,7 @@ pub struct Arguments {
 
 /// Functions that switch the counting when they are entered and when they are left.
 const SWITCHES: [&str; 2] = [
-    "*helenus_server::connection::Connection as*poll",
+    "*helenus_transport::connection::Connection*as*poll",
     "*HotPartitions::sample",
 ];
 

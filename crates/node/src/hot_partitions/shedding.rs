@@ -101,7 +101,7 @@ impl Shard {
     /// Whether a message executes a prepared statement on the partition that is refused first. Looks at no more than the
     /// statement's id and the values of the key; other messages than EXECUTE say no.
     #[inline]
-    pub fn sheds(&self, envelope: &Envelope<'_>) -> bool {
+    pub fn sheds_partition_of(&self, envelope: &Envelope<'_>) -> bool {
         let hot = &self.hot_partitions;
         let shed = hot.shed.get();
         if shed.iter().all(Option::is_none) {

@@ -1,6 +1,7 @@
 use helenus_schema::{
     ClusteringOrder, ColumnId, ColumnKind, ColumnMetadata, TableId, TableKind, TableParams,
 };
+use helenus_transport::admission::is_time_to_shed;
 use helenus_types::{CqlType, token_of};
 use uuid::Uuid;
 

@@ -43,7 +43,7 @@ impl Shard {
         delay_ns > delay_ns_max(lane, offer.cost_ns)
     }
 
-    /// As [`Shard::has_reads_enough`], of a statement that was decoded: before its values are kept.
+    /// As [`Shard::cannot_begin_read_in_time`], of a statement that was decoded: before its values are kept.
     pub(crate) fn has_no_time_for_statement(&self, statement: &Statement<'_>) -> bool {
         let session = statement.request.session;
         if !session.client().throws_on_overload || !self.long_reads.is_busy() {
@@ -71,7 +71,12 @@ impl Shard {
     /// Whether a request that came at `received_ns`, of a client that asked to be told of overload, is a read that would not
     /// be begun in time: of one that is executed by its id, that is known before anything of it is decoded.
     #[inline]
-    pub fn has_reads_enough(&self, session: &Session, envelope: &Envelope<'_>, received_ns: u64) -> bool {
+    pub(crate) fn cannot_begin_read_in_time(
+        &self,
+        session: &Session,
+        envelope: &Envelope<'_>,
+        received_ns: u64,
+    ) -> bool {
         (self.long_reads.is_busy() || self.disk_is_busy.get())
             && envelope.header.opcode == Opcode::Execute
             && self.is_long_and_has_no_time(session, envelope, received_ns)
@@ -96,7 +101,7 @@ impl Shard {
 
 impl Shard {
     /// Whether a request would not be answered at once, by what is known of its statement and the shard has to do now.
-    pub fn would_queue(&self, envelope: &Envelope<'_>) -> bool {
+    pub(crate) fn would_queue_read(&self, envelope: &Envelope<'_>) -> bool {
         let (is_busy, disk_is_busy) = (self.long_reads.is_busy(), self.disk_is_busy.get());
         if !(is_busy || disk_is_busy) || envelope.header.opcode != Opcode::Execute {
             return false;

@@ -45,7 +45,7 @@ fn bad(text: &'static str) -> CqlError {
 
 impl Shard {
     /// Answers AUTH_RESPONSE later. Once it was answered with AUTH_SUCCESS, [`Session::user`] says who is there.
-    pub fn log_in_later(self: &Rc<Self>, session: &Rc<Session>, stream: i16, token: &[u8]) {
+    pub(crate) fn log_in_later(self: &Rc<Self>, session: &Rc<Session>, stream: i16, token: &[u8]) {
         let shard = self.clone();
         let answered = session.clone();
         let token = token.to_vec();

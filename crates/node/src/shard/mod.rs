@@ -24,6 +24,8 @@ use helenus_schema::{Schema, TableId};
 use helenus_storage::ShardStore;
 use helenus_storage::commitlog::{LogBatch, LogError, LogPosition, ResolvedWriteSets};
 use helenus_storage::store::JobResult;
+use helenus_transport::request_memory::{Held, RequestMemory};
+use helenus_transport::{TransportContext, TransportOptions};
 use helenus_types::value::timeuuid::TimeuuidGenerator;
 use helenus_types::{ShardId, Token, shard_of};
 use helenus_vfs::Clock;
@@ -58,9 +60,6 @@ use crate::truncation::Truncations;
 use crate::viewed_writes::Views;
 use crate::write_set::WriteSets;
 use foreground::PROBE_INTERVAL;
-use helenus_transport::BufferPool;
-use helenus_transport::admission::Admission;
-use helenus_transport::request_memory::{Held, RequestMemory};
 
 /// What a shard starts with; its store, log and background thread are its own.
 pub(crate) struct ShardParts {
@@ -102,13 +101,13 @@ pub struct Shard {
     pub(crate) schema_worker: Option<SchemaWorker>,
     pub prepared: RefCell<PreparedCache>,
     pub metrics: ShardMetrics,
-    pub admission: Admission,
+    /// What it shares with its connections.
+    pub transport: Rc<TransportContext>,
     pub(crate) hot_partitions: HotPartitions,
     /// Where a key is put together to see whether its request is shed.
     pub(crate) shed_key: RefCell<Vec<u8>>,
     /// What the answer to one statement may take.
     pub(crate) answer_bytes_max: usize,
-    pub buffers: Rc<BufferPool>,
     pub clients: Clients,
     /// Where clients log in with passwords.
     pub(crate) passwords: Option<Passwords>,
@@ -161,8 +160,6 @@ pub struct Shard {
     stopping: Cell<bool>,
     writes_since_turn: Cell<u32>,
     last_timestamp_us: Cell<i64>,
-    /// See [`Shard::look_at_clock`].
-    pub(crate) looked_ns: Cell<u64>,
 }
 
 /// Messages taken from the inbox between two looks at the sockets: enough to amortise the look, few enough that a
@@ -199,16 +196,7 @@ impl Shard {
     pub(crate) fn new(parts: ShardParts, disk_reads: DiskReads, has_slept: Arc<AtomicBool>) -> Rc<Shard> {
         let memory = parts.mailboxes[usize::from(parts.id.0)].memory().clone();
         let answer_bytes_max = memory.answer_bytes_max();
-        let shortest = parts
-            .options
-            .read_request_timeout
-            .min(parts.options.write_request_timeout);
-        let admission = Admission::new(parts.options.admission, shortest, memory, has_slept);
-        let buffers = if parts.options.buffer_pool {
-            BufferPool::default()
-        } else {
-            BufferPool::keeping_nothing()
-        };
+        let transport = TransportContext::new(transport_options(&parts.options, memory), has_slept);
         let clock = parts.options.clock.clone();
         // Random, so that two nodes (or this one before a restart) never make the same timeuuid.
         let timeuuid_seed = parts.options.random.next_u64();
@@ -230,11 +218,10 @@ impl Shard {
             schema_version: Cell::new(parts.schema_version),
             schema_worker: parts.schema_worker,
             metrics: ShardMetrics::default(),
-            admission,
+            transport,
             shed_key: RefCell::new(Vec::new()),
             hot_partitions: HotPartitions::new(timeuuid_seed),
             answer_bytes_max,
-            buffers: Rc::new(buffers),
             clients: Clients::default(),
             passwords: parts.passwords.map(Passwords::new),
             rate_limiter: RefCell::new(rate_limiter),
@@ -268,7 +255,6 @@ impl Shard {
             stopping: Cell::new(false),
             writes_since_turn: Cell::new(0),
             last_timestamp_us: Cell::new(0),
-            looked_ns: Cell::new(0),
         })
     }
 
@@ -286,8 +272,7 @@ impl Shard {
         }
         self.spawn(self.clone().watch_disk_reads());
         self.spawn(self.clone().give_up_late_requests());
-        let rounds = self.clone();
-        self.spawn(async move { rounds.admission.mark_rounds(&*rounds.clock).await });
+        self.spawn(self.transport.clone().mark_rounds());
         // Not watched as a whole for what holds the shard: each step is.
         tokio::task::spawn_local(self.clone().run_long_reads());
         if matches!(self.options.commitlog_sync, CommitlogSync::Periodic { .. }) && !self.options.in_memory {
@@ -389,7 +374,7 @@ impl Shard {
         }));
     }
 
-    /// For a door's own work on this thread, where somebody looks for what holds it.
+    /// For work of others on this thread, where somebody looks for what holds it.
     pub fn watching_stalls<T>(&self, what: &'static str, work: impl FnOnce() -> T) -> T {
         self.stalls.watch(what, work)
     }
@@ -694,7 +679,7 @@ impl Shard {
         let store = self.store.borrow();
         self.metrics.snapshot(
             self.id.0,
-            &self.admission,
+            &self.transport,
             &self.gauges(),
             &store,
             self.hot_partitions.activity(self.last_looked_ns()),
@@ -804,6 +789,17 @@ impl Shard {
         if let Some(log) = &mut *self.log.borrow_mut() {
             log.stop();
         }
+    }
+}
+
+fn transport_options(options: &NodeOptions, memory: Arc<RequestMemory>) -> TransportOptions {
+    TransportOptions {
+        admission: options.admission,
+        request_timeout: options.read_request_timeout.min(options.write_request_timeout),
+        buffer_pool: options.buffer_pool,
+        memory,
+        clock: options.clock.clone(),
+        events: options.events.clone(),
     }
 }
 

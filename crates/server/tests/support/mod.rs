@@ -16,7 +16,8 @@ use helenus_protocol::request::{
 };
 use helenus_protocol::response::{ReceivedResult, Response};
 use helenus_protocol::{Consistency, Direction, ErrorCode, Opcode, ProtocolVersion};
-use helenus_server::{ConnectionLimits, ServeOptions, Server};
+use helenus_server::{ServeOptions, Server};
+use helenus_transport::ConnectionLimits;
 use helenus_vfs::{Clock, MemoryDisk, SystemClock, SystemRandom, SystemThreads};
 
 /// Longer than any answer takes on a busy machine; a test that reaches it hangs for another reason.

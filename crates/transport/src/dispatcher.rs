@@ -1,7 +1,7 @@
-//! Which shard gets a connection, and how many each has.
+//! Which thread gets a connection, and how many each has.
 //!
-//! One shard accepts for all. On the plain port the shard with the fewest connections gets the next one; on the
-//! shard-aware port the client has chosen: its source port modulo the number of shards.
+//! One thread accepts for all. On the plain port the thread with the fewest connections gets the next one; on the
+//! shard-aware port the client has chosen: its source port modulo the number of threads.
 
 use std::io;
 use std::net::{SocketAddr, TcpListener, TcpStream};
@@ -11,98 +11,99 @@ use std::sync::atomic::{AtomicUsize, Ordering};
 use socket2::{Domain, Socket, Type};
 use tokio::sync::mpsc::UnboundedSender;
 
-use crate::connection_limits::Admitted;
+use crate::connection_limits::ConnectionPermit;
 
-/// Where accepted sockets go, and how many each shard has.
+/// Where accepted sockets go, and how many each thread has.
 #[derive(Clone)]
-pub struct Reception {
-    shards: Arc<[ShardReception]>,
+pub struct ConnectionDispatcher {
+    threads: Arc<[ThreadConnections]>,
 }
 
-struct ShardReception {
-    sockets: UnboundedSender<Arrival>,
+struct ThreadConnections {
+    sockets: UnboundedSender<NewConnection>,
     connections: AtomicUsize,
 }
 
-/// A connection whose first message was seen to be good, on its way to its shard.
-pub struct Arrival {
+/// A connection whose first message was seen to be good, on its way to its thread.
+pub struct NewConnection {
     pub stream: TcpStream,
     pub peer: SocketAddr,
     /// What was read of it: its first message, and what came right behind.
     pub first: Box<[u8]>,
-    pub place: Place,
+    /// Held for as long as the connection is open.
+    pub slot: ConnectionSlot,
 }
 
 /// A connection's place in the counts; given back when it is dropped, however the connection ended.
-pub struct Place {
-    reception: Reception,
-    shard: usize,
-    _admitted: Admitted,
+pub struct ConnectionSlot {
+    dispatcher: ConnectionDispatcher,
+    thread: usize,
+    _permit: ConnectionPermit,
 }
 
-/// Which shard an accepted connection belongs to.
+/// Which thread an accepted connection belongs to.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Placement {
     FewestConnections,
     BySourcePort,
 }
 
-impl Reception {
-    pub fn new(sockets: Vec<UnboundedSender<Arrival>>) -> Self {
-        let shards = sockets
+impl ConnectionDispatcher {
+    pub fn new(sockets: Vec<UnboundedSender<NewConnection>>) -> Self {
+        let threads = sockets
             .into_iter()
-            .map(|sockets| ShardReception {
+            .map(|sockets| ThreadConnections {
                 sockets,
                 connections: AtomicUsize::new(0),
             })
             .collect();
-        Reception { shards }
+        ConnectionDispatcher { threads }
     }
 
-    /// Gives a connection to its shard.
-    pub fn place(
+    /// Gives a connection to its thread.
+    pub fn dispatch(
         &self,
         stream: TcpStream,
         peer: SocketAddr,
         first: Box<[u8]>,
         placement: Placement,
-        admitted: Admitted,
+        permit: ConnectionPermit,
     ) {
-        let shard = match placement {
-            Placement::BySourcePort => usize::from(peer.port()) % self.shards.len(),
+        let thread = match placement {
+            Placement::BySourcePort => usize::from(peer.port()) % self.threads.len(),
             Placement::FewestConnections => self.emptiest(),
         };
-        self.shards[shard].connections.fetch_add(1, Ordering::Relaxed);
-        let place = Place {
-            reception: self.clone(),
-            shard,
-            _admitted: admitted,
+        self.threads[thread].connections.fetch_add(1, Ordering::Relaxed);
+        let slot = ConnectionSlot {
+            dispatcher: self.clone(),
+            thread,
+            _permit: permit,
         };
-        let arrival = Arrival {
+        let connection = NewConnection {
             stream,
             peer,
             first,
-            place,
+            slot,
         };
-        // A shard that has stopped takes no more: socket and place are dropped.
-        let _stopped = self.shards[shard].sockets.send(arrival);
+        // A thread that has stopped takes no more: socket and slot are dropped.
+        let _stopped = self.threads[thread].sockets.send(connection);
     }
 
     fn emptiest(&self) -> usize {
         let counts = self
-            .shards
+            .threads
             .iter()
-            .map(|shard| shard.connections.load(Ordering::Relaxed));
+            .map(|thread| thread.connections.load(Ordering::Relaxed));
         counts
             .enumerate()
             .min_by_key(|&(_, count)| count)
-            .map_or(0, |(shard, _)| shard)
+            .map_or(0, |(thread, _)| thread)
     }
 }
 
-impl Drop for Place {
+impl Drop for ConnectionSlot {
     fn drop(&mut self) {
-        self.reception.shards[self.shard]
+        self.dispatcher.threads[self.thread]
             .connections
             .fetch_sub(1, Ordering::Relaxed);
     }

@@ -1,4 +1,4 @@
-//! What the connections of one shard share: who is connected, who wants events, and whether the door is closing.
+//! The connections of one thread: who is connected, who wants events, and whether they are being drained.
 
 use std::cell::{Cell, RefCell};
 use std::net::SocketAddr;
@@ -6,30 +6,29 @@ use std::rc::Rc;
 use std::time::Duration;
 
 use hashbrown::HashMap;
-use helenus_engine::ddl::SchemaChange;
-use helenus_node::Session;
 use helenus_protocol::Opcode;
 use helenus_protocol::request::{EventKind, Register};
-use helenus_protocol::response::{Event, StatusChange, write_event};
+use helenus_protocol::response::{Event, SchemaChange, StatusChange, write_event};
 use tokio::sync::Notify;
 use tokio::time::{Instant, sleep};
 
-/// The native transport of one shard.
-#[derive(Default)]
-pub struct Door {
-    connections: RefCell<HashMap<u64, Connected, foldhash::fast::RandomState>>,
+use crate::session::{Conversation, Session};
+
+/// The connections of one thread.
+pub(crate) struct ConnectionRegistry<C> {
+    connections: RefCell<HashMap<u64, Connected<C>, foldhash::fast::RandomState>>,
     next_id: Cell<u64>,
-    shard_aware_port: Cell<Option<u16>>,
+    shard_aware_port: Option<u16>,
     draining_since: Cell<Option<Instant>>,
     closed: Notify,
 }
 
-struct Connected {
-    session: Rc<Session>,
+struct Connected<C> {
+    session: Rc<Session<C>>,
     events: Register,
 }
 
-impl Connected {
+impl<C: Conversation> Connected<C> {
     fn send(&self, event: &Event<'_>) {
         let session = &self.session;
         session.respond_with(Event::STREAM, Opcode::Event, |out| {
@@ -39,19 +38,22 @@ impl Connected {
     }
 }
 
-impl Door {
-    pub fn new(shard_aware_port: Option<u16>) -> Rc<Door> {
-        Rc::new(Door {
-            shard_aware_port: Cell::new(shard_aware_port),
-            ..Door::default()
+impl<C: Conversation> ConnectionRegistry<C> {
+    pub fn new(shard_aware_port: Option<u16>) -> Rc<Self> {
+        Rc::new(ConnectionRegistry {
+            connections: RefCell::default(),
+            next_id: Cell::new(0),
+            shard_aware_port,
+            draining_since: Cell::new(None),
+            closed: Notify::new(),
         })
     }
 
     pub fn shard_aware_port(&self) -> Option<u16> {
-        self.shard_aware_port.get()
+        self.shard_aware_port
     }
 
-    pub fn connection_opened(&self, session: &Rc<Session>) -> u64 {
+    pub fn connection_opened(&self, session: &Rc<Session<C>>) -> u64 {
         let id = self.next_id.get();
         self.next_id.set(id + 1);
         let connected = Connected {
@@ -67,7 +69,7 @@ impl Door {
         self.closed.notify_one();
     }
 
-    /// To be called once the registration is answered: where the door is closing already, the event follows at once.
+    /// To be called once the registration is answered: where connections are being drained already, the event follows at once.
     pub fn register(&self, id: u64, events: Register) {
         let mut connections = self.connections.borrow_mut();
         let Some(connected) = connections.get_mut(&id) else {
@@ -79,14 +81,14 @@ impl Door {
         }
     }
 
-    /// How long a connection must be quiet before a closing door closes it.
+    /// How long a connection must be quiet before a drain closes it.
     pub fn quiet_time(&self, id: u64) -> Duration {
         let connections = self.connections.borrow();
         let closes_by_itself = connections
             .get(&id)
             .is_some_and(|connected| connected.events.contains(EventKind::GracefulDisconnect));
         let draining_since = self.draining_since.get();
-        let is_late = draining_since.is_some_and(|since| since.elapsed() >= LEAVE_TIME + REFUSE_TIME);
+        let is_late = draining_since.is_some_and(|since| since.elapsed() >= DRAIN_GRACE + REFUSE_TIME);
         match (closes_by_itself, is_late) {
             (true, _) => TOLD_QUIET_TIME,
             (false, false) => QUIET_TIME,
@@ -95,11 +97,8 @@ impl Door {
     }
 
     /// Tells every connection that asked for it.
-    pub fn announce(&self, change: &SchemaChange) {
-        self.tell(
-            EventKind::SchemaChange,
-            &Event::SchemaChange(change.to_protocol()),
-        );
+    pub fn announce(&self, change: &SchemaChange<'_>) {
+        self.tell(EventKind::SchemaChange, &Event::SchemaChange(change.clone()));
     }
 
     fn tell(&self, kind: EventKind, event: &Event<'_>) {
@@ -110,11 +109,11 @@ impl Door {
         }
     }
 
-    /// How the shard's connections are to end, if they are.
+    /// How the thread's connections are to end, if they are.
     pub fn drain_phase(&self) -> DrainPhase {
         match self.draining_since.get() {
             None => DrainPhase::Open,
-            Some(since) if since.elapsed() < LEAVE_TIME => DrainPhase::Leaving,
+            Some(since) if since.elapsed() < DRAIN_GRACE => DrainPhase::Leaving,
             Some(_) => DrainPhase::Refusing,
         }
     }
@@ -122,9 +121,9 @@ impl Door {
     /// Ends every connection as mildly as its client allows, and returns when all are closed.
     ///
     /// Clients are told first: those that subscribed, that this connection goes (CEP-59); those that watch the cluster,
-    /// that the node does. For [`LEAVE_TIME`] requests are served as before, so that none that was on its way is lost;
+    /// that the node does. For [`DRAIN_GRACE`] requests are served as before, so that none that was on its way is lost;
     /// later ones are refused before any work, with the error on which drivers ask another node whatever the
-    /// statement. A connection that has been quiet for [`Door::quiet_time`] is closed, which a late one need not have been.
+    /// statement. A connection that has been quiet for [`ConnectionRegistry::quiet_time`] is closed, which a late one need not have been.
     pub async fn drain(&self, advertised: SocketAddr) {
         self.draining_since.set(Some(Instant::now()));
         self.tell(EventKind::GracefulDisconnect, &Event::GracefulDisconnect);
@@ -157,7 +156,7 @@ pub enum DrainPhase {
 
 /// How long clients are served after they were told that the node stops: many round trips on any network that a
 /// database is used over, and short enough for an operator who waits.
-pub const LEAVE_TIME: Duration = Duration::from_millis(500);
+pub const DRAIN_GRACE: Duration = Duration::from_millis(500);
 
 /// A connection on which nothing happens for so long has nothing on its way: a round trip in a datacenter, 50 times.
 pub const QUIET_TIME: Duration = Duration::from_millis(50);

@@ -1,8 +1,10 @@
-//! Where a connection waits until its first message is seen to be good: a socket and some dozens of bytes.
+//! Accepts connections. A new socket stays here until a valid STARTUP or OPTIONS has arrived; anything else is rejected before
+//! a task, a session or a buffer is allocated.
 //!
-//! Whoever speaks another protocol, sends something else than STARTUP or OPTIONS, or nothing at all, never gets further:
-//! no task, no session and no buffer of its own. One task on the accepting shard looks after all of them, with an event
-//! queue of its own, in turns of bounded length.
+//! One task on the accepting thread looks after all pending connections, with an event queue of its own, in turns of bounded
+//! length.
+
+mod first_message;
 
 use std::io::{self, Read};
 use std::net::SocketAddr;
@@ -10,36 +12,27 @@ use std::rc::Rc;
 use std::sync::Arc;
 use std::time::Duration;
 
-use helenus_engine::CqlError;
 use helenus_events::Event;
-use helenus_node::Shard;
-use helenus_node::metrics::ConnectionRefusal;
-use helenus_protocol::frame::{
-    EnvelopeFlags, FirstMessage, FrameError, FrameWriter, first_message, is_one_message,
-};
-use helenus_protocol::request::Request;
-use helenus_protocol::response::{ErrorBody, write_error};
-use helenus_protocol::{ErrorCode, Opcode, ProtocolVersion};
 use mio::net::{TcpListener, TcpStream};
 use mio::{Events, Interest, Poll, Token};
 use socket2::SockRef;
 use tokio::io::unix::AsyncFd;
 use tokio::time::{Sleep, sleep};
 
-use crate::connection_limits::{Admitted, ConnectionCounts};
+use crate::connection_limits::{ConnectionCounts, ConnectionPermit};
+use crate::context::TransportContext;
 use crate::descriptors::DescriptorReserve;
-use crate::guests::{Guests, Queue};
-use crate::listener::{Placement, Reception};
+use crate::dispatcher::{ConnectionDispatcher, Placement};
+use crate::metrics::{ConnectionMetrics, ConnectionRefusal};
+use crate::pending_connections::{PendingConnections, Queue};
+use first_message::{Judgement, Rest};
 
-/// A connection's first message, header included: a STARTUP with a dozen options is below 1 KiB.
-const FIRST_MESSAGE_BYTES_MAX: u32 = 4 * 1024;
-
-/// What is read at once of a connection in the lobby: a first message and what a hasty client sends behind it.
+/// What is read at once of a connection in the acceptor: a first message and what a hasty client sends behind it.
 const READ_BYTES: usize = 8 * 1024;
 
-/// A turn of the lobby, half of it for guests and half to accept others; the last one begun is finished. At some 20 us of
-/// kernel time each that is four, and as long as the shortest turn that a connection has (see `Admission::turn_ns`): with 16 of
-/// each, requests of the shard's connections waited for 600 us in a storm.
+/// A turn of the acceptor, half of it for pending connections and half to accept others; the last one begun is finished.
+/// At some 20 us of kernel time each that is four, and as long as the shortest turn that a connection has (see `Admission::turn_ns`): with 16 of
+/// each, requests of the thread's connections waited for 600 us in a storm.
 const TURN_NS_MAX: u64 = 50_000;
 
 /// The same in connections, however fast they are.
@@ -48,18 +41,18 @@ const PER_TURN_MAX: usize = 16;
 /// While there is work that is known, the kernel is asked for more of it at every so many turns.
 const TURNS_PER_LOOK: usize = 4;
 
-/// Connections in the lobby: 10 MiB of them. The oldest that has not said anything makes room for a new one, so that
+/// Connections in the acceptor: 10 MiB of them. The oldest that has not said anything makes room for a new one, so that
 /// silent ones never keep others out.
-const GUESTS_MAX: usize = 65_536;
+const PENDING_MAX: usize = 65_536;
 
 /// How long a refused client's socket stays open at least, so that what the client still sends does not reset the
 /// connection before it has read the answer: a round trip around the earth.
-const LEAVE_TIME_MS: u64 = 250;
+const REJECTED_LINGER_MS: u64 = 250;
 
 /// Refused clients whose sockets are kept open for that; the oldest makes room. A storm must not take the file
 /// descriptors that SSTables need. At 20,000 refusals a second each of them still has 12 ms, a hundred round trips in a
 /// datacenter.
-const LEAVING_MAX: usize = 256;
+const LINGERING_MAX: usize = 256;
 
 /// What a refused client may still send before the connection is reset.
 const IGNORED_BYTES_MAX: usize = 1 << 20;
@@ -70,10 +63,10 @@ const MORE_FOLLOWS: i32 = libc::MSG_MORE;
 #[cfg(not(target_os = "linux"))]
 const MORE_FOLLOWS: i32 = 0;
 
-/// How often the lobby looks for guests whose time is over.
+/// How often the acceptor looks for connections whose time is over.
 const TICK: Duration = Duration::from_millis(250);
 
-/// How long accepting pauses when the process has no file descriptor for a connection and nobody in the lobby can give one
+/// How long accepting pauses when the process has no file descriptor for a connection and nobody in the acceptor can give one
 /// back.
 const OUT_OF_FILES_PAUSE: Duration = Duration::from_millis(10);
 
@@ -83,21 +76,21 @@ const COMPLAINT_INTERVAL_S: u64 = 60;
 /// Events taken from the kernel at once.
 const EVENTS_MAX: usize = 256;
 
-/// The lobby of a server: its listeners, and everybody who has not been shown to a shard.
-pub struct Lobby {
-    shard: Rc<Shard>,
-    reception: Reception,
+/// The listeners of a server, and the connections that were not handed to a thread yet.
+pub(crate) struct Acceptor {
+    transport: Rc<TransportContext>,
+    dispatcher: ConnectionDispatcher,
     counts: Arc<ConnectionCounts>,
     reserve: DescriptorReserve,
     /// The connection that was accepted last got a descriptor of the reserve.
     is_short_of_descriptors: bool,
     poll: AsyncFd<Poll>,
     listeners: Vec<Listener>,
-    guests: Guests<Guest>,
+    pending: PendingConnections<PendingConnection>,
     handshake_timeout_ms: u64,
-    /// Guests of whom the kernel has news.
+    /// Pending connections of which the kernel has news.
     ready: Vec<u32>,
-    /// What is being read; nothing of it is kept between two guests.
+    /// What is being read; nothing of it is kept between two connections.
     scratch: Box<[u8]>,
     answer: Vec<u8>,
     /// When the log was last told that connections wait.
@@ -110,40 +103,24 @@ struct Listener {
     may_have_more: bool,
 }
 
-struct Guest {
+struct PendingConnection {
     stream: TcpStream,
     peer: SocketAddr,
     placement: Placement,
-    admitted: Admitted,
+    permit: ConnectionPermit,
     /// The beginning of its first message, if it came in pieces.
     received: Vec<u8>,
     ignored_bytes: usize,
 }
 
-/// What a guest's bytes are worth.
-enum Verdict {
-    /// More of them are needed.
-    Wait,
-    Good,
-    Refuse(Rest),
-}
-
-/// What a refused guest may still have to say.
-#[derive(Clone, Copy, PartialEq, Eq)]
-enum Rest {
-    /// It has sent one message, to the end, and waits for the answer.
-    Nothing,
-    Unknown,
-}
-
-impl Lobby {
+impl Acceptor {
     pub fn new(
-        shard: Rc<Shard>,
-        reception: Reception,
+        transport: Rc<TransportContext>,
+        dispatcher: ConnectionDispatcher,
         counts: Arc<ConnectionCounts>,
         reserve: DescriptorReserve,
         sockets: Vec<(std::net::TcpListener, Placement)>,
-    ) -> io::Result<Lobby> {
+    ) -> io::Result<Acceptor> {
         let poll = Poll::new()?;
         let mut listeners = Vec::new();
         for (number, (socket, placement)) in sockets.into_iter().enumerate() {
@@ -160,15 +137,15 @@ impl Lobby {
         // SAFETY: a `Poll` owns its descriptor, names the same one each time, and keeps it open until it is dropped; the
         // `AsyncFd` owns the `Poll` and never gives it out to be replaced.
         let poll = unsafe { AsyncFd::register_with_interest(poll, tokio::io::Interest::READABLE) }?;
-        Ok(Lobby {
-            shard,
-            reception,
+        Ok(Acceptor {
+            transport,
+            dispatcher,
             counts,
             reserve,
             is_short_of_descriptors: false,
             poll,
             listeners,
-            guests: Guests::new(),
+            pending: PendingConnections::new(),
             handshake_timeout_ms: u64::try_from(timeout.as_millis()).unwrap_or(u64::MAX),
             ready: Vec::new(),
             scratch: vec![0; READ_BYTES].into_boxed_slice(),
@@ -177,7 +154,7 @@ impl Lobby {
         })
     }
 
-    /// Receives connections until the future is dropped, which closes the listeners and everybody in the lobby.
+    /// Receives connections until the future is dropped, which closes the listeners and everybody in the acceptor.
     pub async fn receive(mut self) -> io::Result<()> {
         let mut events = Events::with_capacity(EVENTS_MAX);
         let mut tick = Box::pin(sleep(TICK));
@@ -191,7 +168,7 @@ impl Lobby {
                 if turn.is_multiple_of(TURNS_PER_LOOK) {
                     self.take_news(&mut events)?;
                 }
-                self.look_after_guests();
+                self.look_after_pending();
                 let is_out_of_files = !self.accept_some();
                 if is_out_of_files {
                     sleep(OUT_OF_FILES_PAUSE).await;
@@ -205,11 +182,11 @@ impl Lobby {
     }
 
     async fn wait_for_news(&mut self, tick: std::pin::Pin<&mut Sleep>) -> io::Result<()> {
-        let has_guests = self.guests.len() > 0;
+        let has_pending = self.pending.len() > 0;
         tokio::select! {
             // What came before the flag is cleared is seen by the look at the queue that follows.
             ready = self.poll.readable() => ready?.clear_ready(),
-            () = tick, if has_guests => {}
+            () = tick, if has_pending => {}
         }
         Ok(())
     }
@@ -234,24 +211,24 @@ impl Lobby {
         Ok(())
     }
 
-    fn token_of(&self, guest: u32) -> Token {
-        Token(self.listeners.len() + guest as usize)
+    fn token_of(&self, connection: u32) -> Token {
+        Token(self.listeners.len() + connection as usize)
     }
 
     fn now_ms(&self) -> u64 {
-        self.shard.clock.monotonic_ns() / 1_000_000
+        self.transport.clock().monotonic_ns() / 1_000_000
     }
 
     fn turn_ends_ns(&self) -> u64 {
-        self.shard.clock.monotonic_ns() + TURN_NS_MAX / 2
+        self.transport.clock().monotonic_ns() + TURN_NS_MAX / 2
     }
 
-    fn look_after_guests(&mut self) {
+    fn look_after_pending(&mut self) {
         let ends_ns = self.turn_ends_ns();
         for _ in 0..PER_TURN_MAX {
             let Some(number) = self.ready.pop() else { break };
             self.look_after(number);
-            if self.shard.clock.monotonic_ns() >= ends_ns {
+            if self.transport.clock().monotonic_ns() >= ends_ns {
                 break;
             }
         }
@@ -273,14 +250,14 @@ impl Lobby {
                         accepted += 1;
                         self.is_short_of_descriptors = self.reserve.is_touched_by(&stream);
                         let placement = listener.placement;
-                        self.welcome(stream, peer, placement);
+                        self.accepted(stream, peer, placement);
                     }
                     Err(error) if error.kind() == io::ErrorKind::WouldBlock => listener.may_have_more = false,
                     Err(error) if is_out_of_resources(&error) => return self.make_room(&error),
                     // Of the connection that was to be accepted: it has gone, or its network has.
                     Err(_) => accepted += 1,
                 }
-                if self.shard.clock.monotonic_ns() >= ends_ns {
+                if self.transport.clock().monotonic_ns() >= ends_ns {
                     return true;
                 }
             }
@@ -306,91 +283,99 @@ impl Lobby {
         {
             self.complained_s = Some(now_s);
             let event = Event::ConnectionsNotAccepted { error: why };
-            self.shard.options.events.event(&event);
+            self.transport.events.event(&event);
         }
-        let leaving = self.guests.oldest(Queue::Leaving);
-        let Some((number, _)) = leaving.or_else(|| self.guests.oldest(Queue::Waiting)) else {
+        let leaving = self.pending.oldest(Queue::Lingering);
+        let Some((number, _)) = leaving.or_else(|| self.pending.oldest(Queue::Waiting)) else {
             return false;
         };
         self.count_if_waiting(number, ConnectionRefusal::Crowded);
-        self.guests.remove(number);
+        self.pending.remove(number);
         true
     }
 
     fn count_if_waiting(&mut self, number: u32, why: ConnectionRefusal) {
-        if let Some((_, Queue::Waiting)) = self.guests.get_mut(number) {
-            self.shard.metrics.connection_refused(why);
+        if let Some((_, Queue::Waiting)) = self.pending.get_mut(number) {
+            self.transport.metrics.connection_refused(why);
         }
     }
 
     /// A new connection: what it has sent by now is usually all there is to know of it.
-    fn welcome(&mut self, stream: TcpStream, peer: SocketAddr, placement: Placement) {
-        let admitted = match self.counts.admit(peer.ip().to_canonical()) {
-            Ok(admitted) => admitted,
+    fn accepted(&mut self, stream: TcpStream, peer: SocketAddr, placement: Placement) {
+        let permit = match self.counts.admit(peer.ip().to_canonical()) {
+            Ok(permit) => permit,
             Err(too_many) => {
-                self.shard.metrics.connection_refused(ConnectionRefusal::TooMany);
+                self.transport
+                    .metrics
+                    .connection_refused(ConnectionRefusal::TooMany);
                 return self
                     .counts
-                    .report(too_many, self.now_ms() / 1_000, &self.shard.options.events);
+                    .report(too_many, self.now_ms() / 1_000, &self.transport.events);
             }
         };
-        let mut guest = Guest {
+        let mut connection = PendingConnection {
             stream,
             peer,
             placement,
-            admitted,
+            permit,
             received: Vec::new(),
             ignored_bytes: 0,
         };
-        match guest.stream.read(&mut self.scratch) {
-            Ok(0) => self.shard.metrics.connection_refused(ConnectionRefusal::Silent),
+        match connection.stream.read(&mut self.scratch) {
+            Ok(0) => self
+                .transport
+                .metrics
+                .connection_refused(ConnectionRefusal::Silent),
             Ok(count) => match self.judge(count) {
-                Verdict::Good => self.hand_over(guest, count),
-                Verdict::Wait => {
-                    guest.received.extend_from_slice(&self.scratch[..count]);
-                    self.seat(guest);
+                Judgement::Accepted => self.hand_over(connection, count),
+                Judgement::Incomplete => {
+                    connection.received.extend_from_slice(&self.scratch[..count]);
+                    self.keep_pending(connection);
                 }
-                Verdict::Refuse(rest) => {
-                    refuse(&self.shard, &guest.stream, &self.answer);
+                Judgement::Rejected(rest) => {
+                    refuse(&self.transport.metrics, &connection.stream, &self.answer);
                     if rest == Rest::Unknown {
-                        self.let_leave(guest);
+                        self.let_linger(connection);
                     }
                 }
             },
-            Err(error) if error.kind() == io::ErrorKind::WouldBlock => self.seat(guest),
-            Err(_) => self.shard.metrics.connection_refused(ConnectionRefusal::Silent),
+            Err(error) if error.kind() == io::ErrorKind::WouldBlock => self.keep_pending(connection),
+            Err(_) => self
+                .transport
+                .metrics
+                .connection_refused(ConnectionRefusal::Silent),
         }
     }
 
-    /// Waits for news of the guest. Without a place in the event queue nothing could be heard of it: it is closed.
-    fn seat(&mut self, mut guest: Guest) {
-        if self.guests.len() >= GUESTS_MAX
-            && let Some((number, _)) = self.guests.oldest(Queue::Waiting)
+    /// Waits for news of the connection. Without a place in the event queue nothing could be heard of it: it is closed.
+    fn keep_pending(&mut self, mut connection: PendingConnection) {
+        if self.pending.len() >= PENDING_MAX
+            && let Some((number, _)) = self.pending.oldest(Queue::Waiting)
         {
             self.count_if_waiting(number, ConnectionRefusal::Crowded);
-            self.guests.remove(number);
+            self.pending.remove(number);
         }
-        let token = self.token_of(self.guests.next_number());
+        let token = self.token_of(self.pending.next_number());
         let registry = self.poll.get_ref().registry();
         if registry
-            .register(&mut guest.stream, token, Interest::READABLE)
+            .register(&mut connection.stream, token, Interest::READABLE)
             .is_ok()
         {
             let now_ms = self.now_ms();
-            self.guests.insert(guest, Queue::Waiting, now_ms);
+            self.pending.insert(connection, Queue::Waiting, now_ms);
         }
     }
 
     /// Keeps a refused client's socket open for a while. Nobody listens to it: it costs no event.
-    fn let_leave(&mut self, guest: Guest) {
+    fn let_linger(&mut self, connection: PendingConnection) {
         let now_ms = self.now_ms();
-        self.guests.insert(guest, Queue::Leaving, now_ms);
+        self.pending.insert(connection, Queue::Lingering, now_ms);
         self.close_excess();
     }
 
     fn close_excess(&mut self) {
-        while self.guests.count(Queue::Leaving) > LEAVING_MAX
-            && let Some((number, _)) = self.guests.oldest(Queue::Leaving)
+        while self.pending.count(Queue::Lingering) > LINGERING_MAX
+            && let Some((number, _)) = self.pending.oldest(Queue::Lingering)
         {
             self.close_behind(number);
         }
@@ -398,174 +383,106 @@ impl Lobby {
 
     /// Closes a refused client's connection with nothing left unread, which would make it a reset.
     fn close_behind(&mut self, number: u32) {
-        let Some(mut guest) = self.guests.remove(number) else {
+        let Some(mut connection) = self.pending.remove(number) else {
             return;
         };
-        while guest.ignored_bytes < IGNORED_BYTES_MAX {
-            match guest.stream.read(&mut self.scratch) {
-                Ok(count @ 1..) => guest.ignored_bytes += count,
+        while connection.ignored_bytes < IGNORED_BYTES_MAX {
+            match connection.stream.read(&mut self.scratch) {
+                Ok(count @ 1..) => connection.ignored_bytes += count,
                 _ => return,
             }
         }
     }
 
-    /// Reads what a guest has sent, to the end: the kernel tells of it once.
+    /// Reads what a connection has sent, to the end: the kernel tells of it once.
     fn look_after(&mut self, number: u32) {
         loop {
-            let Some((guest, queue)) = self.guests.get_mut(number) else {
+            let Some((connection, queue)) = self.pending.get_mut(number) else {
                 return;
             };
             // What came before is put in front, so that the message is judged as a whole.
-            let before = guest.received.len();
+            let before = connection.received.len();
             // No first message is as long as the scratch buffer.
             let Some((begun, rest)) = self.scratch.split_at_mut_checked(before) else {
-                self.guests.remove(number);
+                self.pending.remove(number);
                 return;
             };
-            begun.copy_from_slice(&guest.received);
-            let count = match guest.stream.read(rest) {
+            begun.copy_from_slice(&connection.received);
+            let count = match connection.stream.read(rest) {
                 Ok(count @ 1..) => count,
                 Err(error) if error.kind() == io::ErrorKind::WouldBlock => return,
                 Err(error) if error.kind() == io::ErrorKind::Interrupted => continue,
                 Ok(_) | Err(_) => {
                     self.count_if_waiting(number, ConnectionRefusal::Silent);
-                    self.guests.remove(number);
+                    self.pending.remove(number);
                     return;
                 }
             };
-            if queue == Queue::Leaving {
-                guest.ignored_bytes += count;
-                if guest.ignored_bytes > IGNORED_BYTES_MAX {
-                    self.guests.remove(number);
+            if queue == Queue::Lingering {
+                connection.ignored_bytes += count;
+                if connection.ignored_bytes > IGNORED_BYTES_MAX {
+                    self.pending.remove(number);
                     return;
                 }
                 continue;
             }
             match self.judge(before + count) {
-                Verdict::Wait => {
-                    if let Some((guest, _)) = self.guests.get_mut(number) {
-                        guest.received.clear();
-                        guest.received.extend_from_slice(&self.scratch[..before + count]);
+                Judgement::Incomplete => {
+                    if let Some((connection, _)) = self.pending.get_mut(number) {
+                        connection.received.clear();
+                        connection
+                            .received
+                            .extend_from_slice(&self.scratch[..before + count]);
                     }
                 }
-                Verdict::Good => return self.show_in(number, before + count),
-                Verdict::Refuse(rest) => self.dismiss(number, rest),
+                Judgement::Accepted => return self.admit(number, before + count),
+                Judgement::Rejected(rest) => self.reject(number, rest),
             }
         }
     }
 
-    fn show_in(&mut self, number: u32, bytes: usize) {
-        let Some(mut guest) = self.guests.remove(number) else {
+    fn admit(&mut self, number: u32, bytes: usize) {
+        let Some(mut connection) = self.pending.remove(number) else {
             return;
         };
         // If this fails the shard's event queue cannot take it either.
         let registry = self.poll.get_ref().registry();
-        if registry.deregister(&mut guest.stream).is_ok() {
-            self.hand_over(guest, bytes);
+        if registry.deregister(&mut connection.stream).is_ok() {
+            self.hand_over(connection, bytes);
         }
     }
 
-    /// Tells a guest that was waiting what `judge` found, and lets it leave.
-    fn dismiss(&mut self, number: u32, rest: Rest) {
-        if let Some((guest, _)) = self.guests.get_mut(number) {
-            refuse(&self.shard, &guest.stream, &self.answer);
-            guest.received = Vec::new();
+    /// Tells a connection that was waiting what `judge` found, and lets it leave.
+    fn reject(&mut self, number: u32, rest: Rest) {
+        if let Some((connection, _)) = self.pending.get_mut(number) {
+            refuse(&self.transport.metrics, &connection.stream, &self.answer);
+            connection.received = Vec::new();
             if rest == Rest::Nothing {
-                self.guests.remove(number);
+                self.pending.remove(number);
                 return;
             }
             let now_ms = self.now_ms();
-            self.guests.move_to(number, Queue::Leaving, now_ms);
+            self.pending.move_to(number, Queue::Lingering, now_ms);
         }
         self.close_excess();
     }
 
-    fn hand_over(&mut self, guest: Guest, bytes: usize) {
+    fn hand_over(&mut self, connection: PendingConnection, bytes: usize) {
         let first = self.scratch[..bytes].into();
-        let stream = guest.stream.into();
-        self.reception
-            .place(stream, guest.peer, first, guest.placement, guest.admitted);
-    }
-
-    /// Judges the first `bytes` bytes of the scratch buffer. A refusal's answer is in `self.answer` then.
-    fn judge(&mut self, bytes: usize) -> Verdict {
-        let received = &self.scratch[..bytes];
-        let rest = if is_one_message(received) {
-            Rest::Nothing
-        } else {
-            Rest::Unknown
-        };
-        match first_message(received, FIRST_MESSAGE_BYTES_MAX) {
-            Ok(FirstMessage::Nothing) => Verdict::Wait,
-            Ok(FirstMessage::Begun(header)) if may_come_first(header.opcode) => Verdict::Wait,
-            Ok(FirstMessage::Whole(envelope)) if may_come_first(envelope.header.opcode) => {
-                let error = match Request::decode(&envelope) {
-                    Ok((Request::Startup(startup), _)) => match startup.negotiate(envelope.header.version) {
-                        Ok(_) => return Verdict::Good,
-                        Err(error) => CqlError::protocol(format_args!("{error}")),
-                    },
-                    Ok(_) => return Verdict::Good,
-                    Err(error) => CqlError::protocol(format_args!("{error}")),
-                };
-                self.shard.metrics.count_error(ErrorCode::ProtocolError);
-                let (version, stream) = (envelope.header.version, envelope.header.stream);
-                self.write_answer(version, stream, &ErrorBody::ProtocolError, &error);
-                Verdict::Refuse(rest)
-            }
-            Ok(FirstMessage::Begun(header)) => {
-                self.write_unexpected(header.version, header.stream, header.opcode);
-                Verdict::Refuse(rest)
-            }
-            Ok(FirstMessage::Whole(envelope)) => {
-                let header = envelope.header;
-                self.write_unexpected(header.version, header.stream, header.opcode);
-                Verdict::Refuse(rest)
-            }
-            Err(error) => {
-                // Drivers step down to the version of the answer to one that nobody knows: nothing is wrong with that.
-                if !matches!(error, FrameError::UnsupportedVersion { .. }) {
-                    self.shard.metrics.count_error(error.code());
-                }
-                let version = received
-                    .first()
-                    .and_then(|first| ProtocolVersion::from_number(*first))
-                    .filter(|_| !matches!(error, FrameError::BetaVersion { .. }))
-                    .unwrap_or(ProtocolVersion::CURRENT);
-                let body = match error.code() {
-                    ErrorCode::Invalid => ErrorBody::Invalid,
-                    _ => ErrorBody::ProtocolError,
-                };
-                self.write_answer(version, error.stream(), &body, &error);
-                Verdict::Refuse(rest)
-            }
-        }
-    }
-
-    fn write_unexpected(&mut self, version: ProtocolVersion, stream: i16, opcode: Opcode) {
-        self.shard.metrics.count_error(ErrorCode::ProtocolError);
-        let text = format_args!("Unexpected message {opcode}, expecting STARTUP or OPTIONS");
-        self.write_answer(version, stream, &ErrorBody::ProtocolError, &text);
-    }
-
-    fn write_answer(
-        &mut self,
-        version: ProtocolVersion,
-        stream: i16,
-        body: &ErrorBody<'_>,
-        text: &dyn std::fmt::Display,
-    ) {
-        self.answer.clear();
-        let mut writer = FrameWriter::new();
-        let mark = writer.begin(
-            &mut self.answer,
-            version,
-            EnvelopeFlags::NONE,
+        let stream = connection.stream.into();
+        self.dispatcher.dispatch(
             stream,
-            Opcode::Error,
+            connection.peer,
+            first,
+            connection.placement,
+            connection.permit,
         );
-        write_error(&mut self.answer, version, body, text);
-        // A line of text fits any envelope.
-        let _fits = writer.finish(&mut self.answer, mark);
+    }
+
+    /// Looks at the first `bytes` bytes of the scratch buffer. The answer to a rejected message is in `self.answer` then.
+    fn judge(&mut self, bytes: usize) -> Judgement {
+        let received = &self.scratch[..bytes];
+        first_message::judge(received, &mut self.answer, &self.transport.metrics)
     }
 
     /// Closes whoever has had its time.
@@ -573,9 +490,9 @@ impl Lobby {
         let now_ms = self.now_ms();
         for (queue, time_ms) in [
             (Queue::Waiting, self.handshake_timeout_ms),
-            (Queue::Leaving, LEAVE_TIME_MS),
+            (Queue::Lingering, REJECTED_LINGER_MS),
         ] {
-            while let Some((number, since_ms)) = self.guests.oldest(queue)
+            while let Some((number, since_ms)) = self.pending.oldest(queue)
                 && now_ms.saturating_sub(since_ms) >= time_ms
             {
                 self.count_if_waiting(number, ConnectionRefusal::HandshakeTimeout);
@@ -587,8 +504,8 @@ impl Lobby {
 
 /// Sends the last answer, and says that nothing follows: in one segment, as the kernel keeps the answer until the end is
 /// behind it. It goes out before the socket is closed, so that what the client sends meanwhile takes no answer away.
-fn refuse(shard: &Shard, stream: &TcpStream, answer: &[u8]) {
-    shard.metrics.connection_refused(ConnectionRefusal::Protocol);
+fn refuse(metrics: &ConnectionMetrics, stream: &TcpStream, answer: &[u8]) {
+    metrics.connection_refused(ConnectionRefusal::Protocol);
     // A new socket has room for a hundred bytes; if not, the client has left.
     let _left = SockRef::from(stream).send_with_flags(answer, MORE_FOLLOWS);
     let _left = stream.shutdown(std::net::Shutdown::Write);
@@ -600,9 +517,4 @@ fn is_out_of_resources(error: &io::Error) -> bool {
         error.raw_os_error(),
         Some(libc::EMFILE | libc::ENFILE | libc::ENOBUFS | libc::ENOMEM)
     )
-}
-
-/// What a client may say before anything else.
-fn may_come_first(opcode: Opcode) -> bool {
-    matches!(opcode, Opcode::Startup | Opcode::Options)
 }

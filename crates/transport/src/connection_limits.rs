@@ -45,7 +45,7 @@ pub struct ConnectionCounts {
 }
 
 /// The place of one connection in the counts; given back when it is dropped.
-pub struct Admitted {
+pub struct ConnectionPermit {
     counts: Arc<ConnectionCounts>,
     /// If connections are counted by address.
     address: Option<IpAddr>,
@@ -84,9 +84,9 @@ impl ConnectionCounts {
     }
 
     /// Counts a connection, unless there are too many.
-    pub fn admit(self: &Arc<Self>, address: IpAddr) -> Result<Admitted, TooMany> {
+    pub fn admit(self: &Arc<Self>, address: IpAddr) -> Result<ConnectionPermit, TooMany> {
         let count = self.total.fetch_add(1, Ordering::Relaxed) + 1;
-        let mut admitted = Admitted {
+        let mut permit = ConnectionPermit {
             counts: self.clone(),
             address: None,
         };
@@ -100,9 +100,9 @@ impl ConnectionCounts {
                 return Err(TooMany::OfAddress { limit, count });
             }
             by_address.insert(address, count);
-            admitted.address = Some(address);
+            permit.address = Some(address);
         }
-        Ok(admitted)
+        Ok(permit)
     }
 
     /// Says why connections are refused, at most once a minute; `now_s` on any monotonic clock.
@@ -119,7 +119,7 @@ impl ConnectionCounts {
     }
 }
 
-impl Drop for Admitted {
+impl Drop for ConnectionPermit {
     fn drop(&mut self) {
         self.counts.total.fetch_sub(1, Ordering::Relaxed);
         let Some(address) = self.address else { return };

@@ -4,12 +4,12 @@
 //! empty says little: the client's kernel fills it again, and then the client does, with what it held back.
 
 /// What one look at the socket finds of a client that has caught up: a quarter of what the kernel holds for us
-/// (`listener::RECEIVE_BUFFER_BYTES`). Whoever has more behind it fills at least half.
+/// (`dispatcher::RECEIVE_BUFFER_BYTES`). Whoever has more behind it fills at least half.
 const CAUGHT_UP_BYTES_MAX: usize = 32 * 1024;
 
 /// A client that was held back needs so long, at least, to get rid of what waits in itself: refused at once, its queue
 /// is gone after a few round trips.
-const CATCHING_UP_NS_MIN: u64 = 5_000_000;
+const DRAIN_NS_MIN: u64 = 5_000_000;
 
 /// Looks that find little until a client has caught up: after the first one its kernel is rid of what it held, after the
 /// second one the client itself.
@@ -19,7 +19,7 @@ const LOOKS: u32 = 2;
 const STREAMS: u64 = 32_768;
 
 #[derive(Clone, Copy, Debug)]
-pub struct CatchingUp {
+pub struct BacklogDrain {
     resumed_ns: u64,
     /// When the socket was last looked at, if that found little and emptied it.
     emptied_ns: Option<u64>,
@@ -29,9 +29,9 @@ pub struct CatchingUp {
     requests: u64,
 }
 
-impl CatchingUp {
+impl BacklogDrain {
     pub fn new(now_ns: u64) -> Self {
-        CatchingUp {
+        BacklogDrain {
             resumed_ns: now_ns,
             emptied_ns: None,
             looks: 0,
@@ -41,7 +41,7 @@ impl CatchingUp {
 
     /// Before a look at the socket. If the client has caught up: since when what is there has been sent.
     pub fn over_since(&self, now_ns: u64) -> Option<u64> {
-        let is_over = self.looks >= LOOKS && now_ns.saturating_sub(self.resumed_ns) >= CATCHING_UP_NS_MIN;
+        let is_over = self.looks >= LOOKS && now_ns.saturating_sub(self.resumed_ns) >= DRAIN_NS_MIN;
         self.emptied_ns.filter(|_| is_over)
     }
 
@@ -75,30 +75,30 @@ mod tests {
 
     #[test]
     fn a_client_has_caught_up_when_its_socket_was_nearly_empty_some_time_after_it_was_read_again() {
-        let mut catching_up = CatchingUp::new(100 * MS);
-        assert_eq!(catching_up.over_since(120 * MS), None);
-        catching_up.looked(120 * MS, 100_000, true);
-        assert_eq!(catching_up.over_since(121 * MS), None);
-        catching_up.looked(121 * MS, 1_000, true);
+        let mut drain = BacklogDrain::new(100 * MS);
+        assert_eq!(drain.over_since(120 * MS), None);
+        drain.looked(120 * MS, 100_000, true);
+        assert_eq!(drain.over_since(121 * MS), None);
+        drain.looked(121 * MS, 1_000, true);
         // The client has heard of it now, and sends what it held back.
-        assert_eq!(catching_up.over_since(122 * MS), None);
-        catching_up.looked(122 * MS, 1_000, true);
-        assert_eq!(catching_up.over_since(123 * MS), Some(122 * MS));
+        assert_eq!(drain.over_since(122 * MS), None);
+        drain.looked(122 * MS, 1_000, true);
+        assert_eq!(drain.over_since(123 * MS), Some(122 * MS));
         // At once after the pause the client's own queue is still to come.
-        let mut catching_up = CatchingUp::new(100 * MS);
-        catching_up.looked(101 * MS, 1_000, true);
-        catching_up.looked(102 * MS, 1_000, true);
-        assert_eq!(catching_up.over_since(103 * MS), None);
-        assert_eq!(catching_up.over_since(105 * MS), Some(102 * MS));
+        let mut drain = BacklogDrain::new(100 * MS);
+        drain.looked(101 * MS, 1_000, true);
+        drain.looked(102 * MS, 1_000, true);
+        assert_eq!(drain.over_since(103 * MS), None);
+        assert_eq!(drain.over_since(105 * MS), Some(102 * MS));
     }
 
     /// A client that always has more to send than the socket holds is not refused for ever.
     #[test]
     fn what_comes_behind_as_many_requests_as_there_are_streams_was_sent_after_the_pause() {
-        let mut catching_up = CatchingUp::new(100 * MS);
-        assert_eq!(catching_up.handled(101 * MS, 30_000), None);
-        assert_eq!(catching_up.handled(102 * MS, 3_000), Some(100 * MS));
-        assert_eq!(catching_up.handled(103 * MS, 30_000), None);
-        assert_eq!(catching_up.handled(104 * MS, 3_000), Some(102 * MS));
+        let mut drain = BacklogDrain::new(100 * MS);
+        assert_eq!(drain.handled(101 * MS, 30_000), None);
+        assert_eq!(drain.handled(102 * MS, 3_000), Some(100 * MS));
+        assert_eq!(drain.handled(103 * MS, 30_000), None);
+        assert_eq!(drain.handled(104 * MS, 3_000), Some(102 * MS));
     }
 }

@@ -6,22 +6,22 @@ use helenus_protocol::frame::Envelope;
 
 /// Statements of this kind that one turn of a connection lets pass although they waited too long: more than any driver
 /// sends at once, and few enough that a flood of them is no way around admission.
-pub const CONTROL_PER_TURN_MAX: u32 = 16;
+pub const PRIORITY_PER_TURN_MAX: u32 = 16;
 
 /// How much of a statement's text is looked at for the table it reads.
 const TEXT_BYTES_LOOKED_AT_MAX: usize = 256;
 
 /// PREPARE, schema statements, USE, DESCRIBE and reads of system tables.
-pub fn is_control(envelope: &Envelope<'_>) -> bool {
+pub fn is_priority(envelope: &Envelope<'_>) -> bool {
     match envelope.header.opcode {
         Opcode::Prepare => true,
-        Opcode::Query => envelope.body.get(4..).is_some_and(is_control_text),
+        Opcode::Query => envelope.body.get(4..).is_some_and(is_priority_text),
         _ => false,
     }
 }
 
 /// `text` may end in what follows it in the message.
-fn is_control_text(text: &[u8]) -> bool {
+fn is_priority_text(text: &[u8]) -> bool {
     let text = text.trim_ascii_start();
     let word_bytes = text.iter().take_while(|byte| byte.is_ascii_alphabetic()).count();
     let (word, rest) = text.split_at(word_bytes);
@@ -51,7 +51,7 @@ mod tests {
             "USE k",
             "DESCRIBE KEYSPACES",
         ] {
-            assert!(is_control_text(text.as_bytes()), "{text}");
+            assert!(is_priority_text(text.as_bytes()), "{text}");
         }
         for text in [
             "SELECT * FROM k.t",
@@ -61,7 +61,7 @@ mod tests {
             "TRUNCATE k.t",
             "",
         ] {
-            assert!(!is_control_text(text.as_bytes()), "{text}");
+            assert!(!is_priority_text(text.as_bytes()), "{text}");
         }
     }
 }

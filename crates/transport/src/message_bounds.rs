@@ -3,7 +3,7 @@
 use helenus_protocol::Opcode;
 use helenus_protocol::frame::EnvelopeHeader;
 
-use crate::handshake::Phase;
+use crate::handshake::Stage;
 
 /// A message before the connection is ready: a STARTUP with a dozen options or a password is below 1 KiB, and nobody
 /// knows yet who sends it.
@@ -24,14 +24,14 @@ pub struct TooLong {
 }
 
 /// Statements have a bound of their own, and their memory is asked for. Anything else is kept short: it would be received
-/// without a promise, from clients that nobody knows.
-pub fn check_bytes(phase: Phase, header: &EnvelopeHeader, bytes: usize) -> Result<(), TooLong> {
-    let (bytes_max, when) = match phase {
-        Phase::Open if is_statement(header.opcode) => return Ok(()),
-        Phase::Open | Phase::Refusing => (OTHER_MESSAGE_BYTES_MAX, ""),
-        Phase::Opening | Phase::Authenticating => {
-            (MESSAGE_BYTES_BEFORE_READY_MAX, " before the connection is ready")
-        }
+/// without a reservation, from clients that nobody knows.
+pub fn check_bytes(stage: &Stage, header: &EnvelopeHeader, bytes: usize) -> Result<(), TooLong> {
+    if stage.is_open() && is_statement(header.opcode) {
+        return Ok(());
+    }
+    let (bytes_max, when) = match stage.is_ready() {
+        true => (OTHER_MESSAGE_BYTES_MAX, ""),
+        false => (MESSAGE_BYTES_BEFORE_READY_MAX, " before the connection is ready"),
     };
     if bytes <= bytes_max {
         return Ok(());

@@ -1,12 +1,13 @@
 //! What a connection does between two looks at its socket, and which of its statements are too late.
 
-use helenus_node::hot_partitions::is_time_to_shed;
-use helenus_node::{Session, Shard};
 use helenus_protocol::frame::Envelope;
-use helenus_transport::TurnWork;
-use helenus_transport::aged_queue::{IN_ORDER_NS_MAX, Wait};
 
-use crate::control_lane::{CONTROL_PER_TURN_MAX, is_control};
+use crate::admission::{TurnWork, is_time_to_shed};
+use crate::aged_queue::{IN_ORDER_NS_MAX, Wait};
+use crate::context::TransportContext;
+use crate::priority_statements::{PRIORITY_PER_TURN_MAX, is_priority};
+use crate::request::RequestContext;
+use crate::service::Service;
 
 /// Work between two looks at the clock within a turn, in refusals: some 25 us.
 const WORK_PER_LOOK: u32 = 128;
@@ -45,7 +46,7 @@ pub struct Turn {
     /// As of the last look at the clock: nothing has waited so long that the order matters.
     is_prompt: bool,
     pub work: TurnWork,
-    control: u32,
+    priority: u32,
     work_since_look: u32,
     /// How an EXECUTE begins, with the length and the bytes of its id, of a read that was refused for what is before it since the last look at
     /// the clock: until the next one more of them are as well.
@@ -56,7 +57,7 @@ pub struct Turn {
 const EXECUTED_BYTES: usize = 2 + 16;
 
 impl Turn {
-    pub fn begin(now_ns: u64, limits: TurnLimits, is_catching_up: bool) -> Turn {
+    pub fn begin(now_ns: u64, limits: TurnLimits, is_draining_backlog: bool) -> Turn {
         let mut turn = Turn {
             began_ns: now_ns,
             serving_since_ns: now_ns,
@@ -66,10 +67,10 @@ impl Turn {
             is_calm: false,
             is_prompt: false,
             work: TurnWork {
-                is_catching_up,
+                is_draining_backlog,
                 ..TurnWork::default()
             },
-            control: 0,
+            priority: 0,
             work_since_look: 0,
             refused_read: None,
         };
@@ -103,8 +104,8 @@ impl Turn {
         if self.limits.throws_on_overload || !(is_late || others_are_kept) {
             return false;
         }
-        if self.control < CONTROL_PER_TURN_MAX && is_control(envelope) {
-            self.control += 1;
+        if self.priority < PRIORITY_PER_TURN_MAX && is_priority(envelope) {
+            self.priority += 1;
             return false;
         }
         self.work_since_look += WORK_OF_KEEPING;
@@ -120,16 +121,16 @@ impl Turn {
     }
 
     /// The time of the turn begins again: reading what is to be kept was not its purpose.
-    pub fn begins_serving(&mut self, shard: &Shard) {
-        let now_ns = shard.look_at_clock();
+    pub fn begins_serving(&mut self, transport: &TransportContext) {
+        let now_ns = transport.look_at_clock();
         self.serving_since_ns = now_ns;
         self.work_since_look = 0;
         self.look(now_ns);
     }
 
     /// As [`Turn::admits`], of one that was kept.
-    pub fn admits_kept(&mut self, received_ns: u64, envelope: &Envelope<'_>, shard: &Shard) -> bool {
-        !self.sheds(received_ns, envelope, shard) && !self.refuses(received_ns, envelope)
+    pub fn admits_kept(&mut self, received_ns: u64, envelope: &Envelope<'_>, service: &impl Service) -> bool {
+        !self.sheds(received_ns, envelope, service) && !self.refuses(received_ns, envelope)
     }
 
     /// One that was kept is refused.
@@ -140,28 +141,28 @@ impl Turn {
 
     /// Looks at the clock every few statements.
     #[inline]
-    pub fn is_over(&mut self, shard: &Shard) -> bool {
+    pub fn is_over(&mut self, transport: &TransportContext) -> bool {
         if self.work_since_look >= WORK_PER_LOOK {
             self.work_since_look = 0;
-            self.look(shard.look_at_clock());
+            self.look(transport.look_at_clock());
         }
         self.is_over
     }
 
-    /// Whether a statement that came at `received_ns` is begun; if not it is answered OVERLOADED.
+    /// Whether a statement is begun; if not it is answered OVERLOADED.
     #[inline]
-    pub fn admits(
+    pub fn admits<S: Service>(
         &mut self,
-        received_ns: u64,
-        session: &Session,
+        request: RequestContext<'_, S::Conversation>,
         envelope: &Envelope<'_>,
-        shard: &Shard,
+        service: &S,
     ) -> bool {
+        let received_ns = request.received_ns;
         if self.limits.throws_on_overload
             && (self
                 .refused_read
                 .is_some_and(|refused| envelope.body.starts_with(&refused))
-                || shard.has_reads_enough(session, envelope, received_ns))
+                || service.cannot_begin_in_time(request, envelope))
         {
             self.refuses_read(envelope);
             return false;
@@ -170,7 +171,7 @@ impl Turn {
             self.begins(self.now_ns.saturating_sub(received_ns));
             return true;
         }
-        !self.sheds(received_ns, envelope, shard) && !self.refuses(received_ns, envelope)
+        !self.sheds(received_ns, envelope, service) && !self.refuses(received_ns, envelope)
     }
 
     #[inline(never)]
@@ -188,10 +189,10 @@ impl Turn {
     }
 
     /// Whether a statement that came at `received_ns` is refused for its partition: where requests have waited half of
-    /// what they may, those for the shard's heaviest partition go first.
-    fn sheds(&mut self, received_ns: u64, envelope: &Envelope<'_>, shard: &Shard) -> bool {
+    /// what they may, those for the heaviest partition go first.
+    fn sheds(&mut self, received_ns: u64, envelope: &Envelope<'_>, service: &impl Service) -> bool {
         let delay_ns = self.now_ns.saturating_sub(received_ns);
-        if !is_time_to_shed(delay_ns, self.limits.wait_ns_max) || !shard.sheds(envelope) {
+        if !is_time_to_shed(delay_ns, self.limits.wait_ns_max) || !service.sheds(envelope) {
             return false;
         }
         self.work.delay_ns_max = self.work.delay_ns_max.max(delay_ns);
@@ -204,8 +205,8 @@ impl Turn {
     fn refuses(&mut self, received_ns: u64, envelope: &Envelope<'_>) -> bool {
         let delay_ns = self.now_ns.saturating_sub(received_ns);
         let may_begin = delay_ns <= self.limits.wait_ns_max && !self.limits.is_out_of_memory;
-        if may_begin || (self.control < CONTROL_PER_TURN_MAX && is_control(envelope)) {
-            self.control += u32::from(!may_begin);
+        if may_begin || (self.priority < PRIORITY_PER_TURN_MAX && is_priority(envelope)) {
+            self.priority += u32::from(!may_begin);
             self.begins(delay_ns);
             return false;
         }
@@ -268,7 +269,7 @@ mod tests {
         }
         assert_eq!(turn.work.refused, 1_000);
         let passed = (0..1_000).filter(|_| !turn.refuses(0, &prepare)).count();
-        assert_eq!(passed, CONTROL_PER_TURN_MAX as usize);
+        assert_eq!(passed, PRIORITY_PER_TURN_MAX as usize);
     }
 
     #[test]

@@ -5,8 +5,8 @@
 //! of an [`AgedQueue`]. It is used once something has waited for longer than that order keeps first come first served, so
 //! that who is served in time pays nothing for it.
 
+use crate::aged_queue::{AgedQueue, Wait};
 use helenus_protocol::frame::{Envelope, EnvelopeHeader};
-use helenus_transport::aged_queue::{AgedQueue, Wait};
 
 /// Requests that may wait: the number of a connection's streams. Who sends more is not read on.
 const WAITING_MAX: usize = 32_768;

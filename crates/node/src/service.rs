@@ -1,0 +1,77 @@
+//! A shard as what answers the connections of its thread.
+
+use std::rc::Rc;
+
+use helenus_protocol::extensions::Sharding;
+use helenus_protocol::frame::Envelope;
+use helenus_protocol::request::Startup;
+use helenus_protocol::response::SchemaChange;
+use helenus_protocol::wire::DecodeError;
+use helenus_transport::{Service, TransportContext};
+
+use crate::session::{Conversation, RequestContext, Session};
+use crate::shard::Shard;
+
+impl Service for Shard {
+    type Conversation = Conversation;
+
+    #[inline]
+    fn transport(&self) -> &Rc<TransportContext> {
+        &self.transport
+    }
+
+    fn spawn(&self, task: impl Future<Output = ()> + 'static) {
+        Shard::spawn(self, task);
+    }
+
+    #[inline]
+    fn handle(
+        self: &Rc<Self>,
+        request: RequestContext<'_>,
+        envelope: &Envelope<'_>,
+    ) -> Result<(), DecodeError> {
+        Shard::handle(self, request, envelope)
+    }
+
+    fn sheds(&self, envelope: &Envelope<'_>) -> bool {
+        self.sheds_partition_of(envelope)
+    }
+
+    fn would_queue(&self, envelope: &Envelope<'_>) -> bool {
+        self.would_queue_read(envelope)
+    }
+
+    #[inline]
+    fn cannot_begin_in_time(&self, request: RequestContext<'_>, envelope: &Envelope<'_>) -> bool {
+        self.cannot_begin_read_in_time(request.session, envelope, request.received_ns)
+    }
+
+    fn authenticator(&self) -> Option<&'static str> {
+        self.options.authenticator.class()
+    }
+
+    fn log_in(self: &Rc<Self>, session: &Rc<Session>, stream: i16, token: &[u8]) {
+        self.log_in_later(session, stream, token);
+    }
+
+    fn sharding(&self, shard_aware_port: Option<u16>) -> Option<Sharding> {
+        Some(Sharding {
+            shard: u32::from(self.id.0),
+            shards: u32::from(self.options.shard_count),
+            shard_aware_port,
+        })
+    }
+
+    fn connection_started(&self, connection: u64, session: &Rc<Session>, startup: &Startup<'_>) {
+        self.clients.started(connection, session, startup.iter());
+    }
+
+    fn connection_closed(&self, connection: u64) {
+        self.clients.closed(connection);
+    }
+
+    fn on_schema_change(&self, listener: Box<dyn Fn(&SchemaChange<'_>)>) {
+        self.schema_listeners
+            .add(Box::new(move |change| listener(&change.to_protocol())));
+    }
+}

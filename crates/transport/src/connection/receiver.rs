@@ -1,0 +1,244 @@
+//! Bytes out of the socket, and when they came.
+
+use std::task::{Context, Poll};
+
+use helenus_protocol::Direction;
+use helenus_protocol::frame::{EnvelopeHeader, FrameLimits, FrameReader, ReceiveBuffer};
+
+use crate::backlog_drain::BacklogDrain;
+use crate::context::TransportContext;
+use crate::message_bounds::is_statement;
+use crate::receive_times::{Emptied, ReceiveTimes};
+use crate::socket::Socket;
+
+/// What a turn reads before it handles it: the largest v5 segment and the socket's buffer behind it. A larger message
+/// grows the buffer over several turns.
+const READ_BYTES_PER_TURN_MAX: usize = 256 * 1024;
+
+/// Messages with at least as many bytes outstanding reserve memory first; smaller ones fit the default read buffer.
+const LARGE_BYTES_MIN: usize = 16 * 1024;
+
+/// What was read and not handled yet, and what is known of when it came.
+pub(super) struct Receiver {
+    pub reader: FrameReader,
+    pub received: ReceiveBuffer,
+    /// Whole messages may be left in `received` from the last turn.
+    pub has_leftover: bool,
+    /// The peer sends no more; what it sent is still handled.
+    pub has_ended: bool,
+    /// Of what is in `received`.
+    times: ReceiveTimes,
+    /// When the socket was last seen empty, on the thread's clock.
+    empty_ns: u64,
+    emptied: Emptied,
+    /// Since then nothing has kept the connection from hearing at once that there is something to read.
+    is_listening: bool,
+    /// After the connection was left unread.
+    backlog_drain: Option<BacklogDrain>,
+    /// Memory is reserved for the rest of a message.
+    has_reservation: bool,
+}
+
+/// What a look at the socket has found.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Read {
+    pub has_read: bool,
+    /// The socket was not seen empty.
+    pub has_more: bool,
+}
+
+impl Receiver {
+    /// `first` was read before the connection came to this thread.
+    pub fn new(first: &[u8], limits: FrameLimits, transport: &TransportContext) -> Self {
+        let mut received = ReceiveBuffer::new();
+        received.lend(transport.buffers.take());
+        received.feed(first);
+        let now_ns = transport.look_at_clock();
+        Receiver {
+            reader: FrameReader::new(Direction::Request, limits),
+            received,
+            has_leftover: true,
+            has_ended: false,
+            times: ReceiveTimes::new(now_ns, now_ns, first.len()),
+            // A client whose handshake is not over has sent nothing that waits.
+            empty_ns: now_ns,
+            emptied: Emptied::default(),
+            is_listening: true,
+            backlog_drain: None,
+            has_reservation: false,
+        }
+    }
+
+    /// A turn begins: unless it comes to read, the connection does not listen. Whether it did before.
+    pub fn take_listening(&mut self) -> bool {
+        std::mem::take(&mut self.is_listening)
+    }
+
+    /// This turn comes to read, so it listens as it did before.
+    pub fn set_listening(&mut self, was_listening: bool) {
+        self.is_listening = was_listening;
+    }
+
+    /// The connection is read again after a pause.
+    pub fn resumed(&mut self, now_ns: u64) {
+        self.backlog_drain = Some(BacklogDrain::new(now_ns));
+    }
+
+    /// Whether what comes was sent while the connection was left unread.
+    pub fn is_draining_backlog(&self) -> bool {
+        self.backlog_drain.is_some()
+    }
+
+    /// Nothing that was received came before.
+    pub fn earliest_ns(&self) -> u64 {
+        self.times.earliest_ns()
+    }
+
+    /// When the next message came.
+    #[inline]
+    pub fn next_received_ns(&self) -> u64 {
+        self.times.arrival_ns(|| self.received.unread().len())
+    }
+
+    /// A turn has handled so many requests.
+    pub fn handled(&mut self, now_ns: u64, requests: u64) {
+        if let Some(drain) = &mut self.backlog_drain
+            && let Some(sent_after_ns) = drain.handled(now_ns, requests)
+        {
+            self.empty_ns = self.empty_ns.max(sent_after_ns);
+        }
+    }
+
+    /// Gives memory back that holds nothing.
+    pub fn give_back(&mut self, transport: &TransportContext) {
+        if let Some(memory) = self.received.take_memory() {
+            transport.buffers.give_back(memory);
+            transport.buffers.give_back(self.reader.take_scratch());
+        }
+    }
+
+    /// Memory of what was received.
+    pub fn capacity(&self) -> usize {
+        self.received.capacity() + self.reader.scratch_bytes()
+    }
+
+    /// A message that is larger than a turn's worth is read on until it is whole.
+    fn read_bytes_max(&self) -> usize {
+        let begun = self.received.unread().len();
+        begun
+            + READ_BYTES_PER_TURN_MAX
+                .saturating_sub(begun)
+                .max(READ_BYTES_PER_TURN_MAX / 4)
+    }
+
+    /// Reads until the socket is empty or a turn's worth is there. `has_backlog`: requests that were
+    /// taken out of the socket wait.
+    pub fn receive(
+        &mut self,
+        context: &mut Context<'_>,
+        socket: &mut Socket,
+        transport: &TransportContext,
+        now_ns: u64,
+        has_backlog: bool,
+    ) -> Read {
+        if let Some(drain) = self.backlog_drain
+            && let Some(sent_after_ns) = drain.over_since(now_ns)
+        {
+            self.backlog_drain = None;
+            self.empty_ns = sent_after_ns;
+        }
+        let earliest_ns = if self.is_listening && self.backlog_drain.is_none() {
+            transport.admission.earliest_arrival(self.empty_ns)
+        } else {
+            self.empty_ns
+        };
+        let unread = self.received.unread().len();
+        if self.received.capacity() == 0 {
+            self.received.lend(transport.buffers.take());
+        }
+        let (has_read, is_empty) = self.read_out(context, socket);
+        if has_read {
+            self.times = ReceiveTimes::new(earliest_ns, now_ns, self.received.unread().len());
+        }
+        let read = self.received.unread().len() - unread;
+        if let Some(drain) = &mut self.backlog_drain {
+            drain.looked(now_ns, read, is_empty);
+        }
+        self.is_listening = is_empty;
+        if let Some(since_ns) = self.emptied.read(now_ns, read, is_empty)
+            && has_backlog
+        {
+            self.empty_ns = self.empty_ns.max(since_ns);
+        }
+        // What was sent behind a full socket fills it again: that it was empty says nothing then.
+        if is_empty && self.backlog_drain.is_none() {
+            // Without a read nothing is known but that the kernel had no news when it was last asked.
+            self.empty_ns = if has_read { now_ns } else { earliest_ns };
+        }
+        Read {
+            has_read,
+            has_more: !is_empty,
+        }
+    }
+
+    /// Whether anything was read, and whether the socket was seen empty.
+    fn read_out(&mut self, context: &mut Context<'_>, socket: &mut Socket) -> (bool, bool) {
+        let bytes_max = self.read_bytes_max();
+        let (mut has_read, mut is_empty) = (false, false);
+        while !is_empty && self.received.unread().len() < bytes_max {
+            match socket.poll_read(context, self.received.tail()) {
+                Poll::Ready(Ok(0) | Err(_)) => {
+                    self.has_ended = true;
+                    is_empty = true;
+                }
+                Poll::Ready(Ok(_)) => has_read = true,
+                // What the event loop knows may be old: the client's kernel fills the socket while it is read.
+                Poll::Pending if self.backlog_drain.is_some() => {
+                    match socket.read_at_once(self.received.tail()) {
+                        Ok(count) if count > 0 => has_read = true,
+                        _ => is_empty = true,
+                    }
+                }
+                Poll::Pending => is_empty = true,
+            }
+        }
+        (has_read, is_empty)
+    }
+
+    /// The message of which the beginning has arrived.
+    pub fn begun(&self) -> Option<EnvelopeHeader> {
+        self.reader.begun(&self.received)
+    }
+
+    /// It is passed over as it comes, and then answered as one that there was no memory for.
+    pub fn skip_begun(&mut self) {
+        self.reader.skip_begun(&self.received);
+    }
+
+    /// Whether the message of which only the beginning has arrived may come: memory for a large one is reserved before it is
+    /// read.
+    pub fn has_memory_for_begun(
+        &mut self,
+        transport: &TransportContext,
+        connection: u64,
+        free_bytes: impl FnOnce() -> usize,
+        now_ns: u64,
+    ) -> bool {
+        let bytes_left = match self.begun() {
+            Some(header) if is_statement(header.opcode) => self.reader.begun_bytes_left(&self.received),
+            _ => 0,
+        };
+        let bytes_left = if bytes_left < LARGE_BYTES_MIN {
+            0
+        } else {
+            bytes_left
+        };
+        if bytes_left == 0 && !self.has_reservation {
+            return true;
+        }
+        let admission = &transport.admission;
+        let has_memory = admission.reserve(connection, bytes_left, free_bytes(), now_ns);
+        self.has_reservation = has_memory && bytes_left > 0;
+        has_memory
+    }
+}

@@ -1,0 +1,98 @@
+//! What the connections of one thread share, whatever answers them.
+
+use std::cell::Cell;
+use std::rc::Rc;
+use std::sync::Arc;
+use std::sync::atomic::AtomicBool;
+use std::time::Duration;
+
+use helenus_events::Events;
+use helenus_vfs::Clock;
+
+use crate::admission::Admission;
+use crate::buffer_pool::BufferPool;
+use crate::metrics::ConnectionMetrics;
+use crate::request_memory::RequestMemory;
+
+/// One thread's clock, admission control, memory and counters.
+pub struct TransportContext {
+    /// How long requests may wait, and which connections are read.
+    pub admission: Admission,
+    /// Buffers of requests and answers.
+    pub buffers: Rc<BufferPool>,
+    /// What connections hold, and what is made for them.
+    pub memory: Arc<RequestMemory>,
+    /// What became of connections.
+    pub metrics: ConnectionMetrics,
+    /// Who is told what happens.
+    pub events: Events,
+    clock: Arc<dyn Clock>,
+    /// See [`TransportContext::look_at_clock`].
+    looked_ns: Cell<u64>,
+}
+
+/// What a [`TransportContext`] is made of.
+pub struct TransportOptions {
+    /// Whether requests that have waited too long are refused before their time is over.
+    pub admission: bool,
+    /// Of the requests that have least time.
+    pub request_timeout: Duration,
+    /// Whether buffers are kept for the next request; without, each comes from the allocator.
+    pub buffer_pool: bool,
+    /// The thread's part of the memory of requests.
+    pub memory: Arc<RequestMemory>,
+    /// The clock that deadlines run on.
+    pub clock: Arc<dyn Clock>,
+    /// Who is told what happens.
+    pub events: Events,
+}
+
+impl TransportContext {
+    /// `has_slept` is set by the thread's event loop whenever it has.
+    pub fn new(options: TransportOptions, has_slept: Arc<AtomicBool>) -> Rc<Self> {
+        let TransportOptions {
+            admission,
+            request_timeout,
+            buffer_pool,
+            memory,
+            clock,
+            events,
+        } = options;
+        let buffers = match buffer_pool {
+            true => BufferPool::default(),
+            false => BufferPool::keeping_nothing(),
+        };
+        Rc::new(TransportContext {
+            admission: Admission::new(admission, request_timeout, memory.clone(), has_slept),
+            buffers: Rc::new(buffers),
+            memory,
+            metrics: ConnectionMetrics::default(),
+            events,
+            clock,
+            looked_ns: Cell::new(0),
+        })
+    }
+
+    /// The clock that deadlines run on.
+    pub fn clock(&self) -> &dyn Clock {
+        &*self.clock
+    }
+
+    /// Looks at the clock once for everything that happens until the next look.
+    pub fn look_at_clock(&self) -> u64 {
+        let now_ns = self.clock.monotonic_ns();
+        self.looked_ns.set(now_ns);
+        now_ns
+    }
+
+    /// What the clock said when it was last looked at: at most one turn of a connection ago.
+    #[inline]
+    pub fn last_looked_ns(&self) -> u64 {
+        self.looked_ns.get()
+    }
+
+    /// Marks where rounds of connections begin while the thread is busy; a task of its own.
+    pub async fn mark_rounds(self: Rc<Self>) {
+        self.admission.mark_rounds(&*self.clock).await;
+    }
+}

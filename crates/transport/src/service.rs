@@ -1,0 +1,84 @@
+//! What answers: the seam between connections and whatever they lead to.
+
+use std::rc::Rc;
+
+use helenus_protocol::extensions::Sharding;
+use helenus_protocol::frame::Envelope;
+use helenus_protocol::request::Startup;
+use helenus_protocol::response::SchemaChange;
+use helenus_protocol::wire::DecodeError;
+
+use crate::context::TransportContext;
+use crate::request::RequestContext;
+use crate::session::{Conversation, Session};
+
+/// The part of a server that lives on one thread and answers requests: a node's shard, or a gateway before other servers.
+///
+/// Connections are generic over it, so that nothing is boxed, allocated or cloned for a request on its way here.
+pub trait Service: 'static {
+    /// What it keeps of each client's conversation.
+    type Conversation: Conversation;
+
+    /// What it shares with the connections of its thread.
+    fn transport(&self) -> &Rc<TransportContext>;
+
+    /// Starts a task on its thread.
+    fn spawn(&self, task: impl Future<Output = ()> + 'static);
+
+    /// Takes one QUERY, PREPARE, EXECUTE or BATCH. Its answer is in the session's output when this returns, or comes there
+    /// later and wakes the connection. An error means that the message could not be decoded; it has no answer yet.
+    fn handle(
+        self: &Rc<Self>,
+        request: RequestContext<'_, Self::Conversation>,
+        envelope: &Envelope<'_>,
+    ) -> Result<(), DecodeError>;
+
+    /// Whether a statement is for a partition that is refused first where requests wait. Only asked then.
+    fn sheds(&self, _envelope: &Envelope<'_>) -> bool {
+        false
+    }
+
+    /// Whether a statement would wait in a queue of the service rather than be answered at once.
+    fn would_queue(&self, _envelope: &Envelope<'_>) -> bool {
+        false
+    }
+
+    /// Whether a statement, of a client that asked to be told of overload, would wait too long for what is queued before it.
+    /// Asked of each such statement, so it must cost next to nothing where nothing is queued.
+    #[inline]
+    fn cannot_begin_in_time(
+        &self,
+        _request: RequestContext<'_, Self::Conversation>,
+        _envelope: &Envelope<'_>,
+    ) -> bool {
+        false
+    }
+
+    /// The authenticator that clients have to log in with; `None` where nobody has to.
+    fn authenticator(&self) -> Option<&'static str> {
+        None
+    }
+
+    /// Answers AUTH_RESPONSE, now or later. Once that was AUTH_SUCCESS, [`Session::user`] says who is there.
+    fn log_in(self: &Rc<Self>, session: &Rc<Session<Self::Conversation>>, stream: i16, token: &[u8]);
+
+    /// What OPTIONS tells of the threads that tokens are spread over.
+    fn sharding(&self, _shard_aware_port: Option<u16>) -> Option<Sharding> {
+        None
+    }
+
+    /// A connection, by its number on this thread, has been answered STARTUP.
+    fn connection_started(
+        &self,
+        _connection: u64,
+        _session: &Rc<Session<Self::Conversation>>,
+        _startup: &Startup<'_>,
+    ) {
+    }
+
+    /// A connection has gone.
+    fn connection_closed(&self, _connection: u64) {}
+
+    /// `listener` is to be told of every change of the schema.
+    fn on_schema_change(&self, listener: Box<dyn Fn(&SchemaChange<'_>)>);
+}
