@@ -26,7 +26,8 @@ mod error;
 mod lock;
 
 pub mod statement;
-pub mod values;
+
+pub use helenus_values as values;
 
 mod response;
 

@@ -16,6 +16,7 @@ use helenus_transport::refusal::TIMED_OUT_WAITING;
 use helenus_transport::request_memory::NoMemory;
 
 use crate::options::NodeOptions;
+use crate::session::RequestContext;
 use crate::shard::Shard;
 
 /// One request's deadline, with what its timeout error must say.
@@ -184,10 +185,13 @@ impl Shard {
         self.clock.monotonic_ns().saturating_add(nanoseconds(timeout))
     }
 
-    /// When a request that came at `received_ns` must be answered; an error if that was before it could be begun.
+    /// When a request must be answered; an error if that was before it could be begun.
     #[inline]
-    pub(crate) fn deadline_of(&self, received_ns: u64, timeout_ns: u64) -> Result<u64, CqlError> {
-        let deadline_ns = received_ns.saturating_add(timeout_ns);
+    pub(crate) fn deadline_of(&self, request: &RequestContext<'_>, timeout_ns: u64) -> Result<u64, CqlError> {
+        let deadline_ns = request
+            .received_ns
+            .saturating_add(timeout_ns)
+            .min(request.latest_ns);
         if self.last_looked_ns() > deadline_ns {
             return Err(not_begun_in_time());
         }

@@ -15,6 +15,8 @@ mod decide;
 mod disk_reads;
 mod forward;
 pub mod guardrails;
+#[deny(missing_docs)]
+pub mod handle;
 mod host_id;
 pub mod hot_partitions;
 mod list_operations;
@@ -54,6 +56,7 @@ mod write;
 mod write_set;
 
 pub use compaction::CompactionStatus;
+pub use handle::{Handle, block_on};
 pub use helenus_engine::TombstoneLimits;
 pub use helenus_engine::replicas::CopyRule;
 pub use helenus_schema::{IndexKind, SsTableFormat};
@@ -61,6 +64,7 @@ pub use mailbox::Mailbox;
 pub use node::{AssembledNode, AssembledShard, Node, OpenDoors, StartError};
 pub use operator::Operator;
 pub use options::{CommitlogSync, CompactionSettings, NodeOptions};
+pub use panic_boundary::count_panics;
 pub use roles::Authenticator;
 pub use schema_change::DATA_CENTER;
 pub use session::{Conversation, RequestContext, Session};

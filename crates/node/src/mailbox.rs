@@ -12,6 +12,7 @@ use helenus_transport::request_memory::{Account, RequestMemory};
 use tokio::sync::mpsc::{UnboundedReceiver, UnboundedSender, unbounded_channel};
 
 use crate::forward::{ForwardedRead, ForwardedResult, ForwardedWrite, Ticket};
+use crate::handle::client::Asked;
 use crate::shard::{Ending, Shard};
 
 /// Messages that may wait at one shard. A request beyond it is refused as overload; at 100,000 messages a second this
@@ -26,6 +27,8 @@ pub enum Message {
     Read(Box<ForwardedRead>),
     /// A write to a partition that the receiver owns.
     Write(Box<ForwardedWrite>),
+    /// A request of a client in this process.
+    Asked(Box<Asked>),
     /// The answer to a `Read` or `Write` of the receiver's.
     Answered { ticket: Ticket, result: ForwardedResult },
     /// Anything rarer: schema, accepted connections, parts of scans, what background threads have finished.
@@ -79,6 +82,10 @@ impl Mailbox {
         self.request(Message::Write(Box::new(write)))
     }
 
+    pub(crate) fn ask(&self, asked: Asked) -> Result<(), InboxFull> {
+        self.request(Message::Asked(Box::new(asked)))
+    }
+
     fn request(&self, message: Message) -> Result<(), InboxFull> {
         if self.requests_waiting.fetch_add(1, Ordering::Relaxed) >= INBOX_REQUESTS_MAX {
             self.requests_waiting.fetch_sub(1, Ordering::Relaxed);
@@ -106,7 +113,7 @@ impl Mailbox {
 
     /// A message that was within the bound of the inbox that it comes from.
     fn hand_on(&self, message: Message) {
-        if matches!(message, Message::Read(_) | Message::Write(_)) {
+        if matches!(message, Message::Read(_) | Message::Write(_) | Message::Asked(_)) {
             self.requests_waiting.fetch_add(1, Ordering::Relaxed);
         }
         let _stopped = self.sender.send(message);
@@ -134,7 +141,7 @@ impl Inbox {
         let count = self.receiver.recv_many(messages, limit).await;
         let requests = messages
             .iter()
-            .filter(|message| matches!(message, Message::Read(_) | Message::Write(_)))
+            .filter(|message| matches!(message, Message::Read(_) | Message::Write(_) | Message::Asked(_)))
             .count();
         self.requests_waiting.fetch_sub(requests, Ordering::Relaxed);
         count > 0

@@ -24,9 +24,9 @@ use uuid::Uuid;
 
 use crate::disk_reads::DiskReads;
 use crate::guardrails::PartitionGuardrails;
+use crate::handle::{ClientOptions, Door, Handle, Login};
 use crate::host_id::{self, new_host_id};
 use crate::mailbox::{Inbox, Mailbox, mailbox};
-use crate::metrics::PANICS;
 use crate::operator::Operator;
 use crate::options::NodeOptions;
 use crate::planning::Planner;
@@ -41,6 +41,7 @@ pub type OpenDoors = Arc<dyn Fn(&Rc<Shard>) + Send + Sync>;
 /// A running node. Dropping it without [`Node::stop`] leaves the threads running until the process ends.
 pub struct Node {
     mailboxes: Arc<[Mailbox]>,
+    door: Arc<Door>,
     threads: Vec<thread::JoinHandle<()>>,
 }
 
@@ -71,16 +72,20 @@ const SHARD_STACK_BYTES: usize = 8 << 20;
 impl Node {
     /// Opens the data folder, replays the log and starts the shards; returns when all of them take requests.
     pub fn start(options: NodeOptions, open_doors: OpenDoors) -> Result<Node, StartError> {
-        count_panics();
         let options = Arc::new(options);
         let opened = if options.in_memory {
             Opened::in_memory(&options)?
         } else {
             beside_those_who_serve(|| Opened::on_disk(&options))?
         };
-        let AssembledNode { mailboxes, shards } = AssembledNode::of(&options, opened)?;
+        let AssembledNode {
+            mailboxes,
+            shards,
+            door,
+        } = AssembledNode::of(&options, opened)?;
         let mut node = Node {
             mailboxes,
+            door,
             threads: Vec::new(),
         };
         let (ready, started) = mpsc::channel();
@@ -103,6 +108,15 @@ impl Node {
 
     pub fn mailbox(&self, shard: ShardId) -> &Mailbox {
         &self.mailboxes[usize::from(shard.0)]
+    }
+
+    /// A client in this process, which need not log in.
+    pub fn handle(&self) -> Handle {
+        let options = ClientOptions {
+            login: Login::Trusted,
+            ..ClientOptions::default()
+        };
+        Handle::open(self.door.clone(), &options)
     }
 
     /// For threads outside the node.
@@ -140,6 +154,7 @@ impl Node {
 pub struct AssembledNode {
     pub mailboxes: Arc<[Mailbox]>,
     pub shards: Vec<AssembledShard>,
+    door: Arc<Door>,
 }
 
 /// A shard with everything it needs.
@@ -175,6 +190,8 @@ impl AssembledNode {
             true => None,
             false => Some(SnapshotWorker::start(threads).map_err(StartError::Thread)?),
         };
+        let (door, announcing) = Door::new(options, mailboxes.clone());
+        let mut announcing = Some(announcing);
         let mut schema_worker = Some(SchemaWorker::start(threads).map_err(StartError::Thread)?);
         let schema_version = schema_version(&opened.schema);
         let mut shards = Vec::new();
@@ -190,6 +207,7 @@ impl AssembledNode {
                 schema: opened.schema.clone(),
                 schema_version,
                 schema_worker: schema_worker.take(),
+                announcing: announcing.take(),
                 schema_keeper: schema_keeper.take(),
                 snapshot_worker: snapshot_worker.take(),
                 default_role: default_role.take(),
@@ -202,7 +220,11 @@ impl AssembledNode {
             };
             shards.push(AssembledShard { parts, inbox });
         }
-        Ok(AssembledNode { mailboxes, shards })
+        Ok(AssembledNode {
+            mailboxes,
+            shards,
+            door,
+        })
     }
 }
 
@@ -229,10 +251,12 @@ impl AssembledShard {
     /// Runs the shard until it is stopped, in a runtime that is the calling thread's own. `opened` sees it before its
     /// first message; `has_slept` is set by the runtime whenever it has waited for events.
     pub async fn run(self, has_slept: Arc<AtomicBool>, opened: impl FnOnce(&Rc<Shard>)) -> io::Result<()> {
-        let AssembledShard { parts, inbox } = self;
+        let AssembledShard { mut parts, inbox } = self;
+        let announcing = parts.announcing.take();
         let mailbox = &parts.mailboxes[usize::from(parts.id.0)];
         let disk_reads = DiskReads::start(&parts.options, mailbox)?;
         let shard = Shard::new(parts, disk_reads, has_slept);
+        shard.announce_changes(announcing);
         opened(&shard);
         shard.run(inbox).await;
         shard.close();
@@ -468,18 +492,6 @@ fn run_shard(shard: AssembledShard, open_doors: &OpenDoors, ready: &mpsc::Sender
             error: &error,
         });
     }
-}
-
-/// Counts every panic in the process, whoever catches it.
-fn count_panics() {
-    static ONCE: std::sync::Once = std::sync::Once::new();
-    ONCE.call_once(|| {
-        let previous = panic::take_hook();
-        panic::set_hook(Box::new(move |report| {
-            PANICS.fetch_add(1, Ordering::Relaxed);
-            previous(report);
-        }));
-    });
 }
 
 #[cfg(test)]

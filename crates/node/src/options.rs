@@ -1,5 +1,6 @@
 //! What a node is told at its start.
 
+use std::net::{Ipv4Addr, SocketAddr};
 use std::path::PathBuf;
 use std::sync::Arc;
 use std::time::Duration;
@@ -8,7 +9,7 @@ use helenus_engine::TombstoneLimits;
 use helenus_engine::replicas::CopyRule;
 use helenus_events::Events;
 use helenus_schema::{IndexKind, SsTableFormat};
-use helenus_vfs::{Clock, Disk, DiskIo, Random, Threads};
+use helenus_vfs::{Clock, Disk, DiskIo, Random, RealDisk, SystemClock, SystemRandom, SystemThreads, Threads};
 
 use crate::guardrails::Guardrails;
 use crate::roles::Authenticator;
@@ -40,7 +41,7 @@ pub struct NodeOptions {
     pub compaction: CompactionSettings,
     pub cluster_name: String,
     /// Address and port that `system.local` tells drivers.
-    pub advertised_address: std::net::SocketAddr,
+    pub advertised_address: SocketAddr,
     /// Cassandra's `read_request_timeout`: for reads of partitions by their keys.
     pub read_request_timeout: Duration,
     /// Cassandra's `range_request_timeout`: for a page of a scan.
@@ -78,6 +79,55 @@ pub struct NodeOptions {
     pub events: Events,
     /// Where shards say what held them; without, nobody measures it.
     pub stalls: Option<Arc<Stalls>>,
+}
+
+/// Cassandra's `column_index_size` in 5.0, in bytes.
+const COLUMN_INDEX_BYTES_DEFAULT: u32 = 64 * 1024;
+
+/// A node that shares its machine: what a process that embeds one can spare.
+const MEMORY_BYTES_DEFAULT: u64 = 256 << 20;
+
+impl NodeOptions {
+    /// One shard on the machine's own disk and clock, with Cassandra's defaults, and group commit; nobody is told what
+    /// happens.
+    pub fn new(data_folder: PathBuf) -> Self {
+        let clock: Arc<dyn Clock> = Arc::new(SystemClock::new());
+        NodeOptions {
+            shard_count: 1,
+            data_folder,
+            in_memory: false,
+            memory_bytes: MEMORY_BYTES_DEFAULT,
+            row_cache: true,
+            admission: true,
+            buffer_pool: true,
+            commitlog_sync: CommitlogSync::Group,
+            column_index_bytes: COLUMN_INDEX_BYTES_DEFAULT,
+            sstable_format: SsTableFormat::DEFAULT,
+            compaction: CompactionSettings::default(),
+            cluster_name: "Test Cluster".to_owned(),
+            advertised_address: SocketAddr::from((Ipv4Addr::LOCALHOST, 9042)),
+            read_request_timeout: Duration::from_secs(5),
+            range_request_timeout: Duration::from_secs(10),
+            truncate_request_timeout: Duration::from_secs(60),
+            write_request_timeout: Duration::from_secs(2),
+            started_at_s: clock.wall_s(),
+            disk_io: DiskIo::default(),
+            tombstones: TombstoneLimits::default(),
+            guardrails: Guardrails::default(),
+            copy_rule: CopyRule::default(),
+            auto_snapshot: true,
+            auto_snapshot_ttl: None,
+            default_secondary_index: IndexKind::Legacy,
+            materialized_views: true,
+            authenticator: Authenticator::default(),
+            disk: Arc::new(RealDisk::new()),
+            clock,
+            threads: Arc::new(SystemThreads),
+            random: Arc::new(SystemRandom::new()),
+            events: helenus_events::silent(),
+            stalls: None,
+        }
+    }
 }
 
 /// How fast and how many compactions run, over all shards.

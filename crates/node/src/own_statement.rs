@@ -4,14 +4,13 @@
 use std::rc::Rc;
 
 use helenus_engine::CqlError;
-use helenus_protocol::frame::{ENVELOPE_HEADER_BYTES, Envelope, EnvelopeFlags, EnvelopeHeader};
-use helenus_protocol::request::{BindValues, QueryParameters, Value, write_query};
-use helenus_protocol::response::{ReceivedResult, Response};
-use helenus_protocol::{Consistency, Direction, Opcode, ProtocolVersion};
+use helenus_protocol::Opcode;
+use helenus_protocol::frame::EnvelopeFlags;
+use helenus_protocol::request::Value;
+use helenus_values::{BindError, BoundValues, Unset};
 
-use crate::session::{RequestContext, Session};
+use crate::handle::{Answer, Message, RequestError, RequestOptions};
 use crate::shard::Shard;
-use crate::tracing::answer_of;
 
 /// A row's values, in the order of the selection; `None` is null.
 pub(crate) type OwnRow = Vec<Option<Vec<u8>>>;
@@ -25,50 +24,35 @@ impl Shard {
         text: &str,
         values: &[Value<'_>],
     ) -> Result<Vec<OwnRow>, CqlError> {
-        let version = ProtocolVersion::CURRENT;
-        let mut body = Vec::new();
-        let parameters = QueryParameters::new(Consistency::One);
-        write_query(
-            &mut body,
-            version,
-            text,
-            &parameters,
-            BindValues::Positional(values),
-        );
-        let header = EnvelopeHeader {
-            version,
-            flags: EnvelopeFlags::NONE,
-            stream: 0,
-            opcode: Opcode::Query,
-            body_bytes: u32::try_from(body.len())
-                .map_err(|_| CqlError::server(format_args!("The node's own statement is too long")))?,
+        let failed = |error: RequestError| match error {
+            RequestError::Server(error) => CqlError::server(format_args!("{}", error.message)),
+            other => CqlError::server(format_args!("The node's own statement failed: {other}")),
         };
-        let session = Rc::new(Session::new(version));
-        let context = RequestContext {
-            session: &session,
-            stream: header.stream,
-            received_ns: self.clock.monotonic_ns(),
+        let bound = bound(values).map_err(|error| failed(error.into()))?;
+        let options = RequestOptions {
+            page_size: None,
+            ..RequestOptions::default()
         };
-        let envelope = Envelope { header, body: &body };
-        self.handle_untraced(context, &envelope)
-            .map_err(|error| CqlError::server(format_args!("{error}")))?;
-        rows_of(&answer_of(&session).await)
+        let message = Message::query(text, &bound, &options);
+        let received_ns = self.clock.monotonic_ns();
+        let reply = self.answer(&message, EnvelopeFlags::NONE, received_ns).await;
+        let answer = reply.and_then(|reply| Answer::of(reply, Opcode::Query, None));
+        let (answer, _columns) = answer.map_err(failed)?;
+        let rows = answer.rows().into_iter().flat_map(|rows| rows.iter());
+        Ok(rows
+            .map(|row| row.into_iter().map(|value| value.map(<[u8]>::to_vec)).collect())
+            .collect())
     }
 }
 
-fn rows_of(answer: &[u8]) -> Result<Vec<OwnRow>, CqlError> {
-    let lost = || CqlError::server(format_args!("The answer to the node's own statement was lost"));
-    let (head, body) = answer
-        .split_first_chunk::<ENVELOPE_HEADER_BYTES>()
-        .ok_or_else(lost)?;
-    let header = EnvelopeHeader::decode(head, Direction::Response).map_err(|_| lost())?;
-    match Response::decode(&Envelope { header, body }) {
-        Ok((Response::Result(ReceivedResult::Rows(rows)), _)) => Ok(rows
-            .iter()
-            .map(|row| row.map(|value| value.map(<[u8]>::to_vec)).collect())
-            .collect()),
-        Ok((Response::Result(_), _)) => Ok(Vec::new()),
-        Ok((Response::Error(error), _)) => Err(CqlError::server(format_args!("{}", error.message))),
-        _ => Err(lost()),
+fn bound(values: &[Value<'_>]) -> Result<BoundValues, BindError> {
+    let mut bound = BoundValues::new();
+    for value in values {
+        match value {
+            Value::Bytes(bytes) => bound.push_serialized(Some(bytes))?,
+            Value::Null => bound.push_serialized(None)?,
+            Value::Unset => bound.push(&Unset, None)?,
+        }
     }
+    Ok(bound)
 }

@@ -1,6 +1,6 @@
 //! Where a panic stops: at the request, message or task that caused it, never at the shard.
 //!
-//! A panic is a bug. The process-wide hook has printed and counted it before it is caught here; whoever waited for an
+//! A panic is a bug. The process's hook has printed it, and counted it where [`count_panics`] was called; whoever waited for an
 //! answer gets a server error, and the shard goes on with what it has.
 //!
 //! Asserting unwind safety is sound in the sense that matters to a shard: `RefCell` borrows are given back while
@@ -10,10 +10,13 @@
 //! losing the whole shard would be worse.
 
 use std::future::{Future, poll_fn};
-use std::panic::{AssertUnwindSafe, catch_unwind};
+use std::panic::{self, AssertUnwindSafe, catch_unwind};
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::task::Poll;
 
 use helenus_engine::CqlError;
+
+use crate::metrics::PANICS;
 
 /// Something panicked; the hook has said what.
 #[derive(Clone, Copy, Debug)]
@@ -27,9 +30,33 @@ impl Panicked {
     }
 }
 
+/// Whether [`count_panics`] has been called.
+static ALL_ARE_COUNTED: AtomicBool = AtomicBool::new(false);
+
+/// Has `helenus_panics_total` count every panic of the process, whoever catches it: for processes that are a node. It changes
+/// the process's panic hook; without it those are counted that end at a request.
+pub fn count_panics() {
+    if ALL_ARE_COUNTED.swap(true, Ordering::Relaxed) {
+        return;
+    }
+    let previous = panic::take_hook();
+    panic::set_hook(Box::new(move |report| {
+        PANICS.fetch_add(1, Ordering::Relaxed);
+        previous(report);
+    }));
+}
+
 #[inline]
 pub fn catch<T>(work: impl FnOnce() -> T) -> Result<T, Panicked> {
-    catch_unwind(AssertUnwindSafe(work)).map_err(|_| Panicked)
+    catch_unwind(AssertUnwindSafe(work)).map_err(|_| caught())
+}
+
+#[cold]
+fn caught() -> Panicked {
+    if !ALL_ARE_COUNTED.load(Ordering::Relaxed) {
+        PANICS.fetch_add(1, Ordering::Relaxed);
+    }
+    Panicked
 }
 
 /// As [`catch`], for work that waits. It is boxed, because a future is as large as all that it waits for: each that

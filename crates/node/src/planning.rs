@@ -222,6 +222,7 @@ impl Shard {
             session,
             stream,
             received_ns,
+            latest_ns,
         } = context;
         let held = Held::nothing_of(&self.account_of_session(session));
         // The connection begins no more while memory is full; this one was let in.
@@ -233,7 +234,8 @@ impl Shard {
         let keyspace = session.conversation.keyspace();
         let (shard, answered) = (self.clone(), session.clone());
         self.answer_later(session, stream, async move {
-            let deadline_ns = received_ns.saturating_add(shard.timeouts.of_class(class));
+            let timeout_ns = shard.timeouts.of_class(class);
+            let deadline_ns = received_ns.saturating_add(timeout_ns).min(latest_ns);
             let outcome = match shard
                 .plan_beside(held.account(), &message, &keyspace, deadline_ns)
                 .await
@@ -247,6 +249,7 @@ impl Shard {
                         session: &answered,
                         stream,
                         received_ns,
+                        latest_ns,
                     };
                     let outcome = shard.handle_planned(context, &message, plans);
                     shard.planner.retire(used.into_iter().map(|plan| plan as _));

@@ -178,7 +178,7 @@ impl Shard {
             Some(timeout) => timeout.evaluate(&values, &options)?.map(nanoseconds),
         };
         let timeout_ns = own_timeout.unwrap_or_else(|| self.timeouts.of_plan(&prepared.plan));
-        options.deadline_ns = self.deadline_of(request.received_ns, timeout_ns)?;
+        options.deadline_ns = self.deadline_of(&request, timeout_ns)?;
         match &prepared.plan {
             Plan::Select(plan) => {
                 self.metrics.count_request(RequestKind::Read);
@@ -330,7 +330,7 @@ impl Shard {
             copies.check(&self.schema.borrow(), &member.prepared.plan, consistency)?;
         }
         let mut options = self.options_of(session.version(), &batch.parameters);
-        options.deadline_ns = self.deadline_of(context.received_ns, self.timeouts.write_ns)?;
+        options.deadline_ns = self.deadline_of(&context, self.timeouts.write_ns)?;
         let mut bound = Vec::with_capacity(members.len());
         for member in members {
             bound.push(BoundValues::resolve(

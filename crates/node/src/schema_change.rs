@@ -19,7 +19,7 @@ use helenus_schema::{Schema, TableId, TableKind, TableMetadata};
 use helenus_storage::store::DataFolder;
 use helenus_types::ShardId;
 use helenus_vfs::{Threads, Urgency, Worker};
-use tokio::sync::oneshot;
+use tokio::sync::{broadcast, oneshot};
 use uuid::Uuid;
 
 use crate::auto_snapshot::Taking;
@@ -145,6 +145,15 @@ impl SchemaKeeper {
 }
 
 impl Shard {
+    /// Has changes told to clients in this process.
+    pub(crate) fn announce_changes(&self, announcing: Option<broadcast::Sender<SchemaChange>>) {
+        if let Some(announcing) = announcing {
+            self.schema_listeners.add(Box::new(move |change| {
+                let _nobody_listens = announcing.send(change.clone());
+            }));
+        }
+    }
+
     /// Executes a schema statement, wherever it came in.
     pub async fn change_schema(self: &Rc<Self>, statement: SchemaStatement) -> Result<DdlOutcome, CqlError> {
         self.call_async(SCHEMA_OWNER, move |owner| async move {

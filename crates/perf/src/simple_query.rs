@@ -5,16 +5,12 @@
 
 use std::fmt;
 use std::io;
-use std::net::SocketAddr;
 use std::path::PathBuf;
 use std::rc::Rc;
 use std::sync::{Arc, mpsc};
 use std::time::{Duration, Instant};
 
-use helenus_node::{
-    CommitlogSync, CompactionSettings, CopyRule, Node, NodeOptions, RequestContext, Session, Shard,
-    SsTableFormat,
-};
+use helenus_node::{CommitlogSync, Node, NodeOptions, RequestContext, Session, Shard};
 use helenus_protocol::frame::{EnvelopeFlags, FrameLimits, FrameReader, FrameWriter, ReceiveBuffer};
 use helenus_protocol::request::{
     BindValues, QueryParameters, Value, write_execute, write_prepare, write_query,
@@ -23,7 +19,7 @@ use helenus_protocol::response::{ReceivedResult, Response};
 use helenus_protocol::{Consistency, Direction, Opcode, ProtocolVersion};
 use helenus_transport::{ClientState, overloaded_template};
 use helenus_types::ShardId;
-use helenus_vfs::{MemoryDisk, SystemClock, SystemRandom, SystemThreads};
+use helenus_vfs::MemoryDisk;
 use serde::Serialize;
 
 use crate::requests::Asked;
@@ -106,43 +102,21 @@ pub fn run(
 }
 
 fn node_options(options: &SimpleQueryOptions) -> NodeOptions {
+    let defaults = NodeOptions::new(PathBuf::from("/data"));
     NodeOptions {
-        shard_count: 1,
-        data_folder: PathBuf::from("/data"),
-        in_memory: false,
         memory_bytes: 1 << 30,
-        copy_rule: CopyRule::default(),
         row_cache: options.rows_in == RowsIn::RowCache,
-        admission: true,
-        buffer_pool: true,
         commitlog_sync: CommitlogSync::Periodic {
             period: Duration::from_secs(10),
         },
-        column_index_bytes: 64 * 1024,
-        sstable_format: SsTableFormat::DEFAULT,
-        compaction: CompactionSettings::default(),
-        cluster_name: "perf".to_owned(),
-        advertised_address: SocketAddr::from(([127, 0, 0, 1], 9042)),
         // Without patience every request comes too late.
-        read_request_timeout: Duration::from_secs(if options.asked == Asked::TimedOut { 0 } else { 5 }),
-        range_request_timeout: Duration::from_secs(10),
-        truncate_request_timeout: Duration::from_secs(60),
-        write_request_timeout: Duration::from_secs(2),
-        started_at_s: 0,
-        disk_io: Default::default(),
-        tombstones: Default::default(),
-        guardrails: Default::default(),
+        read_request_timeout: match options.asked {
+            Asked::TimedOut => Duration::ZERO,
+            _ => defaults.read_request_timeout,
+        },
         auto_snapshot: false,
-        auto_snapshot_ttl: None,
-        default_secondary_index: helenus_schema::IndexKind::Legacy,
-        materialized_views: true,
-        authenticator: Default::default(),
         disk: Arc::new(MemoryDisk::new()),
-        clock: Arc::new(SystemClock::new()),
-        threads: Arc::new(SystemThreads),
-        random: Arc::new(SystemRandom::new()),
-        stalls: None,
-        events: helenus_events::silent(),
+        ..defaults
     }
 }
 
@@ -299,6 +273,7 @@ impl Line {
                 session: &self.session,
                 stream,
                 received_ns,
+                latest_ns: u64::MAX,
             };
             // As a connection answers what it cannot decode.
             if let Err(error) = shard.handle(context, &envelope) {

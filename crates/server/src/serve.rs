@@ -50,6 +50,7 @@ pub enum ServeError {
 impl Server {
     /// Starts the node and accepts connections; returns when the first one can be answered.
     pub fn start(mut options: ServeOptions) -> Result<Server, ServeError> {
+        helenus_node::count_panics();
         let plain = listen(options.listen)?;
         let shard_aware = options.shard_aware.map(listen).transpose()?;
         let metrics = options.metrics.map(bind).transpose()?;

@@ -22,7 +22,9 @@ pub struct SimulatedNode {
 impl SimulatedNode {
     /// Inside a runtime that runs local tasks.
     pub async fn start(options: NodeOptions, weather: &Arc<Weather>) -> Result<SimulatedNode, StartError> {
-        let AssembledNode { mailboxes, shards } = AssembledNode::open(options)?;
+        let AssembledNode {
+            mailboxes, shards, ..
+        } = AssembledNode::open(options)?;
         let started: Rc<RefCell<Vec<Rc<Shard>>>> = Rc::default();
         let mut running = Vec::new();
         let shard_count = shards.len();

@@ -3,30 +3,27 @@
 
 mod hooked_disk;
 
-use std::net::SocketAddr;
 use std::path::{Path, PathBuf};
+use std::pin::Pin;
 use std::rc::Rc;
 use std::sync::{Arc, mpsc};
 use std::task::{Context, Poll, Waker};
 use std::time::Duration;
 
 use helenus_events::{Event, EventListener, Events};
-use helenus_node::{
-    CommitlogSync, CompactionSettings, CopyRule, Node, NodeOptions, Operator, RequestContext, Session, Shard,
-    SsTableFormat, Stalls, StartError,
+use helenus_node::handle::{
+    ClientOptions, Login, Message, Reply, RequestError, RequestOptions, block_on_within,
 };
-use helenus_protocol::frame::{
-    Envelope, EnvelopeFlags, FrameLimits, FrameReader, FrameWriter, ReceiveBuffer,
-};
-use helenus_protocol::request::{
-    BatchKind, BatchStatement, BindValues, QueryParameters, Value, write_batch, write_execute, write_prepare,
-    write_query,
-};
+use helenus_node::{Node, NodeOptions, Operator, Shard, Stalls, StartError};
+use helenus_protocol::frame::EnvelopeFlags;
+use helenus_protocol::request::{BatchKind, BatchStatement};
 use helenus_protocol::response::{ReceivedColumn, ReceivedResult, Response};
-use helenus_protocol::{Consistency, Direction, ErrorCode, Opcode, ProtocolVersion};
+use helenus_protocol::{Consistency, ErrorCode};
 use helenus_schema::Schema;
 use helenus_types::{CqlType, ShardId};
-use helenus_vfs::{Clock, Disk, MemoryDisk, SystemClock, SystemRandom, SystemThreads};
+use helenus_values::BoundValues;
+use helenus_vfs::{Clock, Disk, MemoryDisk, SystemClock};
+use tokio::sync::oneshot;
 
 pub use hooked_disk::{Hook, HookedDisk};
 
@@ -38,7 +35,9 @@ pub struct TestNode {
 
 /// A statement on its way.
 pub struct Pending {
-    receiver: mpsc::Receiver<TracedAnswer>,
+    /// Polled once, so that the shard has it.
+    asked: Pin<Box<dyn Future<Output = Result<Reply, RequestError>> + Send>>,
+    answered: Option<Result<Reply, RequestError>>,
 }
 
 /// An answer with the id of its trace.
@@ -89,9 +88,10 @@ pub struct Execution {
     pub shard: u16,
     /// How long its bytes have been there when the shard begins with it.
     pub waited: Duration,
+    pub is_traced: bool,
+    /// Begun whatever it waited and however much memory it takes, as if nobody stood at the shard's door.
+    pub past_admission: bool,
 }
-
-const VERSION: ProtocolVersion = ProtocolVersion::V5;
 
 /// Longer than any statement takes on a busy machine; a test that reaches it hangs for another reason.
 const ANSWER_TIMEOUT: Duration = Duration::from_secs(60);
@@ -120,38 +120,13 @@ pub fn options(shard_count: u16, disk: Arc<dyn Disk>, clock: Arc<dyn Clock>) -> 
     let events = events();
     NodeOptions {
         shard_count,
-        data_folder: PathBuf::from("/helenus-data"),
-        in_memory: false,
-        memory_bytes: 256 << 20,
-        row_cache: true,
-        copy_rule: CopyRule::default(),
-        admission: true,
-        buffer_pool: true,
-        commitlog_sync: CommitlogSync::Group,
-        column_index_bytes: 64 * 1024,
-        sstable_format: SsTableFormat::DEFAULT,
-        compaction: CompactionSettings::default(),
-        cluster_name: "Test Cluster".to_owned(),
-        advertised_address: SocketAddr::from(([127, 0, 0, 1], 9042)),
-        read_request_timeout: Duration::from_secs(5),
-        range_request_timeout: Duration::from_secs(10),
-        truncate_request_timeout: Duration::from_secs(60),
-        write_request_timeout: Duration::from_secs(2),
-        started_at_s: clock.wall_s(),
-        disk_io: Default::default(),
-        tombstones: Default::default(),
-        guardrails: Default::default(),
         auto_snapshot: false,
-        auto_snapshot_ttl: None,
-        default_secondary_index: helenus_schema::IndexKind::Legacy,
-        materialized_views: true,
-        authenticator: Default::default(),
+        started_at_s: clock.wall_s(),
         disk,
         clock,
-        threads: Arc::new(SystemThreads),
-        random: Arc::new(SystemRandom::new()),
         stalls: Stalls::from_environment(&events),
         events,
+        ..NodeOptions::new(PathBuf::from("/helenus-data"))
     }
 }
 
@@ -167,6 +142,7 @@ impl TestNode {
     }
 
     pub fn start(options: NodeOptions) -> Result<TestNode, StartError> {
+        helenus_node::count_panics();
         let node = Node::start(options.clone(), Arc::new(|_| {}))?;
         Ok(TestNode {
             options,
@@ -235,11 +211,10 @@ impl TestNode {
 
     /// Sends a statement on a connection of its own and does not wait for the answer.
     pub fn submit(&self, text: &str, execution: &Execution) -> Pending {
-        let text = text.to_owned();
-        let owned = execution.clone();
-        self.request(execution, Opcode::Query, move |out| {
-            owned.write(|parameters, values| write_query(out, VERSION, &text, parameters, values));
-        })
+        self.send(
+            Message::query(text, &execution.bound(), &execution.options()),
+            execution,
+        )
     }
 
     /// Sends statements to shard 0 in one go, so that all of them are there before the first is begun; their answers
@@ -253,19 +228,7 @@ impl TestNode {
             for (index, text) in texts.into_iter().enumerate() {
                 let (shard, sender) = (shard.clone(), sender.clone());
                 tokio::task::spawn_local(async move {
-                    let execution = Execution::default();
-                    let (answer, _trace) = converse(
-                        &shard,
-                        Duration::ZERO,
-                        EnvelopeFlags::NONE,
-                        Opcode::Query,
-                        |out| {
-                            execution.write(|parameters, values| {
-                                write_query(out, VERSION, &text, parameters, values)
-                            });
-                        },
-                    )
-                    .await;
+                    let answer = execute_on(&shard, &text, &Execution::default()).await;
                     let _unwanted = sender.send((index, answer));
                 });
             }
@@ -285,25 +248,15 @@ impl TestNode {
 
     /// As [`TestNode::submit`]; of the execution, the keyspace and the shard count.
     pub fn submit_prepare(&self, text: &str, execution: &Execution) -> Pending {
-        let (text, keyspace) = (text.to_owned(), execution.keyspace.clone());
-        self.request(execution, Opcode::Prepare, move |out| {
-            write_prepare(out, VERSION, &text, keyspace.as_deref())
-        })
+        let message = Message::prepare(text, execution.keyspace.as_deref());
+        self.send(message, execution)
     }
 
     /// As [`TestNode::submit`], a BATCH message.
     pub fn submit_batch(&self, kind: BatchKind, members: Vec<BatchMember>, execution: &Execution) -> Pending {
-        let owned = execution.clone();
-        self.request(execution, Opcode::Batch, move |out| {
-            let values: Vec<Vec<Value<'_>>> =
-                members.iter().map(|member| values_of(member.values())).collect();
-            let queries: Vec<(BatchStatement<'_>, BindValues<'_>)> = members
-                .iter()
-                .zip(&values)
-                .map(|(member, values)| (member.statement(), BindValues::Positional(values)))
-                .collect();
-            owned.write(|parameters, _| write_batch(out, VERSION, kind, &queries, parameters));
-        })
+        let values: Vec<BoundValues> = members.iter().map(|member| bound(member.values())).collect();
+        let statements = members.iter().map(BatchMember::statement).zip(&values);
+        self.send(Message::batch(kind, statements, &execution.options()), execution)
     }
 
     /// What shard 0 has.
@@ -333,14 +286,15 @@ impl TestNode {
     /// come to the shard meanwhile is handled behind it.
     pub fn prepare_behind(&self, shard: u16, gate: mpsc::Receiver<()>, text: &str) -> Pending {
         let node = self.node.as_ref().expect("the node is running");
-        let (sender, receiver) = mpsc::channel();
+        let (sender, receiver) = oneshot::channel();
         let text = text.to_owned();
         node.mailbox(ShardId(shard)).run(move |shard| {
             let shard = shard.clone();
             gate.recv_timeout(ANSWER_TIMEOUT).expect("the gate is opened");
             let mut answer = Box::pin(async move {
-                let body = |out: &mut Vec<u8>| write_prepare(out, VERSION, &text, None);
-                converse(&shard, Duration::ZERO, EnvelopeFlags::NONE, Opcode::Prepare, body).await
+                let received_ns = shard.look_at_clock();
+                let message = Message::prepare(&text, None);
+                shard.answer(&message, EnvelopeFlags::NONE, received_ns).await
             });
             let mut context = Context::from_waker(Waker::noop());
             let begun = answer.as_mut().poll(&mut context);
@@ -352,7 +306,7 @@ impl TestNode {
                 let _unwanted = sender.send(answer);
             });
         });
-        Pending { receiver }
+        Pending::begin(async move { receiver.await.unwrap_or(Err(RequestError::Stopped)) })
     }
 
     pub fn execute_prepared(&self, id: &[u8], execution: &Execution) -> Answer {
@@ -361,29 +315,20 @@ impl TestNode {
 
     /// As [`TestNode::submit`].
     pub fn submit_prepared(&self, id: &[u8], execution: &Execution) -> Pending {
-        let id = id.to_vec();
-        let owned = execution.clone();
-        self.request(execution, Opcode::Execute, move |out| {
-            owned.write(|parameters, values| write_execute(out, VERSION, &id, &[0; 16], parameters, values));
-        })
+        self.send(
+            Message::execute(id, &execution.bound(), &execution.options()),
+            execution,
+        )
     }
 
     /// Whether the shard would refuse an EXECUTE first where its requests wait.
     pub fn sheds_prepared(&self, id: &[u8], execution: &Execution) -> bool {
         let node = self.node.as_ref().expect("the node is running");
         let (sender, receiver) = mpsc::channel();
-        let (id, owned) = (id.to_vec(), execution.clone());
+        let message = Message::execute(id, &execution.bound(), &execution.options());
         node.mailbox(ShardId(execution.shard)).run(move |shard| {
-            let is_shed = with_envelope(
-                EnvelopeFlags::NONE,
-                Opcode::Execute,
-                |out| {
-                    owned.write(|parameters, values| {
-                        write_execute(out, VERSION, &id, &[0; 16], parameters, values)
-                    });
-                },
-                |envelope| shard.sheds_partition_of(envelope),
-            );
+            let is_shed =
+                message.with_envelope(EnvelopeFlags::NONE, |envelope| shard.sheds_partition_of(envelope));
             let _unwanted = sender.send(is_shed);
         });
         receiver.recv_timeout(ANSWER_TIMEOUT).expect("the shard runs")
@@ -391,61 +336,64 @@ impl TestNode {
 
     /// The answer to a traced statement, and the id of its trace.
     pub fn execute_traced(&self, text: &str) -> (Answer, Option<[u8; 16]>) {
-        let text = text.to_owned();
-        let execution = Execution::default();
-        self.send(
-            &Execution::default(),
-            EnvelopeFlags::TRACING,
-            Opcode::Query,
-            move |out| {
-                execution.write(|parameters, values| write_query(out, VERSION, &text, parameters, values));
-            },
-        )
-        .traced_answer()
+        let execution = Execution {
+            is_traced: true,
+            ..Execution::default()
+        };
+        self.submit(text, &execution).traced_answer()
     }
 
     /// As [`TestNode::execute_traced`], of a prepared statement.
     pub fn execute_prepared_traced(&self, id: &[u8], execution: &Execution) -> (Answer, Option<[u8; 16]>) {
-        let id = id.to_vec();
-        let owned = execution.clone();
-        self.send(execution, EnvelopeFlags::TRACING, Opcode::Execute, move |out| {
-            owned.write(|parameters, values| write_execute(out, VERSION, &id, &[0; 16], parameters, values));
-        })
-        .traced_answer()
+        let execution = Execution {
+            is_traced: true,
+            ..execution.clone()
+        };
+        self.submit_prepared(id, &execution).traced_answer()
     }
 
-    fn request(
-        &self,
-        execution: &Execution,
-        opcode: Opcode,
-        body: impl FnOnce(&mut Vec<u8>) + Send + 'static,
-    ) -> Pending {
-        self.send(execution, EnvelopeFlags::NONE, opcode, body)
-    }
-
-    fn send(
-        &self,
-        execution: &Execution,
-        flags: EnvelopeFlags,
-        opcode: Opcode,
-        body: impl FnOnce(&mut Vec<u8>) + Send + 'static,
-    ) -> Pending {
+    /// Sends a message as a client of its own.
+    fn send(&self, message: Message, execution: &Execution) -> Pending {
         let node = self.node.as_ref().expect("the node is running");
-        let (sender, receiver) = mpsc::channel();
-        let waited = execution.waited;
-        node.mailbox(ShardId(execution.shard)).run(move |shard| {
-            let shard = shard.clone();
-            tokio::task::spawn_local(async move {
-                let answer = converse(&shard, waited, flags, opcode, body).await;
-                // A test that has crashed the node may not want the answer any more.
-                let _unwanted = sender.send(answer);
-            });
+        if execution.past_admission {
+            return past_admission(node, message, execution.clone());
+        }
+        let client = node.handle().client(&ClientOptions {
+            login: Login::Trusted,
+            knows_rate_limit_error: false,
+            shard: Some(execution.shard),
+            ..ClientOptions::default()
         });
-        Pending { receiver }
+        let options = execution.options();
+        Pending::begin(async move { client.send(message, None, &options).await })
     }
 }
 
+fn past_admission(node: &Node, message: Message, execution: Execution) -> Pending {
+    let (sender, receiver) = oneshot::channel();
+    node.mailbox(ShardId(execution.shard)).run(move |shard| {
+        let shard = shard.clone();
+        tokio::task::spawn_local(async move {
+            // A test that has crashed the node may not want the answer any more.
+            let _unwanted = sender.send(ask(&shard, &message, &execution).await);
+        });
+    });
+    Pending::begin(async move { receiver.await.unwrap_or(Err(RequestError::Stopped)) })
+}
+
 impl Pending {
+    fn begin(asked: impl Future<Output = Result<Reply, RequestError>> + Send + 'static) -> Pending {
+        let mut asked = Box::pin(asked);
+        let begun = asked.as_mut().poll(&mut Context::from_waker(Waker::noop()));
+        Pending {
+            asked,
+            answered: match begun {
+                Poll::Ready(answered) => Some(answered),
+                Poll::Pending => None,
+            },
+        }
+    }
+
     /// The answer; `None` if the node ended first.
     pub fn wait(self) -> Option<Answer> {
         self.wait_traced().map(|(answer, _trace)| answer)
@@ -453,18 +401,27 @@ impl Pending {
 
     /// The answer; `None` if the node ended first, or none came in time.
     pub fn wait_for(self, timeout: Duration) -> Option<Answer> {
-        self.receiver
-            .recv_timeout(timeout)
-            .ok()
-            .map(|(answer, _trace)| answer)
+        match self.replied_within(timeout) {
+            Some(Ok(reply)) => Some(decode(&reply).0),
+            Some(Err(RequestError::Stopped)) | None => None,
+            Some(Err(refused)) => Some(refusal(&refused)),
+        }
     }
 
     fn wait_traced(self) -> Option<TracedAnswer> {
-        match self.receiver.recv_timeout(ANSWER_TIMEOUT) {
-            Ok(answer) => Some(answer),
-            Err(mpsc::RecvTimeoutError::Disconnected) => None,
-            Err(mpsc::RecvTimeoutError::Timeout) => panic!("no answer within {ANSWER_TIMEOUT:?}"),
+        match self.replied_within(ANSWER_TIMEOUT) {
+            Some(Ok(reply)) => Some(decode(&reply)),
+            Some(Err(RequestError::Stopped)) => None,
+            Some(Err(refused)) => Some((refusal(&refused), None)),
+            None => panic!("no answer within {ANSWER_TIMEOUT:?}"),
         }
+    }
+
+    fn replied_within(self, timeout: Duration) -> Option<Result<Reply, RequestError>> {
+        if let Some(answered) = self.answered {
+            return Some(answered);
+        }
+        block_on_within(timeout, self.asked)
     }
 
     fn answer(self) -> Answer {
@@ -483,20 +440,38 @@ impl Drop for TestNode {
 }
 
 impl Execution {
-    fn write(&self, write: impl FnOnce(&QueryParameters<'_>, BindValues<'_>)) {
-        let mut parameters = QueryParameters::new(self.consistency.unwrap_or(Consistency::One));
-        parameters.page_size = self.page_size;
-        parameters.paging_state = self.paging_state.as_deref();
-        parameters.keyspace = self.keyspace.as_deref();
-        write(&parameters, BindValues::Positional(&values_of(&self.values)));
+    fn bound(&self) -> BoundValues {
+        bound(&self.values)
+    }
+
+    fn options(&self) -> RequestOptions {
+        RequestOptions {
+            consistency: self.consistency.unwrap_or(Consistency::One),
+            page_size: self.page_size.and_then(|rows| u32::try_from(rows).ok()),
+            paging_state: self.paging_state.clone(),
+            keyspace: self.keyspace.clone(),
+            is_traced: self.is_traced,
+            waited: self.waited,
+            ..RequestOptions::default()
+        }
+    }
+
+    fn flags(&self) -> EnvelopeFlags {
+        match self.is_traced {
+            true => EnvelopeFlags::TRACING,
+            false => EnvelopeFlags::NONE,
+        }
     }
 }
 
-fn values_of(values: &[Option<Vec<u8>>]) -> Vec<Value<'_>> {
-    let values = values.iter();
-    values
-        .map(|value| value.as_deref().map_or(Value::Null, Value::Bytes))
-        .collect()
+fn bound(values: &[Option<Vec<u8>>]) -> BoundValues {
+    let mut bound = BoundValues::new();
+    for value in values {
+        bound
+            .push_serialized(value.as_deref())
+            .expect("a test's values fit");
+    }
+    bound
 }
 
 /// A statement of a BATCH message, with its values.
@@ -533,112 +508,44 @@ impl Column {
 
 /// A statement's text on a connection of its own, for who has the shard on his thread.
 pub async fn execute_on(shard: &Rc<Shard>, text: &str, execution: &Execution) -> Answer {
-    let write = |out: &mut Vec<u8>| {
-        execution.write(|parameters, values| write_query(out, VERSION, text, parameters, values));
-    };
-    ask(shard, execution.waited, Opcode::Query, write).await
+    let message = Message::query(text, &execution.bound(), &execution.options());
+    answer_of(ask(shard, &message, execution).await)
 }
 
 /// As [`execute_on`].
 pub async fn prepare_on(shard: &Rc<Shard>, text: &str) -> Answer {
-    let write = |out: &mut Vec<u8>| write_prepare(out, VERSION, text, None);
-    ask(shard, Duration::ZERO, Opcode::Prepare, write).await
+    answer_of(ask(shard, &Message::prepare(text, None), &Execution::default()).await)
 }
 
 /// As [`execute_on`].
 pub async fn execute_prepared_on(shard: &Rc<Shard>, id: &[u8], execution: &Execution) -> Answer {
-    let write = |out: &mut Vec<u8>| {
-        execution.write(|parameters, values| write_execute(out, VERSION, id, &[0; 16], parameters, values));
-    };
-    ask(shard, execution.waited, Opcode::Execute, write).await
+    let message = Message::execute(id, &execution.bound(), &execution.options());
+    answer_of(ask(shard, &message, execution).await)
 }
 
-async fn ask(shard: &Rc<Shard>, waited: Duration, opcode: Opcode, body: impl FnOnce(&mut Vec<u8>)) -> Answer {
-    let (answer, _trace) = converse(shard, waited, EnvelopeFlags::NONE, opcode, body).await;
-    answer
+async fn ask(shard: &Rc<Shard>, message: &Message, execution: &Execution) -> Result<Reply, RequestError> {
+    let waited_ns = execution.waited.as_nanos() as u64;
+    let received_ns = shard.look_at_clock().saturating_sub(waited_ns);
+    shard.answer(message, execution.flags(), received_ns).await
 }
 
-/// Sends one message as a connection would, and waits for its answer.
-async fn converse(
-    shard: &Rc<Shard>,
-    waited: Duration,
-    flags: EnvelopeFlags,
-    opcode: Opcode,
-    body: impl FnOnce(&mut Vec<u8>),
-) -> (Answer, Option<[u8; 16]>) {
-    let session = Rc::new(Session::new(VERSION));
-    let received_ns = shard.look_at_clock().saturating_sub(waited.as_nanos() as u64);
-    let handled = with_envelope(flags, opcode, body, |envelope| {
-        let context = RequestContext {
-            session: &session,
-            stream: envelope.header.stream,
-            received_ns,
-        };
-        shard.watching_stalls("a request", || shard.handle(context, envelope))
-    });
-    if let Err(error) = handled {
-        let message = error.to_string();
-        return (
-            Answer::Error {
-                code: ErrorCode::ProtocolError,
-                message,
-            },
-            None,
-        );
+fn answer_of(replied: Result<Reply, RequestError>) -> Answer {
+    replied.map_or_else(|refused| refusal(&refused), |reply| decode(&reply).0)
+}
+
+/// What was refused before a shard had it.
+fn refusal(error: &RequestError) -> Answer {
+    Answer::Error {
+        code: error.code().unwrap_or(ErrorCode::ServerError),
+        message: match error {
+            RequestError::Server(error) => error.message.clone(),
+            other => other.to_string(),
+        },
     }
-    std::future::poll_fn(|context| {
-        session.outbox().set_waker(context.waker());
-        if session.outbox().has_output() {
-            std::task::Poll::Ready(())
-        } else {
-            std::task::Poll::Pending
-        }
-    })
-    .await;
-    let mut output = Vec::new();
-    session.outbox().take(&mut output);
-    decode(&output)
 }
 
-/// Gives `work` a message as a connection would.
-fn with_envelope<T>(
-    flags: EnvelopeFlags,
-    opcode: Opcode,
-    body: impl FnOnce(&mut Vec<u8>),
-    work: impl FnOnce(&Envelope<'_>) -> T,
-) -> T {
-    let mut writer = FrameWriter::new();
-    let mut bytes = Vec::new();
-    let mark = writer.begin(&mut bytes, VERSION, flags, 1, opcode);
-    body(&mut bytes);
-    writer
-        .finish(&mut bytes, mark)
-        .expect("a test's request fits an envelope");
-    let mut received = ReceiveBuffer::new();
-    received.feed(&bytes);
-    let mut reader = FrameReader::new(Direction::Request, FrameLimits::default());
-    let envelope = reader
-        .next_envelope(&mut received)
-        .expect("a valid frame")
-        .expect("a whole frame");
-    work(&envelope)
-}
-
-fn decode(output: &[u8]) -> (Answer, Option<[u8; 16]>) {
-    let mut received = ReceiveBuffer::new();
-    received.feed(output);
-    // What requests may be does not bound answers: drivers take frames of 256 MiB.
-    let limits = FrameLimits {
-        envelope_bytes_max: 256 << 20,
-        message_bytes_max: 256 << 20,
-        ..FrameLimits::default()
-    };
-    let mut reader = FrameReader::new(Direction::Response, limits);
-    let envelope = reader
-        .next_envelope(&mut received)
-        .expect("a valid frame")
-        .expect("a whole frame");
-    let (response, prelude) = Response::decode(&envelope).expect("a valid response");
+fn decode(reply: &Reply) -> TracedAnswer {
+    let (response, prelude) = reply.decode().expect("a valid response");
     let answer = match response {
         Response::Error(error) => Answer::Error {
             code: error.body.code(),

@@ -27,6 +27,8 @@ fn after(waited: Duration, shard: u16) -> Execution {
     Execution {
         waited,
         shard,
+        // Which refuses what has waited half of its time.
+        past_admission: true,
         ..Execution::default()
     }
 }

@@ -44,6 +44,8 @@ fn a_write_that_the_full_log_buffer_cannot_take_is_overload() {
     node.run("CREATE TABLE k.t (p int PRIMARY KEY, v blob)");
     let write = |p: i32| Execution {
         values: vec![Some(p.to_be_bytes().to_vec()), Some(vec![7; VALUE_BYTES])],
+        // More than the shard has memory for requests.
+        past_admission: true,
         ..Execution::default()
     };
     let insert = "INSERT INTO k.t (p, v) VALUES (?, ?)";

@@ -131,9 +131,14 @@ impl Outbox {
 
     /// Takes its memory from `buffers`; what it and its connection hold is charged to `memory`.
     pub fn of_connection(buffers: Rc<BufferPool>, memory: &Arc<RequestMemory>) -> Self {
+        Self::of_account(buffers, &Account::of(memory))
+    }
+
+    /// As [`Outbox::of_connection`], of an account that there is already.
+    pub fn of_account(buffers: Rc<BufferPool>, account: &Arc<Account>) -> Self {
         Outbox {
             buffers: Some(buffers),
-            held: Some(Held::nothing_of(&Account::of(memory))),
+            held: Some(Held::nothing_of(account)),
             ..Outbox::new()
         }
     }

@@ -12,6 +12,8 @@ pub struct RequestContext<'a, C> {
     pub stream: i16,
     /// When its bytes came, on the clock of the shard.
     pub received_ns: u64,
+    /// When the client wants it to be over at the latest; `u64::MAX` for those that leave that to the service.
+    pub latest_ns: u64,
 }
 
 impl<C> Clone for RequestContext<'_, C> {

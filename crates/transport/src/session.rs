@@ -44,6 +44,11 @@ impl<C: Conversation> Session<C> {
         Session::of_client(client, Outbox::of_connection(buffers.clone(), memory))
     }
 
+    /// For a client within the process that has an account: whole envelopes are taken from its outbox, as they are.
+    pub fn of_account(client: ClientState, buffers: &Rc<BufferPool>, account: &Arc<Account>) -> Self {
+        Session::of_client(client, Outbox::of_account(buffers.clone(), account))
+    }
+
     fn of_client(client: ClientState, outbox: Outbox) -> Self {
         Session {
             client: Cell::new(client),

@@ -18,6 +18,7 @@ use std::sync::atomic::AtomicBool;
 use std::time::Duration;
 
 use helenus_engine::CqlError;
+use helenus_engine::ddl::SchemaChange;
 use helenus_engine::execute::Scratch;
 use helenus_events::Event;
 use helenus_schema::{Schema, TableId};
@@ -29,7 +30,7 @@ use helenus_transport::{TransportContext, TransportOptions};
 use helenus_types::value::timeuuid::TimeuuidGenerator;
 use helenus_types::{ShardId, Token, shard_of};
 use helenus_vfs::Clock;
-use tokio::sync::{Mutex, Notify, oneshot};
+use tokio::sync::{Mutex, Notify, broadcast, oneshot};
 use uuid::Uuid;
 
 pub use background::BackgroundThreads;
@@ -42,6 +43,7 @@ use crate::counting::Counters;
 use crate::deadline::{Deadline, Timeouts};
 use crate::disk_reads::DiskReads;
 use crate::forward::PendingForwards;
+use crate::handle::lane::Lanes;
 use crate::hot_partitions::HotPartitions;
 use crate::long_reads::LongReads;
 use crate::mailbox::{Inbox, Mailbox, Message};
@@ -71,6 +73,8 @@ pub(crate) struct ShardParts {
     pub schema_version: Uuid,
     /// Of shard 0 only.
     pub schema_worker: Option<SchemaWorker>,
+    /// Of shard 0 only: where it announces changes of the schema to clients in this process.
+    pub announcing: Option<broadcast::Sender<SchemaChange>>,
     /// Of shard 0 only, and of none in memory.
     pub schema_keeper: Option<SchemaKeeper>,
     /// Of shard 0 only, and of none in memory.
@@ -109,6 +113,8 @@ pub struct Shard {
     /// What the answer to one statement may take.
     pub(crate) answer_bytes_max: usize,
     pub clients: Clients,
+    /// Of clients in this process.
+    pub(crate) lanes: Lanes,
     /// Where clients log in with passwords.
     pub(crate) passwords: Option<Passwords>,
     pub(crate) rate_limiter: RefCell<RateLimiter>,
@@ -223,6 +229,7 @@ impl Shard {
             hot_partitions: HotPartitions::new(timeuuid_seed),
             answer_bytes_max,
             clients: Clients::default(),
+            lanes: Lanes::default(),
             passwords: parts.passwords.map(Passwords::new),
             rate_limiter: RefCell::new(rate_limiter),
             foreground: Foreground::default(),
@@ -286,6 +293,10 @@ impl Shard {
                     // These two answer the sender themselves where they panic.
                     Message::Read(read) => self.read_forwarded(*read),
                     Message::Write(write) => self.write_forwarded(*write),
+                    // Dropping the request tells its caller.
+                    Message::Asked(asked) => {
+                        let _reported = catch(|| self.asked(*asked));
+                    }
                     Message::Answered { ticket, result } => self.forward_answered(ticket, result),
                     Message::Run(work) => {
                         // Dropping the work has told whoever waits for it; see `no_answer_from`.
@@ -293,6 +304,7 @@ impl Shard {
                     }
                 });
             }
+            self.end_turn_of_asked();
         }
     }
 

@@ -8,7 +8,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use helenus_node::metrics::PANICS;
-use helenus_node::{Authenticator, CommitlogSync, CompactionSettings, CopyRule, NodeOptions, SsTableFormat};
+use helenus_node::{Authenticator, NodeOptions};
 use helenus_protocol::frame::{EnvelopeFlags, FrameLimits, FrameReader, FrameWriter, ReceiveBuffer};
 use helenus_protocol::request::{
     BindValues, QueryParameters, Value, write_auth_response, write_execute, write_prepare, write_query,
@@ -18,7 +18,7 @@ use helenus_protocol::response::{ReceivedResult, Response};
 use helenus_protocol::{Consistency, Direction, ErrorCode, Opcode, ProtocolVersion};
 use helenus_server::{ServeOptions, Server};
 use helenus_transport::ConnectionLimits;
-use helenus_vfs::{Clock, MemoryDisk, SystemClock, SystemRandom, SystemThreads};
+use helenus_vfs::MemoryDisk;
 
 /// Longer than any answer takes on a busy machine; a test that reaches it hangs for another reason.
 pub const PATIENCE: Duration = Duration::from_secs(30);
@@ -60,41 +60,17 @@ fn start(connection_limits: ConnectionLimits, has_metrics: bool, authenticator: 
 }
 
 pub fn node_options(authenticator: Authenticator) -> NodeOptions {
-    let clock = Arc::new(SystemClock::new());
     NodeOptions {
         shard_count: 2,
-        data_folder: PathBuf::from("/helenus-data"),
-        in_memory: false,
         memory_bytes: 64 << 20,
-        copy_rule: CopyRule::default(),
-        row_cache: true,
-        admission: true,
-        buffer_pool: true,
-        commitlog_sync: CommitlogSync::Group,
-        column_index_bytes: 64 * 1024,
-        sstable_format: SsTableFormat::DEFAULT,
-        compaction: CompactionSettings::default(),
-        cluster_name: "Test Cluster".to_owned(),
-        advertised_address: SocketAddr::from(([127, 0, 0, 1], 9042)),
         read_request_timeout: PATIENCE,
         range_request_timeout: PATIENCE,
         truncate_request_timeout: PATIENCE,
         write_request_timeout: PATIENCE,
-        started_at_s: clock.wall_s(),
-        disk_io: Default::default(),
-        tombstones: Default::default(),
-        guardrails: Default::default(),
         auto_snapshot: false,
-        auto_snapshot_ttl: None,
-        default_secondary_index: helenus_node::IndexKind::Legacy,
-        materialized_views: true,
         authenticator,
         disk: Arc::new(MemoryDisk::new()),
-        clock,
-        threads: Arc::new(SystemThreads),
-        random: Arc::new(SystemRandom::new()),
-        stalls: None,
-        events: helenus_events::silent(),
+        ..NodeOptions::new(PathBuf::from("/helenus-data"))
     }
 }
 

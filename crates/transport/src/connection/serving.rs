@@ -62,6 +62,7 @@ impl<S: Service> Serving<S> {
             session: &self.session,
             stream,
             received_ns,
+            latest_ns: u64::MAX,
         }
     }
 

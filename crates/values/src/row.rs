@@ -2,7 +2,7 @@
 
 use helenus_types::CqlType;
 
-use super::column::{ColumnError, FromColumn};
+use crate::column::{ColumnError, FromColumn};
 
 /// A row cannot be read as what was asked for.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
@@ -22,8 +22,8 @@ pub enum RowError {
 /// One row: the types of its columns and their serialized values.
 #[derive(Clone, Copy, Debug)]
 pub struct Row<'a> {
-    pub(crate) types: &'a [CqlType],
-    pub(crate) values: &'a [Option<&'a [u8]>],
+    pub types: &'a [CqlType],
+    pub values: &'a [Option<&'a [u8]>],
 }
 
 impl<'a> Row<'a> {

@@ -58,14 +58,15 @@ impl BoundValues {
     }
 
     /// No values yet, in a buffer that has been used before.
-    pub(crate) fn within(buffer: Vec<u8>) -> Self {
+    pub fn within(buffer: Vec<u8>) -> Self {
         BoundValues {
             count: 0,
             bytes: buffer,
         }
     }
 
-    pub(crate) fn into_buffer(self) -> Vec<u8> {
+    /// The memory, to be used again.
+    pub fn into_buffer(self) -> Vec<u8> {
         self.bytes
     }
 
