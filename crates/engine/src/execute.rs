@@ -11,6 +11,7 @@ use helenus_sstable::error::ReadError;
 use helenus_storage::ShardStore;
 use helenus_storage::read::{ReadCommand, RowSink};
 use helenus_storage::read_state::{ReadProgress, ReadState};
+use helenus_storage::vectors::{NearestSearch, NextNearest};
 use helenus_types::Token;
 
 use crate::CqlError;
@@ -55,6 +56,36 @@ pub trait RowStore {
     fn is_index_ready(&mut self, _table: TableId, _index: IndexId) -> bool {
         true
     }
+
+    /// A search for the rows whose indexed vectors are nearest to one, so many at once; `None` where all rows are to be looked
+    /// at.
+    fn begin_nearest(
+        &mut self,
+        _table: TableId,
+        _index: IndexId,
+        _vector: &[f32],
+        _count: usize,
+    ) -> Option<NearestSearch> {
+        None
+    }
+
+    /// The next row of a search.
+    fn next_nearest(
+        &mut self,
+        _search: &mut NearestSearch,
+        _now_s: u32,
+        _units_left: &mut u32,
+    ) -> NextNearest {
+        NextNearest::Lost
+    }
+
+    /// Vectors that the search's index has.
+    fn nearest_count(&mut self, _search: &NearestSearch) -> u32 {
+        0
+    }
+
+    /// The row that was found last is not there, or without its vector.
+    fn note_nearest_gone(&mut self, _search: &NearestSearch) {}
 
     /// What errors of this copy are told to come from.
     fn address(&self) -> IpAddr {
@@ -107,6 +138,28 @@ impl RowStore for ShardStore {
         sink: &mut S,
     ) -> Result<ReadProgress, ReadError> {
         ShardStore::read_step(self, command, state, sink)
+    }
+
+    fn begin_nearest(
+        &mut self,
+        table: TableId,
+        index: IndexId,
+        vector: &[f32],
+        count: usize,
+    ) -> Option<NearestSearch> {
+        ShardStore::begin_nearest(self, table, index, vector, count)
+    }
+
+    fn next_nearest(&mut self, search: &mut NearestSearch, now_s: u32, units_left: &mut u32) -> NextNearest {
+        ShardStore::next_nearest(self, search, now_s, units_left)
+    }
+
+    fn nearest_count(&mut self, search: &NearestSearch) -> u32 {
+        ShardStore::nearest_count(self, search)
+    }
+
+    fn note_nearest_gone(&mut self, search: &NearestSearch) {
+        ShardStore::note_nearest_gone(self, search);
     }
 }
 

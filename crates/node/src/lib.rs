@@ -49,6 +49,7 @@ mod tracing;
 mod truncation;
 mod usage;
 mod value_guardrails;
+mod vector_tending;
 mod view_builds;
 mod view_progress;
 mod viewed_writes;

@@ -305,6 +305,9 @@ const MEMTABLE_SHARE: u64 = 2;
 /// cheapest there, a neighbour of one in its chunk.
 const ROW_CACHE_SHARE: u64 = 2;
 
+/// Of the memory for pages, what indexes of vectors may take of it.
+const VECTOR_SHARE: u64 = 2;
+
 impl Opened {
     fn in_memory(options: &NodeOptions) -> Result<Opened, StartError> {
         let schema = with_system_keyspaces(Schema::default())?;
@@ -443,6 +446,7 @@ pub(crate) fn store_options(options: &NodeOptions, free_bytes: Option<u64>) -> S
         compaction: CompactionLimits::new(options.compaction.bytes_per_s_max, compactors),
         chunk_cache_bytes_max: as_usize(cache_bytes - row_cache_bytes),
         row_cache_bytes_max: as_usize(row_cache_bytes),
+        vector_bytes_max: as_usize((cache_bytes - row_cache_bytes) / VECTOR_SHARE),
         log_bytes_max: log_bytes_max(options.shard_count, free_bytes),
         ..StoreOptions::default()
     }

@@ -18,6 +18,7 @@ use helenus_sstable::error::ReadError;
 use helenus_storage::read::{ReadCommand, RowSink};
 use helenus_storage::read_state::{ReadProgress, ReadState};
 use helenus_storage::store::IndexStatus;
+use helenus_storage::vectors::{NearestSearch, NextNearest};
 use helenus_transport::request_memory::{Held, NoMemory};
 use helenus_types::{ShardId, Token};
 
@@ -66,6 +67,31 @@ impl RowStore for CountingStore<'_> {
         let status = self.shard.store.borrow_mut().index_status(table, index);
         // One that is gone is noticed when the statement is planned again.
         status != Some(IndexStatus::Building)
+    }
+
+    fn begin_nearest(
+        &mut self,
+        table: TableId,
+        index: IndexId,
+        vector: &[f32],
+        count: usize,
+    ) -> Option<NearestSearch> {
+        self.shard
+            .store
+            .borrow()
+            .begin_nearest(table, index, vector, count)
+    }
+
+    fn next_nearest(&mut self, search: &mut NearestSearch, now_s: u32, units_left: &mut u32) -> NextNearest {
+        self.shard.store.borrow().next_nearest(search, now_s, units_left)
+    }
+
+    fn nearest_count(&mut self, search: &NearestSearch) -> u32 {
+        self.shard.store.borrow().nearest_count(search)
+    }
+
+    fn note_nearest_gone(&mut self, search: &NearestSearch) {
+        self.shard.store.borrow_mut().note_nearest_gone(search);
     }
 
     fn address(&self) -> IpAddr {

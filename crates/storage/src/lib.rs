@@ -16,6 +16,8 @@ pub mod row_cache;
 
 pub mod compaction;
 
+pub mod vectors;
+
 pub mod store;
 
 pub mod error;

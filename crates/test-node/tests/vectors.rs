@@ -9,6 +9,7 @@ use helenus_storage::store::{CompactionKind, CompactionRequest};
 use helenus_test_node::{Answer, Execution, TestNode, options};
 use helenus_tools::host::Host;
 use helenus_vector::Similarity;
+use helenus_vector::sample::Sample;
 use helenus_vfs::{Disk, MemoryDisk, SystemClock};
 
 const KEYSPACE: &str =
@@ -308,4 +309,85 @@ fn a_static_vector_is_that_of_all_rows_of_its_partition() {
     }
     let rows = node.rows("SELECT p, c FROM k.t ORDER BY v ANN OF [1, 0] LIMIT 9");
     assert_eq!(keys_of(&rows), [(2, 1), (1, 1), (1, 2)]);
+}
+
+/// Rows that are near are found among many, whether they were just written, changed, or read again after a start; beside filters
+/// that one, ten or fifty of a hundred rows match.
+#[test]
+fn nineteen_of_twenty_nearest_rows_are_found_among_many() {
+    let disk: Arc<dyn Disk> = Arc::new(MemoryDisk::new());
+    let mut node = start(disk, 2);
+    node.run(KEYSPACE);
+    node.run("CREATE TABLE k.t (p int PRIMARY KEY, v vector<float, 16>, one int, ten int, half int)");
+    node.run("CREATE INDEX ON k.t (v) USING 'sai' WITH OPTIONS = {'similarity_function': 'euclidean'}");
+    for column in ["one", "ten", "half"] {
+        node.run(&format!("CREATE INDEX ON k.t ({column}) USING 'sai'"));
+    }
+    let mut sample = Sample::descriptors(16, 20, 1);
+    let mut vectors = BTreeMap::new();
+    let write = |node: &TestNode, vectors: &mut BTreeMap<i32, Vec<f32>>, p: i32, vector: Vec<f32>| {
+        let (one, ten, half) = (p % 100 == 7, p % 10 == 3, p % 2 == 0);
+        node.run(&format!(
+            "INSERT INTO k.t (p, v, one, ten, half) VALUES ({p}, {}, {}, {}, {})",
+            literal(&vector),
+            i32::from(one),
+            i32::from(ten),
+            i32::from(half)
+        ));
+        vectors.insert(p, vector);
+    };
+    for p in 0..3_000 {
+        write(&node, &mut vectors, p, sample.vector());
+    }
+    let mut check = |node: &TestNode, vectors: &BTreeMap<i32, Vec<f32>>, when: &str, wanted: f64| {
+        for (condition, nth) in [
+            ("", 0),
+            ("WHERE one = 1", 1),
+            ("WHERE ten = 1", 2),
+            ("WHERE half = 1", 3),
+        ] {
+            let matches = |p: i32| [true, p % 100 == 7, p % 10 == 3, p % 2 == 0][nth];
+            let (mut found, mut expected) = (0, 0);
+            for _ in 0..12 {
+                let query = sample.vector();
+                let mut exact: Vec<(f32, i32)> = vectors
+                    .iter()
+                    .filter(|(p, _)| matches(**p))
+                    .map(|(p, vector)| (Similarity::Euclidean.closeness(&query, vector), *p))
+                    .collect();
+                exact.sort_by(|left, right| right.0.total_cmp(&left.0));
+                exact.truncate(10);
+                let rows = node.rows(&format!(
+                    "SELECT p, p FROM k.t {condition} ORDER BY v ANN OF {} LIMIT 10",
+                    literal(&query)
+                ));
+                assert_eq!(rows.len(), exact.len(), "{when}, {condition}: LIMIT is filled");
+                let rows = keys_of(&rows);
+                expected += exact.len();
+                found += exact.iter().filter(|(_, p)| rows.contains(&(*p, *p))).count();
+            }
+            let recall = f64::from(found as u32) / f64::from(expected as u32);
+            assert!(recall >= wanted, "{when}, {condition}: {recall}");
+        }
+    };
+    check(&node, &vectors, "just written", 0.95);
+    for p in 0..3_000 {
+        match p % 10 {
+            0..3 => {
+                node.run(&format!("DELETE FROM k.t WHERE p = {p}"));
+                vectors.remove(&p);
+            }
+            4..7 => {
+                let vector = vectors[&p].clone();
+                let vector = vector.iter().map(|component| component + 1.5).collect();
+                write(&node, &mut vectors, p, vector);
+            }
+            _ => {}
+        }
+    }
+    check(&node, &vectors, "changed", 0.94);
+    node.operator().flush(None).unwrap();
+    check(&node, &vectors, "flushed", 0.94);
+    node.restart().unwrap();
+    check(&node, &vectors, "right after a start", 0.94);
 }

@@ -19,6 +19,7 @@ mod plan;
 mod prepare;
 
 mod bound;
+mod nearest_read;
 mod paging;
 mod shard_read;
 mod tombstones;

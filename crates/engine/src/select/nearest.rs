@@ -45,7 +45,6 @@ pub(super) struct Nearest {
 /// The ordering with its vector.
 #[derive(Clone, Debug)]
 pub(super) struct BoundNearest {
-    #[expect(dead_code)]
     pub index: IndexId,
     pub similarity: Similarity,
     pub vector: Vec<f32>,

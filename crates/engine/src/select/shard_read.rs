@@ -16,6 +16,7 @@ use helenus_types::{ShardId, Token, token_of};
 
 use super::bound::BoundClause;
 use super::filter::FilterEffort;
+use super::nearest_read::NearestReading;
 use super::paging::{PagePlace, Position};
 use super::plan::{FetchedColumn, Output, SelectPlan};
 use super::row_view::{Fetched, RowView, SimpleCells, is_stored_as_returned};
@@ -84,24 +85,28 @@ pub struct ShardRows {
 
 /// A [`ShardRead`] under way on its shard: made in steps, between which the shard serves others.
 pub struct ShardReading<'p> {
-    plan: &'p SelectPlan,
-    read: ShardRead,
-    sink: RowsSink<'p>,
-    stage: Stage,
-    state: ReadState,
+    pub(super) plan: &'p SelectPlan,
+    pub(super) read: ShardRead,
+    pub(super) sink: RowsSink<'p>,
+    pub(super) stage: Stage,
+    pub(super) state: ReadState,
+    /// Of its stage.
+    pub(super) nearest: Option<Box<NearestReading>>,
     /// What the answer's rows may take, where they cannot be left for another read.
     answer_bytes_max: usize,
     /// Of the stage before this one.
-    earlier: ReadStatistics,
-    now_s: u32,
+    pub(super) earlier: ReadStatistics,
+    pub(super) now_s: u32,
     is_paged: bool,
     consistency: Consistency,
 }
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-enum Stage {
+pub(super) enum Stage {
     /// The partition that the read before this one stopped in.
     Begun,
+    /// Rows that an index of vectors finds near.
+    Nearest,
     /// The partitions behind it, or all of them.
     Rest,
     Done,
@@ -113,6 +118,9 @@ impl SelectPlan {
         let is_empty = read.clause.slices.is_empty() && !(self.selects_statics && self.returns_static_rows);
         let stage = match &read.after {
             _ if is_empty => Stage::Done,
+            _ if read.clause.nearest.is_some() && matches!(read.partitions, ReadPartitions::Range { .. }) => {
+                Stage::Nearest
+            }
             Some(Position { place: Some(_), .. }) => Stage::Begun,
             _ => Stage::Rest,
         };
@@ -140,6 +148,7 @@ impl SelectPlan {
                 .as_ref()
                 .map(|nearest| TopRows::new(nearest.rows_max)),
             vector: Vec::new(),
+            met: Met::Nothing,
         };
         ShardReading {
             plan: self,
@@ -147,6 +156,7 @@ impl SelectPlan {
             sink,
             stage,
             state: ReadState::suspending(),
+            nearest: None,
             answer_bytes_max: options.answer_bytes_max,
             earlier: ReadStatistics::default(),
             now_s: options.now_s,
@@ -217,6 +227,10 @@ impl ShardReading<'_> {
         }
         while self.stage != Stage::Done {
             let progress = match self.stage {
+                Stage::Nearest => match self.step_nearest(store)? {
+                    Some(progress) => progress,
+                    None => continue,
+                },
                 Stage::Begun => self.step_in_begun_partition(store)?,
                 _ => self.step_in_rest(store)?,
             };
@@ -255,7 +269,7 @@ impl ShardReading<'_> {
     }
 
     /// Of both stages.
-    fn statistics(&self) -> ReadStatistics {
+    pub(super) fn statistics(&self) -> ReadStatistics {
         ReadStatistics {
             rows_live: self.earlier.rows_live + self.state.statistics.rows_live,
             tombstones: self.tombstones(),
@@ -380,7 +394,8 @@ impl ShardReading<'_> {
 
     /// What the rows take that it has so far.
     pub fn bytes(&self) -> usize {
-        self.sink.rows.bytes.capacity() + self.sink.top_bytes()
+        let nearest_bytes = self.nearest.as_ref().map_or(0, |nearest| nearest.memory_bytes());
+        self.sink.rows.bytes.capacity() + self.sink.top_bytes() + nearest_bytes
     }
 
     pub fn finish(mut self) -> ShardRows {
@@ -391,7 +406,7 @@ impl ShardReading<'_> {
 }
 
 /// Filters and limits rows as they come, and keeps what is fetched of them.
-struct RowsSink<'p> {
+pub(super) struct RowsSink<'p> {
     plan: &'p SelectPlan,
     clause: Arc<BoundClause>,
     effort: FilterEffort,
@@ -412,6 +427,19 @@ struct RowsSink<'p> {
     top: Option<TopRows>,
     /// Room for one.
     vector: Vec<f32>,
+    /// What became of the last row.
+    pub(super) met: Met,
+}
+
+/// What a read of one row came to.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Met {
+    Nothing,
+    /// The row does not match.
+    Row,
+    /// It matches and has no vector, or none with a place in the order.
+    WithoutVector,
+    Offered,
 }
 
 impl RowsSink<'_> {
@@ -455,7 +483,11 @@ impl RowsSink<'_> {
         let vector_bytes = stored.map_or(0, |stored| stored.len());
         self.vector = vector;
         self.effort.add_vector(vector_bytes);
-        let Some(closeness) = closeness else { return };
+        let Some(closeness) = closeness else {
+            self.met = Met::WithoutVector;
+            return;
+        };
+        self.met = Met::Offered;
         let place = (token_of(&self.key), &*self.key, clustering.unwrap_or_default());
         let is_taken = self.top.as_ref().is_some_and(|top| top.takes(closeness, place));
         if !is_taken {
@@ -469,6 +501,11 @@ impl RowsSink<'_> {
             top.add(closeness, place, &bytes);
         }
         self.rows.bytes = bytes;
+    }
+
+    /// Whether there are as many of the nearest rows as are wanted.
+    pub(super) fn has_all_top(&self) -> bool {
+        self.top.as_ref().is_some_and(TopRows::is_full)
     }
 
     fn top_bytes(&self) -> usize {
@@ -538,6 +575,7 @@ impl RowSink for RowsSink<'_> {
 
     fn row(&mut self, clustering: &[u8], row: RowRef<'_>) -> ControlFlow<()> {
         self.has_rows = true;
+        self.met = Met::Row;
         if self.is_skipped || self.plan.is_distinct || self.rows_left_in_partition == 0 {
             return ControlFlow::Continue(());
         }

@@ -56,7 +56,7 @@ pub(super) fn targets(
     Ok(targets.filter(is_inside).collect())
 }
 
-fn is_between(token: Token, start: OwnedPartitionBound, end: OwnedPartitionBound) -> bool {
+pub(super) fn is_between(token: Token, start: OwnedPartitionBound, end: OwnedPartitionBound) -> bool {
     let is_after_start = token > start.token || (token == start.token && start.side == Side::Before);
     let is_before_end = token < end.token || (token == end.token && end.side == Side::After);
     is_after_start && is_before_end

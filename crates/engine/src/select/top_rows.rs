@@ -77,6 +77,10 @@ impl TopRows {
         self.bytes
     }
 
+    pub fn is_full(&self) -> bool {
+        self.rows.len() >= self.rows_max
+    }
+
     /// Whether a row would be kept. One that is there already would not.
     pub fn takes(&self, closeness: f32, place: Place<'_>) -> bool {
         let row = (closeness, place);

@@ -274,6 +274,7 @@ impl Shard {
         if self.id == SCHEMA_OWNER {
             self.build_views_at_start();
         }
+        self.spawn(self.clone().tend_vectors());
         if self.snapshot_worker.is_some() {
             self.spawn(self.clone().sweep_snapshots());
         }

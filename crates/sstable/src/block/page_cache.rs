@@ -105,6 +105,15 @@ impl PageCache {
         }
     }
 
+    /// From now on takes up to so many bytes.
+    pub fn set_bytes_max(&mut self, bytes_max: usize) {
+        let state = self.state.get_mut();
+        state.bytes_max = bytes_max;
+        while state.bytes > bytes_max && state.oldest != NONE {
+            state.evict_oldest();
+        }
+    }
+
     /// The costs so far; a read's own are the difference between two calls.
     pub fn cost(&self) -> ReadCost {
         self.state.borrow().cost

@@ -15,6 +15,9 @@ impl ShardStore {
     pub(super) fn add_sstables(&mut self, id: TableId, sstables: Vec<Arc<SsTable>>) {
         if let Some(table) = self.tables.get_mut(&id) {
             self.row_cache.drop_table(id);
+            if !sstables.is_empty() {
+                table.forget_vectors();
+            }
             table.add_sstables(sstables);
             if let Some(disk) = &self.disk {
                 open_terms(&disk.folder, table);
@@ -69,6 +72,7 @@ impl ShardStore {
                 .sstables
                 .retain(|sstable| !replaced.contains(&sstable.descriptor()));
             table.add_sstables(added);
+            table.forget_vectors();
             table.is_held = false;
             self.schedule.note_news();
             self.row_cache.drop_table(id);

@@ -259,6 +259,12 @@ impl ShardStore {
     /// `None` for an index that the table does not have here.
     pub fn index_status(&mut self, table: TableId, index: IndexId) -> Option<IndexStatus> {
         let table = self.tables.get_mut(&table)?;
+        if let Some(is_filling) = table.is_filling_vectors(index) {
+            return Some(match is_filling {
+                true => IndexStatus::Building,
+                false => IndexStatus::Ready,
+            });
+        }
         table.tend_indexes();
         let files = table.indexes.files_mut(index)?;
         Some(match files.is_ready {

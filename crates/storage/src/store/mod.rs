@@ -18,6 +18,8 @@ mod read;
 mod indexed_read;
 mod indexing;
 
+mod vectors;
+
 mod counting;
 
 mod absorption;
@@ -45,3 +47,4 @@ pub use open::{OpenError, OpenedShards};
 pub use schedule::COMPACTIONS_PER_SHARD_MAX;
 pub use shard::{ShardStore, StoreOptions};
 pub use unflushed::UnflushedTable;
+pub use vectors::{Tended, VectorFill};

@@ -21,6 +21,7 @@ use crate::compaction::{CompactionLimits, Removal};
 use crate::error::{TruncateError, WriteError};
 use crate::read_state::STEP_UNITS_MAX;
 use crate::row_cache::RowCache;
+use crate::vectors::VectorIndex;
 use helenus_rows::guardrails::PartitionGuardrails;
 use helenus_rows::layout::TableLayout;
 use helenus_rows::update::Update;
@@ -34,6 +35,9 @@ pub struct StoreOptions {
     pub chunk_cache_bytes_max: usize,
     /// Rows that were read from SSTables and are kept apart from them; 0 for none.
     pub row_cache_bytes_max: usize,
+    /// What indexes of vectors may take. Pages have so much less; an index that would take more is not kept, and its queries
+    /// look at all rows.
+    pub vector_bytes_max: usize,
     pub log: LogOptions,
     /// Of this shard's log. As it nears that, the memtable with the oldest write is flushed.
     pub log_bytes_max: u64,
@@ -61,6 +65,7 @@ impl Default for StoreOptions {
             memtable_bytes_max: 512 << 20,
             chunk_cache_bytes_max: 256 << 20,
             row_cache_bytes_max: 256 << 20,
+            vector_bytes_max: 256 << 20,
             log: LogOptions::default(),
             // Cassandra's commitlog_total_space, for a store that is alone.
             log_bytes_max: 8 << 30,
@@ -166,6 +171,7 @@ impl ShardStore {
                         // What a row looks like may have changed.
                         self.row_cache.drop_table(metadata.id);
                         table.set_layout(TableLayout::in_schema(metadata, schema), keyspace.durable_writes);
+                        table.set_vectors();
                         self.set_indexes(metadata.id);
                     }
                     None => {
@@ -236,6 +242,7 @@ impl ShardStore {
         let grown = table
             .active
             .apply(token, update, position, &mut self.write_scratch);
+        table.feed_vectors(update);
         self.note_grown(grown);
         Ok(position.unwrap_or_default())
     }
@@ -248,6 +255,7 @@ impl ShardStore {
             .ok_or(WriteError::UnknownTable { id: update.table })?;
         table.active.expect_dropped();
         let grown = table.active.apply(token, update, None, &mut self.write_scratch);
+        table.feed_vectors(update);
         self.note_grown(grown);
         Ok(())
     }
@@ -342,6 +350,7 @@ impl ShardStore {
             grown += table
                 .active
                 .apply(*token, update, position, &mut self.write_scratch);
+            table.feed_vectors(update);
         }
         self.note_grown(grown);
     }
@@ -483,6 +492,7 @@ impl ShardStore {
             self.schedule.release(&table.layout, memtables);
         }
         table.sstables.clear();
+        table.vectors.iter_mut().for_each(VectorIndex::note_empty);
         table.forget_replaced();
         table.epoch += 1;
         let Some(log) = self.disk.as_mut().and_then(|disk| disk.log.as_mut()) else {

@@ -12,9 +12,11 @@ use super::compaction_request::PendingRequest;
 use super::indexing::TableIndexes;
 use super::job::JobProgress;
 use super::unflushed::{FlushFailure, Rewrite};
+use super::vectors::vectors_of;
 use crate::commitlog::LogPosition;
 use crate::compaction::{CompactionOptions, IdleLevels};
 use crate::memtable::Memtable;
+use crate::vectors::VectorIndex;
 use helenus_rows::layout::TableLayout;
 use helenus_sstable::{Descriptor, SsTable};
 
@@ -40,6 +42,7 @@ pub(super) struct Sealed {
 pub(super) struct Table {
     pub layout: Arc<TableLayout>,
     pub indexes: TableIndexes,
+    pub vectors: Vec<VectorIndex>,
     pub compaction: CompactionOptions,
     /// False where the keyspace has `durable_writes = false`.
     pub is_logged: bool,
@@ -101,6 +104,7 @@ impl Table {
             is_logged,
             active: Memtable::indexed(Arc::clone(&layout), indexes.columns()),
             indexes,
+            vectors: vectors_of(&layout.metadata),
             layout,
             sealed: Vec::new(),
             flush_failure: None,

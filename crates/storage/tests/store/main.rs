@@ -23,4 +23,5 @@ mod row_cache_memory;
 mod settled;
 mod tables;
 mod unflushed;
+mod vectors;
 mod write_sets;

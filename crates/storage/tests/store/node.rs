@@ -64,6 +64,7 @@ impl Node {
             memtable_bytes_max: 90_000,
             chunk_cache_bytes_max: 1 << 16,
             // None at all, one that always evicts, one that keeps everything.
+            vector_bytes_max: 0,
             row_cache_bytes_max: [0, 3_000, 1 << 20][self.seed as usize % 3],
             log: LogOptions {
                 segment_bytes: 4_096,

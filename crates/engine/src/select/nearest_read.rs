@@ -1,0 +1,193 @@
+//! Reading the nearest rows of a shard by an index of vectors.
+//!
+//! The index gives rows that may be near, the likest first as far as it knows; each is read, filtered and compared by the vector
+//! that it has. That goes on until enough rows were compared that the nearest are among them. Where few rows match, or the
+//! index has none to give, all rows that may match are looked at instead.
+
+use helenus_rows::clustering::{ClusteringComparator, Slice};
+use helenus_rows::partition_range::PartitionRange;
+use helenus_storage::read::ReadCommand;
+use helenus_storage::read_state::{ReadProgress, ReadState};
+use helenus_storage::vectors::{NearestSearch, NextNearest};
+use helenus_types::Token;
+
+use super::direct::set_single_row;
+use super::shard_read::{Met, ReadPartitions, ShardReading, Stage};
+use super::targets::is_between;
+use crate::CqlError;
+use crate::execute::{RowStore, read_failure};
+
+/// Comparisons of vectors in one step: a tenth of a millisecond.
+const UNITS_PER_STEP: u32 = 2_048;
+
+/// Rows that are read in one step: they take a microsecond or some each.
+const ROWS_PER_STEP: u32 = 64;
+
+/// After so many rows it is looked at how many of them match.
+const ROWS_PER_ESTIMATE: u64 = 64;
+
+/// The search of one read, and the row of it that is being read.
+#[derive(Debug)]
+pub(super) struct NearestReading {
+    search: NearestSearch,
+    row: Option<(Token, Vec<u8>)>,
+    /// Its clustering.
+    slices: Vec<Slice>,
+    /// Rows that were found, and of these those that match and have a vector.
+    found: u64,
+    compared: u64,
+    /// Enough of these for the nearest to be among them.
+    compared_wanted: u64,
+}
+
+impl NearestReading {
+    pub fn memory_bytes(&self) -> usize {
+        self.search.memory_bytes()
+    }
+
+    /// Whether looking at all rows that may match is likely to take less than finding as many as are missing.
+    fn is_scan_cheaper(&self, rows: u64, is_narrowed: bool) -> bool {
+        if !self.found.is_multiple_of(ROWS_PER_ESTIMATE) || self.found == 0 {
+            return false;
+        }
+        let matching = (self.compared + 1) as f64 / (self.found + 1) as f64;
+        let missing = self.compared_wanted.saturating_sub(self.compared) as f64 / matching;
+        let scanned = rows as f64 * if is_narrowed { matching } else { 1.0 };
+        missing > scanned
+    }
+}
+
+impl ShardReading<'_> {
+    /// A step by the index of vectors; `None` where the stage is over.
+    pub(super) fn step_nearest<R: RowStore>(
+        &mut self,
+        store: &mut R,
+    ) -> Result<Option<ReadProgress>, CqlError> {
+        let Some(mut nearest) = self.nearest.take().or_else(|| self.begin_nearest(store)) else {
+            self.end_nearest(Stage::Rest);
+            return Ok(None);
+        };
+        let (mut units_left, mut rows_left) = (UNITS_PER_STEP, ROWS_PER_STEP);
+        loop {
+            if nearest.row.is_some() {
+                let progress = self.read_found(store, &mut nearest)?;
+                if !matches!(progress, ReadProgress::Done) {
+                    self.nearest = Some(nearest);
+                    return Ok(Some(progress));
+                }
+            }
+            if nearest.compared >= nearest.compared_wanted {
+                self.end_nearest(Stage::Done);
+                return Ok(None);
+            }
+            let rows = u64::from(store.nearest_count(&nearest.search));
+            let is_narrowed = !self.read.clause.index.is_empty();
+            if nearest.is_scan_cheaper(rows, is_narrowed) {
+                self.end_nearest(Stage::Rest);
+                return Ok(None);
+            }
+            if rows_left == 0 || units_left == 0 {
+                self.nearest = Some(nearest);
+                return Ok(Some(ReadProgress::Yield));
+            }
+            match store.next_nearest(&mut nearest.search, self.now_s, &mut units_left) {
+                NextNearest::Row {
+                    token,
+                    key,
+                    clustering,
+                } => {
+                    rows_left -= 1;
+                    nearest.found += 1;
+                    if self.asks_for(token, &clustering) {
+                        set_single_row(&mut nearest.slices, &clustering);
+                        nearest.row = Some((token, key));
+                    }
+                }
+                NextNearest::Paused => units_left = 0,
+                NextNearest::End => {
+                    // What no path leads to is found by a scan.
+                    let has_enough = self.sink.has_all_top() || nearest.found >= rows;
+                    self.end_nearest(if has_enough { Stage::Done } else { Stage::Rest });
+                    return Ok(None);
+                }
+                NextNearest::Lost => {
+                    self.end_nearest(Stage::Rest);
+                    return Ok(None);
+                }
+            }
+        }
+    }
+
+    fn begin_nearest<R: RowStore>(&self, store: &mut R) -> Option<Box<NearestReading>> {
+        let bound = self.read.clause.nearest.as_ref()?;
+        // Vectors in eight bits a component change the order of those that are almost equally near.
+        let wanted = bound.rows_max + bound.rows_max / 2 + 16;
+        let search = store.begin_nearest(self.plan.table.id, bound.index, &bound.vector, wanted as usize)?;
+        Some(Box::new(NearestReading {
+            search,
+            row: None,
+            slices: Vec::new(),
+            found: 0,
+            compared: 0,
+            compared_wanted: u64::from(wanted),
+        }))
+    }
+
+    fn end_nearest(&mut self, next: Stage) {
+        self.nearest = None;
+        self.stage = next;
+        if next == Stage::Rest {
+            self.earlier = self.statistics();
+            self.state = ReadState::suspending();
+        }
+    }
+
+    /// Whether a row is among those that the read is for, as far as its place goes.
+    fn asks_for(&self, token: Token, clustering: &[u8]) -> bool {
+        let is_in_range = match &self.read.partitions {
+            ReadPartitions::Range { start, end } => is_between(token, *start, *end),
+            ReadPartitions::Key { .. } => true,
+        };
+        let comparator = ClusteringComparator::of(&self.plan.table);
+        let is_in = |slice: &Slice| {
+            comparator.compare_to_bound(clustering, &slice.start).is_gt()
+                && comparator.compare_to_bound(clustering, &slice.end).is_lt()
+        };
+        is_in_range && self.read.clause.slices.iter().any(is_in)
+    }
+
+    /// Reads the row that was found.
+    fn read_found<R: RowStore>(
+        &mut self,
+        store: &mut R,
+        nearest: &mut NearestReading,
+    ) -> Result<ReadProgress, CqlError> {
+        let Some((token, key)) = &nearest.row else {
+            return Ok(ReadProgress::Done);
+        };
+        if self.state.position().is_none() {
+            self.sink.met = Met::Nothing;
+        }
+        let command = ReadCommand {
+            table: &self.plan.table,
+            partitions: PartitionRange::One { token: *token, key },
+            slices: &nearest.slices,
+            reversed: false,
+            now_s: self.now_s,
+            index: &[],
+        };
+        let progress = store
+            .read_step(&command, &mut self.state, &mut self.sink)
+            .map_err(read_failure)?;
+        if matches!(progress, ReadProgress::Done) {
+            match self.sink.met {
+                Met::Offered => nearest.compared += 1,
+                Met::Nothing | Met::WithoutVector => store.note_nearest_gone(&nearest.search),
+                Met::Row => {}
+            }
+            nearest.row = None;
+            self.state = self.state.continued();
+        }
+        Ok(progress)
+    }
+}

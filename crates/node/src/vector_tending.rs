@@ -1,0 +1,55 @@
+//! What indexes of vectors of a shard have to do beside the requests: take in what was in a table before them, or before the
+//! start, and link what was written.
+//!
+//! Each step is a tenth of a millisecond; between two of them the shard does what else there is.
+
+use std::rc::Rc;
+use std::time::Duration;
+
+use helenus_engine::CqlError;
+use helenus_engine::execute::read_failure;
+use helenus_storage::read_state::ReadProgress;
+use helenus_storage::store::Tended;
+
+use crate::panic_boundary::catch_async;
+use crate::shard::Shard;
+
+/// How often it is looked whether something was written: until then searches go through it one by one.
+const LOOKED_EVERY: Duration = Duration::from_millis(20);
+
+/// As [`LOOKED_EVERY`], where there is no index.
+const LOOKED_WITHOUT_INDEX_EVERY: Duration = Duration::from_millis(500);
+
+/// Until a step that failed is tried again: disks that fail do not get well sooner.
+const TRIED_AGAIN_AFTER: Duration = Duration::from_secs(1);
+
+impl Shard {
+    pub(crate) async fn tend_vectors(self: Rc<Self>) {
+        loop {
+            if !self.store.borrow().has_vectors() {
+                tokio::time::sleep(LOOKED_WITHOUT_INDEX_EVERY).await;
+                continue;
+            }
+            match catch_async(self.step_vectors()).await {
+                Ok(Ok(Tended::Some)) => tokio::task::yield_now().await,
+                Ok(Ok(Tended::Nothing)) => tokio::time::sleep(LOOKED_EVERY).await,
+                Ok(Err(_)) | Err(_) => tokio::time::sleep(TRIED_AGAIN_AFTER).await,
+            }
+        }
+    }
+
+    async fn step_vectors(&self) -> Result<Tended, CqlError> {
+        let fill = self.store.borrow().begin_vector_fill();
+        let Some(mut fill) = fill else {
+            return Ok(self.store.borrow_mut().tend_vectors());
+        };
+        loop {
+            let progress = self.store.borrow_mut().step_vector_fill(&mut fill);
+            match progress.map_err(read_failure)? {
+                ReadProgress::Done => return Ok(self.store.borrow_mut().tend_vectors_between()),
+                ReadProgress::Yield => tokio::task::yield_now().await,
+                ReadProgress::Absent(absent) => self.bring(fill.state(), &absent).await?,
+            }
+        }
+    }
+}

@@ -1,0 +1,118 @@
+//! A query's way through an index of vectors.
+
+use std::collections::VecDeque;
+
+use helenus_schema::{IndexId, TableId};
+use helenus_types::{Token, token_of};
+use helenus_vector::{Near, Search};
+
+use super::index::VectorIndex;
+
+/// A search of one query on one shard, between whose steps the shard serves others.
+#[derive(Debug)]
+pub struct NearestSearch {
+    pub table: TableId,
+    pub index: IndexId,
+    generation: u64,
+    search: Search,
+    /// Found, and not handed out yet; the nearest first.
+    found: VecDeque<Near>,
+    is_searched: bool,
+    /// Handed out last.
+    at: Option<u32>,
+}
+
+/// What comes next of a search.
+#[derive(Debug)]
+pub enum NextNearest {
+    /// A row that may be the nearest of those that are left. It is to be read: its vector may be another one by now.
+    Row {
+        token: Token,
+        key: Vec<u8>,
+        clustering: Vec<u8>,
+    },
+    /// As much was done as one step may.
+    Paused,
+    /// All that is in reach was handed out.
+    End,
+    /// The index is gone or another one: rows have to be scanned.
+    Lost,
+}
+
+impl NearestSearch {
+    pub(crate) fn begin(
+        table: TableId,
+        index: &VectorIndex,
+        vector: &[f32],
+        count: usize,
+    ) -> Option<NearestSearch> {
+        let nodes = index.whole()?;
+        if vector.len() != index.dimension {
+            return None;
+        }
+        let code = nodes.graph.encode(vector);
+        let beam = nodes.graph.search_beam().max(count);
+        Some(NearestSearch {
+            table,
+            index: index.index,
+            generation: index.generation,
+            search: Search::new(&nodes.graph, code, beam),
+            found: VecDeque::new(),
+            is_searched: false,
+            at: None,
+        })
+    }
+
+    /// Vectors of the shard that are not known to be gone.
+    pub(crate) fn live_count(index: &VectorIndex) -> u32 {
+        index.whole().map_or(0, |nodes| nodes.graph.live_count())
+    }
+
+    pub(crate) fn next(&mut self, index: &VectorIndex, now_s: u32, units_left: &mut u32) -> NextNearest {
+        let Some(nodes) = index.whole().filter(|_| index.generation == self.generation) else {
+            return NextNearest::Lost;
+        };
+        loop {
+            while let Some(near) = self.found.pop_front() {
+                let is_expired = nodes.rows.get(near.node).expires_at_s <= now_s;
+                if is_expired || !nodes.graph.is_live(near.node) {
+                    continue;
+                }
+                self.at = Some(near.node);
+                let (key, clustering) = nodes.rows.row(near.node);
+                return NextNearest::Row {
+                    token: token_of(key),
+                    key: key.to_vec(),
+                    clustering: clustering.to_vec(),
+                };
+            }
+            if self.is_searched {
+                self.search.widen(&nodes.graph);
+                self.is_searched = false;
+            }
+            if !self.search.step(&nodes.graph, units_left) {
+                return NextNearest::Paused;
+            }
+            self.is_searched = true;
+            self.found.extend(self.search.take_found(&nodes.graph));
+            if self.found.is_empty() {
+                return NextNearest::End;
+            }
+        }
+    }
+
+    /// The node of the row that was handed out last, as long as it has that number.
+    pub(crate) fn at(&self, index: &VectorIndex) -> Option<u32> {
+        self.at.filter(|_| index.generation == self.generation)
+    }
+
+    pub(crate) fn expires(&self, index: &VectorIndex, node: u32) -> bool {
+        let nodes = index.whole();
+        nodes.is_none_or(|nodes| nodes.rows.get(node).expires_at_s != helenus_rows::deletion::NEVER_S)
+    }
+
+    /// Memory held.
+    pub fn memory_bytes(&self) -> usize {
+        self.search.memory_bytes() + self.found.capacity() * size_of::<Near>()
+    }
+}
