@@ -377,7 +377,7 @@ fn nineteen_of_twenty_nearest_rows_are_found_among_many() {
                 node.run(&format!("DELETE FROM k.t WHERE p = {p}"));
                 vectors.remove(&p);
             }
-            4..7 => {
+            3..6 => {
                 let vector = vectors[&p].clone();
                 let vector = vector.iter().map(|component| component + 1.5).collect();
                 write(&node, &mut vectors, p, vector);

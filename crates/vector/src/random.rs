@@ -16,18 +16,18 @@ impl Random {
         Random(mixed(seed))
     }
 
-    pub fn next(&mut self) -> u64 {
+    pub fn number(&mut self) -> u64 {
         self.0 = self.0.wrapping_add(0x9E37_79B9_7F4A_7C15);
         mixed(self.0)
     }
 
     pub fn below(&mut self, end: u64) -> u64 {
-        self.next() % end.max(1)
+        self.number() % end.max(1)
     }
 
     /// At least 0 and less than 1.
     pub fn unit(&mut self) -> f64 {
-        (self.next() >> 11) as f64 / (1_u64 << 53) as f64
+        (self.number() >> 11) as f64 / (1_u64 << 53) as f64
     }
 
     /// Of a normal distribution, by Box and Muller.
