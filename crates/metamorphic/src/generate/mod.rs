@@ -10,11 +10,13 @@ mod values;
 mod reads;
 mod schema_changes;
 mod text;
+mod vectors;
 mod views;
 mod writes;
 
 use helenus_node::SsTableFormat;
 use helenus_storage_model::Chance;
+use helenus_types::quoted_identifier;
 
 use crate::configuration::{Configuration, Home};
 use crate::script::{Event, Script, Statement, Step};
@@ -82,8 +84,12 @@ pub fn generate(seed: u64, steps: usize) -> Script {
         let (table, texts) = shape::table(&chance, flavour, &format!("t{number}"));
         let create = texts.last().cloned().unwrap_or_default();
         script.steps.extend(texts.into_iter().map(statement));
+        let name = format!("{KEYSPACE}.{}", quoted_identifier(&table.name));
+        let vector_index = vectors::create(&chance, &table, &name);
+        script.steps.extend(vector_index.iter().cloned().map(statement));
         let view = views::view(&chance, &table);
         let mut subject = Subject::new(&chance, flavour, table, create);
+        subject.vector_index = vector_index;
         if let Some((create, name)) = view {
             script.steps.push(statement(create));
             subject.view = Some(name);

@@ -7,9 +7,11 @@ use helenus_types::quoted_identifier;
 use super::indexes;
 use super::subject::Subject;
 use super::text::Text;
+use super::vectors;
 
 pub fn read(chance: &Chance, subject: &Subject) -> Text {
     match chance.below(20) {
+        0..8 if vectors::has_vectors(&subject.table) && chance.one_in(2) => vectors::nearest(chance, subject),
         0..3 => Text::of(format!("SELECT * FROM {}", subject.name)),
         3 => distinct(chance, subject),
         4 => aggregate(chance, subject),

@@ -7,6 +7,7 @@ use helenus_types::{CqlType, quoted_identifier};
 use super::indexes;
 use super::subject::Subject;
 use super::timestamps::Timestamps;
+use super::vectors;
 
 /// Columns that are added under a name of their own; more statements find the name taken.
 const NEW_COLUMNS: u64 = 8;
@@ -21,7 +22,9 @@ pub fn change(chance: &Chance, subject: &mut Subject, timestamps: &mut Timestamp
             subject.table = subject.original.clone();
             subject.dropped.clear();
             subject.indexes.clear();
-            vec![format!("DROP TABLE {}", subject.name), subject.create.clone()]
+            let mut texts = vec![format!("DROP TABLE {}", subject.name), subject.create.clone()];
+            texts.extend(subject.vector_index.clone());
+            texts
         }
         2..5 => drop_column(chance, subject, timestamps),
         5..7 => indexes::create(chance, subject),
@@ -36,7 +39,9 @@ fn drop_column(chance: &Chance, subject: &mut Subject, timestamps: &mut Timestam
     let is_droppable = |column: &&ColumnMetadata| {
         let is_value = matches!(column.kind, ColumnKind::Regular | ColumnKind::Static);
         // Cassandra drops no column of a user type that has a cell per field.
-        is_value && !(column.cql_type.is_user_defined() && column.cql_type.is_multi_cell())
+        is_value
+            && !vectors::is_of_vectors(column)
+            && !(column.cql_type.is_user_defined() && column.cql_type.is_multi_cell())
     };
     let droppable: Vec<&ColumnMetadata> = subject.table.columns.iter().filter(is_droppable).collect();
     if droppable.is_empty() {

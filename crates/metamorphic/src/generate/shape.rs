@@ -1,6 +1,6 @@
 //! The tables of a history.
 
-use super::Flavour;
+use super::{Flavour, vectors};
 use helenus_schema::{ClusteringOrder, ColumnId, ColumnKind, ColumnMetadata, TableMetadata};
 use helenus_storage_model::{Chance, RandomTable, TableWish, random_table, schema_statements, wished_table};
 use helenus_types::CqlType;
@@ -29,6 +29,9 @@ pub fn table(chance: &Chance, flavour: Flavour, name: &str) -> (TableMetadata, V
                 ..small((0, 2))
             };
             wished_table(chance, name, wish)
+        }
+        Flavour::Broad if chance.one_in(4) => {
+            vectors::with_vectors(wished_table(chance, name, small((0, 2))))
         }
         Flavour::Broad if chance.one_in(2) => wished_table(chance, name, small((0, 2))),
         Flavour::Broad => random_table(chance, name),

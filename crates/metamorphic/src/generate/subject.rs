@@ -35,6 +35,8 @@ pub struct Subject {
     /// Whether most of what is written to it has conditions. Their time is the node's clock, so that plain writes, whose times
     /// are before it, no longer change what they have written.
     pub is_conditional: bool,
+    /// The statement that makes the index of its vectors, if it has some.
+    pub vector_index: Option<String>,
     /// Its materialized view, qualified, if it has one.
     pub view: Option<String>,
     partition_keys: Vec<Vec<Value>>,
@@ -69,6 +71,7 @@ impl Subject {
             ),
             // How many tombstones a decision may pass depends on what was compacted: partitions stay small.
             is_conditional: flavour == Flavour::Broad && chance.one_in(CONDITIONAL_ONE_IN),
+            vector_index: None,
             view: None,
             original: table.clone(),
             create,

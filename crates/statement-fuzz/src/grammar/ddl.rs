@@ -71,6 +71,11 @@ pub fn first_statements() -> Vec<String> {
         "CREATE INDEX ON fuzz.c (f)",
         "CREATE INDEX ON fuzz_b.d (f) USING 'sai'",
         "CREATE INDEX ON fuzz_b.d (full(v))",
+        "CREATE TABLE fuzz.n (k int, c int, v vector<float, 3>, w vector<float, 3>, x int, PRIMARY KEY (k, c))",
+        "CREATE INDEX ON fuzz.n (v) USING 'sai'",
+        "CREATE INDEX ON fuzz.n (w) USING 'vector_index' WITH OPTIONS = {'similarity_function': 'euclidean', \
+         'maximum_node_connections': '512', 'construction_beam_width': '3200'}",
+        "CREATE INDEX ON fuzz.n (x) USING 'sai'",
     ];
     keyspaces.into_iter().chain(others.map(str::to_owned)).collect()
 }
@@ -301,6 +306,8 @@ impl Grammar<'_> {
             "",
             " USING 'sai'",
             " USING 'StorageAttachedIndex' WITH OPTIONS = {'case_sensitive': 'false'}",
+            " USING 'sai' WITH OPTIONS = {'similarity_function': 'dot_product', 'optimize_for': 'recall'}",
+            " USING 'vector_index' WITH OPTIONS = {'search_beam_width': '3200'}",
         ]);
         let custom = self.sometimes(3, "CUSTOM ");
         format!(

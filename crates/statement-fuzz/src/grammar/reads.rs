@@ -10,6 +10,17 @@ const AGGREGATES: [&str; 6] = ["count", "min", "max", "sum", "avg", "token"];
 
 const COMPARISONS: [&str; 6] = ["=", "<", "<=", ">", ">=", "!="];
 
+/// What rows are to be near to.
+const VECTORS: [&str; 7] = [
+    "[1.0, 2.0]",
+    "[1.0, 2.0, -3.0]",
+    "[0, 0, 0]",
+    "[NaN, 0, Infinity]",
+    "[1e30, 0, 0]",
+    "?",
+    "null",
+];
+
 impl<'a> Grammar<'a> {
     pub(super) fn select(&self) -> String {
         let Some(table) = self.table() else {
@@ -203,7 +214,8 @@ impl<'a> Grammar<'a> {
     fn ordering(&self, table: &'a TableMetadata) -> String {
         let directions = ["", " ASC", " DESC"];
         if self.chance.one_in(20) {
-            return format!("{} ANN OF [1.0, 2.0]", self.column_name(table));
+            let vector = self.one_of(&VECTORS);
+            return format!("{} ANN OF {vector}", self.column_name(table));
         }
         self.several(2, ", ", || {
             format!("{}{}", self.column_name(table), self.one_of(&directions))
