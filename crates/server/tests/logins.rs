@@ -10,7 +10,9 @@ use helenus_protocol::{ErrorCode, Opcode, ProtocolVersion};
 use helenus_server::Server;
 use helenus_transport::ConnectionLimits;
 use helenus_vfs::{Disk, MemoryDisk};
-use support::{Client, Reply, node_options, serve, serve_asking_for, serve_node, stop};
+use support::{
+    Client, Reply, each_service_asking_for_passwords, node_options, serve, serve_asking_for, serve_node, stop,
+};
 
 const DONE: Reply = Reply::Message(Opcode::Result);
 
@@ -49,28 +51,30 @@ fn a_new_node_knows_cassandra_and_lets_nobody_else_in() {
 
 #[test]
 fn before_the_login_nothing_else_is_understood() {
-    let server = serve_asking_for(Authenticator::Password);
-    let mut client = Client::start(server.address, ProtocolVersion::V4);
-    assert_eq!(
-        client.ask("SELECT release_version FROM system.local"),
-        Reply::Error(
-            ErrorCode::ProtocolError,
-            "Unexpected message QUERY, expecting SASL_RESPONSE".to_owned()
-        )
-    );
-    stop(server);
+    for server in each_service_asking_for_passwords() {
+        let mut client = Client::start(server.address, ProtocolVersion::V4);
+        assert_eq!(
+            client.ask("SELECT release_version FROM system.local"),
+            Reply::Error(
+                ErrorCode::ProtocolError,
+                "Unexpected message QUERY, expecting SASL_RESPONSE".to_owned()
+            )
+        );
+        stop(server);
+    }
 }
 
 #[test]
 fn what_is_sent_behind_a_login_waits_for_it() {
-    let server = serve_asking_for(Authenticator::Password);
-    let mut client = Client::start(server.address, ProtocolVersion::V4);
-    let mut bytes = client.auth_response("cassandra", "cassandra");
-    bytes.extend(client.query("SELECT release_version FROM system.local"));
-    client.send(&bytes);
-    assert_eq!(client.reply(), Reply::Message(Opcode::AuthSuccess));
-    assert_eq!(client.reply(), DONE);
-    stop(server);
+    for server in each_service_asking_for_passwords() {
+        let mut client = Client::start(server.address, ProtocolVersion::V4);
+        let mut bytes = client.auth_response("cassandra", "cassandra");
+        bytes.extend(client.query("SELECT release_version FROM system.local"));
+        client.send(&bytes);
+        assert_eq!(client.reply(), Reply::Message(Opcode::AuthSuccess));
+        assert_eq!(client.reply(), DONE);
+        stop(server);
+    }
 }
 
 #[test]

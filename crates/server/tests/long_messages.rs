@@ -4,10 +4,9 @@ mod support;
 
 use std::net::{Shutdown, SocketAddr};
 
-use helenus_node::Authenticator;
 use helenus_protocol::{ErrorCode, Opcode, ProtocolVersion};
 use helenus_test_heap::of_process;
-use support::{Client, Reply, assert_serves, serve, serve_asking_for, stop};
+use support::{Client, Reply, Served, assert_serves, each_service, each_service_asking_for_passwords, stop};
 
 const ANNOUNCED_BYTES: usize = 15 << 20;
 
@@ -55,8 +54,16 @@ fn refuse_all(address: SocketAddr, opcode: Opcode, open: impl Fn(SocketAddr) -> 
 /// held 1 GB, and everybody else's statements were refused for as long.
 #[test]
 fn messages_that_are_no_statements_are_short() {
+    for server in each_service() {
+        refuse_later_ones(server);
+    }
+    for server in each_service_asking_for_passwords() {
+        refuse_those_before_a_login(server);
+    }
+}
+
+fn refuse_later_ones(server: Served) {
     const LATER_MAX: usize = 64 * 1024;
-    let server = serve();
     for version in VERSIONS {
         for opcode in [Opcode::Options, Opcode::Register, Opcode::AuthResponse] {
             let open = |address| Client::open(address, version);
@@ -65,8 +72,9 @@ fn messages_that_are_no_statements_are_short() {
     }
     assert_serves(server.address);
     stop(server);
+}
 
-    let server = serve_asking_for(Authenticator::Password);
+fn refuse_those_before_a_login(server: Served) {
     // Before a login the frames of v5 take no message that is longer than one of them.
     for opcode in [Opcode::AuthResponse, Opcode::Options, Opcode::Query] {
         let open = |address| Client::start(address, ProtocolVersion::V4);
@@ -80,19 +88,20 @@ fn messages_that_are_no_statements_are_short() {
 /// A whole message of a length that no reason calls for, in pieces of which none is long.
 #[test]
 fn a_long_message_is_refused_also_where_it_has_arrived() {
-    let server = serve();
-    for version in VERSIONS {
-        let mut client = Client::open(server.address, version);
-        let fits = client.message(Opcode::Options, |out| out.resize(out.len() + 64 * 1024, 0));
-        client.send(&fits);
-        assert_eq!(client.reply(), Reply::Message(Opcode::Supported));
-        let too_long = client.message(Opcode::Options, |out| out.resize(out.len() + 64 * 1024 + 1, 0));
-        client.send(&too_long);
-        let Reply::Error(ErrorCode::ProtocolError, message) = client.reply() else {
-            panic!("{version}: taken");
-        };
-        assert!(message.contains("too long"), "{message}");
-        assert_eq!(client.reply(), Reply::Closed);
+    for server in each_service() {
+        for version in VERSIONS {
+            let mut client = Client::open(server.address, version);
+            let fits = client.message(Opcode::Options, |out| out.resize(out.len() + 64 * 1024, 0));
+            client.send(&fits);
+            assert_eq!(client.reply(), Reply::Message(Opcode::Supported));
+            let too_long = client.message(Opcode::Options, |out| out.resize(out.len() + 64 * 1024 + 1, 0));
+            client.send(&too_long);
+            let Reply::Error(ErrorCode::ProtocolError, message) = client.reply() else {
+                panic!("{version}: taken");
+            };
+            assert!(message.contains("too long"), "{message}");
+            assert_eq!(client.reply(), Reply::Closed);
+        }
+        stop(server);
     }
-    stop(server);
 }
