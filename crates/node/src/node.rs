@@ -42,6 +42,7 @@ pub type OpenDoors = Arc<dyn Fn(&Rc<Shard>) + Send + Sync>;
 pub struct Node {
     mailboxes: Arc<[Mailbox]>,
     door: Arc<Door>,
+    passwords: Option<Arc<PasswordThreads>>,
     threads: Vec<thread::JoinHandle<()>>,
 }
 
@@ -82,12 +83,23 @@ impl Node {
             mailboxes,
             shards,
             door,
+            passwords,
         } = AssembledNode::of(&options, opened)?;
         let mut node = Node {
             mailboxes,
             door,
+            passwords,
             threads: Vec::new(),
         };
+        if let Err(error) = node.run(shards, &open_doors) {
+            node.abandon();
+            return Err(error);
+        }
+        Ok(node)
+    }
+
+    /// Starts the shards' threads; returns when all of them take requests.
+    fn run(&mut self, shards: Vec<AssembledShard>, open_doors: &OpenDoors) -> Result<(), StartError> {
         let (ready, started) = mpsc::channel();
         for shard in shards {
             let open_doors = open_doors.clone();
@@ -97,13 +109,13 @@ impl Node {
                 .stack_size(SHARD_STACK_BYTES)
                 .spawn(move || run_shard(shard, &open_doors, &ready))
                 .map_err(StartError::Thread)?;
-            node.threads.push(thread);
+            self.threads.push(thread);
         }
         drop(ready);
-        for _ in 0..options.shard_count {
+        for _ in 0..self.mailboxes.len() {
             started.recv().map_err(|_| StartError::ShardStopped)?;
         }
-        Ok(node)
+        Ok(())
     }
 
     pub fn mailbox(&self, shard: ShardId) -> &Mailbox {
@@ -146,6 +158,9 @@ impl Node {
                 let _panicked = thread.join();
             }
         }
+        if let Some(passwords) = self.passwords {
+            passwords.stop();
+        }
     }
 }
 
@@ -155,6 +170,7 @@ pub struct AssembledNode {
     pub mailboxes: Arc<[Mailbox]>,
     pub shards: Vec<AssembledShard>,
     door: Arc<Door>,
+    passwords: Option<Arc<PasswordThreads>>,
 }
 
 /// A shard with everything it needs.
@@ -224,6 +240,7 @@ impl AssembledNode {
             mailboxes,
             shards,
             door,
+            passwords,
         })
     }
 }

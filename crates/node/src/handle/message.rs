@@ -10,7 +10,6 @@ use helenus_values::BoundValues;
 use super::VERSION;
 use super::answer::Columns;
 use super::options::RequestOptions;
-use super::statement::Prepared;
 
 /// A request of the native protocol: a QUERY, PREPARE, EXECUTE, BATCH or AUTH_RESPONSE, in the version of
 /// [`Reply::decode`](super::Reply::decode).
@@ -58,14 +57,14 @@ impl Message {
 
     /// As [`Message::execute`], of a statement whose columns the client knows: they are left out where they are still these.
     pub(super) fn execute_known(
-        prepared: &Prepared,
+        id: &[u8],
         known: &Columns,
         values: &BoundValues,
         options: &RequestOptions,
     ) -> Self {
         let mut parameters = parameters(options);
         parameters.skip_metadata = !known.columns.is_empty();
-        Message::execute_by(prepared.id(), &known.metadata_id, &parameters, values)
+        Message::execute_by(id, &known.metadata_id, &parameters, values)
     }
 
     fn execute_by(

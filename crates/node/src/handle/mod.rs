@@ -181,7 +181,7 @@ impl Handle {
         options: &RequestOptions,
     ) -> Result<Answer, RequestError> {
         let known = statement.known();
-        let message = Message::execute_known(statement, &known, values, options);
+        let message = Message::execute_known(statement.id(), &known, values, options);
         let owner = statement
             .token(values)
             .map(|token| self.opened.door.owner_of(token));

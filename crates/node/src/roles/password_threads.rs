@@ -3,7 +3,7 @@
 use std::io;
 use std::net::IpAddr;
 use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
-use std::thread;
+use std::thread::{self, JoinHandle};
 
 use bcrypt::Version;
 use helenus_engine::CqlError;
@@ -36,6 +36,7 @@ pub(crate) struct PasswordThreads {
     desk: Arc<Desk>,
     /// Of this process, so that a digest of a password says nothing to anybody else.
     secret: [u8; 32],
+    threads: Mutex<Vec<JoinHandle<()>>>,
 }
 
 pub(super) enum Job {
@@ -80,7 +81,7 @@ impl PasswordThreads {
         for number in 0..THREADS {
             let desk = threads.desk.clone();
             let cost_max = if number == 0 { COST_MAX } else { COST_QUICK_MAX };
-            thread::Builder::new()
+            let thread = thread::Builder::new()
                 .name(format!("passwords-{number}"))
                 .spawn(move || {
                     helenus_scheduling::give_way();
@@ -88,6 +89,7 @@ impl PasswordThreads {
                         job.run();
                     }
                 })?;
+            threads.handles().push(thread);
         }
         Ok(Arc::new(threads))
     }
@@ -99,6 +101,20 @@ impl PasswordThreads {
         PasswordThreads {
             desk: Arc::default(),
             secret,
+            threads: Mutex::default(),
+        }
+    }
+
+    fn handles(&self) -> MutexGuard<'_, Vec<JoinHandle<()>>> {
+        self.threads.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// Checks no more, and waits for what is being checked.
+    pub fn stop(&self) {
+        self.desk.close();
+        for thread in self.handles().drain(..) {
+            // The panic hook has reported it.
+            let _panicked = thread.join();
         }
     }
 
@@ -128,12 +144,16 @@ impl PasswordThreads {
 
 impl Drop for PasswordThreads {
     fn drop(&mut self) {
-        self.desk.state().is_closed = true;
-        self.desk.news.notify_all();
+        self.desk.close();
     }
 }
 
 impl Desk {
+    fn close(&self) {
+        self.state().is_closed = true;
+        self.news.notify_all();
+    }
+
     fn state(&self) -> MutexGuard<'_, DeskState> {
         self.state.lock().unwrap_or_else(PoisonError::into_inner)
     }
