@@ -38,6 +38,16 @@ impl Shard {
         }
     }
 
+    /// Memory that indexes of vectors hold.
+    pub fn vector_bytes(&self) -> usize {
+        self.store.borrow().vector_bytes()
+    }
+
+    /// Vectors that searches go through one by one.
+    pub fn unlinked_vectors(&self) -> u64 {
+        self.store.borrow().unlinked_vectors()
+    }
+
     async fn step_vectors(&self) -> Result<Tended, CqlError> {
         let fill = self.store.borrow().begin_vector_fill();
         let Some(mut fill) = fill else {

@@ -9,6 +9,7 @@ pub mod reads;
 pub mod refusing;
 pub mod requests;
 pub mod simple_query;
+pub mod vectors;
 pub mod wire;
 mod wire_client;
 mod workload;

@@ -43,6 +43,21 @@ pub struct SimpleQueryOptions {
     pub concurrency: u16,
 }
 
+impl Default for SimpleQueryOptions {
+    fn default() -> Self {
+        SimpleQueryOptions {
+            write: false,
+            counters: false,
+            condition: None,
+            asked: Asked::Execute,
+            rows_in: RowsIn::Memtable,
+            operations: 0,
+            partitions: 0,
+            concurrency: 1,
+        }
+    }
+}
+
 /// Whether the condition of a write is met.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, clap::ValueEnum)]
 pub enum Condition {
@@ -101,7 +116,7 @@ pub fn run(
     report
 }
 
-fn node_options(options: &SimpleQueryOptions) -> NodeOptions {
+pub(crate) fn node_options(options: &SimpleQueryOptions) -> NodeOptions {
     let defaults = NodeOptions::new(PathBuf::from("/data"));
     NodeOptions {
         memory_bytes: 1 << 30,
@@ -121,7 +136,7 @@ fn node_options(options: &SimpleQueryOptions) -> NodeOptions {
 }
 
 /// A connection without a socket.
-struct Line {
+pub(crate) struct Line {
     session: Rc<Session>,
     reader: FrameReader,
     received: ReceiveBuffer,
@@ -136,20 +151,7 @@ async fn measure(
     options: &SimpleQueryOptions,
     counter: &dyn AllocationCounter,
 ) -> io::Result<SimpleQueryReport> {
-    // As a connection has it.
-    let session = Session::of_connection(
-        ClientState::in_process(VERSION),
-        &shard.transport.buffers,
-        shard.request_memory(),
-    );
-    let mut line = Line {
-        session: Rc::new(session),
-        reader: FrameReader::new(Direction::Request, FrameLimits::default()),
-        received: ReceiveBuffer::new(),
-        output: Vec::new(),
-        is_cold: false,
-        asked: Asked::Execute,
-    };
+    let mut line = Line::new(shard);
     for statement in create_statements() {
         let parameters = QueryParameters::new(Consistency::One);
         let query = frame(Opcode::Query, |out| {
@@ -220,6 +222,23 @@ async fn measure(
 }
 
 impl Line {
+    pub(crate) fn new(shard: &Rc<Shard>) -> Self {
+        // As a connection has it.
+        let session = Session::of_connection(
+            ClientState::in_process(VERSION),
+            &shard.transport.buffers,
+            shard.request_memory(),
+        );
+        Line {
+            session: Rc::new(session),
+            reader: FrameReader::new(Direction::Request, FrameLimits::default()),
+            received: ReceiveBuffer::new(),
+            output: Vec::new(),
+            is_cold: false,
+            asked: Asked::Execute,
+        }
+    }
+
     async fn run(
         &mut self,
         shard: &Rc<Shard>,
@@ -284,7 +303,7 @@ impl Line {
     }
 
     /// Sends one request and returns its answer's bytes, which must not be an error.
-    async fn ask(&mut self, shard: &Rc<Shard>, request: &[u8]) -> io::Result<Vec<u8>> {
+    pub(crate) async fn ask(&mut self, shard: &Rc<Shard>, request: &[u8]) -> io::Result<Vec<u8>> {
         self.hand_over(shard, request)?;
         while !self.session.outbox().has_output() {
             tokio::task::yield_now().await;
@@ -294,7 +313,7 @@ impl Line {
         Ok(answer)
     }
 
-    async fn prepare(&mut self, shard: &Rc<Shard>, text: &str) -> io::Result<Vec<u8>> {
+    pub(crate) async fn prepare(&mut self, shard: &Rc<Shard>, text: &str) -> io::Result<Vec<u8>> {
         let request = frame(Opcode::Prepare, |out| write_prepare(out, VERSION, text, None))?;
         let answer = self.ask(shard, &request).await?;
         let mut received = ReceiveBuffer::new();

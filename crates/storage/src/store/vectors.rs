@@ -159,6 +159,12 @@ impl ShardStore {
         indexes.map(VectorIndex::memory_bytes).sum()
     }
 
+    /// Vectors that are to be linked yet.
+    pub fn unlinked_vectors(&self) -> u64 {
+        let indexes = self.tables.values().flat_map(|table| &table.vectors);
+        indexes.map(|index| u64::from(index.unlinked_count())).sum()
+    }
+
     /// Does a step of what indexes of vectors have to do, but for filling them.
     pub fn tend_vectors(&mut self) -> Tended {
         self.bound_vectors();

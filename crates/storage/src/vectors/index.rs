@@ -161,6 +161,13 @@ impl VectorIndex {
         }
     }
 
+    pub fn unlinked_count(&self) -> u32 {
+        match &self.content {
+            Content::Partial { nodes, .. } | Content::Whole { nodes, .. } => nodes.graph.unlinked_count(),
+            Content::TooLarge => 0,
+        }
+    }
+
     /// What may be searched: `None` while rows are missing.
     pub fn whole(&self) -> Option<&Nodes> {
         match &self.content {

@@ -17,6 +17,7 @@ use helenus_perf::reads::{self, ReadKind, ReadsOptions};
 use helenus_perf::refusing;
 use helenus_perf::requests::Asked;
 use helenus_perf::simple_query::{self, Condition, RowsIn, SimpleQueryOptions};
+use helenus_perf::vectors::{self, VectorsOptions};
 use helenus_perf::wire::{self, WireOptions};
 use serde::Serialize;
 
@@ -95,6 +96,19 @@ enum PerfCommand {
         rows: u64,
         #[arg(long, default_value_t = 1_000)]
         value_bytes: usize,
+        #[arg(long)]
+        json: bool,
+    },
+    /// How fast vectors are taken in, linked and searched by a shard, and how much searches find.
+    Vectors {
+        #[arg(long, default_value_t = 200_000)]
+        count: u32,
+        #[arg(long, default_value_t = 128)]
+        dimension: u32,
+        #[arg(long, default_value_t = 1_000)]
+        queries: u32,
+        #[arg(long, default_value_t = 1)]
+        seed: u64,
         #[arg(long)]
         json: bool,
     },
@@ -211,6 +225,21 @@ fn main() -> ExitCode {
                 concurrency,
             };
             report(simple_query::run(&options, &crate::allocator::COUNTER), json)
+        }
+        PerfCommand::Vectors {
+            count,
+            dimension,
+            queries,
+            seed,
+            json,
+        } => {
+            let options = VectorsOptions {
+                count,
+                dimension,
+                queries,
+                seed,
+            };
+            report(vectors::run(&options), json)
         }
         PerfCommand::Wire {
             address,

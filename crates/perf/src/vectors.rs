@@ -1,0 +1,246 @@
+//! `helenus-perf vectors`: how fast vectors are taken in, linked and searched by a shard, and how much searches find.
+//!
+//! Frames in, frames out, on the shard's own thread, one query after the other: planning, the graph, the rows that it leads to
+//! and their comparison are all in it. The vectors are those of [`Sample`].
+
+use std::fmt;
+use std::io;
+use std::rc::Rc;
+use std::sync::{Arc, mpsc};
+use std::time::{Duration, Instant};
+
+use helenus_node::{Node, NodeOptions, Shard};
+use helenus_protocol::frame::{FrameLimits, FrameReader, ReceiveBuffer};
+use helenus_protocol::request::{BindValues, QueryParameters, Value, write_execute, write_query};
+use helenus_protocol::response::{ReceivedResult, Response};
+use helenus_protocol::{Consistency, Direction, Opcode};
+use helenus_types::ShardId;
+use helenus_vector::Similarity;
+use helenus_vector::sample::Sample;
+use serde::Serialize;
+
+use crate::simple_query::{Line, SimpleQueryOptions, VERSION, frame, node_options};
+
+const LIMIT: usize = 10;
+/// Of the sample.
+const CLUSTERS: usize = 1_000;
+const SIMILARITY: Similarity = Similarity::Euclidean;
+/// By name, which of a hundred rows match.
+const FILTERS: [(&str, u32); 4] = [("", 100), ("one", 1), ("ten", 10), ("half", 50)];
+
+#[derive(Clone, Copy, Debug)]
+pub struct VectorsOptions {
+    pub count: u32,
+    pub dimension: u32,
+    pub queries: u32,
+    pub seed: u64,
+}
+
+#[derive(Clone, Debug, Serialize)]
+pub struct VectorsReport {
+    /// Written, searchable, and not linked yet.
+    pub written_per_s: f64,
+    /// Linked, after they were written.
+    pub linked_per_s: f64,
+    pub bytes_per_vector: f64,
+    /// Of the same vectors as floats.
+    pub share_of_floats: f64,
+    pub searches: Vec<SearchReport>,
+}
+
+#[derive(Clone, Debug, Serialize)]
+pub struct SearchReport {
+    pub matching_percent: u32,
+    pub queries_per_s: f64,
+    pub recall: f64,
+}
+
+pub fn run(options: &VectorsOptions) -> io::Result<VectorsReport> {
+    let node_options = NodeOptions {
+        memory_bytes: 12 << 30,
+        in_memory: true,
+        ..node_options(&SimpleQueryOptions::default())
+    };
+    let node = Node::start(node_options, Arc::new(|_| {})).map_err(io::Error::other)?;
+    let (sender, receiver) = mpsc::channel();
+    let options = *options;
+    node.mailbox(ShardId(0)).run(move |shard| {
+        let shard = shard.clone();
+        tokio::task::spawn_local(async move {
+            let report = measure(&shard, &options).await;
+            // The caller waits below.
+            let _waiting = sender.send(report);
+        });
+    });
+    let report = receiver.recv().map_err(io::Error::other)?;
+    node.abandon();
+    report
+}
+
+fn bytes_of(vector: &[f32]) -> Vec<u8> {
+    vector
+        .iter()
+        .flat_map(|component| component.to_be_bytes())
+        .collect()
+}
+
+fn matches(row: u32, percent: u32) -> bool {
+    row % 100 < percent
+}
+
+async fn measure(shard: &Rc<Shard>, options: &VectorsOptions) -> io::Result<VectorsReport> {
+    let mut line = Line::new(shard);
+    for statement in create_statements(options.dimension) {
+        let parameters = QueryParameters::new(Consistency::One);
+        let query = frame(Opcode::Query, |out| {
+            write_query(out, VERSION, &statement, &parameters, BindValues::NONE)
+        })?;
+        line.ask(shard, &query).await?;
+    }
+    let mut sample = Sample::descriptors(options.dimension as usize, CLUSTERS, options.seed);
+    let vectors: Vec<Vec<f32>> = (0..options.count).map(|_| sample.vector()).collect();
+    let insert = line
+        .prepare(
+            shard,
+            "INSERT INTO perf.vectors (p, v, one, ten, half) VALUES (?, ?, ?, ?, ?)",
+        )
+        .await?;
+    let begun = Instant::now();
+    for (row, vector) in (0..).zip(&vectors) {
+        let is_in = |percent| Vec::from(i32::from(matches(row, percent)).to_be_bytes());
+        let values = [
+            row.to_be_bytes().to_vec(),
+            bytes_of(vector),
+            is_in(1),
+            is_in(10),
+            is_in(50),
+        ];
+        line.ask(shard, &execute(&insert, &values)?).await?;
+    }
+    let written_s = begun.elapsed().as_secs_f64();
+    let unlinked = shard.unlinked_vectors();
+    let begun = Instant::now();
+    while shard.unlinked_vectors() > 0 {
+        tokio::time::sleep(Duration::from_millis(1)).await;
+    }
+    let linked_s = begun.elapsed().as_secs_f64();
+    let queries: Vec<Vec<f32>> = (0..options.queries).map(|_| sample.vector()).collect();
+    let mut searches = Vec::new();
+    for (filter, percent) in FILTERS {
+        searches.push(search(&mut line, shard, (filter, percent), &queries, &vectors).await?);
+    }
+    let bytes_per_vector = shard.vector_bytes() as f64 / f64::from(options.count);
+    Ok(VectorsReport {
+        written_per_s: f64::from(options.count) / written_s,
+        linked_per_s: unlinked as f64 / linked_s,
+        bytes_per_vector,
+        share_of_floats: bytes_per_vector / f64::from(options.dimension * 4),
+        searches,
+    })
+}
+
+fn create_statements(dimension: u32) -> Vec<String> {
+    let replication = "{'class': 'SimpleStrategy', 'replication_factor': 1}";
+    let mut statements = vec![
+        format!("CREATE KEYSPACE perf WITH replication = {replication}"),
+        format!(
+            "CREATE TABLE perf.vectors (p int PRIMARY KEY, v vector<float, {dimension}>, one int, ten int, half int)"
+        ),
+        "CREATE INDEX ON perf.vectors (v) USING 'sai' WITH OPTIONS = {'similarity_function': 'euclidean'}"
+            .to_owned(),
+    ];
+    let filters = FILTERS.iter().filter(|(name, _)| !name.is_empty());
+    statements.extend(filters.map(|(name, _)| format!("CREATE INDEX ON perf.vectors ({name}) USING 'sai'")));
+    statements
+}
+
+fn execute(statement: &[u8], values: &[Vec<u8>]) -> io::Result<Vec<u8>> {
+    let mut parameters = QueryParameters::new(Consistency::One);
+    parameters.skip_metadata = true;
+    let values: Vec<Value<'_>> = values.iter().map(|value| Value::Bytes(value)).collect();
+    frame(Opcode::Execute, |out| {
+        write_execute(
+            out,
+            VERSION,
+            statement,
+            &[],
+            &parameters,
+            BindValues::Positional(&values),
+        );
+    })
+}
+
+async fn search(
+    line: &mut Line,
+    shard: &Rc<Shard>,
+    (filter, percent): (&str, u32),
+    queries: &[Vec<f32>],
+    vectors: &[Vec<f32>],
+) -> io::Result<SearchReport> {
+    let condition = match filter {
+        "" => String::new(),
+        filter => format!("WHERE {filter} = 1 "),
+    };
+    let text = format!("SELECT p FROM perf.vectors {condition}ORDER BY v ANN OF ? LIMIT {LIMIT}");
+    let statement = line.prepare(shard, &text).await?;
+    let mut answers = Vec::new();
+    let begun = Instant::now();
+    for query in queries {
+        let request = execute(&statement, &[bytes_of(query)])?;
+        answers.push(line.ask(shard, &request).await?);
+    }
+    let took_s = begun.elapsed().as_secs_f64();
+    let (mut found, mut wanted) = (0, 0);
+    for (query, answer) in queries.iter().zip(&answers) {
+        let rows = rows_of(answer)?;
+        let mut exact: Vec<(f32, u32)> = (0..)
+            .zip(vectors)
+            .filter(|(row, _)| matches(*row, percent))
+            .map(|(row, vector)| (-SIMILARITY.closeness(query, vector), row))
+            .collect();
+        exact.sort_by(|left, right| left.0.total_cmp(&right.0));
+        exact.truncate(LIMIT);
+        wanted += exact.len();
+        found += exact.iter().filter(|(_, row)| rows.contains(row)).count();
+    }
+    Ok(SearchReport {
+        matching_percent: percent,
+        queries_per_s: queries.len() as f64 / took_s,
+        recall: found as f64 / wanted.max(1) as f64,
+    })
+}
+
+fn rows_of(answer: &[u8]) -> io::Result<Vec<u32>> {
+    let mut received = ReceiveBuffer::new();
+    received.feed(answer);
+    let mut reader = FrameReader::new(Direction::Response, FrameLimits::default());
+    let envelope = reader.next_envelope(&mut received).map_err(io::Error::other)?;
+    let envelope = envelope.ok_or(io::ErrorKind::UnexpectedEof)?;
+    match Response::decode(&envelope).map_err(io::Error::other)?.0 {
+        Response::Result(ReceivedResult::Rows(rows)) => {
+            let values = rows.iter().filter_map(|mut row| row.next().flatten());
+            Ok(values
+                .filter_map(|value| value.try_into().ok().map(u32::from_be_bytes))
+                .collect())
+        }
+        other => Err(io::Error::other(format!("a query was answered with {other:?}"))),
+    }
+}
+
+impl fmt::Display for VectorsReport {
+    fn fmt(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(
+            formatter,
+            "{:.0} written/s, then {:.0} linked/s, {:.0} bytes a vector ({:.2} of floats)",
+            self.written_per_s, self.linked_per_s, self.bytes_per_vector, self.share_of_floats
+        )?;
+        for search in &self.searches {
+            write!(
+                formatter,
+                "\n{} % match: {:.0} queries/s, recall@{LIMIT} {:.4}",
+                search.matching_percent, search.queries_per_s, search.recall
+            )?;
+        }
+        Ok(())
+    }
+}
