@@ -48,7 +48,7 @@ impl Default for VectorOptions {
             similarity: Similarity::Cosine,
             connections: 16,
             construction_beam: 100,
-            search_beam: 64,
+            search_beam: 96,
         }
     }
 }

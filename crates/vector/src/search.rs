@@ -83,11 +83,15 @@ impl Search {
         }
     }
 
-    /// What was found and not taken yet, the nearest first.
+    /// What was found and not taken yet, the nearest first: of a beam that is full the nearer half, since others that are as near
+    /// as the farther one were not met.
     pub fn take_found(&mut self, graph: &Graph) -> Vec<Near> {
         let mut found: Vec<Near> = self.walk.nearest.iter().copied().collect();
-        found.retain(|near| graph.is_live(near.node) && self.taken.set(near.node));
         found.sort_unstable();
+        if found.len() >= self.walk.beam {
+            found.truncate(found.len().div_ceil(2));
+        }
+        found.retain(|near| graph.is_live(near.node) && self.taken.set(near.node));
         found
     }
 

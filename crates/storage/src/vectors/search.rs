@@ -51,7 +51,8 @@ impl NearestSearch {
             return None;
         }
         let code = nodes.graph.encode(vector);
-        let beam = nodes.graph.search_beam().max(count);
+        // Half of the beam is handed out.
+        let beam = nodes.graph.search_beam().max(count.saturating_mul(2));
         Some(NearestSearch {
             table,
             index: index.index,
