@@ -55,7 +55,7 @@ pub enum Seen {
 const NO_INDEX: &str = "DROP INDEX IF EXISTS interchange.none";
 
 /// Whether a warning does not depend on the pages that are asked for.
-fn is_of_statement(warning: &String) -> bool {
+fn is_of_statement(warning: &str) -> bool {
     !warning.starts_with("Top-K queries do not support paging")
 }
 
@@ -154,13 +154,21 @@ impl Instance {
             match &mut all {
                 Some(Seen::Rows { rows, warnings, .. }) => {
                     rows.extend(page.rows);
-                    warnings.extend(page.warnings.into_iter().filter(is_of_statement));
+                    warnings.extend(
+                        page.warnings
+                            .into_iter()
+                            .filter(|warning| is_of_statement(warning)),
+                    );
                 }
                 _ => {
                     all = Some(Seen::Rows {
                         columns: page.columns,
                         rows: page.rows,
-                        warnings: page.warnings.into_iter().filter(is_of_statement).collect(),
+                        warnings: page
+                            .warnings
+                            .into_iter()
+                            .filter(|warning| is_of_statement(warning))
+                            .collect(),
                     });
                 }
             }
