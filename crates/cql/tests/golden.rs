@@ -111,6 +111,12 @@ fn extension_trees() {
     check_trees("extensions.txt");
 }
 
+/// As Cassandra 6 reads them, but for the words of refusals.
+#[test]
+fn transaction_trees() {
+    check_trees("transactions.txt");
+}
+
 /// Common mistakes, written by hand.
 #[test]
 fn rejections_say_what_cassandra_says() {

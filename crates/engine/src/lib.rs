@@ -26,6 +26,7 @@ pub mod select;
 pub mod execute;
 pub mod prepare;
 pub mod replicas;
+pub mod transaction;
 
 pub use error::CqlError;
 pub use execute::{QueryOptions, RowStore, Scratch, TombstoneLimits};

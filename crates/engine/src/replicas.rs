@@ -29,6 +29,9 @@ impl CopyRule {
                 .statements
                 .iter()
                 .try_for_each(|plan| self.check_keyspace(schema, &plan.table.keyspace, consistency)),
+            Plan::Transaction(plan) => plan
+                .tables()
+                .try_for_each(|table| self.check_keyspace(schema, &table.keyspace, consistency)),
             Plan::Use(_) | Plan::Truncate(_) | Plan::Other(_) => Ok(()),
         }
     }

@@ -303,19 +303,22 @@ impl Shard {
 
     /// A timestamp that makes visible what is written: later than what this shard has given out, than when the request
     /// arrived, and than the newest that was read. The last does not move the shard's own clock.
-    fn ballot_us(&self, newest_us: i64, server_timestamp_us: i64) -> Result<i64, CqlError> {
+    pub(crate) fn ballot_us(&self, newest_us: i64, server_timestamp_us: i64) -> Result<i64, CqlError> {
         let ballot_us = self
             .next_timestamp_us()
             .max(server_timestamp_us.saturating_add(1));
-        if newest_us < ballot_us {
-            return Ok(ballot_us);
-        }
-        if newest_us - ballot_us > AHEAD_US_MAX {
-            return Err(CqlError::invalid(format_args!(
-                "The row was written with a timestamp more than a day in the future ({newest_us}); a conditional update would \
-                 not be visible"
-            )));
-        }
-        Ok(newest_us + 1)
+        check_ahead(newest_us, ballot_us)?;
+        Ok(ballot_us.max(newest_us.saturating_add(1)))
     }
+}
+
+/// Refuses to go beyond what was written too far in the future.
+pub(crate) fn check_ahead(newest_us: i64, ballot_us: i64) -> Result<(), CqlError> {
+    if newest_us.saturating_sub(ballot_us) > AHEAD_US_MAX {
+        return Err(CqlError::invalid(format_args!(
+            "The row was written with a timestamp more than a day in the future ({newest_us}); a conditional update would \
+             not be visible"
+        )));
+    }
+    Ok(())
 }

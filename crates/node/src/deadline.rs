@@ -66,7 +66,7 @@ impl Timeouts {
         match plan {
             Plan::Select(plan) if plan.is_range_scan() => self.range_ns,
             Plan::Select(_) => self.read_ns,
-            Plan::Modify(_) | Plan::Batch(_) => self.write_ns,
+            Plan::Modify(_) | Plan::Batch(_) | Plan::Transaction(_) => self.write_ns,
             Plan::Truncate(_) => self.truncate_ns,
             Plan::Use(_) | Plan::Other(_) => u64::MAX,
         }

@@ -71,7 +71,7 @@ impl Updates {
     }
 }
 
-fn partitions_of(updates: &[Vec<u8>]) -> Vec<WrittenPartition> {
+pub(crate) fn partitions_in(updates: &[Vec<u8>]) -> Vec<WrittenPartition> {
     updates.iter().filter_map(|update| partition_of(update)).collect()
 }
 
@@ -87,7 +87,8 @@ pub(crate) enum Tried<A> {
     NoRoom(WriteError),
     /// Nothing was done: these may still be undone.
     Unresolved(Vec<WriteSetId>),
-    /// Nothing was done: what would be written to these partitions changes views, and that takes their turns.
+    /// Nothing was done: what would be written to these partitions changes views, and that takes their turns; or somebody else
+    /// has these.
     TakesTurns(Vec<WrittenPartition>),
 }
 
@@ -116,6 +117,9 @@ impl Shard {
                     }
                 }
                 Tried::Unresolved(sets) => self.wait_resolved(sets).await?,
+                Tried::TakesTurns(partitions) if !self.views.has_one_of_tables(&partitions) => {
+                    self.wait_for_turns(&partitions, deadline).await?;
+                }
                 Tried::TakesTurns(partitions) => {
                     let turns = self.take_turns(partitions, deadline).await?;
                     if let Some(answer) = self.decide_in_turn(decision, turns, deadline).await? {
@@ -144,7 +148,7 @@ impl Shard {
                 }
                 Run::Decided { updates, answer } => (updates.into_vec(), answer),
             };
-            if !turns.have_all_of(&partitions_of(&updates)) {
+            if !turns.have_all_of(&partitions_in(&updates)) {
                 return Ok(None);
             }
             if updates.is_empty() {
@@ -172,7 +176,7 @@ impl Shard {
             Run::Absent(absent) => Ok(Tried::Absent(absent)),
             Run::Decided { updates, answer } if self.views.has_one_of(updates.as_slice().iter()) => {
                 match self.apply_viewed_now(updates.as_slice())? {
-                    None => Ok(Tried::TakesTurns(partitions_of(updates.as_slice()))),
+                    None => Ok(Tried::TakesTurns(partitions_in(updates.as_slice()))),
                     Some(_) => Ok(Tried::Decided {
                         answer,
                         certain_at: self.certain_at(),

@@ -118,7 +118,7 @@ impl Shard {
     }
 
     /// The shard that owns all of these partitions, if it is one.
-    fn owner_of_all(&self, partitions: &[(TableId, Token)]) -> Option<ShardId> {
+    pub(crate) fn owner_of_all(&self, partitions: &[(TableId, Token)]) -> Option<ShardId> {
         let mut owners = partitions.iter().map(|(_, token)| self.owner_of(*token));
         let first = owners.next()?;
         owners.all(|owner| owner == first).then_some(first)

@@ -204,6 +204,10 @@ impl Shard {
                 self.metrics.count_request(RequestKind::Batch);
                 self.modify_reading(statement, &values, &options)
             }
+            Plan::Transaction(plan) => {
+                self.metrics.count_request(RequestKind::Batch);
+                self.transact(statement, plan, &values, &options)
+            }
             Plan::Batch(plan) => {
                 self.metrics.count_request(RequestKind::Batch);
                 self.modify_batch(statement, plan, &values, &options)

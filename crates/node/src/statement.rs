@@ -189,9 +189,9 @@ impl Shard {
                     other.name()
                 ))),
             },
-            Plan::Select(_) | Plan::Modify(_) | Plan::Batch(_) => Err(CqlError::server(format_args!(
-                "A statement took the wrong way through its shard"
-            ))),
+            Plan::Select(_) | Plan::Modify(_) | Plan::Batch(_) | Plan::Transaction(_) => Err(
+                CqlError::server(format_args!("A statement took the wrong way through its shard")),
+            ),
         }
     }
 

@@ -41,6 +41,8 @@ const BATCH_VIEW_BYTES_MAX: usize = 12 << 20;
 pub(crate) struct Views {
     by_table: RefCell<Rc<ViewsByTable>>,
     has_any: Cell<bool>,
+    /// Whether anybody has taken a partition.
+    has_taken: Cell<bool>,
     /// Changes with the views.
     epoch: Cell<u64>,
     /// Partitions whose views are being computed and written in several steps. As many as requests are in flight.
@@ -92,23 +94,31 @@ impl Views {
         *self.by_table.borrow_mut() = Rc::new(after);
     }
 
+    /// Whether a write may have to take turns.
     #[inline]
     pub fn has_any(&self) -> bool {
-        self.has_any.get()
+        self.has_any.get() || self.has_taken.get()
     }
 
     pub fn of_table(&self, table: TableId) -> Option<Rc<BaseViews>> {
         self.by_table.borrow().get(&table).cloned()
     }
 
-    /// Whether a packed update is of a table with views.
+    /// Whether a packed update takes its partition's turn: it is of a table with views, or somebody else has the turn.
     #[inline]
     pub fn has_update(&self, update: &[u8]) -> bool {
-        self.has_any() && Update::decode_trusted(update).is_some_and(|update| self.has_table(update.table))
+        self.has_any()
+            && Update::decode_trusted(update).is_some_and(|update| {
+                self.has_table(update.table) || self.is_taken((update.table, token_of(update.partition_key)))
+            })
     }
 
     pub fn has_one_of<'u>(&self, mut updates: impl Iterator<Item = &'u Vec<u8>>) -> bool {
         self.has_any() && updates.any(|update| self.has_update(update))
+    }
+
+    pub fn has_one_of_tables(&self, partitions: &[WrittenPartition]) -> bool {
+        partitions.iter().any(|(table, _)| self.has_table(*table))
     }
 
     fn has_table(&self, table: TableId) -> bool {
@@ -146,6 +156,7 @@ impl Drop for PartitionTurns {
         for partition in &self.partitions {
             views.taken.borrow_mut().remove(partition);
         }
+        views.has_taken.set(!views.taken.borrow().is_empty());
         views.given_back.notify_waiters();
     }
 }
@@ -166,13 +177,14 @@ impl Shard {
         for update in updates {
             let decoded = decode(update)?;
             all.push(update.clone());
+            let token = token_of(decoded.partition_key);
+            if self.views.is_taken((decoded.table, token)) {
+                return Ok(None);
+            }
             let Some(views) = self.views.of_table(decoded.table) else {
                 continue;
             };
-            let token = token_of(decoded.partition_key);
-            let is_free = !self.views.is_taken((decoded.table, token))
-                && self.write_sets.unresolved_of(&[token]).is_empty();
-            if !is_free || !views.know(&decoded) {
+            if !self.write_sets.unresolved_of(&[token]).is_empty() || !views.know(&decoded) {
                 return Ok(None);
             }
             let mut delta = ViewDelta::new(&views, &decoded, self.now_s());
@@ -254,6 +266,7 @@ impl Shard {
                 continue;
             }
             self.views.taken.borrow_mut().extend(partitions.iter().copied());
+            self.views.has_taken.set(true);
             let turns = PartitionTurns {
                 shard: self.clone(),
                 partitions,
@@ -263,8 +276,25 @@ impl Shard {
         }
     }
 
+    /// Waits until nobody has the turns of what is to be written, for who does not take them.
+    pub(crate) async fn wait_for_turns(
+        &self,
+        partitions: &[WrittenPartition],
+        deadline: Deadline,
+    ) -> Result<(), CqlError> {
+        loop {
+            let notified = self.views.given_back.notified();
+            if !partitions.iter().any(|partition| self.views.is_taken(*partition)) {
+                return Ok(());
+            }
+            let left = deadline.left(self.clock.monotonic_ns());
+            let given_back = tokio::time::timeout(left, notified);
+            given_back.await.map_err(|_| not_begun_in_time())?;
+        }
+    }
+
     /// Waits until what write sets have written to these partitions cannot be undone any more.
-    async fn resolved(self: &Rc<Self>, partitions: &[WrittenPartition]) -> Result<(), CqlError> {
+    pub(crate) async fn resolved(self: &Rc<Self>, partitions: &[WrittenPartition]) -> Result<(), CqlError> {
         let tokens: Vec<Token> = partitions.iter().map(|(_, token)| *token).collect();
         loop {
             let unresolved = self.write_sets.unresolved_of(&tokens);
@@ -432,13 +462,9 @@ impl Shard {
         let required = RequiredTables::of(&all);
         // One shard after the other, in the order of their numbers: two batches never wait for each other.
         for (&owner, own) in updates {
-            let viewed = own.iter().filter(|update| self.views.has_update(update));
-            let viewed: Vec<Vec<u8>> = viewed.cloned().collect();
-            if viewed.is_empty() {
-                continue;
-            }
+            let own = own.clone();
             let leased = self.call_async(owner, move |shard| async move {
-                let leased = catch_async(shard.lease(viewed, deadline)).await;
+                let leased = catch_async(shard.lease(own, deadline)).await;
                 leased.unwrap_or_else(|panicked| Err(panicked.error()))
             });
             let mut lease = leased.await.unwrap_or_else(|| Err(self.no_answer_from(owner)))?;
@@ -451,17 +477,7 @@ impl Shard {
     async fn lease(self: &Rc<Self>, updates: Vec<Vec<u8>>, deadline: Deadline) -> Result<Lease, CqlError> {
         let partitions = updates.iter().filter_map(|update| partition_of(update)).collect();
         let turns = self.take_turns(partitions, deadline).await?;
-        let mut changes = Vec::new();
-        let mut bytes = 0;
-        let mut chunks = Chunks::default();
-        for update in &updates {
-            let of_update = self.changes_of(update, &mut chunks, deadline).await?;
-            bytes += of_update.iter().map(Vec::len).sum::<usize>();
-            if bytes > BATCH_VIEW_BYTES_MAX {
-                return Err(too_much());
-            }
-            changes.extend(of_update);
-        }
+        let changes = self.changes_of_all(&updates, deadline).await?;
         let (sender, released) = oneshot::channel::<()>();
         self.spawn(async move {
             let _dropped = released.await;
@@ -471,6 +487,46 @@ impl Shard {
             changes,
             _until_dropped: sender,
         })
+    }
+
+    /// Of updates that are written together. The caller has the partitions' turns.
+    async fn changes_of_all(
+        self: &Rc<Self>,
+        updates: &[Vec<u8>],
+        deadline: Deadline,
+    ) -> Result<Vec<Vec<u8>>, CqlError> {
+        let mut changes = Vec::new();
+        let mut bytes = 0;
+        let mut chunks = Chunks::default();
+        for update in updates {
+            let of_update = self.changes_of(update, &mut chunks, deadline).await?;
+            bytes += of_update.iter().map(Vec::len).sum::<usize>();
+            if bytes > BATCH_VIEW_BYTES_MAX {
+                return Err(too_much());
+            }
+            changes.extend(of_update);
+        }
+        Ok(changes)
+    }
+
+    /// Updates of any shards' partitions and what views become of them. The caller has the partitions' turns.
+    pub(crate) async fn with_changes_of_views(
+        self: &Rc<Self>,
+        updates: Vec<Vec<u8>>,
+        deadline: Deadline,
+    ) -> Result<Vec<Vec<u8>>, CqlError> {
+        let mut all = updates.clone();
+        if !self.views.has_any.get() {
+            return Ok(all);
+        }
+        for (owner, own) in self.by_owner(updates) {
+            let changes = self.call_async(owner, move |shard| async move {
+                let changes = catch_async(shard.changes_of_all(&own, deadline)).await;
+                changes.unwrap_or_else(|panicked| Err(panicked.error()))
+            });
+            all.extend(changes.await.unwrap_or_else(|| Err(self.no_answer_from(owner)))?);
+        }
+        Ok(all)
     }
 
     /// Writes base rows and what their views become, whole. The caller has the turns of the base rows' partitions.

@@ -552,6 +552,9 @@ impl Shard {
                     if !self.wait_for_room(deadline).await {
                         return Err(write_failure(&error));
                     }
+                    if let Some(partition) = partition_of(update) {
+                        self.wait_for_turns(&[partition], deadline).await?;
+                    }
                 }
                 Err(error) => return Err(write_failure(&error)),
             }

@@ -24,6 +24,7 @@ use tokio::sync::{Notify, oneshot};
 
 use crate::built_updates::UpdatesByShard;
 use crate::deadline::{Deadline, not_begun_in_time};
+use crate::decide::partitions_in;
 use crate::panic_boundary::{catch, catch_async};
 use crate::request::node_is_stopping;
 use crate::shard::{Acknowledgement, Shard};
@@ -62,12 +63,14 @@ struct UnderWay {
 }
 
 /// A shard's share of a write set, on its way to it.
-struct Share {
+pub(crate) struct Share {
     coordinator: ShardId,
     number: u64,
     /// `None` where no log takes any of it.
     part: Option<WriteSetPart>,
-    updates: Arc<Vec<Vec<u8>>>,
+    pub updates: Arc<Vec<Vec<u8>>>,
+    /// Who writes it has the turns of its partitions.
+    pub has_turns: bool,
 }
 
 /// Tables that every shard of an atomic write must know. Others are views, computed by a shard that knows them: one that does not
@@ -160,7 +163,7 @@ impl Shard {
                         true => shard.write_viewed(updates, deadline).await,
                         false => {
                             let required = RequiredTables::All;
-                            shard.write_whole_here(updates, required, deadline).await
+                            shard.write_whole_here(updates, required, false, deadline).await
                         }
                     }
                 };
@@ -192,7 +195,7 @@ impl Shard {
             return Ok(());
         };
         let written = self.call_async(owner, move |shard| async move {
-            let written = catch_async(shard.write_whole_here(updates, required, deadline)).await;
+            let written = catch_async(shard.write_whole_here(updates, required, true, deadline)).await;
             written.unwrap_or_else(|panicked| Err(panicked.error()))
         });
         written.await.unwrap_or_else(|| Err(self.no_answer_from(owner)))
@@ -211,7 +214,9 @@ impl Shard {
             .into_iter()
             .map(|(owner, updates)| (owner, Arc::new(updates)))
             .collect();
-        let are_logged = self.promises(&shares, &required, deadline).await?;
+        // Who looks for views has not taken any turns.
+        let has_turns = views_epoch.is_none();
+        let are_logged = self.promises(&shares, &required, has_turns, deadline).await?;
         if deadline.is_over(self.clock.monotonic_ns()) {
             return Err(not_begun_in_time());
         }
@@ -219,7 +224,7 @@ impl Shard {
             return Ok(false);
         }
         // From here on nothing can be refused any more; no `await` until all shares are on their way.
-        let acknowledged = self.send_shares(shares, &are_logged);
+        let acknowledged = self.send_shares(shares, &are_logged, has_turns);
         let written = acknowledged.await.unwrap_or_else(|_| Err(node_is_stopping()));
         written.map(|()| true)
     }
@@ -229,6 +234,7 @@ impl Shard {
         self: &Rc<Self>,
         updates: Vec<Vec<u8>>,
         required: RequiredTables,
+        has_turns: bool,
         deadline: Deadline,
     ) -> Result<(), CqlError> {
         let decoded = self.decode_sampled(&updates)?;
@@ -244,6 +250,9 @@ impl Shard {
                     if !self.wait_for_room(deadline).await {
                         return Err(write_failure(&error));
                     }
+                    if !has_turns {
+                        self.wait_for_turns(&partitions_in(&updates), deadline).await?;
+                    }
                 }
                 Err(error) => return Err(write_failure(&error)),
             }
@@ -257,6 +266,7 @@ impl Shard {
         self: &Rc<Self>,
         shares: &[(ShardId, Arc<Vec<Vec<u8>>>)],
         required: &RequiredTables,
+        has_turns: bool,
         deadline: Deadline,
     ) -> Result<Vec<bool>, CqlError> {
         let mut answers = Vec::with_capacity(shares.len());
@@ -267,7 +277,8 @@ impl Shard {
                 let shard = owner.clone();
                 owner.spawn(async move {
                     // The coordinator may have given up.
-                    let _gone = sender.send(shard.promise_share(&updates, &required, deadline).await);
+                    let promised = shard.promise_share(&updates, &required, has_turns, deadline);
+                    let _gone = sender.send(promised.await);
                 });
             });
             answers.push((*owner, receiver));
@@ -284,10 +295,14 @@ impl Shard {
         &self,
         updates: &[Vec<u8>],
         required: &RequiredTables,
+        has_turns: bool,
         deadline: Deadline,
     ) -> Result<bool, CqlError> {
         let decoded = self.decode_sampled(updates)?;
         loop {
+            if !has_turns {
+                self.wait_for_turns(&partitions_in(updates), deadline).await?;
+            }
             if deadline.is_over(self.clock.monotonic_ns()) {
                 return Err(not_begun_in_time());
             }
@@ -341,6 +356,7 @@ impl Shard {
         self: &Rc<Self>,
         shares: Vec<(ShardId, Arc<Vec<Vec<u8>>>)>,
         are_logged: &[bool],
+        has_turns: bool,
     ) -> oneshot::Receiver<Result<(), CqlError>> {
         let id = self.write_sets.numbers.borrow_mut().begin();
         let parts = are_logged.iter().filter(|is_logged| **is_logged).count();
@@ -370,6 +386,7 @@ impl Shard {
                 number: id.number,
                 part,
                 updates,
+                has_turns,
             };
             let (number, is_part) = (id.number, part.is_some());
             // At once: whoever looks at the partition next knows of the set.
@@ -385,12 +402,16 @@ impl Shard {
     }
 
     /// Applies what this shard has promised to take.
-    fn take_share(self: &Rc<Self>, share: Share) {
+    pub(crate) fn take_share(self: &Rc<Self>, share: Share) {
+        let Some(share) = self.sealed.keep(share) else {
+            return;
+        };
         let Share {
             coordinator,
             number,
             part,
             updates,
+            ..
         } = share;
         let applied = catch(|| {
             let updates = decode(&updates).ok_or(WriteError::Malformed)?;

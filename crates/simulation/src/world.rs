@@ -1,5 +1,6 @@
 //! One seed: the lives of a node, and what its clients know of its tables.
 
+mod accounts;
 mod counters;
 mod registers;
 mod views;
@@ -78,6 +79,7 @@ struct World {
     registers: Registers,
     registers_under_way: Vec<registers::RegisterUnderWay>,
     viewed_under_way: Vec<views::ViewedWrite>,
+    accounts_under_way: Vec<accounts::AccountUnderWay>,
     uncertain: Uncertain,
     counters: Counters,
     /// Something was broken on purpose in this life.
@@ -200,6 +202,7 @@ impl World {
             under_way: Vec::new(),
             registers: Registers::default(),
             registers_under_way: Vec::new(),
+            accounts_under_way: Vec::new(),
             viewed_under_way: Vec::new(),
             uncertain: Uncertain::Nothing,
             counters: Counters::of_seed(seed),
@@ -271,6 +274,7 @@ impl World {
         self.under_way.clear();
         self.counters.forget_answers();
         self.registers_under_way.clear();
+        self.accounts_under_way.clear();
         self.viewed_under_way.clear();
         drop(runtime);
         self.disk.crash();
@@ -294,6 +298,7 @@ impl World {
                 self.create_table(&node).await?;
             }
             self.change_schema(&node, registers::CREATE).await?;
+            self.change_schema(&node, accounts::CREATE).await?;
             for text in views::CREATE {
                 self.change_schema(&node, text).await?;
             }
@@ -397,8 +402,9 @@ impl World {
             5 => self.add_column_beside_prepares(node).await,
             6 => self.compact(node).await,
             7..30 => self.read(node).await,
-            30..42 => self.use_register(node).await,
-            42..56 => self.write_viewed(node).await,
+            30..40 => self.use_register(node).await,
+            40..50 => self.use_accounts(node).await,
+            50..60 => self.write_viewed(node).await,
             _ => self.write(node).await,
         }
     }
@@ -528,6 +534,7 @@ impl World {
             self.settle(sent).await?;
         }
         self.settle_registers().await?;
+        self.settle_accounts().await?;
         self.settle_all_viewed().await
     }
 
@@ -771,6 +778,7 @@ impl World {
         }
         self.check_counters(node).await?;
         self.check_registers(node).await?;
+        self.check_accounts(node).await?;
         self.check_views(node).await?;
         self.report.sstables += self.count_sstables();
         if !node.is_of_one_schema() {

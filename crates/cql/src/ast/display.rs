@@ -50,6 +50,7 @@ impl Display for Term {
         match self {
             Term::Literal(literal) => literal.fmt(f),
             Term::Null => f.write_str("NULL"),
+            Term::Reference(reference) => reference.fmt(f),
             Term::Marker(_) => f.write_str("?"),
             Term::List(elements) => write_displays(f, "[", elements, "]"),
             Term::Set(elements) => write_displays(f, "{", elements, "}"),

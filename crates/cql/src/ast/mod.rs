@@ -13,6 +13,7 @@ mod type_name;
 mod modification;
 mod relation;
 mod select;
+mod transaction;
 
 mod describe;
 mod function;
@@ -41,6 +42,8 @@ pub use relation::{InValues, Operator, Relation, TupleInValues, TupleValue};
 pub use select::{
     CellAttribute, OrderDirection, Ordering, OrderingExpression, Select, SelectItem, Selection, Selector,
 };
+
+pub use transaction::{Let, Place, Reference, Returning, RowCondition, RowTest, Transaction};
 
 pub use describe::{DescribeStatement, DescribeTarget};
 pub use function::{CreateAggregate, CreateFunction, DropFunction, FunctionArgument};

@@ -5,7 +5,7 @@ use super::{
     CreateFunction, CreateIndex, CreateKeyspace, CreateRole, CreateTable, CreateTrigger, CreateType,
     CreateView, Delete, DescribeStatement, DropFunction, DropIdentity, DropIndex, DropKeyspace, DropRole,
     DropTable, DropTrigger, DropType, DropView, GrantPermissions, GrantRole, Insert, ListPermissions,
-    ListRoles, QualifiedName, RevokePermissions, RevokeRole, RoleSyntax, Select, Update,
+    ListRoles, QualifiedName, RevokePermissions, RevokeRole, RoleSyntax, Select, Transaction, Update,
 };
 
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -15,6 +15,7 @@ pub enum Statement {
     Update(Update),
     Delete(Delete),
     Batch(Batch),
+    Transaction(Box<Transaction>),
     Use(String),
     Truncate(QualifiedName),
     CreateKeyspace(CreateKeyspace),
@@ -60,6 +61,7 @@ impl Statement {
             Statement::Update(_) => "UPDATE",
             Statement::Delete(_) => "DELETE",
             Statement::Batch(_) => "BATCH",
+            Statement::Transaction(_) => "TRANSACTION",
             Statement::Use(_) => "USE",
             Statement::Truncate(_) => "TRUNCATE",
             Statement::CreateKeyspace(_) => "CREATE KEYSPACE",

@@ -1,6 +1,6 @@
 //! Terms: everything that stands for a value.
 
-use super::{FunctionName, NativeType, TypeName};
+use super::{FunctionName, NativeType, Reference, TypeName};
 
 /// A value as written. What it means depends on the type of its receiver, which only the schema knows.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -38,6 +38,8 @@ pub enum Term {
         right: Box<Term>,
     },
     Negation(Box<Term>),
+    /// Of a statement in a transaction: what one of its `LET`s has read.
+    Reference(Box<Reference>),
 }
 
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]

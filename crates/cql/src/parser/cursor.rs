@@ -3,7 +3,7 @@
 use std::cell::Cell;
 
 use super::rejection::{Parsed, Reason, Rejection};
-use crate::ast::Marker;
+use crate::ast::{Marker, Place};
 use crate::lexer::{Keyword, Lexed, Token, TokenKind, lex_bounded};
 
 /// How many levels of rules for terms, selectors, types and relations may be open at once, operators of a chain
@@ -29,6 +29,10 @@ pub(super) struct Parser<'a> {
     fetched: Cell<usize>,
     markers: usize,
     nesting: usize,
+    /// Terms end where those of a transaction's conditions do.
+    pub(super) is_in_transaction: bool,
+    /// Terms may be what a transaction has read.
+    pub(super) takes_references: bool,
 }
 
 /// A place to return to when an alternative does not work out.
@@ -48,6 +52,8 @@ impl<'a> Parser<'a> {
             fetched: Cell::new(0),
             markers: 0,
             nesting: 0,
+            is_in_transaction: false,
+            takes_references: false,
         };
         parser.position = parser.visible_from(0);
         parser
@@ -119,6 +125,23 @@ impl<'a> Parser<'a> {
     /// Whether the next token is this word, which is no keyword of Cassandra's.
     pub(super) fn next_is_word(&self, word: &str) -> bool {
         self.is_word(self.token(self.position), word)
+    }
+
+    /// Whether the `n`th token from here is this word. It does not count as looked at.
+    pub(super) fn is_word_at(&self, n: usize, word: &str) -> bool {
+        let after = self.lexed.tokens.get(self.position..).unwrap_or_default();
+        let mut visible = after.iter().filter(|token| token.kind != TokenKind::Hidden);
+        visible.nth(n - 1).is_some_and(|token| self.is_word(*token, word))
+    }
+
+    /// Where the next token begins.
+    pub(super) fn place(&self) -> Place {
+        Place(self.token(self.position).start)
+    }
+
+    /// How many markers there were so far.
+    pub(super) fn markers(&self) -> usize {
+        self.markers
     }
 
     /// Moves past the next token, whatever it is.

@@ -19,6 +19,7 @@ mod roles;
 mod schema;
 mod select;
 mod tables;
+mod transactions;
 
 use crate::ast::{Statement, TypeName};
 use crate::error::SyntaxError;

@@ -7,13 +7,17 @@ use crate::lexer::{Keyword, TokenKind};
 
 impl Parser<'_> {
     pub(super) fn where_clause(&mut self) -> Parsed<Vec<Relation>> {
-        self.and_separated(|parser| {
+        // What a transaction reads and writes is known before it has read anything.
+        let takes_references = std::mem::replace(&mut self.takes_references, false);
+        let relations = self.and_separated(|parser| {
             if parser.next_is(TokenKind::ExpressionCall) {
                 parser.index_expression()
             } else {
                 parser.relation()
             }
-        })
+        });
+        self.takes_references = takes_references;
+        relations
     }
 
     /// `expr(index, value)`

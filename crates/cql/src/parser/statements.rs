@@ -23,6 +23,10 @@ impl Parser<'_> {
             Keyword::Insert => self.insert().map(Statement::Insert),
             Keyword::Update => self.update().map(Statement::Update),
             Keyword::Delete => self.delete().map(Statement::Delete),
+            Keyword::Begin if self.begins_transaction() => {
+                let transaction = self.transaction()?;
+                Ok(Statement::Transaction(Box::new(transaction)))
+            }
             Keyword::Begin => self.batch().map(Statement::Batch),
             Keyword::Use => {
                 self.consume();

@@ -12,6 +12,7 @@ enum TermForm {
     Function,
     TypeHint,
     Cast,
+    Reference,
 }
 
 impl Parser<'_> {
@@ -72,7 +73,7 @@ impl Parser<'_> {
                 Ok(Some(ArithmeticOperator::Subtract))
             }
             TokenKind::Plus => self.plus_operator(),
-            kind if ends_term(kind) || self.is_using_timeout(1) => {
+            kind if ends_term(kind) || self.is_using_timeout(1) || self.ends_row_condition(1) => {
                 self.predicted(1);
                 Ok(None)
             }
@@ -106,6 +107,10 @@ impl Parser<'_> {
         self.nested(|parser| match parser.term_form()? {
             TermForm::Value => parser.value(),
             TermForm::Function => parser.function_call(),
+            TermForm::Reference => {
+                let reference = parser.reference()?;
+                Ok(Term::Reference(Box::new(reference)))
+            }
             TermForm::TypeHint => {
                 parser.expect(TokenKind::LeftParenthesis)?;
                 let type_name = parser.type_name()?;
@@ -134,10 +139,13 @@ impl Parser<'_> {
             },
             TokenKind::QuestionMark => match self.look(2) {
                 TokenKind::Dot => (TermForm::Function, 2),
-                kind if follows_marker(kind) || self.is_using_timeout(2) => (TermForm::Value, 2),
+                kind if follows_marker(kind) || self.is_using_timeout(2) || self.ends_row_condition(2) => {
+                    (TermForm::Value, 2)
+                }
                 _ => return self.no_viable(2),
             },
             TokenKind::LeftParenthesis => self.parenthesized_form()?,
+            _ if self.next_is_reference_term() => (TermForm::Reference, 4),
             TokenKind::Keyword(Keyword::Token) => (TermForm::Function, 1),
             kind if kind.is_identifier() => (TermForm::Function, 1),
             kind if kind.begins_term() && kind != TokenKind::Minus => (TermForm::Value, 1),
@@ -153,6 +161,14 @@ impl Parser<'_> {
         match second {
             TokenKind::Keyword(Keyword::Set) => Ok((TermForm::TypeHint, 2)),
             TokenKind::String => self.parenthesized_string_form(),
+            kind if self.takes_references && kind.is_identifier() && self.look(3) == TokenKind::Dot => {
+                match self.look(5) {
+                    TokenKind::LeftParenthesis | TokenKind::RightParenthesis => {
+                        self.parenthesized_qualified_form()
+                    }
+                    _ => Ok((TermForm::Value, 5)),
+                }
+            }
             kind if kind.is_identifier() => match self.look(3) {
                 TokenKind::LeftParenthesis if is_callable(second) => Ok((TermForm::Value, 3)),
                 TokenKind::RightParenthesis if may_name_type(second) => Ok((TermForm::TypeHint, 3)),

@@ -331,6 +331,7 @@ fn check_conditions(schema: &Schema, create: &CreateView, base: &Arc<TableMetada
         table: base,
         markers: &markers,
         calls: &calls,
+        references: None,
     };
     let mut restricted: HashSet<&str> = HashSet::new();
     let mut others = Vec::new();

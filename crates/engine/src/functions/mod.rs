@@ -23,5 +23,5 @@ pub use aggregate::Accumulator;
 pub use cast::{cast_function, is_cast_target, overloads as casts_to};
 pub use json::{check_selected, decoded_if_long};
 pub use native::{AggregateKind, Clock, FunctionKind, NativeFunction, ScalarKind, next_timeuuid};
-pub use operation::addition_of;
+pub use operation::{addition_of, subtraction_of};
 pub use resolve::{FunctionCallName, is_inferred, resolve, unmatched};

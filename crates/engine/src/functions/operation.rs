@@ -51,14 +51,23 @@ pub(super) fn overloads(kind: OperationKind) -> &'static [NativeFunction] {
 
 /// The addition of two values of a type other than counters that gives another one.
 pub fn addition_of(cql_type: &CqlType) -> Option<NativeFunction> {
-    let adds = |function: &&NativeFunction| {
+    operation_of(OperationKind::Add, cql_type)
+}
+
+/// Likewise the subtraction.
+pub fn subtraction_of(cql_type: &CqlType) -> Option<NativeFunction> {
+    operation_of(OperationKind::Subtract, cql_type)
+}
+
+fn operation_of(kind: OperationKind, cql_type: &CqlType) -> Option<NativeFunction> {
+    let is_of_type = |function: &&NativeFunction| {
         function.return_type == *cql_type
             && function
                 .argument_types
                 .iter()
                 .all(|argument| argument == cql_type)
     };
-    overloads(OperationKind::Add).iter().find(adds).cloned()
+    overloads(kind).iter().find(is_of_type).cloned()
 }
 
 fn make_overloads(kind: OperationKind) -> Vec<NativeFunction> {

@@ -275,6 +275,7 @@ pub(crate) fn prepare_batch_attributes(
         table: &table,
         markers,
         calls: &RefCell::default(),
+        references: None,
     };
     Attributes::prepare(&Typing::terms(scope), using)
 }

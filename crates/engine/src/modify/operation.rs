@@ -6,7 +6,7 @@ use helenus_types::CqlType;
 use helenus_vector::{Similarity, VectorOptions};
 
 use crate::CqlError;
-use crate::functions::{NativeFunction, addition_of};
+use crate::functions::{NativeFunction, addition_of, subtraction_of};
 use crate::heap_bytes::HeapBytes;
 use crate::select::check_indexed_vector;
 use crate::term::{Expression, RawTerm, Receiver, Typing};
@@ -64,12 +64,27 @@ pub enum Change {
     DeleteField(i16),
 }
 
+/// Whether the row that a statement changes is read first.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum RowBefore {
+    Unread,
+    /// Conditional statements read it, and may add to it.
+    OfCondition,
+    /// And subtract, as Cassandra 6 lets them.
+    OfTransaction,
+}
+
 impl Operation {
     pub fn needs_read(&self) -> bool {
         matches!(
             self.change,
             Change::DiscardFromList(_) | Change::SetIndex { .. } | Change::DeleteIndex(_)
         )
+    }
+
+    /// Whether it changes the value that it finds.
+    pub fn adds_to_own(&self) -> bool {
+        matches!(self.change, Change::AddToOwn { .. })
     }
 
     pub(super) fn new(column: &ColumnMetadata, change: Change) -> Self {
@@ -110,15 +125,22 @@ impl Operation {
         typing: &Typing<'_>,
         column: &ColumnMetadata,
         operation: &RawOperation,
-        is_conditional: bool,
+        reads: RowBefore,
     ) -> Result<Self, CqlError> {
         let text = AssignmentText { column, operation };
         match operation {
             RawOperation::Set(value) => Operation::set(typing, column, value),
             RawOperation::SetElement { key, value } => set_element(typing, column, &text, key, value),
             RawOperation::SetField { field, value } => set_field(typing, column, &text, field, value),
-            RawOperation::Add(value) if is_conditional && addition_of(&column.cql_type).is_some() => {
-                add_to_own(typing, column, value)
+            RawOperation::Add(value)
+                if reads != RowBefore::Unread && addition_of(&column.cql_type).is_some() =>
+            {
+                change_own(typing, column, value, addition_of(&column.cql_type))
+            }
+            RawOperation::Subtract(value)
+                if reads == RowBefore::OfTransaction && subtraction_of(&column.cql_type).is_some() =>
+            {
+                change_own(typing, column, value, subtraction_of(&column.cql_type))
             }
             RawOperation::Add(value) => add(typing, column, &text, value),
             RawOperation::Subtract(value) => subtract(typing, column, &text, value),
@@ -303,11 +325,16 @@ fn add(
     }
 }
 
-/// A conditional statement has read the row.
-fn add_to_own(typing: &Typing<'_>, column: &ColumnMetadata, value: &Term) -> Result<Operation, CqlError> {
+/// `function` of the value that was read and this one.
+fn change_own(
+    typing: &Typing<'_>,
+    column: &ColumnMetadata,
+    value: &Term,
+    function: Option<NativeFunction>,
+) -> Result<Operation, CqlError> {
     let value = typing.term(&value.into(), &Receiver::column(column))?;
-    let function = addition_of(&column.cql_type)
-        .ok_or_else(|| CqlError::server(format_args!("{} has no addition", column.cql_type)))?;
+    let function = function
+        .ok_or_else(|| CqlError::server(format_args!("{} has no such operation", column.cql_type)))?;
     Ok(Operation::new(
         column,
         Change::AddToOwn {

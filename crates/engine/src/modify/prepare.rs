@@ -6,7 +6,7 @@ use helenus_schema::{ColumnKind, ColumnMetadata, TableMetadata};
 use super::attributes::Attributes;
 use super::conditional::{ConditionPlan, check_timestamp};
 use super::json::{Inserted, insert_json};
-use super::operation::Operation;
+use super::operation::{Operation, RowBefore};
 use super::plan::ModifyPlan;
 use crate::CqlError;
 use crate::names::first_repeated;
@@ -19,6 +19,22 @@ use crate::term::{Receiver, Typing};
 pub fn prepare_modification(
     typing: &Typing<'_>,
     modification: &Modification,
+) -> Result<ModifyPlan, CqlError> {
+    prepare(typing, modification, RowBefore::Unread)
+}
+
+/// As [`prepare_modification`], of a statement in a transaction.
+pub fn prepare_modification_in_transaction(
+    typing: &Typing<'_>,
+    modification: &Modification,
+) -> Result<ModifyPlan, CqlError> {
+    prepare(typing, modification, RowBefore::OfTransaction)
+}
+
+fn prepare(
+    typing: &Typing<'_>,
+    modification: &Modification,
+    reads: RowBefore,
 ) -> Result<ModifyPlan, CqlError> {
     let (using, clause, if_not_exists) = match modification {
         Modification::Insert(insert) => (&insert.using, &ast::Conditions::None, insert.if_not_exists),
@@ -35,7 +51,7 @@ pub fn prepare_modification(
     }
     let plan = match modification {
         Modification::Insert(insert) => prepare_insert(typing, insert, attributes, conditions)?,
-        Modification::Update(update) => prepare_update(typing, update, attributes, conditions)?,
+        Modification::Update(update) => prepare_update(typing, update, attributes, conditions, reads)?,
         Modification::Delete(delete) => prepare_delete(typing, delete, attributes, conditions)?,
     };
     let table = &plan.table;
@@ -198,7 +214,12 @@ fn prepare_update(
     update: &Update,
     attributes: Attributes,
     conditions: Option<ConditionPlan>,
+    reads: RowBefore,
 ) -> Result<ModifyPlan, CqlError> {
+    let reads = match (reads, &conditions) {
+        (RowBefore::Unread, Some(_)) => RowBefore::OfCondition,
+        (reads, _) => reads,
+    };
     let mut operations = Vec::new();
     for assignment in &update.assignments {
         let column = typing.column(&assignment.column)?;
@@ -207,7 +228,7 @@ fn prepare_update(
         }
         operations.push((
             column,
-            Operation::assign(typing, column, &assignment.operation, conditions.is_some())?,
+            Operation::assign(typing, column, &assignment.operation, reads)?,
         ));
     }
     let (static_operations, regular_operations) = split_operations(operations);

@@ -15,6 +15,7 @@ use crate::heap_bytes::{HeapBytes, flat_bytes};
 use crate::modify::{BatchPlan, ModifyPlan};
 use crate::select::SelectPlan;
 use crate::term::ColumnSpec;
+use crate::transaction::TransactionPlan;
 
 /// A statement ready to be executed any number of times, on any shard.
 #[derive(Debug)]
@@ -43,6 +44,7 @@ pub enum Plan {
     Select(Box<SelectPlan>),
     Modify(Box<ModifyPlan>),
     Batch(Box<BatchPlan>),
+    Transaction(Box<TransactionPlan>),
     Use(String),
     Truncate(Arc<TableMetadata>),
     /// Everything else: DDL, DESCRIBE, roles and permissions.
@@ -83,6 +85,7 @@ impl HeapBytes for Plan {
             Plan::Select(plan) => plan.heap_bytes(),
             Plan::Modify(plan) => plan.heap_bytes(),
             Plan::Batch(plan) => plan.heap_bytes(),
+            Plan::Transaction(plan) => plan.heap_bytes(),
             Plan::Use(keyspace) => keyspace.heap_bytes(),
             Plan::Truncate(_) | Plan::Other(_) => 0,
         }

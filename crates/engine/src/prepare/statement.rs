@@ -4,7 +4,7 @@ use std::cell::RefCell;
 use std::sync::Arc;
 
 use helenus_cql::TokenBudget;
-use helenus_cql::ast::{Batch, Modification, QualifiedName, Statement};
+use helenus_cql::ast::{Batch, Modification, QualifiedName, Returning, Statement};
 use helenus_schema::{Schema, TableMetadata};
 
 use super::metadata::check_extent;
@@ -16,6 +16,7 @@ use crate::modify::{
 };
 use crate::select::prepare_select;
 use crate::term::{BindMarkers, CallTypes, StatementScope, Typing};
+use crate::transaction::{TransactionText, prepare_transaction};
 
 /// A request counts its values in a u16.
 const MARKERS_MAX: usize = u16::MAX as usize;
@@ -59,6 +60,7 @@ fn prepare_statement(
             table,
             markers: &markers,
             calls: &calls,
+            references: None,
         };
         routed_table = Some(Arc::clone(table));
         prepare_modification(&Typing::terms(scope), &modification)
@@ -72,6 +74,7 @@ fn prepare_statement(
                 table,
                 markers: &markers,
                 calls: &calls,
+                references: None,
             };
             let plan = prepare_select(scope, &select)?;
             result = Some(Arc::clone(&plan.result));
@@ -85,6 +88,17 @@ fn prepare_statement(
             let (plan, single_table) = prepare_batch(schema, session_keyspace, &markers, batch)?;
             routed_table = single_table;
             Plan::Batch(Box::new(plan))
+        }
+        Statement::Transaction(transaction) => {
+            let around = TransactionText {
+                schema,
+                markers: &markers,
+                find_table: &|name| table(schema, session_keyspace, name),
+                text: query,
+            };
+            let plan = prepare_transaction(&around, &transaction)?;
+            result = plan.result().cloned();
+            Plan::Transaction(Box::new(plan))
         }
         Statement::Use(keyspace) if schema.keyspace(&keyspace).is_none() => {
             return Err(invalid!("Keyspace '{keyspace}' does not exist"));
@@ -101,6 +115,7 @@ fn prepare_statement(
                 table: &table,
                 markers: &markers,
                 calls: &calls,
+                references: None,
             };
             StatementTimeout::prepare(&Typing::terms(scope), &term)
         })
@@ -147,6 +162,7 @@ fn prepare_batch(
             table,
             markers,
             calls: &calls,
+            references: None,
         };
         statements.push(prepare_modification(&Typing::terms(scope), modification)?);
     }
@@ -190,6 +206,19 @@ fn is_fully_qualified(statement: &Statement) -> bool {
             .statements
             .iter()
             .all(|statement| table_of(statement).keyspace.is_some()),
+        Statement::Transaction(transaction) => {
+            let reads = transaction.lets.iter().map(|one| &one.select.table);
+            let writes = transaction
+                .statements
+                .iter()
+                .map(|(statement, _)| table_of(statement));
+            let answered = match &transaction.returning {
+                Some(Returning::Select(select, _)) => Some(&select.table),
+                _ => None,
+            };
+            let mut tables = reads.chain(writes).chain(answered);
+            tables.all(|table| table.keyspace.is_some())
+        }
         _ => false,
     }
 }

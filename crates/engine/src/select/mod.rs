@@ -27,6 +27,7 @@ mod tombstones;
 mod direct;
 mod execution;
 mod grouping;
+mod one_row;
 
 pub use bound::{BOUND_AT_ONCE_MAX, BoundSelect, InProducts, JSON_BYTES_PER_VALUE, json_effort};
 pub use direct::Direct;
@@ -35,6 +36,7 @@ pub use execution::SelectExecution;
 pub(crate) use filter::{Filter, FilterEffort, bind_filters};
 pub use nearest::NearestColumn;
 pub(crate) use nearest::check_indexed_vector;
+pub use one_row::{ManyRows, RowRead, StoredRow};
 pub use plan::SelectPlan;
 pub use relation::{RelationText, operator_text, single as single_restriction};
 pub use row_view::{Fetched, RowView};

@@ -103,6 +103,7 @@ impl Typing<'_> {
             | RawTerm::Negation(_)
             | RawTerm::CountRows => self.call_assignability(term, receiver),
             RawTerm::Column(_)
+            | RawTerm::Reference(_)
             | RawTerm::CellAttribute { .. }
             | RawTerm::Element { .. }
             | RawTerm::Slice { .. }
@@ -245,6 +246,7 @@ impl Typing<'_> {
                 .table
                 .column(name)
                 .map(|column| column.cql_type.clone()),
+            RawTerm::Reference(reference) => self.scope.references?.exact_type(reference),
             RawTerm::CellAttribute { attribute, of } => self.cell_attribute_type(*attribute, of),
             RawTerm::Element { of, .. } => match self.exact_type(of)? {
                 CqlType::Set { element, .. } => Some((*element).clone()),

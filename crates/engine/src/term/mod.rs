@@ -21,6 +21,8 @@ mod evaluation;
 mod expression;
 mod parts;
 
+mod reference;
+
 pub use call_types::CallTypes;
 
 pub use bound_values::{BoundValues, OwnedValues};
@@ -29,6 +31,7 @@ pub use expression::{Expression, JsonColumn};
 pub(crate) use literal::now_ms;
 pub use raw_term::RawTerm;
 pub use receiver::{BindMarkers, ColumnSpec, Receiver, StatementScope};
+pub use reference::{LetRow, ReferencePlan, References};
 pub use type_name::native_type;
 pub use typing::{AggregateCall, SelectionScope, Typing};
 

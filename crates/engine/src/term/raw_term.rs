@@ -3,8 +3,8 @@
 use std::fmt;
 
 use helenus_cql::ast::{
-    ArithmeticOperator, CellAttribute, FunctionName, Literal, LiteralKind, Marker, NativeType, Selector,
-    Term, TypeName,
+    ArithmeticOperator, CellAttribute, FunctionName, Literal, LiteralKind, Marker, NativeType, Reference,
+    Selector, Term, TypeName,
 };
 
 use super::native_type;
@@ -60,6 +60,8 @@ pub enum RawTerm {
         of: Box<RawTerm>,
         field: String,
     },
+    /// In a transaction.
+    Reference(Box<Reference>),
 }
 
 impl RawTerm {
@@ -82,6 +84,7 @@ impl RawTerm {
             | RawTerm::Null
             | RawTerm::Marker(_)
             | RawTerm::Column(_)
+            | RawTerm::Reference(_)
             | RawTerm::CountRows => Vec::new(),
         }
     }
@@ -136,6 +139,7 @@ impl From<&Term> for RawTerm {
                 right: boxed(right),
             },
             Term::Negation(term) => RawTerm::Negation(boxed(term)),
+            Term::Reference(reference) => RawTerm::Reference(reference.clone()),
         }
     }
 }
@@ -212,6 +216,7 @@ impl fmt::Display for RawTerm {
             }) => write!(f, "'{text}'"),
             RawTerm::Literal(literal) => f.write_str(&literal.text),
             RawTerm::Null => f.write_str("NULL"),
+            RawTerm::Reference(reference) => reference.fmt(f),
             RawTerm::Marker(_) => f.write_str("?"),
             RawTerm::List(elements) => write_joined(f, "[", elements, "]"),
             RawTerm::Set(elements) => write_joined(f, "{", elements, "}"),

@@ -6,7 +6,7 @@ use std::sync::Arc;
 use helenus_schema::{ColumnKind, ColumnMetadata, Schema, TableMetadata};
 use helenus_types::CqlType;
 
-use super::CallTypes;
+use super::{CallTypes, References};
 use crate::heap_bytes::HeapBytes;
 
 /// Name and type of a bind marker or of a column of a result, as clients see it.
@@ -44,6 +44,8 @@ pub struct StatementScope<'a> {
     pub markers: &'a RefCell<BindMarkers>,
     /// Of this statement alone: what a call is depends on its table.
     pub calls: &'a RefCell<CallTypes>,
+    /// In a transaction, what its statements may refer to.
+    pub references: Option<&'a References>,
 }
 
 impl Receiver {

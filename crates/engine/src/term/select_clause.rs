@@ -33,6 +33,7 @@ impl Typing<'_> {
                     name: term.to_string(),
                 })
             }
+            RawTerm::Reference(_) => Err(invalid!("{term} is not a value")),
             RawTerm::Function { .. }
             | RawTerm::CountRows
             | RawTerm::Arithmetic { .. }

@@ -129,6 +129,23 @@ impl<'a> Typing<'a> {
             | RawTerm::Cast { .. }
             | RawTerm::Arithmetic { .. }
             | RawTerm::Negation(_) => self.call(term, receiver),
+            RawTerm::Reference(reference) => {
+                let references = self
+                    .scope
+                    .references
+                    .ok_or_else(|| invalid!("{term} is not a value"))?;
+                let (_, _, column) = references.column(reference)?;
+                if !self.assignability(term, &receiver.cql_type).is_assignable() {
+                    return Err(invalid!(
+                        "Invalid reference type {} ({}) for \"{}\" of type {}",
+                        column.cql_type,
+                        column.name,
+                        receiver.name,
+                        receiver.cql_type
+                    ));
+                }
+                references.marker(self.scope, reference)
+            }
             // The parser makes these only in select clauses, which are typed by `select`.
             RawTerm::Column(_)
             | RawTerm::CountRows

@@ -232,6 +232,7 @@ fn filters_of(
         table: base,
         markers: &markers,
         calls: &calls,
+        references: None,
     };
     let rules = WhereRules {
         kind: StatementKind::Select,

@@ -187,7 +187,7 @@ impl Shards {
                     }
                 }
             }
-            Plan::Use(_) | Plan::Truncate(_) => {}
+            Plan::Use(_) | Plan::Truncate(_) | Plan::Transaction(_) => {}
         }
         for (token, update) in updates {
             let store = &mut self.stores[usize::from(shard_of(token, count).0)];

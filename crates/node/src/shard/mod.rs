@@ -55,6 +55,7 @@ use crate::planning::Planner;
 use crate::rate_limit::{RateLimiter, has_rate_limits};
 use crate::roles::{DefaultRole, PasswordThreads, Passwords};
 use crate::schema_change::{SCHEMA_OWNER, SchemaKeeper, SchemaListeners, SchemaWorker};
+use crate::sealed_partitions::SealedPartitions;
 use crate::session::Session;
 use crate::snapshot_worker::SnapshotWorker;
 use crate::stall::StallDetector;
@@ -131,6 +132,7 @@ pub struct Shard {
     pub(crate) scratch: RefCell<Scratch>,
     pub(crate) counters: Counters,
     pub(crate) views: Views,
+    pub(crate) sealed: SealedPartitions,
     /// Where the owner of the schema makes changes durable. The mutex orders changes: each starts from the schema
     /// that the one before it made.
     pub(crate) schema_keeper: Mutex<Option<SchemaKeeper>>,
@@ -165,7 +167,7 @@ pub struct Shard {
     room: Notify,
     stopping: Cell<bool>,
     writes_since_turn: Cell<u32>,
-    last_timestamp_us: Cell<i64>,
+    pub(crate) last_timestamp_us: Cell<i64>,
 }
 
 /// Messages taken from the inbox between two looks at the sockets: enough to amortise the look, few enough that a
@@ -214,6 +216,7 @@ impl Shard {
             id: parts.id,
             has_rate_limits: Cell::new(has_rate_limits(&parts.schema)),
             views: Views::of_schema(&parts.schema),
+            sealed: SealedPartitions::default(),
             clock,
             prepared: RefCell::new(PreparedCache::of_memory(parts.options.memory_bytes)),
             timeouts: Timeouts::of(&parts.options),

@@ -185,6 +185,7 @@ pub fn is_valid(plan: &Plan, schema: &Schema) -> bool {
             .statements
             .iter()
             .all(|statement| is_current(&statement.table)),
+        Plan::Transaction(plan) => plan.tables().all(is_current),
         Plan::Truncate(table) => is_current(table),
         Plan::Use(_) | Plan::Other(_) => true,
     }

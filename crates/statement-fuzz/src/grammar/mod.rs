@@ -6,6 +6,7 @@ mod describe;
 mod names;
 mod reads;
 mod terms;
+mod transactions;
 mod types;
 mod writes;
 
@@ -43,7 +44,8 @@ impl<'a> Grammar<'a> {
         match self.chance.below(100) {
             0..34 => self.select(),
             34..70 => self.modification(),
-            70..76 => self.batch(),
+            70..74 => self.batch(),
+            74..76 => self.transaction(),
             76..92 => self.schema_change(),
             92..94 => self.access(),
             94..97 => self.describe(),
@@ -90,6 +92,9 @@ impl<'a> Grammar<'a> {
             "..",
             "BEGIN BATCH",
             "APPLY BATCH",
+            "BEGIN TRANSACTION",
+            "LET a = (",
+            "COMMIT TRANSACTION",
             "TOKEN",
             "\u{202E}",
             "12h30m",

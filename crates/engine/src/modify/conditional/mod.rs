@@ -11,5 +11,7 @@ mod plan;
 mod request;
 mod rows;
 
-pub use plan::{ConditionPlan, check_timestamp};
+pub use ballot::merged;
+pub use bound::BoundCondition;
+pub use plan::{ColumnCondition, ConditionPlan, check_timestamp};
 pub use request::{ConditionalMember, ConditionalOutcome, ConditionalRequest};

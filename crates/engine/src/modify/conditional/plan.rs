@@ -12,7 +12,7 @@ use crate::CqlError;
 use crate::heap_bytes::{HeapBytes, flat_bytes};
 use crate::prepare::ResultMetadata;
 use crate::select::operator_text;
-use crate::term::{Expression, RawTerm, Receiver, Typing};
+use crate::term::{EvaluationContext, Expression, RawTerm, Receiver, Typing};
 
 /// Conditions are looked at one after the other in one turn of a shard.
 const CONDITIONS_MAX: usize = 1_000;
@@ -144,7 +144,7 @@ impl Conditions {
 }
 
 impl ColumnCondition {
-    fn prepare(
+    pub fn prepare(
         typing: &Typing<'_>,
         column: &ColumnMetadata,
         condition: &ast::Condition,
@@ -237,6 +237,16 @@ fn contains(
         (_, false) => return Err(invalid!("Cannot use CONTAINS on non-collection column {name}")),
     };
     Ok(Test::Compare(operator, typing.term(value, &receiver)?))
+}
+
+impl ColumnCondition {
+    /// Whether it compares with a value.
+    pub fn has_operand(&self, context: &EvaluationContext<'_>) -> Result<bool, CqlError> {
+        match &self.test {
+            Test::Compare(_, value) => Ok(value.evaluate(context)?.bytes().is_some()),
+            Test::In(_) | Test::InMarker(_) => Ok(true),
+        }
+    }
 }
 
 fn check_durations(cql_type: &CqlType, operator: Operator) -> Result<(), CqlError> {

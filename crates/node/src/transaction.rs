@@ -1,0 +1,446 @@
+//! `BEGIN TRANSACTION`: strictly serializable over any partitions and tables.
+//!
+//! Where all partitions are one shard's, and what is read lies in memory, a transaction is one turn of that shard, like a
+//! conditional statement ([`crate::decide`]). Else it takes the turns of all its partitions, those that it only reads
+//! included: shard by shard in the order of their tokens, so that two never wait for each other. Then it seals them
+//! ([`crate::sealed_partitions`]), reads, decides, and writes what it has decided as one record or one write set. Turns are given
+//! back once that is durable everywhere, so that nobody sees a part of it before all of it is certain
+//! ([decision 24](../../../docs/decisions/0024-transactions.md)).
+
+use std::collections::BTreeMap;
+use std::rc::Rc;
+use std::sync::Arc;
+
+use helenus_engine::select::{RowRead, StoredRow};
+use helenus_engine::term::BoundValues;
+use helenus_engine::transaction::{BoundTransaction, Decided, TransactionPlan};
+use helenus_engine::{CqlError, Plan, QueryOptions};
+use helenus_storage::read_state::{ReadProgress, ReadState};
+use helenus_types::{ShardId, Token};
+use tokio::sync::oneshot;
+
+use crate::conditional::check_ahead;
+use crate::deadline::{Deadline, not_begun_in_time};
+use crate::decide::{Decide, Run, Tried, Updates};
+use crate::forward::{ForwardedAnswer, ForwardedResult, OwnedExecution};
+use crate::panic_boundary::catch_async;
+use crate::rate_limit::WrittenPartition;
+use crate::read::CountingStore;
+use crate::request::{Statement, node_is_stopping};
+use crate::shard::Shard;
+use crate::write::write_failure;
+use crate::write_set::RequiredTables;
+
+/// Rows that a transaction reads and statements that it has, if it is to be done in one turn: a microsecond or two each.
+const TURN_STATEMENTS_MAX: usize = 100;
+
+/// Steps of all of its reads together, some 200 microseconds each; likewise.
+const TURN_STEPS_MAX: usize = 5;
+
+/// One with its values, free of the message it came in, and what it is about.
+struct OwnedTransaction {
+    owned: OwnedExecution,
+    bound: BoundTransaction,
+}
+
+/// One that a single shard may be able to decide in one turn.
+struct OneTurn {
+    transaction: Arc<OwnedTransaction>,
+    tokens: Vec<Token>,
+    state: ReadState,
+    /// It reads more than a turn may.
+    is_too_long: bool,
+}
+
+/// What a shard has read of partitions that it has sealed.
+struct SealedRead {
+    /// By their places among the transaction's reads.
+    rows: Vec<(usize, StoredRow)>,
+    /// Later than whatever this shard has given out.
+    timestamp_us: i64,
+}
+
+/// The partitions of one shard; their turns are given back when this is dropped.
+struct Hold {
+    owner: ShardId,
+    partitions: Arc<[WrittenPartition]>,
+    /// With the rows' places among the transaction's reads.
+    reads: Vec<(usize, RowRead)>,
+    is_written: bool,
+    _until_dropped: oneshot::Sender<()>,
+}
+
+impl OwnedTransaction {
+    fn plan(&self) -> Result<&TransactionPlan, CqlError> {
+        match &self.owned.prepared.plan {
+            Plan::Transaction(plan) => Ok(plan),
+            _ => Err(CqlError::server(format_args!(
+                "what was executed is no transaction"
+            ))),
+        }
+    }
+
+    fn now_s(&self) -> u32 {
+        self.owned.options().now_s
+    }
+
+    fn decide(
+        &self,
+        shard: &Shard,
+        rows: &[StoredRow],
+        ballot_us: i64,
+    ) -> Result<(Decided, ForwardedAnswer), CqlError> {
+        let plan = self.plan()?;
+        let scratch = &mut *shard.scratch.borrow_mut();
+        let (values, options) = (self.owned.values.bound(), self.owned.options());
+        let mut decided = self
+            .bound
+            .decide(plan, rows, (&values, &options), ballot_us, scratch)?;
+        let mut answer = ForwardedAnswer::from(std::mem::take(&mut decided.body));
+        let guardrails = &shard.options.guardrails.values;
+        if guardrails.is_enabled() {
+            for update in &decided.updates {
+                answer.warnings.extend(guardrails.check(&shard.schema(), update)?);
+            }
+        }
+        Ok((decided, answer))
+    }
+}
+
+impl Decide for OneTurn {
+    type Answer = ForwardedAnswer;
+
+    fn partitions(&self) -> &[Token] {
+        &self.tokens
+    }
+
+    fn run(&mut self, shard: &Rc<Shard>) -> Result<Run<ForwardedAnswer>, CqlError> {
+        let reads = &self.transaction.bound.reads;
+        let mut rows = Vec::with_capacity(reads.len());
+        let mut steps = 0;
+        for read in reads {
+            let mut row = StoredRow::default();
+            self.state.begin_again();
+            let now_s = self.transaction.now_s();
+            loop {
+                match read.step(now_s, &mut CountingStore { shard }, &mut self.state, &mut row)? {
+                    ReadProgress::Done => break,
+                    ReadProgress::Absent(absent) => return Ok(Run::Absent(absent)),
+                    ReadProgress::Yield => steps += 1,
+                }
+                if steps >= TURN_STEPS_MAX {
+                    self.is_too_long = true;
+                    return Err(CqlError::server(format_args!(
+                        "a transaction reads more than a turn may"
+                    )));
+                }
+            }
+            rows.push(row);
+        }
+        let server_us = self.transaction.owned.options().server_timestamp_us;
+        let newest_us = BoundTransaction::newest_us(&rows).unwrap_or(i64::MIN);
+        shard.note_timestamp(server_us);
+        let ballot_us = shard.ballot_us(newest_us, server_us)?;
+        let (decided, answer) = self.transaction.decide(shard, &rows, ballot_us)?;
+        Ok(Run::Decided {
+            updates: Updates::OfSeveral(decided.updates),
+            answer,
+        })
+    }
+
+    fn read_state(&self) -> &ReadState {
+        &self.state
+    }
+}
+
+impl Shard {
+    /// Executes a transaction, and answers later.
+    pub(crate) fn transact(
+        self: &Rc<Self>,
+        statement: &Statement<'_>,
+        plan: &TransactionPlan,
+        values: &BoundValues<'_>,
+        options: &QueryOptions<'_>,
+    ) -> Result<(), CqlError> {
+        let bound = plan.bind(values, options)?;
+        let (session, stream) = (statement.request.session, statement.request.stream);
+        let account = self.account_of_session(session);
+        let transaction = Arc::new(OwnedTransaction {
+            owned: OwnedExecution::new(statement, values, options, &account),
+            bound,
+        });
+        let deadline = Deadline::of_conditional(options);
+        self.trace(session, || "Executing a transaction".to_owned());
+        let (shard, answered) = (self.clone(), session.clone());
+        self.answer_later(session, stream, async move {
+            let result = shard
+                .in_time(deadline, shard.transact_in_time(transaction, deadline))
+                .await;
+            shard.answer_read(&answered, stream, result);
+        });
+        Ok(())
+    }
+
+    async fn transact_in_time(
+        self: &Rc<Self>,
+        transaction: Arc<OwnedTransaction>,
+        deadline: Deadline,
+    ) -> ForwardedResult {
+        if self.has_rate_limits.get() {
+            let written = transaction.bound.written.iter();
+            let written = written.map(|partition| (self.owner_of(partition.1), *partition));
+            self.check_rates_everywhere(written.collect()).await?;
+        }
+        let statements = transaction.bound.reads.len() + transaction.bound.written.len();
+        if statements <= TURN_STATEMENTS_MAX
+            && let Some(owner) = self.owner_of_all(&transaction.bound.partitions)
+        {
+            let own = transaction.clone();
+            let decided = self.call_async(owner, move |shard| async move {
+                let decided = catch_async(shard.transact_in_one_turn(own, deadline)).await;
+                decided.unwrap_or_else(|panicked| Err(panicked.error()))
+            });
+            let decided = decided.await.unwrap_or_else(|| Err(self.no_answer_from(owner)))?;
+            if let Some(answer) = decided {
+                return Ok(answer);
+            }
+        }
+        // To its end, with the partitions' turns, also if nobody waits for it any more.
+        let (sender, receiver) = oneshot::channel();
+        let shard = self.clone();
+        self.spawn(async move {
+            let decided = catch_async(shard.transact_in_turns(&transaction, deadline)).await;
+            let _gone = sender.send(decided.unwrap_or_else(|panicked| Err(panicked.error())));
+        });
+        receiver.await.unwrap_or_else(|_| Err(node_is_stopping()))
+    }
+
+    /// On the shard that owns all of its partitions. `None`, with nothing done, if it needs their turns.
+    async fn transact_in_one_turn(
+        self: &Rc<Self>,
+        transaction: Arc<OwnedTransaction>,
+        deadline: Deadline,
+    ) -> Result<Option<ForwardedAnswer>, CqlError> {
+        let tokens = transaction.bound.partitions.iter().map(|(_, token)| *token);
+        let mut decision = OneTurn {
+            tokens: tokens.collect(),
+            state: ReadState::suspending(),
+            is_too_long: false,
+            transaction,
+        };
+        loop {
+            if deadline.is_over(self.clock.monotonic_ns()) {
+                return Err(not_begun_in_time());
+            }
+            match self.try_decide(&mut decision) {
+                Err(_) if decision.is_too_long => return Ok(None),
+                Err(error) => return Err(error),
+                Ok(Tried::TakesTurns(_)) => return Ok(None),
+                Ok(Tried::Decided { answer, certain_at }) => {
+                    if let Some(position) = certain_at {
+                        self.durable(position, deadline).await?;
+                    }
+                    return Ok(Some(answer));
+                }
+                Ok(Tried::Absent(absent)) => self.bring(decision.read_state(), &absent).await?,
+                Ok(Tried::NoRoom(error)) => {
+                    if !self.wait_for_room(deadline).await {
+                        return Err(write_failure(&error));
+                    }
+                }
+                Ok(Tried::Unresolved(sets)) => self.wait_resolved(sets).await?,
+            }
+        }
+    }
+
+    async fn transact_in_turns(
+        self: &Rc<Self>,
+        transaction: &OwnedTransaction,
+        deadline: Deadline,
+    ) -> ForwardedResult {
+        let holds = self.hold_all(transaction, deadline).await?;
+        let (rows, timestamp_us) = self.read_all(transaction, &holds, deadline).await?;
+        let newest_us = BoundTransaction::newest_us(&rows).unwrap_or(i64::MIN);
+        check_ahead(newest_us, timestamp_us)?;
+        let (decided, answer) =
+            transaction.decide(self, &rows, timestamp_us.max(newest_us.saturating_add(1)))?;
+        if deadline.is_over(self.clock.monotonic_ns()) {
+            return Err(not_begun_in_time());
+        }
+        if decided.updates.is_empty() {
+            self.certain(holds.iter().map(|hold| hold.owner), deadline)
+                .await?;
+            return Ok(answer);
+        }
+        for hold in &holds {
+            let owner = hold.owner;
+            self.mailbox(owner)
+                .run(move |shard| shard.note_timestamp(timestamp_us));
+            // What it has seen there must not be lost where what it writes elsewhere is not.
+            if !hold.is_written {
+                let durable = self.call_async(owner, |shard| async move { shard.log_durable().await });
+                durable.await.unwrap_or_else(|| Err(self.no_answer_from(owner)))?;
+            }
+        }
+        let required = RequiredTables::of(&decided.updates);
+        let all = self.with_changes_of_views(decided.updates, deadline).await?;
+        self.write_computed(self.by_owner(all), required, deadline)
+            .await?;
+        Ok(answer)
+    }
+
+    /// Takes all turns, one shard after the other.
+    async fn hold_all(
+        self: &Rc<Self>,
+        transaction: &OwnedTransaction,
+        deadline: Deadline,
+    ) -> Result<Vec<Hold>, CqlError> {
+        let bound = &transaction.bound;
+        let mut by_owner: BTreeMap<ShardId, Vec<WrittenPartition>> = BTreeMap::new();
+        for partition in &bound.partitions {
+            by_owner
+                .entry(self.owner_of(partition.1))
+                .or_default()
+                .push(*partition);
+        }
+        let mut holds = Vec::with_capacity(by_owner.len());
+        for (owner, partitions) in by_owner {
+            let partitions: Arc<[WrittenPartition]> = partitions.into();
+            let own = partitions.clone();
+            let held = self.call_async(owner, move |shard| async move {
+                let held = catch_async(shard.hold(own, deadline)).await;
+                held.unwrap_or_else(|panicked| Err(panicked.error()))
+            });
+            let until_dropped = held.await.unwrap_or_else(|| Err(self.no_answer_from(owner)))?;
+            let reads = bound.reads.iter().enumerate();
+            let reads = reads.filter(|(_, read)| self.owner_of(read.token) == owner);
+            holds.push(Hold {
+                owner,
+                reads: reads.map(|(place, read)| (place, read.clone())).collect(),
+                is_written: bound
+                    .written
+                    .iter()
+                    .any(|written| self.owner_of(written.1) == owner),
+                partitions,
+                _until_dropped: until_dropped,
+            });
+        }
+        Ok(holds)
+    }
+
+    /// Takes the turns of partitions of this shard, until the answer is dropped.
+    async fn hold(
+        self: &Rc<Self>,
+        partitions: Arc<[WrittenPartition]>,
+        deadline: Deadline,
+    ) -> Result<oneshot::Sender<()>, CqlError> {
+        let turns = self.take_turns(partitions.to_vec(), deadline).await?;
+        let (sender, released) = oneshot::channel::<()>();
+        let shard = self.clone();
+        self.spawn(async move {
+            let _dropped = released.await;
+            shard.break_seals(&partitions);
+            drop(turns);
+        });
+        Ok(sender)
+    }
+
+    /// The rows of all reads, none of which may be undone or changed any more, and a timestamp later than whatever their owners
+    /// have given out.
+    async fn read_all(
+        self: &Rc<Self>,
+        transaction: &OwnedTransaction,
+        holds: &[Hold],
+        deadline: Deadline,
+    ) -> Result<(Vec<StoredRow>, i64), CqlError> {
+        let now_s = transaction.now_s();
+        loop {
+            let mut rows = vec![StoredRow::default(); transaction.bound.reads.len()];
+            let mut timestamp_us = transaction.owned.options().server_timestamp_us.saturating_add(1);
+            let mut are_sealed = true;
+            for hold in holds {
+                let (partitions, reads) = (hold.partitions.clone(), hold.reads.clone());
+                let read = self.call_async(hold.owner, move |shard| async move {
+                    let read = catch_async(shard.seal_and_read(&partitions, reads, now_s)).await;
+                    read.unwrap_or_else(|panicked| Err(panicked.error()))
+                });
+                let read = read
+                    .await
+                    .unwrap_or_else(|| Err(self.no_answer_from(hold.owner)))?;
+                let Some(read) = read else {
+                    are_sealed = false;
+                    break;
+                };
+                timestamp_us = timestamp_us.max(read.timestamp_us);
+                for (place, row) in read.rows {
+                    rows[place] = row;
+                }
+            }
+            if are_sealed {
+                return Ok((rows, timestamp_us));
+            }
+            if deadline.is_over(self.clock.monotonic_ns()) {
+                return Err(not_begun_in_time());
+            }
+            self.wait_for_batches(holds).await?;
+        }
+    }
+
+    /// Lets the batches through that have come between taking the turns and sealing.
+    async fn wait_for_batches(self: &Rc<Self>, holds: &[Hold]) -> Result<(), CqlError> {
+        for hold in holds {
+            let partitions = hold.partitions.clone();
+            self.mailbox(hold.owner)
+                .run(move |shard| shard.break_seals(&partitions));
+        }
+        for hold in holds {
+            let partitions = hold.partitions.clone();
+            let resolved = self.call_async(hold.owner, move |shard| async move {
+                shard.resolved(&partitions).await
+            });
+            resolved
+                .await
+                .unwrap_or_else(|| Err(self.no_answer_from(hold.owner)))?;
+        }
+        Ok(())
+    }
+
+    /// `None`, with nothing sealed, if something in these partitions may still be undone.
+    async fn seal_and_read(
+        self: &Rc<Self>,
+        partitions: &[WrittenPartition],
+        reads: Vec<(usize, RowRead)>,
+        now_s: u32,
+    ) -> Result<Option<SealedRead>, CqlError> {
+        let tokens: Vec<Token> = partitions.iter().map(|(_, token)| *token).collect();
+        if !self.write_sets.unresolved_of(&tokens).is_empty() {
+            return Ok(None);
+        }
+        self.seal(partitions);
+        let mut rows = Vec::with_capacity(reads.len());
+        for (place, read) in reads {
+            let mut row = StoredRow::default();
+            let mut state = ReadState::suspending();
+            loop {
+                let progress = read.step(now_s, &mut CountingStore { shard: self }, &mut state, &mut row)?;
+                match progress {
+                    ReadProgress::Done => break,
+                    ReadProgress::Absent(absent) => self.bring(&state, &absent).await?,
+                    ReadProgress::Yield => tokio::task::yield_now().await,
+                }
+            }
+            self.store.borrow().end_read(&mut state);
+            rows.push((place, row));
+        }
+        Ok(Some(SealedRead {
+            rows,
+            timestamp_us: self.next_timestamp_us(),
+        }))
+    }
+
+    /// What is given out from now on is later.
+    fn note_timestamp(&self, timestamp_us: i64) {
+        let last_us = self.last_timestamp_us.get();
+        self.last_timestamp_us.set(last_us.max(timestamp_us));
+    }
+}
