@@ -13,9 +13,12 @@
 //! 6. Memtables and caches keep within the memory that the node was given.
 //! 7. A counter holds at least what was acknowledged and at most what was sent.
 //! 8. Conditional statements and SERIAL reads of a register see one chain of values, which only grows, also through crashes.
-//! 9. A node starts on whatever a crash has left, and nothing panics.
+//! 9. What conditional statements, SERIAL reads and plain writes see of a cell fits one order ([`linearizable`]).
+//! 10. Transactions move money between accounts, and whoever looks at all of them in one finds the same sum.
+//! 11. A node starts on whatever a crash has left, and nothing panics.
 
 mod clock;
+pub mod linearizable;
 pub mod model;
 mod node;
 mod registers;

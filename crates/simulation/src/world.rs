@@ -1,6 +1,7 @@
 //! One seed: the lives of a node, and what its clients know of its tables.
 
 mod accounts;
+mod cells;
 mod counters;
 mod registers;
 mod views;
@@ -80,6 +81,7 @@ struct World {
     registers_under_way: Vec<registers::RegisterUnderWay>,
     viewed_under_way: Vec<views::ViewedWrite>,
     accounts_under_way: Vec<accounts::AccountUnderWay>,
+    cells: cells::Cells,
     uncertain: Uncertain,
     counters: Counters,
     /// Something was broken on purpose in this life.
@@ -203,6 +205,7 @@ impl World {
             registers: Registers::default(),
             registers_under_way: Vec::new(),
             accounts_under_way: Vec::new(),
+            cells: cells::Cells::default(),
             viewed_under_way: Vec::new(),
             uncertain: Uncertain::Nothing,
             counters: Counters::of_seed(seed),
@@ -278,7 +281,8 @@ impl World {
         self.viewed_under_way.clear();
         drop(runtime);
         self.disk.crash();
-        held
+        held?;
+        self.cells.end_life()
     }
 
     async fn live_inside(&mut self, life: u64) -> Held<()> {
@@ -299,6 +303,7 @@ impl World {
             }
             self.change_schema(&node, registers::CREATE).await?;
             self.change_schema(&node, accounts::CREATE).await?;
+            self.change_schema(&node, cells::CREATE).await?;
             for text in views::CREATE {
                 self.change_schema(&node, text).await?;
             }
@@ -401,8 +406,9 @@ impl World {
             4 => self.add_column(node).await,
             5 => self.add_column_beside_prepares(node).await,
             6 => self.compact(node).await,
-            7..30 => self.read(node).await,
-            30..40 => self.use_register(node).await,
+            7..26 => self.read(node).await,
+            26..30 => self.use_register(node).await,
+            30..40 => self.use_cell(node).await,
             40..50 => self.use_accounts(node).await,
             50..60 => self.write_viewed(node).await,
             _ => self.write(node).await,
@@ -535,6 +541,7 @@ impl World {
         }
         self.settle_registers().await?;
         self.settle_accounts().await?;
+        self.settle_cells().await?;
         self.settle_all_viewed().await
     }
 

@@ -106,7 +106,7 @@ impl World {
     }
 }
 
-fn value_of(rows: &Rows, name: &str) -> Option<i32> {
+pub(super) fn value_of(rows: &Rows, name: &str) -> Option<i32> {
     let place = rows.columns.iter().position(|column| column.name == name)?;
     let value = rows.rows.first()?.get(place)?.as_deref()?;
     value.try_into().ok().map(i32::from_be_bytes)
