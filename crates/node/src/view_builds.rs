@@ -177,11 +177,28 @@ impl Shard {
         for built in futures_in_order(building).await {
             built.unwrap_or_else(|| Err(node_is_stopping()))?;
         }
+        self.base_is_decided(view).await?;
         if !view.is_in(&self.schema()) {
             return Ok(());
         }
         self.write_status((&view.keyspace, &view.name), "SUCCESS").await?;
         self.mark_built(&view.keyspace, &view.name).await
+    }
+
+    /// Waits while a disk that failed leaves open what the next start finds of the base table: the view is built anew then.
+    async fn base_is_decided(self: &Rc<Self>, view: &ViewToBuild) -> Result<(), CqlError> {
+        let base = view.base;
+        for owner in self.shards() {
+            loop {
+                let is_decided = self.call(owner, move |shard| !shard.store.borrow().is_undecided(base));
+                let is_decided = is_decided.await.ok_or_else(|| self.no_answer_from(owner))?;
+                if is_decided || !view.is_in(&self.schema()) {
+                    break;
+                }
+                tokio::time::sleep(TRIED_AGAIN_AFTER).await;
+            }
+        }
+        Ok(())
     }
 
     /// Takes away what reached the view while not all shards knew of it: writers that did not may have changed the same rows.

@@ -34,6 +34,11 @@ impl ShardStore {
         self.tables.contains_key(&id)
     }
 
+    /// Whether a disk that failed has left open which of the table's files the next start finds.
+    pub fn is_undecided(&self, id: TableId) -> bool {
+        self.tables.get(&id).is_some_and(|table| table.is_undecided)
+    }
+
     /// A table's SSTables at this moment. Their files stay until a compaction has replaced them.
     pub fn sstables(&self, id: TableId) -> Vec<Arc<SsTable>> {
         self.tables

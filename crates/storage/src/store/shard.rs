@@ -17,7 +17,7 @@ use super::table::Table;
 use crate::commitlog::{
     CommitLog, FlushedPositions, LogBatch, LogError, LogOptions, LogPosition, WriteSetId, WriteSetPart,
 };
-use crate::compaction::{CompactionLimits, Removal};
+use crate::compaction::{CompactionLimits, Removal, RemovalError};
 use crate::error::{TruncateError, WriteError};
 use crate::read_state::STEP_UNITS_MAX;
 use crate::row_cache::RowCache;
@@ -464,6 +464,7 @@ impl ShardStore {
             self.schedule.note_news();
             return Err(TruncateError::Busy);
         }
+        let mut unfinished = None;
         if let Some(disk) = &self.disk
             && !table.sstables.is_empty()
         {
@@ -473,8 +474,12 @@ impl ShardStore {
                 .map(|sstable| sstable.descriptor())
                 .collect();
             let disk = &**disk.folder.disk();
-            Removal::commit(disk, &table.folder, &descriptors)?.finish(disk)?;
+            let removal = Removal::commit(disk, &table.folder, &descriptors)
+                .inspect_err(|error| table.is_undecided |= matches!(error, RemovalError::Undecided { .. }))?;
+            // From here on a crash brings none of them back, whether or not they can be removed now.
+            unfinished = removal.finish(disk).err().map(|_| removal);
         }
+        let (layout, folder) = (Arc::clone(&table.layout), table.folder.clone());
         self.memtable_bytes = self.memtable_bytes.saturating_sub(table.memory_bytes());
         self.active_bytes = self.active_bytes.saturating_sub(table.active.bytes());
         table.seal();
@@ -495,6 +500,9 @@ impl ShardStore {
         table.vectors.iter_mut().for_each(VectorIndex::note_empty);
         table.forget_replaced();
         table.epoch += 1;
+        if let Some(removal) = unfinished {
+            self.finish_later(id, &layout, folder, removal);
+        }
         let Some(log) = self.disk.as_mut().and_then(|disk| disk.log.as_mut()) else {
             return Ok(LogPosition::default());
         };

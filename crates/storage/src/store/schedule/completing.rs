@@ -6,7 +6,7 @@ use std::sync::Arc;
 use helenus_schema::TableId;
 
 use super::Obsolete;
-use crate::compaction::RemovalError;
+use crate::compaction::{Removal, RemovalError};
 use crate::index::{BuiltTerms, IndexBuild};
 use crate::memtable::Memtable;
 use crate::store::compact::Compaction;
@@ -231,6 +231,17 @@ impl ShardStore {
             is_table_dropped,
             has_failed: false,
         });
+    }
+
+    /// Has what a removal that was decided could not remove yet removed, again and again.
+    pub(in crate::store) fn finish_later(
+        &mut self,
+        id: TableId,
+        layout: &Arc<TableLayout>,
+        folder: PathBuf,
+        removal: Removal,
+    ) {
+        self.remove(id, layout, folder, ObsoleteFiles::Listed(removal));
     }
 
     /// Has files of indexes removed.
