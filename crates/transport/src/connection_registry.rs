@@ -10,8 +10,10 @@ use helenus_protocol::Opcode;
 use helenus_protocol::request::{EventKind, Register};
 use helenus_protocol::response::{Event, SchemaChange, StatusChange, write_event};
 use tokio::sync::Notify;
-use tokio::time::{Instant, sleep};
+use tokio::time::sleep;
 
+use crate::context::TransportContext;
+use crate::deadline::nanoseconds;
 use crate::session::{Conversation, Session};
 
 /// The connections of one thread.
@@ -19,7 +21,9 @@ pub(crate) struct ConnectionRegistry<C> {
     connections: RefCell<HashMap<u64, Connected<C>, foldhash::fast::RandomState>>,
     next_id: Cell<u64>,
     shard_aware_port: Option<u16>,
-    draining_since: Cell<Option<Instant>>,
+    transport: Rc<TransportContext>,
+    /// On the thread's clock.
+    draining_since_ns: Cell<Option<u64>>,
     closed: Notify,
 }
 
@@ -39,12 +43,13 @@ impl<C: Conversation> Connected<C> {
 }
 
 impl<C: Conversation> ConnectionRegistry<C> {
-    pub fn new(shard_aware_port: Option<u16>) -> Rc<Self> {
+    pub fn new(transport: Rc<TransportContext>, shard_aware_port: Option<u16>) -> Rc<Self> {
         Rc::new(ConnectionRegistry {
             connections: RefCell::default(),
             next_id: Cell::new(0),
             shard_aware_port,
-            draining_since: Cell::new(None),
+            transport,
+            draining_since_ns: Cell::new(None),
             closed: Notify::new(),
         })
     }
@@ -76,7 +81,8 @@ impl<C: Conversation> ConnectionRegistry<C> {
             return;
         };
         connected.events.add(events);
-        if self.draining_since.get().is_some() && connected.events.contains(EventKind::GracefulDisconnect) {
+        if self.draining_since_ns.get().is_some() && connected.events.contains(EventKind::GracefulDisconnect)
+        {
             connected.send(&Event::GracefulDisconnect);
         }
     }
@@ -87,8 +93,9 @@ impl<C: Conversation> ConnectionRegistry<C> {
         let closes_by_itself = connections
             .get(&id)
             .is_some_and(|connected| connected.events.contains(EventKind::GracefulDisconnect));
-        let draining_since = self.draining_since.get();
-        let is_late = draining_since.is_some_and(|since| since.elapsed() >= DRAIN_GRACE + REFUSE_TIME);
+        let is_late = self
+            .drained_for_ns()
+            .is_some_and(|ns| ns >= nanoseconds(DRAIN_GRACE + REFUSE_TIME));
         match (closes_by_itself, is_late) {
             (true, _) => TOLD_QUIET_TIME,
             (false, false) => QUIET_TIME,
@@ -109,11 +116,18 @@ impl<C: Conversation> ConnectionRegistry<C> {
         }
     }
 
+    /// How long connections have been drained, if they are.
+    #[inline]
+    fn drained_for_ns(&self) -> Option<u64> {
+        let since_ns = self.draining_since_ns.get()?;
+        Some(self.transport.clock().monotonic_ns().saturating_sub(since_ns))
+    }
+
     /// How the thread's connections are to end, if they are.
     pub fn drain_phase(&self) -> DrainPhase {
-        match self.draining_since.get() {
+        match self.drained_for_ns() {
             None => DrainPhase::Open,
-            Some(since) if since.elapsed() < DRAIN_GRACE => DrainPhase::Leaving,
+            Some(ns) if ns < nanoseconds(DRAIN_GRACE) => DrainPhase::Leaving,
             Some(_) => DrainPhase::Refusing,
         }
     }
@@ -125,7 +139,8 @@ impl<C: Conversation> ConnectionRegistry<C> {
     /// later ones are refused before any work, with the error on which drivers ask another node whatever the
     /// statement. A connection that has been quiet for [`ConnectionRegistry::quiet_time`] is closed, which a late one need not have been.
     pub async fn drain(&self, advertised: SocketAddr) {
-        self.draining_since.set(Some(Instant::now()));
+        let now_ns = self.transport.clock().monotonic_ns();
+        self.draining_since_ns.set(Some(now_ns));
         self.tell(EventKind::GracefulDisconnect, &Event::GracefulDisconnect);
         let down = Event::StatusChange {
             status: StatusChange::Down,

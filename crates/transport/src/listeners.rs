@@ -92,7 +92,7 @@ impl Listeners {
     /// Serves the connections of one of the threads, and on the first accepts for all. To be called once on each, from the
     /// thread itself.
     pub fn open<S: Service>(self: &Arc<Self>, service: &Rc<S>, thread: usize) {
-        let registry = ConnectionRegistry::new(self.shard_aware_port);
+        let registry = ConnectionRegistry::new(service.transport().clone(), self.shard_aware_port);
         let announced = registry.clone();
         service.on_schema_change(Box::new(move |change| announced.announce(change)));
         if let Some(connections) = self.new_connections.get(thread).and_then(take) {

@@ -162,7 +162,7 @@ impl Acceptor {
             self.wait_for_news(tick.as_mut()).await?;
             if tick.is_elapsed() {
                 self.close_late();
-                tick.as_mut().reset(tokio::time::Instant::now() + TICK);
+                tick.set(sleep(TICK));
             }
             for turn in 0_usize.. {
                 if turn.is_multiple_of(TURNS_PER_LOOK) {

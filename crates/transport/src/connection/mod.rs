@@ -18,12 +18,12 @@ use std::task::{Context, Poll};
 
 use helenus_protocol::ErrorCode;
 use helenus_protocol::frame::FrameLimits;
-use tokio::time::Instant;
 
 use crate::backlog::Backlog;
 use crate::connection_limits::ConnectionLimits;
 use crate::connection_registry::{ConnectionRegistry, DrainPhase};
 use crate::context::TransportContext;
+use crate::deadline::nanoseconds;
 use crate::handshake::Stage;
 use crate::metrics::ConnectionRefusal;
 use crate::service::Service;
@@ -42,8 +42,8 @@ pub(crate) struct Connection<S: Service> {
     receiver: Receiver,
     serving: Serving<S>,
     sender: Sender,
-    /// Since when nothing has happened on it, while connections are drained.
-    quiet_since: Option<Instant>,
+    /// Since when nothing has happened on it, while connections are drained; on the thread's clock.
+    quiet_since_ns: Option<u64>,
     read_pause: ReadPause,
 }
 
@@ -86,7 +86,7 @@ impl<S: Service> Connection<S> {
             stage: Stage::new(limits.connections.handshake_timeout),
             receiver: Receiver::new(first, limits.frames, transport),
             sender: Sender::new(limits.connections.answer_timeout),
-            quiet_since: None,
+            quiet_since_ns: None,
             read_pause: ReadPause::default(),
             serving: Serving {
                 service,
@@ -133,12 +133,13 @@ impl<S: Service> Connection<S> {
     /// socket was just seen empty: a thread that was held up itself finds requests there, however old its last look is.
     fn has_left(&mut self) -> bool {
         if self.serving.registry.drain_phase() == DrainPhase::Open || !self.is_idle() {
-            self.quiet_since = None;
+            self.quiet_since_ns = None;
             return false;
         }
-        let now = Instant::now();
-        let quiet_since = *self.quiet_since.get_or_insert(now);
-        now.duration_since(quiet_since) >= self.serving.registry.quiet_time(self.id)
+        let now_ns = self.transport().clock().monotonic_ns();
+        let quiet_since_ns = *self.quiet_since_ns.get_or_insert(now_ns);
+        let quiet_time = self.serving.registry.quiet_time(self.id);
+        now_ns.saturating_sub(quiet_since_ns) >= nanoseconds(quiet_time)
     }
 
     /// Sends what is ready. Pending if the socket takes no more.
@@ -156,7 +157,7 @@ impl<S: Service> Connection<S> {
             .receiver
             .receive(context, &mut self.socket, transport, now_ns, has_backlog);
         if read.has_read {
-            self.quiet_since = None;
+            self.quiet_since_ns = None;
         }
         read.has_more
     }
