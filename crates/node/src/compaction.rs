@@ -26,11 +26,10 @@ pub(crate) fn job_id(number: u64, started_at_us: i64) -> Uuid {
 impl Shard {
     /// Asks all shards; those that have stopped are left out.
     pub async fn compaction_status(self: &Rc<Self>) -> CompactionStatus {
-        let mut status = Vec::new();
-        for shard in self.shards() {
-            status.extend(self.call(shard, |shard| shard.store.borrow().compactions()).await);
-        }
-        status
+        let status = self
+            .on_all_shards(|shard| shard.store.borrow().compactions())
+            .await;
+        status.into_iter().flatten().collect()
     }
 
     /// As `system_views.sstable_tasks` has them.
@@ -82,15 +81,7 @@ impl Shard {
 
     /// Stops the compactions of a table, or of all, on every shard; returns how many ran. None begins for a minute.
     pub async fn stop_compactions(self: &Rc<Self>, table: Option<TableId>) -> usize {
-        let mut stopped = 0;
-        for shard in self.shards() {
-            let count = self
-                .call(shard, move |shard| {
-                    shard.store.borrow_mut().stop_compactions(table)
-                })
-                .await;
-            stopped += count.unwrap_or(0);
-        }
-        stopped
+        let stopped = self.on_all_shards(move |shard| shard.store.borrow_mut().stop_compactions(table));
+        stopped.await.into_iter().flatten().sum()
     }
 }

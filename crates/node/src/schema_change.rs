@@ -188,11 +188,9 @@ impl Shard {
         self.snapshot_before(Taking::Drop, before.clone(), gone).await?;
         self.forget_earlier_views(&before, &after).await?;
         self.store_beside(&mut keeper, &transition.schema).await?;
-        for shard in self.shards() {
-            let schema = transition.schema.clone();
-            self.call(shard, move |shard| shard.set_schema(schema, version))
-                .await;
-        }
+        let schema = transition.schema.clone();
+        self.on_all_shards(move |shard| shard.set_schema(schema, version))
+            .await;
         self.follow_views(&before, &after).await;
         for shard in self.shards() {
             let events = transition.events.clone();
@@ -268,12 +266,8 @@ impl Shard {
                 self.options
                     .events
                     .event(&Event::SchemaUndecided { error: &error });
-                for shard in self.shards() {
-                    self.call(shard, |shard| {
-                        shard.store.borrow_mut().refuse_writes(UNDECIDED_SCHEMA)
-                    })
+                self.on_all_shards(|shard| shard.store.borrow_mut().refuse_writes(UNDECIDED_SCHEMA))
                     .await;
-                }
                 Err(error)
             }
         }

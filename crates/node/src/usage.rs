@@ -57,14 +57,13 @@ impl Shard {
                 (table.id, usage)
             })
             .collect();
-        for shard in self.shards() {
-            let ids: Vec<_> = all.iter().map(|(id, _)| *id).collect();
-            let sstables = self.call(shard, move |shard| {
-                let store = shard.store.borrow();
-                ids.iter().map(|id| store.sstables(*id)).collect::<Vec<_>>()
-            });
-            // One that has stopped has nothing to tell.
-            let sstables = sstables.await.unwrap_or_default();
+        let ids: Vec<_> = all.iter().map(|(id, _)| *id).collect();
+        let of_shards = self.on_all_shards(move |shard| {
+            let store = shard.store.borrow();
+            ids.iter().map(|id| store.sstables(*id)).collect::<Vec<_>>()
+        });
+        // One that has stopped has nothing to tell.
+        for sstables in of_shards.await.into_iter().flatten() {
             for ((_, usage), sstables) in all.iter_mut().zip(sstables) {
                 for sstable in sstables {
                     usage.disk_bytes += sstable.disk_bytes();
@@ -77,45 +76,31 @@ impl Shard {
     }
 
     async fn building_indexes(self: &Rc<Self>) -> HashSet<IndexId> {
-        let mut building = HashSet::new();
-        for shard in self.shards() {
-            let of_shard = self.call(shard, |shard| {
-                let (schema, mut store) = (shard.schema(), shard.store.borrow_mut());
-                let indexes = schema
-                    .tables()
-                    .flat_map(|table| table.indexes.iter().map(|index| (table.id, index.id)));
-                let building = indexes.filter(|(table, index)| {
-                    store.index_status(*table, *index) == Some(IndexStatus::Building)
-                });
-                building.map(|(_, index)| index).collect::<Vec<_>>()
-            });
-            building.extend(of_shard.await.unwrap_or_default());
-        }
-        building
+        let of_shards = self.on_all_shards(|shard| {
+            let (schema, mut store) = (shard.schema(), shard.store.borrow_mut());
+            let indexes = schema
+                .tables()
+                .flat_map(|table| table.indexes.iter().map(|index| (table.id, index.id)));
+            let building = indexes
+                .filter(|(table, index)| store.index_status(*table, *index) == Some(IndexStatus::Building));
+            building.map(|(_, index)| index).collect::<Vec<_>>()
+        });
+        of_shards.await.into_iter().flatten().flatten().collect()
     }
 
     async fn client_connections(self: &Rc<Self>) -> Vec<ClientConnection> {
-        let mut clients = Vec::new();
-        for shard in self.shards() {
-            let of_shard = self.call(shard, |shard| {
-                shard.clients.list(shard.options.authenticator.class().is_some())
-            });
-            clients.extend(of_shard.await.unwrap_or_default());
-        }
-        clients
+        let of_shards =
+            self.on_all_shards(|shard| shard.clients.list(shard.options.authenticator.class().is_some()));
+        of_shards.await.into_iter().flatten().flatten().collect()
     }
 
     async fn past_compactions(self: &Rc<Self>) -> Vec<PastCompaction> {
-        let mut compactions = Vec::new();
-        for shard in self.shards() {
-            let of_shard = self.call(shard, |shard| {
-                let store = shard.store.borrow();
-                let records = store.compaction_history().records();
-                records.map(past_compaction).collect::<Vec<_>>()
-            });
-            compactions.extend(of_shard.await.unwrap_or_default());
-        }
-        compactions
+        let of_shards = self.on_all_shards(|shard| {
+            let store = shard.store.borrow();
+            let records = store.compaction_history().records();
+            records.map(past_compaction).collect::<Vec<_>>()
+        });
+        of_shards.await.into_iter().flatten().flatten().collect()
     }
 
     async fn snapshots_usage(self: &Rc<Self>) -> Vec<SnapshotUsage> {
