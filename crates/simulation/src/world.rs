@@ -589,6 +589,10 @@ impl World {
         let answer = answer.await.map_err(|error| error.to_string())??;
         let outcome = self.outcome(&answer, text)?;
         if matches!(outcome, Outcome::Acknowledged) && !node.is_of_one_schema() {
+            // A view may be made or dropped at the same time.
+            self.settle_all_viewed().await?;
+        }
+        if matches!(outcome, Outcome::Acknowledged) && !node.is_of_one_schema() {
             return Err(format!("{text}: the shards have not the same schema"));
         }
         Ok(outcome)
