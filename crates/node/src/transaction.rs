@@ -5,7 +5,7 @@
 //! included: shard by shard in the order of their tokens, so that two never wait for each other. Then it seals them
 //! ([`crate::sealed_partitions`]), reads, decides, and writes what it has decided as one record or one write set. Turns are given
 //! back once that is durable everywhere, so that nobody sees a part of it before all of it is certain
-//! ([decision 24](../../../docs/decisions/0024-transactions.md)).
+//! ([decision 27](../../../docs/decisions/0027-transactions.md)).
 
 use std::collections::BTreeMap;
 use std::rc::Rc;
