@@ -3,7 +3,7 @@
 use std::collections::BTreeSet;
 use std::fmt::Display;
 use std::sync::{Arc, mpsc};
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 use helenus_node::{Operator, SsTableFormat, TombstoneLimits};
 use helenus_protocol::ErrorCode;
@@ -22,6 +22,8 @@ use crate::script::{Event, Statement};
 const SHARD_COUNTS: [u16; 4] = [1, 2, 3, 5];
 /// Far longer than anything here takes on a busy machine.
 const PATIENCE: Duration = Duration::from_secs(60);
+/// A node builds a view of a few rows in less.
+const BUILT_ASKED_AFTER: Duration = Duration::from_millis(2);
 /// No statement of a history fails for being late; one that is never answered is found by [`PATIENCE`].
 const REQUEST_TIMEOUT: Duration = Duration::from_secs(600);
 /// More pages than any table of a history has rows.
@@ -181,6 +183,25 @@ impl Instance {
             kind: FailureKind::Hang,
             text: format!("more than {PAGES_MAX} pages"),
         })
+    }
+
+    /// Waits until all views are built: what a node does for itself is given timestamps as statements are, which conditional
+    /// ones show.
+    pub fn wait_until_built(&mut self) -> Result<(), Trouble> {
+        let schema = self.schema();
+        let views = schema.keyspaces.values().map(|keyspace| keyspace.views.len());
+        let views: usize = views.sum();
+        let began = Instant::now();
+        while views > 0 && self.node().rows("SELECT view_name FROM system.built_views").len() < views {
+            if began.elapsed() > PATIENCE {
+                return Err(Trouble {
+                    kind: FailureKind::Hang,
+                    text: format!("a view is not built after {PATIENCE:?}"),
+                });
+            }
+            std::thread::sleep(BUILT_ASKED_AFTER);
+        }
+        Ok(())
     }
 
     pub fn schema(&self) -> Arc<Schema> {

@@ -147,10 +147,22 @@ impl Run {
                 }
             }
         }
+        if statement.text.starts_with("CREATE MATERIALIZED VIEW") {
+            self.wait_until_built(script)?;
+        }
         match &first {
             Some(seen) => self.compare_with_model(statement, seen),
             None => Ok(()),
         }
+    }
+
+    fn wait_until_built(&mut self, script: &Script) -> Result<(), Trouble> {
+        for (instance, configuration) in self.instances.iter_mut().zip(&script.configurations) {
+            instance
+                .wait_until_built()
+                .map_err(|trouble| trouble.under(configuration))?;
+        }
+        Ok(())
     }
 
     fn compare_with_model(&mut self, statement: &Statement, seen: &Seen) -> Result<(), Trouble> {
@@ -198,7 +210,7 @@ impl Run {
                 .happen(event)
                 .map_err(|trouble| trouble.under(configuration))?;
         }
-        Ok(())
+        self.wait_until_built(script)
     }
 }
 

@@ -20,7 +20,7 @@ use helenus_types::{Token, token_of};
 use crate::shard::Shard;
 
 impl Shard {
-    /// A timestamp after everything that is stored of these rows of the partition.
+    /// A timestamp after everything that is stored of these rows of the partition. It does not move the shard's own clock.
     pub(crate) async fn timestamp_after_us(
         self: &Rc<Self>,
         table: &Arc<TableMetadata>,
@@ -35,7 +35,7 @@ impl Shard {
         let newest_us = newest_us
             .await
             .unwrap_or_else(|| Err(self.no_answer_from(owner)))?;
-        Ok(self.next_timestamp_us().max(newest_us.saturating_add(1)))
+        Ok(self.clock.wall_us().max(newest_us.saturating_add(1)))
     }
 
     async fn newest_write_here_us(

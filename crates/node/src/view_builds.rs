@@ -239,7 +239,7 @@ impl Shard {
                 return Ok(());
             };
             let reached = token_of(&key);
-            written_us = self.next_timestamp_us().max(written_us.saturating_add(1));
+            written_us = self.clock.wall_us().max(written_us.saturating_add(1));
             let progress =
                 self.progress_update((&view.keyspace, &view.name), (first, last), reached, written_us);
             self.build_partitions(&views, keys, progress).await?;

@@ -160,7 +160,7 @@ impl Shard {
                 self.timestamp_after_us(&table, keyspace.as_bytes().to_vec(), rows)
                     .await
             }
-            None => Ok(self.next_timestamp_us()),
+            None => Ok(self.clock.wall_us()),
         }
     }
 
@@ -177,7 +177,7 @@ impl Shard {
                 let _is_whole = write_partition_key(&mut key, names.into_iter());
                 self.timestamp_after_us(&table, key, Slice::all()).await
             }
-            None => Ok(self.next_timestamp_us()),
+            None => Ok(self.clock.wall_us()),
         }
     }
 

@@ -42,6 +42,7 @@ fn seeds_that_were_seen_to_fail() {
         485_753_418_845,
         700_186,
         703_770,
+        711_232,
     ];
     for seed in SEEDS {
         run(seed).unwrap_or_else(|failure| panic!("{failure}"));

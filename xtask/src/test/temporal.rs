@@ -2,7 +2,7 @@
 //! of its Cassandra persistence: conditional batches, paging, TTL, collections, user types, indexes.
 
 use std::fs;
-use std::path::{Path, PathBuf};
+use std::path::Path;
 use std::process::{Command, Stdio};
 use std::time::{Duration, Instant};
 
@@ -120,6 +120,6 @@ fn count(text: &str, tally: &mut Tally) {
     }
 }
 
-fn said(log: &PathBuf) -> String {
+fn said(log: &Path) -> String {
     format!("log {}:\n{}", log.display(), process::log_tail(log, 15))
 }
