@@ -22,6 +22,7 @@ use helenus_server::config::{
 use helenus_server::{ServeError, ServeOptions, Server};
 use helenus_transport::ConnectionLimits;
 use helenus_vfs::{Clock, DiskIo, RealDisk, SystemClock, SystemRandom, SystemThreads};
+use tokio::signal::unix::{Signal, SignalKind, signal};
 
 #[derive(Args, Default)]
 pub struct ServeArguments {
@@ -207,6 +208,31 @@ struct Summary {
 }
 
 fn serve(server: Server, summary: &Summary, started: Instant) -> ExitCode {
+    let stopping = tokio::runtime::Builder::new_current_thread().enable_all().build();
+    let stopping = stopping.and_then(|runtime| {
+        let _entered = runtime.enter();
+        // Before anybody is told that the node is ready: who is may end it at once.
+        let signals = StopSignals::listen()?;
+        Ok((runtime, signals))
+    });
+    let (runtime, signals) = match stopping {
+        Ok(stopping) => stopping,
+        Err(error) => {
+            eprintln!("helenus: cannot wait for signals: {error}");
+            return ExitCode::FAILURE;
+        }
+    };
+    say_ready(&server, summary, started);
+    // All that this thread has left to do is to end the process: what that frees, nobody waits for.
+    helenus_scheduling::give_way();
+    runtime.block_on(async {
+        signals.wait().await;
+        server.stop().await;
+    });
+    ExitCode::SUCCESS
+}
+
+fn say_ready(server: &Server, summary: &Summary, started: Instant) {
     let shard_aware = server
         .shard_aware_address
         .map_or(String::new(), |address| format!(" (shard-aware {address})"));
@@ -220,33 +246,29 @@ fn serve(server: Server, summary: &Summary, started: Instant) -> ExitCode {
         summary.data,
         started.elapsed().as_millis()
     );
-    // All that this thread has left to do is to end the process: what that frees, nobody waits for.
-    helenus_scheduling::give_way();
-    let runtime = match tokio::runtime::Builder::new_current_thread().enable_all().build() {
-        Ok(runtime) => runtime,
-        Err(error) => {
-            eprintln!("helenus: cannot wait for signals: {error}");
-            return ExitCode::FAILURE;
-        }
-    };
-    runtime.block_on(async {
-        if let Err(error) = stop_signal().await {
-            eprintln!("helenus: cannot wait for signals: {error}");
-        }
-        server.stop().await;
-    });
-    ExitCode::SUCCESS
 }
 
-async fn stop_signal() -> std::io::Result<()> {
-    use tokio::signal::unix::{SignalKind, signal};
-    let mut terminate = signal(SignalKind::terminate())?;
-    let mut interrupt = signal(SignalKind::interrupt())?;
-    tokio::select! {
-        _ = terminate.recv() => {}
-        _ = interrupt.recv() => {}
+/// SIGTERM and SIGINT, which stop the node.
+struct StopSignals {
+    terminate: Signal,
+    interrupt: Signal,
+}
+
+impl StopSignals {
+    /// From now on they end the process no more. Called within a runtime.
+    fn listen() -> std::io::Result<Self> {
+        Ok(StopSignals {
+            terminate: signal(SignalKind::terminate())?,
+            interrupt: signal(SignalKind::interrupt())?,
+        })
     }
-    Ok(())
+
+    async fn wait(mut self) {
+        tokio::select! {
+            _ = self.terminate.recv() => {}
+            _ = self.interrupt.recv() => {}
+        }
+    }
 }
 
 fn options(arguments: &ServeArguments, config: &ConfigFile) -> ServeOptions {
