@@ -171,7 +171,13 @@ impl Shard {
         let copies = self.options.copy_rule;
         copies.check(&self.schema.borrow(), &prepared.plan, parameters.consistency)?;
         let metadata_form = metadata_form(statement, prepared);
-        let mut options = self.options_of(request.session.version(), parameters);
+        // What only reads is given no time of its own, so that what the node asks itself changes no ballot.
+        let server_timestamp_us = match &statement.prepared.plan {
+            Plan::Select(_) => self.clock.wall_us(),
+            _ => self.next_timestamp_us(),
+        };
+        let version = request.session.version();
+        let mut options = self.options_of(version, parameters, server_timestamp_us);
         options.metadata_form = metadata_form;
         let own_timeout = match &prepared.timeout {
             None => None,
@@ -224,8 +230,8 @@ impl Shard {
         &self,
         version: ProtocolVersion,
         parameters: &QueryParameters<'a>,
+        server_timestamp_us: i64,
     ) -> QueryOptions<'a> {
-        let server_timestamp_us = self.next_timestamp_us();
         QueryOptions {
             version,
             consistency: parameters.consistency,
@@ -333,7 +339,8 @@ impl Shard {
             let (copies, consistency) = (self.options.copy_rule, batch.parameters.consistency);
             copies.check(&self.schema.borrow(), &member.prepared.plan, consistency)?;
         }
-        let mut options = self.options_of(session.version(), &batch.parameters);
+        let server_timestamp_us = self.next_timestamp_us();
+        let mut options = self.options_of(session.version(), &batch.parameters, server_timestamp_us);
         options.deadline_ns = self.deadline_of(&context, self.timeouts.write_ns)?;
         let mut bound = Vec::with_capacity(members.len());
         for member in members {

@@ -196,7 +196,7 @@ impl Shard {
         let parameters = QueryParameters::new(Consistency::One);
         let options = QueryOptions {
             deadline_ns: self.deadline_after(self.options.write_request_timeout),
-            ..self.options_of(ProtocolVersion::CURRENT, &parameters)
+            ..self.options_of(ProtocolVersion::CURRENT, &parameters, self.next_timestamp_us())
         };
         let mut updates = Vec::new();
         plan.updates(

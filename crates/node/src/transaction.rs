@@ -390,6 +390,11 @@ impl Shard {
     async fn wait_for_batches(self: &Rc<Self>, holds: &[Hold]) -> Result<(), CqlError> {
         for hold in holds {
             let partitions = hold.partitions.clone();
+            // Here at once, not by a message: it would come after they are sealed again.
+            if hold.owner == self.id {
+                self.break_seals(&partitions);
+                continue;
+            }
             self.mailbox(hold.owner)
                 .run(move |shard| shard.break_seals(&partitions));
         }
