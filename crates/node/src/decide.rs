@@ -141,14 +141,17 @@ impl Shard {
             if deadline.is_over(self.clock.monotonic_ns()) {
                 return Err(not_begun_in_time());
             }
+            let given_out_us = self.last_timestamp_us.get();
             let (updates, answer) = match decision.run(self)? {
                 Run::Absent(absent) => {
+                    self.last_timestamp_us.set(given_out_us);
                     self.bring(decision.read_state(), &absent).await?;
                     continue;
                 }
                 Run::Decided { updates, answer } => (updates.into_vec(), answer),
             };
             if !turns.have_all_of(&partitions_in(&updates)) {
+                self.last_timestamp_us.set(given_out_us);
                 return Ok(None);
             }
             if updates.is_empty() {
@@ -172,6 +175,16 @@ impl Shard {
         if !unresolved.is_empty() {
             return Ok(Tried::Unresolved(unresolved));
         }
+        let given_out_us = self.last_timestamp_us.get();
+        let tried = self.try_run(decision)?;
+        if !matches!(tried, Tried::Decided { .. }) {
+            // Nobody has seen its ballot; it takes another when it is run again.
+            self.last_timestamp_us.set(given_out_us);
+        }
+        Ok(tried)
+    }
+
+    fn try_run<D: Decide>(self: &Rc<Self>, decision: &mut D) -> Result<Tried<D::Answer>, CqlError> {
         match decision.run(self)? {
             Run::Absent(absent) => Ok(Tried::Absent(absent)),
             Run::Decided { updates, answer } if self.views.has_one_of(updates.as_slice().iter()) => {
