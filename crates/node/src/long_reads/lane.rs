@@ -16,11 +16,6 @@ const SHARE_WINDOW_NS: u64 = 20_000_000;
 /// However little a lane got of late, in thousandths: what it can have in a slice of every round of the connections.
 const SHARE_MIN: u64 = 50;
 
-/// Refusing takes time of the shard, and so leaves the lane less of it, which refuses more: clients that ask again at once would be
-/// refused for ever, also where all that they have in flight could be served in time. So in one of so many windows the lane is taken
-/// to get all of the shard's time; where they can be served, the refusals end with it.
-const WINDOWS_A_TRIAL: u64 = 32;
-
 pub(super) struct Lane<W = LongRead, T = Tag> {
     waiting: FairShareQueue<W>,
     executor: Executor<T>,
@@ -33,7 +28,6 @@ struct Share {
     permille: u64,
     window_began_ns: u64,
     worked_ns: u64,
-    windows: u64,
 }
 
 impl Share {
@@ -47,7 +41,6 @@ impl Share {
         if passed_ns >= SHARE_WINDOW_NS {
             let permille = self.worked_ns * 1_000 / passed_ns;
             self.permille = permille.clamp(SHARE_MIN, 1_000);
-            self.windows += 1;
         }
         if is_over {
             // It got all that it needed.
@@ -56,14 +49,6 @@ impl Share {
         if is_over || passed_ns >= SHARE_WINDOW_NS {
             self.worked_ns = 0;
             self.window_began_ns = if is_over { 0 } else { now_ns };
-        }
-    }
-
-    /// What waits are told by.
-    fn expected_permille(&self) -> u64 {
-        match self.windows.is_multiple_of(WINDOWS_A_TRIAL) {
-            true => 1_000,
-            false => self.permille,
         }
     }
 }
@@ -77,7 +62,6 @@ impl<W, T> Lane<W, T> {
                 permille: 1_000,
                 window_began_ns: 0,
                 worked_ns: 0,
-                windows: 0,
             },
             standing: StandingQueue::default(),
         }
@@ -144,7 +128,7 @@ impl<W, T> Lane<W, T> {
     pub fn wait_ns(&self, asker: ClientId, left_ns: impl Fn(&Started<T>) -> u64) -> u64 {
         let started_ns: u64 = self.executor.started().map(left_ns).sum();
         let before_ns = self.waiting.cost_before_ns(asker) + started_ns;
-        before_ns.saturating_mul(1_000) / self.share.expected_permille()
+        before_ns.saturating_mul(1_000) / self.share.permille
     }
 
     pub fn take_all(&mut self, is_over: impl Fn(&T) -> bool) -> Vec<Started<T>> {
