@@ -8,7 +8,7 @@ use uuid::{Builder, Uuid};
 
 const FILE: &str = "host-id";
 
-/// Reads the identity, or makes it. A file that does not hold one is an error: drivers would see another node.
+/// Reads the identity, or makes it, durable with the names in the folder. A file that does not hold one is an error: drivers would see another node.
 pub fn load_or_create(disk: &dyn Disk, random: &dyn Random, root: &Path) -> io::Result<Uuid> {
     let path = root.join(FILE);
     if disk.exists(&path)? {
@@ -20,11 +20,14 @@ pub fn load_or_create(disk: &dyn Disk, random: &dyn Random, root: &Path) -> io::
     }
     let host_id = new_host_id(random);
     let temporary = root.join("host-id.tmp");
+    if disk.exists(&temporary)? {
+        // A crash came before it got its name.
+        disk.remove(&temporary)?;
+    }
     let file = disk.create(&temporary)?;
     file.append(host_id.hyphenated().to_string().as_bytes())?;
     file.sync_data()?;
     disk.rename(&temporary, &path)?;
-    disk.sync_directory(root)?;
     Ok(host_id)
 }
 

@@ -31,6 +31,7 @@ const DATA_CENTER: &str = "datacenter1";
 impl StoppedNode {
     pub fn open(disk: Arc<dyn Disk>, clock: Arc<dyn Clock>, root: &Path) -> Result<Self, HostError> {
         let folder = DataFolder::open(Arc::clone(&disk), clock, root)?;
+        folder.make_names_durable()?;
         let schema_store = SchemaStore::new(disk, folder.root().to_owned());
         let schema = Arc::new(schema_store.load()?);
         Ok(StoppedNode {

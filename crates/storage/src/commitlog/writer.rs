@@ -1,5 +1,6 @@
 //! The log thread's half of the log: files, writes and syncs.
 
+use std::io;
 use std::path::PathBuf;
 use std::sync::Arc;
 
@@ -16,7 +17,10 @@ use super::{FlushedPositions, LogBatch, LogError, LogPosition};
 #[derive(Debug)]
 pub struct LogWriter {
     disk: Arc<dyn Disk>,
+    log_folder: PathBuf,
     folder: PathBuf,
+    /// The folder's own name is durable, which the first file in it needs.
+    is_folder_durable: bool,
     open: Option<OpenSegment>,
     /// The next segment, whose name is not durable yet.
     unnamed: Option<Arc<dyn File>>,
@@ -36,7 +40,7 @@ struct OpenSegment {
 }
 
 impl LogWriter {
-    /// Makes the shard's folder and finds the number its next segment can have, which is at least `floor`.
+    /// Makes the shard's folder, durable with its first file, and finds the number its next segment can have, which is at least `floor`.
     pub(crate) fn open(
         disk: Arc<dyn Disk>,
         log_folder: PathBuf,
@@ -46,7 +50,6 @@ impl LogWriter {
         let folder = shard_folder(&log_folder, shard);
         let failed = |source| LogError::of(folder.clone(), source);
         disk.create_dir_all(&folder).map_err(failed)?;
-        disk.sync_directory(&log_folder).map_err(failed)?;
         let entries = disk.list(&folder).map_err(failed)?;
         let last = entries
             .iter()
@@ -56,7 +59,9 @@ impl LogWriter {
         let last = last.unwrap_or(0).max(flushed.last_segment());
         let writer = LogWriter {
             disk,
+            log_folder,
             folder,
+            is_folder_durable: false,
             open: None,
             unnamed: None,
             segments: Vec::new(),
@@ -107,8 +112,8 @@ impl LogWriter {
             self.sync_open()?;
         }
         if let Some(flushed) = &batch.flushed {
-            flushed
-                .store(&*self.disk, &self.folder)
+            self.make_folder_durable()
+                .and_then(|()| flushed.store(&*self.disk, &self.folder))
                 .map_err(|source| LogError::of_creation(self.folder.clone(), source))?;
             self.discard_before(batch.discard_before)?;
         }
@@ -145,7 +150,10 @@ impl LogWriter {
             Some(file) => file,
             None => self.disk.create(&path).map_err(failed)?,
         };
-        if let Err(source) = self.disk.sync_directory(&self.folder) {
+        let named = self
+            .make_folder_durable()
+            .and_then(|()| self.disk.sync_directory(&self.folder));
+        if let Err(source) = named {
             self.unnamed = Some(file);
             return Err(failed(source));
         }
@@ -155,6 +163,14 @@ impl LogWriter {
             file,
             offset: 0,
         })
+    }
+
+    fn make_folder_durable(&mut self) -> io::Result<()> {
+        if !self.is_folder_durable {
+            self.disk.sync_directory(&self.log_folder)?;
+            self.is_folder_durable = true;
+        }
+        Ok(())
     }
 
     fn sync_open(&mut self) -> Result<LogPosition, LogError> {

@@ -81,7 +81,8 @@ impl DataFolder {
         Self::open_telling(disk, clock, root, helenus_events::silent())
     }
 
-    /// Locks the folder and checks that it is ours; makes it if it is not there.
+    /// Locks the folder and checks that it is ours; makes it if it is not there. What it makes is durable after
+    /// [`DataFolder::make_names_durable`].
     pub fn open_telling(
         disk: Arc<dyn Disk>,
         clock: Arc<dyn Clock>,
@@ -106,7 +107,6 @@ impl DataFolder {
         for folder in [DATA, COMMIT_LOG] {
             disk.create_dir_all(&root.join(folder)).map_err(failed)?;
         }
-        disk.sync_directory(root).map_err(failed)?;
         let root = root.to_path_buf();
         Ok(Arc::new(DataFolder {
             disk,
@@ -120,6 +120,12 @@ impl DataFolder {
             jobs: Mutex::default(),
             _lock: lock,
         }))
+    }
+
+    /// One sync for all that opening made in the folder: before anything is stored that has to last.
+    pub fn make_names_durable(&self) -> Result<(), FolderError> {
+        let synced = self.disk.sync_directory(&self.root);
+        synced.map_err(|source| folder_error(&self.root, source))
     }
 
     /// Whether a node of this kind keeps its data here.

@@ -1,6 +1,7 @@
 //! Opening all shards of a node: their SSTables, and the logs of the last run.
 
 use std::collections::BTreeSet;
+use std::io;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
@@ -9,7 +10,7 @@ use helenus_types::{ShardId, Token, shard_of, token_of};
 use helenus_vfs::{self as vfs, EntryKind};
 
 use super::adoption::{Adoption, AdoptionError};
-use super::folder::{DataFolder, RefusedSsTable};
+use super::folder::{DataFolder, FolderError, RefusedSsTable};
 use super::shard::{Disk, ShardStore, StoreOptions};
 use super::unflushed::UnflushedTable;
 use crate::commitlog::{
@@ -53,7 +54,9 @@ pub struct OpenedShards {
 #[non_exhaustive]
 pub enum OpenError {
     #[error("{}: {source}", path.display())]
-    Io { path: PathBuf, source: std::io::Error },
+    Io { path: PathBuf, source: io::Error },
+    #[error(transparent)]
+    Folder(#[from] FolderError),
     #[error(transparent)]
     SsTable(#[from] helenus_sstable::OpenError),
     #[error(transparent)]
@@ -70,7 +73,7 @@ pub enum OpenError {
 
 impl DataFolder {
     /// Makes the folder of a table, durably. The first SSTable does so too; DDL may, to fail early.
-    pub fn create_table_folder(&self, table: &TableMetadata) -> std::io::Result<()> {
+    pub fn create_table_folder(&self, table: &TableMetadata) -> io::Result<()> {
         let folder = self.table_folder(table);
         self.disk().create_dir_all(&folder)?;
         if let Some(keyspace_folder) = folder.parent() {
@@ -121,6 +124,7 @@ impl DataFolder {
         schema: &Schema,
     ) -> Result<OpenedShards, OpenError> {
         self.set_shard_count(shard_count);
+        self.make_names_durable()?;
         self.finish_drops(schema);
         let mut stores: Vec<ShardStore> = (0..shard_count)
             .map(|shard| {
@@ -277,10 +281,13 @@ impl DataFolder {
     }
 
     fn refuse_foreign(&self, table: &TableMetadata, folder: &Path) -> Result<(), OpenError> {
-        let foreign = foreign_sstables(&**self.disk(), folder).map_err(|source| OpenError::Io {
-            path: folder.to_path_buf(),
-            source,
-        })?;
+        let foreign = match foreign_sstables(&**self.disk(), folder) {
+            Err(error) if error.kind() == io::ErrorKind::NotFound => Vec::new(),
+            foreign => foreign.map_err(|source| OpenError::Io {
+                path: folder.to_path_buf(),
+                source,
+            })?,
+        };
         for file in foreign {
             let name = file.file_name().unwrap_or_default().to_string_lossy();
             let version = name.split('-').next().unwrap_or_default().to_owned();
@@ -303,7 +310,10 @@ impl DataFolder {
             path: folder.clone(),
             source,
         };
-        self.create_table_folder(table).map_err(failed)?;
+        if !self.disk().exists(&folder).map_err(failed)? {
+            // Nothing was written to the table yet.
+            return Ok(Vec::new());
+        }
         Removal::recover(&**self.disk(), &folder)?;
         Adoption::recover(&**self.disk(), &folder)?;
         remove_unfinished(&**self.disk(), &folder).map_err(failed)?;

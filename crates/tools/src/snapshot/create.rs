@@ -86,7 +86,9 @@ pub fn link_table_snapshot(
     let snapshots = table_folder.join(SNAPSHOTS);
     let folder = snapshots.join(name);
     let failed = io_at(&folder);
-    begin_folder(disk, &folder).map_err(&failed)?;
+    data.create_table_folder(table)
+        .and_then(|()| begin_folder(disk, &folder))
+        .map_err(&failed)?;
 
     let links = link_live(host, table, disk, &table_folder, &folder)?;
     if let Some(keyspace) = schema.keyspace(&table.keyspace) {
