@@ -4,6 +4,7 @@ use std::rc::Rc;
 
 use tokio::sync::oneshot;
 
+use crate::metrics::MetricsSnapshot;
 use crate::shard::Shard;
 
 impl Shard {
@@ -34,5 +35,10 @@ impl Shard {
             said.push(answer.await.ok());
         }
         said
+    }
+    /// What every shard says of itself; a shard that has stopped says nothing.
+    pub async fn metrics_snapshots(self: &Rc<Self>) -> Vec<MetricsSnapshot> {
+        let snapshots = self.on_all_shards(|shard| shard.metrics_snapshot()).await;
+        snapshots.into_iter().flatten().collect()
     }
 }

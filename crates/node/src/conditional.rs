@@ -16,10 +16,11 @@ use helenus_types::{ShardId, Token};
 
 use crate::deadline::Deadline;
 use crate::decide::{Decide, Run, Tried, Updates};
+use crate::execution::Statement;
 use crate::forward::{ForwardedAnswer, OwnedExecution};
 use crate::panic_boundary::catch_async;
 use crate::read::CountingStore;
-use crate::request::{BatchMember, Statement};
+use crate::request::BatchMember;
 use crate::session::Session;
 use crate::shard::{Acknowledgement, Shard};
 

@@ -5,24 +5,15 @@
 //! waits for it, since all that writes to counter tables comes this way. What is logged are totals and never increments
 //! ([`helenus_storage::store::Counting`]). An increment is tried once: only what was not applied is said to be refused.
 
+mod increments;
+
 use std::cell::RefCell;
 use std::collections::HashSet;
 
-use helenus_cql::ast::BatchKind;
-use helenus_engine::CqlError;
-use helenus_engine::execute::read_failure;
-use helenus_rows::update::Update;
 use helenus_schema::TableId;
-use helenus_storage::commitlog::LogPosition;
-use helenus_storage::error::WriteError;
-use helenus_storage::read_state::ReadProgress;
-use helenus_storage::store::{CounterReading, Counting};
-use helenus_types::{Token, token_of};
+use helenus_storage::store::CounterReading;
+use helenus_types::Token;
 use tokio::sync::Notify;
-
-use crate::deadline::{Deadline, not_begun_in_time};
-use crate::shard::Shard;
-use crate::write::write_failure;
 
 /// A longer update is not tried at once: to look for its rows and to write them would hold the shard for long, and buffers
 /// that stay would get as long.
@@ -70,112 +61,4 @@ impl Counters {
             partition,
         }
     }
-}
-
-impl Shard {
-    /// As [`Shard::apply`]; `None` where it has to wait for something first.
-    #[inline]
-    pub(crate) fn apply_now(
-        &self,
-        token: Token,
-        update: &[u8],
-        kind: BatchKind,
-    ) -> Result<Option<LogPosition>, CqlError> {
-        if kind == BatchKind::Counter {
-            return self.count_now(token, update);
-        }
-        if self.views.has_update(update) {
-            return self.apply_viewed_now(&[update.to_vec()]);
-        }
-        match self.apply(token, update) {
-            Ok(position) => Ok(Some(position)),
-            Err(WriteError::MemtablesFull { .. }) => Ok(None),
-            Err(error) => Err(write_failure(&error)),
-        }
-    }
-
-    /// Counts and applies an update of a counter table that this shard owns; `None` where it has to wait for its turn, for
-    /// pages or for memory.
-    fn count_now(&self, token: Token, update: &[u8]) -> Result<Option<LogPosition>, CqlError> {
-        let decoded = decode(update)?;
-        if update.len() > COUNTED_AT_ONCE_BYTES_MAX || self.counters.is_taken((decoded.table, token)) {
-            return Ok(None);
-        }
-        let CountingScratch { reading, counted } = &mut *self.counters.scratch.borrow_mut();
-        reading.begin_again();
-        counted.clear();
-        let counting = self.counting();
-        let progress = self
-            .store
-            .borrow_mut()
-            .count_step(token, &decoded, &counting, reading, counted);
-        if !matches!(progress.map_err(read_failure)?, ReadProgress::Done) {
-            *reading = CounterReading::default();
-            return Ok(None);
-        }
-        match self.apply(token, counted) {
-            Ok(position) => Ok(Some(position)),
-            Err(WriteError::MemtablesFull { .. }) => Ok(None),
-            Err(error) => Err(write_failure(&error)),
-        }
-    }
-
-    /// As [`Shard::count_now`], waiting for what is not there.
-    pub(crate) async fn count_waiting(
-        &self,
-        update: &[u8],
-        deadline: Deadline,
-    ) -> Result<LogPosition, CqlError> {
-        let decoded = decode(update)?;
-        let token = token_of(decoded.partition_key);
-        let partition = (decoded.table, token);
-        if self.hot_partitions.is_sampled() {
-            self.sample_write(token, update);
-        }
-        while self.counters.is_taken(partition) {
-            let left = deadline.left(self.clock.monotonic_ns());
-            let given_back = tokio::time::timeout(left, self.counters.given_back.notified());
-            given_back.await.map_err(|_| not_begun_in_time())?;
-        }
-        // Who had the turn has brought the pages.
-        if let Some(position) = self.count_now(token, update)? {
-            return Ok(position);
-        }
-        let _others_wait = self.counters.take(partition);
-        let counted = self.counted(token, &decoded).await?;
-        if deadline.is_over(self.clock.monotonic_ns()) {
-            return Err(not_begun_in_time());
-        }
-        self.apply_where_there_is_room(token, &counted, deadline).await
-    }
-
-    /// What an update comes to whose partition nobody else writes to.
-    async fn counted(&self, token: Token, update: &Update<'_>) -> Result<Vec<u8>, CqlError> {
-        let mut reading = CounterReading::default();
-        let mut counted = Vec::new();
-        loop {
-            let counting = self.counting();
-            let progress =
-                self.store
-                    .borrow_mut()
-                    .count_step(token, update, &counting, &mut reading, &mut counted);
-            match progress.map_err(read_failure)? {
-                ReadProgress::Done => return Ok(counted),
-                ReadProgress::Yield => tokio::task::yield_now().await,
-                ReadProgress::Absent(absent) => self.bring(reading.state(), &absent).await?,
-            }
-        }
-    }
-
-    fn counting(&self) -> Counting {
-        Counting {
-            node_id: self.host_id.into_bytes(),
-            now_us: self.clock.wall_us(),
-            now_s: self.now_s(),
-        }
-    }
-}
-
-fn decode(update: &[u8]) -> Result<Update<'_>, CqlError> {
-    Update::decode_trusted(update).ok_or_else(|| write_failure(&WriteError::Malformed))
 }

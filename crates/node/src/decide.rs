@@ -20,10 +20,12 @@ use helenus_storage::read_state::ReadState;
 use helenus_types::{ShardId, Token};
 
 use crate::deadline::{Deadline, not_begun_in_time};
-use crate::rate_limit::WrittenPartition;
 use crate::shard::Shard;
-use crate::viewed_writes::PartitionTurns;
-use crate::write::{partition_of, write_failure};
+use crate::viewed_writes::turns::PartitionTurns;
+use crate::write::write_failure;
+use crate::written_partitions::WrittenPartition;
+use crate::written_partitions::partition_of;
+use crate::written_partitions::partitions_in;
 
 /// What reads, and then decides what is written.
 pub(crate) trait Decide {
@@ -69,10 +71,6 @@ impl Updates {
             Updates::OfSeveral(updates) => updates,
         }
     }
-}
-
-pub(crate) fn partitions_in(updates: &[Vec<u8>]) -> Vec<WrittenPartition> {
-    updates.iter().filter_map(|update| partition_of(update)).collect()
 }
 
 /// What one turn came to.

@@ -12,7 +12,7 @@ use helenus_transport::request_memory::{Account, Held};
 use helenus_types::ShardId;
 
 use crate::deadline::{Deadline, no_memory};
-use crate::request::Statement;
+use crate::execution::Statement;
 use crate::session::Session;
 
 /// Finds the request that an answer belongs to; given out by the shard that forwarded it.

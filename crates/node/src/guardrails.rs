@@ -1,5 +1,7 @@
 //! Limits on what one statement may ask for, by Cassandra's names, defaults and words.
 
+mod values;
+
 use std::collections::BTreeSet;
 
 use helenus_engine::CqlError;
@@ -8,7 +10,7 @@ pub use helenus_rows::guardrails::{Exceeded, PartitionGuardrails, Threshold};
 use helenus_rows::update::Update;
 use helenus_schema::Schema;
 
-pub use crate::value_guardrails::ValueGuardrails;
+pub use values::ValueGuardrails;
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Guardrails {

@@ -6,6 +6,7 @@
 //! count as the newcomer's possible error. Counts fade with a half-life, so that they are rates of the last seconds.
 //! Decision 15 has the reasons and the measurements.
 
+mod shed_requests;
 mod shedding;
 
 use std::cell::{Cell, RefCell};
@@ -18,7 +19,7 @@ use helenus_schema::{TableId, TableMetadata};
 use helenus_types::Token;
 use helenus_types::partition_key::partition_key_components;
 
-use shedding::ShedRequests;
+use shed_requests::ShedRequests;
 
 /// How many of a table's partitions are reported at most.
 pub const REPORTED_PER_TABLE_MAX: usize = 10;

@@ -17,9 +17,9 @@ use helenus_types::{ShardId, Token};
 
 use crate::deadline::{Deadline, not_begun_in_time};
 use crate::decide::{Decide, Run, Updates};
+use crate::execution::Statement;
 use crate::forward::OwnedExecution;
 use crate::panic_boundary::catch_async;
-use crate::request::Statement;
 use crate::shard::Shard;
 
 /// What a statement or batch writes to lists of one shard.

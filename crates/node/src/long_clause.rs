@@ -16,8 +16,8 @@ use helenus_transport::request_memory::Account;
 
 use crate::built_updates::BuiltUpdates;
 use crate::deadline::{Deadline, not_begun_in_time};
+use crate::execution::Statement;
 use crate::forward::{OwnedBatch, OwnedExecution};
-use crate::request::Statement;
 use crate::session::Session;
 use crate::shard::Shard;
 

@@ -2,7 +2,6 @@
 
 use std::cell::Cell;
 use std::fmt::{self, Write};
-use std::rc::Rc;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 
@@ -16,7 +15,6 @@ use helenus_transport::TransportContext;
 use helenus_transport::metrics::ConnectionRefusal;
 
 use crate::hot_partitions::Activity;
-use crate::shard::Shard;
 
 /// Panics caught at a request's boundary or in a shard's task, over the life of the process. Each one is a bug.
 pub static PANICS: AtomicU64 = AtomicU64::new(0);
@@ -543,15 +541,6 @@ pub fn samples(page: &str) -> impl Iterator<Item = (&str, &str, f64)> {
         };
         Some((name, labels, value.parse().ok()?))
     })
-}
-
-/// What every shard says of itself; a shard that has stopped says nothing.
-pub async fn snapshots(shard: &Rc<Shard>) -> Vec<MetricsSnapshot> {
-    let mut snapshots = Vec::new();
-    for id in shard.shards() {
-        snapshots.extend(shard.call(id, |shard| shard.metrics_snapshot()).await);
-    }
-    snapshots
 }
 
 fn compactions(page: &mut Page, snapshots: &[MetricsSnapshot]) {

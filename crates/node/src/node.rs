@@ -26,12 +26,14 @@ use crate::disk_reads::DiskReads;
 use crate::guardrails::PartitionGuardrails;
 use crate::handle::{ClientOptions, Door, Handle, Login};
 use crate::host_id::{self, new_host_id};
-use crate::mailbox::{Inbox, Mailbox, mailbox};
 use crate::operator::Operator;
 use crate::options::NodeOptions;
 use crate::planning::Planner;
-use crate::roles::{Authenticator, DefaultRole, PasswordThreads};
+use crate::roles::authenticator::Authenticator;
+use crate::roles::default_role::DefaultRole;
+use crate::roles::password_threads::PasswordThreads;
 use crate::schema_change::{SchemaKeeper, SchemaWorker};
+use crate::shard::mailbox::{Inbox, Mailbox, mailbox};
 use crate::shard::{BackgroundThreads, Ending, LogThread, Shard, ShardParts};
 use crate::snapshot_worker::SnapshotWorker;
 

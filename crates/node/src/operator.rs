@@ -16,9 +16,9 @@ use helenus_storage::store::{Adoption, CompactionRequest, DataFolder, ShardCompa
 use helenus_tools::host::{Host, HostError, Incumbents};
 use helenus_types::{ShardId, shard_of};
 
-use crate::mailbox::Mailbox;
 use crate::schema_change::SchemaStatement;
 use crate::shard::Shard;
+use crate::shard::mailbox::Mailbox;
 
 /// A handle on a node for threads that do not belong to it. Cheap to clone.
 #[derive(Clone)]
@@ -265,5 +265,12 @@ impl Drop for Held<'_> {
                 shard.schedule_turn();
             });
         }
+    }
+}
+
+impl Shard {
+    /// For threads that work for this shard.
+    pub(crate) fn operator(&self) -> Operator {
+        Operator::new(self.mailboxes.clone())
     }
 }

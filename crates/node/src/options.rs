@@ -12,7 +12,7 @@ use helenus_schema::{IndexKind, SsTableFormat};
 use helenus_vfs::{Clock, Disk, DiskIo, Random, RealDisk, SystemClock, SystemRandom, SystemThreads, Threads};
 
 use crate::guardrails::Guardrails;
-use crate::roles::Authenticator;
+use crate::roles::authenticator::Authenticator;
 use crate::stall::Stalls;
 
 /// How a node is laid out and how far it may go. The command line and the configuration file fill it in; tests

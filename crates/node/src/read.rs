@@ -23,14 +23,16 @@ use helenus_transport::request_memory::{Held, NoMemory};
 use helenus_types::{ShardId, Token};
 
 use crate::deadline::{Deadline, no_memory, not_begun_in_time};
+use crate::execution::Statement;
 use crate::forward::{ForwardedAnswer, ForwardedRead, ForwardedResult, OwnedExecution, Ticket, Waiting};
 use crate::long_clause::FreedBeside;
-use crate::long_reads::step_ended;
+use crate::long_reads::executor::step_ended;
 use crate::panic_boundary::catch;
-use crate::request::{Statement, inbox_full};
+use crate::rate_limit::RateLimits;
 use crate::session::Session;
 use crate::shard::Shard;
 use crate::suspended_read::{Asker, SuspendedRead};
+use crate::unavailable::inbox_full;
 
 /// What a read that goes the general way takes before it has a row: the futures of both sides, and the plan's state.
 pub(crate) const READ_TASK_BYTES: usize = 16 * 1024;
@@ -38,13 +40,6 @@ pub(crate) const READ_TASK_BYTES: usize = 16 * 1024;
 /// A shard's store that counts what it reads.
 pub(crate) struct CountingStore<'a> {
     pub shard: &'a Shard,
-}
-
-/// Whether the limits of the partitions that a statement names were looked at.
-#[derive(Clone, Copy)]
-pub(crate) enum RateLimits {
-    Checked,
-    Unchecked,
 }
 
 impl RowStore for CountingStore<'_> {

@@ -24,23 +24,14 @@ use helenus_transport::deadline::nanoseconds;
 use helenus_types::ShardId;
 
 use crate::deadline::Deadline;
+use crate::execution::Statement;
 use crate::forward::OwnedBatch;
 use crate::metrics::RequestKind;
 use crate::panic_boundary::{Panicked, catch};
 use crate::planning::{PLANNED_AT_ONCE_BYTES_MAX, is_long};
 use crate::session::RequestContext;
 use crate::shard::Shard;
-
-/// One statement on its way through the shard.
-pub(crate) struct Statement<'a> {
-    pub request: RequestContext<'a>,
-    pub prepared: &'a Arc<Prepared>,
-    pub parameters: &'a QueryParameters<'a>,
-    /// Whether the client executes it by its id.
-    pub is_prepared: bool,
-    /// The metadata the client holds, if it says so (v5).
-    pub result_metadata_id: Option<&'a [u8]>,
-}
+use crate::unavailable::node_is_stopping;
 
 impl Shard {
     /// Takes one QUERY, PREPARE, EXECUTE or BATCH. Its answer is in the session's output when this returns, or comes
@@ -280,16 +271,6 @@ impl Shard {
             Panicked.error()
         }
     }
-}
-
-pub(crate) fn inbox_full() -> CqlError {
-    CqlError::overloaded(format_args!(
-        "The shard that owns the partition has too much to do"
-    ))
-}
-
-pub(crate) fn node_is_stopping() -> CqlError {
-    CqlError::overloaded(format_args!("The node is stopping"))
 }
 
 /// A statement of a BATCH message, with its values still in the message.

@@ -4,14 +4,14 @@
 //! before cannot be refused any more; it is kept here meanwhile. A transaction that has sealed partitions waits for no batch, so
 //! that nobody waits for each other: who finds one unresolved breaks all seals, and seals again after it.
 
+mod seals;
+
 use std::cell::RefCell;
 use std::collections::HashMap;
 use std::rc::Rc;
 
-use crate::rate_limit::WrittenPartition;
-use crate::shard::Shard;
-use crate::write::partition_of;
 use crate::write_set::Share;
+use crate::written_partitions::{WrittenPartition, partition_of};
 
 /// Shares that came meanwhile, in their order: as many as batches are in flight.
 type Kept = Rc<RefCell<Vec<Share>>>;
@@ -38,29 +38,6 @@ impl SealedPartitions {
                 kept.borrow_mut().push(share);
                 None
             }
-        }
-    }
-}
-
-impl Shard {
-    /// The caller has the turns of all of them.
-    pub(crate) fn seal(&self, partitions: &[WrittenPartition]) {
-        let kept = Kept::default();
-        let mut by_partition = self.sealed.by_partition.borrow_mut();
-        by_partition.extend(partitions.iter().map(|partition| (*partition, kept.clone())));
-    }
-
-    /// Takes the shares that came meanwhile. Nothing happens to what is not sealed.
-    pub(crate) fn break_seals(self: &Rc<Self>, partitions: &[WrittenPartition]) {
-        let mut kept = None;
-        let mut by_partition = self.sealed.by_partition.borrow_mut();
-        for partition in partitions {
-            kept = by_partition.remove(partition).or(kept);
-        }
-        drop(by_partition);
-        let shares = kept.map(|kept| kept.take()).unwrap_or_default();
-        for share in shares {
-            self.take_share(share);
         }
     }
 }

@@ -1,24 +1,17 @@
 //! The node's snapshots are made and removed by one thread, one after the other: what is asked for by the thousand waits,
 //! and beyond a bound it is refused. The owner of the schema has it.
 
+mod expiry;
+
 use std::cell::{Cell, RefCell};
 use std::io;
-use std::rc::Rc;
-use std::time::Duration;
 
 use helenus_engine::CqlError;
-use helenus_events::Event;
-use helenus_tools::snapshot::remove_expired;
 use helenus_vfs::{Threads, Urgency, Worker};
 use tokio::sync::oneshot;
 
-use crate::shard::Shard;
-
 /// Jobs that wait: TRUNCATEs of as many tables at once as a script has, and no thread for each of them.
 const WAITING_MAX: usize = 64;
-
-/// How often expired snapshots are looked for: Cassandra's `snapshot_cleanup_period`.
-const SWEEP_INTERVAL: Duration = Duration::from_secs(60);
 
 type Job = Box<dyn FnOnce() + Send>;
 
@@ -75,26 +68,5 @@ impl<'a> Place<'a> {
 impl Drop for Place<'_> {
     fn drop(&mut self) {
         self.0.set(self.0.get() - 1);
-    }
-}
-
-impl Shard {
-    /// Removes snapshots whose time is over, again and again.
-    pub(crate) async fn sweep_snapshots(self: Rc<Self>) {
-        let data_folder = self.store.borrow().data_folder().cloned();
-        let (Some(worker), Some(data_folder)) = (&self.snapshot_worker, data_folder) else {
-            return;
-        };
-        loop {
-            tokio::time::sleep(SWEEP_INTERVAL).await;
-            let data_folder = data_folder.clone();
-            let swept = worker.run(move || remove_expired(&data_folder)).await;
-            // What could not be removed is tried again with the next.
-            if let Ok(Some(Err(error))) = swept {
-                self.options
-                    .events
-                    .event(&Event::SnapshotsNotRemoved { error: &error });
-            }
-        }
     }
 }

@@ -19,8 +19,8 @@ use helenus_protocol::response::{
     write_set_keyspace, write_void,
 };
 
+use crate::execution::Statement;
 use crate::metrics::RequestKind;
-use crate::request::Statement;
 use crate::roles::{is_about_roles, not_anonymous};
 use crate::schema_change::{DATA_CENTER, SchemaStatement};
 use crate::session::{RequestContext, Session};

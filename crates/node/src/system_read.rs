@@ -17,9 +17,9 @@ use helenus_storage::read_state::{ReadProgress, ReadState};
 use helenus_transport::request_memory::Account;
 
 use crate::deadline::Deadline;
+use crate::execution::Statement;
 use crate::forward::{ForwardedAnswer, ForwardedResult, OwnedExecution};
 use crate::metrics::{self, MetricsSnapshot};
-use crate::request::Statement;
 use crate::shard::Shard;
 
 /// Its tables have a row or none, and drivers look at them every second: they are read where the statement arrives. The
@@ -119,7 +119,7 @@ impl Shard {
     }
 
     async fn node_state_of_all_shards(self: &Rc<Self>, table: &TableMetadata) -> NodeState {
-        let snapshots = metrics::snapshots(self).await;
+        let snapshots = self.metrics_snapshots().await;
         let page = metrics::render(&snapshots);
         NodeState {
             usage: self.usage_for(table, &snapshots).await,

@@ -22,14 +22,15 @@ use tokio::sync::oneshot;
 use crate::conditional::check_ahead;
 use crate::deadline::{Deadline, not_begun_in_time};
 use crate::decide::{Decide, Run, Tried, Updates};
+use crate::execution::Statement;
 use crate::forward::{ForwardedAnswer, ForwardedResult, OwnedExecution};
 use crate::panic_boundary::catch_async;
-use crate::rate_limit::WrittenPartition;
 use crate::read::CountingStore;
-use crate::request::{Statement, node_is_stopping};
 use crate::shard::Shard;
+use crate::unavailable::node_is_stopping;
 use crate::write::write_failure;
 use crate::write_set::RequiredTables;
+use crate::written_partitions::WrittenPartition;
 
 /// Rows that a transaction reads and statements that it has, if it is to be done in one turn: a microsecond or two each.
 const TURN_STATEMENTS_MAX: usize = 100;

@@ -1,21 +1,14 @@
 //! TRUNCATE: one of a table at a time, in the order in which the owner of the schema hears of them.
 
+mod truncate;
+
 use std::cell::{Cell, RefCell};
 use std::collections::HashMap;
 use std::rc::Rc;
-use std::sync::Arc;
-use std::time::Duration;
 
 use helenus_engine::CqlError;
-use helenus_schema::{TableId, TableMetadata};
-use helenus_storage::error::TruncateError;
+use helenus_schema::TableId;
 use tokio::sync::Mutex;
-
-use crate::auto_snapshot::Taking;
-use crate::deadline::Deadline;
-use crate::schema_change::SCHEMA_OWNER;
-use crate::session::Session;
-use crate::shard::Shard;
 
 /// Truncations of one table that may wait for the one under way: who sends more has lost track.
 const WAITING_PER_TABLE_MAX: usize = 16;
@@ -62,122 +55,6 @@ impl Drop for Wanted<'_> {
         self.turn.wanted.set(left);
         if left == 0 {
             self.truncations.turns.borrow_mut().remove(&self.table);
-        }
-    }
-}
-
-/// Holds background work on a table back while a truncation waits; given back also where the wait times out.
-struct HeldTable<'a> {
-    shard: &'a Shard,
-    table: TableId,
-}
-
-impl Drop for HeldTable<'_> {
-    fn drop(&mut self) {
-        self.shard.store.borrow_mut().truncation_given_up(self.table);
-        self.shard.schedule_turn();
-    }
-}
-
-impl Shard {
-    pub(crate) fn truncate(
-        self: &Rc<Self>,
-        session: &Rc<Session>,
-        stream: i16,
-        table: Arc<TableMetadata>,
-        deadline_ns: u64,
-    ) {
-        let shard = self.clone();
-        let answered = session.clone();
-        self.answer_later(session, stream, async move {
-            let timed_out = CqlError::truncate(format_args!("Truncate timed out"));
-            let left = Duration::from_nanos(deadline_ns.saturating_sub(shard.clock.monotonic_ns()));
-            let table_id = table.id;
-            let truncated = tokio::time::timeout(left, async {
-                shard.may_truncate(answered.user().as_deref(), &table).await?;
-                let truncated = shard.call_while_awaited(SCHEMA_OWNER, move |owner| async move {
-                    owner.truncate_in_turn(table_id).await
-                });
-                truncated
-                    .await
-                    .unwrap_or_else(|| Err(shard.no_answer_from(SCHEMA_OWNER)))
-            });
-            let result = truncated.await.unwrap_or(Err(timed_out));
-            shard.answer_write_later(&answered, stream, result);
-        });
-    }
-
-    async fn truncate_in_turn(self: &Rc<Self>, table: TableId) -> Result<(), CqlError> {
-        self.in_turn_of_truncations(table, self.truncate_everywhere(table))
-            .await
-    }
-
-    /// Of the owner of the schema: while no truncation of the table is under way.
-    pub(crate) async fn in_turn_of_truncations<T>(
-        &self,
-        table: TableId,
-        work: impl Future<Output = Result<T, CqlError>>,
-    ) -> Result<T, CqlError> {
-        let wanted = self.truncations.want(table)?;
-        let _turn = wanted.turn.mutex.lock().await;
-        work.await
-    }
-
-    async fn truncate_everywhere(self: &Rc<Self>, table: TableId) -> Result<(), CqlError> {
-        let schema = self.schema();
-        let taken = schema.table_by_id(table).cloned().into_iter().collect();
-        self.snapshot_before(Taking::Truncate, schema, taken).await?;
-        match self.views.of_table(table) {
-            None => self.truncate_on_all_shards(table).await,
-            Some(_) => self.truncate_with_views(table).await,
-        }
-    }
-
-    pub(crate) async fn truncate_on_all_shards(self: &Rc<Self>, table: TableId) -> Result<(), CqlError> {
-        let mut result = Ok(());
-        for owner in self.shards() {
-            let truncated = self.call_async(
-                owner,
-                move |shard| async move { shard.truncate_here(table).await },
-            );
-            result = result.and(truncated.await.unwrap_or_else(|| Err(self.no_answer_from(owner))));
-        }
-        result
-    }
-
-    /// The files of a table go as one, and what the log has of it goes as one. Were one gone after a crash and the other not,
-    /// what was hidden by a deletion that is gone would come back; so there is one of them only, but for what is written
-    /// while this flushes. Where that is not possible the table is truncated all the same.
-    async fn leave_nothing_in_the_log(&self, table: TableId) {
-        let has_files = !self.store.borrow().sstables(table).is_empty();
-        if has_files && self.flush(Some(table)).await {
-            self.record_flushes().await;
-        }
-    }
-
-    async fn truncate_here(self: &Rc<Self>, table: TableId) -> Result<(), CqlError> {
-        self.leave_nothing_in_the_log(table).await;
-        let _held = HeldTable { shard: self, table };
-        let truncated = loop {
-            // A job that ends after this look is not missed: it is reported on this thread.
-            let truncated = self.store.borrow_mut().truncate(table);
-            match truncated {
-                Err(TruncateError::Busy) => self.job_ended().await,
-                truncated => break truncated,
-            }
-        };
-        match truncated {
-            // The statement's own time ends the wait.
-            Ok(position) => {
-                self.durable(position, Deadline::ENDLESS).await?;
-                // A periodic log makes nobody wait, and a start would bring back what is in it.
-                if self.record_flushes().await {
-                    Ok(())
-                } else {
-                    Err(CqlError::truncate(format_args!("the commit log has failed")))
-                }
-            }
-            Err(error) => Err(CqlError::truncate(format_args!("{error}"))),
         }
     }
 }

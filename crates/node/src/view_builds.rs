@@ -26,11 +26,11 @@ use helenus_types::{Token, token_of};
 
 use crate::deadline::Deadline;
 use crate::panic_boundary::catch_async;
-use crate::request::node_is_stopping;
 use crate::schema_change::SCHEMA_OWNER;
 use crate::shard::Shard;
+use crate::unavailable::node_is_stopping;
 use crate::view_progress::{DoneTokens, IN_PROGRESS};
-use crate::viewed_writes::Chunks;
+use crate::viewed_writes::turns::Chunks;
 use crate::write_set::RequiredTables;
 
 /// Partitions whose rows are written as one set: enough to share a sync of the log, few enough that nobody waits long for the

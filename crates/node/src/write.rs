@@ -21,17 +21,17 @@ use helenus_schema::TableMetadata;
 use helenus_storage::commitlog::{LogAppendError, LogPosition};
 use helenus_storage::error::WriteError;
 use helenus_transport::request_memory::Held;
-use helenus_types::{ShardId, Token, token_of};
+use helenus_types::{ShardId, Token};
 use tokio::sync::oneshot;
 
 use crate::built_updates::{APPLIED_PER_STEP_MAX, BuiltUpdates, Steps, UpdatesByShard, by_owner};
 use crate::deadline::{Deadline, not_begun_in_time};
+use crate::execution::Statement;
 use crate::forward::{ForwardedWrite, Ticket, Waiting};
 use crate::panic_boundary::{catch, catch_async};
-use crate::rate_limit::WrittenPartition;
-use crate::request::Statement;
 use crate::session::Session;
 use crate::shard::{Acknowledgement, Shard};
+use crate::written_partitions::{partition_of, partitions_of};
 
 /// What became of the update of a statement for one partition.
 enum Outcome {
@@ -347,7 +347,7 @@ impl Shard {
         };
         if self.mailbox(owner).write(write).is_err() {
             self.forwards.borrow_mut().remove(ticket);
-            return Err(crate::request::inbox_full());
+            return Err(crate::unavailable::inbox_full());
         }
         session.expect_answer();
         self.metrics.count_forwarded();
@@ -569,21 +569,8 @@ impl Shard {
         self.acknowledge_at(position, deadline, Acknowledgement::Task(sender));
         receiver
             .await
-            .unwrap_or_else(|_| Err(crate::request::node_is_stopping()))
+            .unwrap_or_else(|_| Err(crate::unavailable::node_is_stopping()))
     }
-}
-
-pub(crate) fn partitions_of(updates: &UpdatesByShard) -> Vec<(ShardId, WrittenPartition)> {
-    let partitions = updates
-        .iter()
-        .flat_map(|(owner, updates)| updates.iter().map(|update| (*owner, partition_of(update))));
-    partitions
-        .filter_map(|(owner, partition)| Some((owner, partition?)))
-        .collect()
-}
-
-pub(crate) fn partition_of(update: &[u8]) -> Option<WrittenPartition> {
-    Update::decode_trusted(update).map(|update| (update.table, token_of(update.partition_key)))
 }
 
 /// For a write of which nothing is stored.

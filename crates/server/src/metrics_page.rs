@@ -81,7 +81,7 @@ async fn answer(mut stream: TcpStream, shard: &Rc<Shard>) -> io::Result<()> {
     }
     let asked = asked(&request);
     let (status, body) = match asked {
-        Asked::Page | Asked::Head => ("200 OK", metrics::render(&metrics::snapshots(shard).await)),
+        Asked::Page | Asked::Head => ("200 OK", metrics::render(&shard.metrics_snapshots().await)),
         Asked::AnotherPage => ("404 Not Found", "The metrics are at /metrics\n".to_owned()),
         Asked::AnotherMethod => (
             "405 Method Not Allowed\r\nAllow: GET, HEAD",

@@ -11,9 +11,9 @@ use tokio::sync::broadcast;
 use super::client::Client;
 use super::events::{EVENTS_WAITING_MAX, SchemaEvents};
 use super::options::ClientOptions;
-use crate::mailbox::Mailbox;
 use crate::options::NodeOptions;
-use crate::roles::Authenticator;
+use crate::roles::authenticator::Authenticator;
+use crate::shard::mailbox::Mailbox;
 
 /// The node, for clients in this process.
 pub(crate) struct Door {

@@ -58,7 +58,7 @@ pub use options::{ClientOptions, Login, PAGE_SIZE_DEFAULT, RequestOptions};
 pub use pages::Pages;
 pub use statement::{Batch, Prepared};
 
-use crate::mailbox::InboxFull;
+use crate::shard::mailbox::InboxFull;
 use client::{Asked, Client};
 use statement::bind_untyped;
 

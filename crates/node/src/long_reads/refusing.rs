@@ -9,7 +9,7 @@ use helenus_transport::fair_share::{ClientId, Offer};
 use super::executor::Started;
 use super::lane::Lane;
 use super::{TRIED_AT_ONCE_NS_MAX, Tag};
-use crate::request::Statement;
+use crate::execution::Statement;
 use crate::session::Session;
 use crate::shard::{LearnedCost, Shard};
 

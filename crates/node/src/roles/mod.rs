@@ -4,10 +4,11 @@
 //! hold here too. What a role may do is not limited: the authorizer is `AllowAllAuthorizer`. Only truncating those tables
 //! is a superuser's: it would lock everybody out.
 
-mod default_role;
+pub(crate) mod authenticator;
+pub(crate) mod default_role;
 mod login;
-mod password_threads;
-mod passwords;
+pub(crate) mod password_threads;
+pub(crate) mod passwords;
 mod statements;
 
 use std::collections::HashSet;
@@ -21,30 +22,7 @@ use helenus_types::value::{CollectionElements, write_collection};
 use crate::own_statement::OwnRow;
 use crate::shard::Shard;
 
-pub(crate) use default_role::DefaultRole;
-pub(crate) use password_threads::PasswordThreads;
-pub(crate) use passwords::Passwords;
 pub(crate) use statements::{is_about_roles, not_anonymous};
-
-/// How clients prove who they are: Cassandra's `authenticator`.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub enum Authenticator {
-    /// `AllowAllAuthenticator`: nobody is asked, everybody is anonymous.
-    #[default]
-    AllowAll,
-    /// `PasswordAuthenticator`: user and password by SASL PLAIN.
-    Password,
-}
-
-impl Authenticator {
-    /// The class that drivers are told; `None` if clients are not asked.
-    pub fn class(self) -> Option<&'static str> {
-        match self {
-            Authenticator::AllowAll => None,
-            Authenticator::Password => Some("org.apache.cassandra.auth.PasswordAuthenticator"),
-        }
-    }
-}
 
 /// A row of `system_auth.roles`.
 #[derive(Clone, Debug, Default)]

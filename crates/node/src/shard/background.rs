@@ -4,7 +4,7 @@ use helenus_storage::ShardStore;
 use helenus_storage::store::{BackgroundJob, COMPACTIONS_PER_SHARD_MAX};
 use helenus_vfs::{Threads, Urgency, Worker};
 
-use crate::mailbox::Mailbox;
+use crate::shard::mailbox::Mailbox;
 
 /// The first takes no compactions, so that a flush never waits behind one; the others take as many as a store runs.
 const THREADS: usize = 1 + COMPACTIONS_PER_SHARD_MAX;

@@ -14,9 +14,9 @@ use tokio::sync::oneshot;
 
 use crate::deadline::Deadline;
 use crate::forward::{ForwardedAnswer, Ticket};
-use crate::mailbox::Mailbox;
 use crate::panic_boundary::catch;
 use crate::session::Session;
+use crate::shard::mailbox::Mailbox;
 use crate::write_set::PartOfSet;
 
 /// The log thread of one shard, seen from the shard.

@@ -1,13 +1,15 @@
 //! A shard: one thread that owns a contiguous range of tokens and everything stored under them.
 //!
 //! Invariants:
-//! 1. Only the shard's thread touches its store; others send messages ([`crate::mailbox`]).
+//! 1. Only the shard's thread touches its store; others send messages ([`mailbox`]).
 //! 2. No `RefCell` borrow of the shard is held across an `await`.
 //! 3. A write is acknowledged only after [`Shard::log_persisted`] covered its position, unless the log is periodic.
 
 mod background;
+pub(crate) mod deferred_read;
 mod durability;
 mod foreground;
+pub mod mailbox;
 mod prepared_cache;
 
 use std::cell::{Cell, RefCell};
@@ -46,14 +48,14 @@ use crate::forward::PendingForwards;
 use crate::handle::lane::Lanes;
 use crate::hot_partitions::HotPartitions;
 use crate::long_reads::LongReads;
-use crate::mailbox::{Inbox, Mailbox, Message};
 use crate::metrics::{Gauges, MetricsSnapshot, ShardMetrics};
-use crate::operator::Operator;
 use crate::options::{CommitlogSync, NodeOptions};
 use crate::panic_boundary::{catch, catch_async};
 use crate::planning::Planner;
 use crate::rate_limit::{RateLimiter, has_rate_limits};
-use crate::roles::{DefaultRole, PasswordThreads, Passwords};
+use crate::roles::default_role::DefaultRole;
+use crate::roles::password_threads::PasswordThreads;
+use crate::roles::passwords::Passwords;
 use crate::schema_change::{SCHEMA_OWNER, SchemaKeeper, SchemaListeners, SchemaWorker};
 use crate::sealed_partitions::SealedPartitions;
 use crate::session::Session;
@@ -63,6 +65,7 @@ use crate::truncation::Truncations;
 use crate::viewed_writes::Views;
 use crate::write_set::WriteSets;
 use foreground::PROBE_INTERVAL;
+use mailbox::{Inbox, Mailbox, Message};
 
 /// What a shard starts with; its store, log and background thread are its own.
 pub(crate) struct ShardParts {
@@ -318,11 +321,6 @@ impl Shard {
 
     pub fn mailbox(&self, shard: ShardId) -> &Mailbox {
         &self.mailboxes[usize::from(shard.0)]
-    }
-
-    /// For threads that work for this shard.
-    pub(crate) fn operator(&self) -> Operator {
-        Operator::new(self.mailboxes.clone())
     }
 
     /// Of this shard's requests and answers.

@@ -8,7 +8,7 @@ use helenus_rows::row::{CellRef, Entry, RowRef};
 use helenus_rows::update::{Update, UpdateItem};
 use helenus_schema::{ColumnId, Schema, TableMetadata};
 
-use crate::guardrails::violated;
+use super::violated;
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct ValueGuardrails {

@@ -1,0 +1,62 @@
+//! Making the default role when somebody first logs in.
+
+use std::rc::Rc;
+
+use helenus_engine::CqlError;
+
+use super::super::{DEFAULT_SUPERUSER, DEFAULT_SUPERUSER_HASH, text_value};
+use crate::schema_change::SCHEMA_OWNER;
+use crate::shard::Shard;
+
+impl Shard {
+    /// Sees to it that the default role was made, in this run or in one before.
+    pub(in crate::roles) async fn settle_default_role(self: &Rc<Self>) -> Result<(), CqlError> {
+        if self.default_role_is_settled.get() {
+            return Ok(());
+        }
+        self.call_async(
+            SCHEMA_OWNER,
+            |owner| async move { owner.decide_default_role().await },
+        )
+        .await
+        .unwrap_or_else(|| Err(self.no_answer_from(SCHEMA_OWNER)))?;
+        self.default_role_is_settled.set(true);
+        Ok(())
+    }
+
+    async fn decide_default_role(self: &Rc<Self>) -> Result<(), CqlError> {
+        let mut default_role = self.default_role.lock().await;
+        let Some(default_role) = default_role.as_mut().filter(|role| !role.is_made) else {
+            return Ok(());
+        };
+        let any = self
+            .execute_own("SELECT role FROM system_auth.roles LIMIT 1", &[])
+            .await?;
+        if any.is_empty() {
+            self.make_default_role().await?;
+        }
+        default_role.mark().map_err(|error| {
+            CqlError::server(format_args!("The default role cannot be marked as made: {error}"))
+        })
+    }
+
+    async fn make_default_role(self: &Rc<Self>) -> Result<(), CqlError> {
+        self.execute_own(
+            "INSERT INTO system_auth.roles (role, is_superuser, can_login, salted_hash) VALUES (?, true, true, ?) \
+             USING TIMESTAMP 0",
+            &[text_value(DEFAULT_SUPERUSER), text_value(DEFAULT_SUPERUSER_HASH)],
+        )
+        .await?;
+        // A periodic log may lose it yet, and the mark must not outlive it: nobody could log in.
+        let table = self.schema().table("system_auth", "roles").map(|table| table.id);
+        for shard in self.shards() {
+            let flushed = self.call_async(shard, move |shard| async move { shard.flush(table).await });
+            if !flushed.await.unwrap_or(false) {
+                return Err(CqlError::server(format_args!(
+                    "The default role cannot be stored"
+                )));
+            }
+        }
+        Ok(())
+    }
+}

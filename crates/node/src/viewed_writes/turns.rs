@@ -1,0 +1,473 @@
+//! Writes with what they change in views: in one turn of the shard, or in turns of their partitions.
+
+use std::rc::Rc;
+
+use helenus_engine::CqlError;
+use helenus_engine::execute::read_failure;
+use helenus_engine::views::{BaseViews, Chunk, ViewDelta};
+use helenus_rows::clustering::Slice;
+use helenus_rows::partition_range::PartitionRange;
+use helenus_rows::update::{Update, merge_by_partition};
+use helenus_storage::commitlog::{LogAppendError, LogPosition};
+use helenus_storage::error::WriteError;
+use helenus_storage::read::ReadCommand;
+use helenus_storage::read_state::{ReadProgress, ReadState};
+use helenus_types::{ShardId, Token, token_of};
+use tokio::sync::oneshot;
+
+use crate::built_updates::UpdatesByShard;
+use crate::deadline::{Deadline, not_begun_in_time};
+use crate::panic_boundary::catch_async;
+use crate::shard::{Acknowledgement, Shard};
+use crate::unavailable::node_is_stopping;
+use crate::write::write_failure;
+use crate::write_set::RequiredTables;
+use crate::written_partitions::{WrittenPartition, partition_of};
+
+/// What a batch may write to views in all: it is one record of each shard's log.
+const BATCH_VIEW_BYTES_MAX: usize = 12 << 20;
+
+/// Nothing else is written to the partitions.
+pub(crate) struct PartitionTurns {
+    shard: Rc<Shard>,
+    partitions: Vec<WrittenPartition>,
+}
+
+/// What the views of another shard's partitions become; nothing else is written to these partitions until it is dropped.
+struct Lease {
+    changes: Vec<Vec<u8>>,
+    _until_dropped: oneshot::Sender<()>,
+}
+
+/// Whether an update may be written in parts that are whole for the rows that they are about, and whether it was begun.
+#[derive(Default)]
+pub(crate) struct Chunks {
+    pub are_allowed: bool,
+    pub is_begun: bool,
+}
+
+impl Drop for PartitionTurns {
+    fn drop(&mut self) {
+        let views = &self.shard.views;
+        for partition in &self.partitions {
+            views.taken.borrow_mut().remove(partition);
+        }
+        views.has_taken.set(!views.taken.borrow().is_empty());
+        views.given_back.notify_waiters();
+    }
+}
+
+impl PartitionTurns {
+    pub fn have_all_of(&self, partitions: &[WrittenPartition]) -> bool {
+        partitions
+            .iter()
+            .all(|partition| self.partitions.contains(partition))
+    }
+}
+
+impl Shard {
+    /// Applies updates of which some are of tables with views, and what the views become, as one record of the log. All of the
+    /// updates are this shard's. `None`, with nothing done, where that has to wait for something or takes other shards.
+    pub(crate) fn apply_viewed_now(&self, updates: &[Vec<u8>]) -> Result<Option<LogPosition>, CqlError> {
+        let mut all: Vec<Vec<u8>> = Vec::with_capacity(2 * updates.len());
+        for update in updates {
+            let decoded = decode(update)?;
+            all.push(update.clone());
+            let token = token_of(decoded.partition_key);
+            if self.views.is_taken((decoded.table, token)) {
+                return Ok(None);
+            }
+            let Some(views) = self.views.of_table(decoded.table) else {
+                continue;
+            };
+            if !self.write_sets.unresolved_of(&[token]).is_empty() || !views.know(&decoded) {
+                return Ok(None);
+            }
+            let mut delta = ViewDelta::new(&views, &decoded, self.now_s());
+            let mut state = ReadState::suspending();
+            let slices = delta.slices();
+            let progress =
+                self.delta_step((token, decoded.partition_key), &slices, &mut delta, &mut state)?;
+            self.store.borrow().end_read(&mut state);
+            if !matches!(progress, ReadProgress::Done) {
+                return Ok(None);
+            }
+            let changes = delta.finish()?;
+            if changes
+                .iter()
+                .any(|change| self.owner_of_update(change) != Some(self.id))
+            {
+                return Ok(None);
+            }
+            all.extend(changes);
+        }
+        let all = merge_by_partition(all);
+        let decoded = self.decode_sampled(&all)?;
+        let applied = self.store.borrow_mut().apply_all(&decoded);
+        match applied {
+            Ok(position) => {
+                self.note_write();
+                Ok(Some(position))
+            }
+            Err(
+                WriteError::MemtablesFull { .. } | WriteError::Log(LogAppendError::RecordTooLarge { .. }),
+            ) => Ok(None),
+            Err(error) => Err(write_failure(&error)),
+        }
+    }
+
+    /// One step of the read that a delta needs.
+    fn delta_step(
+        &self,
+        (token, key): (Token, &[u8]),
+        slices: &[Slice],
+        delta: &mut ViewDelta<'_>,
+        state: &mut ReadState,
+    ) -> Result<ReadProgress, CqlError> {
+        if slices.is_empty() {
+            return Ok(ReadProgress::Done);
+        }
+        let table = delta.base().clone();
+        let command = ReadCommand {
+            table: &table,
+            partitions: PartitionRange::One { token, key },
+            slices,
+            reversed: false,
+            now_s: self.now_s(),
+            index: &[],
+        };
+        let progress = self.store.borrow_mut().read_step(&command, state, delta);
+        progress.map_err(read_failure)
+    }
+
+    fn owner_of_update(&self, update: &[u8]) -> Option<ShardId> {
+        partition_of(update).map(|(_, token)| self.owner_of(token))
+    }
+
+    /// Waits until nobody else writes to these partitions of this shard, and nothing that was written to them may be undone.
+    pub(crate) async fn take_turns(
+        self: &Rc<Self>,
+        partitions: Vec<WrittenPartition>,
+        deadline: Deadline,
+    ) -> Result<PartitionTurns, CqlError> {
+        loop {
+            if deadline.is_over(self.clock.monotonic_ns()) {
+                return Err(not_begun_in_time());
+            }
+            let notified = self.views.given_back.notified();
+            if partitions.iter().any(|partition| self.views.is_taken(*partition)) {
+                let left = deadline.left(self.clock.monotonic_ns());
+                let given_back = tokio::time::timeout(left, notified);
+                given_back.await.map_err(|_| not_begun_in_time())?;
+                continue;
+            }
+            self.views.taken.borrow_mut().extend(partitions.iter().copied());
+            self.views.has_taken.set(true);
+            let turns = PartitionTurns {
+                shard: self.clone(),
+                partitions,
+            };
+            self.resolved(&turns.partitions).await?;
+            return Ok(turns);
+        }
+    }
+
+    /// Waits until nobody has the turns of what is to be written, for who does not take them.
+    pub(crate) async fn wait_for_turns(
+        &self,
+        partitions: &[WrittenPartition],
+        deadline: Deadline,
+    ) -> Result<(), CqlError> {
+        loop {
+            let notified = self.views.given_back.notified();
+            if !partitions.iter().any(|partition| self.views.is_taken(*partition)) {
+                return Ok(());
+            }
+            let left = deadline.left(self.clock.monotonic_ns());
+            let given_back = tokio::time::timeout(left, notified);
+            given_back.await.map_err(|_| not_begun_in_time())?;
+        }
+    }
+
+    /// Waits until what write sets have written to these partitions cannot be undone any more.
+    pub(crate) async fn resolved(self: &Rc<Self>, partitions: &[WrittenPartition]) -> Result<(), CqlError> {
+        let tokens: Vec<Token> = partitions.iter().map(|(_, token)| *token).collect();
+        loop {
+            let unresolved = self.write_sets.unresolved_of(&tokens);
+            if unresolved.is_empty() {
+                return Ok(());
+            }
+            self.wait_resolved(unresolved).await?;
+        }
+    }
+
+    /// Writes updates of this shard's partitions and what their views become, whole, and waits until they are durable.
+    pub(crate) async fn write_viewed(
+        self: &Rc<Self>,
+        updates: Vec<Vec<u8>>,
+        deadline: Deadline,
+    ) -> Result<(), CqlError> {
+        let partitions = updates.iter().filter_map(|update| partition_of(update)).collect();
+        let turns = self.take_turns(partitions, deadline).await?;
+        self.write_in_turn(turns, updates, deadline).await
+    }
+
+    /// As [`Shard::write_viewed`], for who has the partitions' turns. They are given back when all of it is written, also if
+    /// nobody waits for that any more.
+    pub(crate) async fn write_in_turn(
+        self: &Rc<Self>,
+        turns: PartitionTurns,
+        updates: Vec<Vec<u8>>,
+        deadline: Deadline,
+    ) -> Result<(), CqlError> {
+        let (sender, receiver) = oneshot::channel();
+        let shard = self.clone();
+        self.spawn(async move {
+            let written = catch_async(shard.write_with_changes(&updates, deadline)).await;
+            let written = written.unwrap_or_else(|panicked| Err(panicked.error()));
+            drop(turns);
+            // Its client may have been told that it is late.
+            let _gone = sender.send(written);
+        });
+        receiver.await.unwrap_or_else(|_| Err(node_is_stopping()))
+    }
+
+    async fn write_with_changes(
+        self: &Rc<Self>,
+        updates: &[Vec<u8>],
+        deadline: Deadline,
+    ) -> Result<(), CqlError> {
+        let mut all = updates.to_vec();
+        let mut chunks = Chunks {
+            are_allowed: updates.len() == 1,
+            is_begun: false,
+        };
+        let written = async {
+            for update in updates {
+                all.extend(self.changes_of(update, &mut chunks, deadline).await?);
+            }
+            let required = RequiredTables::of(updates);
+            self.write_computed(self.by_owner(std::mem::take(&mut all)), required, deadline)
+                .await
+        };
+        match written.await {
+            Err(error) if chunks.is_begun && error.promises_nothing_was_done() => Err(deadline.timed_out()),
+            written => written,
+        }
+    }
+
+    /// What the views of an update's table become; none where it has none. The caller has the partition's turn. An update that
+    /// is written alone may be about more rows than fit into a record: what it does to the first of them is written before the
+    /// others are read.
+    async fn changes_of(
+        self: &Rc<Self>,
+        update: &[u8],
+        chunks: &mut Chunks,
+        deadline: Deadline,
+    ) -> Result<Vec<Vec<u8>>, CqlError> {
+        let decoded = decode(update)?;
+        let Some(views) = self.views.of_table(decoded.table) else {
+            return Ok(Vec::new());
+        };
+        let views = self.views_that_know(views, &decoded, deadline).await?;
+        let token = token_of(decoded.partition_key);
+        let mut delta = ViewDelta::new(&views, &decoded, self.now_s());
+        let place = (decoded.table, token);
+        self.read_delta(place, decoded.partition_key, &mut delta, chunks, deadline)
+            .await?;
+        delta.finish()
+    }
+
+    /// Reads all that a delta needs.
+    pub(crate) async fn read_delta(
+        self: &Rc<Self>,
+        (table, token): WrittenPartition,
+        key: &[u8],
+        delta: &mut ViewDelta<'_>,
+        chunks: &mut Chunks,
+        deadline: Deadline,
+    ) -> Result<(), CqlError> {
+        let slices = delta.slices();
+        let mut state = ReadState::suspending();
+        loop {
+            match self.delta_step((token, key), &slices, delta, &mut state)? {
+                ReadProgress::Done => break,
+                ReadProgress::Absent(absent) => self.bring(&state, &absent).await?,
+                ReadProgress::Yield => {
+                    tokio::task::yield_now().await;
+                    if !chunks.are_allowed {
+                        if delta.change_bytes() > BATCH_VIEW_BYTES_MAX {
+                            return Err(too_much());
+                        }
+                    } else if delta.is_full() {
+                        let Chunk { mut views, base } = delta.take_chunk()?;
+                        views.extend(base);
+                        let required = RequiredTables::Only([table].into());
+                        self.write_computed(self.by_owner(views), required, deadline)
+                            .await?;
+                        chunks.is_begun = true;
+                        self.resolved(&[(table, token)]).await?;
+                    }
+                }
+            }
+        }
+        self.store.borrow().end_read(&mut state);
+        Ok(())
+    }
+
+    /// Another shard may have heard of a column before this one.
+    async fn views_that_know(
+        &self,
+        mut views: Rc<BaseViews>,
+        update: &Update<'_>,
+        deadline: Deadline,
+    ) -> Result<Rc<BaseViews>, CqlError> {
+        while !views.know(update) {
+            if deadline.is_over(self.clock.monotonic_ns()) {
+                return Err(not_begun_in_time());
+            }
+            tokio::time::sleep(SCHEMA_CHANGE_PAUSE).await;
+            views = self.views.of_table(update.table).unwrap_or(views);
+        }
+        Ok(views)
+    }
+
+    /// Writes a LOGGED batch of which some partitions have views; nothing of it was looked at before.
+    pub(crate) async fn write_whole_viewed(
+        self: &Rc<Self>,
+        updates: UpdatesByShard,
+        deadline: Deadline,
+    ) -> Result<(), CqlError> {
+        let (sender, receiver) = oneshot::channel();
+        let shard = self.clone();
+        // To its end, with the partitions' turns, also if nobody waits for it any more.
+        self.spawn(async move {
+            let written = catch_async(shard.write_leased(&updates, deadline)).await;
+            let _gone = sender.send(written.unwrap_or_else(|panicked| Err(panicked.error())));
+        });
+        receiver.await.unwrap_or_else(|_| Err(node_is_stopping()))
+    }
+
+    async fn write_leased(
+        self: &Rc<Self>,
+        updates: &UpdatesByShard,
+        deadline: Deadline,
+    ) -> Result<(), CqlError> {
+        let mut leases = Vec::new();
+        let mut all: Vec<Vec<u8>> = updates.values().flatten().cloned().collect();
+        let required = RequiredTables::of(&all);
+        // One shard after the other, in the order of their numbers: two batches never wait for each other.
+        for (&owner, own) in updates {
+            let own = own.clone();
+            let leased = self.call_async(owner, move |shard| async move {
+                let leased = catch_async(shard.lease(own, deadline)).await;
+                leased.unwrap_or_else(|panicked| Err(panicked.error()))
+            });
+            let mut lease = leased.await.unwrap_or_else(|| Err(self.no_answer_from(owner)))?;
+            all.append(&mut lease.changes);
+            leases.push(lease);
+        }
+        self.write_computed(self.by_owner(all), required, deadline).await
+    }
+
+    async fn lease(self: &Rc<Self>, updates: Vec<Vec<u8>>, deadline: Deadline) -> Result<Lease, CqlError> {
+        let partitions = updates.iter().filter_map(|update| partition_of(update)).collect();
+        let turns = self.take_turns(partitions, deadline).await?;
+        let changes = self.changes_of_all(&updates, deadline).await?;
+        let (sender, released) = oneshot::channel::<()>();
+        self.spawn(async move {
+            let _dropped = released.await;
+            drop(turns);
+        });
+        Ok(Lease {
+            changes,
+            _until_dropped: sender,
+        })
+    }
+
+    /// Of updates that are written together. The caller has the partitions' turns.
+    async fn changes_of_all(
+        self: &Rc<Self>,
+        updates: &[Vec<u8>],
+        deadline: Deadline,
+    ) -> Result<Vec<Vec<u8>>, CqlError> {
+        let mut changes = Vec::new();
+        let mut bytes = 0;
+        let mut chunks = Chunks::default();
+        for update in updates {
+            let of_update = self.changes_of(update, &mut chunks, deadline).await?;
+            bytes += of_update.iter().map(Vec::len).sum::<usize>();
+            if bytes > BATCH_VIEW_BYTES_MAX {
+                return Err(too_much());
+            }
+            changes.extend(of_update);
+        }
+        Ok(changes)
+    }
+
+    /// Updates of any shards' partitions and what views become of them. The caller has the partitions' turns.
+    pub(crate) async fn with_changes_of_views(
+        self: &Rc<Self>,
+        updates: Vec<Vec<u8>>,
+        deadline: Deadline,
+    ) -> Result<Vec<Vec<u8>>, CqlError> {
+        let mut all = updates.clone();
+        if !self.views.has_any.get() {
+            return Ok(all);
+        }
+        for (owner, own) in self.by_owner(updates) {
+            let changes = self.call_async(owner, move |shard| async move {
+                let changes = catch_async(shard.changes_of_all(&own, deadline)).await;
+                changes.unwrap_or_else(|panicked| Err(panicked.error()))
+            });
+            all.extend(changes.await.unwrap_or_else(|| Err(self.no_answer_from(owner)))?);
+        }
+        Ok(all)
+    }
+
+    /// Writes base rows and what their views become, whole. The caller has the turns of the base rows' partitions.
+    pub(crate) async fn write_computed(
+        self: &Rc<Self>,
+        updates: UpdatesByShard,
+        required: RequiredTables,
+        deadline: Deadline,
+    ) -> Result<(), CqlError> {
+        match updates.len() {
+            0 | 1 => self.write_on_one_shard(updates, required, deadline).await,
+            _ => {
+                let written = self.write_shares(updates, required, None, deadline);
+                written.await.map(|_| ())
+            }
+        }
+    }
+
+    pub(crate) fn views_epoch(&self) -> u64 {
+        self.views.epoch.get()
+    }
+
+    /// Waits until a crash loses nothing of what this shard's log has now.
+    pub(crate) async fn log_durable(self: &Rc<Self>) -> Result<(), CqlError> {
+        let Some(position) = self.store.borrow().undurable_position() else {
+            return Ok(());
+        };
+        if self.acknowledges_at_once() {
+            self.sync_logs_soon();
+        }
+        let (sender, receiver) = oneshot::channel();
+        self.acknowledge_at(position, Deadline::ENDLESS, Acknowledgement::Task(sender));
+        receiver.await.unwrap_or_else(|_| Err(node_is_stopping()))
+    }
+}
+
+/// Between two looks whether a schema change has come here.
+const SCHEMA_CHANGE_PAUSE: std::time::Duration = std::time::Duration::from_millis(1);
+
+fn too_much() -> CqlError {
+    CqlError::invalid(format_args!(
+        "The batch changes too much of materialized views: more than {BATCH_VIEW_BYTES_MAX} bytes"
+    ))
+}
+
+fn decode(update: &[u8]) -> Result<Update<'_>, CqlError> {
+    Update::decode_trusted(update).ok_or_else(|| write_failure(&WriteError::Malformed))
+}

@@ -1,0 +1,440 @@
+//! Shares of a write set: promised, taken, acknowledged and resolved.
+
+use std::borrow::Cow;
+use std::rc::Rc;
+use std::sync::Arc;
+
+use helenus_engine::CqlError;
+use helenus_rows::update::Update;
+use helenus_storage::commitlog::{WriteSetId, WriteSetPart};
+use helenus_storage::error::WriteError;
+use helenus_types::{ShardId, Token, token_of};
+use tokio::sync::oneshot;
+
+use super::{PartOfSet, RequiredTables, Share, UnderWay};
+use crate::built_updates::UpdatesByShard;
+use crate::deadline::{Deadline, not_begun_in_time};
+use crate::panic_boundary::{catch, catch_async};
+use crate::shard::{Acknowledgement, Shard};
+use crate::unavailable::node_is_stopping;
+use crate::write::write_failure;
+use crate::written_partitions::{partition_of, partitions_in, partitions_of};
+
+impl Shard {
+    /// Writes all of it or nothing. The error of a batch that was refused says so; any other leaves open what is stored.
+    pub(crate) async fn write_whole(
+        self: &Rc<Self>,
+        updates: UpdatesByShard,
+        deadline: Deadline,
+    ) -> Result<(), CqlError> {
+        if self.has_rate_limits.get() {
+            self.check_rates_everywhere(partitions_of(&updates)).await?;
+        }
+        if updates.len() < 2 {
+            let Some((owner, updates)) = updates.into_iter().next() else {
+                return Ok(());
+            };
+            let written = self.call_async(owner, move |shard| async move {
+                let written = async {
+                    match shard.views.has_one_of(updates.iter()) {
+                        true => shard.write_viewed(updates, deadline).await,
+                        false => {
+                            let required = RequiredTables::All;
+                            shard.write_whole_here(updates, required, false, deadline).await
+                        }
+                    }
+                };
+                let written = catch_async(written).await;
+                written.unwrap_or_else(|panicked| Err(panicked.error()))
+            });
+            return written.await.unwrap_or_else(|| Err(self.no_answer_from(owner)));
+        }
+        loop {
+            if self.views.has_one_of(updates.values().flatten()) {
+                return self.write_whole_viewed(updates, deadline).await;
+            }
+            let epoch = self.views_epoch();
+            let written = self.write_shares(updates.clone(), RequiredTables::All, Some(epoch), deadline);
+            if written.await? {
+                return Ok(());
+            }
+        }
+    }
+
+    /// As [`Shard::write_whole`], of what one shard owns, and whatever views its tables have.
+    pub(crate) async fn write_on_one_shard(
+        self: &Rc<Self>,
+        updates: UpdatesByShard,
+        required: RequiredTables,
+        deadline: Deadline,
+    ) -> Result<(), CqlError> {
+        let Some((owner, updates)) = updates.into_iter().next() else {
+            return Ok(());
+        };
+        let written = self.call_async(owner, move |shard| async move {
+            let written = catch_async(shard.write_whole_here(updates, required, true, deadline)).await;
+            written.unwrap_or_else(|panicked| Err(panicked.error()))
+        });
+        written.await.unwrap_or_else(|| Err(self.no_answer_from(owner)))
+    }
+
+    /// Writes the shares of several shards. False if nothing was done because this shard's views are not those of `views_epoch`
+    /// any more.
+    pub(crate) async fn write_shares(
+        self: &Rc<Self>,
+        updates: UpdatesByShard,
+        required: RequiredTables,
+        views_epoch: Option<u64>,
+        deadline: Deadline,
+    ) -> Result<bool, CqlError> {
+        let shares: Vec<(ShardId, Arc<Vec<Vec<u8>>>)> = updates
+            .into_iter()
+            .map(|(owner, updates)| (owner, Arc::new(updates)))
+            .collect();
+        // Who looks for views has not taken any turns.
+        let has_turns = views_epoch.is_none();
+        let are_logged = self.promises(&shares, &required, has_turns, deadline).await?;
+        if deadline.is_over(self.clock.monotonic_ns()) {
+            return Err(not_begun_in_time());
+        }
+        if views_epoch.is_some_and(|epoch| epoch != self.views_epoch()) {
+            return Ok(false);
+        }
+        // From here on nothing can be refused any more; no `await` until all shares are on their way.
+        let acknowledged = self.send_shares(shares, &are_logged, has_turns);
+        let written = acknowledged.await.unwrap_or_else(|_| Err(node_is_stopping()));
+        written.map(|()| true)
+    }
+
+    /// Applies updates of several partitions that this shard owns as one record of its log, waiting for memory.
+    async fn write_whole_here(
+        self: &Rc<Self>,
+        updates: Vec<Vec<u8>>,
+        required: RequiredTables,
+        has_turns: bool,
+        deadline: Deadline,
+    ) -> Result<(), CqlError> {
+        let decoded = self.decode_sampled(&updates)?;
+        let position = loop {
+            if deadline.is_over(self.clock.monotonic_ns()) {
+                return Err(not_begun_in_time());
+            }
+            let decoded = self.without_unknown(&decoded, &required);
+            let applied = self.store.borrow_mut().apply_all(&decoded);
+            match applied {
+                Ok(position) => break position,
+                Err(error @ WriteError::MemtablesFull { .. }) => {
+                    if !self.wait_for_room(deadline).await {
+                        return Err(write_failure(&error));
+                    }
+                    if !has_turns {
+                        self.wait_for_turns(&partitions_in(&updates), deadline).await?;
+                    }
+                }
+                Err(error) => return Err(write_failure(&error)),
+            }
+        };
+        self.note_write();
+        self.durable(position, deadline).await
+    }
+
+    /// Asks all owners at the same time. Whether the log of each will have a part, or the first refusal.
+    async fn promises(
+        self: &Rc<Self>,
+        shares: &[(ShardId, Arc<Vec<Vec<u8>>>)],
+        required: &RequiredTables,
+        has_turns: bool,
+        deadline: Deadline,
+    ) -> Result<Vec<bool>, CqlError> {
+        let mut answers = Vec::with_capacity(shares.len());
+        for (owner, updates) in shares {
+            let (sender, receiver) = oneshot::channel();
+            let (updates, required) = (updates.clone(), required.clone());
+            self.mailbox(*owner).run(move |owner| {
+                let shard = owner.clone();
+                owner.spawn(async move {
+                    // The coordinator may have given up.
+                    let promised = shard.promise_share(&updates, &required, has_turns, deadline);
+                    let _gone = sender.send(promised.await);
+                });
+            });
+            answers.push((*owner, receiver));
+        }
+        let mut promised = Vec::with_capacity(shares.len());
+        for (owner, answer) in answers {
+            promised.push(answer.await.unwrap_or_else(|_| Err(self.no_answer_from(owner))));
+        }
+        promised.into_iter().collect()
+    }
+
+    /// Whether this shard's log will have a part of what it promises to take, waiting for memory where there is none.
+    async fn promise_share(
+        &self,
+        updates: &[Vec<u8>],
+        required: &RequiredTables,
+        has_turns: bool,
+        deadline: Deadline,
+    ) -> Result<bool, CqlError> {
+        let decoded = self.decode_sampled(updates)?;
+        loop {
+            if !has_turns {
+                self.wait_for_turns(&partitions_in(updates), deadline).await?;
+            }
+            if deadline.is_over(self.clock.monotonic_ns()) {
+                return Err(not_begun_in_time());
+            }
+            let decoded = self.without_unknown(&decoded, required);
+            let promised = self.store.borrow().check_part(&decoded);
+            match promised {
+                Ok(is_logged) => return Ok(is_logged),
+                Err(error @ WriteError::MemtablesFull { .. }) => {
+                    if !self.wait_for_room(deadline).await {
+                        return Err(write_failure(&error));
+                    }
+                }
+                Err(error) => return Err(write_failure(&error)),
+            }
+        }
+    }
+
+    /// Without what is for views that this shard does not know.
+    fn without_unknown<'d, 'u>(
+        &self,
+        updates: &'d [(Token, Update<'u>)],
+        required: &RequiredTables,
+    ) -> Cow<'d, [(Token, Update<'u>)]> {
+        let store = self.store.borrow();
+        let is_taken = |update: &Update<'_>| required.has(update.table) || store.has_table(update.table);
+        match updates.iter().all(|(_, update)| is_taken(update)) {
+            true => Cow::Borrowed(updates),
+            false => {
+                let taken = updates.iter().filter(|(_, update)| is_taken(update));
+                Cow::Owned(taken.cloned().collect())
+            }
+        }
+    }
+
+    /// With tokens, for the store; the samples of hot partitions learn of them.
+    pub(crate) fn decode_sampled<'u>(
+        &self,
+        updates: &'u [Vec<u8>],
+    ) -> Result<Vec<(Token, Update<'u>)>, CqlError> {
+        let malformed = || write_failure(&WriteError::Malformed);
+        if self.hot_partitions.is_sampled() {
+            for update in updates {
+                let (_, token) = partition_of(update).ok_or_else(malformed)?;
+                self.sample_write(token, update);
+            }
+        }
+        decode(updates).ok_or_else(malformed)
+    }
+
+    fn send_shares(
+        self: &Rc<Self>,
+        shares: Vec<(ShardId, Arc<Vec<Vec<u8>>>)>,
+        are_logged: &[bool],
+        has_turns: bool,
+    ) -> oneshot::Receiver<Result<(), CqlError>> {
+        let id = self.write_sets.numbers.borrow_mut().begin();
+        let parts = are_logged.iter().filter(|is_logged| **is_logged).count();
+        let (sender, receiver) = oneshot::channel();
+        self.write_sets.under_way.borrow_mut().insert(
+            id.number,
+            UnderWay {
+                shares_left: shares.len(),
+                parts_left: parts,
+                first_error: Ok(()),
+                acknowledged: Some(sender),
+            },
+        );
+        let mut part = 0;
+        for ((owner, updates), is_logged) in shares.into_iter().zip(are_logged) {
+            let part = is_logged.then(|| {
+                part += 1;
+                WriteSetPart {
+                    id,
+                    part: part - 1,
+                    // One a shard at most, whose number is a `u16`.
+                    parts: parts as u16,
+                }
+            });
+            let share = Share {
+                coordinator: self.id,
+                number: id.number,
+                part,
+                updates,
+                has_turns,
+            };
+            let (number, is_part) = (id.number, part.is_some());
+            // At once: whoever looks at the partition next knows of the set.
+            if owner == self.id {
+                self.take_share(share);
+                continue;
+            }
+            if !self.mailbox(owner).run(move |shard| shard.take_share(share)) {
+                self.share_failed(number, is_part, node_is_stopping());
+            }
+        }
+        receiver
+    }
+
+    /// Applies what this shard has promised to take.
+    pub(crate) fn take_share(self: &Rc<Self>, share: Share) {
+        let Some(share) = self.sealed.keep(share) else {
+            return;
+        };
+        let Share {
+            coordinator,
+            number,
+            part,
+            updates,
+            ..
+        } = share;
+        let applied = catch(|| {
+            let updates = decode(&updates).ok_or(WriteError::Malformed)?;
+            if let Some(part) = part {
+                let tokens = updates.iter().map(|(token, _)| *token).collect();
+                self.write_sets.note_changed(part.id, tokens);
+            }
+            self.store.borrow_mut().apply_part(part, &updates)
+        });
+        self.note_write();
+        let applied = applied
+            .map_err(|panicked| panicked.error())
+            .and_then(|applied| applied.map_err(|error| write_failure(&error)));
+        let position = match applied {
+            Ok(position) => position,
+            Err(error) => {
+                let is_part = part.is_some();
+                self.mailbox(coordinator)
+                    .run(move |shard| shard.share_failed(number, is_part, error));
+                return;
+            }
+        };
+        let acknowledges = self.waits_for_log(position);
+        if !acknowledges {
+            self.mailbox(coordinator)
+                .run(move |shard| shard.share_acknowledged(number, Ok(())));
+        }
+        if part.is_some() {
+            let part = PartOfSet {
+                coordinator,
+                number,
+                acknowledges,
+            };
+            self.acknowledge_at(position, Deadline::ENDLESS, Acknowledgement::Part(part));
+        }
+    }
+
+    /// A log of this shard's has come to an end with a part: it is durable, or will never be.
+    pub(crate) fn part_persisted(self: &Rc<Self>, part: PartOfSet, result: Result<(), CqlError>) {
+        let number = part.number;
+        self.mailbox(part.coordinator).run(move |shard| match result {
+            Ok(()) => {
+                if part.acknowledges {
+                    shard.share_acknowledged(number, Ok(()));
+                }
+                shard.part_durable(number);
+            }
+            Err(error) => shard.share_failed(number, true, error),
+        });
+    }
+
+    fn share_acknowledged(&self, number: u64, result: Result<(), CqlError>) {
+        let mut under_way = self.write_sets.under_way.borrow_mut();
+        let Some(set) = under_way.get_mut(&number) else {
+            return;
+        };
+        set.shares_left = set.shares_left.saturating_sub(1);
+        if set.first_error.is_ok() {
+            set.first_error = result;
+        }
+        if set.shares_left == 0
+            && let Some(acknowledged) = set.acknowledged.take()
+        {
+            let result = std::mem::replace(&mut set.first_error, Ok(()));
+            // Its client may have been told that it is late.
+            let _gone = acknowledged.send(result);
+        }
+        drop(under_way);
+        self.resolve_if_done(number);
+    }
+
+    fn part_durable(&self, number: u64) {
+        if let Some(set) = self.write_sets.under_way.borrow_mut().get_mut(&number) {
+            set.parts_left = set.parts_left.saturating_sub(1);
+        }
+        self.resolve_if_done(number);
+    }
+
+    fn resolve_if_done(&self, number: u64) {
+        let mut under_way = self.write_sets.under_way.borrow_mut();
+        if under_way
+            .get(&number)
+            .is_some_and(|set| set.parts_left == 0 && set.shares_left == 0)
+        {
+            under_way.remove(&number);
+            self.write_sets.numbers.borrow_mut().resolve(number);
+            self.write_sets.resolved.notify_waiters();
+        }
+    }
+
+    /// A share was not taken although it was promised: its shard's log has failed, or it panicked. A set that lacks a
+    /// part stays unresolved, so that nothing of it reaches an SSTable, and the next start undoes it; until then it is
+    /// there by half, and nothing may be acknowledged on top of it.
+    fn share_failed(&self, number: u64, is_part: bool, error: CqlError) {
+        if is_part {
+            let reason = format!("an atomic batch could not be written everywhere ({error})");
+            for shard in self.shards() {
+                let reason = reason.clone();
+                self.mailbox(shard)
+                    .run(move |shard| shard.store.borrow_mut().refuse_writes(&reason));
+            }
+        }
+        // Drivers send again what was overloaded; some of this may be stored.
+        let error = match error {
+            error if error.promises_nothing_was_done() => CqlError::server(format_args!("{error}")),
+            error => error,
+        };
+        self.share_acknowledged(number, Err(error));
+    }
+
+    /// Waits until whatever this shard has of write sets now counts also after a crash: what is decided on it must not
+    /// outlive it.
+    pub(crate) async fn write_sets_resolved(self: &Rc<Self>) -> Result<(), CqlError> {
+        let unresolved = self.store.borrow_mut().unresolved_write_sets();
+        self.wait_resolved(unresolved).await
+    }
+
+    /// Fails where a coordinator has stopped: nobody resolves its sets any more, and the next start may undo them.
+    pub(crate) async fn wait_resolved(self: &Rc<Self>, unresolved: Vec<WriteSetId>) -> Result<(), CqlError> {
+        if !unresolved.is_empty() {
+            self.sync_logs_soon();
+        }
+        for id in unresolved {
+            let resolved = self.call_async(id.coordinator, move |shard| async move {
+                while !shard.write_sets.numbers.borrow().is_resolved(id.number) {
+                    shard.write_sets.resolved.notified().await;
+                }
+            });
+            resolved.await.ok_or_else(node_is_stopping)?;
+        }
+        Ok(())
+    }
+
+    /// Whether this shard has parts that nobody is left to resolve: their coordinator has ended. Once the caller `has_waited`
+    /// it is enough that any shard has ended: it may have had a part of the same set, and told nobody what became of it.
+    pub(crate) fn has_orphaned_parts(&self, has_waited: bool) -> bool {
+        let unresolved = self.store.borrow_mut().unresolved_write_sets();
+        let has_ended = |shard: ShardId| self.mailbox(shard).is_closed();
+        let is_orphaned = |id: &WriteSetId| has_ended(id.coordinator);
+        unresolved.iter().any(is_orphaned)
+            || (has_waited && !unresolved.is_empty() && self.shards().any(has_ended))
+    }
+}
+
+fn decode(updates: &[Vec<u8>]) -> Option<Vec<(Token, Update<'_>)>> {
+    let decoded = updates.iter().map(|update| Update::decode_trusted(update));
+    let decoded = decoded.map(|update| update.map(|update| (token_of(update.partition_key), update)));
+    decoded.collect()
+}
