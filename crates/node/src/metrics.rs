@@ -6,7 +6,7 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 
 use helenus_protocol::ErrorCode;
-use helenus_sstable::ReadCost;
+use helenus_sstable::{PageLevel, ReadCost};
 use helenus_storage::ShardStore;
 use helenus_storage::read::ReadStatistics;
 use helenus_storage::row_cache::RowCacheCounts;
@@ -153,7 +153,10 @@ impl ShardMetrics {
             disk_reads_waiting: gauges.disk_reads_waiting,
             request_bytes: admission.charged_bytes() as u64,
             memtable_bytes: store.memtable_bytes() as u64,
-            page_cache_bytes: store.page_cache_bytes() as u64,
+            page_cache_bytes: [PageLevel::Decompressed, PageLevel::Packed]
+                .map(|level| store.page_cache_bytes(level) as u64)
+                .iter()
+                .sum(),
             row_cache_bytes: store.row_cache_bytes() as u64,
             row_cache: store.row_cache_counts(),
             sstables: store.sstable_count() as u64,

@@ -1,10 +1,10 @@
 //! Bytes of a file from a position on, as far ahead as the reader asks.
 
 use std::path::Path;
-use std::sync::Arc;
 
 use crate::block::absent_pages::AbsentPages;
 use crate::block::chunked_file::ChunkedFile;
+use crate::block::page_bytes::PageBytes;
 use crate::block::page_cache::PageCache;
 use crate::block::pages::Pages;
 use crate::block::ticket::ReadTicket;
@@ -40,7 +40,7 @@ pub(crate) struct ChunkStream<'a> {
 
 #[derive(Debug)]
 enum Window {
-    Shared(Arc<[u8]>),
+    Shared(PageBytes),
     Joined(Vec<u8>),
 }
 
@@ -218,7 +218,11 @@ impl<'a> ChunkStream<'a> {
     fn extend(&mut self, needed_end: u64) -> Result<(), ReadError> {
         let end = self.window_offset + self.window.bytes().len() as u64;
         let page = end / self.file.page_bytes();
-        if let Some(run) = self.pages.find(self.file, page) {
+        let found = match self.is_scan {
+            true => self.pages.find_in_passing(self.file, page),
+            false => self.pages.find(self.file, page),
+        };
+        if let Some(run) = found {
             let skipped = (end - run.offset) as usize;
             // A suspended scan goes on with requests of the size that it had come to.
             self.request_end = run.offset + run.bytes.len() as u64;
@@ -319,7 +323,11 @@ impl<'a> ChunkStream<'a> {
             .max(if self.is_single { 0 } else { needed_end })
             .min(self.file.length());
         let mut last = first.max(end.saturating_sub(1) / page_bytes);
-        if let Some(cached) = (first + 1..=last).find(|page| self.pages.contains(self.file, *page)) {
+        // A scan asks for all at once rather than for what lies between many pages.
+        let mut ahead = first + 1..=last;
+        if !self.is_scan
+            && let Some(cached) = ahead.find(|page| self.pages.contains(self.file, *page))
+        {
             last = cached - 1;
         }
         self.request_end = (last + 1) * page_bytes;
@@ -357,5 +365,8 @@ impl<'a> ChunkStream<'a> {
 impl Drop for ChunkStream<'_> {
     fn drop(&mut self) {
         self.count_dropped();
+        if let Window::Shared(bytes) = std::mem::replace(&mut self.window, Window::Joined(Vec::new())) {
+            self.pages.cache().give_page(bytes);
+        }
     }
 }

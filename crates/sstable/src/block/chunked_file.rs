@@ -136,6 +136,11 @@ impl ChunkedFile {
         matches!(self.inner.form, Form::SelfChecked { .. })
     }
 
+    /// Whether its pages lie in it as they are read.
+    pub fn is_plain(&self) -> bool {
+        !matches!(self.inner.form, Form::Compressed { .. })
+    }
+
     /// Whether any of it could not be read since it was opened.
     pub fn has_failed(&self) -> bool {
         self.inner.has_failed.load(Ordering::Relaxed)
@@ -234,6 +239,18 @@ impl ChunkedFile {
         }
     }
 
+    /// As [`Self::unpack_pages`], for one page whose stored bytes were checked when they came from the disk.
+    pub fn unpack_checked(&self, page: u64, stored: &[u8], out: &mut [u8]) -> Result<(), Corruption> {
+        if let Form::Compressed { info, .. } = &self.inner.form {
+            let (offset, _) = self.stored_range(page, page);
+            let compressed = stored.get(..stored.len().saturating_sub(CHECKSUM_BYTES));
+            return self.decompress_checked(info, offset, compressed.unwrap_or_default(), out);
+        }
+        let stored = stored.get(..out.len());
+        out.copy_from_slice(stored.ok_or_else(|| self.ends_early(page * self.page_bytes()))?);
+        Ok(())
+    }
+
     /// Of a file that is not compressed.
     fn check_plain(&self, first: u64, stored: &[u8]) -> Result<(), Corruption> {
         for (page, bytes) in (first..).zip(stored.chunks(self.page_bytes() as usize)) {
@@ -312,6 +329,16 @@ impl ChunkedFile {
             .split_last_chunk::<CHECKSUM_BYTES>()
             .unwrap_or((&[], &[0; CHECKSUM_BYTES]));
         self.check(offset, u32::from_be_bytes(*checksum), crc32fast::hash(compressed))?;
+        self.decompress_checked(info, offset, compressed, out)
+    }
+
+    fn decompress_checked(
+        &self,
+        info: &CompressionInfo,
+        offset: u64,
+        compressed: &[u8],
+        out: &mut [u8],
+    ) -> Result<(), Corruption> {
         if compressed.len() >= info.parameters.compressed_bytes_max as usize {
             // Stored as it is; a short last chunk is padded up to the limit.
             let bytes = compressed

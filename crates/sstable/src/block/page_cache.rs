@@ -1,11 +1,12 @@
-//! Decompressed pages in memory, least recently used out first.
+//! Pages in memory, in two levels: decompressed ones, and chunks as they lie in their files.
 
 use std::cell::RefCell;
-use std::collections::HashMap;
 use std::sync::Arc;
 
-use foldhash::fast::RandomState;
-
+use crate::block::chunked_file::ChunkedFile;
+use crate::block::page_bytes::PageBytes;
+use crate::block::segmented_pages::SegmentedPages;
+use crate::block::spare_pages::SparePages;
 use crate::block::ticket::TicketState;
 use crate::read_cost::ReadCost;
 use crate::rows::row_decoder::RowBuffers;
@@ -17,58 +18,31 @@ use crate::rows::row_decoder::RowBuffers;
 /// in it and leave nothing there. Pages in use outlive their place.
 #[derive(Debug)]
 pub struct PageCache {
-    state: RefCell<State>,
+    decompressed: RefCell<SegmentedPages>,
+    /// Of compressed files, beside what the first level has of them.
+    packed: RefCell<SegmentedPages>,
+    spare: RefCell<SparePages>,
+    cost: RefCell<ReadCost>,
     /// Of readers that have ended, for those that come.
     row_buffers: RefCell<Vec<RowBuffers>>,
     #[expect(clippy::vec_box, reason = "the boxes are what is used again")]
     ticket_states: RefCell<Vec<Box<TicketState>>>,
 }
 
+/// Of the cache.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum PageLevel {
+    Decompressed,
+    Packed,
+}
+
 /// A file of this process and a page's index in it.
 pub(crate) type PageKey = (u64, u64);
 
-#[derive(Debug)]
-struct State {
-    bytes_max: usize,
-    bytes: usize,
-    slots: Vec<Slot>,
-    free: Vec<usize>,
-    by_key: HashMap<PageKey, usize, RandomState>,
-    /// The most and the least recently used; [`NONE`] when empty.
-    newest: usize,
-    oldest: usize,
-    cost: ReadCost,
-    /// Memory of pages that made room, for those that come: a page is some hundred instructions to decode into memory
-    /// that is there, and thousands to clear or copy.
-    spare: Vec<SparePages>,
-    spare_bytes: usize,
-    /// In the place of what an empty slot had.
-    no_page: Arc<[u8]>,
-}
-
-/// Pages of one length that nobody else has.
-#[derive(Debug)]
-struct SparePages {
-    length: usize,
-    pages: Vec<Arc<[u8]>>,
-}
-
-#[derive(Debug)]
-struct Slot {
-    key: PageKey,
-    page: Arc<[u8]>,
-    newer: usize,
-    older: usize,
-}
-
-const NONE: usize = usize::MAX;
-/// What a page takes beyond its bytes: its counts, its slot, and its place in a map that is half full.
-const PAGE_OVERHEAD_BYTES: usize = 128;
-
-/// Of pages that are nobody's: what some hundred reads bring.
-const SPARE_BYTES_MAX: usize = 2 << 20;
-/// Of an index, of data in several sizes of chunks, and of two or three such pages in one request.
-const SPARE_LENGTHS_MAX: usize = 8;
+/// What bringing a page takes of a core ([decision 28](../../../../docs/decisions/0028-one-memory.md)): decompressing a chunk of 16 KiB, or a read of
+/// the disk.
+const DECOMPRESSION_NS: u64 = 3_000;
+const DISK_READ_NS: u64 = 12_000;
 
 /// Readers that one read commonly has open: one for each SSTable.
 const ROW_BUFFERS_MAX: usize = 16;
@@ -77,66 +51,164 @@ const TICKETS_MAX: usize = 64;
 /// What is kept of one reader's buffers, so that one huge row does not hold memory for good.
 const ROW_BUFFER_BYTES_MAX: usize = 64 * 1024;
 
-/// Against the cache's size.
-fn weight(page: &[u8]) -> usize {
-    page.len() + PAGE_OVERHEAD_BYTES
-}
-
 impl PageCache {
-    /// Takes up to `bytes_max` bytes of memory; 0 keeps none and still counts costs.
+    /// Takes up to `bytes_max` bytes of memory for decompressed pages; 0 keeps none and still counts costs. Without the second level,
+    /// until [`Self::set_bytes_max`] gives it memory.
     pub fn new(bytes_max: usize) -> Self {
-        let state = State {
-            bytes_max,
-            bytes: 0,
-            slots: Vec::new(),
-            free: Vec::new(),
-            by_key: HashMap::default(),
-            newest: NONE,
-            oldest: NONE,
-            cost: ReadCost::default(),
-            spare: Vec::new(),
-            spare_bytes: 0,
-            no_page: Arc::from([]),
-        };
         PageCache {
-            state: RefCell::new(state),
+            decompressed: RefCell::new(SegmentedPages::new(bytes_max)),
+            packed: RefCell::new(SegmentedPages::new(0)),
+            spare: RefCell::default(),
+            cost: RefCell::default(),
             row_buffers: RefCell::default(),
             ticket_states: RefCell::default(),
         }
     }
 
-    /// From now on takes up to so many bytes.
-    pub fn set_bytes_max(&mut self, bytes_max: usize) {
-        let state = self.state.get_mut();
-        state.bytes_max = bytes_max;
-        while state.bytes > bytes_max && state.oldest != NONE {
-            state.evict_oldest();
-        }
+    /// From now on a level takes up to so many bytes.
+    pub fn set_bytes_max(&mut self, level: PageLevel, bytes_max: usize) {
+        self.level_mut(level).set_bytes_max(bytes_max);
     }
 
     /// The costs so far; a read's own are the difference between two calls.
     pub fn cost(&self) -> ReadCost {
-        self.state.borrow().cost
+        *self.cost.borrow()
     }
 
     /// Forgets all pages; the costs stay.
     pub fn clear(&mut self) {
-        let state = self.state.get_mut();
-        while state.oldest != NONE {
-            state.evict_oldest();
+        self.decompressed.get_mut().clear();
+        self.packed.get_mut().clear();
+    }
+
+    pub fn bytes(&self, level: PageLevel) -> usize {
+        self.level(level).borrow().bytes()
+    }
+
+    /// Pages that reads and scans found in a level.
+    pub fn hits(&self, level: PageLevel) -> u64 {
+        self.level(level).borrow().hits()
+    }
+
+    /// What it would have saved so far if a level had had as many bytes more as were said to [`Self::set_ghost_bytes`].
+    pub fn worth_ns(&self, level: PageLevel) -> u64 {
+        self.level(level).borrow().left.worth_ns()
+    }
+
+    /// See [`Self::worth_ns`].
+    pub fn set_ghost_bytes(&mut self, bytes: usize) {
+        self.decompressed.get_mut().left.set_bytes_max(bytes);
+        self.packed.get_mut().left.set_bytes_max(bytes);
+    }
+
+    fn level(&self, level: PageLevel) -> &RefCell<SegmentedPages> {
+        match level {
+            PageLevel::Decompressed => &self.decompressed,
+            PageLevel::Packed => &self.packed,
         }
     }
 
-    pub fn bytes(&self) -> usize {
-        self.state.borrow().bytes
+    fn level_mut(&mut self, level: PageLevel) -> &mut SegmentedPages {
+        match level {
+            PageLevel::Decompressed => self.decompressed.get_mut(),
+            PageLevel::Packed => self.packed.get_mut(),
+        }
     }
 
-    pub(crate) fn find(&self, key: PageKey) -> Option<Arc<[u8]>> {
-        let mut state = self.state.borrow_mut();
-        let slot = *state.by_key.get(&key)?;
-        state.unlink(slot);
-        state.link_newest(slot);
-        Some(Arc::clone(&state.slots[slot].page))
+    /// A page of either level. A scan that comes by leaves both as they are.
+    pub(crate) fn find(&self, file: &ChunkedFile, page: u64, is_scan: bool) -> Option<PageBytes> {
+        let key = (file.id(), page);
+        let found = self.peek(key, !is_scan);
+        found.or_else(|| self.unpack(file, page, is_scan))
+    }
+
+    /// A decompressed page. `is_use`: it is asked for, and not only looked at.
+    pub(crate) fn peek(&self, key: PageKey, is_use: bool) -> Option<PageBytes> {
+        let mut pages = self.decompressed.borrow_mut();
+        let found = pages.find(key, is_use)?;
+        found.shared().or_else(|| Some(self.copy_of(found.bytes())))
+    }
+
+    fn copy_of(&self, bytes: &[u8]) -> PageBytes {
+        let mut memory = self.spare.borrow_mut().take(bytes.len());
+        match Arc::get_mut(&mut memory) {
+            Some(room) => room.copy_from_slice(bytes),
+            // Not to be: spare pages are nobody else's.
+            None => memory = Arc::new(bytes.to_vec()),
+        }
+        memory.into()
+    }
+
+    fn unpack(&self, file: &ChunkedFile, page: u64, is_scan: bool) -> Option<PageBytes> {
+        let key = (file.id(), page);
+        let bytes = {
+            let mut packed = self.packed.borrow_mut();
+            let stored = packed.find(key, !is_scan)?;
+            let unpack = |room: &mut [u8]| file.unpack_checked(page, stored.bytes(), room);
+            self.make_page(file.bytes_of(page, page), unpack).ok()?
+        };
+        if !is_scan {
+            let mut decompressed = self.decompressed.borrow_mut();
+            decompressed.left.brought(key, DECOMPRESSION_NS);
+            decompressed.insert(key, &bytes);
+        }
+        Some(bytes)
+    }
+
+    /// Keeps pages that came from the disk: `bytes` are those from `first` to `last`, and `stored` what the file has of them.
+    pub(crate) fn keep(&self, file: &ChunkedFile, (first, last): (u64, u64), bytes: &[u8], stored: &[u8]) {
+        let (base, _) = file.stored_range(first, last);
+        let page_bytes = file.page_bytes() as usize;
+        let (mut decompressed, mut packed) = (self.decompressed.borrow_mut(), self.packed.borrow_mut());
+        for (page, bytes) in (first..=last).zip(bytes.chunks(page_bytes)) {
+            let key = (file.id(), page);
+            if !decompressed.contains(key) {
+                decompressed.left.brought(key, DISK_READ_NS);
+                decompressed.insert(key, bytes);
+            }
+            if file.is_plain() || packed.contains(key) {
+                continue;
+            }
+            let (offset, length) = file.stored_range(page, page);
+            let start = (offset - base) as usize;
+            if let Some(stored) = stored.get(start..start + length) {
+                packed.left.brought(key, DISK_READ_NS);
+                packed.insert(key, stored);
+            }
+        }
+    }
+
+    /// Whether a page is kept, in either level, without counting as its use.
+    pub(crate) fn holds(&self, key: PageKey) -> bool {
+        self.decompressed.borrow().contains(key) || self.packed.borrow().contains(key)
+    }
+
+    /// A page of a length, whose content is whatever `fill` makes of it.
+    pub(crate) fn make_page<E>(
+        &self,
+        length: usize,
+        fill: impl FnOnce(&mut [u8]) -> Result<(), E>,
+    ) -> Result<PageBytes, E> {
+        let mut memory = self.spare.borrow_mut().take(length);
+        match Arc::get_mut(&mut memory) {
+            Some(room) => fill(room)?,
+            // Not to be: spare pages are nobody else's.
+            None => {
+                let mut room = vec![0; length];
+                fill(&mut room)?;
+                memory = Arc::new(room);
+            }
+        }
+        Ok(memory.into())
+    }
+
+    /// Whoever had the page is done with it.
+    pub(crate) fn give_page(&self, page: PageBytes) {
+        self.spare.borrow_mut().give(page);
+    }
+
+    pub(crate) fn count(&self, add: impl Fn(&mut ReadCost)) {
+        add(&mut self.cost.borrow_mut());
     }
 
     pub(crate) fn take_ticket_state(&self) -> Option<Box<TicketState>> {
@@ -160,190 +232,5 @@ impl PageCache {
         if kept.len() < ROW_BUFFERS_MAX && buffers.bytes() <= ROW_BUFFER_BYTES_MAX {
             kept.push(buffers);
         }
-    }
-
-    /// As [`Self::find`], without counting as a use.
-    pub(crate) fn peek(&self, key: PageKey) -> Option<Arc<[u8]>> {
-        let state = self.state.borrow();
-        let slot = *state.by_key.get(&key)?;
-        Some(Arc::clone(&state.slots[slot].page))
-    }
-
-    /// A page of a length, whose content is whatever `fill` makes of it.
-    pub(crate) fn make_page<E>(
-        &self,
-        length: usize,
-        fill: impl FnOnce(&mut [u8]) -> Result<(), E>,
-    ) -> Result<Arc<[u8]>, E> {
-        let spare = self.state.borrow_mut().take_spare(length);
-        let mut page = spare.unwrap_or_else(|| std::iter::repeat_n(0, length).collect());
-        match Arc::get_mut(&mut page) {
-            Some(room) => fill(room)?,
-            // Not to be: spare pages are nobody else's.
-            None => {
-                let mut room = vec![0; length];
-                fill(&mut room)?;
-                page = room.into();
-            }
-        }
-        Ok(page)
-    }
-
-    /// Whoever had the page is done with it.
-    pub(crate) fn give_page(&self, page: Arc<[u8]>) {
-        self.state.borrow_mut().keep_spare(page);
-    }
-
-    pub(crate) fn insert(&self, key: PageKey, page: &Arc<[u8]>) {
-        let mut state = self.state.borrow_mut();
-        if weight(page) > state.bytes_max || state.by_key.contains_key(&key) {
-            return;
-        }
-        while state.bytes + weight(page) > state.bytes_max {
-            state.evict_oldest();
-        }
-        state.bytes += weight(page);
-        let slot = Slot {
-            key,
-            page: Arc::clone(page),
-            newer: NONE,
-            older: NONE,
-        };
-        let index = match state.free.pop() {
-            Some(index) => {
-                state.slots[index] = slot;
-                index
-            }
-            None => {
-                state.slots.push(slot);
-                state.slots.len() - 1
-            }
-        };
-        state.by_key.insert(key, index);
-        state.link_newest(index);
-    }
-
-    pub(crate) fn count(&self, add: impl Fn(&mut ReadCost)) {
-        add(&mut self.state.borrow_mut().cost);
-    }
-
-    /// Whether a page is kept, without counting as its use.
-    pub(crate) fn contains(&self, key: PageKey) -> bool {
-        self.state.borrow().by_key.contains_key(&key)
-    }
-}
-
-impl State {
-    fn evict_oldest(&mut self) {
-        let index = self.oldest;
-        self.unlink(index);
-        let key = self.slots[index].key;
-        let page = std::mem::replace(&mut self.slots[index].page, Arc::clone(&self.no_page));
-        self.by_key.remove(&key);
-        self.bytes -= weight(&page);
-        self.free.push(index);
-        self.keep_spare(page);
-    }
-
-    fn keep_spare(&mut self, mut page: Arc<[u8]>) {
-        let length = page.len();
-        if self.spare_bytes + length > SPARE_BYTES_MAX || Arc::get_mut(&mut page).is_none() {
-            return;
-        }
-        let known = self.spare.iter().position(|spare| spare.length == length);
-        match known {
-            Some(index) => self.spare[index].pages.push(page),
-            None if self.spare.len() < SPARE_LENGTHS_MAX => self.spare.push(SparePages {
-                length,
-                pages: vec![page],
-            }),
-            None => return,
-        }
-        self.spare_bytes += length;
-    }
-
-    fn take_spare(&mut self, length: usize) -> Option<Arc<[u8]>> {
-        let spare = self.spare.iter_mut().find(|spare| spare.length == length)?;
-        let page = spare.pages.pop()?;
-        self.spare_bytes -= length;
-        Some(page)
-    }
-
-    fn unlink(&mut self, index: usize) {
-        let (newer, older) = (self.slots[index].newer, self.slots[index].older);
-        match newer {
-            NONE => self.newest = older,
-            newer => self.slots[newer].older = older,
-        }
-        match older {
-            NONE => self.oldest = newer,
-            older => self.slots[older].newer = newer,
-        }
-    }
-
-    fn link_newest(&mut self, index: usize) {
-        let second = self.newest;
-        self.slots[index].newer = NONE;
-        self.slots[index].older = second;
-        match second {
-            NONE => self.oldest = index,
-            second => self.slots[second].newer = index,
-        }
-        self.newest = index;
-    }
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    fn page(length: usize) -> Arc<[u8]> {
-        vec![7; length].into()
-    }
-
-    fn made(cache: &PageCache, length: usize, content: u8) -> Arc<[u8]> {
-        let page = cache.make_page(length, |room| {
-            room.fill(content);
-            Ok::<(), ()>(())
-        });
-        page.unwrap()
-    }
-
-    #[test]
-    fn a_page_that_makes_room_lends_its_memory_to_the_next_of_its_length() {
-        let cache = PageCache::new(30 + PAGE_OVERHEAD_BYTES);
-        let first = made(&cache, 30, 1);
-        let at = first.as_ptr();
-        cache.insert((1, 0), &first);
-        // In use, so that its memory is not for others.
-        cache.insert((1, 1), &page(30));
-        assert!(made(&cache, 30, 0).as_ptr() != at);
-        cache.insert((1, 0), &first);
-        drop(first);
-        cache.insert((1, 2), &page(30));
-        assert!(made(&cache, 29, 0).as_ptr() != at);
-        let again = made(&cache, 30, 2);
-        assert_eq!((again.as_ptr(), &*again), (at, &[2; 30][..]));
-    }
-
-    #[test]
-    fn the_least_recently_used_goes_first() {
-        let cache = PageCache::new(100 + 3 * PAGE_OVERHEAD_BYTES);
-        (0..3).for_each(|index| cache.insert((1, index), &page(30)));
-        assert!(cache.find((1, 0)).is_some());
-        cache.insert((2, 0), &page(40));
-        let found: Vec<bool> = (0..3).map(|index| cache.find((1, index)).is_some()).collect();
-        assert_eq!(found, [true, false, true]);
-        assert_eq!(cache.bytes(), 100 + 3 * PAGE_OVERHEAD_BYTES);
-    }
-
-    #[test]
-    fn what_does_not_fit_is_not_kept() {
-        let cache = PageCache::new(10 + PAGE_OVERHEAD_BYTES);
-        cache.insert((1, 0), &page(11));
-        assert!(cache.find((1, 0)).is_none());
-        cache.insert((1, 1), &page(10));
-        cache.insert((1, 2), &page(10));
-        assert!(cache.find((1, 1)).is_none() && cache.find((1, 2)).is_some());
     }
 }

@@ -7,9 +7,7 @@
 //! whatever the size of the cache.
 
 use std::cell::RefCell;
-use std::convert::Infallible;
 use std::io;
-use std::sync::Arc;
 
 use crate::block::absent_pages::AbsentPages;
 use crate::block::chunked_file::ChunkedFile;
@@ -67,14 +65,18 @@ impl PageCache {
             return Err(file.ends_early(absent.offset).into());
         }
         // Another read may have waited for the same page, and got it first.
-        let known = (first == last).then(|| self.peek((file.id(), first))).flatten();
+        let known = (first == last)
+            .then(|| self.peek((file.id(), first), false))
+            .flatten();
         let bytes = match known {
             Some(known) => known,
             None => {
                 file.check_length(first, last, stored)?;
                 let unpack = |room: &mut [u8]| file.unpack_pages(first, last, stored, room);
                 let bytes = self.make_page(file.bytes_of(first, last), unpack)?;
-                self.keep(absent, &bytes);
+                if absent.is_kept {
+                    self.keep(file, (first, last), &bytes, stored);
+                }
                 bytes
             }
         };
@@ -106,30 +108,6 @@ impl PageCache {
             state.found.clear();
             state.cost = ReadCost::default();
             self.give_ticket_state(state);
-        }
-    }
-
-    fn keep(&self, absent: &AbsentPages, bytes: &Arc<[u8]>) {
-        match absent.is_kept {
-            true if absent.first == absent.last => self.insert((absent.file.id(), absent.first), bytes),
-            _ => self.keep_each(absent, bytes),
-        }
-    }
-
-    fn keep_each(&self, absent: &AbsentPages, bytes: &[u8]) {
-        if !absent.is_kept {
-            return;
-        }
-        let page_bytes = absent.file.page_bytes() as usize;
-        for (page, bytes) in (absent.first..).zip(bytes.chunks(page_bytes)) {
-            let key = (absent.file.id(), page);
-            if !self.contains(key) {
-                let Ok(page) = self.make_page(bytes.len(), |room| {
-                    room.copy_from_slice(bytes);
-                    Ok::<_, Infallible>(())
-                });
-                self.insert(key, &page);
-            }
         }
     }
 }
@@ -184,10 +162,19 @@ impl<'a> Pages<'a> {
 
     /// What memory has of a page and behind it.
     pub(crate) fn find(&self, file: &ChunkedFile, page: u64) -> Option<PageRun> {
+        self.find_as(file, page, false)
+    }
+
+    /// As [`Self::find`], for a scan that comes by.
+    pub(crate) fn find_in_passing(&self, file: &ChunkedFile, page: u64) -> Option<PageRun> {
+        self.find_as(file, page, true)
+    }
+
+    fn find_as(&self, file: &ChunkedFile, page: u64, is_scan: bool) -> Option<PageRun> {
         let offset = page * file.page_bytes();
         let pinned = self.ticket.and_then(|ticket| ticket.find(file.id(), offset));
         let found = pinned.or_else(|| {
-            let bytes = self.cache.find((file.id(), page))?;
+            let bytes = self.cache.find(file, page, is_scan)?;
             Some(PageRun { offset, bytes })
         });
         if found.is_some() {
@@ -202,7 +189,7 @@ impl<'a> Pages<'a> {
 
     /// Whether memory has a page; no use of it.
     pub(crate) fn contains(&self, file: &ChunkedFile, page: u64) -> bool {
-        self.cache.contains((file.id(), page))
+        self.cache.holds((file.id(), page))
     }
 
     /// Brings pages that memory lacks: their uncompressed bytes, or the end of a read that does not wait for them.
@@ -238,8 +225,11 @@ impl<'a> Pages<'a> {
         absent
             .file
             .check_pages_into(absent.first, absent.last, stored, out)?;
-        self.cache
-            .keep_each(&absent, out.get(start..).unwrap_or_default());
+        if absent.is_kept {
+            let bytes = out.get(start..).unwrap_or_default();
+            let pages = (absent.first, absent.last);
+            self.cache.keep(&absent.file, pages, bytes, stored);
+        }
         Ok(())
     }
 

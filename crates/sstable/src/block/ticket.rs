@@ -1,10 +1,10 @@
 //! What a read that stops for its pages holds between its runs.
 
 use std::cell::RefCell;
-use std::sync::Arc;
 
 use helenus_rows::clustering::ClusteringBound;
 
+use crate::block::page_bytes::PageBytes;
 use crate::index::entry::IndexEntry;
 use crate::index::found_entries::FoundEntries;
 use crate::read_cost::ReadCost;
@@ -45,7 +45,7 @@ pub(super) struct Pin {
 #[derive(Clone, Debug)]
 pub(crate) struct PageRun {
     pub offset: u64,
-    pub bytes: Arc<[u8]>,
+    pub bytes: PageBytes,
 }
 
 impl ReadTicket {

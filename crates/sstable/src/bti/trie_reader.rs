@@ -4,11 +4,10 @@
 //! ends, and is never longer than a key can be. A whole walk over damaged pages could still visit a node by many
 //! paths; who walks checks that what it finds ascends.
 
-use std::sync::Arc;
-
 use super::node::{NodeType, PAGE_BYTES, Shape};
 use crate::block::absent_pages::AbsentPages;
 use crate::block::chunked_file::ChunkedFile;
+use crate::block::page_bytes::PageBytes;
 use crate::block::page_cache::PageCache;
 use crate::block::pages::Pages;
 use crate::error::ReadError;
@@ -25,7 +24,7 @@ pub(crate) struct TrieFile<'a> {
 #[derive(Clone, Debug)]
 pub(crate) struct PinnedPage {
     pub index: u64,
-    pub bytes: Arc<[u8]>,
+    pub bytes: PageBytes,
 }
 
 impl PinnedPage {
@@ -48,7 +47,7 @@ pub(crate) struct StoredPayload<'p> {
 /// One page, in whatever holds it: memory may have a run of several.
 #[derive(Debug)]
 struct TriePage {
-    run: Arc<[u8]>,
+    run: PageBytes,
     /// Where in the run the page begins.
     start: usize,
 }
@@ -132,7 +131,7 @@ impl<'a> TrieFile<'a> {
     fn page(self, index: u64) -> Result<TriePage, ReadError> {
         let whole = |run| TriePage { run, start: 0 };
         if let Some(pinned) = self.pinned.iter().find(|page| page.index == index) {
-            return Ok(whole(Arc::clone(&pinned.bytes)));
+            return Ok(whole(pinned.bytes.clone()));
         }
         match self.pages.find(self.file, index) {
             // What was brought for something else, as an entry that crosses a page's end, may begin pages before.
@@ -162,7 +161,7 @@ impl<'a> Walker<'a> {
         let mut walker = Walker {
             file,
             page: TriePage {
-                run: Arc::from([]),
+                run: Vec::new().into(),
                 start: 0,
             },
             page_index: None,

@@ -12,9 +12,22 @@ use helenus_rows::clustering::Slice;
 use helenus_rows::deletion::DeletionTime;
 use helenus_rows::layout::TableLayout;
 use helenus_rows::row::RowRef;
+use helenus_sstable::Ghosts;
 
 /// One eviction frees at least this much, so that going through a large partition's blocks pays.
 const EVICTION_BYTES_MIN: usize = 64 << 10;
+
+/// Places that one eviction looks at before it takes what was read lately too: some 100 microseconds.
+const SPARING_STEPS_MAX: u64 = 4_096;
+
+/// What looking a row up in SSTables whose pages are in memory takes of a core
+/// ([decision 28](../../../../docs/decisions/0028-one-memory.md)).
+const LOOKUP_NS: u64 = 5_000;
+
+/// Two partitions of one token are one to it.
+fn ghost_key(partition: &CachedPartition) -> (u32, i64) {
+    (partition.table, partition.token().0)
+}
 
 /// Merged rows of SSTables, by bytes. Belongs to a shard's thread.
 ///
@@ -34,6 +47,8 @@ pub struct RowCache {
     misses: Cell<u64>,
     fills: u64,
     evicted_bytes: u64,
+    /// Partitions that a somewhat larger cache would have.
+    left: Ghosts,
 }
 
 /// What has happened since the cache was made.
@@ -61,7 +76,24 @@ impl RowCache {
             misses: Cell::new(0),
             fills: 0,
             evicted_bytes: 0,
+            left: Ghosts::default(),
         }
+    }
+
+    /// From now on takes up to so many bytes.
+    pub fn set_bytes_max(&mut self, bytes_max: usize) {
+        self.bytes_max = bytes_max;
+        self.evict();
+    }
+
+    /// What it would have saved so far if the cache had had as many bytes more as were said to [`Self::set_ghost_bytes`].
+    pub fn worth_ns(&self) -> u64 {
+        self.left.worth_ns()
+    }
+
+    /// See [`Self::worth_ns`].
+    pub fn set_ghost_bytes(&mut self, bytes: usize) {
+        self.left.set_bytes_max(bytes);
     }
 
     pub fn is_enabled(&self) -> bool {
@@ -112,6 +144,9 @@ impl RowCache {
             None => {
                 let make = |number| CachedPartition::new(number, token, key, deletion, static_row);
                 let slot = self.index.insert(table, token, make);
+                if let Some(partition) = self.index.get(slot) {
+                    self.left.brought(ghost_key(partition), LOOKUP_NS);
+                }
                 self.bytes += self.bytes_of(slot);
                 slot
             }
@@ -176,6 +211,13 @@ impl RowCache {
         self.clearing.is_some()
     }
 
+    fn note_gone(&mut self, slot: u32) {
+        let bytes = self.bytes_of(slot);
+        if let Some(partition) = self.index.get(slot) {
+            self.left.add(ghost_key(partition), bytes);
+        }
+    }
+
     pub(super) fn evict(&mut self) {
         if self.bytes <= self.bytes_max {
             return;
@@ -184,10 +226,12 @@ impl RowCache {
         let target = self
             .bytes_max
             .saturating_sub(EVICTION_BYTES_MIN.min(self.bytes_max / 8));
-        // Twice round clears every flag that is set and then finds none.
-        let mut steps_left = u64::from(self.index.slot_count()) * 3;
-        while self.bytes > target && steps_left > 0 {
-            steps_left -= 1;
+        // Twice round finds everything.
+        let steps_max = u64::from(self.index.slot_count()) * 2;
+        for step in 0..steps_max {
+            if self.bytes <= target {
+                break;
+            }
             let slot = self.hand;
             self.hand = if slot + 1 < self.index.slot_count() {
                 slot + 1
@@ -203,8 +247,12 @@ impl RowCache {
             }
             let wanted = self.bytes - target;
             let mut is_gone = false;
-            self.change(slot, |partition| is_gone = partition.evict(wanted));
+            let spares_visited = step < SPARING_STEPS_MAX;
+            self.change(slot, |partition| {
+                is_gone = partition.evict(wanted, spares_visited)
+            });
             if is_gone {
+                self.note_gone(slot);
                 self.remove(slot);
             }
         }

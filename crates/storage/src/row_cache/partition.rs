@@ -299,16 +299,16 @@ impl CachedPartition {
         self.first = first.into_boxed_slice();
     }
 
-    /// Forgets blocks that were not read since the last call, until at least `bytes_wanted` are free. Whether nothing
-    /// is left of the partition.
-    pub(super) fn evict(&mut self, bytes_wanted: usize) -> bool {
+    /// Forgets blocks, until at least `bytes_wanted` are free: those that were not read since the last call, or any where
+    /// visited ones are not spared. Whether nothing is left of the partition.
+    pub(super) fn evict(&mut self, bytes_wanted: usize, spares_visited: bool) -> bool {
         let mut freed = 0;
         let mut evicted = Vec::new();
         for (index, block) in self.more.iter().flat_map(|more| &more.blocks).enumerate() {
             if freed >= bytes_wanted {
                 break;
             }
-            if !block.is_visited.replace(false) {
+            if !block.is_visited.replace(false) || !spares_visited {
                 freed += block_bytes(&block.bytes);
                 evicted.push(index + 1);
             }
@@ -325,7 +325,7 @@ impl CachedPartition {
             self.forget(last + 1 - run_length..last + 1);
             rest = &rest[..rest.len() - run_length];
         }
-        if freed >= bytes_wanted || self.is_visited.replace(false) {
+        if freed >= bytes_wanted || (self.is_visited.replace(false) && spares_visited) {
             return false;
         }
         let block = Block::parse(self.head().block);

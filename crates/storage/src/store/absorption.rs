@@ -13,7 +13,7 @@ use super::shard::ShardStore;
 use super::table::Absorption;
 use crate::memtable::Memtable;
 use crate::row_cache::{AbsorbedTo, RowCacheCounts};
-use helenus_sstable::ReadCost;
+use helenus_sstable::{PageLevel, ReadCost};
 
 /// Places of the cache that one step looks through for what dropped tables have left: some microseconds.
 const CLEARED_SLOTS_PER_STEP: u32 = 512;
@@ -26,6 +26,7 @@ impl ShardStore {
         {
             self.absorbing.pop_front();
         }
+        self.borrow_from_memtables();
         let has_dropped = self.row_cache.clear_dropped(CLEARED_SLOTS_PER_STEP);
         has_dropped || !self.absorbing.is_empty()
     }
@@ -35,9 +36,9 @@ impl ShardStore {
         self.row_cache.bytes()
     }
 
-    /// Bytes that the page cache holds.
-    pub fn page_cache_bytes(&self) -> usize {
-        self.cache.bytes()
+    /// Bytes that a level of the page cache holds.
+    pub fn page_cache_bytes(&self, level: PageLevel) -> usize {
+        self.cache.bytes(level)
     }
 
     pub fn row_cache_counts(&self) -> RowCacheCounts {

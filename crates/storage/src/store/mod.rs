@@ -23,6 +23,7 @@ mod vectors;
 mod counting;
 
 mod absorption;
+mod cache_memory;
 mod unflushed;
 
 mod job;

@@ -85,6 +85,7 @@ impl ShardStore {
         {
             fills.apply(table, (token, key), &mut self.row_cache);
         }
+        self.count_read_for_memory();
         match walk {
             Ok(Walk::Over | Walk::Enough) => {
                 // Pages that were brought may serve another read of the same statement.

@@ -10,6 +10,7 @@ use helenus_types::{ShardId, Token, token_of};
 
 use super::DataFolder;
 use super::answer::ReadScratch;
+use super::cache_memory::CacheMemory;
 use super::folder::RefusedSsTable;
 use super::job::JobProgress;
 use super::schedule::Schedule;
@@ -35,6 +36,8 @@ pub struct StoreOptions {
     pub chunk_cache_bytes_max: usize,
     /// Rows that were read from SSTables and are kept apart from them; 0 for none.
     pub row_cache_bytes_max: usize,
+    /// What memtables lend to caches of what they do not hold at the moment; 0 for nothing.
+    pub lent_bytes_max: usize,
     /// What indexes of vectors may take. Pages have so much less; an index that would take more is not kept, and its queries
     /// look at all rows.
     pub vector_bytes_max: usize,
@@ -52,6 +55,15 @@ pub struct StoreOptions {
     pub compaction: Arc<CompactionLimits>,
 }
 
+impl StoreOptions {
+    /// What caches may hold together while memtables are empty.
+    pub fn cache_bytes_max(&self) -> usize {
+        self.chunk_cache_bytes_max
+            .saturating_add(self.row_cache_bytes_max)
+            .saturating_add(self.lent_bytes_max)
+    }
+}
+
 /// Cassandra's default.
 const COLUMN_INDEX_BYTES: u32 = 64 << 10;
 /// Cassandra's `compaction_throughput`.
@@ -65,6 +77,7 @@ impl Default for StoreOptions {
             memtable_bytes_max: 512 << 20,
             chunk_cache_bytes_max: 256 << 20,
             row_cache_bytes_max: 256 << 20,
+            lent_bytes_max: 0,
             vector_bytes_max: 256 << 20,
             log: LogOptions::default(),
             // Cassandra's commitlog_total_space, for a store that is alone.
@@ -91,6 +104,7 @@ pub struct ShardStore {
     pub(super) disk: Option<Disk>,
     pub(super) cache: PageCache,
     pub(super) row_cache: RowCache,
+    pub(super) cache_memory: CacheMemory,
     /// Tables with flushed memtables that the row cache does not know all of, one entry per memtable.
     pub(super) absorbing: VecDeque<TableId>,
     pub(super) tables: HashMap<TableId, Table, FixedState>,
@@ -130,8 +144,9 @@ impl ShardStore {
     }
 
     pub(super) fn empty(options: StoreOptions, shard: ShardId, disk: Option<Disk>) -> Self {
-        ShardStore {
+        let mut store = ShardStore {
             cache: PageCache::new(options.chunk_cache_bytes_max),
+            cache_memory: CacheMemory::new(&options),
             row_cache: RowCache::new(options.row_cache_bytes_max),
             options,
             shard,
@@ -144,7 +159,9 @@ impl ShardStore {
             tables_made: 0,
             read_scratch: ReadScratch::default(),
             write_scratch: Vec::new(),
-        }
+        };
+        store.divide_memory();
+        store
     }
 
     pub fn shard(&self) -> ShardId {
@@ -264,6 +281,7 @@ impl ShardStore {
     fn note_grown(&mut self, grown: isize) {
         self.memtable_bytes = self.memtable_bytes.saturating_add_signed(grown);
         self.active_bytes = self.active_bytes.saturating_add_signed(grown);
+        self.give_back_lent();
         if self.disk.is_some() && self.active_bytes > self.options.memtable_bytes_max / ACTIVE_SHARE {
             self.seal_largest();
         }

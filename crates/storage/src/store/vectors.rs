@@ -23,9 +23,6 @@ const UNITS_PER_STEP: u32 = 2_048;
 /// Rows that a step of filling reads before it notes where it stands.
 const ROWS_PER_FILL: usize = 256;
 
-/// What the page cache keeps at least of its memory, however much indexes of vectors take.
-const PAGES_SHARE: usize = 4;
-
 /// What became of a step in the background.
 #[derive(Debug)]
 pub enum Tended {
@@ -189,11 +186,7 @@ impl ShardStore {
     /// Keeps indexes of vectors within their memory: what they take, pages do not. The greatest goes where it is too much.
     fn bound_vectors(&mut self) {
         let bytes = self.vector_bytes();
-        let pages_bytes_max = self.options.chunk_cache_bytes_max;
-        let pages_bytes = pages_bytes_max
-            .saturating_sub(bytes)
-            .max(pages_bytes_max / PAGES_SHARE);
-        self.cache.set_bytes_max(pages_bytes);
+        self.set_vector_memory(bytes);
         if bytes <= self.options.vector_bytes_max {
             return;
         }

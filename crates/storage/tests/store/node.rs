@@ -66,6 +66,7 @@ impl Node {
             // None at all, one that always evicts, one that keeps everything.
             vector_bytes_max: 0,
             row_cache_bytes_max: [0, 3_000, 1 << 20][self.seed as usize % 3],
+            lent_bytes_max: [0, 1 << 14, 4 << 20][self.seed as usize / 3 % 3],
             log: LogOptions {
                 segment_bytes: 4_096,
                 buffer_bytes_max: 8_192,

@@ -1,0 +1,463 @@
+//! Pages in segments, which are given up whole.
+//!
+//! What a level of the page cache lends can so be had back in large pieces, and what it lets go leaves no holes. The order is that of S3-FIFO
+//! (Yang et al., SOSP 2023): a new page passes through a short queue; only what was asked for there, or comes back soon after it left, gets
+//! into the long one, and goes round in it for as long as it is asked for. One pass over many pages displaces nothing but the short queue.
+
+use std::cmp::Reverse;
+use std::collections::{HashMap, HashSet, VecDeque};
+use std::sync::Arc;
+
+use foldhash::fast::RandomState;
+
+use crate::block::ghosts::Ghosts;
+use crate::block::page_bytes::PageBytes;
+use crate::block::page_cache::PageKey;
+
+#[derive(Debug)]
+pub(super) struct SegmentedPages {
+    bytes_max: usize,
+    segments: Vec<Segment>,
+    /// Those of no queue.
+    free: Vec<u32>,
+    young: Queue,
+    lasting: Queue,
+    places: HashMap<PageKey, Place, RandomState>,
+    recent: RecentKeys,
+    /// Since the cache was made.
+    hits: u64,
+    /// What a somewhat larger cache would have had.
+    pub left: Ghosts,
+}
+
+/// The oldest first; the last takes what comes.
+#[derive(Debug, Default)]
+struct Queue {
+    segments: VecDeque<u32>,
+    /// Of memory.
+    bytes: usize,
+}
+
+#[derive(Debug, Default)]
+struct Segment {
+    /// Once it is full it does not change, and is read where it lies.
+    memory: Arc<Vec<u8>>,
+    pages: Vec<SegmentPage>,
+}
+
+#[derive(Debug)]
+struct SegmentPage {
+    key: PageKey,
+    offset: u32,
+    length: u32,
+    /// Since it came, or since it went round last; up to [`USES_MAX`].
+    uses: u8,
+}
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+struct Place {
+    segment: u32,
+    index: u32,
+}
+
+/// Pages that left lately, the oldest first.
+#[derive(Debug, Default)]
+struct RecentKeys {
+    order: VecDeque<PageKey>,
+    keys: HashSet<PageKey, RandomState>,
+}
+
+/// Large against pages, and an allocation of its own to the allocator, which returns it to the system at once. Some 100 microseconds to copy.
+const SEGMENT_BYTES_MAX: usize = 1 << 20;
+/// Of a small cache, so that it has some; a page that is larger is a segment of its own.
+const SEGMENT_SHARE: usize = 64;
+/// The short queue's part of the cache, in percent, as in the paper.
+const YOUNG_PERCENT: usize = 10;
+/// As in the paper: a page that was asked for more often goes round this often without being asked for.
+const USES_MAX: u8 = 3;
+/// Of a page: its entry in its segment, its place in a map that is half full, and later its key among the recent ones.
+const PAGE_OVERHEAD_BYTES: usize = 128;
+/// Segments of which the one that was asked for least goes. Those before it go round as they are, without being copied.
+const EXAMINED_MAX: usize = 16;
+/// What may be copied of a segment that goes after all.
+const SURVIVING_SHARE: usize = 4;
+/// Segments that are given up for one page that comes, before no more is copied.
+const CHOICES_MAX: usize = 4;
+
+impl SegmentedPages {
+    /// Takes up to so many bytes of memory; 0 keeps nothing.
+    pub fn new(bytes_max: usize) -> Self {
+        SegmentedPages {
+            bytes_max,
+            segments: Vec::new(),
+            free: Vec::new(),
+            young: Queue::default(),
+            lasting: Queue::default(),
+            places: HashMap::default(),
+            recent: RecentKeys::default(),
+            hits: 0,
+            left: Ghosts::default(),
+        }
+    }
+
+    pub fn bytes(&self) -> usize {
+        self.young.bytes + self.lasting.bytes + self.places.len() * PAGE_OVERHEAD_BYTES
+    }
+
+    pub fn hits(&self) -> u64 {
+        self.hits
+    }
+
+    /// From now on takes up to so many bytes.
+    pub fn set_bytes_max(&mut self, bytes_max: usize) {
+        self.bytes_max = bytes_max;
+        while self.bytes() > bytes_max && self.give_up_segment(false) {}
+    }
+
+    pub fn clear(&mut self) {
+        while self.give_up_segment(false) {}
+    }
+
+    pub fn contains(&self, key: PageKey) -> bool {
+        self.places.contains_key(&key)
+    }
+
+    /// A page where it lies, and whether its segment is full. `is_use`: it is asked for, and not only passed by a scan.
+    pub fn find(&mut self, key: PageKey, is_use: bool) -> Option<FoundPage<'_>> {
+        let place = *self.places.get(&key)?;
+        let segment = self.segments.get_mut(place.segment as usize)?;
+        let page = segment.pages.get_mut(place.index as usize)?;
+        if is_use {
+            page.uses = (page.uses + 1).min(USES_MAX);
+        }
+        self.hits += 1;
+        Some(FoundPage {
+            memory: &segment.memory,
+            start: page.offset as usize,
+            length: page.length as usize,
+            is_open: self.young.is_open(place.segment) || self.lasting.is_open(place.segment),
+        })
+    }
+
+    /// A page that is not there yet. What is larger than a quarter of the cache is not kept.
+    pub fn insert(&mut self, key: PageKey, bytes: &[u8]) {
+        if (bytes.len() + PAGE_OVERHEAD_BYTES).saturating_mul(4) > self.bytes_max
+            || self.places.contains_key(&key)
+        {
+            return;
+        }
+        let is_lasting = self.recent.take(key);
+        let begins = self.append(is_lasting, key, bytes, 0);
+        if begins || self.bytes() > self.bytes_max {
+            self.make_room();
+        }
+    }
+
+    fn make_room(&mut self) {
+        let mut choices_left = CHOICES_MAX;
+        while self.bytes() > self.bytes_max && self.give_up_segment(choices_left > 0) {
+            choices_left = choices_left.saturating_sub(1);
+        }
+        // While there is room for all, what is not asked for stays too.
+        while self.has_many_young() {
+            self.young.move_oldest(&mut self.lasting, &self.segments);
+        }
+    }
+
+    /// More than the short queue's part of the cache, without the segment that is being filled.
+    fn has_many_young(&self) -> bool {
+        let open = self
+            .young
+            .segments
+            .back()
+            .and_then(|&open| self.segments.get(open as usize));
+        let open_bytes = open.map_or(0, Segment::bytes);
+        (self.young.bytes - open_bytes).saturating_mul(100) > self.bytes_max.saturating_mul(YOUNG_PERCENT)
+    }
+
+    /// Whether that began a segment.
+    fn append(&mut self, is_lasting: bool, key: PageKey, bytes: &[u8], uses: u8) -> bool {
+        let open = self.queue(is_lasting).segments.back().copied();
+        let has_room = |segment: &mut Segment| segment.room().is_some_and(|room| room >= bytes.len());
+        let with_room = open.filter(|&open| self.segments.get_mut(open as usize).is_some_and(has_room));
+        let number = with_room.unwrap_or_else(|| self.begin_segment(is_lasting, bytes.len()));
+        let Some(segment) = self.segments.get_mut(number as usize) else {
+            return false;
+        };
+        let place = Place {
+            segment: number,
+            index: segment.pages.len() as u32,
+        };
+        if let Some(memory) = Arc::get_mut(&mut segment.memory) {
+            segment.pages.push(SegmentPage {
+                key,
+                offset: memory.len() as u32,
+                length: bytes.len() as u32,
+                uses,
+            });
+            memory.extend_from_slice(bytes);
+            self.places.insert(key, place);
+        }
+        with_room.is_none()
+    }
+
+    fn queue(&mut self, is_lasting: bool) -> &mut Queue {
+        match is_lasting {
+            true => &mut self.lasting,
+            false => &mut self.young,
+        }
+    }
+
+    /// With room for so many bytes at least.
+    fn begin_segment(&mut self, is_lasting: bool, bytes_min: usize) -> u32 {
+        let number = self.free.pop().unwrap_or_else(|| {
+            self.segments.push(Segment::default());
+            (self.segments.len() - 1) as u32
+        });
+        let capacity = (self.bytes_max / SEGMENT_SHARE)
+            .min(SEGMENT_BYTES_MAX)
+            .max(bytes_min);
+        if let Some(segment) = self.segments.get_mut(number as usize) {
+            segment.memory = Arc::new(Vec::with_capacity(capacity));
+            let bytes = segment.bytes();
+            let queue = self.queue(is_lasting);
+            queue.segments.push_back(number);
+            queue.bytes += bytes;
+        }
+        number
+    }
+
+    /// False if there is none. `is_choosy`: what was asked for stays as far as that costs little.
+    fn give_up_segment(&mut self, is_choosy: bool) -> bool {
+        let is_young = match (self.young.segments.len(), self.lasting.segments.len()) {
+            (_, 0) => true,
+            (0 | 1, _) => false,
+            _ => self.has_many_young(),
+        };
+        if !is_young && is_choosy {
+            self.pass_over_used();
+        }
+        let Some(number) = self.queue(!is_young).segments.pop_front() else {
+            return false;
+        };
+        let Some(mut segment) = self.segments.get_mut(number as usize).map(std::mem::take) else {
+            return false;
+        };
+        self.queue(!is_young).bytes -= segment.bytes();
+        self.free.push(number);
+        let mut copied_max = match (is_choosy, is_young) {
+            (false, _) => 0,
+            (true, true) => usize::MAX,
+            (true, false) => segment.bytes() / SURVIVING_SHARE,
+        };
+        segment.pages.sort_unstable_by_key(|page| Reverse(page.uses));
+        for page in &segment.pages {
+            self.places.remove(&page.key);
+            let start = page.offset as usize;
+            match segment.memory.get(start..start + page.length as usize) {
+                Some(bytes) if page.uses > 0 && bytes.len() <= copied_max => {
+                    copied_max -= bytes.len();
+                    self.append(true, page.key, bytes, page.uses - 1);
+                }
+                _ => self.give_up(page),
+            }
+        }
+        true
+    }
+
+    /// Brings the segment of which least was asked for to the front of what lasts, among the oldest ones. The others go round.
+    fn pass_over_used(&mut self) {
+        let oldest = self.lasting.segments.len().saturating_sub(1).min(EXAMINED_MAX);
+        let uses = |number: &u32| {
+            let segment = self.segments.get(*number as usize);
+            let pages = segment.into_iter().flat_map(|segment| &segment.pages);
+            pages
+                .map(|page| u64::from(page.uses) * u64::from(page.length))
+                .sum::<u64>()
+        };
+        let examined = self.lasting.segments.iter().take(oldest);
+        let Some((victim, _)) = examined.map(uses).enumerate().min_by_key(|(_, uses)| *uses) else {
+            return;
+        };
+        for _ in 0..victim {
+            let Some(&number) = self.lasting.segments.front() else {
+                return;
+            };
+            let pages = self
+                .segments
+                .get_mut(number as usize)
+                .into_iter()
+                .flat_map(|segment| &mut segment.pages);
+            pages.for_each(|page| page.uses = page.uses.saturating_sub(1));
+            self.lasting.send_round();
+        }
+    }
+
+    fn give_up(&mut self, page: &SegmentPage) {
+        self.left
+            .add(page.key, page.length as usize + PAGE_OVERHEAD_BYTES);
+        let recent_max = self.places.len();
+        self.recent.add(page.key, recent_max);
+    }
+}
+
+/// A page in its segment.
+pub(super) struct FoundPage<'a> {
+    memory: &'a Arc<Vec<u8>>,
+    start: usize,
+    length: usize,
+    is_open: bool,
+}
+
+impl FoundPage<'_> {
+    pub fn bytes(&self) -> &[u8] {
+        let bytes = self.memory.get(self.start..self.start + self.length);
+        bytes.unwrap_or_default()
+    }
+
+    /// To be read where it lies; `None` while its segment is being filled.
+    pub fn shared(&self) -> Option<PageBytes> {
+        match self.is_open {
+            true => None,
+            false => PageBytes::within(self.memory, self.start, self.length),
+        }
+    }
+}
+
+impl Segment {
+    fn bytes(&self) -> usize {
+        self.memory.capacity()
+    }
+
+    /// `None` for one that is read, which is full.
+    fn room(&mut self) -> Option<usize> {
+        let memory = Arc::get_mut(&mut self.memory)?;
+        Some(memory.capacity() - memory.len())
+    }
+}
+
+impl Queue {
+    fn is_open(&self, segment: u32) -> bool {
+        self.segments.back() == Some(&segment)
+    }
+
+    fn move_oldest(&mut self, to: &mut Queue, segments: &[Segment]) {
+        if let Some(number) = self.segments.pop_front() {
+            let bytes = segments.get(number as usize).map_or(0, Segment::bytes);
+            self.bytes -= bytes;
+            to.bytes += bytes;
+            to.push_filled(number);
+        }
+    }
+
+    fn send_round(&mut self) {
+        if let Some(number) = self.segments.pop_front() {
+            self.push_filled(number);
+        }
+    }
+
+    /// Before the one that is being filled.
+    fn push_filled(&mut self, number: u32) {
+        let open = self.segments.pop_back();
+        self.segments.push_back(number);
+        self.segments.extend(open);
+    }
+}
+
+impl RecentKeys {
+    /// Whether it left lately; no longer.
+    fn take(&mut self, key: PageKey) -> bool {
+        self.keys.remove(&key)
+    }
+
+    fn add(&mut self, key: PageKey, count_max: usize) {
+        if self.keys.insert(key) {
+            self.order.push_back(key);
+        }
+        while self.order.len() > count_max.max(1) {
+            if let Some(oldest) = self.order.pop_front() {
+                self.keys.remove(&oldest);
+            }
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const PAGE_BYTES: usize = 4 << 10;
+    /// Of 1,000 pages.
+    const CACHE_BYTES: usize = 1_000 * (PAGE_BYTES + PAGE_OVERHEAD_BYTES);
+
+    fn page(number: u64) -> Vec<u8> {
+        vec![number as u8; PAGE_BYTES]
+    }
+
+    /// As a reader does: what is not there is brought.
+    fn ask(pages: &mut SegmentedPages, number: u64) -> bool {
+        let found = pages
+            .find((1, number), true)
+            .map(|found| found.bytes() == page(number));
+        if found.is_none() {
+            pages.insert((1, number), &page(number));
+        }
+        found.inspect(|is_right| assert!(is_right)).is_some()
+    }
+
+    fn ask_all(pages: &mut SegmentedPages, numbers: std::ops::Range<u64>) {
+        for number in numbers {
+            ask(pages, number);
+        }
+    }
+
+    #[test]
+    fn it_keeps_within_its_bytes_whatever_comes() {
+        let mut pages = SegmentedPages::new(CACHE_BYTES);
+        for number in 0..10_000 {
+            ask(&mut pages, number * number % 3_000);
+            assert!(pages.bytes() <= CACHE_BYTES);
+        }
+        pages.set_bytes_max(CACHE_BYTES / 2);
+        assert!(pages.bytes() <= CACHE_BYTES / 2);
+        pages.set_bytes_max(0);
+        assert_eq!(pages.bytes(), 0);
+        assert!(!ask(&mut pages, 1) && !ask(&mut pages, 1));
+    }
+
+    #[test]
+    fn a_page_that_is_read_keeps_its_bytes_whatever_becomes_of_its_segment() {
+        let mut pages = SegmentedPages::new(CACHE_BYTES);
+        ask_all(&mut pages, 0..500);
+        let read: Vec<_> = (0..500)
+            .filter_map(|number| Some((number, pages.find((1, number), false)?.shared()?)))
+            .collect();
+        assert!(read.len() > 400);
+        ask_all(&mut pages, 1_000..3_000);
+        pages.clear();
+        assert!(read.iter().all(|(number, bytes)| **bytes == page(*number)));
+    }
+
+    #[test]
+    fn one_pass_over_many_pages_displaces_nothing_that_is_asked_for() {
+        let mut pages = SegmentedPages::new(CACHE_BYTES);
+        let used = 0..600;
+        for _ in 0..3 {
+            ask_all(&mut pages, used.clone());
+        }
+        ask_all(&mut pages, 1_000..9_000);
+        let kept = used.filter(|&number| pages.contains((1, number))).count();
+        assert_eq!(kept, 600);
+    }
+
+    #[test]
+    fn what_comes_back_soon_after_it_left_lasts() {
+        let mut pages = SegmentedPages::new(CACHE_BYTES);
+        ask_all(&mut pages, 0..2_000);
+        let gone = (0..2_000).rfind(|&number| !pages.contains((1, number)));
+        let gone = gone.expect("not all have room");
+        assert!(!ask(&mut pages, gone));
+        ask_all(&mut pages, 2_000..3_000);
+        assert!(pages.contains((1, gone)));
+    }
+}

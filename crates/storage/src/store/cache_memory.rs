@@ -1,0 +1,181 @@
+//! How the memory for caches is divided among them, and what memtables lend to it.
+//!
+//! Three caches save each other work: rows that are ready, pages that are decompressed, pages as they lie in their files. Each remembers
+//! what it let go lately ([`Ghosts`](helenus_sstable::Ghosts)); how often that comes back, times what a hit saves, is what more memory would
+//! be worth to it. Now and then the cache to which that is worth least gives a part to the one to which it is worth most.
+//!
+//! What memtables do not hold at the moment is divided with the rest. It is taken back before a write needs it: memory is divided anew
+//! whenever memtables have grown by [`LENT_STEP_BYTES`].
+
+use helenus_sstable::PageLevel;
+
+use super::shard::{ShardStore, StoreOptions};
+
+#[derive(Debug)]
+pub(super) struct CacheMemory {
+    /// When memtables hold more than that, memory is divided anew.
+    memtables_until: usize,
+    /// What memtables lend.
+    lent: usize,
+    /// What indexes of vectors take of the memory for pages.
+    vectors: usize,
+    /// Of each cache's [`PARTS`], in the order of [`CACHES`].
+    parts: [usize; 3],
+    /// Since the parts were last judged.
+    reads: u32,
+    /// Then.
+    worth_ns: [u64; 3],
+}
+
+/// What memory is divided among.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Cache {
+    Rows,
+    Pages(PageLevel),
+}
+
+const CACHES: [Cache; 3] = [
+    Cache::Rows,
+    Cache::Pages(PageLevel::Decompressed),
+    Cache::Pages(PageLevel::Packed),
+];
+
+/// Among which the memory is divided. One is moved at a time.
+const PARTS: usize = 64;
+
+/// What each cache keeps, so that it still shows what more would be worth.
+const PARTS_MIN: usize = 4;
+
+/// Reads from one judgement to the next. A hundred judgements move all there is.
+const READS_PER_JUDGEMENT: u32 = 4_096;
+
+/// A part is worth more elsewhere if the gain is larger by this, in percent: less is noise of the samples.
+const GAIN_MARGIN_PERCENT: u64 = 125;
+
+/// A segment of pages, and as much again: some 100 microseconds to take back.
+const LENT_STEP_BYTES: usize = 1 << 20;
+
+/// What pages keep at least of their memory, however much indexes of vectors take.
+const PAGES_SHARE: usize = 4;
+
+impl CacheMemory {
+    /// In the parts of a memory of which memtables hold nothing yet: half of what is for caches is for rows.
+    pub fn new(options: &StoreOptions) -> Self {
+        let total = options.cache_bytes_max().max(1);
+        let rows = (options.row_cache_bytes_max.saturating_mul(PARTS) / total).clamp(PARTS_MIN, PARTS / 2);
+        let decompressed =
+            (options.chunk_cache_bytes_max.saturating_mul(PARTS / 2) / total).clamp(PARTS_MIN, PARTS / 4);
+        CacheMemory {
+            memtables_until: 0,
+            lent: options.lent_bytes_max,
+            vectors: 0,
+            parts: [rows, decompressed, PARTS - rows - decompressed],
+            reads: 0,
+            worth_ns: [0; 3],
+        }
+    }
+}
+
+impl ShardStore {
+    /// After memtables have grown: in constant time unless memory is to be divided anew.
+    #[inline]
+    pub(super) fn give_back_lent(&mut self) {
+        if self.memtable_bytes > self.cache_memory.memtables_until {
+            self.divide_memory();
+        }
+    }
+
+    /// After memtables have become less.
+    pub(super) fn borrow_from_memtables(&mut self) {
+        if self.memtable_bytes.saturating_add(2 * LENT_STEP_BYTES) < self.cache_memory.memtables_until {
+            self.divide_memory();
+        }
+    }
+
+    pub(super) fn set_vector_memory(&mut self, bytes: usize) {
+        if self.cache_memory.vectors != bytes {
+            self.cache_memory.vectors = bytes;
+            self.divide_memory();
+        }
+    }
+
+    /// After a read that the active memtable did not answer at once.
+    #[inline]
+    pub(super) fn count_read_for_memory(&mut self) {
+        self.cache_memory.reads += 1;
+        if self.cache_memory.reads >= READS_PER_JUDGEMENT {
+            self.cache_memory.reads = 0;
+            self.judge_memory();
+        }
+    }
+
+    pub(super) fn divide_memory(&mut self) {
+        let memory = &mut self.cache_memory;
+        memory.memtables_until = self.memtable_bytes.saturating_add(LENT_STEP_BYTES);
+        let claimed = memory.memtables_until.saturating_add(LENT_STEP_BYTES);
+        memory.lent = self.options.lent_bytes_max.saturating_sub(claimed);
+        let pages = self.pages_bytes_max();
+        if self.options.lent_bytes_max == 0 {
+            // A store that is told what each cache may have.
+            return self.cache.set_bytes_max(PageLevel::Decompressed, pages);
+        }
+        let total = pages + self.options.row_cache_bytes_max + self.cache_memory.lent;
+        let part_bytes = total / PARTS;
+        let [rows, decompressed, packed] = self.cache_memory.parts.map(|parts| parts * part_bytes);
+        if self.row_cache.is_enabled() {
+            self.row_cache.set_bytes_max(rows);
+        }
+        self.cache.set_bytes_max(PageLevel::Decompressed, decompressed);
+        self.cache.set_bytes_max(PageLevel::Packed, packed);
+        self.row_cache.set_ghost_bytes(part_bytes);
+        self.cache.set_ghost_bytes(part_bytes);
+    }
+
+    /// Without what indexes of vectors take.
+    fn pages_bytes_max(&self) -> usize {
+        let pages_max = self.options.chunk_cache_bytes_max;
+        let left = pages_max.saturating_sub(self.cache_memory.vectors);
+        left.max(pages_max / PAGES_SHARE)
+    }
+
+    fn worth_ns(&self, cache: Cache) -> u64 {
+        match cache {
+            Cache::Rows => self.row_cache.worth_ns(),
+            Cache::Pages(level) => self.cache.worth_ns(level),
+        }
+    }
+
+    fn cached_bytes(&self, cache: Cache) -> usize {
+        match cache {
+            Cache::Rows => self.row_cache.bytes(),
+            Cache::Pages(level) => self.cache.bytes(level),
+        }
+    }
+
+    /// Moves a part from the cache that gains least by it to the one that gains most.
+    fn judge_memory(&mut self) {
+        let total = self.pages_bytes_max() + self.options.row_cache_bytes_max + self.cache_memory.lent;
+        let part_bytes = total / PARTS;
+        let worth_ns = CACHES.map(|cache| self.worth_ns(cache));
+        let before = std::mem::replace(&mut self.cache_memory.worth_ns, worth_ns);
+        let parts = self.cache_memory.parts;
+        // What has room left gains nothing by more.
+        let has_room = |at: usize| self.cached_bytes(CACHES[at]) + 2 * part_bytes < parts[at] * part_bytes;
+        let gains: [u64; 3] = std::array::from_fn(|at| match has_room(at) {
+            true => 0,
+            false => worth_ns[at] - before[at],
+        });
+        let is_enabled = |at: &usize| CACHES[*at] != Cache::Rows || self.row_cache.is_enabled();
+        let taker = (0..CACHES.len()).filter(is_enabled).max_by_key(|&at| gains[at]);
+        let givers = (0..CACHES.len()).filter(|&at| parts[at] > PARTS_MIN && Some(at) != taker);
+        let giver = givers.min_by_key(|&at| gains[at]);
+        let (Some(taker), Some(giver)) = (taker, giver) else {
+            return;
+        };
+        if gains[taker] * 100 > gains[giver] * GAIN_MARGIN_PERCENT {
+            self.cache_memory.parts[giver] -= 1;
+            self.cache_memory.parts[taker] += 1;
+            self.divide_memory();
+        }
+    }
+}
