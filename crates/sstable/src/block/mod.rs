@@ -12,6 +12,8 @@ pub(crate) mod lz4_encoder;
 pub(crate) mod page_bytes;
 pub(crate) mod page_cache;
 pub(crate) mod page_sums;
+#[cfg(test)]
+mod page_traces;
 pub(crate) mod pages;
 pub(crate) mod segmented_pages;
 pub(crate) mod spare_pages;

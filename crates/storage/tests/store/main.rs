@@ -1,5 +1,6 @@
 //! The store as its callers see it.
 
+mod cache_memory;
 mod check;
 mod indexed;
 mod naive;

@@ -1,0 +1,172 @@
+//! Memory goes where it saves most, and back to memtables before they need it.
+
+use std::path::Path;
+use std::sync::Arc;
+
+use helenus_rows::clustering::Slice;
+use helenus_rows::deletion::{DeletionTime, NEVER_S};
+use helenus_rows::partition_range::PartitionRange;
+use helenus_rows::row::Liveness;
+use helenus_rows::update::Update;
+use helenus_schema::{Schema, TableParams};
+use helenus_sstable::PageLevel;
+use helenus_storage::ShardStore;
+use helenus_storage::commitlog::LogWriter;
+use helenus_storage::read::ReadCommand;
+use helenus_storage::store::{DataFolder, StoreOptions};
+use helenus_types::token_of;
+use helenus_vfs::{Clock, Disk, ManualClock, MemoryDisk};
+
+use super::check::Collected;
+use super::naive::{Cell, RowWrite, Write};
+use super::table::{self, TEXT};
+
+const MEMTABLES_BYTES: usize = 12 << 20;
+const PAGES_BYTES: usize = 3 << 20;
+const ROWS_BYTES: usize = 1 << 20;
+/// A memtable's arena, and a step in which memory is lent.
+const SLACK_BYTES: usize = 2 << 20;
+const PARTITIONS: u32 = 24_000;
+
+struct Files {
+    schema: Schema,
+    store: ShardStore,
+    writer: LogWriter,
+    random: u32,
+}
+
+impl Files {
+    fn open(lent_bytes_max: usize) -> Self {
+        let schema = table::plain_schema(TableParams::default());
+        let clock: Arc<dyn Clock> = Arc::new(ManualClock::starting_at(1_000_000_000));
+        let disk: Arc<dyn Disk> = Arc::new(MemoryDisk::new());
+        let folder = DataFolder::open(disk, clock, Path::new("/node")).unwrap();
+        let options = StoreOptions {
+            memtable_bytes_max: MEMTABLES_BYTES,
+            chunk_cache_bytes_max: PAGES_BYTES,
+            row_cache_bytes_max: ROWS_BYTES,
+            lent_bytes_max,
+            ..StoreOptions::default()
+        };
+        let opened = folder.open_shards(&options, 1, &schema);
+        let (store, writer) = opened.unwrap().shards.pop().unwrap();
+        let mut files = Files {
+            schema,
+            store,
+            writer,
+            random: 1,
+        };
+        for partition in 0..PARTITIONS {
+            files.write(partition);
+            if partition % 1_000 == 999 {
+                files.log_and_flush(partition % 8_000 == 7_999);
+            }
+        }
+        files
+    }
+
+    /// 300 bytes, of which a compressor makes a third.
+    fn write(&mut self, partition: u32) {
+        let noise = (0..100).map(|_| self.next_random() as u8 % 64 + b' ');
+        let mut value: Vec<u8> = noise.collect();
+        value.resize(300, b'x');
+        let cell = Cell {
+            key: (TEXT.0, None),
+            timestamp_us: 1,
+            ttl_s: 0,
+            local_deletion_s: NEVER_S,
+            value,
+        };
+        let row = RowWrite {
+            liveness: Liveness::NONE,
+            deletion: DeletionTime::LIVE,
+            complex_deletion: None,
+            cells: vec![cell],
+        };
+        let id = self.schema.tables().next().unwrap().id;
+        let bytes = Write::Row((1, 1), row).encode(id, &partition.to_be_bytes());
+        self.store.apply(&Update::decode(&bytes).unwrap()).unwrap();
+    }
+
+    fn log_and_flush(&mut self, flushes: bool) {
+        let batch = self.store.take_log_batch().unwrap();
+        let result = self.writer.persist(&batch, true);
+        self.store.log_batch_done(batch, &result);
+        if flushes {
+            self.store.flush(None);
+            let flush = self.store.next_job().unwrap();
+            self.store.complete(flush.run()).result.unwrap();
+        }
+    }
+
+    fn next_random(&mut self) -> u32 {
+        self.random ^= self.random << 13;
+        self.random ^= self.random >> 17;
+        self.random ^= self.random << 5;
+        self.random
+    }
+
+    /// Reads random partitions; how often the disk was asked.
+    fn read(&mut self, count: u32) -> u64 {
+        let before = self.store.read_cost();
+        for _ in 0..count {
+            let key = (self.next_random() % PARTITIONS).to_be_bytes();
+            let command = ReadCommand {
+                table: self.schema.tables().next().unwrap(),
+                partitions: PartitionRange::One {
+                    token: token_of(&key),
+                    key: &key,
+                },
+                slices: &[Slice::all()],
+                reversed: false,
+                now_s: 1_000,
+                index: &[],
+            };
+            let mut collected = Collected::default();
+            self.store.read(&command, &mut collected).unwrap();
+            assert_eq!(collected.partitions.len(), 1);
+        }
+        self.store.read_cost().since(before).reads
+    }
+
+    fn held_bytes(&self) -> usize {
+        let pages =
+            [PageLevel::Decompressed, PageLevel::Packed].map(|level| self.store.page_cache_bytes(level));
+        self.store.memtable_bytes() + self.store.row_cache_bytes() + pages.iter().sum::<usize>()
+    }
+}
+
+#[test]
+fn files_that_are_smaller_than_the_memory_are_read_from_the_disk_once() {
+    let mut lending = Files::open(MEMTABLES_BYTES);
+    let mut fixed = Files::open(0);
+    for files in [&mut lending, &mut fixed] {
+        files.read(2 * PARTITIONS);
+    }
+    let (lending, fixed) = (lending.read(PARTITIONS), fixed.read(PARTITIONS));
+    println!("{lending} and {fixed} reads of the disk");
+    assert!(lending < u64::from(PARTITIONS) / 100, "{lending} of {PARTITIONS}");
+    assert!(fixed > u64::from(PARTITIONS) / 4, "{fixed} of {PARTITIONS}");
+}
+
+#[test]
+fn what_memtables_lent_is_back_before_they_need_it() {
+    let mut files = Files::open(MEMTABLES_BYTES);
+    files.read(2 * PARTITIONS);
+    let lent = files.held_bytes();
+    assert!(lent > PAGES_BYTES + ROWS_BYTES + SLACK_BYTES, "{lent} bytes");
+    let mut written = 0;
+    while files.store.memtable_bytes() < MEMTABLES_BYTES - SLACK_BYTES {
+        files.write(written);
+        written += 1;
+        if written % 1_000 == 0 {
+            files.log_and_flush(false);
+        }
+        assert!(files.held_bytes() < MEMTABLES_BYTES + PAGES_BYTES + ROWS_BYTES + SLACK_BYTES);
+    }
+    // What is flushed is lent again.
+    let full = files.held_bytes() - files.store.memtable_bytes();
+    files.log_and_flush(true);
+    files.read(2 * PARTITIONS);
+    assert!(files.held_bytes() > full + SLACK_BYTES);
+}
