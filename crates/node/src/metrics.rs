@@ -70,8 +70,14 @@ pub struct MetricsSnapshot {
     pub disk_reads_waiting: u64,
     pub request_bytes: u64,
     pub memtable_bytes: u64,
+    /// Of decompressed pages.
     pub page_cache_bytes: u64,
+    /// Of pages as they lie in their files.
+    pub packed_page_cache_bytes: u64,
+    /// What both may hold at the moment.
+    pub page_cache_bytes_max: u64,
     pub row_cache_bytes: u64,
+    pub row_cache_bytes_max: u64,
     pub row_cache: RowCacheCounts,
     pub sstables: u64,
     /// Of all shards: they were refused before it was known whose they are. Only the first shard tells.
@@ -153,11 +159,11 @@ impl ShardMetrics {
             disk_reads_waiting: gauges.disk_reads_waiting,
             request_bytes: admission.charged_bytes() as u64,
             memtable_bytes: store.memtable_bytes() as u64,
-            page_cache_bytes: [PageLevel::Decompressed, PageLevel::Packed]
-                .map(|level| store.page_cache_bytes(level) as u64)
-                .iter()
-                .sum(),
+            page_cache_bytes: store.page_cache_bytes(PageLevel::Decompressed) as u64,
+            packed_page_cache_bytes: store.page_cache_bytes(PageLevel::Packed) as u64,
+            page_cache_bytes_max: store.page_cache_bytes_max() as u64,
             row_cache_bytes: store.row_cache_bytes() as u64,
+            row_cache_bytes_max: store.row_cache_bytes_max() as u64,
             row_cache: store.row_cache_counts(),
             sstables: store.sstable_count() as u64,
             sstables_refused: if shard == 0 {
@@ -249,7 +255,7 @@ pub fn render(snapshots: &[MetricsSnapshot]) -> String {
         }
     }
     type Value = fn(&MetricsSnapshot) -> u64;
-    let families: [(&str, &str, &str, Value); 30] = [
+    let families: [(&str, &str, &str, Value); 33] = [
         (
             "helenus_forwarded_total",
             "counter",
@@ -379,14 +385,32 @@ pub fn render(snapshots: &[MetricsSnapshot]) -> String {
         (
             "helenus_page_cache_bytes",
             "gauge",
-            "Memory of pages of SSTables kept for reads.",
+            "Memory of decompressed pages of SSTables kept for reads.",
             |s| s.page_cache_bytes,
+        ),
+        (
+            "helenus_packed_page_cache_bytes",
+            "gauge",
+            "Memory of compressed pages of SSTables kept for reads, as they lie in their files.",
+            |s| s.packed_page_cache_bytes,
+        ),
+        (
+            "helenus_page_cache_max_bytes",
+            "gauge",
+            "What pages of SSTables may take at the moment; caches share their memory by what it saves.",
+            |s| s.page_cache_bytes_max,
         ),
         (
             "helenus_row_cache_bytes",
             "gauge",
             "Memory of the row cache.",
             |s| s.row_cache_bytes,
+        ),
+        (
+            "helenus_row_cache_max_bytes",
+            "gauge",
+            "What the row cache may take at the moment.",
+            |s| s.row_cache_bytes_max,
         ),
         (
             "helenus_row_cache_hits_total",

@@ -16,7 +16,7 @@ use helenus_tools::times::us_of_instant;
 
 use crate::compaction::job_id;
 use crate::metrics::MetricsSnapshot;
-use crate::node::{concurrent_compactors, store_options};
+use crate::node::concurrent_compactors;
 use crate::options::CommitlogSync;
 use crate::schema_change::SCHEMA_OWNER;
 use crate::shard::Shard;
@@ -124,23 +124,21 @@ impl Shard {
     }
 
     fn caches_usage(&self, shards: &[MetricsSnapshot]) -> Vec<CacheUsage> {
-        let limits = store_options(&self.options, None);
         let sum = |of: fn(&MetricsSnapshot) -> u64| shards.iter().map(of).sum::<u64>();
-        let capacity = |bytes: usize| bytes as u64 * u64::from(self.options.shard_count);
         let chunk_hits = sum(|shard| shard.read_cost.index_hits + shard.read_cost.cache_hits);
         let chunk_misses = sum(|shard| shard.read_cost.index_misses + shard.read_cost.cache_misses);
         let row_hits = sum(|shard| shard.row_cache.hits);
         vec![
             CacheUsage {
                 name: "chunks",
-                capacity_bytes: capacity(limits.chunk_cache_bytes_max),
-                size_bytes: sum(|shard| shard.page_cache_bytes),
+                capacity_bytes: sum(|shard| shard.page_cache_bytes_max),
+                size_bytes: sum(|shard| shard.page_cache_bytes + shard.packed_page_cache_bytes),
                 hits: chunk_hits,
                 requests: chunk_hits + chunk_misses,
             },
             CacheUsage {
                 name: "rows",
-                capacity_bytes: capacity(limits.row_cache_bytes_max),
+                capacity_bytes: sum(|shard| shard.row_cache_bytes_max),
                 size_bytes: sum(|shard| shard.row_cache_bytes),
                 hits: row_hits,
                 requests: row_hits + sum(|shard| shard.row_cache.misses),

@@ -39,7 +39,7 @@ pub enum PageLevel {
 /// A file of this process and a page's index in it.
 pub(crate) type PageKey = (u64, u64);
 
-/// What bringing a page takes of a core ([decision 28](../../../../docs/decisions/0028-one-memory.md)): decompressing a chunk of 16 KiB, or a read of
+/// What bringing a page takes of a core (decision 28): decompressing a chunk of 16 KiB, or a read of
 /// the disk.
 const DECOMPRESSION_NS: u64 = 3_000;
 const DISK_READ_NS: u64 = 12_000;
@@ -83,6 +83,11 @@ impl PageCache {
 
     pub fn bytes(&self, level: PageLevel) -> usize {
         self.level(level).borrow().bytes()
+    }
+
+    /// What a level may take.
+    pub fn bytes_max(&self, level: PageLevel) -> usize {
+        self.level(level).borrow().bytes_max()
     }
 
     /// Pages that reads and scans found in a level.

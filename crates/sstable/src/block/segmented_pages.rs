@@ -104,6 +104,10 @@ impl SegmentedPages {
         self.young.bytes + self.lasting.bytes + self.places.len() * PAGE_OVERHEAD_BYTES
     }
 
+    pub fn bytes_max(&self) -> usize {
+        self.bytes_max
+    }
+
     pub fn hits(&self) -> u64 {
         self.hits
     }

@@ -20,8 +20,7 @@ const EVICTION_BYTES_MIN: usize = 64 << 10;
 /// Places that one eviction looks at before it takes what was read lately too: some 100 microseconds.
 const SPARING_STEPS_MAX: u64 = 4_096;
 
-/// What looking a row up in SSTables whose pages are in memory takes of a core
-/// ([decision 28](../../../../docs/decisions/0028-one-memory.md)).
+/// What looking a row up in SSTables whose pages are in memory takes of a core (decision 28).
 const LOOKUP_NS: u64 = 5_000;
 
 /// Two partitions of one token are one to it.
@@ -78,6 +77,10 @@ impl RowCache {
             evicted_bytes: 0,
             left: Ghosts::default(),
         }
+    }
+
+    pub fn bytes_max(&self) -> usize {
+        self.bytes_max
     }
 
     /// From now on takes up to so many bytes.

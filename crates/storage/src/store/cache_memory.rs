@@ -131,6 +131,17 @@ impl ShardStore {
         self.cache.set_ghost_bytes(part_bytes);
     }
 
+    /// What both levels of pages may hold at the moment.
+    pub fn page_cache_bytes_max(&self) -> usize {
+        let levels = [PageLevel::Decompressed, PageLevel::Packed];
+        levels.map(|level| self.cache.bytes_max(level)).iter().sum()
+    }
+
+    /// What the row cache may hold at the moment.
+    pub fn row_cache_bytes_max(&self) -> usize {
+        self.row_cache.bytes_max()
+    }
+
     /// Without what indexes of vectors take.
     fn pages_bytes_max(&self) -> usize {
         let pages_max = self.options.chunk_cache_bytes_max;
