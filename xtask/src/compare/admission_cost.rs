@@ -42,7 +42,7 @@ pub fn run(arguments: &Arguments) -> Result<(), TaskError> {
          next {REQUESTS_PER_BATCH} when all are answered, so both find\nthe same requests in each read. Without: `--admission \
          off`, which refuses nothing; deadlines and what the turns say of themselves are\nthere in both. The samples of hot \
          partitions are in neither: they go by the clock. What all of it costs against a build without it\nis in \
-         [decision 13](../../decisions/0013-admission.md).\n\n\
+         [the journal of admission](../admission.md).\n\n\
          | | with admission | without | more |\n|---|---|---|---|\n"
     );
     for (name, flags) in [("read", &[][..]), ("write", &["--write"][..])] {
