@@ -21,7 +21,7 @@ pub struct ExecutionOptions {
     pub page_size: u32,
     /// From the call to its result, waiting for a turn and every retry included.
     pub timeout: Duration,
-    /// Executing it twice is as good as once: it may be sent again although it may have run.
+    /// Executing it twice is as good as once: it may be sent again although it may have run. Transactions never are.
     pub is_idempotent: bool,
     /// Microseconds since 1970, unless the statement says `USING TIMESTAMP`.
     pub timestamp_us: Option<i64>,

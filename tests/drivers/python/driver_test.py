@@ -19,7 +19,7 @@ from cassandra.concurrent import execute_concurrent_with_args
 from cassandra.policies import RoundRobinPolicy
 from cassandra.protocol import SyntaxException
 from cassandra.query import (BatchStatement, BatchType, SimpleStatement, UNSET_VALUE, dict_factory,
-                             named_tuple_factory)
+                             named_tuple_factory, tuple_factory)
 from cassandra.util import Date, Duration, Time, uuid_from_time
 
 HOST, PORT = os.environ["CQL_HOST"], int(os.environ["CQL_PORT"])
@@ -183,6 +183,43 @@ def test_conditional(session):
     equal(sorted(row.v for row in session.execute(serial)), ["fourth", "third"])
 
 
+def test_transactions(session):
+    """Drivers pass a transaction on as any other text, in every version, and read its answer as rows."""
+    session.execute("CREATE TABLE accounts (k int PRIMARY KEY, balance int)")
+    session.execute("CREATE TABLE transfers (id int PRIMARY KEY, amount int)")
+    for key in range(2):
+        session.execute("INSERT INTO accounts (k, balance) VALUES (%s, 100)", (key,))
+    transfer = f"""BEGIN TRANSACTION
+        LET giver = (SELECT balance FROM {KEYSPACE}.accounts WHERE k = ?);
+        LET taker = (SELECT balance FROM {KEYSPACE}.accounts WHERE k = ?);
+        SELECT giver.balance, taker.balance;
+        IF giver.balance >= ? THEN
+            UPDATE {KEYSPACE}.accounts SET balance = giver.balance - 30 WHERE k = ?;
+            UPDATE {KEYSPACE}.accounts SET balance = taker.balance + 30 WHERE k = ?;
+            INSERT INTO {KEYSPACE}.transfers (id, amount) VALUES (?, 30);
+        END IF
+    COMMIT TRANSACTION"""
+    left = 100
+    for version in (ProtocolVersion.V4, ProtocolVersion.V5):
+        cluster, other = connect(protocol_version=version, row_factory=tuple_factory)
+        try:
+            equal(cluster.protocol_version, version)
+            prepared = other.prepare(transfer)
+            equal(list(other.execute(prepared, (0, 1, 30, 0, 1, version))), [(left, 200 - left)])
+            left -= 30
+            # The condition is not met: what was read is answered, and nothing is written.
+            equal(list(other.execute(prepared, (0, 1, 1000, 0, 1, 99))), [(left, 200 - left)])
+            blind = f"BEGIN TRANSACTION UPDATE {KEYSPACE}.accounts SET balance = 7 WHERE k = {version + 10}; COMMIT TRANSACTION"
+            equal(list(other.execute(blind)), [])
+            expect_error(InvalidRequest, lambda: other.execute("BEGIN TRANSACTION COMMIT TRANSACTION"),
+                         "Transaction contains no reads or writes")
+        finally:
+            cluster.shutdown()
+    rows = {row.k: row.balance for row in session.execute("SELECT * FROM accounts")}
+    equal(rows, {0: 40, 1: 160, 14: 7, 15: 7})
+    equal(sorted(row.id for row in session.execute("SELECT id FROM transfers")), [4, 5])
+
+
 def test_counters(session):
     session.execute("CREATE TABLE counts (k int PRIMARY KEY, a counter, b counter)")
     count = session.prepare("UPDATE counts SET a = a + ?, b = b - 1 WHERE k = ?")
@@ -311,7 +348,8 @@ def test_restart(session):
     test_schema_events(session)
 
 
-TESTS = [test_schema, test_metadata, test_native_types, test_collections, test_paging, test_batches, test_conditional, test_counters, test_json, test_errors,
+TESTS = [test_schema, test_metadata, test_native_types, test_collections, test_paging, test_batches, test_conditional,
+         test_transactions, test_counters, test_json, test_errors,
          test_reprepare, test_schema_events, test_indexes, test_protocols, test_trace, test_restart]
 
 

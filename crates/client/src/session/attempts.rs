@@ -169,7 +169,8 @@ impl Attempts<'_> {
     }
 
     fn may_retry(&self) -> bool {
-        let is_safe = self.options.is_idempotent || self.request.is_harmless();
+        let is_idempotent = self.options.is_idempotent && !self.request.is_transaction();
+        let is_safe = is_idempotent || self.request.is_harmless();
         is_safe && self.retries < self.session.shared.options.retry.retries_max
     }
 

@@ -60,6 +60,16 @@ impl<'a> Request<'a> {
         matches!(self, Request::Prepare { .. })
     }
 
+    /// What a transaction writes follows from what it finds: run twice it may find what it wrote itself, whoever takes it for
+    /// idempotent. BATCH messages have no transactions in them.
+    pub fn is_transaction(&self) -> bool {
+        match self {
+            Request::Query { text, .. } => begins_transaction(text),
+            Request::Execute { statement, .. } => begins_transaction(&statement.shared.text),
+            Request::Prepare { .. } | Request::Batch { .. } => false,
+        }
+    }
+
     /// The statement with this id, for a server that has forgotten it.
     pub fn prepared_with(&self, id: &[u8]) -> Option<&'a PreparedStatement> {
         match self {
@@ -118,6 +128,38 @@ impl<'a> Request<'a> {
     }
 }
 
+/// Whether the first words of a statement, behind comments, are BEGIN TRANSACTION.
+fn begins_transaction(text: &str) -> bool {
+    let follows = |rest: &'_ str, word: &str| {
+        let (found, rest) = rest.split_at_checked(word.len())?;
+        let is_word = found.eq_ignore_ascii_case(word)
+            && !rest.starts_with(|next: char| next.is_ascii_alphanumeric() || next == '_');
+        is_word.then_some(rest.len())
+    };
+    let begin = without_leading_comments(text);
+    let Some(rest_bytes) = follows(begin, "BEGIN") else {
+        return false;
+    };
+    let behind = without_leading_comments(&begin[begin.len() - rest_bytes..]);
+    follows(behind, "TRANSACTION").is_some()
+}
+
+fn without_leading_comments(mut text: &str) -> &str {
+    loop {
+        text = text.trim_ascii_start();
+        let end = if text.starts_with("--") || text.starts_with("//") {
+            text.find('\n')
+        } else if text.starts_with("/*") {
+            text["/*".len()..]
+                .find("*/")
+                .map(|place| "/*".len() + place + "*/".len())
+        } else {
+            return text;
+        };
+        text = &text[end.unwrap_or(text.len())..];
+    }
+}
+
 fn encoded(values: &BoundValues) -> BindValues<'_> {
     BindValues::Encoded {
         count: values.count(),
@@ -132,5 +174,37 @@ fn parameters<'a>(options: &ExecutionOptions, paging_state: Option<&'a [u8]>) ->
         serial_consistency: options.serial_consistency,
         default_timestamp: options.timestamp_us,
         ..QueryParameters::new(options.consistency)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::begins_transaction;
+
+    #[test]
+    fn transactions_are_known_by_their_first_words() {
+        for text in [
+            "BEGIN TRANSACTION SELECT a FROM t WHERE k = 1; COMMIT TRANSACTION",
+            " begin\n\ttransaction",
+            "-- why\n/* how */ // and\nBegin /* */Transaction\nLET",
+        ] {
+            assert!(begins_transaction(text), "{text}");
+        }
+        for text in [
+            "",
+            "BEGIN",
+            "BEGIN ",
+            "BEGIN BATCH",
+            "BEGINTRANSACTION",
+            "BEGIN TRANSACTIONS",
+            "BEGIN_ TRANSACTION",
+            "-- BEGIN TRANSACTION",
+            "/* BEGIN TRANSACTION",
+            "/*/ BEGIN TRANSACTION",
+            "SELECT 'BEGIN TRANSACTION' FROM t",
+            "bégin transaction",
+        ] {
+            assert!(!begins_transaction(text), "{text}");
+        }
     }
 }

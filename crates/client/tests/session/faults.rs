@@ -190,6 +190,45 @@ fn what_an_overloaded_coordinator_may_have_done_is_not_sent_again() {
     });
 }
 
+/// Run twice, a transaction may find what it wrote itself: whatever its options say, it goes out again only where it has not run.
+#[test]
+fn a_transaction_that_may_have_run_is_not_sent_again() {
+    const TRANSACTION: &str = "BEGIN TRANSACTION \
+         LET row = (SELECT n FROM doubt.t WHERE k = 1); \
+         IF row.n >= 0 THEN UPDATE doubt.t SET n = row.n + 1 WHERE k = 1; END IF \
+         COMMIT TRANSACTION";
+    let other = Habits {
+        hides_helenus: true,
+        ..Habits::default()
+    };
+    block_on(async {
+        let server = serve(1, any_port());
+        let proxy = FaultProxy::start_with(server.address, other).await;
+        let session = session_through(&proxy).await;
+        for statement in [
+            "CREATE KEYSPACE doubt WITH replication = {'class': 'SimpleStrategy', 'replication_factor': 1}",
+            "CREATE TABLE doubt.t (k int PRIMARY KEY, n int)",
+            "INSERT INTO doubt.t (k, n) VALUES (1, 0)",
+        ] {
+            session.query(statement, ()).await.unwrap();
+        }
+        let insert = session.prepare("INSERT INTO doubt.t (k, n) VALUES (2, 0)").await;
+        let transaction = session.prepare(TRANSACTION).await;
+        proxy.set(Rule::Overloaded("Too many in flight hints: 128"));
+        for (prepared, tries) in [(insert, 3), (transaction, 1)] {
+            let (prepared, before) = (prepared.unwrap().idempotent(), proxy.applied());
+            let outcome = session.execute(&prepared, ()).await;
+            assert!(matches!(outcome, Err(RequestError::Server(_))), "{outcome:?}");
+            assert_eq!(proxy.applied() - before, tries, "{}", prepared.text());
+        }
+        proxy.set(Rule::Pass);
+        let ran = session.query("SELECT n FROM doubt.t WHERE k = 1", ()).await;
+        assert_eq!(ran.unwrap().first_row::<(i32,)>().unwrap(), (1,));
+        session.close();
+        server.stop().await;
+    });
+}
+
 /// A proxy that did not know CEP-59's event left each connection hanging until its time to connect was over.
 #[test]
 fn a_proxy_that_swallows_a_registration_costs_the_event_and_not_the_connection() {
