@@ -16,6 +16,7 @@ use helenus_types::Token;
 
 use crate::CqlError;
 use crate::functions::Clock;
+use crate::modify::ReadBuffers;
 use crate::term::{BoundValues, EvaluationContext};
 
 /// The parameters of one execution besides the values.
@@ -163,6 +164,9 @@ impl RowStore for ShardStore {
     }
 }
 
+/// What a shard keeps of memory for an update that waits to be applied: nearly all are smaller.
+const UPDATE_BYTES_KEPT_MAX: usize = 64 << 10;
+
 /// Buffers that live as long as a shard, so that executing a statement takes nothing from the heap.
 #[derive(Debug, Default)]
 pub struct Scratch {
@@ -172,9 +176,19 @@ pub struct Scratch {
     pub(crate) clustering: Vec<u8>,
     pub(crate) update: Vec<u8>,
     pub(crate) slices: Vec<Slice>,
+    pub(crate) rows_read: ReadBuffers,
+    /// What a conditional statement writes.
+    pub(crate) decided: Vec<u8>,
 }
 
 impl Scratch {
+    /// Takes an update of [`crate::modify::ConditionalOutcome`] back, whose memory the next one uses.
+    pub fn give_back(&mut self, update: Vec<u8>) {
+        if update.capacity() <= UPDATE_BYTES_KEPT_MAX {
+            self.decided = update;
+        }
+    }
+
     /// The partition's key that the last statement on one partition named.
     pub fn partition_key(&self) -> &[u8] {
         &self.partition_key

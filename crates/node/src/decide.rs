@@ -17,7 +17,7 @@ use helenus_sstable::AbsentPages;
 use helenus_storage::commitlog::{LogPosition, WriteSetId};
 use helenus_storage::error::WriteError;
 use helenus_storage::read_state::ReadState;
-use helenus_types::{ShardId, Token};
+use helenus_types::{ShardId, Token, token_of};
 
 use crate::deadline::{Deadline, not_begun_in_time};
 use crate::shard::Shard;
@@ -196,10 +196,15 @@ impl Shard {
             }
             Run::Decided { updates, answer } => match self.apply_decided(&updates)? {
                 Some(full) => Ok(Tried::NoRoom(full)),
-                None => Ok(Tried::Decided {
-                    answer,
-                    certain_at: self.certain_at(),
-                }),
+                None => {
+                    if let Updates::OfOne(Some(update)) = updates {
+                        self.scratch.borrow_mut().give_back(update);
+                    }
+                    Ok(Tried::Decided {
+                        answer,
+                        certain_at: self.certain_at(),
+                    })
+                }
             },
         }
     }
@@ -209,12 +214,12 @@ impl Shard {
         let applied = match updates {
             Updates::OfOne(None) => return Ok(None),
             Updates::OfOne(Some(update)) => {
-                let malformed = || write_failure(&WriteError::Malformed);
-                let (_, token) = partition_of(update).ok_or_else(malformed)?;
+                let decoded = Update::decode_trusted(update);
+                let decoded = decoded.ok_or_else(|| write_failure(&WriteError::Malformed))?;
+                let token = token_of(decoded.partition_key);
                 if self.hot_partitions.is_sampled() {
                     self.sample_write(token, update);
                 }
-                let decoded = Update::decode_trusted(update).ok_or_else(malformed)?;
                 self.store.borrow_mut().apply_at(token, &decoded)
             }
             Updates::OfSeveral(updates) if updates.is_empty() => return Ok(None),

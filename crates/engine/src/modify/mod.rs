@@ -18,7 +18,7 @@ mod transactional;
 
 pub use batch::{BatchPlan, FailedStatement, check_batch, unlogged_batch_warning, write_kind};
 pub(crate) use batch::{no_table, prepare_batch_attributes};
-pub(crate) use conditional::{BoundCondition, ColumnCondition};
+pub(crate) use conditional::{BoundCondition, ColumnCondition, ReadBuffers};
 pub use conditional::{ConditionalMember, ConditionalOutcome, ConditionalRequest};
 pub use plan::ModifyPlan;
 pub(crate) use prepare::{prepare_modification, prepare_modification_in_transaction};

@@ -1,5 +1,7 @@
 //! Executing a modification: one packed update for each partition.
 
+use std::borrow::Cow;
+
 use helenus_protocol::Consistency;
 use helenus_rows::clustering::{Components, Side, push_component};
 use helenus_rows::deletion::DeletionTime;
@@ -504,6 +506,20 @@ pub fn append_single_key(
         length if length > KEY_BYTES_MAX => Err(key_too_long(length)),
         _ => Ok(true),
     }
+}
+
+/// The key of a table with one partition key column, as it lies among the values; none where that takes more.
+pub fn borrowed_key<'e>(
+    restrictions: &'e [Restriction],
+    context: &EvaluationContext<'e>,
+) -> Result<Option<Cow<'e, [u8]>>, CqlError> {
+    let [restriction] = restrictions else {
+        return Ok(None);
+    };
+    Ok(match single_value(restriction, context)? {
+        Some(Evaluated::Bytes(key)) if (1..=KEY_BYTES_MAX).contains(&key.len()) => Some(key),
+        _ => None,
+    })
 }
 
 /// Appends the clustering key if every restriction gives one column one value; false leaves it to the general way.

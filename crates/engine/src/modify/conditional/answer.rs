@@ -1,7 +1,5 @@
 //! What a conditional statement answers: whether it was applied and, if not, the rows that it met.
 
-use std::sync::Arc;
-
 use helenus_protocol::response::{MetadataForm, RowsWriter};
 use helenus_rows::row::RowRef;
 use helenus_schema::{ColumnKind, ColumnMetadata, TableMetadata};
@@ -9,6 +7,7 @@ use helenus_types::CqlType;
 
 use super::rows::RowsRead;
 use crate::execute::QueryOptions;
+use crate::heap_bytes::{HeapBytes, flat_bytes};
 use crate::prepare::ResultMetadata;
 use crate::select::RowView;
 use crate::term::ColumnSpec;
@@ -24,23 +23,40 @@ pub fn applied_metadata(table: &TableMetadata) -> ResultMetadata {
     ResultMetadata::new(vec![spec(table, "[applied]", CqlType::Boolean)])
 }
 
-/// `[applied]`, then these columns, each once; all of the table if none are named.
-pub fn not_applied_metadata(
-    table: &TableMetadata,
-    columns: Option<Vec<&Arc<ColumnMetadata>>>,
-) -> ResultMetadata {
-    let mut specs = vec![spec(table, "[applied]", CqlType::Boolean)];
-    let mut push = |column: &ColumnMetadata| {
-        let is_there = specs[1..].iter().any(|spec| *spec.name == *column.name);
-        if !is_there {
-            specs.push(spec(table, &column.name, column.cql_type.clone()));
+/// What is shown of the rows that did not meet the conditions.
+#[derive(Debug)]
+pub struct NotApplied {
+    metadata: ResultMetadata,
+    /// Behind `[applied]`.
+    columns: Vec<ColumnMetadata>,
+}
+
+impl NotApplied {
+    /// These columns, each once; all of the table if none are named.
+    pub fn new(table: &TableMetadata, columns: Option<Vec<&ColumnMetadata>>) -> Self {
+        let mut specs = vec![spec(table, "[applied]", CqlType::Boolean)];
+        let mut shown: Vec<ColumnMetadata> = Vec::new();
+        let mut push = |column: &ColumnMetadata| {
+            if !shown.iter().any(|before| before.id == column.id) {
+                specs.push(spec(table, &column.name, column.cql_type.clone()));
+                shown.push(column.clone());
+            }
+        };
+        match columns {
+            Some(columns) => columns.into_iter().for_each(&mut push),
+            None => table.columns.iter().for_each(&mut push),
         }
-    };
-    match columns {
-        Some(columns) => columns.into_iter().for_each(|column| push(column)),
-        None => table.columns.iter().for_each(push),
+        NotApplied {
+            metadata: ResultMetadata::new(specs),
+            columns: shown,
+        }
     }
-    ResultMetadata::new(specs)
+}
+
+impl HeapBytes for NotApplied {
+    fn heap_bytes(&self) -> usize {
+        self.metadata.heap_bytes() + flat_bytes(&self.columns)
+    }
 }
 
 fn spec(table: &TableMetadata, name: &str, cql_type: CqlType) -> ColumnSpec {
@@ -68,24 +84,18 @@ pub fn applied(metadata: &ResultMetadata, options: &QueryOptions<'_>, is_applied
 
 /// The body of a RESULT with the rows that were read; `None` if there are none.
 pub fn not_applied(
-    metadata: &ResultMetadata,
+    shape: &NotApplied,
     table: &TableMetadata,
     key: &[u8],
     rows: &RowsRead<'_>,
     options: &QueryOptions<'_>,
 ) -> Option<Vec<u8>> {
-    let shown = rows.shown();
-    if shown.is_empty() {
-        return None;
-    }
-    let columns: Vec<&ColumnMetadata> = metadata.columns[1..]
-        .iter()
-        .filter_map(|spec| table.columns.iter().find(|column| *column.name == *spec.name))
-        .collect();
+    let mut shown = rows.shown().peekable();
+    shown.peek()?;
     let mut out = Vec::with_capacity(ANSWER_BYTES);
     let mut writer = RowsWriter::begin(
         &mut out,
-        metadata.for_version(options.version),
+        shape.metadata.for_version(options.version),
         MetadataForm::Full,
     );
     for (clustering, row) in shown {
@@ -97,7 +107,7 @@ pub fn not_applied(
             row,
         };
         writer.value(&mut out, Some(FALSE));
-        for column in &columns {
+        for column in &shape.columns {
             let is_read = match column.kind {
                 ColumnKind::PartitionKey | ColumnKind::Clustering => true,
                 ColumnKind::Static => rows.columns().reads_static(column),

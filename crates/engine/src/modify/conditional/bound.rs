@@ -18,32 +18,32 @@ use crate::term::{Evaluated, EvaluationContext, Expression};
 #[derive(Clone, Debug)]
 pub struct BoundCondition<'p> {
     column: &'p ColumnMetadata,
-    part: BoundPart,
+    part: BoundPart<'p>,
     cql_type: &'p CqlType,
-    test: BoundTest,
+    test: BoundTest<'p>,
 }
 
 #[derive(Clone, Debug)]
-enum BoundPart {
+enum BoundPart<'p> {
     Whole,
     Index(usize),
-    Key(Vec<u8>),
+    Key(Cow<'p, [u8]>),
     Field(usize),
     /// An element whose key is unset: there is none.
     Nothing,
 }
 
 #[derive(Clone, Debug)]
-enum BoundTest {
+enum BoundTest<'p> {
     /// With null, whether there is a value.
-    Compare(Operator, Option<Vec<u8>>),
-    In(Vec<Option<Vec<u8>>>),
+    Compare(Operator, Option<Cow<'p, [u8]>>),
+    In(Vec<Option<Cow<'p, [u8]>>>),
     /// Whether the column contains something that is unset: never.
     Never,
 }
 
 impl<'p> BoundCondition<'p> {
-    pub fn bind(condition: &'p ColumnCondition, context: &EvaluationContext<'_>) -> Result<Self, CqlError> {
+    pub fn bind(condition: &'p ColumnCondition, context: &EvaluationContext<'p>) -> Result<Self, CqlError> {
         let column = &*condition.column;
         let part = match &condition.part {
             Part::Whole => BoundPart::Whole,
@@ -57,7 +57,8 @@ impl<'p> BoundCondition<'p> {
                 for value in values {
                     match value.evaluate(context)? {
                         Evaluated::Unset => {}
-                        value => bound.push(condition.operand(value.bytes())),
+                        Evaluated::Null => bound.push(None),
+                        Evaluated::Bytes(bytes) => bound.push(condition.operand(bytes)),
                     }
                 }
                 BoundTest::In(bound)
@@ -67,7 +68,8 @@ impl<'p> BoundCondition<'p> {
                 Evaluated::Null => return Err(invalid!("Invalid null list in IN condition")),
                 Evaluated::Bytes(list) => {
                     let values = CollectionElements::new(&list, 1).into_iter().flatten();
-                    BoundTest::In(values.map(|value| condition.operand(value)).collect())
+                    let operand = |value: &[u8]| condition.operand(Cow::Owned(value.to_vec()));
+                    BoundTest::In(values.map(|value| value.and_then(operand)).collect())
                 }
             },
         };
@@ -94,8 +96,9 @@ impl<'p> BoundCondition<'p> {
             }
             BoundTest::In(operands) => {
                 let value = self.part_of(whole.as_ref());
-                let equals =
-                    |operand: &Option<Vec<u8>>| self.compare(value, Operator::Equal, operand.as_deref());
+                let equals = |operand: &Option<Cow<'_, [u8]>>| {
+                    self.compare(value, Operator::Equal, operand.as_deref())
+                };
                 operands.iter().any(equals)
             }
         }
@@ -141,12 +144,11 @@ impl<'p> BoundCondition<'p> {
 
 impl ColumnCondition {
     /// A collection of cells that is empty is none.
-    fn operand(&self, bytes: Option<&[u8]>) -> Option<Vec<u8>> {
-        let bytes = bytes?;
+    fn operand<'e>(&self, bytes: Cow<'e, [u8]>) -> Option<Cow<'e, [u8]>> {
         let is_cells = matches!(self.part, Part::Whole)
             && self.cql_type.is_collection()
             && self.cql_type.is_multi_cell();
-        (!is_cells || collection_count(bytes) != Some(0)).then(|| bytes.to_vec())
+        (!is_cells || collection_count(&bytes) != Some(0)).then_some(bytes)
     }
 }
 
@@ -154,18 +156,18 @@ fn unset() -> CqlError {
     invalid!("Invalid 'unset' value in condition")
 }
 
-fn bind_element(
+fn bind_element<'p>(
     column: &ColumnMetadata,
-    key: &Expression,
-    context: &EvaluationContext<'_>,
-) -> Result<BoundPart, CqlError> {
+    key: &'p Expression,
+    context: &EvaluationContext<'p>,
+) -> Result<BoundPart<'p>, CqlError> {
     let is_map = matches!(column.cql_type, CqlType::Map { .. });
     match key.evaluate(context)? {
         Evaluated::Null if is_map => Err(invalid!("Invalid null value for map element access")),
         Evaluated::Null => Err(invalid!("Invalid null value for list element access")),
         Evaluated::Unset if is_map => Ok(BoundPart::Nothing),
         Evaluated::Unset => Err(invalid!("Invalid unset value for list element access")),
-        Evaluated::Bytes(key) if is_map => Ok(BoundPart::Key(key.into_owned())),
+        Evaluated::Bytes(key) if is_map => Ok(BoundPart::Key(key)),
         Evaluated::Bytes(index) => {
             let index = i32::from_be_bytes((*index).try_into().unwrap_or([0xff; 4]));
             let index =
@@ -175,27 +177,26 @@ fn bind_element(
     }
 }
 
-fn bind_comparison(
+fn bind_comparison<'p>(
     condition: &ColumnCondition,
     operator: Operator,
-    value: &Expression,
-    context: &EvaluationContext<'_>,
-) -> Result<BoundTest, CqlError> {
+    value: &'p Expression,
+    context: &EvaluationContext<'p>,
+) -> Result<BoundTest<'p>, CqlError> {
     let is_contains = matches!(operator, Operator::Contains | Operator::ContainsKey);
-    let value = value.evaluate(context)?;
-    let bytes = match &value {
+    let bytes = match value.evaluate(context)? {
         Evaluated::Unset if is_contains => return Ok(BoundTest::Never),
         Evaluated::Unset => return Err(unset()),
-        Evaluated::Bytes(bytes) if is_contains => {
-            return Ok(BoundTest::Compare(operator, Some(bytes.to_vec())));
-        }
-        value => value.bytes(),
+        Evaluated::Bytes(bytes) if is_contains => return Ok(BoundTest::Compare(operator, Some(bytes))),
+        Evaluated::Bytes(bytes) => Some(bytes),
+        Evaluated::Null => None,
     };
-    let operand = condition.operand(bytes);
+    let is_value = bytes.is_some();
+    let operand = bytes.and_then(|bytes| condition.operand(bytes));
     let is_order = !matches!(operator, Operator::Equal | Operator::NotEqual);
     let text = operator_text(operator);
     match operand {
-        None if is_order && bytes.is_some() => {
+        None if is_order && is_value => {
             let kind = match &condition.cql_type {
                 CqlType::List { .. } => "list",
                 CqlType::Set { .. } => "set",

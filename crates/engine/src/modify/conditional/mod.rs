@@ -7,6 +7,7 @@
 mod answer;
 mod ballot;
 mod bound;
+mod few;
 mod plan;
 mod request;
 mod rows;
@@ -15,3 +16,4 @@ pub use ballot::merged;
 pub use bound::BoundCondition;
 pub use plan::{ColumnCondition, ConditionPlan, check_timestamp};
 pub use request::{ConditionalMember, ConditionalOutcome, ConditionalRequest};
+pub use rows::ReadBuffers;

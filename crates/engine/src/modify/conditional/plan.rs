@@ -7,7 +7,7 @@ use helenus_rows::clustering::ClusteringComparator;
 use helenus_schema::{ColumnKind, ColumnMetadata};
 use helenus_types::CqlType;
 
-use super::answer::{applied_metadata, not_applied_metadata};
+use super::answer::{NotApplied, applied_metadata};
 use crate::CqlError;
 use crate::heap_bytes::{HeapBytes, flat_bytes};
 use crate::prepare::ResultMetadata;
@@ -25,7 +25,7 @@ pub struct ConditionPlan {
     pub comparator: Arc<ClusteringComparator>,
     /// Of the answer of a statement by itself.
     pub applied: Arc<ResultMetadata>,
-    pub not_applied: Arc<ResultMetadata>,
+    pub not_applied: Arc<NotApplied>,
 }
 
 #[derive(Clone, Debug)]
@@ -85,7 +85,7 @@ impl ConditionPlan {
         Ok(Some(ConditionPlan {
             comparator: Arc::new(ClusteringComparator::of(table)),
             applied: Arc::new(applied_metadata(table)),
-            not_applied: Arc::new(not_applied_metadata(table, conditions.columns())),
+            not_applied: Arc::new(NotApplied::new(table, conditions.columns())),
             conditions,
         }))
     }
@@ -132,12 +132,12 @@ impl Conditions {
     }
 
     /// The columns that are compared, those of the row first; `None` where it is asked whether there is a row.
-    pub fn columns(&self) -> Option<Vec<&Arc<ColumnMetadata>>> {
+    pub fn columns(&self) -> Option<Vec<&ColumnMetadata>> {
         match self {
             Conditions::NotExists | Conditions::Exists => None,
             Conditions::Columns { regular, statics } => {
                 let conditions = regular.iter().chain(statics);
-                Some(conditions.map(|condition| &condition.column).collect())
+                Some(conditions.map(|condition| &*condition.column).collect())
             }
         }
     }

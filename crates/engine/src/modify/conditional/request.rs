@@ -1,5 +1,6 @@
 //! One execution of a conditional statement or batch: bound, read, decided, and built.
 
+use std::borrow::Cow;
 use std::sync::Arc;
 
 use helenus_protocol::Consistency;
@@ -11,21 +12,23 @@ use helenus_storage::read::ReadCommand;
 use helenus_storage::read_state::{ReadProgress, ReadState};
 use helenus_types::{Token, token_of};
 
-use super::answer::{applied, applied_metadata, not_applied, not_applied_metadata};
+use super::answer::{NotApplied, applied, applied_metadata, not_applied};
 use super::ballot::merged;
 use super::bound::BoundCondition;
+use super::few::Few;
 use super::plan::Conditions;
-use super::rows::{ReadColumns, RowsBefore, RowsRead};
+use super::rows::{ReadBuffers, ReadColumns, RowsBefore, RowsRead};
 use crate::CqlError;
 use crate::execute::{QueryOptions, RowStore, Scratch, read_failure};
 use crate::modify::attributes::Ballot;
 use crate::modify::plan::ModifyPlan;
-use crate::modify::updates::{append_single_clustering, append_single_key, check_written};
-use crate::prepare::ResultMetadata;
+use crate::modify::updates::{
+    EmitUpdate, append_single_clustering, append_single_key, borrowed_key, check_written,
+};
 use crate::select::restriction::Restriction;
 use crate::select::slices;
 use crate::select::{JSON_BYTES_PER_VALUE, StatementKind, set_single_row};
-use crate::term::BoundValues;
+use crate::term::{BoundValues, EvaluationContext};
 
 /// Statements of a conditional batch: some two microseconds each, and all of it is done in one turn of a shard.
 const STATEMENTS_MAX: usize = 500;
@@ -51,19 +54,19 @@ pub struct ConditionalRequest<'r> {
     options: &'r QueryOptions<'r>,
     table: &'r Arc<TableMetadata>,
     comparator: Arc<ClusteringComparator>,
-    key: Vec<u8>,
+    key: Cow<'r, [u8]>,
     token: Token,
     columns: ReadColumns,
     of_static_row: Option<RowTest<'r>>,
     /// In the order of clusterings.
-    of_rows: Vec<(Vec<u8>, RowTest<'r>)>,
+    of_rows: Few<(Vec<u8>, RowTest<'r>)>,
 }
 
 #[derive(Debug)]
 enum RowTest<'r> {
     Exists,
     NotExists,
-    Columns(Vec<BoundCondition<'r>>),
+    Columns(Few<BoundCondition<'r>>),
 }
 
 /// What came of a run.
@@ -112,11 +115,11 @@ impl<'r> ConditionalRequest<'r> {
             options,
             table,
             comparator,
-            key: Vec::new(),
+            key: Cow::default(),
             token: token_of(&[]),
             columns: columns_read(members),
             of_static_row: None,
-            of_rows: Vec::new(),
+            of_rows: Few::new(),
         };
         for (place, member) in members.iter().enumerate() {
             let key = request.key_of(member)?;
@@ -140,7 +143,7 @@ impl<'r> ConditionalRequest<'r> {
         self.table
     }
 
-    fn key_of(&self, member: &ConditionalMember<'_>) -> Result<Vec<u8>, CqlError> {
+    fn key_of(&self, member: &ConditionalMember<'r>) -> Result<Cow<'r, [u8]>, CqlError> {
         let plan = member.plan;
         if plan.keys.partition.iter().any(Restriction::is_in) {
             return Err(match self.is_batch {
@@ -153,15 +156,14 @@ impl<'r> ConditionalRequest<'r> {
                 ),
             });
         }
-        let decoded = plan.decoded(member.values, self.options)?;
-        let extended = decoded.as_ref().map(|row| row.behind(member.values));
-        let context = self
-            .options
-            .evaluation(extended.as_ref().unwrap_or(member.values));
-        let mut key = Vec::new();
-        if !append_single_key(&mut key, &plan.keys.partition, &context)? {
-            key = plan.partition_keys(&context)?.swap_remove(0);
-        }
+        let key = match plan.decoded(member.values, self.options)? {
+            None => plan.single_key(&self.options.evaluation(member.values))?,
+            Some(row) => {
+                let extended = row.behind(member.values);
+                let key = plan.single_key(&self.options.evaluation(&extended))?;
+                Cow::Owned(key.into_owned())
+            }
+        };
         if plan.keys.clustering.iter().any(Restriction::is_in) {
             return Err(invalid!(
                 "IN on the clustering key columns is not supported with conditional {}",
@@ -185,35 +187,37 @@ impl<'r> ConditionalRequest<'r> {
             Conditions::Exists => self.add_existence(clustering, RowTest::Exists),
             Conditions::NotExists => self.add_existence(clustering, RowTest::NotExists),
             Conditions::Columns { regular, statics } => {
-                let bind = |conditions: &'r [_]| {
-                    let bound = conditions
-                        .iter()
-                        .map(|condition| BoundCondition::bind(condition, &context));
-                    bound.collect::<Result<Vec<_>, CqlError>>()
-                };
-                if !regular.is_empty() {
-                    self.add_columns(clustering, bind(regular)?)?;
-                }
-                if !statics.is_empty() {
-                    self.add_columns(None, bind(statics)?)?;
+                for (clustering, conditions) in [(clustering, regular), (None, statics)] {
+                    if !conditions.is_empty() {
+                        let bind = |condition| BoundCondition::bind(condition, &context);
+                        self.columns_at(clustering)?
+                            .try_extend(conditions.iter().map(bind))?;
+                    }
                 }
                 Ok(())
             }
         }
     }
 
-    /// The test of a row, or of the static row; or where it is to be inserted.
-    fn place(&mut self, clustering: Option<&[u8]>) -> Result<&mut RowTest<'r>, Option<usize>> {
+    /// Where the test of a row is, or is to be inserted; `None` for the static row's.
+    fn place(&self, clustering: Option<&[u8]>) -> Result<Option<usize>, Option<usize>> {
         let Some(clustering) = clustering else {
-            return self.of_static_row.as_mut().ok_or(None);
+            return match &self.of_static_row {
+                Some(_) => Ok(None),
+                None => Err(None),
+            };
         };
-        let comparator = &self.comparator;
-        let place = self
-            .of_rows
-            .binary_search_by(|(other, _)| comparator.compare(other, clustering));
-        match place {
-            Ok(place) => Ok(&mut self.of_rows[place].1),
+        let compare = |(other, _): &(Vec<u8>, _)| self.comparator.compare(other, clustering);
+        match self.of_rows.as_slice().binary_search_by(compare) {
+            Ok(place) => Ok(Some(place)),
             Err(place) => Err(Some(place)),
+        }
+    }
+
+    fn test_at(&mut self, place: Option<usize>) -> Option<&mut RowTest<'r>> {
+        match place {
+            Some(place) => Some(&mut self.of_rows.as_mut_slice().get_mut(place)?.1),
+            None => self.of_static_row.as_mut(),
         }
     }
 
@@ -226,47 +230,44 @@ impl<'r> ConditionalRequest<'r> {
 
     fn add_existence(&mut self, clustering: Option<Vec<u8>>, test: RowTest<'r>) -> Result<(), CqlError> {
         let place = match self.place(clustering.as_deref()) {
-            Err(place) => place,
-            Ok(RowTest::Columns(_)) => {
-                let not = if matches!(test, RowTest::NotExists) {
-                    "NOT "
-                } else {
-                    ""
-                };
-                return Err(invalid!(
-                    "Cannot mix IF conditions and IF {not}EXISTS for the same row"
-                ));
-            }
-            Ok(before) if std::mem::discriminant(before) == std::mem::discriminant(&test) => return Ok(()),
-            Ok(_) => {
-                return Err(invalid!(
-                    "Cannot mix IF EXISTS and IF NOT EXISTS conditions for the same row"
-                ));
-            }
-        };
-        self.insert(place, clustering, test);
-        Ok(())
-    }
-
-    fn add_columns(
-        &mut self,
-        clustering: Option<Vec<u8>>,
-        conditions: Vec<BoundCondition<'r>>,
-    ) -> Result<(), CqlError> {
-        let place = match self.place(clustering.as_deref()) {
-            Err(place) => place,
-            Ok(RowTest::Columns(before)) => {
-                before.extend(conditions);
+            Ok(place) => place,
+            Err(place) => {
+                self.insert(place, clustering, test);
                 return Ok(());
             }
-            Ok(_) => {
-                return Err(invalid!(
-                    "Cannot mix IF conditions and IF NOT EXISTS for the same row"
-                ));
+        };
+        match self.test_at(place) {
+            Some(RowTest::Columns(_)) => {
+                let not = match test {
+                    RowTest::NotExists => "NOT ",
+                    _ => "",
+                };
+                Err(invalid!(
+                    "Cannot mix IF conditions and IF {not}EXISTS for the same row"
+                ))
+            }
+            Some(before) if std::mem::discriminant(before) == std::mem::discriminant(&test) => Ok(()),
+            _ => Err(invalid!(
+                "Cannot mix IF EXISTS and IF NOT EXISTS conditions for the same row"
+            )),
+        }
+    }
+
+    /// The conditions on columns of a row, none at first.
+    fn columns_at(&mut self, clustering: Option<Vec<u8>>) -> Result<&mut Few<BoundCondition<'r>>, CqlError> {
+        let place = match self.place(clustering.as_deref()) {
+            Ok(place) => place,
+            Err(place) => {
+                self.insert(place, clustering, RowTest::Columns(Few::new()));
+                place
             }
         };
-        self.insert(place, clustering, RowTest::Columns(conditions));
-        Ok(())
+        match self.test_at(place) {
+            Some(RowTest::Columns(conditions)) => Ok(conditions),
+            _ => Err(invalid!(
+                "Cannot mix IF conditions and IF NOT EXISTS for the same row"
+            )),
+        }
     }
 
     /// Reads from the start, decides, and builds what is to be written. `ballot_us` is given the newest timestamp that was read
@@ -279,20 +280,35 @@ impl<'r> ConditionalRequest<'r> {
         ballot_us: &mut dyn FnMut(i64) -> Result<i64, CqlError>,
     ) -> Result<ConditionalOutcome, CqlError> {
         let mut slices = std::mem::take(&mut scratch.slices);
-        let read = self.read(store, state, &mut slices);
+        let buffers = std::mem::take(&mut scratch.rows_read);
+        let read = self.read(store, state, &mut slices, buffers);
         scratch.slices = slices;
         let rows = match read? {
             Ok(rows) => rows,
             Err(absent) => return Ok(ConditionalOutcome::Absent(absent)),
         };
-        if !self.is_met_by(&rows) {
+        let decided = self.decide(&rows, scratch, ballot_us);
+        scratch.rows_read = rows.into_buffers();
+        decided
+    }
+
+    fn decide(
+        &self,
+        rows: &RowsRead<'_>,
+        scratch: &mut Scratch,
+        ballot_us: &mut dyn FnMut(i64) -> Result<i64, CqlError>,
+    ) -> Result<ConditionalOutcome, CqlError> {
+        if !self.is_met_by(rows) {
             return Ok(ConditionalOutcome::Decided {
                 update: None,
-                body: self.refusal(&rows),
+                body: self.refusal(rows),
             });
         }
         let ballot_us = ballot_us(rows.newest_us())?;
-        let update = self.update(&rows, ballot_us, scratch)?;
+        let update = match self.is_batch {
+            true => self.update_of_batch(rows, ballot_us, scratch)?,
+            false => self.update_of_one(rows, ballot_us, scratch)?,
+        };
         let shape = self.members[0].plan.conditions.as_ref();
         let body = match shape {
             Some(conditions) => applied(&conditions.applied, self.options, true),
@@ -307,11 +323,22 @@ impl<'r> ConditionalRequest<'r> {
         store: &mut R,
         state: &mut ReadState,
         slices: &mut Vec<Slice>,
+        buffers: ReadBuffers,
     ) -> Result<Result<RowsRead<'_>, Box<AbsentPages>>, CqlError> {
         self.set_slices(slices);
         // Conditions on the static row alone show a row of the partition, if it has any.
-        let rows_max = if self.of_rows.is_empty() { 1 } else { usize::MAX };
-        let mut rows = RowsRead::new(&self.columns, &self.comparator, rows_max, self.options.now_s);
+        let rows_max = if self.of_rows.as_slice().is_empty() {
+            1
+        } else {
+            usize::MAX
+        };
+        let mut rows = RowsRead::new(
+            &self.columns,
+            &self.comparator,
+            rows_max,
+            self.options.now_s,
+            buffers,
+        );
         let command = ReadCommand {
             table: self.table,
             partitions: PartitionRange::One {
@@ -363,6 +390,7 @@ impl<'r> ConditionalRequest<'r> {
                 RowTest::Exists => row.is_some(),
                 RowTest::NotExists => row.is_none(),
                 RowTest::Columns(conditions) => conditions
+                    .as_slice()
                     .iter()
                     .all(|condition| condition.is_met_by(row.as_ref())),
             }
@@ -370,64 +398,81 @@ impl<'r> ConditionalRequest<'r> {
         self.of_static_row.as_ref().is_none_or(|test| meets(None, test))
             && self
                 .of_rows
+                .as_slice()
                 .iter()
                 .all(|(clustering, test)| meets(Some(clustering), test))
     }
 
-    fn update(
+    /// In a buffer of the shard's, which it wants back ([`Scratch::give_back`]).
+    fn update_of_one(
         &self,
         rows: &RowsRead<'_>,
         ballot_us: i64,
         scratch: &mut Scratch,
     ) -> Result<Option<Vec<u8>>, CqlError> {
-        // Deletions of a batch are made one older after its updates were merged.
         let ballot = Ballot {
             timestamp_us: ballot_us,
-            deletion_us: ballot_us - i64::from(!self.is_batch),
+            deletion_us: ballot_us - 1,
+        };
+        let mut written = std::mem::take(&mut scratch.decided);
+        written.clear();
+        for member in self.members {
+            let mut before = RowsBefore(rows);
+            let emit: &mut EmitUpdate<'_> = &mut |_, update| {
+                check_written(update.len())?;
+                written.clear();
+                written.extend_from_slice(update);
+                Ok(())
+            };
+            member
+                .plan
+                .build_at(ballot, member.values, self.options, scratch, &mut before, emit)?;
+        }
+        Ok((!written.is_empty()).then_some(written))
+    }
+
+    fn update_of_batch(
+        &self,
+        rows: &RowsRead<'_>,
+        ballot_us: i64,
+        scratch: &mut Scratch,
+    ) -> Result<Option<Vec<u8>>, CqlError> {
+        // Deletions are made one older after the updates were merged.
+        let ballot = Ballot {
+            timestamp_us: ballot_us,
+            deletion_us: ballot_us,
         };
         let mut updates = Vec::with_capacity(self.members.len());
         let mut written_bytes = 0;
         for member in self.members {
             let mut before = RowsBefore(rows);
-            member.plan.build_at(
-                ballot,
-                member.values,
-                self.options,
-                scratch,
-                &mut before,
-                &mut |_, update| {
-                    written_bytes += update.len();
-                    check_written(written_bytes)?;
-                    updates.push(update.to_vec());
-                    Ok(())
-                },
-            )?;
+            let emit: &mut EmitUpdate<'_> = &mut |_, update| {
+                written_bytes += update.len();
+                check_written(written_bytes)?;
+                updates.push(update.to_vec());
+                Ok(())
+            };
+            member
+                .plan
+                .build_at(ballot, member.values, self.options, scratch, &mut before, emit)?;
         }
-        Ok(match (self.is_batch, updates.len()) {
-            (_, 0) => None,
-            (false, _) => updates.pop(),
-            (true, _) => Some(merged(self.table, &self.key, &updates, ballot_us)),
-        })
+        Ok((!updates.is_empty()).then(|| merged(self.table, &self.key, &updates, ballot_us)))
     }
 
     fn refusal(&self, rows: &RowsRead<'_>) -> Vec<u8> {
-        let (metadata, empty): (Arc<ResultMetadata>, _) =
-            match (self.is_batch, &self.members[0].plan.conditions) {
-                (false, Some(conditions)) => (conditions.not_applied.clone(), conditions.applied.clone()),
-                _ => (
-                    Arc::new(self.batch_metadata()),
-                    Arc::new(applied_metadata(self.table)),
-                ),
-            };
-        let shown = not_applied(&metadata, self.table, &self.key, rows, self.options);
-        shown.unwrap_or_else(|| applied(&empty, self.options, false))
+        let show = |shape: &NotApplied| not_applied(shape, self.table, &self.key, rows, self.options);
+        match (self.is_batch, &self.members[0].plan.conditions) {
+            (false, Some(conditions)) => show(&conditions.not_applied)
+                .unwrap_or_else(|| applied(&conditions.applied, self.options, false)),
+            _ => show(&self.shape_of_batch())
+                .unwrap_or_else(|| applied(&applied_metadata(self.table), self.options, false)),
+        }
     }
 
     /// The key first, so that the rows can be told apart.
-    fn batch_metadata(&self) -> ResultMetadata {
+    fn shape_of_batch(&self) -> NotApplied {
         let key = self.table.partition_key().iter().chain(self.table.clustering());
-        let key: Vec<_> = key.map(|column| Arc::new(column.clone())).collect();
-        let mut columns = Some(key.iter().collect::<Vec<_>>());
+        let mut columns = Some(key.collect::<Vec<_>>());
         for member in self.members {
             let Some(conditions) = &member.plan.conditions else {
                 continue;
@@ -437,7 +482,7 @@ impl<'r> ConditionalRequest<'r> {
                 _ => columns = None,
             }
         }
-        not_applied_metadata(self.table, columns)
+        NotApplied::new(self.table, columns)
     }
 }
 
@@ -481,6 +526,18 @@ fn check_consistency(options: &QueryOptions<'_>) -> Result<(), CqlError> {
 }
 
 impl ModifyPlan {
+    /// The first partition key that it names.
+    fn single_key<'e>(&'e self, context: &EvaluationContext<'e>) -> Result<Cow<'e, [u8]>, CqlError> {
+        if let Some(key) = borrowed_key(&self.keys.partition, context)? {
+            return Ok(key);
+        }
+        let mut key = Vec::new();
+        if !append_single_key(&mut key, &self.keys.partition, context)? {
+            key = self.partition_keys(context)?.swap_remove(0);
+        }
+        Ok(Cow::Owned(key))
+    }
+
     fn clustering(&self, values: &BoundValues<'_>, options: &QueryOptions<'_>) -> Result<Vec<u8>, CqlError> {
         let decoded = self.decoded(values, options)?;
         let extended = decoded.as_ref().map(|row| row.behind(values));

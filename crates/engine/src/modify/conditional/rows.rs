@@ -1,6 +1,6 @@
 //! The rows that a conditional request looks at.
 
-use std::ops::ControlFlow;
+use std::ops::{ControlFlow, Range};
 use std::rc::Rc;
 
 use helenus_rows::clustering::ClusteringComparator;
@@ -13,6 +13,10 @@ use crate::CqlError;
 use crate::modify::list_view::StoredList;
 use crate::modify::prior_lists::PriorLists;
 use crate::select::RowView;
+
+/// What a shard keeps for the next request: rows of nearly all requests are smaller.
+const BUFFER_BYTES_MAX: usize = 64 << 10;
+const BUFFER_ROWS_MAX: usize = 512;
 
 /// Which columns are read. A row that has nothing in them is none, unless an INSERT has written it.
 #[derive(Clone, Debug)]
@@ -37,6 +41,24 @@ impl ReadColumns {
     }
 }
 
+/// Where rows that were read lie; it is used again by the next request.
+#[derive(Debug, Default)]
+pub struct ReadBuffers {
+    bytes: Vec<u8>,
+    /// Of the static row, only if it has something in the columns that are read.
+    static_row: Option<Range<usize>>,
+    /// In their order.
+    rows: Vec<RowPlace>,
+}
+
+/// A row's clustering and, behind it, the row.
+#[derive(Clone, Copy, Debug)]
+struct RowPlace {
+    start: usize,
+    clustering_end: usize,
+    end: usize,
+}
+
 /// What was read of the partition.
 #[derive(Debug)]
 pub struct RowsRead<'r> {
@@ -44,10 +66,7 @@ pub struct RowsRead<'r> {
     comparator: &'r ClusteringComparator,
     rows_max: usize,
     now_s: u32,
-    /// Only if it has something in the columns that are read.
-    static_row: Option<Vec<u8>>,
-    /// In their order.
-    rows: Vec<(Vec<u8>, Vec<u8>)>,
+    buffers: ReadBuffers,
     /// The newest of their timestamps.
     newest_us: i64,
 }
@@ -58,14 +77,14 @@ impl<'r> RowsRead<'r> {
         comparator: &'r ClusteringComparator,
         rows_max: usize,
         now_s: u32,
+        buffers: ReadBuffers,
     ) -> Self {
         RowsRead {
+            buffers: buffers.emptied(),
             columns,
             comparator,
             rows_max,
             now_s,
-            static_row: None,
-            rows: Vec::new(),
             newest_us: i64::MIN,
         }
     }
@@ -79,15 +98,17 @@ impl<'r> RowsRead<'r> {
     }
 
     pub fn static_row(&self) -> Option<RowRef<'_>> {
-        self.static_row.as_deref().map(RowRef::new)
+        let place = self.buffers.static_row.clone()?;
+        Some(RowRef::new(&self.buffers.bytes[place]))
     }
 
     pub fn row(&self, clustering: &[u8]) -> Option<RowRef<'_>> {
-        let found = self
-            .rows
-            .binary_search_by(|(other, _)| self.comparator.compare(other, clustering))
-            .ok()?;
-        Some(RowRef::new(&self.rows[found].1))
+        let compare = |place: &RowPlace| {
+            self.comparator
+                .compare(self.buffers.clustering_at(place), clustering)
+        };
+        let found = self.buffers.rows.binary_search_by(compare).ok()?;
+        Some(self.buffers.row_at(&self.buffers.rows[found]))
     }
 
     /// The row as conditions see it; the static row where no clustering is named.
@@ -106,14 +127,18 @@ impl<'r> RowsRead<'r> {
     }
 
     /// What the client is shown: the rows, or the static row if it is alone.
-    pub fn shown(&self) -> Vec<(Option<&[u8]>, RowRef<'_>)> {
-        if self.rows.is_empty() {
-            let alone = self.static_row.iter();
-            return alone.map(|_| (None, RowRef::EMPTY)).collect();
-        }
-        let rows = self.rows.iter();
-        rows.map(|(clustering, row)| (Some(clustering.as_slice()), RowRef::new(row)))
-            .collect()
+    pub fn shown(&self) -> impl Iterator<Item = (Option<&[u8]>, RowRef<'_>)> {
+        let buffers = &self.buffers;
+        let alone = buffers.static_row.iter().filter(|_| buffers.rows.is_empty());
+        let rows = buffers
+            .rows
+            .iter()
+            .map(|place| (Some(buffers.clustering_at(place)), buffers.row_at(place)));
+        alone.map(|_| (None, RowRef::EMPTY)).chain(rows)
+    }
+
+    pub fn into_buffers(self) -> ReadBuffers {
+        self.buffers
     }
 
     fn note_times(&mut self, row: RowRef<'_>) {
@@ -130,11 +155,37 @@ impl<'r> RowsRead<'r> {
     }
 }
 
+impl ReadBuffers {
+    fn emptied(mut self) -> Self {
+        if self.bytes.capacity() > BUFFER_BYTES_MAX || self.rows.capacity() > BUFFER_ROWS_MAX {
+            return ReadBuffers::default();
+        }
+        self.bytes.clear();
+        self.rows.clear();
+        self.static_row = None;
+        self
+    }
+
+    fn append(&mut self, bytes: &[u8]) -> Range<usize> {
+        let start = self.bytes.len();
+        self.bytes.extend_from_slice(bytes);
+        start..self.bytes.len()
+    }
+
+    fn clustering_at(&self, place: &RowPlace) -> &[u8] {
+        &self.bytes[place.start..place.clustering_end]
+    }
+
+    fn row_at(&self, place: &RowPlace) -> RowRef<'_> {
+        RowRef::new(&self.bytes[place.clustering_end..place.end])
+    }
+}
+
 impl RowSink for RowsRead<'_> {
     fn partition(&mut self, _: Token, _: &[u8], static_row: RowRef<'_>) -> ControlFlow<()> {
         self.note_times(static_row);
         if self.columns.has_static(static_row) {
-            self.static_row = Some(static_row.as_bytes().to_vec());
+            self.buffers.static_row = Some(self.buffers.append(static_row.as_bytes()));
         }
         ControlFlow::Continue(())
     }
@@ -144,8 +195,14 @@ impl RowSink for RowsRead<'_> {
             return ControlFlow::Continue(());
         }
         self.note_times(row);
-        self.rows.push((clustering.to_vec(), row.as_bytes().to_vec()));
-        match self.rows.len() < self.rows_max {
+        let clustering = self.buffers.append(clustering);
+        let row = self.buffers.append(row.as_bytes());
+        self.buffers.rows.push(RowPlace {
+            start: clustering.start,
+            clustering_end: clustering.end,
+            end: row.end,
+        });
+        match self.buffers.rows.len() < self.rows_max {
             true => ControlFlow::Continue(()),
             false => ControlFlow::Break(()),
         }
