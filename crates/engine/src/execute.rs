@@ -9,7 +9,7 @@ use helenus_rows::clustering::Slice;
 use helenus_schema::{IndexId, TableId};
 use helenus_sstable::error::ReadError;
 use helenus_storage::ShardStore;
-use helenus_storage::read::{ReadCommand, RowSink};
+use helenus_storage::read::{ReadCommand, ReadSink};
 use helenus_storage::read_state::{ReadProgress, ReadState};
 use helenus_storage::vectors::{NearestSearch, NextNearest};
 use helenus_types::Token;
@@ -46,7 +46,7 @@ pub struct QueryOptions<'a> {
 /// Rows by partition: a shard's store, or rows generated for a virtual table.
 pub trait RowStore {
     /// One step of a read, as [`ShardStore::read_step`].
-    fn read_step<S: RowSink>(
+    fn read_step<S: ReadSink>(
         &mut self,
         command: &ReadCommand<'_>,
         state: &mut ReadState,
@@ -132,7 +132,7 @@ impl Default for TombstoneLimits {
 
 impl RowStore for ShardStore {
     #[inline]
-    fn read_step<S: RowSink>(
+    fn read_step<S: ReadSink>(
         &mut self,
         command: &ReadCommand<'_>,
         state: &mut ReadState,

@@ -10,10 +10,10 @@ use helenus_engine::execute::read_failure;
 use helenus_rows::clustering::Slice;
 use helenus_rows::deletion::{DeletionTime, NO_TIMESTAMP};
 use helenus_rows::partition_range::PartitionRange;
-use helenus_rows::row::{Entry, RowRef};
+use helenus_rows::row::Entry;
 use helenus_schema::TableMetadata;
 use helenus_sstable::source::Unfiltered;
-use helenus_storage::read::{ReadCommand, RowSink};
+use helenus_storage::read::{ReadCommand, Stored, StoredSink};
 use helenus_storage::read_state::{ReadProgress, ReadState};
 use helenus_types::{Token, token_of};
 
@@ -62,7 +62,7 @@ impl Shard {
             let progress = self
                 .store
                 .borrow_mut()
-                .read_step(&command, &mut state, &mut newest);
+                .read_step(&command, &mut state, &mut Stored(&mut newest));
             match progress.map_err(read_failure)? {
                 ReadProgress::Done => break,
                 ReadProgress::Yield => tokio::task::yield_now().await,
@@ -83,14 +83,12 @@ impl NewestTimestamp {
     }
 }
 
-impl RowSink for NewestTimestamp {
-    const IS_RAW: bool = true;
-
-    fn raw_partition(&mut self, _: Token, _: &[u8], deletion: DeletionTime) -> ControlFlow<()> {
+impl StoredSink for NewestTimestamp {
+    fn partition(&mut self, _: Token, _: &[u8], deletion: DeletionTime) -> ControlFlow<()> {
         self.see(deletion.timestamp_us)
     }
 
-    fn raw(&mut self, element: Unfiltered<'_>) -> ControlFlow<()> {
+    fn element(&mut self, element: Unfiltered<'_>) -> ControlFlow<()> {
         match element {
             Unfiltered::Marker { deletion, .. } => self.see(deletion.timestamp_us),
             Unfiltered::Row { row, .. } => {
@@ -103,17 +101,5 @@ impl RowSink for NewestTimestamp {
                 self.see(newest_us)
             }
         }
-    }
-
-    fn partition(&mut self, _: Token, _: &[u8], _: RowRef<'_>) -> ControlFlow<()> {
-        ControlFlow::Continue(())
-    }
-
-    fn row(&mut self, _: &[u8], _: RowRef<'_>) -> ControlFlow<()> {
-        ControlFlow::Continue(())
-    }
-
-    fn partition_end(&mut self) -> ControlFlow<()> {
-        ControlFlow::Continue(())
     }
 }

@@ -15,7 +15,7 @@ use helenus_protocol::extensions::RateLimitedOperation;
 use helenus_protocol::frame::EnvelopeFlags;
 use helenus_schema::{IndexId, TableId, TableKind};
 use helenus_sstable::error::ReadError;
-use helenus_storage::read::{ReadCommand, RowSink};
+use helenus_storage::read::{ReadCommand, ReadSink};
 use helenus_storage::read_state::{ReadProgress, ReadState};
 use helenus_storage::store::IndexStatus;
 use helenus_storage::vectors::{NearestSearch, NextNearest};
@@ -44,7 +44,7 @@ pub(crate) struct CountingStore<'a> {
 
 impl RowStore for CountingStore<'_> {
     #[inline]
-    fn read_step<S: RowSink>(
+    fn read_step<S: ReadSink>(
         &mut self,
         command: &ReadCommand<'_>,
         state: &mut ReadState,

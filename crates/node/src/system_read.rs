@@ -12,7 +12,7 @@ use helenus_protocol::Opcode;
 use helenus_protocol::frame::EnvelopeFlags;
 use helenus_schema::{Schema, TableMetadata};
 use helenus_sstable::error::ReadError;
-use helenus_storage::read::{ReadCommand, RowSink};
+use helenus_storage::read::{ReadCommand, ReadSink};
 use helenus_storage::read_state::{ReadProgress, ReadState};
 use helenus_transport::request_memory::Account;
 
@@ -33,7 +33,7 @@ struct SystemTables {
 }
 
 impl RowStore for SystemTables {
-    fn read_step<S: RowSink>(
+    fn read_step<S: ReadSink>(
         &mut self,
         command: &ReadCommand<'_>,
         _state: &mut ReadState,

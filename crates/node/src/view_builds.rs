@@ -17,9 +17,9 @@ use helenus_engine::views::{BaseViews, ViewDelta, ViewPlan};
 use helenus_rows::clustering::Side;
 use helenus_rows::deletion::DeletionTime;
 use helenus_rows::partition_range::{PartitionBound, PartitionRange};
-use helenus_rows::row::RowRef;
 use helenus_schema::{Schema, TableId, ViewMetadata};
-use helenus_storage::read::{ReadCommand, RowSink};
+use helenus_sstable::source::Unfiltered;
+use helenus_storage::read::{ReadCommand, Stored, StoredSink};
 use helenus_storage::read_state::{ReadProgress, ReadState};
 use helenus_types::token::shard_range;
 use helenus_types::{Token, token_of};
@@ -327,7 +327,10 @@ impl Shard {
                 now_s: self.now_s(),
                 index: &[],
             };
-            let progress = self.store.borrow_mut().read_step(&command, &mut state, &mut sink);
+            let progress = self
+                .store
+                .borrow_mut()
+                .read_step(&command, &mut state, &mut Stored(&mut sink));
             match progress.map_err(read_failure)? {
                 ReadProgress::Done => return Ok(sink.keys),
                 ReadProgress::Yield => tokio::task::yield_now().await,
@@ -441,10 +444,8 @@ struct KeySink {
     keys: Vec<Vec<u8>>,
 }
 
-impl RowSink for KeySink {
-    const IS_RAW: bool = true;
-
-    fn raw_partition(&mut self, _: Token, key: &[u8], _: DeletionTime) -> ControlFlow<()> {
+impl StoredSink for KeySink {
+    fn partition(&mut self, _: Token, key: &[u8], _: DeletionTime) -> ControlFlow<()> {
         if self.keys.last().is_none_or(|last| last != key) {
             self.keys.push(key.to_vec());
         }
@@ -454,15 +455,7 @@ impl RowSink for KeySink {
         }
     }
 
-    fn partition(&mut self, _: Token, _: &[u8], _: RowRef<'_>) -> ControlFlow<()> {
-        ControlFlow::Continue(())
-    }
-
-    fn row(&mut self, _: &[u8], _: RowRef<'_>) -> ControlFlow<()> {
-        ControlFlow::Continue(())
-    }
-
-    fn partition_end(&mut self) -> ControlFlow<()> {
+    fn element(&mut self, _: Unfiltered<'_>) -> ControlFlow<()> {
         ControlFlow::Continue(())
     }
 }

@@ -35,21 +35,6 @@ pub struct ReadCommand<'a> {
 ///
 /// `Break` ends the read at once: the sink remembers where, and a later read starts after that row.
 pub trait RowSink {
-    /// Whether it takes what is stored as it is merged, dead or alive ([`RowSink::raw_partition`] and [`RowSink::raw`]), instead
-    /// of rows.
-    const IS_RAW: bool = false;
-
-    /// A partition that may have something in the slices. A read announces it again with each step that goes on in it: range
-    /// deletions that reach over that place are announced again, too.
-    fn raw_partition(&mut self, _token: Token, _key: &[u8], _deletion: DeletionTime) -> ControlFlow<()> {
-        ControlFlow::Continue(())
-    }
-
-    /// What is next in it.
-    fn raw(&mut self, _element: Unfiltered<'_>) -> ControlFlow<()> {
-        ControlFlow::Continue(())
-    }
-
     /// A partition with at least one live row in the slices, or with a live static row (else empty).
     fn partition(&mut self, token: Token, key: &[u8], static_row: RowRef<'_>) -> ControlFlow<()>;
 
@@ -61,6 +46,97 @@ pub trait RowSink {
     /// What the sink has done since it was last asked, beyond taking rows: units of the step's budget.
     fn take_units(&mut self) -> u32 {
         0
+    }
+}
+
+/// Takes what is stored as it is merged, dead or alive; a read is given it as [`Stored`]. `Break` ends the read at once.
+pub trait StoredSink {
+    /// A partition that may have something in the slices. A read announces it again with each step that goes on in it: range
+    /// deletions that reach over that place are announced again, too.
+    fn partition(&mut self, token: Token, key: &[u8], deletion: DeletionTime) -> ControlFlow<()>;
+
+    /// What is next in it.
+    fn element(&mut self, element: Unfiltered<'_>) -> ControlFlow<()>;
+
+    /// As [`RowSink::take_units`].
+    fn take_units(&mut self) -> u32 {
+        0
+    }
+}
+
+/// A sink of what is stored, for a read.
+pub struct Stored<'s, S>(pub &'s mut S);
+
+/// Whatever a read may fill: every [`RowSink`], and [`Stored`]. Nothing else is one.
+pub trait ReadSink {
+    /// Whether it is given what is stored instead of rows.
+    const TAKES_STORED: bool;
+
+    fn stored_partition(&mut self, token: Token, key: &[u8], deletion: DeletionTime) -> ControlFlow<()>;
+    fn stored_element(&mut self, element: Unfiltered<'_>) -> ControlFlow<()>;
+    fn partition(&mut self, token: Token, key: &[u8], static_row: RowRef<'_>) -> ControlFlow<()>;
+    fn row(&mut self, clustering: &[u8], row: RowRef<'_>) -> ControlFlow<()>;
+    fn partition_end(&mut self) -> ControlFlow<()>;
+    fn take_units(&mut self) -> u32;
+}
+
+impl<S: RowSink> ReadSink for S {
+    const TAKES_STORED: bool = false;
+
+    fn stored_partition(&mut self, _: Token, _: &[u8], _: DeletionTime) -> ControlFlow<()> {
+        ControlFlow::Continue(())
+    }
+
+    fn stored_element(&mut self, _: Unfiltered<'_>) -> ControlFlow<()> {
+        ControlFlow::Continue(())
+    }
+
+    #[inline]
+    fn partition(&mut self, token: Token, key: &[u8], static_row: RowRef<'_>) -> ControlFlow<()> {
+        RowSink::partition(self, token, key, static_row)
+    }
+
+    #[inline]
+    fn row(&mut self, clustering: &[u8], row: RowRef<'_>) -> ControlFlow<()> {
+        RowSink::row(self, clustering, row)
+    }
+
+    #[inline]
+    fn partition_end(&mut self) -> ControlFlow<()> {
+        RowSink::partition_end(self)
+    }
+
+    #[inline]
+    fn take_units(&mut self) -> u32 {
+        RowSink::take_units(self)
+    }
+}
+
+impl<S: StoredSink> ReadSink for Stored<'_, S> {
+    const TAKES_STORED: bool = true;
+
+    fn stored_partition(&mut self, token: Token, key: &[u8], deletion: DeletionTime) -> ControlFlow<()> {
+        self.0.partition(token, key, deletion)
+    }
+
+    fn stored_element(&mut self, element: Unfiltered<'_>) -> ControlFlow<()> {
+        self.0.element(element)
+    }
+
+    fn partition(&mut self, _: Token, _: &[u8], _: RowRef<'_>) -> ControlFlow<()> {
+        ControlFlow::Continue(())
+    }
+
+    fn row(&mut self, _: &[u8], _: RowRef<'_>) -> ControlFlow<()> {
+        ControlFlow::Continue(())
+    }
+
+    fn partition_end(&mut self) -> ControlFlow<()> {
+        ControlFlow::Continue(())
+    }
+
+    fn take_units(&mut self) -> u32 {
+        self.0.take_units()
     }
 }
 

@@ -34,3 +34,4 @@ pub(crate) use column_type::TYPE_BEYOND_BOUNDS;
 pub use column_type::resolve_type;
 pub use statement::{apply, is_ddl};
 pub(crate) use table::build_table;
+pub(crate) use view::view_clause;

@@ -325,14 +325,6 @@ fn check_conditions(schema: &Schema, create: &CreateView, base: &Arc<TableMetada
             create.view.name
         ));
     }
-    let (markers, calls) = (RefCell::new(BindMarkers::default()), RefCell::default());
-    let scope = StatementScope {
-        schema,
-        table: base,
-        markers: &markers,
-        calls: &calls,
-        references: None,
-    };
     let mut restricted: HashSet<&str> = HashSet::new();
     let mut others = Vec::new();
     for relation in &create.relations {
@@ -344,6 +336,29 @@ fn check_conditions(schema: &Schema, create: &CreateView, base: &Arc<TableMetada
             relation => others.push(relation.clone()),
         }
     }
+    let (clause, markers) = view_clause(schema, base, &others)?;
+    if !markers.into_specs().is_empty() {
+        return Err(invalid!(
+            "Bind variables are not allowed in CREATE MATERIALIZED VIEW statements"
+        ));
+    }
+    check_restricted(create, base, restricted, &clause)
+}
+
+/// A view's conditions, as restrictions of its base table, without those that only keep nulls out; and their markers.
+pub(crate) fn view_clause(
+    schema: &Schema,
+    base: &Arc<TableMetadata>,
+    relations: &[Relation],
+) -> Result<(WhereClause, BindMarkers), CqlError> {
+    let (markers, calls) = (RefCell::new(BindMarkers::default()), RefCell::default());
+    let scope = StatementScope {
+        schema,
+        table: base,
+        markers: &markers,
+        calls: &calls,
+        references: None,
+    };
     let rules = WhereRules {
         kind: StatementKind::Select,
         is_static_only: false,
@@ -352,13 +367,8 @@ fn check_conditions(schema: &Schema, create: &CreateView, base: &Arc<TableMetada
         uses_indexes: false,
         nearest: None,
     };
-    let clause = WhereClause::prepare(&Typing::terms(scope), &others, rules)?;
-    if !markers.into_inner().into_specs().is_empty() {
-        return Err(invalid!(
-            "Bind variables are not allowed in CREATE MATERIALIZED VIEW statements"
-        ));
-    }
-    check_restricted(create, base, restricted, &clause)
+    let clause = WhereClause::prepare(&Typing::terms(scope), relations, rules)?;
+    Ok((clause, markers.into_inner()))
 }
 
 fn check_restricted<'a>(

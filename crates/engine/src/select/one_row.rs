@@ -8,7 +8,7 @@ use helenus_rows::partition_range::PartitionRange;
 use helenus_rows::row::{Entry, RowRef};
 use helenus_schema::{ColumnId, TableMetadata};
 use helenus_sstable::error::ReadError;
-use helenus_storage::read::{ReadCommand, RowSink};
+use helenus_storage::read::{ReadCommand, ReadSink, RowSink};
 use helenus_storage::read_state::{ReadProgress, ReadState};
 use helenus_types::{Token, token_of};
 
@@ -270,7 +270,7 @@ struct OneRowStore<'s> {
 }
 
 impl RowStore for OneRowStore<'_> {
-    fn read_step<S: RowSink>(
+    fn read_step<S: ReadSink>(
         &mut self,
         _: &ReadCommand<'_>,
         _: &mut ReadState,

@@ -7,7 +7,7 @@ use helenus_rows::update::Update;
 use helenus_schema::{KeyspaceMetadata, Replication, Schema, TableKind, TableMetadata};
 use helenus_sstable::error::ReadError;
 use helenus_storage::ShardStore;
-use helenus_storage::read::{ReadCommand, RowSink};
+use helenus_storage::read::{ReadCommand, ReadSink};
 use helenus_storage::store::StoreOptions;
 
 use super::node_state::NodeState;
@@ -16,7 +16,7 @@ use super::rows::system_updates;
 /// Answers a read of a table that [`is_made_from_code`](super::is_made_from_code): its rows are made, put into a store of
 /// their own, read by the ordinary path and forgotten. System tables are read when a driver connects or the schema
 /// changes, so nothing is kept for the next time.
-pub fn read_system_table<S: RowSink>(
+pub fn read_system_table<S: ReadSink>(
     command: &ReadCommand<'_>,
     schema: &Schema,
     node: &NodeState,

@@ -14,7 +14,7 @@ use helenus_rows::row::{Entry, Liveness, RowBuilder, RowRef, RowShape, merge};
 use helenus_rows::update::{BoundRef, Update, UpdateBuilder, UpdateItem};
 use helenus_schema::{ColumnId, TableMetadata};
 use helenus_sstable::source::Unfiltered;
-use helenus_storage::read::RowSink;
+use helenus_storage::read::StoredSink;
 use helenus_types::Token;
 
 use super::entry::EntryChange;
@@ -347,16 +347,14 @@ impl<'v> ViewDelta<'v> {
     }
 }
 
-impl RowSink for ViewDelta<'_> {
-    const IS_RAW: bool = true;
-
-    fn raw_partition(&mut self, _: Token, _: &[u8], deletion: DeletionTime) -> ControlFlow<()> {
+impl StoredSink for ViewDelta<'_> {
+    fn partition(&mut self, _: Token, _: &[u8], deletion: DeletionTime) -> ControlFlow<()> {
         self.partition_deletion = deletion;
         self.in_force = DeletionTime::LIVE;
         ControlFlow::Continue(())
     }
 
-    fn raw(&mut self, element: Unfiltered<'_>) -> ControlFlow<()> {
+    fn element(&mut self, element: Unfiltered<'_>) -> ControlFlow<()> {
         match element {
             Unfiltered::Marker { bound, deletion } => {
                 self.rows_before(Some(bound));
@@ -368,18 +366,6 @@ impl RowSink for ViewDelta<'_> {
             Some(_) => ControlFlow::Break(()),
             None => ControlFlow::Continue(()),
         }
-    }
-
-    fn partition(&mut self, _: Token, _: &[u8], _: RowRef<'_>) -> ControlFlow<()> {
-        ControlFlow::Continue(())
-    }
-
-    fn row(&mut self, _: &[u8], _: RowRef<'_>) -> ControlFlow<()> {
-        ControlFlow::Continue(())
-    }
-
-    fn partition_end(&mut self) -> ControlFlow<()> {
-        ControlFlow::Continue(())
     }
 
     /// Ends the step where a chunk is to be taken.

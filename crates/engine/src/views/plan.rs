@@ -1,6 +1,5 @@
 //! What is known of the views of a table before any of its rows is seen.
 
-use std::cell::RefCell;
 use std::collections::HashMap;
 use std::rc::Rc;
 use std::sync::Arc;
@@ -15,11 +14,11 @@ use helenus_types::partition_key::partition_key_components;
 
 use super::entry::ViewShape;
 use crate::CqlError;
-use crate::ddl::conditions_of;
+use crate::ddl::{conditions_of, view_clause};
 use crate::functions::Clock;
 use crate::select::slices::{KEY_BYTES_MAX, append_key, key_too_long};
-use crate::select::{Filter, FilterEffort, RowView, StatementKind, WhereClause, WhereRules, bind_filters};
-use crate::term::{BindMarkers, BoundValues, EvaluationContext, StatementScope, Typing};
+use crate::select::{Filter, FilterEffort, RowView, bind_filters};
+use crate::term::{BoundValues, EvaluationContext};
 
 /// The tables that have views.
 pub type ViewsByTable = HashMap<TableId, Rc<BaseViews>>;
@@ -226,23 +225,7 @@ fn filters_of(
     let relations: Vec<Relation> = conditions_of(view)?;
     let is_test = |relation: &Relation| !matches!(relation, Relation::IsNotNull { .. });
     let relations: Vec<Relation> = relations.into_iter().filter(is_test).collect();
-    let (markers, calls) = (RefCell::new(BindMarkers::default()), RefCell::default());
-    let scope = StatementScope {
-        schema,
-        table: base,
-        markers: &markers,
-        calls: &calls,
-        references: None,
-    };
-    let rules = WhereRules {
-        kind: StatementKind::Select,
-        is_static_only: false,
-        allows_filtering: true,
-        filters_freely: false,
-        uses_indexes: false,
-        nearest: None,
-    };
-    let clause = WhereClause::prepare(&Typing::terms(scope), &relations, rules)?;
+    let (clause, _) = view_clause(schema, base, &relations)?;
     let context = EvaluationContext {
         values: &BoundValues::EMPTY,
         clock: Clock::default(),

@@ -10,7 +10,7 @@ use helenus_rows::partition_range::PartitionRange;
 use helenus_rows::update::{Update, merge_by_partition};
 use helenus_storage::commitlog::{LogAppendError, LogPosition};
 use helenus_storage::error::WriteError;
-use helenus_storage::read::ReadCommand;
+use helenus_storage::read::{ReadCommand, Stored};
 use helenus_storage::read_state::{ReadProgress, ReadState};
 use helenus_types::{ShardId, Token, token_of};
 use tokio::sync::oneshot;
@@ -136,7 +136,7 @@ impl Shard {
             now_s: self.now_s(),
             index: &[],
         };
-        let progress = self.store.borrow_mut().read_step(&command, state, delta);
+        let progress = self.store.borrow_mut().read_step(&command, state, &mut Stored(delta));
         progress.map_err(read_failure)
     }
 

@@ -6,7 +6,7 @@ use helenus_types::Token;
 
 use crate::memtable::Partition;
 use crate::merge::HIDDEN_ELEMENTS_MAX;
-use crate::read::{ReadCommand, RowSink};
+use crate::read::{ReadCommand, ReadSink};
 use crate::read_state::{BYTES_PER_UNIT, PartitionPlace, ReadPosition, ReadState, side_behind};
 use helenus_rows::clustering::{ClusteringBound, Side};
 use helenus_rows::deletion::DeletionTime;
@@ -48,7 +48,7 @@ pub(super) enum Walk {
     Paused,
 }
 
-impl<'a, S: RowSink> Answer<'a, S> {
+impl<'a, S: ReadSink> Answer<'a, S> {
     #[inline]
     pub fn new(
         table: &'a Table,
@@ -137,7 +137,7 @@ impl<'a, S: RowSink> Answer<'a, S> {
         cursor: &mut impl PartitionCursor,
         mut passed: Passed,
     ) -> Result<Walk, ReadError> {
-        let walk = match S::IS_RAW {
+        let walk = match S::TAKES_STORED {
             true => self.walk_raw(token, key, cursor, &mut passed),
             false => self.walk(token, key, cursor, &mut passed),
         };
@@ -176,7 +176,11 @@ impl<'a, S: RowSink> Answer<'a, S> {
         passed: &mut Passed,
     ) -> Result<Walk, ReadError> {
         let behind_row = side_behind(self.reversed);
-        if self.sink.raw_partition(token, key, cursor.deletion()).is_break() {
+        if self
+            .sink
+            .stored_partition(token, key, cursor.deletion())
+            .is_break()
+        {
             return Ok(Walk::Enough);
         }
         passed.is_announced = true;
@@ -190,7 +194,7 @@ impl<'a, S: RowSink> Answer<'a, S> {
                 }
             };
             self.state.spend(units);
-            let taken = self.sink.raw(element);
+            let taken = self.sink.stored_element(element);
             self.state.spend(self.sink.take_units());
             passed.side = Some(side);
             self.scratch.place.clear();

@@ -13,7 +13,7 @@ use helenus_types::Token;
 use super::answer::{Answer, Passed, Walk};
 use super::read::{CurrentPartition, TableRead};
 use crate::index::{Candidate, Candidates, IndexSources, PlaceBound, RangePlaces, Search, TermStream};
-use crate::read::RowSink;
+use crate::read::ReadSink;
 use crate::read_state::{
     PARTITION_UNITS, PartitionPlace, RangeState, ReadPosition, ReadState, STEP_UNITS_MAX,
 };
@@ -24,7 +24,7 @@ const SLICES_MAX: usize = STEP_UNITS_MAX as usize;
 
 impl<'a> TableRead<'a> {
     /// One step of a read by indexes; `None` if none takes part, and the step is to be one of a scan.
-    pub(super) fn walk_indexed<S: RowSink>(
+    pub(super) fn walk_indexed<S: ReadSink>(
         &self,
         answer: &mut Answer<'_, S>,
     ) -> Result<Option<Walk>, ReadError> {
@@ -63,7 +63,7 @@ impl<'a> TableRead<'a> {
     }
 
     /// Through the candidates behind the place where the read stands.
-    fn read_indexed<S: RowSink>(&self, answer: &mut Answer<'_, S>) -> Result<Option<Walk>, ReadError> {
+    fn read_indexed<S: ReadSink>(&self, answer: &mut Answer<'_, S>) -> Result<Option<Walk>, ReadError> {
         // Candidates borrow them while the walk changes the state.
         let ranges = std::mem::take(&mut answer.state.ranges);
         let mut current = CurrentPartition::default();
@@ -123,7 +123,7 @@ impl<'a> TableRead<'a> {
         Some(streams)
     }
 
-    fn read_candidates<S: RowSink>(
+    fn read_candidates<S: ReadSink>(
         &self,
         candidates: Candidates<'_>,
         current: &mut CurrentPartition,
@@ -222,7 +222,7 @@ impl<'a> TableRead<'a> {
     }
 
     /// Reads what is found of one partition.
-    fn read_found<S: RowSink>(
+    fn read_found<S: ReadSink>(
         &self,
         candidate: Candidate,
         search: &mut CandidateSearch<'_>,
@@ -308,7 +308,7 @@ impl<'a> TableRead<'a> {
     }
 
     /// Reads all partitions of a token, as a scan does: those behind what was read of it.
-    fn read_token<S: RowSink>(
+    fn read_token<S: ReadSink>(
         &self,
         token: Token,
         parts: &[PartitionSpan<'_>],

@@ -12,7 +12,7 @@ use super::shard::ShardStore;
 use super::table::Table;
 use crate::memtable::MemtableCursor;
 use crate::merge::{MergedCursor, MergedScanner};
-use crate::read::{ReadCommand, ReadStatistics, RowSink};
+use crate::read::{ReadCommand, ReadSink, ReadStatistics};
 use crate::read_state::{PARTITION_UNITS, PartitionPlace, ReadPosition, ReadProgress, ReadState};
 use crate::row_cache::{CachedPartition, CachedRow, RowCache};
 use helenus_rows::clustering::{Side, Slice};
@@ -23,7 +23,7 @@ use helenus_sstable::{AbsentPages, PageCache, Pages, ReadTicket, SidecarFault, S
 
 impl ShardStore {
     /// Hands the rows that the command asks for to the sink, in order, until it has enough.
-    pub fn read<S: RowSink>(
+    pub fn read<S: ReadSink>(
         &mut self,
         command: &ReadCommand<'_>,
         sink: &mut S,
@@ -36,7 +36,7 @@ impl ShardStore {
     /// One step of [`ShardStore::read`]. The same command, state and sink belong to all steps of a read; what is
     /// written between two of them is seen where the read has not been yet.
     #[inline]
-    pub fn read_step<S: RowSink>(
+    pub fn read_step<S: ReadSink>(
         &mut self,
         command: &ReadCommand<'_>,
         state: &mut ReadState,
@@ -46,7 +46,7 @@ impl ShardStore {
             return Ok(ReadProgress::Done);
         };
         state.units_left = self.options.read_step_units_max;
-        if !S::IS_RAW
+        if !S::TAKES_STORED
             && let PartitionRange::One { token, key } = command.partitions
             && let [slice] = command.slices
             && table.is_in_active()
@@ -139,7 +139,7 @@ pub(super) struct TableRead<'a> {
 
 impl<'a> TableRead<'a> {
     #[inline]
-    fn run<S: RowSink>(
+    fn run<S: ReadSink>(
         &self,
         sink: &mut S,
         scratch: &mut ReadScratch,
@@ -187,7 +187,7 @@ impl<'a> TableRead<'a> {
         }
     }
 
-    fn read_memtable<S: RowSink>(
+    fn read_memtable<S: ReadSink>(
         &self,
         token: Token,
         key: &[u8],
@@ -231,13 +231,13 @@ impl<'a> TableRead<'a> {
 
     /// As short as a point read of the active memtable, for a row that is cached and in no memtable; `None` where it is not.
     #[inline]
-    fn read_cached_row<S: RowSink>(
+    fn read_cached_row<S: ReadSink>(
         &self,
         token: Token,
         key: &[u8],
         answer: &mut Answer<'_, S>,
     ) -> Option<Walk> {
-        if S::IS_RAW {
+        if S::TAKES_STORED {
             return None;
         }
         // An earlier step may have come as far as the row.
@@ -265,7 +265,7 @@ impl<'a> TableRead<'a> {
         }
     }
 
-    fn read_one<S: RowSink>(
+    fn read_one<S: ReadSink>(
         &self,
         token: Token,
         key: &[u8],
@@ -275,7 +275,7 @@ impl<'a> TableRead<'a> {
         self.read_partition(token, key, &slices, passed, answer)
     }
 
-    pub(super) fn read_partition<S: RowSink>(
+    pub(super) fn read_partition<S: ReadSink>(
         &self,
         token: Token,
         key: &[u8],
@@ -317,7 +317,7 @@ impl<'a> TableRead<'a> {
         walk
     }
 
-    fn answer_merged<S: RowSink>(
+    fn answer_merged<S: ReadSink>(
         &self,
         sources: Sources<'_>,
         (token, key): (Token, &[u8]),
@@ -340,7 +340,7 @@ impl<'a> TableRead<'a> {
     }
 
     /// The rest of the partition that the read stands in, then those behind it.
-    fn read_many<'k, S: RowSink>(
+    fn read_many<'k, S: ReadSink>(
         &self,
         parts: &[PartitionSpan<'k>],
         answer: &mut Answer<'_, S>,
@@ -378,7 +378,7 @@ impl<'a> TableRead<'a> {
         walk
     }
 
-    pub(super) fn scan_memtable<S: RowSink>(
+    pub(super) fn scan_memtable<S: ReadSink>(
         &self,
         parts: &[PartitionSpan<'_>],
         current: &mut CurrentPartition,
@@ -404,7 +404,7 @@ impl<'a> TableRead<'a> {
         Ok(Walk::Over)
     }
 
-    pub(super) fn scan<S: RowSink>(
+    pub(super) fn scan<S: ReadSink>(
         &self,
         parts: &[PartitionSpan<'_>],
         current: &mut CurrentPartition,
