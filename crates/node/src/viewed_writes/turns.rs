@@ -136,7 +136,10 @@ impl Shard {
             now_s: self.now_s(),
             index: &[],
         };
-        let progress = self.store.borrow_mut().read_step(&command, state, &mut Stored(delta));
+        let progress = self
+            .store
+            .borrow_mut()
+            .read_step(&command, state, &mut Stored(delta));
         progress.map_err(read_failure)
     }
 
