@@ -24,7 +24,6 @@ use crate::shard::Shard;
 use crate::viewed_writes::turns::PartitionTurns;
 use crate::write::write_failure;
 use crate::written_partitions::WrittenPartition;
-use crate::written_partitions::partition_of;
 use crate::written_partitions::partitions_in;
 
 /// What reads, and then decides what is written.

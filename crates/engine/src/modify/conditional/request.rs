@@ -36,6 +36,9 @@ const STATEMENTS_MAX: usize = 500;
 /// JSON of a conditional request: it is decoded in that turn, three times, some ten nanoseconds a byte.
 const JSON_BYTES_MAX: u64 = 32 << 10;
 
+/// Of nearly all rows' clusterings, which then take one allocation.
+const CLUSTERING_BYTES: usize = 64;
+
 /// Steps of a read that a decision may take: they follow each other without anything in between, some 200 microseconds each.
 const STEPS_MAX: usize = 5;
 
@@ -542,7 +545,7 @@ impl ModifyPlan {
         let decoded = self.decoded(values, options)?;
         let extended = decoded.as_ref().map(|row| row.behind(values));
         let context = options.evaluation(extended.as_ref().unwrap_or(values));
-        let mut clustering = Vec::new();
+        let mut clustering = Vec::with_capacity(CLUSTERING_BYTES);
         if append_single_clustering(&mut clustering, &self.keys.clustering, &context)? {
             return Ok(clustering);
         }
