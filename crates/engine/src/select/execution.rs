@@ -314,10 +314,12 @@ impl<'a> SelectExecution<'a> {
         let context = self.context();
         for row in row_slices(&rows.bytes, self.plan.fetched.len(), rows.count) {
             let row = FetchedRow::new(row);
-            let key = match &self.plan.grouping {
-                Some(grouping) => group_key(grouping, row, &context)?,
-                None => Vec::new(),
+            let Some(grouping) = &self.plan.grouping else {
+                // All rows are one group. Keys without bytes are not compared: of nothing, some processors take long.
+                self.group.add(self.plan, Vec::new(), row, &context)?;
+                continue;
             };
+            let key = group_key(grouping, row, &context)?;
             if !self.group.takes(&key) {
                 let is_partition_left = self.partition_of(row) != self.grouped_partition;
                 self.finish_group(&context, is_partition_left || self.targets_left() > 1)?;
