@@ -90,8 +90,8 @@ struct Tag {
 struct WholeTag {
     statement: PreparedId,
     was_tried: bool,
-    /// Such a read is long by what its row has gone through, which says nothing of the next row.
-    is_one_row: bool,
+    /// What it took says something of the next one.
+    tells_of_others: bool,
     asker: Asker,
     deadline: Deadline,
 }
