@@ -127,24 +127,35 @@ async fn load(options: &WireOptions) -> io::Result<WireReport> {
     let cpu_after = options.server_pid.map(process_cpu_seconds).transpose()?;
     wait_for_all(&mut workers).await?;
 
-    let operations = load.operations.get();
-    let latencies_us = load.latencies_us.borrow();
-    Ok(WireReport {
-        workload: if options.write { "write" } else { "read" },
-        connections: options.connections,
-        in_flight: options.in_flight,
-        shards: shards.count,
-        ops: operations,
-        errors: load.errors.get(),
-        ops_per_s: operations as f64 / elapsed_s,
-        latency_us_p50: latencies_us.value_at_quantile(0.5),
-        latency_us_p99: latencies_us.value_at_quantile(0.99),
-        latency_us_max: latencies_us.max(),
-        server_cpu_us_per_op: cpu_before
-            .zip(cpu_after)
-            .map(|(before, after)| (after - before) * 1e6 / operations.max(1) as f64),
-        server_resident_bytes: options.server_pid.map(process_resident_bytes).transpose()?,
-    })
+    let server_cpu_s = cpu_before.zip(cpu_after).map(|(before, after)| after - before);
+    load.report(options, shards.count, elapsed_s, server_cpu_s)
+}
+
+impl Load {
+    fn report(
+        &self,
+        options: &WireOptions,
+        shards: u16,
+        elapsed_s: f64,
+        server_cpu_s: Option<f64>,
+    ) -> io::Result<WireReport> {
+        let operations = self.operations.get();
+        let latencies_us = self.latencies_us.borrow();
+        Ok(WireReport {
+            workload: if options.write { "write" } else { "read" },
+            connections: options.connections,
+            in_flight: options.in_flight,
+            shards,
+            ops: operations,
+            errors: self.errors.get(),
+            ops_per_s: operations as f64 / elapsed_s,
+            latency_us_p50: latencies_us.value_at_quantile(0.5),
+            latency_us_p99: latencies_us.value_at_quantile(0.99),
+            latency_us_max: latencies_us.max(),
+            server_cpu_us_per_op: server_cpu_s.map(|seconds| seconds * 1e6 / operations.max(1) as f64),
+            server_resident_bytes: options.server_pid.map(process_resident_bytes).transpose()?,
+        })
+    }
 }
 
 async fn wait_for_all(workers: &mut Vec<JoinHandle<io::Result<()>>>) -> io::Result<()> {

@@ -160,7 +160,6 @@ fn columns(columns: &[(String, String)]) -> String {
 impl fmt::Display for Metadata {
     fn fmt(&self, out: &mut fmt::Formatter<'_>) -> fmt::Result {
         let dash = || "--".to_owned();
-        let micros = |us: i64| format!("{} ({us})", date(us.div_euclid(1_000_000)));
         writeln!(out, "SSTable: {}", self.sstable)?;
         writeln!(out, "Partitioner: {}", self.partitioner)?;
         writeln!(out, "Bloom Filter FP chance: {}", self.bloom_filter_fp_chance)?;
@@ -217,6 +216,16 @@ impl fmt::Display for Metadata {
         };
         histogram(out, "Partition Size", named(&self.partition_sizes).into_iter())?;
         histogram(out, "Column Count", named(&self.cell_counts).into_iter())?;
+        self.write_encoding(out)?;
+        writeln!(out, "KeyType: {}", self.key_type)?;
+        writeln!(out, "ClusteringTypes: [{}]", self.clustering_types.join(", "))?;
+        writeln!(out, "StaticColumns: {}", columns(&self.static_columns))?;
+        write!(out, "RegularColumns: {}", columns(&self.regular_columns))
+    }
+}
+
+impl Metadata {
+    fn write_encoding(&self, out: &mut fmt::Formatter<'_>) -> fmt::Result {
         writeln!(out, "EncodingStats minTTL: {}", self.encoding_min_ttl)?;
         writeln!(
             out,
@@ -227,12 +236,12 @@ impl fmt::Display for Metadata {
             out,
             "EncodingStats minTimestamp: {}",
             micros(self.encoding_min_timestamp)
-        )?;
-        writeln!(out, "KeyType: {}", self.key_type)?;
-        writeln!(out, "ClusteringTypes: [{}]", self.clustering_types.join(", "))?;
-        writeln!(out, "StaticColumns: {}", columns(&self.static_columns))?;
-        write!(out, "RegularColumns: {}", columns(&self.regular_columns))
+        )
     }
+}
+
+fn micros(us: i64) -> String {
+    format!("{} ({us})", date(us.div_euclid(1_000_000)))
 }
 
 fn histogram(

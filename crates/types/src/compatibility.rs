@@ -72,6 +72,13 @@ impl CqlType {
                     frozen: true,
                 },
             ) => key.is_compatible_with(old_key) && value.is_compatible_with(old_value),
+            _ => self.is_multi_cell_compatible_with(previous),
+        }
+    }
+
+    /// The same of types whose elements are cells of their own: only what names a cell is ordered.
+    fn is_multi_cell_compatible_with(&self, previous: &CqlType) -> bool {
+        match (self, previous) {
             (
                 CqlType::List {
                     element,

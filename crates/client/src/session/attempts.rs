@@ -1,6 +1,7 @@
 //! One request from the call to its result: a node, a turn, a connection, and again where nothing was lost by it.
 
 use std::future::Future;
+use std::net::SocketAddr;
 use std::pin::{Pin, pin};
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
@@ -48,6 +49,16 @@ struct Attempts<'a> {
 enum Attempt {
     Done(Answer),
     Again,
+}
+
+impl Attempt {
+    fn answered(response: Response, address: SocketAddr) -> Self {
+        Attempt::Done(Answer {
+            response,
+            address,
+            shape: None,
+        })
+    }
 }
 
 impl Session {
@@ -150,11 +161,7 @@ impl Attempts<'_> {
             }
             Ok(Ok(response)) if response.opcode != Opcode::Error => {
                 permit.end(Ending::Answered);
-                Ok(Attempt::Done(Answer {
-                    response,
-                    address,
-                    shape: None,
-                }))
+                Ok(Attempt::answered(response, address))
             }
             Ok(Ok(response)) => {
                 let error = response.server_error(pool.address);

@@ -194,29 +194,7 @@ fn build(
 ) -> Result<TableMetadata, CqlError> {
     PropertyReader(&create.options.properties).check_names(&TABLE_PROPERTIES)?;
     let params = options.validate()?;
-    let mut columns = create
-        .columns
-        .iter()
-        .map(|definition| {
-            let (column, table) = (&definition.name, &create.table.name);
-            let cql_type = declared_type(
-                &definition.type_name,
-                keyspace,
-                user_types,
-                format_args!("column {column} of table {keyspace}.{table}"),
-            )?;
-            Ok(Column { definition, cql_type })
-        })
-        .collect::<Result<Vec<_>, CqlError>>()?;
-    columns.sort_by(|left, right| left.definition.name.cmp(&right.definition.name));
-    if columns
-        .iter()
-        .any(|column| has_nested_multi_cell(&column.cql_type))
-    {
-        return Err(CqlError::invalid(format_args!(
-            "Non-frozen UDTs with nested non-frozen collections are not supported"
-        )));
-    }
+    let columns = declared_columns(create, keyspace, user_types)?;
     // One primary key: `check_syntax` and the caller saw to it.
     let (partition, clustering) = match create.primary_keys.first() {
         Some(key) => (key.partition.as_slice(), key.clustering.as_slice()),
@@ -260,6 +238,38 @@ fn build(
         &create.options.clustering_order,
     )?;
     Ok(table)
+}
+
+/// The columns in the order of their names.
+fn declared_columns<'a>(
+    create: &'a CreateTable,
+    keyspace: &Arc<str>,
+    user_types: &BTreeMap<Arc<str>, Arc<UserType>>,
+) -> Result<Vec<Column<'a>>, CqlError> {
+    let mut columns = create
+        .columns
+        .iter()
+        .map(|definition| {
+            let (column, table) = (&definition.name, &create.table.name);
+            let cql_type = declared_type(
+                &definition.type_name,
+                keyspace,
+                user_types,
+                format_args!("column {column} of table {keyspace}.{table}"),
+            )?;
+            Ok(Column { definition, cql_type })
+        })
+        .collect::<Result<Vec<_>, CqlError>>()?;
+    columns.sort_by(|left, right| left.definition.name.cmp(&right.definition.name));
+    if columns
+        .iter()
+        .any(|column| has_nested_multi_cell(&column.cql_type))
+    {
+        return Err(CqlError::invalid(format_args!(
+            "Non-frozen UDTs with nested non-frozen collections are not supported"
+        )));
+    }
+    Ok(columns)
 }
 
 pub(super) fn check_table_name(keyspace: &str, name: &str) -> Result<(), CqlError> {

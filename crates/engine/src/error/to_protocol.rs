@@ -126,6 +126,13 @@ impl CqlError {
                 received,
                 block_for,
             },
+            _ => self.failure_body(),
+        }
+    }
+
+    /// Those that also say which replicas have failed.
+    fn failure_body(&self) -> ErrorBody<'_> {
+        match self {
             CqlError::ReadFailure(failure) => ErrorBody::ReadFailure {
                 consistency: failure.consistency,
                 received: failure.received,

@@ -66,22 +66,7 @@ fn charts(report: &Report) -> Vec<Chart> {
                 ],
             )
         },
-        Chart {
-            title: "Latency by share of requests".to_owned(),
-            x_label: "one request in".to_owned(),
-            y_label: "us".to_owned(),
-            lines: vec![Line::new(
-                "is slower than",
-                report
-                    .spectrum
-                    .iter()
-                    .filter(|(share, _)| *share < 1.0)
-                    .map(|(share, us)| (1.0 / (1.0 - share), *us as f64))
-                    .collect(),
-            )],
-            has_log_x: true,
-            has_log_y: true,
-        },
+        spectrum(report),
     ];
     if report
         .seconds
@@ -101,4 +86,17 @@ fn charts(report: &Report) -> Vec<Chart> {
         ));
     }
     charts
+}
+
+fn spectrum(report: &Report) -> Chart {
+    let slower = report.spectrum.iter().filter(|(share, _)| *share < 1.0);
+    let line = slower.map(|(share, us)| (1.0 / (1.0 - share), *us as f64));
+    Chart {
+        title: "Latency by share of requests".to_owned(),
+        x_label: "one request in".to_owned(),
+        y_label: "us".to_owned(),
+        lines: vec![Line::new("is slower than", line.collect())],
+        has_log_x: true,
+        has_log_y: true,
+    }
 }

@@ -25,18 +25,7 @@ pub fn to_text(report: &Report) -> String {
         "throughput",
         format!("{} ops/s ({} ops)", short_number(report.ops_per_s), report.ops),
     );
-    let latency = &report.latency_us;
-    line(
-        "latency",
-        format!(
-            "p50 {}  p90 {}  p99 {}  p99.9 {}  max {}",
-            duration(latency.p50),
-            duration(latency.p90),
-            duration(latency.p99),
-            duration(latency.p999),
-            duration(latency.max)
-        ),
-    );
+    line("latency", latency(report));
     if let Some(late) = &report.sent_late_us {
         line(
             "sent late",
@@ -77,6 +66,18 @@ pub fn to_text(report: &Report) -> String {
         ),
     );
     text
+}
+
+fn latency(report: &Report) -> String {
+    let latency = &report.latency_us;
+    format!(
+        "p50 {}  p90 {}  p99 {}  p99.9 {}  max {}",
+        duration(latency.p50),
+        duration(latency.p90),
+        duration(latency.p99),
+        duration(latency.p999),
+        duration(latency.max)
+    )
 }
 
 /// Microseconds as people say them.

@@ -56,13 +56,7 @@ pub fn for_each_row<E: From<ReadError>>(
     };
     while scanner.advance()? {
         let key = scanner.position().1.to_vec();
-        let mut values = vec![Value::Null; table.columns.len()];
-        for (value, part) in values
-            .iter_mut()
-            .zip(partition_key_components(&key, table.partition_key().len()))
-        {
-            *value = Value::Bytes(part.to_vec());
-        }
+        let mut values = key_values(table, &key);
         let mut cursor = scanner.open()?;
         let deletion = cursor.deletion();
         let statics = live_view(
@@ -104,6 +98,16 @@ pub fn for_each_row<E: From<ReadError>>(
         partitions += u64::from(rows_here > 0);
     }
     Ok((partitions, rows))
+}
+
+/// A row's values with those of its partition key, the others null.
+fn key_values(table: &TableMetadata, key: &[u8]) -> Vec<Value> {
+    let mut values = vec![Value::Null; table.columns.len()];
+    let parts = partition_key_components(key, table.partition_key().len());
+    for (value, part) in values.iter_mut().zip(parts) {
+        *value = Value::Bytes(part.to_vec());
+    }
+    values
 }
 
 fn fill(table: &TableMetadata, row: RowRef<'_>, values: &mut [Value]) {

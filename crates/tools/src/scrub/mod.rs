@@ -172,14 +172,19 @@ fn save(
     scrubbed.index_damage = walk.index_damage.take();
     scrubbed.partitions = scratch.partitions;
     scrubbed.rows = scratch.rows;
+    scrubbed.output = finish(writer, folder)?;
+    Ok(scrubbed)
+}
+
+/// The data file that was written, if anything was saved.
+fn finish(writer: SsTableWriter, folder: &Path) -> Result<Option<String>, ScrubError> {
     if writer.partition_count() == 0 {
         writer.abandon()?;
-    } else {
-        let written = writer.finish()?;
-        let path = written.descriptor.path(folder, Component::Data);
-        scrubbed.output = Some(path.display().to_string());
+        return Ok(None);
     }
-    Ok(scrubbed)
+    let written = writer.finish()?;
+    let path = written.descriptor.path(folder, Component::Data);
+    Ok(Some(path.display().to_string()))
 }
 
 fn writer(

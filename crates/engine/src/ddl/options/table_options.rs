@@ -102,16 +102,12 @@ impl TableOptions {
         let max_index_interval = reader.integer("max_index_interval")?;
         let memtable_flush_period_in_ms = reader.integer("memtable_flush_period_in_ms")?;
         let min_index_interval = reader.integer("min_index_interval")?;
-        let retry = reader
-            .text("speculative_retry")?
-            .map(retry_policy::normalized)
-            .transpose()?;
-        replace(&mut params.speculative_retry, retry);
-        let retry = reader
-            .text("additional_write_policy")?
-            .map(retry_policy::normalized)
-            .transpose()?;
-        replace(&mut params.additional_write_policy, retry);
+        let retry = |property| reader.text(property)?.map(retry_policy::normalized).transpose();
+        replace(&mut params.speculative_retry, retry("speculative_retry")?);
+        replace(
+            &mut params.additional_write_policy,
+            retry("additional_write_policy")?,
+        );
         replace(&mut params.crc_check_chance, reader.double("crc_check_chance")?);
         replace(&mut params.cdc, reader.boolean("cdc")?);
         replace(
