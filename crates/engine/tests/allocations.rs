@@ -1,8 +1,10 @@
-//! The hot path takes nothing from the heap: a prepared point read and a prepared insert.
+//! What the hot path takes from the heap: nothing for a prepared point read and a prepared insert, and for a conditional update the
+//! answer and the row's clustering.
 
 mod node;
 
 use helenus_engine::Plan;
+use helenus_engine::modify::{ConditionalMember, ConditionalOutcome, ConditionalRequest};
 use helenus_engine::select::Direct;
 use helenus_engine::term::BoundValues;
 use helenus_protocol::request::Value;
@@ -68,4 +70,42 @@ fn a_prepared_point_read_answers_without_allocating() {
     run();
     assert_eq!(allocations_of(&mut run), 0);
     assert!(lengths[0] == lengths[1] && lengths[0] > 60);
+}
+
+/// There were nine.
+#[test]
+fn a_prepared_conditional_update_allocates_its_answer_and_its_clustering() {
+    let mut shards = shards();
+    let prepared = shards
+        .prepare("UPDATE t SET a = ?, d = ? WHERE k = ? AND c = ? IF b = ?")
+        .unwrap();
+    let Plan::Modify(plan) = &prepared.plan else {
+        panic!("not a modification")
+    };
+    let (key, clustering) = (1_i32.to_be_bytes(), 2_i64.to_be_bytes());
+    for (expected, is_met) in [(&b"b"[..], true), (b"another", false)] {
+        let sent: [&[u8]; 5] = [b"a", b"\x01", &key, &clustering, expected];
+        let mut run = || {
+            let values = BoundValues::positional(sent.iter().map(|bytes| Value::Bytes(bytes)));
+            let member = [ConditionalMember {
+                plan,
+                values: &values,
+            }];
+            let options = options(None);
+            let request = ConditionalRequest::bind(&member, false, &options).unwrap();
+            let (store, scratch) = (&mut shards.stores[0], &mut shards.scratch);
+            let ballot_us = &mut |newest_us: i64| Ok(newest_us + 1);
+            let outcome = request.run(store, &mut ReadState::suspending(), scratch, ballot_us);
+            let ConditionalOutcome::Decided { update, body } = outcome.unwrap() else {
+                panic!("a store in memory has all of its pages")
+            };
+            assert_eq!(update.is_some(), is_met);
+            assert!(body.len() > 20);
+            if let Some(update) = update {
+                scratch.give_back(update);
+            }
+        };
+        run();
+        assert_eq!(allocations_of(&mut run), 2);
+    }
 }
