@@ -130,6 +130,11 @@ pub enum Event<'e> {
     ControlSocketNotOpened {
         error: &'e dyn Display,
     },
+    /// The node serves CQL, and neither HTTP nor gRPC.
+    DoorsNotOpened {
+        address: &'e dyn Display,
+        error: &'e dyn Display,
+    },
     DrainTimedOut {
         drain_timeout: Duration,
     },
@@ -180,6 +185,7 @@ impl Event<'_> {
             | Event::ConnectionRefused { .. }
             | Event::ListenerStopped { .. }
             | Event::ControlSocketNotOpened { .. }
+            | Event::DoorsNotOpened { .. }
             | Event::DrainTimedOut { .. } => "transport",
         }
     }
@@ -212,6 +218,7 @@ impl Event<'_> {
             Event::ConnectionRefused { .. } => "connection_refused",
             Event::ListenerStopped { .. } => "listener_stopped",
             Event::ControlSocketNotOpened { .. } => "control_socket_not_opened",
+            Event::DoorsNotOpened { .. } => "doors_not_opened",
             Event::DrainTimedOut { .. } => "drain_timed_out",
         }
     }
@@ -397,6 +404,10 @@ impl Display for Event<'_> {
             Event::ConnectionsNotAccepted { error } => write!(f, "cannot accept connections: {error}"),
             Event::ConnectionRefused { reason } => reason.fmt(f),
             Event::ControlSocketNotOpened { error } => error.fmt(f),
+            Event::DoorsNotOpened { address, error } => write!(
+                f,
+                "HTTP and gRPC are not served: cannot listen on {address}: {error}; --grpc names another address"
+            ),
             Event::ListenerStopped { error } => write!(f, "a listener has stopped: {error}"),
             Event::DrainTimedOut { drain_timeout } => {
                 write!(f, "some requests were not answered within {drain_timeout:?}")

@@ -17,9 +17,10 @@ use helenus_node::{
 use helenus_protocol::frame::FrameLimits;
 use helenus_schema::IndexKind;
 use helenus_server::config::{
-    AdmissionSwitch, CommitlogSyncName, ConfigError, ConfigFile, DataSize, DefaultIndexName, RowCacheSwitch,
+    AdmissionSwitch, CommitlogSyncName, ConfigError, ConfigFile, DataSize, DefaultIndexName, DoorAddress,
+    RowCacheSwitch,
 };
-use helenus_server::{ServeError, ServeOptions, Server};
+use helenus_server::{DoorSettings, ServeError, ServeOptions, Server};
 use helenus_transport::ConnectionLimits;
 use helenus_vfs::{Clock, DiskIo, RealDisk, SystemClock, SystemRandom, SystemThreads};
 use tokio::signal::unix::{Signal, SignalKind, signal};
@@ -66,6 +67,12 @@ pub struct ServeArguments {
     /// Address and port for /metrics; port 0 picks a free one [default: 127.0.0.1:9180].
     #[arg(long, value_name = "IP:PORT")]
     metrics: Option<SocketAddr>,
+    /// Address and port for HTTP, gRPC and the console, or `off`; port 0 picks a free one [default: 127.0.0.1:8090].
+    #[arg(long, value_name = "IP:PORT|off")]
+    grpc: Option<DoorAddress>,
+    /// Takes only statements that read through HTTP and gRPC.
+    #[arg(long)]
+    grpc_read_only: bool,
 }
 
 #[derive(Clone, Copy, ValueEnum)]
@@ -164,6 +171,9 @@ const COLUMN_INDEX_BYTES: u32 = 64 * 1024;
 /// ScyllaDB's default shard-aware port.
 const SHARD_AWARE_PORT: u16 = 19042;
 
+/// Stargate's port for gRPC.
+const DOORS_PORT: u16 = 8090;
+
 const DRAIN_TIMEOUT: Duration = Duration::from_secs(10);
 
 pub fn run(arguments: &ServeArguments) -> ExitCode {
@@ -239,8 +249,11 @@ fn say_ready(server: &Server, summary: &Summary, started: Instant) {
     let metrics = server
         .metrics_address
         .map_or(String::new(), |address| format!(", metrics {address}"));
+    let doors = server
+        .doors_address
+        .map_or(String::new(), |address| format!(", http and grpc {address}"));
     println!(
-        "helenus ready: cql {}{shard_aware}, {} shards, {}{metrics}, {} ms",
+        "helenus ready: cql {}{shard_aware}, {} shards, {}{metrics}{doors}, {} ms",
         server.address,
         summary.shards,
         summary.data,
@@ -376,10 +389,27 @@ fn options(arguments: &ServeArguments, config: &ConfigFile) -> ServeOptions {
         listen,
         shard_aware: Some(SocketAddr::new(listen.ip(), shard_aware_port)),
         metrics: Some(metrics),
+        doors: doors(arguments, config, listen),
         frame_limits,
         connection_limits: connection_limits(config),
         drain_timeout: DRAIN_TIMEOUT,
     }
+}
+
+/// A node that is served on any free port has its doors on one, too.
+fn doors(arguments: &ServeArguments, config: &ConfigFile, listen: SocketAddr) -> Option<DoorSettings> {
+    let asked_for = arguments.grpc.or(config.grpc_address);
+    let port = if listen.port() == 0 { 0 } else { DOORS_PORT };
+    let address = match asked_for {
+        Some(DoorAddress::Off) => return None,
+        Some(DoorAddress::At(address)) => address,
+        None => SocketAddr::from((Ipv4Addr::LOCALHOST, port)),
+    };
+    Some(DoorSettings {
+        address,
+        is_asked_for: asked_for.is_some(),
+        is_read_only: arguments.grpc_read_only || config.grpc_read_only.unwrap_or(false),
+    })
 }
 
 fn connection_limits(config: &ConfigFile) -> ConnectionLimits {

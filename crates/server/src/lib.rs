@@ -5,7 +5,9 @@
 
 pub mod config;
 mod control;
+mod doors;
 mod metrics_page;
 mod serve;
 
+pub use doors::DoorSettings;
 pub use serve::{ServeError, ServeOptions, Server};

@@ -5,12 +5,14 @@ use std::net::{SocketAddr, TcpListener};
 use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
+use helenus_doors::Doors;
 use helenus_events::{Event, Events};
 use helenus_node::{Node, NodeOptions, OpenDoors, StartError};
 use helenus_protocol::frame::FrameLimits;
 use helenus_transport::{ConnectionLimits, ListenOptions, Listeners};
 
 use crate::control::ControlSocket;
+use crate::doors::{self, DoorSettings};
 use crate::metrics_page;
 
 /// Where a server listens, and what it is a server of.
@@ -20,6 +22,8 @@ pub struct ServeOptions {
     /// Port 0 picks a free one; `None` serves without a shard-aware port.
     pub shard_aware: Option<SocketAddr>,
     pub metrics: Option<SocketAddr>,
+    /// HTTP, gRPC and the console; `None` serves CQL only.
+    pub doors: Option<DoorSettings>,
     pub frame_limits: FrameLimits,
     pub connection_limits: ConnectionLimits,
     /// How long a stop waits for accepted requests to be answered.
@@ -32,10 +36,12 @@ pub struct Server {
     listeners: Arc<Listeners>,
     events: Events,
     control: Option<ControlSocket>,
+    doors: Option<Doors>,
     drain_timeout: Duration,
     pub address: SocketAddr,
     pub shard_aware_address: Option<SocketAddr>,
     pub metrics_address: Option<SocketAddr>,
+    pub doors_address: Option<SocketAddr>,
 }
 
 #[derive(Debug, thiserror::Error)]
@@ -54,6 +60,10 @@ impl Server {
         let plain = listen(options.listen)?;
         let shard_aware = options.shard_aware.map(listen).transpose()?;
         let metrics = options.metrics.map(bind).transpose()?;
+        let doors = match &options.doors {
+            Some(settings) => doors::listen(settings, &options.node.events)?,
+            None => None,
+        };
         let address = local_address(&plain, options.listen)?;
         let shard_aware_address = local_address_of(shard_aware.as_ref(), options.shard_aware)?;
         let metrics_address = local_address_of(metrics.as_ref(), options.metrics)?;
@@ -71,13 +81,18 @@ impl Server {
         });
         let open = open_doors(listeners.clone(), metrics);
         let data_folder = (!options.node.in_memory).then(|| options.node.data_folder.clone());
+        let opening =
+            doors.map(|(listener, settings)| doors::Opening::new(listener, settings, &options.node));
         let node = Node::start(options.node, open)?;
+        let doors = opening.and_then(|opening| opening.open(&node));
         let control = data_folder.and_then(|folder| open_control(&folder, &node, &events));
         Ok(Server {
             node,
             listeners,
             events,
             control,
+            doors_address: doors.as_ref().map(|doors| doors.address),
+            doors,
             drain_timeout: options.drain_timeout,
             address,
             shard_aware_address,
@@ -91,11 +106,23 @@ impl Server {
         if let Some(control) = self.control {
             control.close();
         }
-        let drained = tokio::time::timeout(self.drain_timeout, self.listeners.drained());
+        if let Some(doors) = &self.doors {
+            doors.begin_drain();
+        }
+        let drained = async {
+            self.listeners.drained().await;
+            if let Some(doors) = &self.doors {
+                doors.drained().await;
+            }
+        };
+        let drained = tokio::time::timeout(self.drain_timeout, drained);
         if drained.await.is_err() {
             self.events.event(&Event::DrainTimedOut {
                 drain_timeout: self.drain_timeout,
             });
+        }
+        if let Some(doors) = self.doors {
+            doors.close();
         }
         self.node.stop();
     }
@@ -132,7 +159,7 @@ fn take<T>(slot: &Mutex<Option<T>>) -> Option<T> {
         .take()
 }
 
-fn bind(address: SocketAddr) -> Result<TcpListener, ServeError> {
+pub(crate) fn bind(address: SocketAddr) -> Result<TcpListener, ServeError> {
     TcpListener::bind(address).map_err(|source| ServeError::Listen { address, source })
 }
 

@@ -4,7 +4,7 @@ use std::path::PathBuf;
 use std::process::Command;
 
 use super::Context;
-use crate::node::Node;
+use crate::node::{Node, free_address};
 use crate::program::{self, Tally};
 use crate::{TaskError, process, runtime, workspace};
 
@@ -53,6 +53,32 @@ pub fn node(context: &Context) -> Result<Tally, TaskError> {
     run("node", command, context)
 }
 
+/// A client of the gRPC door, which has to log in.
+pub fn stargate_node(context: &Context) -> Result<Tally, TaskError> {
+    node_through_doors("stargate-node", "driver_test.js", context)
+}
+
+/// What a browser sees.
+pub fn console(context: &Context) -> Result<Tally, TaskError> {
+    node_through_doors("console", "console_test.js", context)
+}
+
+fn node_through_doors(name: &str, program: &str, context: &Context) -> Result<Tally, TaskError> {
+    let packages = runtime::node_packages(name, &folder(name))?;
+    let doors = free_address()?.to_string();
+    let mut command = Command::new("node");
+    command
+        .arg(folder(name).join(program))
+        .env("NODE_PATH", packages.join("node_modules"))
+        .env("DOORS", &doors);
+    run_with(
+        name,
+        &["--grpc", &doors, "--authenticator", "password"],
+        command,
+        context,
+    )
+}
+
 /// The Rust driver is a workspace of its own: its dependencies are none of Helenus'.
 pub fn rust(context: &Context) -> Result<Tally, TaskError> {
     let target = workspace::target();
@@ -74,8 +100,17 @@ fn folder(name: &str) -> PathBuf {
 }
 
 /// Runs a driver's program against a node of its own.
-fn run(name: &str, mut command: Command, context: &Context) -> Result<Tally, TaskError> {
-    let mut node = Node::start(&context.target, name, &[])?;
+fn run(name: &str, command: Command, context: &Context) -> Result<Tally, TaskError> {
+    run_with(name, &[], command, context)
+}
+
+fn run_with(
+    name: &str,
+    options: &[&str],
+    mut command: Command,
+    context: &Context,
+) -> Result<Tally, TaskError> {
+    let mut node = Node::start(&context.target, name, options)?;
     command.current_dir(workspace::root());
     let mut tally = program::run(name, command, &mut node, &program::log_path(name))?;
     tally.check(&format!("{name}: the server stops cleanly"), node.stop());

@@ -166,6 +166,18 @@ pub const ALL: &[Part] = &[
     driver("java", "Java driver 4", &[Runtime::Java], drivers::java),
     driver("go", "gocql", &[Runtime::Go], drivers::go),
     driver("node", "Node.js driver", &[Runtime::Node], drivers::node),
+    driver(
+        "console",
+        "the console in Chromium",
+        &[Runtime::Node],
+        drivers::console,
+    ),
+    driver(
+        "stargate-node",
+        "Stargate's gRPC client for Node.js",
+        &[Runtime::Node],
+        drivers::stargate_node,
+    ),
     driver("rust", "ScyllaDB Rust driver", &[], drivers::rust),
     driver(
         "cqlsh",

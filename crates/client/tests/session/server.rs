@@ -39,6 +39,7 @@ pub fn serve_by(
         listen,
         shard_aware: Some(any_port()),
         metrics: None,
+        doors: None,
         frame_limits: FrameLimits::default(),
         connection_limits: Default::default(),
         drain_timeout: PATIENCE,

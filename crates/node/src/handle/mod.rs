@@ -174,7 +174,9 @@ impl Handle {
         self.execute_bound(statement, &values, options).await
     }
 
-    async fn execute_bound(
+    /// As [`Handle::execute_with`], once: where the node has forgotten the statement, that is the answer
+    /// ([`ErrorCode::Unprepared`]). For whoever keeps statements for others, whose markers may be of other types by then.
+    pub async fn execute_bound(
         &self,
         statement: &Prepared,
         values: &BoundValues,
@@ -220,7 +222,8 @@ impl Handle {
         self.batch_once(batch, options).await
     }
 
-    async fn batch_once(&self, batch: &Batch, options: &RequestOptions) -> Result<Answer, RequestError> {
+    /// As [`Handle::batch_with`], once; see [`Handle::execute_bound`].
+    pub async fn batch_once(&self, batch: &Batch, options: &RequestOptions) -> Result<Answer, RequestError> {
         let reply = self.send(batch.message(options), None, options).await?;
         Ok(Answer::of(reply, Opcode::Batch, None)?.0)
     }

@@ -3,6 +3,7 @@
 //! Every key is optional, and a key that is not listed here is an error: a setting that is silently ignored is worse
 //! than one that is missing.
 
+mod door_address;
 mod units;
 
 use std::net::IpAddr;
@@ -12,6 +13,7 @@ use helenus_node::{Authenticator, SsTableFormat};
 use helenus_vfs::DiskIo;
 use serde::Deserialize;
 
+pub use door_address::{DoorAddress, DoorAddressError};
 pub use units::{DataRate, DataSize, DurationSetting, SnapshotTtl, UnitError};
 
 /// The file's keys. `None` means the default; all are in docs/operating/configuration.md.
@@ -106,6 +108,10 @@ pub struct ConfigFile {
     pub in_memory: Option<bool>,
     /// Ours: where `/metrics` is served.
     pub metrics_address: Option<std::net::SocketAddr>,
+    /// Ours: where HTTP, gRPC and the console are served; `off` for nowhere.
+    pub grpc_address: Option<DoorAddress>,
+    /// Ours: whether HTTP and gRPC take only statements that read.
+    pub grpc_read_only: Option<bool>,
 }
 
 /// Cassandra 5.0's section of that name.

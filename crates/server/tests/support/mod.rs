@@ -103,6 +103,7 @@ pub fn serve_node(node: NodeOptions, connection_limits: ConnectionLimits, has_me
         listen: any_port,
         shard_aware: None,
         metrics: has_metrics.then_some(any_port),
+        doors: None,
         frame_limits: FrameLimits::default(),
         connection_limits,
         drain_timeout: PATIENCE,

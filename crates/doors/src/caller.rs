@@ -1,0 +1,87 @@
+//! Who asks: a connection, and whoever shows a token on it.
+
+use std::cell::RefCell;
+use std::net::SocketAddr;
+use std::rc::Rc;
+use std::sync::Arc;
+use std::time::Duration;
+
+use helenus_node::Handle;
+use helenus_node::handle::{ClientOptions, Login};
+use http::HeaderMap;
+
+use crate::bounds::{CONNECTION_BYTES_MAX, USERS_MAX};
+use crate::failure::Failure;
+use crate::memory::Memory;
+use crate::state::State;
+
+/// Stargate's name of the header that has the token.
+pub const TOKEN_HEADER: &str = "x-cassandra-token";
+
+/// The other end of a connection.
+pub struct Caller {
+    pub state: Rc<State>,
+    pub peer: SocketAddr,
+    pub memory: Arc<Memory>,
+    /// The node's clients, by user; the one that was used last is the last.
+    clients: RefCell<Vec<(Option<Arc<str>>, Handle)>>,
+}
+
+impl Caller {
+    pub fn new(state: &Rc<State>, peer: SocketAddr) -> Self {
+        Caller {
+            state: state.clone(),
+            peer,
+            memory: state.memory.part(CONNECTION_BYTES_MAX),
+            clients: RefCell::default(),
+        }
+    }
+
+    /// The node's client of whoever the headers say. `through` is what `system_views.clients` calls its driver.
+    pub fn client(&self, headers: &HeaderMap, through: &str) -> Result<Handle, Failure> {
+        let user = self.user(headers)?;
+        let mut clients = self.clients.borrow_mut();
+        if let Some(at) = clients.iter().position(|(known, _)| *known == user) {
+            if at + 1 != clients.len() {
+                let found = clients.remove(at);
+                clients.push(found);
+            }
+            return Ok(clients
+                .last()
+                .map_or_else(|| self.state.node.clone(), |(_, client)| client.clone()));
+        }
+        let client = self.state.node.client(&ClientOptions {
+            peer: Some(self.peer),
+            driver_name: through.to_owned(),
+            login: user.clone().map_or(Login::AsConfigured, Login::As),
+            throws_on_overload: false,
+            ..ClientOptions::default()
+        });
+        if clients.len() >= USERS_MAX {
+            clients.remove(0);
+        }
+        clients.push((user, client.clone()));
+        Ok(client)
+    }
+
+    /// `None` where nobody has to say.
+    fn user(&self, headers: &HeaderMap) -> Result<Option<Arc<str>>, Failure> {
+        if !self.state.asks_for_passwords {
+            return Ok(None);
+        }
+        let token = headers.get(TOKEN_HEADER).and_then(|token| token.to_str().ok());
+        let token = token.ok_or(Failure::Unauthenticated(
+            "The header x-cassandra-token is missing; POST /v1/auth gives a token",
+        ))?;
+        let now_ns = self.state.clock.monotonic_ns();
+        let user = self.state.tokens.borrow_mut().user(token, now_ns);
+        user.map(Some).ok_or(Failure::Unauthenticated(
+            "The token is not valid, or not any more; POST /v1/auth gives another",
+        ))
+    }
+
+    /// How long ago it was `received_ns`.
+    pub fn since(&self, received_ns: u64) -> Duration {
+        Duration::from_nanos(self.state.clock.monotonic_ns().saturating_sub(received_ns))
+    }
+}

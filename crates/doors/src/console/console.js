@@ -1,0 +1,472 @@
+// The console. It asks the door that it came from, once a second while somebody looks, and shows text as text.
+
+import { Schema } from "./cql.js";
+
+const byId = (id) => document.getElementById(id);
+const PERIOD_MS = 1000;
+const SAMPLES_MAX = 90;
+const REMEMBERED_MAX = 50;
+
+class Problem extends Error {
+  constructor(status, problem) {
+    super(problem.detail ?? "The node does not answer");
+    this.status = status;
+    this.title = problem.title ?? "";
+  }
+}
+
+// Asking
+
+let token = sessionStorage.getItem("token");
+
+async function post(path, body) {
+  const headers = { "Content-Type": "application/json" };
+  if (token) headers["X-Cassandra-Token"] = token;
+  const response = await fetch(path, { method: "POST", headers, body: JSON.stringify(body) });
+  const answer = await response.json().catch(() => ({}));
+  if (!response.ok) throw new Problem(response.status, answer);
+  return answer;
+}
+
+async function rowsOf(query, options = {}) {
+  return (await post("v1/query", { query, read_only: true, page_size: 5000, consistency: "ONE", ...options })).rows ?? [];
+}
+
+// Making elements
+
+function element(name, attributes = {}, ...children) {
+  const made = document.createElement(name);
+  for (const [key, value] of Object.entries(attributes)) {
+    if (key === "class") made.className = value;
+    else if (key in made && key !== "role") made[key] = value;
+    else made.setAttribute(key, value);
+  }
+  made.append(...children);
+  return made;
+}
+
+function drawing(name, attributes) {
+  const made = document.createElementNS("http://www.w3.org/2000/svg", name);
+  for (const [key, value] of Object.entries(attributes)) made.setAttribute(key, value);
+  return made;
+}
+
+function table(columns, rows, onPick) {
+  const head = element("tr", {}, ...columns.map((column) => element("th", { scope: "col", class: column.isNumber ? "number" : "" },
+    column.name, ...(column.type ? [element("span", { class: "type" }, column.type)] : []))));
+  const lines = rows.map((row) => {
+    const cells = row.map((value, at) => {
+      if (value === null || value === undefined) return element("td", { class: "null" }, "null");
+      const text = typeof value === "object" ? JSON.stringify(value) : String(value);
+      return element("td", { class: columns[at].isNumber ? "number" : "", title: text.length > 60 ? text : "" }, text);
+    });
+    const line = element("tr", {}, ...cells);
+    if (onPick) {
+      line.className = "pick";
+      line.tabIndex = 0;
+      line.addEventListener("click", () => onPick(row));
+      line.addEventListener("keydown", (event) => { if (event.key === "Enter") onPick(row); });
+    }
+    return line;
+  });
+  return element("table", {}, element("thead", {}, head), element("tbody", {}, ...lines));
+}
+
+function bar(name, part, amount) {
+  const fill = element("div", { class: "fill" });
+  fill.style.width = `${Math.max(0, Math.min(1, part)) * 100}%`;
+  return element("div", { class: "bar" }, element("span", {}, name), element("div", { class: "track" }, fill), element("span", { class: "amount" }, amount));
+}
+
+function count(number) {
+  if (number >= 1e6) return `${(number / 1e6).toFixed(2)} M`;
+  if (number >= 1e4) return `${(number / 1e3).toFixed(1)} k`;
+  return number >= 100 || Number.isInteger(number) ? Math.round(number).toLocaleString("en") : number.toFixed(1);
+}
+
+function size(bytes) {
+  const units = ["B", "KiB", "MiB", "GiB", "TiB"];
+  let at = 0;
+  while (bytes >= 1024 && at < units.length - 1) { bytes /= 1024; at += 1; }
+  return `${bytes >= 100 || at === 0 ? Math.round(bytes) : bytes.toFixed(1)} ${units[at]}`;
+}
+
+// Now
+
+const TILES = [
+  { name: "Reads", unit: "/s", of: (now) => now.rate("helenus_cql_requests_total", 'kind="read"') },
+  { name: "Writes", unit: "/s", of: (now) => now.rate("helenus_cql_requests_total", 'kind="write"') + now.rate("helenus_cql_requests_total", 'kind="batch"') },
+  { name: "Refused", unit: "/s", isAlarm: true, of: (now) => now.rate("helenus_cql_requests_refused_total") + now.rate("helenus_cql_requests_shed_total") },
+  { name: "Errors", unit: "/s", of: (now) => now.rate("helenus_cql_errors_total") },
+  { name: "Waiting for a shard", unit: "\u00b5s", of: (now) => now.most("helenus_queue_delay_microseconds") },
+  { name: "This page's answers", unit: "ms", of: (now) => now.answerMs },
+  { name: "Rows read", unit: "/s", of: (now) => now.rate("helenus_rows_read_total") },
+  { name: "CQL connections", unit: "", of: (now) => now.sum("helenus_connections") },
+];
+
+const MEMORY = [
+  ["Memtables", "helenus_memtable_bytes"], ["Row cache", "helenus_row_cache_bytes"], ["Page cache", "helenus_page_cache_bytes"],
+  ["SSTable indexes", "helenus_sstable_memory_bytes"], ["Requests", "helenus_request_bytes"],
+];
+
+class Sample {
+  constructor(rows, before, answerMs) {
+    this.atMs = performance.now();
+    this.rows = rows;
+    this.before = before;
+    this.answerMs = answerMs;
+  }
+
+  matching(name, label) {
+    return this.rows.filter((row) => row.name === name && (!label || row.labels.includes(label)));
+  }
+
+  sum(name, label) { return this.matching(name, label).reduce((sum, row) => sum + row.value, 0); }
+
+  most(name) { return this.matching(name).reduce((most, row) => Math.max(most, row.value), 0); }
+
+  rate(name, label) {
+    if (!this.before) return 0;
+    const passedMs = this.atMs - this.before.atMs;
+    return Math.max(0, (this.sum(name, label) - this.before.sum(name, label)) / passedMs * 1000);
+  }
+}
+
+function makeTiles() {
+  for (const tile of TILES) {
+    tile.samples = [];
+    tile.value = element("span", {}, "0");
+    tile.area = drawing("path", { class: "area" });
+    tile.line = drawing("path", { class: "line" });
+    const chart = drawing("svg", { viewBox: `0 0 ${SAMPLES_MAX} 44`, preserveAspectRatio: "none", "aria-hidden": "true" });
+    chart.append(tile.area, tile.line);
+    tile.card = element("article", { class: "tile" }, element("div", { class: "name" }, tile.name),
+      element("div", { class: "value" }, tile.value, element("span", { class: "unit" }, tile.unit)), chart);
+    byId("tiles").append(tile.card);
+  }
+}
+
+function showTile(tile, value) {
+  tile.samples.push(value);
+  if (tile.samples.length > SAMPLES_MAX) tile.samples.shift();
+  tile.value.textContent = count(value);
+  tile.card.classList.toggle("alarm", Boolean(tile.isAlarm) && value > 0);
+  const most = Math.max(...tile.samples, 1e-9);
+  const first = SAMPLES_MAX - tile.samples.length;
+  const points = tile.samples.map((sample, at) => `${first + at + 0.5},${(42 - sample / most * 38).toFixed(1)}`);
+  tile.line.setAttribute("d", `M${points.join("L")}`);
+  tile.area.setAttribute("d", `M${first + 0.5},44L${points.join("L")}L${SAMPLES_MAX - 0.5},44Z`);
+}
+
+let last = null;
+
+async function sample() {
+  const begun = performance.now();
+  const rows = await rowsOf("SELECT name, labels, value FROM system_views.node_metrics");
+  if (last) last.before = null;
+  last = new Sample(rows, last, performance.now() - begun);
+  for (const tile of TILES) showTile(tile, tile.of(last));
+  const amounts = MEMORY.map(([name, metric]) => [name, last.sum(metric)]);
+  const most = Math.max(...amounts.map(([, bytes]) => bytes), 1);
+  byId("memory").replaceChildren(...amounts.map(([name, bytes]) => bar(name, bytes / most, size(bytes))));
+  await showTasks();
+}
+
+async function showTasks() {
+  const tasks = await rowsOf("SELECT keyspace_name, table_name, kind, completion_ratio, progress, total FROM system_views.sstable_tasks");
+  const bars = tasks.map((task) => bar(`${task.kind} ${task.keyspace_name}.${task.table_name}`, task.completion_ratio, `${Math.round(task.completion_ratio * 100)} %`));
+  const pending = last.sum("helenus_compaction_pending_tasks");
+  const done = last.sum("helenus_compaction_completed_total");
+  const summary = element("p", { class: "quiet" }, `${count(tasks.length)} under way, ${count(pending)} wanted, ${count(done)} done since the start`);
+  byId("tasks").replaceChildren(...bars, summary);
+}
+
+async function showSlowly() {
+  const hot = await rowsOf("SELECT keyspace_name, table_name, partition_key, reads_per_second, writes_per_second, share FROM system_views.hot_partitions");
+  hot.sort((left, right) => right.share - left.share);
+  const columns = [{ name: "table" }, { name: "partition" }, { name: "reads/s", isNumber: true }, { name: "writes/s", isNumber: true }, { name: "share", isNumber: true }];
+  byId("hot").replaceChildren(hot.length ? table(columns, hot.slice(0, 12).map((row) => [`${row.keyspace_name}.${row.table_name}`, row.partition_key,
+    count(row.reads_per_second), count(row.writes_per_second), `${Math.round(row.share * 100)} %`])) : element("p", { class: "quiet" }, "No partition is asked for more than others"));
+  const clients = await rowsOf("SELECT address, port, username, driver_name, driver_version, keyspace_name, request_count FROM system_views.clients");
+  clients.sort((left, right) => right.request_count - left.request_count);
+  const of = [{ name: "address" }, { name: "user" }, { name: "driver" }, { name: "keyspace" }, { name: "requests", isNumber: true }];
+  byId("clients").replaceChildren(table(of, clients.slice(0, 50).map((row) => [`${row.address}:${row.port}`, row.username,
+    [row.driver_name, row.driver_version].filter(Boolean).join(" "), row.keyspace_name, count(row.request_count)])));
+}
+
+// Tables
+
+let schema = new Schema([]);
+
+async function readSchema() {
+  schema = new Schema(await rowsOf("SELECT keyspace_name, table_name, column_name, type FROM system_schema.columns"));
+  const chosen = byId("keyspace").value;
+  byId("keyspace").replaceChildren(element("option", { value: "" }, "none"), ...schema.keyspaces.map((name) => element("option", {}, name)));
+  byId("keyspace").value = chosen;
+}
+
+async function showTables() {
+  const [usage] = await Promise.all([rowsOf("SELECT keyspace_name, table_name, mebibytes FROM system_views.disk_usage"), readSchema()]);
+  const mebibytes = new Map(usage.map((row) => [`${row.keyspace_name}.${row.table_name}`, row.mebibytes]));
+  const wanted = byId("filter").value.toLowerCase();
+  const isOurs = (name) => /^system/.test(name);
+  const names = [...schema.tables.keys()].filter((name) => name.includes(wanted));
+  names.sort((left, right) => isOurs(left) - isOurs(right) || left.localeCompare(right));
+  const columns = [{ name: "table" }, { name: "columns", isNumber: true }, { name: "MiB on disk", isNumber: true }];
+  const rows = names.map((name) => [name, schema.tables.get(name).length, mebibytes.get(name) ?? 0]);
+  byId("table-list").replaceChildren(table(columns, rows, ([name]) => {
+    byId("cql").value = `SELECT * FROM ${name} LIMIT 100`;
+    show("query");
+    run();
+  }));
+}
+
+// Query
+
+let shown = null;
+const remembered = JSON.parse(localStorage.getItem("statements") ?? "[]");
+let recalled = remembered.length;
+
+function remember(text) {
+  if (remembered.at(-1) !== text) remembered.push(text);
+  while (remembered.length > REMEMBERED_MAX) remembered.shift();
+  recalled = remembered.length;
+  localStorage.setItem("statements", JSON.stringify(remembered));
+}
+
+async function run() {
+  const text = byId("cql").value.trim().replace(/;\s*$/, "");
+  if (!text) return;
+  remember(text);
+  hideChoices();
+  shown = {
+    request: {
+      query: text, rows: "arrays", read_only: byId("read-only").checked, tracing: byId("trace").checked,
+      page_size: Number(byId("page-size").value), consistency: byId("consistency").value,
+      ...(byId("keyspace").value && { keyspace: byId("keyspace").value }),
+    },
+    rows: [],
+  };
+  byId("result").hidden = true;
+  byId("waterfall").hidden = true;
+  await nextPage();
+  if (/^\s*(create|alter|drop)/i.test(text)) readSchema().catch(() => {});
+}
+
+async function nextPage() {
+  const mine = shown;
+  const begun = performance.now();
+  byId("run").disabled = true;
+  byId("outcome").textContent = "\u2026";
+  try {
+    const answer = await post("v1/query", { ...mine.request, ...(mine.state && { page_state: mine.state }) });
+    const tookMs = performance.now() - begun;
+    mine.state = answer.page_state;
+    mine.rows.push(...(answer.rows ?? []));
+    showAnswer(mine, answer, tookMs);
+    if (answer.tracing_id) await showTrace(answer.tracing_id);
+  } catch (problem) {
+    byId("more").hidden = true;
+    byId("outcome").replaceChildren(element("span", { class: "error" }, `${problem.title ? `${problem.title}: ` : ""}${problem.message}`));
+    if (problem.status === 401) askForLogin();
+  } finally {
+    byId("run").disabled = false;
+  }
+}
+
+function showAnswer(mine, answer, tookMs) {
+  const warnings = (answer.warnings ?? []).map((text) => element("div", { class: "warning" }, text));
+  byId("more").hidden = !mine.state;
+  if (answer.columns) {
+    const numbers = /^(tinyint|smallint|int|bigint|counter|float|double|decimal|varint)$/;
+    const columns = answer.columns.map(({ name, type }) => ({ name, type, isNumber: numbers.test(type) }));
+    byId("result").replaceChildren(table(columns, mine.rows));
+    byId("result").hidden = false;
+    byId("outcome").replaceChildren(`${count(mine.rows.length)} rows${mine.state ? ", and there are more" : ""}, ${tookMs.toFixed(1)} ms`, ...warnings);
+  } else {
+    const change = answer.schema_change;
+    byId("outcome").replaceChildren(change ? `${change.change} ${change.target} ${change.keyspace}${change.name ? `.${change.name}` : ""}, ${tookMs.toFixed(1)} ms` : `Done, ${tookMs.toFixed(1)} ms`, ...warnings);
+  }
+}
+
+async function showTrace(id) {
+  let events = [];
+  for (let attempt = 0; attempt < 10 && !events.length; attempt += 1) {
+    if (attempt) await new Promise((resolve) => setTimeout(resolve, 30));
+    events = await rowsOf(`SELECT activity, source_elapsed, thread FROM system_traces.events WHERE session_id = ${id}`);
+  }
+  events.sort((left, right) => left.source_elapsed - right.source_elapsed);
+  const end = Math.max(1, ...events.map((event) => event.source_elapsed));
+  const steps = events.map((event, at) => {
+    const from = at ? events[at - 1].source_elapsed : 0;
+    const fill = element("div", { class: "fill" });
+    fill.style.left = `${from / end * 100}%`;
+    fill.style.width = `${(event.source_elapsed - from) / end * 100}%`;
+    return element("div", { class: "step" }, element("span", { title: event.thread ?? "" }, event.activity),
+      element("div", { class: "track" }, fill), element("span", { class: "amount" }, `${event.source_elapsed} \u00b5s`));
+  });
+  byId("waterfall").replaceChildren(element("h2", {}, "Trace"), ...steps);
+  byId("waterfall").hidden = !steps.length;
+}
+
+// Completion
+
+let choice = -1;
+
+function hideChoices() {
+  byId("choices").hidden = true;
+  choice = -1;
+}
+
+function completions() {
+  const field = byId("cql");
+  return schema.complete(field.value.slice(0, field.selectionStart), field.value, byId("keyspace").value);
+}
+
+function showChoices() {
+  const { choices, typed } = completions();
+  if (!choices.length || !typed) return hideChoices();
+  choice = 0;
+  byId("choices").replaceChildren(...choices.map((offered, at) => {
+    const line = element("li", { role: "option" }, offered.text, element("span", { class: "quiet" }, offered.about));
+    line.setAttribute("aria-selected", String(at === 0));
+    line.addEventListener("mousedown", (event) => { event.preventDefault(); choice = at; take(); });
+    return line;
+  }));
+  byId("choices").hidden = false;
+}
+
+function move(by) {
+  const lines = [...byId("choices").children];
+  choice = (choice + by + lines.length) % lines.length;
+  lines.forEach((line, at) => line.setAttribute("aria-selected", String(at === choice)));
+  lines[choice].scrollIntoView({ block: "nearest" });
+}
+
+function take() {
+  const field = byId("cql");
+  const { choices, typed } = completions();
+  const chosen = choices[choice];
+  if (chosen) field.setRangeText(chosen.text, field.selectionStart - typed, field.selectionStart, "end");
+  hideChoices();
+  field.focus();
+}
+
+function onEditorKey(event) {
+  const isOffered = !byId("choices").hidden;
+  if (event.key === "Enter" && (event.ctrlKey || event.metaKey)) { event.preventDefault(); run(); }
+  else if (isOffered && event.key === "ArrowDown") { event.preventDefault(); move(1); }
+  else if (isOffered && event.key === "ArrowUp") { event.preventDefault(); move(-1); }
+  else if (isOffered && (event.key === "Tab" || event.key === "Enter")) { event.preventDefault(); take(); }
+  else if (event.key === "Escape") { isOffered ? hideChoices() : byId("main").focus(); event.stopPropagation(); }
+  else if (event.altKey && (event.key === "ArrowUp" || event.key === "ArrowDown")) {
+    event.preventDefault();
+    recalled = Math.max(0, Math.min(remembered.length - 1, recalled + (event.key === "ArrowUp" ? -1 : 1)));
+    byId("cql").value = remembered[recalled] ?? byId("cql").value;
+  }
+}
+
+// Views, looks, login
+
+function show(view) {
+  for (const section of document.querySelectorAll("main > section")) section.hidden = section.id !== view;
+  for (const tab of document.querySelectorAll("nav button")) {
+    if (tab.dataset.view === view) tab.setAttribute("aria-current", "page");
+    else tab.removeAttribute("aria-current");
+  }
+  history.replaceState(null, "", `#${view}`);
+  if (view === "tables") showTables().catch(failed);
+  if (view === "query") byId("cql").focus();
+}
+
+function askForLogin() {
+  if (!byId("login").open) byId("login").showModal();
+}
+
+async function logIn(event) {
+  event.preventDefault();
+  try {
+    const answer = await post("v1/auth", { username: byId("user").value, password: byId("password").value });
+    token = answer.authToken;
+    sessionStorage.setItem("token", token);
+    byId("password").value = "";
+    byId("login-error").textContent = "";
+    byId("login").close();
+    refresh();
+    readSchema().catch(failed);
+  } catch (problem) {
+    byId("login-error").textContent = problem.message;
+  }
+}
+
+function failed(problem) {
+  byId("link").textContent = problem.status ? "refused" : "not reached";
+  byId("link").className = "link down";
+  if (problem.status === 401) askForLogin();
+}
+
+let rounds = 0;
+
+async function refresh() {
+  try {
+    await sample();
+    if (rounds % 5 === 0) await showSlowly();
+    rounds += 1;
+    byId("link").textContent = "live";
+    byId("link").className = "link up";
+    document.documentElement.dataset.ready = "yes";
+  } catch (problem) {
+    failed(problem);
+  }
+}
+
+async function live() {
+  for (;;) {
+    if (!document.hidden && !byId("login").open) await refresh();
+    await new Promise((resolve) => setTimeout(resolve, PERIOD_MS));
+  }
+}
+
+function listen() {
+  for (const tab of document.querySelectorAll("nav button")) tab.addEventListener("click", () => show(tab.dataset.view));
+  byId("run").addEventListener("click", run);
+  byId("more").addEventListener("click", nextPage);
+  byId("filter").addEventListener("input", () => showTables().catch(failed));
+  byId("cql").addEventListener("keydown", onEditorKey);
+  byId("cql").addEventListener("input", showChoices);
+  byId("cql").addEventListener("blur", hideChoices);
+  byId("login-form").addEventListener("submit", logIn);
+  byId("login").addEventListener("cancel", (event) => event.preventDefault());
+  byId("theme").addEventListener("click", () => {
+    const isDark = matchMedia("(prefers-color-scheme: dark)").matches;
+    const now = document.documentElement.dataset.theme ?? (isDark ? "dark" : "light");
+    document.documentElement.dataset.theme = now === "dark" ? "light" : "dark";
+    localStorage.setItem("theme", document.documentElement.dataset.theme);
+  });
+  document.addEventListener("keydown", (event) => {
+    if (/^(INPUT|TEXTAREA|SELECT)$/.test(event.target.tagName) || event.ctrlKey || event.metaKey || event.altKey) return;
+    const view = { 1: "now", 2: "tables", 3: "query", "/": "query" }[event.key];
+    if (view) { event.preventDefault(); show(view); }
+  });
+}
+
+async function begin() {
+  const theme = localStorage.getItem("theme");
+  if (theme) document.documentElement.dataset.theme = theme;
+  for (const name of ["LOCAL_QUORUM", "ONE", "LOCAL_ONE", "QUORUM", "ALL", "SERIAL", "LOCAL_SERIAL"]) byId("consistency").append(element("option", {}, name));
+  makeTiles();
+  listen();
+  const asked = location.hash.slice(1);
+  show(["now", "tables", "query"].includes(asked) ? asked : "now");
+  const information = await (await fetch("v1/information")).json();
+  byId("version").textContent = information.version;
+  if (information.read_only) {
+    byId("read-only").checked = true;
+    byId("read-only").disabled = true;
+  }
+  if (information.authentication && !token) askForLogin();
+  else readSchema().catch(failed);
+  live();
+}
+
+begin().catch(failed);

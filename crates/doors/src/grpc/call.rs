@@ -1,0 +1,203 @@
+//! One call: what its headers say, its deadline, and who works on it.
+
+use std::future::Future;
+use std::rc::Rc;
+use std::time::Duration;
+
+use helenus_node::Handle;
+use http::{HeaderMap, Response};
+use prost::Message;
+use tokio::sync::mpsc;
+
+use super::answers::{self, Answers};
+use super::compression::Compression;
+use super::messages::Messages;
+use super::status::{Code, Status};
+use crate::body::Body;
+use crate::bounds::{BODY_TIMEOUT, STREAM_ANSWERS_MAX};
+use crate::caller::Caller;
+use crate::failure::Failure;
+use crate::panics;
+use crate::routes::Received;
+
+/// A call whose headers are understood.
+pub struct Call {
+    pub messages: Messages,
+    pub context: Context,
+}
+
+/// What the work on a call knows of it.
+pub struct Context {
+    pub caller: Rc<Caller>,
+    pub headers: HeaderMap,
+    /// On the node's monotonic clock.
+    pub received_ns: u64,
+    /// From then on.
+    pub timeout: Option<Duration>,
+    /// How its answers may be compressed.
+    compression: Option<Compression>,
+}
+
+impl Context {
+    /// The node's client of whoever calls.
+    pub fn client(&self) -> Result<Handle, Failure> {
+        self.caller.client(&self.headers, "helenus grpc")
+    }
+
+    /// What is left of the call's time.
+    pub fn time_left(&self) -> Option<Duration> {
+        let since = self.caller.since(self.received_ns);
+        self.timeout.map(|timeout| timeout.saturating_sub(since))
+    }
+}
+
+impl Call {
+    pub fn of(caller: &Rc<Caller>, received: Received) -> Result<Call, Status> {
+        let (parts, incoming) = received.request.into_parts();
+        let encoding = Compression::of_request(&parts.headers)?;
+        Ok(Call {
+            messages: Messages::new(incoming, encoding, &caller.memory),
+            context: Context {
+                caller: caller.clone(),
+                received_ns: received.received_ns,
+                timeout: timeout(&parts.headers)?,
+                compression: Compression::accepted(&parts.headers),
+                headers: parts.headers,
+            },
+        })
+    }
+
+    /// A call with one message each way.
+    pub async fn unary<Q: Message + Default, A: Message>(
+        mut self,
+        work: impl AsyncFnOnce(&Context, &Q) -> Result<A, Status>,
+    ) -> Response<Body> {
+        let time_left = self.context.time_left();
+        let working = async {
+            let reading = tokio::time::timeout(BODY_TIMEOUT, only_message(&mut self.messages));
+            let asked = reading.await.map_err(|_| Status::of(&Failure::Slow))??;
+            let answer = work(&self.context, &asked.message).await?;
+            let caller = &self.context.caller;
+            Ok(answers::answered(
+                &answer,
+                self.context.compression,
+                &caller.memory,
+            )?)
+        };
+        within(time_left, working)
+            .await
+            .unwrap_or_else(|status| answers::failed(&status))
+    }
+
+    /// A call whose answer is a stream. The work is dropped when the client has gone, or its time is over.
+    pub fn stream<F>(self, work: impl FnOnce(Messages, Rc<Context>, Rc<Answers>) -> F) -> Response<Body>
+    where
+        F: Future<Output = Result<(), Status>> + 'static,
+    {
+        let (pieces, body) = mpsc::channel(STREAM_ANSWERS_MAX);
+        let compression = self.context.compression;
+        let answers = Rc::new(Answers {
+            pieces,
+            compression,
+            memory: self.context.caller.memory.clone(),
+        });
+        let time_left = self.context.time_left();
+        let work = work(self.messages, Rc::new(self.context), answers.clone());
+        tokio::task::spawn_local(async move {
+            let working = async {
+                let worked = panics::caught(work).await;
+                worked.unwrap_or_else(|| {
+                    Err(Status::new(
+                        Code::Internal,
+                        "Internal error: the call panicked, which is a bug",
+                    ))
+                })
+            };
+            tokio::select! {
+                ended = within(time_left, working) => {
+                    answers.end(ended.err().unwrap_or_else(Status::ok)).await;
+                }
+                () = answers.pieces.closed() => {}
+            }
+        });
+        answers::streamed(body, compression)
+    }
+}
+
+/// The message of a call that has one.
+async fn only_message<M: Message + Default>(
+    messages: &mut Messages,
+) -> Result<super::messages::Charged<M>, Status> {
+    let message = messages.next::<M>().await?;
+    let message = message.ok_or_else(|| Status::new(Code::Internal, "The call has no message"))?;
+    match messages.next::<M>().await? {
+        Some(_) => Err(Status::new(Code::Internal, "The call has more than one message")),
+        None => Ok(message),
+    }
+}
+
+async fn within<T>(
+    time_left: Option<Duration>,
+    work: impl Future<Output = Result<T, Status>>,
+) -> Result<T, Status> {
+    let Some(time_left) = time_left else {
+        return work.await;
+    };
+    let over = || Err(Status::new(Code::DeadlineExceeded, "The call's time is over"));
+    if time_left.is_zero() {
+        return over();
+    }
+    let worked = tokio::time::timeout(time_left, work).await;
+    worked.unwrap_or_else(|_| over())
+}
+
+/// `grpc-timeout`: at most eight digits and a unit.
+fn timeout(headers: &HeaderMap) -> Result<Option<Duration>, Status> {
+    let Some(value) = headers.get("grpc-timeout") else {
+        return Ok(None);
+    };
+    let text = value.to_str().unwrap_or_default();
+    let parsed = text
+        .split_at_checked(text.len().saturating_sub(1))
+        .and_then(|(digits, unit)| {
+            let is_number =
+                (1..=8).contains(&digits.len()) && digits.bytes().all(|byte| byte.is_ascii_digit());
+            let count: u64 = digits.parse().ok().filter(|_| is_number)?;
+            Some(match unit {
+                "H" => Duration::from_secs(count * 3_600),
+                "M" => Duration::from_secs(count * 60),
+                "S" => Duration::from_secs(count),
+                "m" => Duration::from_millis(count),
+                "u" => Duration::from_micros(count),
+                "n" => Duration::from_nanos(count),
+                _ => return None,
+            })
+        });
+    match parsed {
+        Some(timeout) => Ok(Some(timeout)),
+        None => Err(Status::new(
+            Code::Internal,
+            format!("grpc-timeout {text} cannot be read"),
+        )),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn timeouts_have_digits_and_a_unit() {
+        let of = |text: &'static str| {
+            let mut headers = HeaderMap::new();
+            headers.insert("grpc-timeout", http::HeaderValue::from_static(text));
+            timeout(&headers).ok().flatten()
+        };
+        assert_eq!(of("1S"), Some(Duration::from_secs(1)));
+        assert_eq!(of("99999999H"), Some(Duration::from_secs(99_999_999 * 3_600)));
+        assert_eq!(of("250u"), Some(Duration::from_micros(250)));
+        for wrong in ["", "S", "1", "123456789S", "-1S", "1s", "+1S"] {
+            assert_eq!(of(wrong), None, "{wrong}");
+        }
+    }
+}

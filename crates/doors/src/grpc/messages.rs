@@ -1,0 +1,111 @@
+//! Messages of a call as they come: each with a byte that says whether it is compressed, and its length.
+
+use std::sync::Arc;
+
+use bytes::{Buf, Bytes, BytesMut};
+use hyper::body::Incoming;
+use prost::Message;
+
+use super::compression::Compression;
+use super::status::{Code, Status};
+use crate::body::next_bytes;
+use crate::bounds::{BODY_BYTES_MAX, BODY_COST};
+use crate::failure::Failure;
+use crate::memory::{Memory, Taken};
+
+/// In front of each message.
+const PREFIX_BYTES: usize = 5;
+
+/// Reads a call's messages.
+pub struct Messages {
+    incoming: Incoming,
+    buffer: BytesMut,
+    compression: Option<Compression>,
+    memory: Arc<Memory>,
+}
+
+/// A message with what it takes while it is worked on.
+pub struct Charged<M> {
+    pub message: M,
+    _taken: Taken,
+}
+
+impl Messages {
+    pub fn new(incoming: Incoming, compression: Option<Compression>, memory: &Arc<Memory>) -> Self {
+        Messages {
+            incoming,
+            buffer: BytesMut::new(),
+            compression,
+            memory: memory.clone(),
+        }
+    }
+
+    /// The next message; `None` where the client has sent its last.
+    pub async fn next<M: Message + Default>(&mut self) -> Result<Option<Charged<M>>, Status> {
+        let Some((is_compressed, bytes)) = self.length_and_flag().await? else {
+            return Ok(None);
+        };
+        if bytes > BODY_BYTES_MAX {
+            return Err(Failure::TooLarge.into());
+        }
+        let mut taken = self.memory.take(BODY_COST * bytes).map_err(Failure::from)?;
+        if !self.fill(PREFIX_BYTES + bytes).await {
+            return Err(Status::new(Code::Internal, "The call ends within a message"));
+        }
+        self.buffer.advance(PREFIX_BYTES);
+        let packed = self.buffer.split_to(bytes).freeze();
+        let unpacked = self.unpacked(packed, is_compressed)?;
+        taken
+            .grow(BODY_COST * unpacked.len().saturating_sub(bytes))
+            .map_err(Failure::from)?;
+        let message = M::decode(unpacked)
+            .map_err(|error| Status::new(Code::Internal, format!("A message cannot be read: {error}")))?;
+        Ok(Some(Charged {
+            message,
+            _taken: taken,
+        }))
+    }
+
+    fn unpacked(&self, bytes: Bytes, is_compressed: bool) -> Result<Bytes, Status> {
+        match (is_compressed, self.compression) {
+            (false, _) => Ok(bytes),
+            (true, Some(compression)) => Ok(compression.decompress(&bytes)?.into()),
+            (true, None) => Err(Status::new(
+                Code::Internal,
+                "A message is flagged as compressed, but the header grpc-encoding does not say how",
+            )),
+        }
+    }
+
+    async fn length_and_flag(&mut self) -> Result<Option<(bool, usize)>, Status> {
+        if !self.fill(PREFIX_BYTES).await {
+            return match self.buffer.is_empty() {
+                true => Ok(None),
+                false => Err(Status::new(
+                    Code::Internal,
+                    "The call ends within a message's length",
+                )),
+            };
+        }
+        match *self.buffer {
+            [flag @ (0 | 1), a, b, c, d, ..] => {
+                Ok(Some((flag == 1, u32::from_be_bytes([a, b, c, d]) as usize)))
+            }
+            _ => Err(Status::new(
+                Code::Internal,
+                "A message's compression flag is neither 0 nor 1",
+            )),
+        }
+    }
+
+    /// Whether so many bytes are there, if need be after some more have come.
+    async fn fill(&mut self, bytes: usize) -> bool {
+        while self.buffer.len() < bytes {
+            match next_bytes(&mut self.incoming).await {
+                Some(data) => self.buffer.extend_from_slice(&data),
+                None => return false,
+            }
+        }
+        true
+    }
+}

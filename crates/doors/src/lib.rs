@@ -1,0 +1,133 @@
+//! A node's doors beside CQL: HTTP with JSON, gRPC and the console, all on one listener.
+//!
+//! A connection says what it speaks with its first bytes ([`socket`]): HTTP/1.1, or HTTP/2 without TLS. What it asks for is looked up in
+//! [`routes`], and becomes requests of the native protocol that go through `helenus_node::Handle`: admission, deadlines, rate limits,
+//! accounts and metrics are those of CQL.
+//!
+//! All of it runs on one thread of its own, so that no flood at a door takes more than that thread's share of the processor, and
+//! shards see a door's requests only as messages in their inboxes. What clients can make the doors hold is in [`bounds`].
+
+#![deny(missing_docs)]
+
+mod body;
+mod bounds;
+mod caller;
+mod connection;
+mod console;
+mod drain;
+mod executor;
+mod failure;
+mod first_word;
+mod grpc;
+mod http_door;
+mod listener;
+mod memory;
+mod origin;
+mod panics;
+mod routes;
+mod socket;
+mod state;
+mod statements;
+mod tokens;
+
+use std::future::Future;
+use std::io;
+use std::net::{SocketAddr, TcpListener};
+use std::pin::Pin;
+use std::rc::Rc;
+use std::sync::Arc;
+use std::thread::JoinHandle;
+use std::time::Duration;
+
+use helenus_node::Handle;
+use helenus_vfs::{Clock, Random};
+use tokio::sync::watch;
+use tokio::task::LocalSet;
+
+use drain::Stage;
+use state::State;
+
+pub use grpc::proto;
+
+/// A page of metrics that is being made.
+pub type MetricsPage = Pin<Box<dyn Future<Output = String> + Send>>;
+
+/// What the doors are opened to.
+pub struct DoorOptions {
+    /// Where clients connect.
+    pub listener: TcpListener,
+    /// The node; each client is given a handle of its own.
+    pub node: Handle,
+    /// Whether clients have to say who they are.
+    pub asks_for_passwords: bool,
+    /// Whether only statements that read are taken.
+    pub is_read_only: bool,
+    /// Makes the page that Prometheus reads.
+    pub metrics: Arc<dyn Fn() -> MetricsPage + Send + Sync>,
+    /// The node's.
+    pub clock: Arc<dyn Clock>,
+    /// Tokens are made of it.
+    pub random: Arc<dyn Random>,
+}
+
+/// The open doors, until they are closed.
+pub struct Doors {
+    /// Where clients connect.
+    pub address: SocketAddr,
+    stage: watch::Sender<Stage>,
+    /// Closed once nobody is served any more.
+    ended: watch::Receiver<()>,
+    thread: JoinHandle<()>,
+}
+
+impl Doors {
+    /// Opens them, on a thread of their own.
+    pub fn open(options: DoorOptions) -> io::Result<Doors> {
+        let address = options.listener.local_addr()?;
+        options.listener.set_nonblocking(true)?;
+        let runtime = tokio::runtime::Builder::new_current_thread()
+            .enable_io()
+            .enable_time()
+            .build()?;
+        let (stage, stages) = watch::channel(Stage::Open);
+        let (ending, ended) = watch::channel(());
+        let serve = move || {
+            let _ends_with_the_thread = ending;
+            let served = LocalSet::new();
+            served.block_on(&runtime, async move {
+                let (listener, state) = State::new(options, stages);
+                listener::serve(listener, Rc::new(state)).await;
+            });
+        };
+        let thread = std::thread::Builder::new()
+            .name("helenus-doors".to_owned())
+            .spawn(serve)?;
+        Ok(Doors {
+            address,
+            stage,
+            ended,
+            thread,
+        })
+    }
+
+    /// Takes no new connections, tells clients to go elsewhere, and answers what is under way.
+    pub fn begin_drain(&self) {
+        self.stage.send_replace(Stage::Draining);
+    }
+
+    /// Waits until all clients have gone.
+    pub async fn drained(&self) {
+        let mut ended = self.ended.clone();
+        // Nothing is ever sent; it is closed.
+        while ended.changed().await.is_ok() {}
+    }
+
+    /// Closes what is left and ends the thread.
+    pub fn close(self) {
+        self.stage.send_replace(Stage::Closed);
+        let _panicked = self.thread.join();
+    }
+}
+
+/// How long a drain takes at most, from its beginning.
+pub const DRAIN_TIMEOUT: Duration = Duration::from_secs(8);

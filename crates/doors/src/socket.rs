@@ -1,0 +1,174 @@
+//! A client's socket, which is here until the client has closed it, also while and after HTTP has it.
+
+use std::cell::RefCell;
+use std::future::Future;
+use std::io::{self, IoSlice};
+use std::pin::Pin;
+use std::rc::Rc;
+use std::task::{Context, Poll, ready};
+
+use hyper::rt::{Read, ReadBufCursor, Write};
+use tokio::net::TcpStream;
+use tokio::time::Sleep;
+
+use crate::bounds::{FIRST_BYTES_TIMEOUT, LINGER, PREFACE_PAUSE, WRITE_TIMEOUT};
+
+/// Bytes that are read at a time.
+const READ_BYTES: usize = 16 * 1024;
+
+/// What a client of HTTP/2 says first (RFC 9113, section 3.4).
+const PREFACE: &[u8] = b"PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n";
+
+thread_local! {
+    /// Where bytes are on their way from the kernel to HTTP's buffers, which are not all initialised.
+    static SCRATCH: RefCell<Box<[u8]>> = RefCell::new(vec![0; READ_BYTES].into_boxed_slice());
+}
+
+/// A connected socket. Clones are the same one.
+#[derive(Clone)]
+pub struct Socket(Rc<Connected>);
+
+struct Connected {
+    stream: TcpStream,
+    /// Runs while the client takes nothing of what is sent.
+    stalled: RefCell<Option<Pin<Box<Sleep>>>>,
+}
+
+/// What a connection speaks.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Spoken {
+    Http1,
+    Http2,
+}
+
+impl Socket {
+    pub fn new(stream: TcpStream) -> Self {
+        // Without it an answer waits for the acknowledgement of the one before; a socket that refuses is only slower.
+        let _slower = stream.set_nodelay(true);
+        Socket(Rc::new(Connected {
+            stream,
+            stalled: RefCell::new(None),
+        }))
+    }
+
+    /// What the first bytes say, which are left where they are; `None` if none come in time.
+    pub async fn spoken(&self) -> Option<Spoken> {
+        tokio::time::timeout(FIRST_BYTES_TIMEOUT, self.peek_spoken())
+            .await
+            .ok()?
+    }
+
+    async fn peek_spoken(&self) -> Option<Spoken> {
+        let mut first = [0; PREFACE.len()];
+        loop {
+            let count = self.0.stream.peek(&mut first).await.ok()?;
+            let seen = first.get(..count).unwrap_or_default();
+            match seen {
+                [] => return None,
+                _ if seen == PREFACE => return Some(Spoken::Http2),
+                _ if !PREFACE.starts_with(seen) => return Some(Spoken::Http1),
+                // The kernel would say at once that there is something.
+                _ => tokio::time::sleep(PREFACE_PAUSE).await,
+            }
+        }
+    }
+
+    /// Says that no more is sent, and waits for the client to say so, too: a socket that is closed while bytes of the client are
+    /// unread takes away what the client has not read yet.
+    pub async fn linger(&self) {
+        let _closed_by_the_client =
+            socket2::SockRef::from(&self.0.stream).shutdown(std::net::Shutdown::Write);
+        let _given_up = tokio::time::timeout(LINGER, self.read_to_end()).await;
+    }
+
+    async fn read_to_end(&self) {
+        while self.0.stream.readable().await.is_ok() {
+            let read = SCRATCH.with_borrow_mut(|scratch| self.0.stream.try_read(scratch));
+            match read {
+                Ok(0) => return,
+                Err(error) if error.kind() != io::ErrorKind::WouldBlock => return,
+                _ => {}
+            }
+        }
+    }
+}
+
+impl Read for Socket {
+    fn poll_read(
+        self: Pin<&mut Self>,
+        context: &mut Context<'_>,
+        mut buffer: ReadBufCursor<'_>,
+    ) -> Poll<io::Result<()>> {
+        loop {
+            ready!(self.0.stream.poll_read_ready(context))?;
+            let read = SCRATCH.with_borrow_mut(|scratch| {
+                let room = scratch.len().min(buffer.remaining());
+                let place = scratch.get_mut(..room).unwrap_or_default();
+                let count = self.0.stream.try_read(place)?;
+                buffer.put_slice(place.get(..count).unwrap_or_default());
+                Ok::<(), io::Error>(())
+            });
+            match read {
+                Err(error) if error.kind() == io::ErrorKind::WouldBlock => {}
+                read => return Poll::Ready(read),
+            }
+        }
+    }
+}
+
+impl Socket {
+    fn poll_written(
+        &self,
+        context: &mut Context<'_>,
+        write: impl Fn(&TcpStream) -> io::Result<usize>,
+    ) -> Poll<io::Result<usize>> {
+        loop {
+            match self.0.stream.poll_write_ready(context)? {
+                Poll::Ready(()) => {}
+                Poll::Pending => return self.poll_stalled(context),
+            }
+            match write(&self.0.stream) {
+                Err(error) if error.kind() == io::ErrorKind::WouldBlock => {}
+                written => {
+                    self.0.stalled.take();
+                    return Poll::Ready(written);
+                }
+            }
+        }
+    }
+
+    /// Waits for the client, but not for ever.
+    fn poll_stalled(&self, context: &mut Context<'_>) -> Poll<io::Result<usize>> {
+        let mut stalled = self.0.stalled.borrow_mut();
+        let timer = stalled.get_or_insert_with(|| Box::pin(tokio::time::sleep(WRITE_TIMEOUT)));
+        ready!(timer.as_mut().poll(context));
+        Poll::Ready(Err(io::ErrorKind::TimedOut.into()))
+    }
+}
+
+impl Write for Socket {
+    fn poll_write(self: Pin<&mut Self>, context: &mut Context<'_>, bytes: &[u8]) -> Poll<io::Result<usize>> {
+        self.poll_written(context, |stream| stream.try_write(bytes))
+    }
+
+    fn poll_flush(self: Pin<&mut Self>, _: &mut Context<'_>) -> Poll<io::Result<()>> {
+        Poll::Ready(Ok(()))
+    }
+
+    /// The socket is shut down by [`Socket::linger`].
+    fn poll_shutdown(self: Pin<&mut Self>, _: &mut Context<'_>) -> Poll<io::Result<()>> {
+        Poll::Ready(Ok(()))
+    }
+
+    fn is_write_vectored(&self) -> bool {
+        true
+    }
+
+    fn poll_write_vectored(
+        self: Pin<&mut Self>,
+        context: &mut Context<'_>,
+        slices: &[IoSlice<'_>],
+    ) -> Poll<io::Result<usize>> {
+        self.poll_written(context, |stream| stream.try_write_vectored(slices))
+    }
+}

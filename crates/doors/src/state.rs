@@ -1,0 +1,79 @@
+//! What all connections share.
+
+use std::cell::{Cell, RefCell};
+use std::net::TcpListener;
+use std::sync::Arc;
+
+use helenus_node::Handle;
+use helenus_vfs::{Clock, Random};
+use tokio::sync::watch;
+
+use crate::bounds::{MEMORY_BYTES_MAX, READY_TIMEOUT};
+use crate::drain::Stage;
+use crate::memory::Memory;
+use crate::statements::Statements;
+use crate::tokens::Tokens;
+use crate::{DoorOptions, MetricsPage};
+
+/// The doors' own; it lives on their thread.
+pub struct State {
+    /// Nobody's client: whoever asks gets one of its own.
+    pub node: Handle,
+    pub asks_for_passwords: bool,
+    pub is_read_only: bool,
+    pub clock: Arc<dyn Clock>,
+    pub random: Arc<dyn Random>,
+    pub memory: Arc<Memory>,
+    pub statements: Statements,
+    pub tokens: RefCell<Tokens>,
+    pub connections: Cell<usize>,
+    stages: watch::Receiver<Stage>,
+    metrics: Arc<dyn Fn() -> MetricsPage + Send + Sync>,
+}
+
+impl State {
+    pub fn new(options: DoorOptions, stages: watch::Receiver<Stage>) -> (TcpListener, State) {
+        let state = State {
+            node: options.node,
+            asks_for_passwords: options.asks_for_passwords,
+            is_read_only: options.is_read_only,
+            clock: options.clock,
+            random: options.random,
+            memory: Memory::new(MEMORY_BYTES_MAX),
+            statements: Statements::default(),
+            tokens: RefCell::default(),
+            connections: Cell::new(0),
+            stages,
+            metrics: options.metrics,
+        };
+        (options.listener, state)
+    }
+
+    /// How far the doors are on their way out.
+    pub fn stage(&self) -> Stage {
+        *self.stages.borrow()
+    }
+
+    /// Waits until they are at least that far.
+    pub async fn reached(&self, stage: Stage) {
+        let mut stages = self.stages.clone();
+        // Whoever opened the doors has gone without closing them: as good as closed.
+        let _gone = stages.wait_for(|now| *now >= stage).await;
+    }
+
+    /// What Prometheus reads.
+    pub async fn metrics_page(&self) -> String {
+        let mut page = (self.metrics)().await;
+        page.push_str("# HELP helenus_door_connections Connections of HTTP and gRPC.\n");
+        page.push_str("# TYPE helenus_door_connections gauge\n");
+        page.push_str(&format!("helenus_door_connections {}\n", self.connections.get()));
+        page
+    }
+
+    /// Whether the node answers, and will for a while.
+    pub async fn is_ready(&self) -> bool {
+        let asked = self.node.query("SELECT key FROM system.local", ());
+        let answered = tokio::time::timeout(READY_TIMEOUT, asked).await;
+        self.stage() == Stage::Open && matches!(answered, Ok(Ok(_)))
+    }
+}

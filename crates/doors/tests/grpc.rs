@@ -1,0 +1,632 @@
+//! gRPC, as a client of Stargate's sees it.
+
+mod support;
+
+use std::collections::HashMap;
+use std::future::Future;
+use std::time::Duration;
+
+use bytes::{BufMut, Bytes, BytesMut};
+use h2::client::SendRequest;
+use h2::{RecvStream, SendStream};
+use helenus_doors::proto::health::{HealthCheckRequest, HealthCheckResponse};
+use helenus_doors::proto::reflection::{
+    ServerReflectionRequest, ServerReflectionResponse, server_reflection_request,
+};
+use helenus_doors::proto::stargate::value::{Inner, Null, Unset};
+use helenus_doors::proto::stargate::{
+    AlreadyExists, Batch, BatchQuery, Collection, ConsistencyValue, Decimal, Inet, Query, QueryParameters,
+    Response, ResultSet, StreamingResponse, UdtValue, Uuid, Value, Values, Varint, response,
+    streaming_response,
+};
+use http::{HeaderMap, Request};
+use prost::Message;
+use support::{PATIENCE, Served, Serving};
+use tokio::net::TcpStream;
+
+const KEYSPACE: &str =
+    "CREATE KEYSPACE k WITH replication = {'class': 'SimpleStrategy', 'replication_factor': 1}";
+
+fn run<T>(test: impl Future<Output = T>) -> T {
+    let runtime = tokio::runtime::Builder::new_current_thread()
+        .enable_all()
+        .build()
+        .unwrap();
+    runtime.block_on(async { tokio::time::timeout(PATIENCE, test).await.expect("in time") })
+}
+
+/// A connection of HTTP/2.
+struct Client {
+    requests: SendRequest<Bytes>,
+    headers: Vec<(&'static str, String)>,
+}
+
+/// How a call ended.
+#[derive(Debug)]
+struct Ended {
+    code: i32,
+    message: String,
+    headers: HeaderMap,
+    trailers: HeaderMap,
+    data: Bytes,
+}
+
+impl Client {
+    async fn connect(served: &Served) -> Client {
+        let stream = TcpStream::connect(served.address).await.unwrap();
+        let (requests, connection) = h2::client::handshake(stream).await.unwrap();
+        tokio::spawn(async move {
+            let _ended = connection.await;
+        });
+        Client {
+            requests,
+            headers: Vec::new(),
+        }
+    }
+
+    async fn begin(&mut self, method: &str) -> (h2::client::ResponseFuture, SendStream<Bytes>) {
+        let mut request = Request::post(format!("http://localhost/{method}"))
+            .header("content-type", "application/grpc")
+            .header("te", "trailers");
+        for (name, value) in &self.headers {
+            request = request.header(*name, value);
+        }
+        self.requests
+            .clone()
+            .ready()
+            .await
+            .unwrap()
+            .send_request(request.body(()).unwrap(), false)
+            .unwrap()
+    }
+
+    async fn call_with(&mut self, method: &str, frames: Bytes) -> Ended {
+        let (response, mut body) = self.begin(method).await;
+        body.send_data(frames, true).unwrap();
+        ended(response.await.unwrap()).await
+    }
+
+    async fn call<A: Message + Default>(&mut self, method: &str, message: &impl Message) -> Result<A, Ended> {
+        let ended = self.call_with(method, framed(message)).await;
+        match ended.code {
+            0 => Ok(messages::<A>(&ended.data).remove(0)),
+            _ => Err(ended),
+        }
+    }
+
+    async fn query(&mut self, cql: &str, values: Vec<Value>) -> Result<Response, Ended> {
+        self.call("stargate.Stargate/ExecuteQuery", &query(cql, values))
+            .await
+    }
+}
+
+async fn ended(response: http::Response<RecvStream>) -> Ended {
+    let (parts, mut body) = response.into_parts();
+    let mut data = BytesMut::new();
+    while let Some(bytes) = body.data().await {
+        let bytes = bytes.unwrap();
+        body.flow_control().release_capacity(bytes.len()).unwrap();
+        data.put(bytes);
+    }
+    let trailers = body
+        .trailers()
+        .await
+        .unwrap()
+        .unwrap_or_else(|| parts.headers.clone());
+    let text = |name: &str| trailers.get(name).map(|value| value.to_str().unwrap().to_owned());
+    Ended {
+        code: text("grpc-status").unwrap().parse().unwrap(),
+        message: text("grpc-message").unwrap_or_default(),
+        headers: parts.headers,
+        trailers,
+        data: data.freeze(),
+    }
+}
+
+fn framed(message: &impl Message) -> Bytes {
+    let mut out = BytesMut::new();
+    out.put_u8(0);
+    out.put_u32(message.encoded_len() as u32);
+    message.encode(&mut out).unwrap();
+    out.freeze()
+}
+
+fn messages<M: Message + Default>(mut data: &[u8]) -> Vec<M> {
+    let mut found = Vec::new();
+    while let Some((prefix, rest)) = data.split_first_chunk::<5>() {
+        let length = u32::from_be_bytes(prefix[1..].try_into().unwrap()) as usize;
+        found.push(M::decode(&rest[..length]).unwrap());
+        data = &rest[length..];
+    }
+    found
+}
+
+fn query(cql: &str, values: Vec<Value>) -> Query {
+    Query {
+        cql: cql.to_owned(),
+        values: (!values.is_empty()).then(|| Values {
+            values,
+            value_names: Vec::new(),
+        }),
+        parameters: None,
+    }
+}
+
+fn value(inner: Inner) -> Value {
+    Value { inner: Some(inner) }
+}
+
+fn int(number: i64) -> Value {
+    value(Inner::Int(number))
+}
+
+fn text(text: &str) -> Value {
+    value(Inner::String(text.to_owned()))
+}
+
+fn list(elements: Vec<Value>) -> Value {
+    value(Inner::Collection(Collection { elements }))
+}
+
+fn rows(response: Response) -> ResultSet {
+    match response.result {
+        Some(response::Result::ResultSet(rows)) => rows,
+        other => panic!("no rows: {other:?}"),
+    }
+}
+
+fn one_of_each_type() -> Vec<(&'static str, Value)> {
+    let uuid = |bytes: [u8; 16]| {
+        value(Inner::Uuid(Uuid {
+            value: bytes.to_vec(),
+        }))
+    };
+    let timeuuid = *b"\xd6\x45\x52\x56\xe7\xf1\x11\xf1\x82\x58\x79\xec\x71\xbc\x39\xa4";
+    vec![
+        ("ascii", text("a")),
+        ("bigint", int(i64::MIN)),
+        ("blob", value(Inner::Bytes(vec![0, 255]))),
+        ("boolean", value(Inner::Boolean(true))),
+        ("date", value(Inner::Date(1 << 31))),
+        (
+            "decimal",
+            value(Inner::Decimal(Decimal {
+                scale: 2,
+                value: vec![0x7d],
+            })),
+        ),
+        ("double", value(Inner::Double(0.5))),
+        ("duration", value(Inner::Bytes(vec![2, 4, 6]))),
+        ("float", value(Inner::Float(1.5))),
+        (
+            "inet",
+            value(Inner::Inet(Inet {
+                value: vec![127, 0, 0, 1],
+            })),
+        ),
+        ("int", int(-7)),
+        ("list<text>", list(vec![text("x"), text("y")])),
+        ("map<text, int>", list(vec![text("k"), int(1)])),
+        ("set<int>", list(vec![int(1), int(2)])),
+        ("smallint", int(-3)),
+        ("text", text("\u{e9}")),
+        ("time", value(Inner::Time(86_399_999_999_999))),
+        ("timestamp", int(1_767_225_600_000)),
+        ("timeuuid", uuid(timeuuid)),
+        ("tinyint", int(7)),
+        (
+            "tuple<int, text>",
+            list(vec![int(1), value(Inner::Null(Null {}))]),
+        ),
+        (
+            "frozen<k.point>",
+            value(Inner::Udt(UdtValue {
+                fields: HashMap::from([("x".to_owned(), int(1)), ("y".to_owned(), int(2))]),
+            })),
+        ),
+        ("uuid", uuid([7; 16])),
+        ("varint", value(Inner::Varint(Varint { value: vec![1, 0] }))),
+        (
+            "vector<float, 2>",
+            list(vec![value(Inner::Float(1.0)), value(Inner::Float(2.0))]),
+        ),
+    ]
+}
+
+#[test]
+fn every_type_goes_in_and_comes_out_as_it_was() {
+    let served = Served::start();
+    served.execute(KEYSPACE);
+    served.execute("CREATE TYPE k.point (x int, y int)");
+    let all = one_of_each_type();
+    let columns: Vec<String> = (0..all.len()).map(|index| format!("c{index:02}")).collect();
+    let declared: Vec<String> = all
+        .iter()
+        .zip(&columns)
+        .map(|((of, _), name)| format!("{name} {of}"))
+        .collect();
+    served.execute(&format!(
+        "CREATE TABLE k.t (id int PRIMARY KEY, {})",
+        declared.join(", ")
+    ));
+    run(async {
+        let mut client = Client::connect(&served).await;
+        let mut given = vec![int(1)];
+        given.extend(all.iter().map(|(_, value)| value.clone()));
+        let markers = vec!["?"; given.len()].join(", ");
+        let insert = format!("INSERT INTO k.t (id, {}) VALUES ({markers})", columns.join(", "));
+        client.query(&insert, given.clone()).await.unwrap();
+        let read = rows(
+            client
+                .query("SELECT * FROM k.t WHERE id = ?", vec![int(1)])
+                .await
+                .unwrap(),
+        );
+        assert_eq!(read.columns.len(), given.len());
+        assert_eq!(read.rows[0].values, given);
+        for (index, (of, _)) in all.iter().enumerate() {
+            let wrong = client
+                .query(
+                    &format!("UPDATE k.t SET c{index:02} = ? WHERE id = 1"),
+                    vec![value(Inner::Udt(UdtValue {
+                        fields: HashMap::from([("none".to_owned(), int(1))]),
+                    }))],
+                )
+                .await
+                .unwrap_err();
+            assert_eq!(wrong.code, 3, "{of}: {}", wrong.message);
+        }
+        let unset = vec![value(Inner::Unset(Unset {})), value(Inner::Null(Null {}))];
+        client
+            .query("UPDATE k.t SET c10 = ?, c15 = ? WHERE id = 1", unset)
+            .await
+            .unwrap();
+        let read = rows(
+            client
+                .query("SELECT c10, c15 FROM k.t WHERE id = 1", vec![])
+                .await
+                .unwrap(),
+        );
+        assert_eq!(read.rows[0].values, [int(-7), value(Inner::Null(Null {}))]);
+        let out_of_range = client
+            .query("UPDATE k.t SET c19 = ? WHERE id = 1", vec![int(128)])
+            .await
+            .unwrap_err();
+        assert_eq!(
+            (out_of_range.code, out_of_range.message.contains("128")),
+            (3, true)
+        );
+    });
+}
+
+#[test]
+fn pages_names_traces_and_batches() {
+    let served = Served::start();
+    served.execute(KEYSPACE);
+    served.execute("CREATE TABLE k.t (p int, c int, PRIMARY KEY (p, c))");
+    run(async {
+        let mut client = Client::connect(&served).await;
+        let member = |c: i64| BatchQuery {
+            cql: "INSERT INTO k.t (p, c) VALUES (?, ?)".to_owned(),
+            values: Some(Values {
+                values: vec![int(1), int(c)],
+                value_names: Vec::new(),
+            }),
+        };
+        let batch = Batch {
+            r#type: 1,
+            queries: (0..250).map(member).collect(),
+            parameters: None,
+        };
+        client
+            .call::<Response>("stargate.Stargate/ExecuteBatch", &batch)
+            .await
+            .unwrap();
+        let mut asked = Query {
+            cql: "SELECT c FROM t WHERE p = :q".to_owned(),
+            values: Some(Values {
+                values: vec![int(1)],
+                value_names: vec!["q".to_owned()],
+            }),
+            parameters: Some(QueryParameters {
+                keyspace: Some("k".to_owned()),
+                consistency: Some(ConsistencyValue { value: 4 }),
+                tracing: true,
+                ..QueryParameters::default()
+            }),
+        };
+        let mut sizes = Vec::new();
+        loop {
+            let page: Response = client
+                .call("stargate.Stargate/ExecuteQuery", &asked)
+                .await
+                .unwrap();
+            let traces = page.traces.clone().unwrap();
+            assert!(traces.duration > 0 && !traces.events.is_empty(), "{traces:?}");
+            let page = rows(page);
+            sizes.push(page.rows.len());
+            let parameters = asked.parameters.as_mut().unwrap();
+            parameters.paging_state = page.paging_state;
+            if parameters.paging_state.is_none() {
+                break;
+            }
+        }
+        assert_eq!(sizes, [100, 100, 50]);
+    });
+}
+
+#[test]
+fn a_stream_answers_in_order_and_goes_on_after_an_error() {
+    let served = Served::start();
+    run(async {
+        let mut client = Client::connect(&served).await;
+        let mut frames = BytesMut::new();
+        for cql in [
+            "SELECT key FROM system.local",
+            "SELEC",
+            "SELECT key FROM system.local",
+        ] {
+            frames.put(framed(&query(cql, vec![])));
+        }
+        let ended = client
+            .call_with("stargate.Stargate/ExecuteQueryStream", frames.freeze())
+            .await;
+        let kinds: Vec<Option<i32>> = messages::<StreamingResponse>(&ended.data)
+            .into_iter()
+            .map(|response| match response.message.unwrap() {
+                streaming_response::Message::Response(_) => None,
+                streaming_response::Message::Status(status) => Some(status.code),
+            })
+            .collect();
+        assert_eq!((ended.code, kinds), (0, vec![None, Some(3), None]));
+    });
+}
+
+#[test]
+fn errors_have_stargates_codes_and_details() {
+    let served = Served::start();
+    served.execute(KEYSPACE);
+    run(async {
+        let mut client = Client::connect(&served).await;
+        let exists = client.query(KEYSPACE, vec![]).await.unwrap_err();
+        let detail = exists
+            .trailers
+            .get("stargate.alreadyexists-bin")
+            .unwrap()
+            .to_str()
+            .unwrap();
+        let detail = base64::Engine::decode(&base64::prelude::BASE64_STANDARD_NO_PAD, detail).unwrap();
+        let detail = AlreadyExists::decode(&*detail).unwrap();
+        assert_eq!((exists.code, detail.keyspace.as_str()), (6, "k"));
+        assert_eq!(exists.message, "Cannot add existing keyspace \"k\"");
+        for (cql, code) in [("SELEC", 3), ("SELECT * FROM k.none", 3), ("USE k", 3)] {
+            assert_eq!(client.query(cql, vec![]).await.unwrap_err().code, code, "{cql}");
+        }
+        for (method, code) in [("stargate.Stargate/None", 12), ("none.None/None", 12)] {
+            assert_eq!(
+                client.call_with(method, Bytes::new()).await.code,
+                code,
+                "{method}"
+            );
+        }
+        client.headers = vec![("grpc-timeout", "0m".to_owned())];
+        assert_eq!(
+            client
+                .query("SELECT key FROM system.local", vec![])
+                .await
+                .unwrap_err()
+                .code,
+            4
+        );
+    });
+}
+
+#[test]
+fn messages_that_are_not_what_they_say_are_named() {
+    let served = Served::start();
+    run(async {
+        let mut client = Client::connect(&served).await;
+        let method = "stargate.Stargate/ExecuteQuery";
+        let cases: [(&'static [u8], &str); 5] = [
+            (
+                b"\x01\x00\x00\x00\x00",
+                "the header grpc-encoding does not say how",
+            ),
+            (b"\x02\x00\x00\x00\x00", "neither 0 nor 1"),
+            (b"\x00\x00\x00", "within a message's length"),
+            (b"\x00\x00\x00\x00\x09x", "within a message"),
+            (b"\x00\x00\x00\x00\x01x", "cannot be read"),
+        ];
+        for (bytes, wanted) in cases {
+            let ended = client.call_with(method, Bytes::from_static(bytes)).await;
+            assert_eq!(
+                (ended.code, ended.message.contains(wanted)),
+                (13, true),
+                "{}",
+                ended.message
+            );
+        }
+        let ended = client
+            .call_with(method, Bytes::from_static(b"\x00\xff\xff\xff\xff"))
+            .await;
+        assert_eq!(
+            (
+                ended.code,
+                ended
+                    .trailers
+                    .get("grpc-retry-pushback-ms")
+                    .unwrap()
+                    .to_str()
+                    .unwrap()
+            ),
+            (8, "-1")
+        );
+        client.headers = vec![("grpc-encoding", "snappy".to_owned())];
+        let ended = client.call_with(method, Bytes::new()).await;
+        assert_eq!(
+            (
+                ended.code,
+                ended
+                    .trailers
+                    .get("grpc-accept-encoding")
+                    .unwrap()
+                    .to_str()
+                    .unwrap()
+            ),
+            (12, "gzip,zstd")
+        );
+    });
+}
+
+#[test]
+fn answers_are_compressed_only_where_that_is_accepted_and_worth_it() {
+    let served = Served::start();
+    run(async {
+        let mut client = Client::connect(&served).await;
+        let ask = async |client: &mut Client, cql: &str| {
+            let ended = client
+                .call_with("stargate.Stargate/ExecuteQuery", framed(&query(cql, vec![])))
+                .await;
+            assert_eq!(ended.code, 0);
+            let encoding = ended
+                .headers
+                .get("grpc-encoding")
+                .map(|value| value.to_str().unwrap().to_owned());
+            (encoding, ended.data[0])
+        };
+        let long = "SELECT * FROM system_schema.columns";
+        assert_eq!(ask(&mut client, long).await, (None, 0));
+        for name in ["gzip", "zstd"] {
+            client.headers = vec![("grpc-accept-encoding", name.to_owned())];
+            assert_eq!(ask(&mut client, long).await, (Some(name.to_owned()), 1));
+            assert_eq!(
+                ask(&mut client, "SELECT key FROM system.local").await,
+                (Some(name.to_owned()), 0)
+            );
+        }
+    });
+}
+
+#[test]
+fn a_token_says_who_calls_where_users_log_in() {
+    let served = Served::start_as(Serving {
+        asks_for_passwords: true,
+        ..Serving::default()
+    });
+    let login = served
+        .post("/v1/auth", r#"{"username":"cassandra","password":"cassandra"}"#)
+        .json();
+    run(async {
+        let mut client = Client::connect(&served).await;
+        assert_eq!(
+            client
+                .query("SELECT key FROM system.local", vec![])
+                .await
+                .unwrap_err()
+                .code,
+            16
+        );
+        client.headers = vec![(
+            "x-cassandra-token",
+            login["authToken"].as_str().unwrap().to_owned(),
+        )];
+        client
+            .query("SELECT key FROM system.local", vec![])
+            .await
+            .unwrap();
+    });
+}
+
+#[test]
+fn reflection_describes_what_is_served() {
+    let served = Served::start();
+    run(async {
+        let mut client = Client::connect(&served).await;
+        for version in ["v1", "v1alpha"] {
+            let request = ServerReflectionRequest {
+                host: String::new(),
+                message_request: Some(server_reflection_request::MessageRequest::ListServices(
+                    String::new(),
+                )),
+            };
+            let method = format!("grpc.reflection.{version}.ServerReflection/ServerReflectionInfo");
+            let ended = client.call_with(&method, framed(&request)).await;
+            let response = messages::<ServerReflectionResponse>(&ended.data).remove(0);
+            assert!(
+                format!("{response:?}").contains("stargate.Stargate"),
+                "{response:?}"
+            );
+        }
+    });
+}
+
+/// What a balancer has to know before the connection goes.
+#[test]
+fn a_drain_tells_health_first_then_ends_streams_and_connections() {
+    let served = Served::start();
+    run(async {
+        let mut client = Client::connect(&served).await;
+        let health = HealthCheckRequest {
+            service: "stargate.Stargate".to_owned(),
+        };
+        let checked: HealthCheckResponse = client.call("grpc.health.v1.Health/Check", &health).await.unwrap();
+        assert_eq!(checked.status, 1);
+        let unknown = HealthCheckRequest {
+            service: "none".to_owned(),
+        };
+        assert_eq!(
+            client
+                .call::<HealthCheckResponse>("grpc.health.v1.Health/Check", &unknown)
+                .await
+                .unwrap_err()
+                .code,
+            5
+        );
+
+        let (response, mut body) = client.begin("grpc.health.v1.Health/Watch").await;
+        body.send_data(framed(&health), true).unwrap();
+        let mut watched = response.await.unwrap().into_body();
+        let first = watched.data().await.unwrap().unwrap();
+        assert_eq!(messages::<HealthCheckResponse>(&first)[0].status, 1);
+        let (streamed, _kept_open) = client.begin("stargate.Stargate/ExecuteQueryStream").await;
+
+        served.doors().begin_drain();
+        let second = watched.data().await.unwrap().unwrap();
+        assert_eq!(messages::<HealthCheckResponse>(&second)[0].status, 2);
+        // Nothing of what it would ask was done.
+        let ended = ended(streamed.await.unwrap()).await;
+        assert_eq!(ended.code, 14);
+        assert_eq!(
+            ended
+                .trailers
+                .get("grpc-retry-pushback-ms")
+                .unwrap()
+                .to_str()
+                .unwrap(),
+            "0"
+        );
+        drop((watched, client));
+        served.doors().drained().await;
+    });
+}
+
+/// The next one waited for ever for the place of one that nobody wanted any more.
+#[test]
+fn cancelled_calls_free_their_places() {
+    let served = Served::start();
+    run(async {
+        let mut client = Client::connect(&served).await;
+        for _ in 0..2_000 {
+            let (response, mut body) = client.begin("stargate.Stargate/ExecuteQueryStream").await;
+            body.send_data(framed(&query("SELECT key FROM system.local", vec![])), false)
+                .unwrap();
+            body.send_reset(h2::Reason::CANCEL);
+            drop(response);
+            tokio::time::sleep(Duration::ZERO).await;
+        }
+        client
+            .query("SELECT key FROM system.local", vec![])
+            .await
+            .unwrap();
+    });
+}

@@ -1,0 +1,99 @@
+//! Opens the doors beside CQL to a node.
+
+use std::net::{SocketAddr, TcpListener};
+use std::sync::Arc;
+
+use helenus_doors::{DoorOptions, Doors, MetricsPage};
+use helenus_events::{Event, Events};
+use helenus_node::{Authenticator, Mailbox, Node, NodeOptions, metrics};
+use helenus_types::ShardId;
+use helenus_vfs::{Clock, Random};
+use tokio::sync::oneshot;
+
+use crate::serve::{ServeError, bind};
+
+/// Where HTTP, gRPC and the console are served, and how.
+#[derive(Clone, Copy, Debug)]
+pub struct DoorSettings {
+    /// Port 0 picks a free one.
+    pub address: SocketAddr,
+    /// Whether somebody has asked for this address: if it cannot be had, the node does not start. Else it goes on without doors, since
+    /// two nodes of one machine both have the default.
+    pub is_asked_for: bool,
+    /// Whether only statements that read are taken.
+    pub is_read_only: bool,
+}
+
+/// Where clients will connect.
+pub(crate) fn listen(
+    settings: &DoorSettings,
+    events: &Events,
+) -> Result<Option<(TcpListener, DoorSettings)>, ServeError> {
+    match bind(settings.address) {
+        Ok(listener) => Ok(Some((listener, *settings))),
+        Err(ServeError::Listen { address, source }) if !settings.is_asked_for => {
+            events.event(&Event::DoorsNotOpened {
+                address: &address,
+                error: &source,
+            });
+            Ok(None)
+        }
+        Err(error) => Err(error),
+    }
+}
+
+/// Doors to a node that is not there yet.
+pub(crate) struct Opening {
+    listener: TcpListener,
+    settings: DoorSettings,
+    asks_for_passwords: bool,
+    clock: Arc<dyn Clock>,
+    random: Arc<dyn Random>,
+    events: Events,
+}
+
+impl Opening {
+    pub fn new(listener: TcpListener, settings: DoorSettings, node: &NodeOptions) -> Self {
+        Opening {
+            listener,
+            settings,
+            asks_for_passwords: node.authenticator != Authenticator::AllowAll,
+            clock: node.clock.clone(),
+            random: node.random.clone(),
+            events: node.events.clone(),
+        }
+    }
+
+    /// A node that cannot have them serves CQL all the same.
+    pub fn open(self, node: &Node) -> Option<Doors> {
+        let first_shard = node.mailbox(ShardId(0)).clone();
+        let opened = Doors::open(DoorOptions {
+            listener: self.listener,
+            node: node.handle(),
+            asks_for_passwords: self.asks_for_passwords,
+            is_read_only: self.settings.is_read_only,
+            metrics: Arc::new(move || metrics_page(&first_shard)),
+            clock: self.clock,
+            random: self.random,
+        });
+        let failed = |error| {
+            self.events.event(&Event::DoorsNotOpened {
+                address: &self.settings.address,
+                error: &error,
+            });
+        };
+        opened.map_err(failed).ok()
+    }
+}
+
+/// Empty where the node has stopped.
+fn metrics_page(first_shard: &Mailbox) -> MetricsPage {
+    let (page, made) = oneshot::channel();
+    first_shard.run(move |shard| {
+        let asking = shard.clone();
+        shard.spawn(async move {
+            let _gone = page.send(metrics::render(&asking.metrics_snapshots().await));
+        });
+    });
+    Box::pin(async move { made.await.unwrap_or_default() })
+}

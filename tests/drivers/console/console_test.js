@@ -1,0 +1,196 @@
+// The console in a real Chromium: every view, a completed query, pages, a trace, login, read-only, foreign origins, axe-core.
+'use strict';
+
+const assert = require('assert');
+const fs = require('fs');
+const http = require('http');
+const { chromium } = require('playwright-core');
+
+const BASE = `http://${process.env.DOORS}/`;
+// Where pictures are wanted: a folder.
+const IMAGES = process.env.CONSOLE_IMAGES;
+const CHROMIUMS = [process.env.CHROMIUM, '/usr/bin/chromium', '/usr/bin/chromium-browser', '/usr/bin/google-chrome'];
+const ARGUMENTS = ['--no-sandbox', '--disable-gpu', '--disable-quic', '--no-first-run', '--disable-background-networking',
+  '--disable-component-update', '--disable-sync'];
+
+async function post(path, body, headers = {}) {
+  const response = await fetch(BASE + path, {
+    method: 'POST', headers: { 'Content-Type': 'application/json', ...headers }, body: JSON.stringify(body),
+  });
+  return { status: response.status, body: await response.json() };
+}
+
+async function picture(page, name) {
+  if (IMAGES) await page.screenshot({ path: `${IMAGES}/${name}.png` });
+}
+
+async function logIn(page) {
+  await page.waitForSelector('#login[open]');
+  await page.fill('#user', 'cassandra');
+  await page.fill('#password', 'cassandra');
+  await page.keyboard.press('Enter');
+  await page.waitForSelector('html[data-ready]');
+}
+
+async function violations(page) {
+  const source = fs.readFileSync(require.resolve('axe-core/axe.min.js'), 'utf8');
+  return page.evaluate(async (text) => {
+    (0, eval)(text);
+    return (await axe.run()).violations.map((found) => `${found.id}: ${found.nodes.map((node) => node.target.join(' ')).join(', ')}`);
+  }, source);
+}
+
+const tests = {
+  async login({ page }) {
+    await page.goto(BASE);
+    await page.waitForSelector('#login[open]');
+    await page.fill('#user', 'cassandra');
+    await page.fill('#password', 'wrong');
+    await page.keyboard.press('Enter');
+    await page.waitForFunction(() => document.getElementById('login-error').textContent.includes('incorrect'));
+    await logIn(page);
+  },
+
+  async now({ page }) {
+    await page.waitForFunction(() => document.querySelectorAll('#tiles .tile').length === 8);
+    await page.waitForSelector('#memory .bar');
+    await page.waitForSelector('#clients td');
+    await page.waitForFunction(() => document.getElementById('tasks').textContent.includes('under way'));
+    await page.waitForTimeout(3000);
+    await picture(page, 'console-now');
+  },
+
+  async query_pages_and_trace({ page }) {
+    await page.keyboard.press('3');
+    await page.fill('#cql', '');
+    await page.type('#cql', 'SELECT * FROM console.ord');
+    await page.waitForSelector('#choices li');
+    await page.keyboard.press('Tab');
+    assert.strictEqual(await page.inputValue('#cql'), 'SELECT * FROM console.orders');
+    await page.check('#trace');
+    await page.selectOption('#page-size', '50');
+    await page.focus('#cql');
+    await page.keyboard.press('Control+Enter');
+    await page.waitForSelector('#result tbody tr');
+    await page.waitForSelector('#waterfall .step');
+    assert.strictEqual(await page.locator('#result tbody tr').count(), 50);
+    await picture(page, 'console-query');
+    await page.click('#more');
+    await page.waitForFunction(() => document.querySelectorAll('#result tbody tr').length === 60);
+    assert.strictEqual(await page.isVisible('#more'), false);
+  },
+
+  async errors_are_shown_as_text({ page }) {
+    await page.fill('#cql', 'SELECT <b id="x">');
+    await page.click('#run');
+    await page.waitForFunction(() => document.getElementById('outcome').textContent.includes('SYNTAX_ERROR'));
+    assert.strictEqual(await page.locator('#x').count(), 0);
+  },
+
+  async read_only({ page }) {
+    await page.check('#read-only');
+    await page.fill('#cql', 'TRUNCATE console.orders');
+    await page.click('#run');
+    await page.waitForFunction(() => document.getElementById('outcome').textContent.includes('Only statements that read'));
+    await page.uncheck('#read-only');
+  },
+
+  async tables({ page }) {
+    await page.click('#tab-tables');
+    await page.waitForSelector('#table-list td');
+    await page.fill('#filter', 'console.');
+    await page.waitForFunction(() => document.querySelectorAll('#table-list tbody tr').length === 1);
+  },
+
+  async accessible({ page }) {
+    for (const view of ['now', 'tables', 'query']) {
+      await page.click(`#tab-${view}`);
+      await page.waitForTimeout(200);
+      assert.deepStrictEqual(await violations(page), [], view);
+    }
+    await page.click('#theme');
+    assert.deepStrictEqual(await violations(page), [], 'the other theme');
+  },
+
+  async phone({ browser }) {
+    const context = await browser.newContext({ viewport: { width: 390, height: 844 }, colorScheme: 'dark' });
+    const page = await context.newPage();
+    await page.goto(BASE);
+    await logIn(page);
+    await page.waitForTimeout(3000);
+    await picture(page, 'console-phone');
+    assert.strictEqual(await page.evaluate(() => document.documentElement.scrollWidth > innerWidth), false);
+    await context.close();
+  },
+
+  async foreign_pages_get_nothing({ browser, token }) {
+    const foreign = http.createServer((_, response) => response.end('<!doctype html><title>foreign</title>'));
+    await new Promise((resolve) => foreign.listen(0, '127.0.0.1', resolve));
+    const page = await browser.newPage();
+    await page.goto(`http://127.0.0.1:${foreign.address().port}/`);
+    const outcomes = await page.evaluate(async ([base, shown]) => {
+      const asked = [
+        fetch(`${base}v1/information`),
+        fetch(`${base}v1/query`, { method: 'POST', headers: { 'Content-Type': 'application/json', 'X-Cassandra-Token': shown }, body: '{}' }),
+      ];
+      return (await Promise.allSettled(asked)).map((outcome) => outcome.status);
+    }, [BASE, token]);
+    assert.deepStrictEqual(outcomes, ['rejected', 'rejected']);
+    // What the page may send without asking is refused, too.
+    const status = await page.evaluate((base) => fetch(`${base}metrics`, { mode: 'no-cors' }).then((answer) => answer.type), BASE);
+    assert.strictEqual(status, 'opaque');
+    const refused = await fetch(`${BASE}metrics`, { headers: { Origin: 'http://evil.example' } });
+    assert.strictEqual(refused.status, 403);
+    await page.close();
+    foreign.close();
+  },
+};
+
+async function prepare() {
+  const login = await post('v1/auth', { username: 'cassandra', password: 'cassandra' });
+  const token = login.body.authToken;
+  const headers = { 'X-Cassandra-Token': token };
+  for (const query of [
+    "CREATE KEYSPACE console WITH replication = {'class': 'SimpleStrategy', 'replication_factor': 1}",
+    'CREATE TABLE console.orders (customer int, id int, item text, price decimal, tags set<text>, PRIMARY KEY (customer, id))',
+  ]) assert.strictEqual((await post('v1/query', { query }, headers)).status, 200);
+  for (let id = 0; id < 60; id += 1) {
+    const values = [id % 3, id, `lamp ${id}`, id + 0.5, ['new']];
+    const query = 'INSERT INTO console.orders (customer, id, item, price, tags) VALUES (?, ?, ?, ?, ?)';
+    assert.strictEqual((await post('v1/query', { query, values }, headers)).status, 200);
+  }
+  return token;
+}
+
+async function main() {
+  const executablePath = CHROMIUMS.find((path) => path && fs.existsSync(path));
+  if (!executablePath) {
+    console.log('skip console: there is no Chromium; CHROMIUM names one');
+    process.exit(0);
+  }
+  const token = await prepare();
+  const browser = await chromium.launch({ executablePath, args: ARGUMENTS });
+  const context = await browser.newContext({ viewport: { width: 1280, height: 860 }, colorScheme: 'light' });
+  const page = await context.newPage();
+  const complaints = [];
+  page.on('pageerror', (error) => complaints.push(String(error)));
+  let failed = false;
+  for (const [name, test] of Object.entries(tests)) {
+    try {
+      await test({ browser, page, token });
+      assert.deepStrictEqual(complaints, []);
+      console.log(`ok ${name}`);
+    } catch (error) {
+      console.error(error);
+      console.log(`FAIL ${name}: ${String(error.message).split('\n')[0]}`);
+      failed = true;
+    }
+  }
+  await browser.close();
+  process.exit(failed ? 1 : 0);
+}
+
+main().catch((error) => {
+  console.log(`FAIL console: ${error}`);
+  process.exit(1);
+});
