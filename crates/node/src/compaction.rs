@@ -51,32 +51,20 @@ impl Shard {
 
     /// Has every shard compact its part of a table. Returns when all have done so, have failed, or have been told to stop.
     pub async fn compact(self: &Rc<Self>, request: CompactionRequest) -> Result<(), CompactError> {
-        let mut tickets = Vec::new();
-        for shard in self.shards() {
-            let asked = self
-                .call(shard, move |shard| {
-                    let ticket = shard.store.borrow_mut().compact(request);
-                    shard.schedule_turn();
-                    ticket
-                })
-                .await;
-            if let Some(ticket) = asked {
-                tickets.push((shard, ticket?));
-            }
+        let ended = self.on_all_shards_async(move |shard| async move { shard.compact_here(request).await });
+        // Of several failures the first; all of them are in the node's log. A shard that has stopped has none.
+        ended.await.into_iter().flatten().collect()
+    }
+
+    async fn compact_here(&self, request: CompactionRequest) -> Result<(), CompactError> {
+        let ticket = self.store.borrow_mut().compact(request);
+        self.schedule_turn();
+        let ticket = ticket?;
+        while self.store.borrow().is_compacting(ticket) {
+            // What stops requests, or drops their tables, ends no job.
+            let _either = tokio::time::timeout(LOOK_AGAIN, self.job_ended()).await;
         }
-        let mut result = Ok(());
-        for (shard, ticket) in tickets {
-            let ended = self.call_async(shard, move |shard| async move {
-                while shard.store.borrow().is_compacting(ticket) {
-                    // What stops requests, or drops their tables, ends no job.
-                    let _either = tokio::time::timeout(LOOK_AGAIN, shard.job_ended()).await;
-                }
-                shard.store.borrow_mut().compaction_ended(ticket)
-            });
-            // Of several failures the first; all of them are in the node's log.
-            result = result.and(ended.await.unwrap_or(Ok(())));
-        }
-        result
+        self.store.borrow_mut().compaction_ended(ticket)
     }
 
     /// Stops the compactions of a table, or of all, on every shard; returns how many ran. None begins for a minute.

@@ -4,9 +4,9 @@
 //! the plan and reads ([`read`]) or writes ([`write`]): here, on the shard that owns the partition ([`forward`]), or on
 //! several; a write is acknowledged by the shard's log ([`shard`]).
 
-mod all_shards;
 mod auto_snapshot;
 mod built_updates;
+mod calls;
 pub mod clients;
 mod compaction;
 mod conditional;

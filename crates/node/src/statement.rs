@@ -119,12 +119,9 @@ impl Shard {
         mut bytes: usize,
     ) -> Result<Arc<Prepared>, CqlError> {
         for _ in 0..PLANNINGS_MAX {
-            let mut is_kept = true;
-            for other in self.shards().filter(|other| *other != self.id) {
-                let plan = prepared.clone();
-                let kept = self.call(other, move |shard| shard.keep_plan(&plan, bytes));
-                is_kept &= kept.await.unwrap_or(true);
-            }
+            let (plan, keeper) = (prepared.clone(), self.id);
+            let kept = self.on_all_shards(move |shard| shard.id == keeper || shard.keep_plan(&plan, bytes));
+            let is_kept = kept.await.into_iter().flatten().all(|is_kept| is_kept);
             if is_kept && self.is_current(&prepared) {
                 break;
             }

@@ -151,11 +151,9 @@ impl Shard {
     /// A table can be given the id of one that was dropped, by `WITH ID` or from a snapshot. It must not meet what the log
     /// or the folder still have of that one.
     async fn forget_everywhere(self: &Rc<Self>, id: TableId) -> Result<(), CqlError> {
-        for shard in self.shards() {
-            let forgotten = self.call_async(shard, move |shard| async move { shard.forget(id).await });
-            forgotten
-                .await
-                .unwrap_or_else(|| Err(self.no_answer_from(shard)))?;
+        let forgotten = self.on_all_shards_async(move |shard| async move { shard.forget(id).await });
+        for (shard, forgotten) in self.shards().zip(forgotten.await) {
+            forgotten.unwrap_or_else(|| Err(self.no_answer_from(shard)))?;
         }
         Ok(())
     }

@@ -8,35 +8,36 @@
 mod background;
 pub(crate) mod deferred_read;
 mod durability;
+mod ending;
 mod foreground;
+mod log;
+mod log_queue;
 pub mod mailbox;
 mod prepared_cache;
+mod tasks;
 
 use std::cell::{Cell, RefCell};
-use std::future::poll_fn;
 use std::rc::Rc;
 use std::sync::Arc;
 use std::sync::atomic::AtomicBool;
-use std::time::Duration;
 
-use helenus_engine::CqlError;
 use helenus_engine::ddl::SchemaChange;
 use helenus_engine::execute::Scratch;
-use helenus_events::Event;
-use helenus_schema::{Schema, TableId};
+use helenus_schema::Schema;
 use helenus_storage::ShardStore;
-use helenus_storage::commitlog::{LogBatch, LogError, LogPosition, ResolvedWriteSets};
+use helenus_storage::commitlog::ResolvedWriteSets;
 use helenus_storage::store::JobResult;
-use helenus_transport::request_memory::{Held, RequestMemory};
+use helenus_transport::request_memory::RequestMemory;
 use helenus_transport::{TransportContext, TransportOptions};
 use helenus_types::value::timeuuid::TimeuuidGenerator;
 use helenus_types::{ShardId, Token, shard_of};
 use helenus_vfs::Clock;
-use tokio::sync::{Mutex, Notify, broadcast, oneshot};
+use tokio::sync::{Mutex, Notify, broadcast};
 use uuid::Uuid;
 
 pub use background::BackgroundThreads;
-pub use durability::{Acknowledgement, LogThread, Unacknowledged};
+pub use durability::{Acknowledgement, LogThread};
+pub use ending::Ending;
 pub use foreground::Foreground;
 pub use prepared_cache::{LearnedCost, PreparedCache, is_valid};
 
@@ -50,7 +51,7 @@ use crate::hot_partitions::HotPartitions;
 use crate::long_reads::LongReads;
 use crate::metrics::{Gauges, MetricsSnapshot, ShardMetrics};
 use crate::options::{CommitlogSync, NodeOptions};
-use crate::panic_boundary::{catch, catch_async};
+use crate::panic_boundary::catch;
 use crate::planning::Planner;
 use crate::rate_limit::{RateLimiter, has_rate_limits};
 use crate::roles::default_role::DefaultRole;
@@ -58,13 +59,13 @@ use crate::roles::password_threads::PasswordThreads;
 use crate::roles::passwords::Passwords;
 use crate::schema_change::{SCHEMA_OWNER, SchemaKeeper, SchemaListeners, SchemaWorker};
 use crate::sealed_partitions::SealedPartitions;
-use crate::session::Session;
 use crate::snapshot_worker::SnapshotWorker;
 use crate::stall::StallDetector;
 use crate::truncation::Truncations;
 use crate::viewed_writes::Views;
 use crate::write_set::WriteSets;
 use foreground::PROBE_INTERVAL;
+use log_queue::LogQueue;
 use mailbox::{Inbox, Mailbox, Message};
 
 /// What a shard starts with; its store, log and background thread are its own.
@@ -151,57 +152,20 @@ pub struct Shard {
     pub(crate) schema_listeners: SchemaListeners,
     timeuuids: RefCell<TimeuuidGenerator>,
     tasks_spawned: Cell<u64>,
-    log: RefCell<Option<LogThread>>,
-    log_is_busy: Cell<bool>,
-    /// On the clock's monotonic time, when the log thread got the batch it has.
-    log_handed_over_ns: Cell<u64>,
-    /// When it was last said that the log has no file to go on in; 0 for never.
-    log_stall_said_ns: Cell<u64>,
-    /// A task waits to hand the log's batch over again.
-    tries_log_again: Cell<bool>,
-    unacknowledged: RefCell<Unacknowledged>,
+    log: LogQueue,
     pub(crate) write_sets: WriteSets,
-    /// Somebody waits for a periodic log to be synced.
-    wants_log_sync: Cell<bool>,
     background: RefCell<BackgroundThreads>,
     /// Set where the loop must look at log and background work before it sleeps.
     turn: Notify,
     /// Woken when a flush gave memory back, or the log accepted more.
     room: Notify,
     stopping: Cell<bool>,
-    writes_since_turn: Cell<u32>,
     pub(crate) last_timestamp_us: Cell<i64>,
 }
 
 /// Messages taken from the inbox between two looks at the sockets: enough to amortise the look, few enough that a
 /// burst of messages does not starve the shard's own connections.
 const MESSAGES_PER_TURN_MAX: usize = 256;
-
-/// How often a periodic log hands its bytes to the operating system, so that a killed process loses at most this much
-/// (a power cut loses up to the sync period).
-const PERIODIC_WRITE_INTERVAL: Duration = Duration::from_millis(10);
-
-/// Writes that are acknowledged at once between two looks at the log and the memtables: some 100 KiB of small rows.
-const WRITES_PER_TURN_MAX: u32 = 1_024;
-
-/// Parts of write sets that a periodic log may owe a sync: some 10 MB of them.
-const PARTS_UNSYNCED_MAX: usize = 65_536;
-
-/// How long until a log that has no file to go on in tries to make one again: much shorter than a write's time, and long
-/// enough to cost nothing.
-const LOG_STALL_RETRY: Duration = Duration::from_millis(100);
-
-/// How often the node says so.
-const LOG_STALL_SAID_AGAIN_NS: u64 = 60 * 1_000_000_000;
-
-/// How long a flush waits for a log that has no file to go on in: connections that a stop has closed give theirs back.
-const LOG_STALL_WAIT: Duration = Duration::from_secs(5);
-
-/// How long a stopping shard waits for the logs of others, of which some may have ended.
-const WRITE_SETS_RESOLVED_IN: Duration = Duration::from_secs(1);
-
-/// How often a stopping shard looks whether its memtables are flushed, in case it missed the news.
-const FLUSH_POLL_INTERVAL: Duration = Duration::from_millis(20);
 
 impl Shard {
     pub(crate) fn new(parts: ShardParts, disk_reads: DiskReads, has_slept: Arc<AtomicBool>) -> Rc<Shard> {
@@ -215,7 +179,6 @@ impl Shard {
         let stalls = StallDetector::telling(parts.options.stalls.clone());
         Rc::new(Shard {
             write_sets: WriteSets::new(parts.id, parts.resolved),
-            wants_log_sync: Cell::new(false),
             id: parts.id,
             has_rate_limits: Cell::new(has_rate_limits(&parts.schema)),
             views: Views::of_schema(&parts.schema),
@@ -256,17 +219,11 @@ impl Shard {
             schema_listeners: SchemaListeners::default(),
             timeuuids: RefCell::new(TimeuuidGenerator::new(timeuuid_seed)),
             tasks_spawned: Cell::new(0),
-            log: RefCell::new(parts.log),
-            log_is_busy: Cell::new(false),
-            log_handed_over_ns: Cell::new(0),
-            log_stall_said_ns: Cell::new(0),
-            tries_log_again: Cell::new(false),
-            unacknowledged: RefCell::new(Unacknowledged::default()),
+            log: LogQueue::new(parts.log),
             background: RefCell::new(parts.background),
             turn: Notify::new(),
             room: Notify::new(),
             stopping: Cell::new(false),
-            writes_since_turn: Cell::new(0),
             last_timestamp_us: Cell::new(0),
         })
     }
@@ -352,153 +309,9 @@ impl Shard {
         (0..self.options.shard_count).map(ShardId)
     }
 
-    /// Starts the task that answers a request, charged to the client. If it panics, the request is answered with a server
-    /// error.
-    pub(crate) fn answer_later(
-        self: &Rc<Self>,
-        session: &Rc<Session>,
-        stream: i16,
-        task: impl Future<Output = ()> + 'static,
-    ) {
-        session.expect_answer();
-        let held = Held::nothing_of(&self.account_of_session(session));
-        held.set(size_of_val(&task));
-        let (shard, session) = (self.clone(), session.clone());
-        let begun_ns = self.clock.monotonic_ns();
-        self.spawn(async move {
-            let _charged_to_the_end = held;
-            let outcome = catch_async(task).await;
-            shard
-                .foreground
-                .request_took(shard.clock.monotonic_ns().saturating_sub(begun_ns));
-            if let Err(panicked) = outcome {
-                shard.answer_write_later(&session, stream, Err(panicked.error()));
-            }
-        });
-    }
-
-    /// Starts a task on this shard.
-    pub fn spawn(&self, task: impl Future<Output = ()> + 'static) {
-        self.tasks_spawned.set(self.tasks_spawned.get() + 1);
-        let stalls = self.stalls.clone();
-        // In a box, because whatever wraps a future copies it.
-        let mut task = Box::pin(task);
-        tokio::task::spawn_local(poll_fn(move |context| {
-            stalls.watch("a task", || task.as_mut().poll(context))
-        }));
-    }
-
-    /// For work of others on this thread, where somebody looks for what holds it.
-    pub fn watching_stalls<T>(&self, what: &'static str, work: impl FnOnce() -> T) -> T {
-        self.stalls.watch(what, work)
-    }
-
-    pub fn tasks_spawned(&self) -> u64 {
-        self.tasks_spawned.get()
-    }
-
-    /// As [`Shard::call_async`], for work that is given up when the caller is no longer there.
-    pub async fn call_while_awaited<T: Send + 'static, F: Future<Output = T> + 'static>(
-        self: &Rc<Self>,
-        shard: ShardId,
-        work: impl FnOnce(Rc<Shard>) -> F + Send + 'static,
-    ) -> Option<T> {
-        if shard == self.id {
-            return Some(work(self.clone()).await);
-        }
-        let (mut sender, receiver) = oneshot::channel();
-        self.mailbox(shard).run(move |shard| {
-            let work = work(shard.clone());
-            shard.spawn(async move {
-                let result = tokio::select! {
-                    result = work => result,
-                    () = sender.closed() => return,
-                };
-                let _gone = sender.send(result);
-            });
-        });
-        receiver.await.ok()
-    }
-
-    /// Runs `work` on another shard (or on this one) and waits for what it returns. `None` if that shard has stopped.
-    pub async fn call<T: Send + 'static>(
-        self: &Rc<Self>,
-        shard: ShardId,
-        work: impl FnOnce(&Rc<Shard>) -> T + Send + 'static,
-    ) -> Option<T> {
-        if shard == self.id {
-            return Some(work(self));
-        }
-        let (sender, receiver) = oneshot::channel();
-        self.mailbox(shard).run(move |shard| {
-            // The caller may have gone with its connection.
-            let _gone = sender.send(work(shard));
-        });
-        receiver.await.ok()
-    }
-
-    /// As [`Shard::call`], for work that waits itself.
-    pub async fn call_async<T: Send + 'static, F: Future<Output = T> + 'static>(
-        self: &Rc<Self>,
-        shard: ShardId,
-        work: impl FnOnce(Rc<Shard>) -> F + Send + 'static,
-    ) -> Option<T> {
-        if shard == self.id {
-            return Some(work(self.clone()).await);
-        }
-        let (sender, receiver) = oneshot::channel();
-        self.mailbox(shard).run(move |shard| {
-            let work = work(shard.clone());
-            shard.spawn(async move {
-                // The caller may have gone with its connection.
-                let _gone = sender.send(work.await);
-            });
-        });
-        receiver.await.ok()
-    }
-
-    /// Whether a write must wait for [`Shard::acknowledge_at`], or is acknowledged at once.
-    pub fn acknowledges_at_once(&self) -> bool {
-        self.options.in_memory || matches!(self.options.commitlog_sync, CommitlogSync::Periodic { .. })
-    }
-
-    /// Whether a write is acknowledged when the log is durable up to its position. What no log takes
-    /// (`durable_writes = false`) has no position and waits for nobody.
-    #[inline]
-    pub fn waits_for_log(&self, position: LogPosition) -> bool {
-        position != LogPosition::default() && !self.acknowledges_at_once()
-    }
-
-    /// A write was appended: once enough of them are, the log or a memtable wants attention.
-    #[inline]
-    pub fn note_write(&self) {
-        let writes = self.writes_since_turn.get() + 1;
-        self.writes_since_turn.set(writes);
-        if writes >= WRITES_PER_TURN_MAX {
-            self.schedule_turn();
-        }
-    }
-
-    pub(crate) fn acknowledge_at(
-        &self,
-        position: LogPosition,
-        deadline: Deadline,
-        acknowledgement: Acknowledgement,
-    ) {
-        self.unacknowledged
-            .borrow_mut()
-            .push(position, deadline, acknowledgement);
-        self.schedule_turn();
-    }
-
     /// Something was appended to the log or to a memtable: look at it when the tasks that are ready have run.
     pub fn schedule_turn(&self) {
         self.turn.notify_one();
-    }
-
-    /// Writes that the log has not made durable in their time. It still may.
-    pub(crate) fn take_late_writes(&self, now_ns: u64) -> Vec<(Acknowledgement, Deadline)> {
-        self.unacknowledged.borrow_mut().take_late(now_ns)
     }
 
     /// Waits until a flush has given memory back. False if the write's time is over.
@@ -517,42 +330,12 @@ impl Shard {
     async fn turns(self: Rc<Self>) {
         loop {
             self.turn.notified().await;
-            self.writes_since_turn.set(0);
+            self.log.begin_turn();
             // Without its turns the shard would acknowledge nothing any more.
             let _reported = catch(|| {
                 self.hand_over_log(!self.acknowledges_at_once());
                 self.offer_background_work();
             });
-        }
-    }
-
-    async fn write_log_periodically(self: Rc<Self>) {
-        let CommitlogSync::Periodic { period } = self.options.commitlog_sync else {
-            return;
-        };
-        let mut interval = tokio::time::interval(PERIODIC_WRITE_INTERVAL);
-        let mut since_sync = Duration::ZERO;
-        loop {
-            interval.tick().await;
-            since_sync += PERIODIC_WRITE_INTERVAL;
-            if self.store.borrow().wants_log_sync() {
-                self.sync_logs_soon();
-            }
-            let is_due = since_sync >= period || self.unacknowledged.borrow().len() > PARTS_UNSYNCED_MAX;
-            let sync = is_due || self.wants_log_sync.get();
-            if self.hand_over_log(sync) && sync {
-                self.wants_log_sync.set(false);
-                since_sync = Duration::ZERO;
-            }
-            self.offer_background_work();
-        }
-    }
-
-    /// Has the periodic logs of all shards synced the next time they are written: a flush, or whoever decides on what a
-    /// write set has written, waits for its parts in all of them.
-    pub(crate) fn sync_logs_soon(&self) {
-        for shard in self.shards() {
-            self.mailbox(shard).run(|shard| shard.wants_log_sync.set(true));
         }
     }
 
@@ -586,101 +369,6 @@ impl Shard {
         }
     }
 
-    /// Gives the log thread what was appended, unless it is still busy with the last batch.
-    fn hand_over_log(&self, sync: bool) -> bool {
-        if self.log_is_busy.get() {
-            return false;
-        }
-        let log = self.log.borrow();
-        let batch = if sync {
-            self.store.borrow_mut().take_log_batch_to_sync()
-        } else {
-            self.store.borrow_mut().take_log_batch()
-        };
-        let (Some(log), Some(batch)) = (&*log, batch) else {
-            return false;
-        };
-        self.log_is_busy.set(true);
-        self.log_handed_over_ns.set(self.clock.monotonic_ns());
-        log.persist(batch, sync);
-        true
-    }
-
-    pub(crate) fn log_persisted(self: &Rc<Self>, batch: LogBatch, result: &Result<LogPosition, LogError>) {
-        self.log_is_busy.set(false);
-        let log_ns = self
-            .clock
-            .monotonic_ns()
-            .saturating_sub(self.log_handed_over_ns.get());
-        self.foreground.log_took(log_ns);
-        self.store.borrow_mut().log_batch_done(batch, result);
-        match result {
-            Ok(durable) => loop {
-                let Some(next) = self.unacknowledged.borrow_mut().pop_durable(*durable) else {
-                    break;
-                };
-                self.acknowledge(next, Ok(()));
-            },
-            Err(error) if !error.is_final() => self.try_log_again(error),
-            Err(error) => {
-                self.options.events.event(&Event::LogFailed {
-                    shard: self.id.0,
-                    error,
-                });
-                let failed: Vec<_> = self.unacknowledged.borrow_mut().drain().collect();
-                for acknowledgement in failed {
-                    self.acknowledge(acknowledgement, Err(CqlError::server(format_args!("{error}"))));
-                }
-            }
-        }
-        self.room.notify_waiters();
-        if self.store.borrow().log_stall().is_none() {
-            self.schedule_turn();
-        }
-    }
-
-    /// The log has no file to go on in: its batch waits, and with it the writes that are in it.
-    fn try_log_again(self: &Rc<Self>, error: &LogError) {
-        let now_ns = self.clock.monotonic_ns();
-        let said_ns = self.log_stall_said_ns.get();
-        if said_ns == 0 || now_ns >= said_ns + LOG_STALL_SAID_AGAIN_NS {
-            self.log_stall_said_ns.set(now_ns.max(1));
-            self.options.events.event(&Event::LogStalled {
-                shard: self.id.0,
-                error,
-            });
-        }
-        if self.tries_log_again.replace(true) {
-            return;
-        }
-        let shard = self.clone();
-        self.spawn(async move {
-            tokio::time::sleep(LOG_STALL_RETRY).await;
-            shard.tries_log_again.set(false);
-            shard.hand_over_log(true);
-        });
-    }
-
-    pub(crate) fn acknowledge(
-        self: &Rc<Self>,
-        acknowledgement: Acknowledgement,
-        result: Result<(), CqlError>,
-    ) {
-        match acknowledgement {
-            Acknowledgement::Session { session, stream } => self.answer_write_later(&session, stream, result),
-            Acknowledgement::Answer {
-                session,
-                stream,
-                answer,
-            } => self.answer_read(&session, stream, result.map(|()| answer)),
-            Acknowledgement::Forwarded { from, ticket } => self.answer_forwarded_write(from, ticket, result),
-            Acknowledgement::Task(sender) => {
-                let _gone = sender.send(result);
-            }
-            Acknowledgement::Part(part) => self.part_persisted(part, result),
-        }
-    }
-
     pub(crate) fn job_finished(self: &Rc<Self>, thread: usize, result: JobResult) {
         self.background.borrow_mut().job_finished(thread);
         let report = self.store.borrow_mut().complete(result);
@@ -711,98 +399,9 @@ impl Shard {
         }
     }
 
-    /// Ends [`Shard::run`]: at once, or when everything acknowledged is in SSTables.
-    pub(crate) fn stop(self: &Rc<Self>, ending: Ending) {
-        // It has answered everybody; what it still does, down to giving its memory back, others need not wait for.
-        self.options.threads.give_way();
-        if ending == Ending::Abandon {
-            self.stopping.set(true);
-            return;
-        }
-        // Compactions can be done again after the next start. Waited for, they keep the node, and the processors from
-        // those who serve meanwhile.
-        self.store.borrow_mut().stop_compactions(None);
-        let shard = self.clone();
-        self.spawn(async move {
-            shard.resolve_write_sets().await;
-            // After a panic the log still has what was not flushed.
-            let _reported = catch_async(shard.flush(None)).await;
-            // The loop looks at the flag when the next message arrives.
-            shard.mailbox(shard.id).run(|shard| shard.stopping.set(true));
-        });
-    }
-
-    /// Waits until the write sets that this shard coordinates are durable on all shards, which nobody else can find out:
-    /// what shards that end later have of them could not be flushed. Not for long: replay finds out, too.
-    async fn resolve_write_sets(&self) {
-        let deadline_ns = self.deadline_after(WRITE_SETS_RESOLVED_IN);
-        while !self.write_sets.are_resolved() && self.clock.monotonic_ns() < deadline_ns {
-            self.sync_logs_soon();
-            self.background_progress().await;
-        }
-    }
-
     /// Forgets all rows and pages that could be read again: for measurements that begin cold.
     pub fn clear_caches(&self) {
         self.store.borrow_mut().clear_caches();
-    }
-
-    /// Seals and flushes the memtables of a table, or all, unless the log has failed, and without those that cannot be
-    /// flushed: the log still has what they hold. Whether all of it was flushed.
-    pub async fn flush(&self, table: Option<TableId>) -> bool {
-        self.store.borrow_mut().flush(table);
-        let stalled_until_ns = self.deadline_after(LOG_STALL_WAIT);
-        let unresolved_until_ns = self.deadline_after(WRITE_SETS_RESOLVED_IN);
-        while self.store.borrow().awaits_flush(table) {
-            let now_ns = self.clock.monotonic_ns();
-            let stall_is_over = self.store.borrow().log_stall().is_some() && now_ns >= stalled_until_ns;
-            let has_failed = self.store.borrow().log_failure().is_some();
-            if has_failed || stall_is_over || self.has_orphaned_parts(now_ns >= unresolved_until_ns) {
-                break;
-            }
-            self.background_progress().await;
-        }
-        let is_flushed = !self.store.borrow().has_sealed_memtables(table);
-        if !is_flushed {
-            self.options
-                .events
-                .event(&Event::NotFlushedAtStop { shard: self.id.0 });
-        }
-        is_flushed
-    }
-
-    /// Waits until a start would not bring back what was flushed or truncated. False if the log has failed.
-    pub async fn record_flushes(&self) -> bool {
-        while !self.store.borrow().are_flushes_recorded() {
-            if self.store.borrow().log_failure().is_some() {
-                return false;
-            }
-            self.background_progress().await;
-        }
-        true
-    }
-
-    /// Hands out what there is for the threads of the log and of background work, and waits for one of them to be done.
-    pub(crate) async fn background_progress(&self) {
-        // A memtable is flushed once its last write is durable, and a periodic log is not synced on its own.
-        self.hand_over_log(true);
-        self.offer_background_work();
-        let _timed_out = tokio::time::timeout(FLUSH_POLL_INTERVAL, self.room.notified()).await;
-    }
-
-    /// After the loop has ended; waits for the threads.
-    pub(crate) fn close(&self) {
-        if let Some(worker) = &self.snapshot_worker {
-            worker.stop();
-        }
-        if let Some(worker) = &self.schema_worker {
-            worker.stop();
-        }
-        self.planner.stop();
-        self.background.borrow_mut().stop();
-        if let Some(log) = &mut *self.log.borrow_mut() {
-            log.stop();
-        }
     }
 }
 
@@ -815,13 +414,4 @@ fn transport_options(options: &NodeOptions, memory: Arc<RequestMemory>) -> Trans
         clock: options.clock.clone(),
         events: options.events.clone(),
     }
-}
-
-/// How a shard ends.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Ending {
-    /// Log synced, memtables flushed; compactions are left.
-    Flush,
-    /// Nothing more is written: what a crash would leave.
-    Abandon,
 }

@@ -82,15 +82,12 @@ impl Shard {
     }
 
     pub(crate) async fn truncate_on_all_shards(self: &Rc<Self>, table: TableId) -> Result<(), CqlError> {
-        let mut result = Ok(());
-        for owner in self.shards() {
-            let truncated = self.call_async(
-                owner,
-                move |shard| async move { shard.truncate_here(table).await },
-            );
-            result = result.and(truncated.await.unwrap_or_else(|| Err(self.no_answer_from(owner))));
-        }
-        result
+        let truncated =
+            self.on_all_shards_async(move |shard| async move { shard.truncate_here(table).await });
+        let truncated = self.shards().zip(truncated.await);
+        truncated
+            .map(|(shard, truncated)| truncated.unwrap_or_else(|| Err(self.no_answer_from(shard))))
+            .collect()
     }
 
     /// The files of a table go as one, and what the log has of it goes as one. Were one gone after a crash and the other not,

@@ -49,14 +49,16 @@ impl Shard {
         .await?;
         // A periodic log may lose it yet, and the mark must not outlive it: nobody could log in.
         let table = self.schema().table("system_auth", "roles").map(|table| table.id);
-        for shard in self.shards() {
-            let flushed = self.call_async(shard, move |shard| async move { shard.flush(table).await });
-            if !flushed.await.unwrap_or(false) {
-                return Err(CqlError::server(format_args!(
-                    "The default role cannot be stored"
-                )));
-            }
+        let flushed = self.on_all_shards_async(move |shard| async move { shard.flush(table).await });
+        if flushed
+            .await
+            .into_iter()
+            .all(|is_flushed| is_flushed == Some(true))
+        {
+            return Ok(());
         }
-        Ok(())
+        Err(CqlError::server(format_args!(
+            "The default role cannot be stored"
+        )))
     }
 }
