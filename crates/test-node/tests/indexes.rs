@@ -96,10 +96,14 @@ fn built(node: &TestNode) -> BTreeSet<String> {
     names.map(|name| String::from_utf8(name).unwrap()).collect()
 }
 
-fn wait_until_built(node: &TestNode) {
+fn wait_until_built(node: &TestNode, when: &str) {
     let begun = Instant::now();
     while built(node).len() < INDEXES.len() {
-        assert!(begun.elapsed() < BUILD_PATIENCE, "built: {:?}", built(node));
+        assert!(
+            begun.elapsed() < BUILD_PATIENCE,
+            "{when}, built: {:?}",
+            built(node)
+        );
         std::thread::sleep(Duration::from_millis(2));
     }
 }
@@ -111,7 +115,7 @@ fn rows_where(node: &TestNode, table: &str, condition: &str) -> Rows {
 
 /// The table with indexes answers as the one without.
 fn check(node: &TestNode, when: &str) {
-    wait_until_built(node);
+    wait_until_built(node, when);
     let mut found = 0;
     for condition in CONDITIONS {
         let rows = rows_where(node, "t", condition);
@@ -236,7 +240,7 @@ fn rows_are_looked_for_and_not_filtered_out() {
         if is_flushed {
             flush(&node);
         }
-        wait_until_built(&node);
+        wait_until_built(&node, if is_flushed { "flushed" } else { "filled" });
         let scan = node.execute("SELECT * FROM k.plain WHERE v = 6 ALLOW FILTERING");
         assert!(
             matches!(
@@ -305,4 +309,35 @@ fn an_index_that_is_being_made_is_not_available() {
     is_stuck.store(false, Ordering::Relaxed);
     node.restart().unwrap();
     check(&node, "once it could be made");
+}
+
+/// A shard whose index was not made while another one had the only compactor never made it: nothing told it that the
+/// compactor was free again, and a node that synchronizes its log in groups looked for work only when it was told.
+#[test]
+fn an_index_is_made_once_another_shard_gives_its_compactor_back() {
+    let is_held = Arc::new(AtomicBool::new(true));
+    let held = Arc::clone(&is_held);
+    let disk = HookedDisk::new(Arc::new(MemoryDisk::new()), move |operation, path| {
+        let name = path.file_name().unwrap_or_default().to_string_lossy();
+        while operation == Operation::Create && name.starts_with("index-") && held.load(Ordering::Relaxed) {
+            std::thread::sleep(Duration::from_millis(1));
+        }
+        Ok(())
+    });
+    let mut options = options(2, Arc::new(disk), Arc::new(SystemClock::new()));
+    options.compaction.concurrent_compactors = Some(1);
+    let node = TestNode::start(options).unwrap();
+    make_tables(&node);
+    fill(&node, 0..10);
+    flush(&node);
+    make_indexes(&node);
+    // Each shard has looked for work since: one builds, and the other found no compactor.
+    for _ in 0..10 {
+        for shard in 0..2 {
+            node.on_shard(shard, |shard| shard.schedule_turn());
+        }
+    }
+    assert!(built(&node).is_empty());
+    is_held.store(false, Ordering::Relaxed);
+    check(&node, "with one compactor for both shards");
 }

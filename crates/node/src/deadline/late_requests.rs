@@ -58,8 +58,9 @@ impl Shard {
             self.transport.admission.timer_went_off(now_ns);
             self.planner.free_retired();
             self.tell_of_refused_reads();
-            // A flush may wait for the logs of other shards, which do not tell when they have got there.
-            if self.store.borrow().wants_log_sync() {
+            // What background work waits for may come without a word: the logs of other shards, a compactor that another
+            // shard gives back, the time after a failure, the age of tombstones.
+            if self.store.borrow().may_have_work(now_ns) {
                 self.schedule_turn();
             }
             let forwards = self.forwards.borrow_mut().take_late(now_ns);

@@ -57,6 +57,11 @@ impl ShardStore {
         job
     }
 
+    /// Whether it is time to ask for the next job, though nothing else may say so.
+    pub fn may_have_work(&self, now_ns: u64) -> bool {
+        self.disk.is_some() && (self.schedule.is_waiting_for_log() || self.schedule.is_due(now_ns))
+    }
+
     /// Whether a request for a compaction was found to have nothing to do since this was asked last.
     pub fn take_settled_request(&mut self) -> bool {
         std::mem::take(&mut self.schedule.has_settled_request)
