@@ -6,7 +6,9 @@ use std::time::{Duration, Instant};
 use helenus_node::NodeOptions;
 use helenus_protocol::ErrorCode;
 use helenus_test_node::{Answer, Execution, TestNode, options};
-use helenus_tools::host::Host;
+use helenus_tools::host::{Host, Incumbents, TableChoice};
+use helenus_tools::progress::Silent;
+use helenus_tools::snapshot;
 use helenus_vfs::{Clock, Disk, ManualClock, MemoryDisk, Random, SeededRandom, SimulatedDisk, SystemClock};
 
 const KEYSPACE: &str =
@@ -475,4 +477,27 @@ fn a_view_is_built_whatever_the_clock_was_set_to() {
         "SELECT status FROM system_distributed.view_build_status WHERE keyspace_name = 'k' AND view_name = 'by_c'",
     );
     assert_eq!(status, [[Some(b"SUCCESS".to_vec())]]);
+}
+
+/// "schema.cql makes no table": a snapshot of a keyspace with a view was restored up to the view, and no further.
+#[test]
+fn a_snapshot_of_a_keyspace_with_a_view_is_restored() {
+    let node = node_on(2, Arc::new(MemoryDisk::new()), Arc::new(SystemClock::new()));
+    make_table(&node);
+    make_view(&node, &VIEWS[0]);
+    wait_built(&node, VIEWS[0].name);
+    for p in 0..10 {
+        node.run(&format!(
+            "INSERT INTO k.t (p, c, a, b) VALUES ({p}, 0, {}, 'x')",
+            p % 3
+        ));
+    }
+    let tables = TableChoice::of(Some("k"), None);
+    snapshot::create(&node.operator(), &tables, "before", None, &Silent).unwrap();
+    node.run("UPDATE k.t SET a = 7 WHERE p = 1 AND c = 0");
+    let restored = snapshot::restore(&node.operator(), &tables, "before", Incumbents::Go, &Silent).unwrap();
+    assert_eq!(restored.len(), 2);
+    assert_eq!(node.rows("SELECT p FROM k.t").len(), 10);
+    assert!(node.rows("SELECT p FROM k.by_a WHERE a = 7").is_empty());
+    check(&node, &VIEWS[..1].iter().collect::<Vec<_>>(), "restored");
 }

@@ -69,7 +69,7 @@ pub fn import(
         Err(TargetError::Empty { .. }) if options.may_be_empty => Targets::default(),
         found => found?,
     };
-    let wanted = Wanted::find(disk, options)?;
+    let wanted = Wanted::find(host, disk, options)?;
     let undo = Undo::begin(host, &wanted.keyspace, &wanted.table)?;
     let imported = import_into(host, &data, &wanted, options, &targets, progress);
     if imported.is_err() {
@@ -238,11 +238,24 @@ struct Wanted {
     text: Option<TextSchema>,
 }
 
+fn is_view(host: &dyn Host, chosen: &TableChoice) -> Result<bool, ImportError> {
+    let (Some(keyspace), Some(table)) = (&chosen.keyspace, &chosen.table) else {
+        return Ok(false);
+    };
+    let schema = host.schema()?;
+    let keyspace = schema.keyspace(keyspace);
+    Ok(keyspace.is_some_and(|keyspace| keyspace.views.contains_key(table.as_str())))
+}
+
 impl Wanted {
-    fn find(disk: &dyn Disk, options: &ImportOptions) -> Result<Wanted, ImportError> {
-        let text = TextSchema::find(disk, &options.folder, options.schema_file.as_deref())?;
+    fn find(host: &dyn Host, disk: &dyn Disk, options: &ImportOptions) -> Result<Wanted, ImportError> {
         let origin = origin_of_folder(&options.folder);
         let chosen = &options.choice;
+        // A view is made of its base table: what its snapshot says of it makes no table.
+        let text = match is_view(host, chosen)? {
+            true => None,
+            false => TextSchema::find(disk, &options.folder, options.schema_file.as_deref())?,
+        };
         let names = match (&chosen.keyspace, &chosen.table, &text) {
             (Some(keyspace), Some(table), _) => Some((keyspace.clone(), table.clone())),
             (_, _, Some(text)) => Some((text.keyspace.clone(), text.table.clone())),
