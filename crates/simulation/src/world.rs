@@ -3,6 +3,7 @@
 mod accounts;
 mod cells;
 mod counters;
+mod indexes;
 mod registers;
 mod views;
 
@@ -80,6 +81,8 @@ struct World {
     registers: Registers,
     registers_under_way: Vec<registers::RegisterUnderWay>,
     viewed_under_way: Vec<views::ViewedWrite>,
+    /// Statements that make and drop indexes.
+    indexes_under_way: Vec<JoinHandle<Held<Answer>>>,
     accounts_under_way: Vec<accounts::AccountUnderWay>,
     cells: cells::Cells,
     uncertain: Uncertain,
@@ -207,6 +210,7 @@ impl World {
             accounts_under_way: Vec::new(),
             cells: cells::Cells::default(),
             viewed_under_way: Vec::new(),
+            indexes_under_way: Vec::new(),
             uncertain: Uncertain::Nothing,
             counters: Counters::of_seed(seed),
             has_faults: false,
@@ -236,7 +240,7 @@ impl World {
             truncate_request_timeout: TRUNCATE_TIMEOUT,
             compaction: helenus_node::CompactionSettings {
                 bytes_per_s_max: 0,
-                ..Default::default()
+                concurrent_compactors: Some(1 + self.below(3) as usize),
             },
             threads: Arc::new(SimulatedThreads::new(self.weather.clone())),
             random: Arc::new(SeededRandom::new(self.random.next_u64())),
@@ -279,6 +283,7 @@ impl World {
         self.registers_under_way.clear();
         self.accounts_under_way.clear();
         self.viewed_under_way.clear();
+        self.indexes_under_way.clear();
         drop(runtime);
         self.disk.crash();
         held?;
@@ -410,6 +415,10 @@ impl World {
             26..30 => self.use_register(node).await,
             30..40 => self.use_cell(node).await,
             40..50 => self.use_accounts(node).await,
+            50 if self.below(3) == 0 => {
+                self.change_index(node);
+                Ok(())
+            }
             50..60 => self.write_viewed(node).await,
             _ => self.write(node).await,
         }
@@ -791,6 +800,7 @@ impl World {
         self.check_registers(node).await?;
         self.check_accounts(node).await?;
         self.check_views(node).await?;
+        self.check_indexes(node).await?;
         self.report.sstables += self.count_sstables();
         if !node.is_of_one_schema() {
             return Err("the shards start with different schemas".to_owned());

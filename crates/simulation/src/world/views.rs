@@ -36,7 +36,7 @@ pub(super) struct ViewedWrite {
     answer: JoinHandle<Held<Answer>>,
 }
 
-type Rows = Vec<Vec<Option<Vec<u8>>>>;
+pub(super) type Rows = Vec<Vec<Option<Vec<u8>>>>;
 
 impl World {
     pub(super) async fn write_viewed(&mut self, node: &SimulatedNode) -> Held<()> {
@@ -98,7 +98,7 @@ impl World {
         for sent in std::mem::take(&mut self.viewed_under_way) {
             self.settle_viewed(sent).await?;
         }
-        Ok(())
+        self.settle_indexes().await
     }
 
     async fn settle_viewed(&mut self, sent: ViewedWrite) -> Held<()> {
@@ -163,7 +163,7 @@ impl World {
     }
 
     /// `None` if there is no such table.
-    async fn all_rows(&mut self, node: &SimulatedNode, text: &str) -> Held<Option<Rows>> {
+    pub(super) async fn all_rows(&mut self, node: &SimulatedNode, text: &str) -> Held<Option<Rows>> {
         let mut tries = 0;
         loop {
             let answer = self.submit(node, text, Execution::default(), RANGE_TIMEOUT + LATE_MAX);
