@@ -20,6 +20,8 @@ pub struct Configuration {
     pub page_rows: Option<i32>,
     /// Whether the node is told of secondary indexes; what it answers must not depend on them.
     pub indexes: bool,
+    /// Whether statements are prepared and kept, whatever becomes of their tables and types.
+    pub prepared: bool,
 }
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -49,9 +51,12 @@ impl fmt::Display for Configuration {
         if let Some(rows) = self.page_rows {
             write!(out, " page={rows}")?;
         }
-        match self.indexes {
-            true => Ok(()),
-            false => write!(out, " indexes=off"),
+        if !self.indexes {
+            out.write_str(" indexes=off")?;
+        }
+        match self.prepared {
+            true => out.write_str(" prepared=on"),
+            false => Ok(()),
         }
     }
 }
@@ -75,6 +80,7 @@ impl FromStr for Configuration {
             column_index_kib: 64,
             page_rows: None,
             indexes: true,
+            prepared: false,
         };
         for word in words {
             configuration
@@ -90,27 +96,24 @@ impl Configuration {
         let (name, value) = word.split_once('=')?;
         match name {
             "shards" => self.shard_count = value.parse().ok().filter(|count| *count > 0)?,
-            "cache" => {
-                self.row_cache = match value {
-                    "on" => true,
-                    "off" => false,
-                    _ => return None,
-                }
-            }
+            "cache" => self.row_cache = is_on(value)?,
             "memory" => self.memory_mib = value.parse().ok()?,
             "format" => self.format = SsTableFormat::parse(value)?,
             "index" => self.column_index_kib = value.parse().ok()?,
-            "indexes" => {
-                self.indexes = match value {
-                    "on" => true,
-                    "off" => false,
-                    _ => return None,
-                }
-            }
+            "indexes" => self.indexes = is_on(value)?,
+            "prepared" => self.prepared = is_on(value)?,
             "page" => self.page_rows = Some(value.parse().ok().filter(|rows| *rows > 0)?),
             _ => return None,
         }
         Some(())
+    }
+}
+
+fn is_on(value: &str) -> Option<bool> {
+    match value {
+        "on" => Some(true),
+        "off" => Some(false),
+        _ => None,
     }
 }
 
@@ -123,7 +126,7 @@ mod tests {
         for text in [
             "disk shards=3 cache=off memory=8 format=da index=4 page=100",
             "memory shards=1 cache=on memory=64 format=nb index=64",
-            "memory shards=1 cache=on memory=64 format=nb index=64 page=1 indexes=off",
+            "memory shards=1 cache=on memory=64 format=nb index=64 page=1 indexes=off prepared=on",
         ] {
             assert_eq!(text.parse::<Configuration>().unwrap().to_string(), text);
         }

@@ -1,21 +1,21 @@
 //! One node of a run, under one configuration.
 
-use std::collections::BTreeSet;
+use std::collections::{BTreeSet, HashMap};
 use std::fmt::Display;
 use std::sync::{Arc, mpsc};
 use std::time::{Duration, Instant};
 
 use helenus_node::{Operator, SsTableFormat, TombstoneLimits};
 use helenus_protocol::ErrorCode;
-use helenus_schema::{Schema, TableMetadata};
-use helenus_storage::store::{CompactionKind, CompactionRequest};
+use helenus_schema::Schema;
 use helenus_test_node::{Answer, Column, Execution, Pending, TestNode, options};
 use helenus_tools::host::Host as _;
-use helenus_vfs::{Disk, MemoryDisk, SimulatedDisk};
+use helenus_vfs::{Disk, Fault, FaultKind, MemoryDisk, Operation, SimulatedDisk};
 
 use crate::clock::HistoryClock;
 use crate::configuration::{Configuration, Home};
-use crate::run::FailureKind;
+use crate::events;
+use crate::run::{Difference, FailureKind};
 use crate::script::{Event, Statement};
 
 /// Shards, one count after the other, so that every restart with another count splits or joins what is there.
@@ -35,6 +35,10 @@ pub struct Instance {
     clock: Arc<HistoryClock>,
     /// There but within an event, or after one that failed.
     node: Option<TestNode>,
+    /// Rows that were written to see what a failed sync does.
+    probes: i32,
+    /// By their texts, of the node that runs.
+    prepared: HashMap<String, Vec<u8>>,
 }
 
 /// What a client saw of a statement.
@@ -53,7 +57,7 @@ pub enum Seen {
     },
 }
 
-/// What a node without indexes is told instead, and answers in the same way.
+/// What a node without indexes is told instead.
 const NO_INDEX: &str = "DROP INDEX IF EXISTS interchange.none";
 
 /// Whether a warning does not depend on the pages that are asked for.
@@ -85,6 +89,8 @@ impl Instance {
             disk,
             clock,
             node: None,
+            probes: 0,
+            prepared: HashMap::new(),
         };
         instance.start_node()?;
         Ok(instance)
@@ -110,6 +116,7 @@ impl Instance {
         options.truncate_request_timeout = REQUEST_TIMEOUT;
         let node = TestNode::start(options).map_err(|error| broken("the node does not start", error))?;
         self.node = Some(node);
+        self.prepared.clear();
         Ok(())
     }
 
@@ -126,12 +133,45 @@ impl Instance {
             shard: (turn % shard_count) as u16,
             ..Execution::default()
         };
-        let text = match is_about_indexes(&statement.text) && !self.configuration.indexes {
-            true => NO_INDEX,
-            false => &statement.text,
+        let text = match self.is_told(statement) {
+            true => &statement.text,
+            false => NO_INDEX,
         };
-        let pending = self.node().submit(text, &execution);
+        let pending = self.send(text, &execution);
         UnderWay { execution, pending }
+    }
+
+    /// Whether the node sees the statement, and its answer is one to it.
+    pub fn is_told(&self, statement: &Statement) -> bool {
+        self.configuration.indexes || !is_about_indexes(&statement.text)
+    }
+
+    /// Executes what was prepared, also long ago, or the text.
+    fn send(&mut self, text: &str, execution: &Execution) -> Pending {
+        match self.prepared_id(text, execution) {
+            Some(id) => self.node().submit_prepared(&id, execution),
+            None => self.node().submit(text, execution),
+        }
+    }
+
+    /// `None` for what is not prepared here, or refused, which is then seen in the same way as where nothing is.
+    fn prepared_id(&mut self, text: &str, execution: &Execution) -> Option<Vec<u8>> {
+        let is_prepared = ["SELECT ", "INSERT ", "UPDATE ", "DELETE ", "BEGIN "]
+            .iter()
+            .any(|start| text.starts_with(start));
+        if !self.configuration.prepared || !is_prepared {
+            return None;
+        }
+        if let Some(id) = self.prepared.get(text) {
+            return Some(id.clone());
+        }
+        let Some(Answer::Prepared { id, .. }) =
+            self.node().submit_prepare(text, execution).wait_for(PATIENCE)
+        else {
+            return None;
+        };
+        self.prepared.insert(text.to_owned(), id.clone());
+        Some(id)
     }
 
     /// Waits for the answer, and asks for the pages after the first.
@@ -149,6 +189,16 @@ impl Instance {
                     text: format!("no answer within {PATIENCE:?}"),
                 });
             };
+            if let Answer::Error {
+                code: ErrorCode::Unprepared,
+                ..
+            } = answer
+            {
+                // As drivers do.
+                self.prepared.remove(&statement.text);
+                pending = self.send(&statement.text, &execution);
+                continue;
+            }
             let Answer::Rows(page) = answer else {
                 return Ok(seen(answer));
             };
@@ -177,7 +227,7 @@ impl Instance {
             if execution.paging_state.is_none() {
                 return Ok(all.unwrap_or(Seen::Done));
             }
-            pending = self.node().submit(&statement.text, &execution);
+            pending = self.send(&statement.text, &execution);
         }
         Err(Trouble {
             kind: FailureKind::Hang,
@@ -221,14 +271,19 @@ impl Instance {
             Event::Flush => self.operate("flush", |operator| {
                 operator.flush(None).map_err(|error| error.to_string())
             }),
-            Event::Compact => self.operate("compact", compact),
-            Event::Restart => self.restart(),
-            Event::Kill => {
-                self.node().crash();
-                self.node = None;
-                disk.crash();
-                self.start_node()
+            Event::Compact => self.operate("compact", events::compact),
+            Event::Restore => self.operate("restore", events::restore),
+            Event::Interchange => {
+                let format = next(&SsTableFormat::ALL, &self.configuration.format);
+                self.operate("interchange", move |operator| {
+                    events::interchange(operator, format)
+                })
             }
+            Event::FullDisk => self.fill_disk(&disk),
+            Event::FailedSync { after } => self.fail_sync(&disk, after),
+            Event::FlippedBit { place } => self.flip_bit(&disk, place),
+            Event::Restart => self.restart(),
+            Event::Kill => self.fail_power(&disk),
             Event::Reshard => {
                 self.configuration.shard_count = next(&SHARD_COUNTS, &self.configuration.shard_count);
                 self.restart()
@@ -243,6 +298,82 @@ impl Instance {
     fn restart(&mut self) -> Result<(), Trouble> {
         self.node().stop();
         self.node = None;
+        self.start_node()
+    }
+
+    fn fail_power(&mut self, disk: &SimulatedDisk) -> Result<(), Trouble> {
+        self.node().crash();
+        self.node = None;
+        disk.crash();
+        self.start_node()
+    }
+
+    fn fill_disk(&mut self, disk: &SimulatedDisk) -> Result<(), Trouble> {
+        disk.set_free_bytes(Some(0));
+        // Whether it could be flushed is nobody's concern, as long as it ends.
+        let ended = self.operate("flush on a full disk", |operator| {
+            let _not_flushed = operator.flush(None);
+            Ok(())
+        });
+        disk.set_free_bytes(None);
+        ended?;
+        self.restart()
+    }
+
+    fn fail_sync(&mut self, disk: &SimulatedDisk, after: u64) -> Result<(), Trouble> {
+        let first = self.probes;
+        self.probes += events::PROBES;
+        events::make_probe_table(self.node());
+        disk.inject(Fault {
+            operation: Operation::Sync,
+            after,
+            kind: FaultKind::Error,
+        });
+        let acknowledged = events::write_probes(self.node(), first);
+        let acknowledged = acknowledged.map_err(|error| broken("failed sync", error))?;
+        self.fail_power(disk)?;
+        events::check_probes(self.node(), &acknowledged).map_err(|error| broken("failed sync", error))
+    }
+
+    fn flip_bit(&mut self, disk: &SimulatedDisk, place: u64) -> Result<(), Trouble> {
+        let failed = |error: &dyn Display| broken("flipped bit", error);
+        // Nothing of the folder is kept: the next start locks it.
+        let folder = self
+            .node()
+            .operator()
+            .data_folder()
+            .map(|data| data.data_folder());
+        let folder = folder.map_err(|error| failed(&error))?;
+        let before = events::contents(self.node());
+        self.node().stop();
+        self.node = None;
+        let files = events::sstable_files(disk, &folder).map_err(|error| failed(&error))?;
+        let count = files.len() as u64;
+        let chosen = place
+            .checked_rem(count)
+            .and_then(|index| files.get(index as usize));
+        let Some((path, length)) = chosen else {
+            return self.start_node();
+        };
+        let bit = place / count % (length * 8);
+        let what = format!("bit {bit} of {} flipped", path.display());
+        disk.flip_bit(path, bit).map_err(|error| failed(&error))?;
+        self.start_node()?;
+        let incomplete =
+            events::incomplete_tables(&self.node().operator()).map_err(|error| failed(&error))?;
+        for ((name, before), (_, after)) in before.iter().zip(events::contents(self.node())) {
+            // An error is right, too, and the node names the SSTables that it does without.
+            if after.is_some() && *before != after && !incomplete.contains(name) {
+                return Err(Trouble {
+                    kind: FailureKind::Disagreement(Difference::Rows),
+                    text: format!("{what}: {name} has other rows"),
+                });
+            }
+        }
+        self.node().stop();
+        self.node = None;
+        // It may have been compacted away.
+        let _gone = disk.flip_bit(path, bit);
         self.start_node()
     }
 
@@ -280,19 +411,6 @@ impl Instance {
             .as_mut()
             .expect("a run ends with the first event that fails")
     }
-}
-
-fn compact(operator: &Operator) -> Result<(), String> {
-    let schema = operator.schema().map_err(|error| error.to_string())?;
-    let is_own = |table: &&Arc<TableMetadata>| !table.keyspace.starts_with("system");
-    for table in schema.tables().filter(is_own) {
-        let request = CompactionRequest {
-            table: table.id,
-            kind: CompactionKind::Major { split_output: false },
-        };
-        operator.compact(request).map_err(|error| error.to_string())?;
-    }
-    Ok(())
 }
 
 fn seen(answer: Answer) -> Seen {

@@ -13,6 +13,7 @@ mod model;
 
 mod clock;
 mod configuration;
+mod events;
 mod instance;
 mod run;
 
@@ -23,7 +24,7 @@ mod shrink;
 
 pub use configuration::{Configuration, Home};
 pub use generate::generate;
-pub use run::{Failure, FailureKind, Report, run};
+pub use run::{Difference, Failure, FailureKind, Report, run};
 pub use script::{Event, Script, ScriptError, Statement, Step};
 pub use shrink::shrink;
 pub use value::{Piece, Value};

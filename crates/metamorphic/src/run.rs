@@ -16,6 +16,8 @@ use crate::value::Value;
 
 /// Between two statements, so that elements of lists are of different times.
 const STATEMENT_US: i64 = 1_000;
+/// An event takes more, so that no node has given out timestamps after it.
+const EVENT_US: i64 = 1_000_000;
 /// Of a row or a text, in reports.
 const SHOWN_CHARACTERS_MAX: usize = 400;
 
@@ -41,7 +43,7 @@ pub struct Failure {
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum FailureKind {
     /// Two nodes answered differently.
-    Disagreement,
+    Disagreement(Difference),
     /// All nodes answered what CQL does not say.
     Model,
     /// An answer that says that the node failed, which is never the statement's fault.
@@ -51,6 +53,17 @@ pub enum FailureKind {
     /// Something did not end.
     Hang,
     Panic,
+}
+
+/// In what two answers differ. A history that shrinks keeps it: others are other faults, or none where what they need is gone.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Difference {
+    /// One is an error, or has no rows where the other has.
+    Kind,
+    Error,
+    Columns,
+    Warnings,
+    Rows,
 }
 
 impl fmt::Display for Failure {
@@ -137,12 +150,15 @@ impl Run {
                 let kind = FailureKind::Refused;
                 return Err(Trouble { kind, text }.under(configuration));
             }
+            if !instance.is_told(statement) {
+                continue;
+            }
             match &first {
                 None => first = Some(seen),
                 Some(first) if *first == seen => {}
                 Some(first) => {
-                    let kind = FailureKind::Disagreement;
-                    let text = difference(first, &seen);
+                    let (difference, text) = difference(first, &seen);
+                    let kind = FailureKind::Disagreement(difference);
                     return Err(Trouble { kind, text }.under(configuration));
                 }
             }
@@ -180,12 +196,13 @@ impl Run {
                 self.model.apply(text, &values, now_s, &|| instances[0].schema());
             }
             Seen::Rows { rows, .. } => {
-                // What a conditional statement has done.
+                // A transaction answers what was there before it.
+                let expected = self.model.expect(text, &values, now_s);
                 let instances = &self.instances;
                 if !text.starts_with("SELECT ") {
                     self.model.apply(text, &values, now_s, &|| instances[0].schema());
                 }
-                let Some(expected) = self.model.expect(text, &values, now_s) else {
+                let Some(expected) = expected else {
                     return Ok(());
                 };
                 self.report.modelled += 1;
@@ -210,6 +227,8 @@ impl Run {
                 .happen(event)
                 .map_err(|trouble| trouble.under(configuration))?;
         }
+        // Nodes that have done different things meanwhile give the next statement the same time.
+        self.clock.advance_us(EVENT_US);
         self.wait_until_built(script)
     }
 }
@@ -249,7 +268,7 @@ fn mistake(mut rows: Vec<Row>, mut expected: Expected) -> Option<String> {
 }
 
 /// The first place where two answers differ.
-fn difference(first: &Seen, other: &Seen) -> String {
+fn difference(first: &Seen, other: &Seen) -> (Difference, String) {
     let (
         Seen::Rows {
             columns,
@@ -263,15 +282,22 @@ fn difference(first: &Seen, other: &Seen) -> String {
         },
     ) = (first, other)
     else {
-        return format!("answers {}, the first node {}", summary(other), summary(first));
+        let difference = match (first, other) {
+            (Seen::Error { .. }, Seen::Error { .. }) => Difference::Error,
+            _ => Difference::Kind,
+        };
+        let text = format!("answers {}, the first node {}", summary(other), summary(first));
+        return (difference, text);
     };
     if columns != other_columns {
-        return format!("columns {other_columns:?}, on the first node {columns:?}");
+        let text = format!("columns {other_columns:?}, on the first node {columns:?}");
+        return (Difference::Columns, text);
     }
     if warnings != other_warnings {
-        return format!("warnings {other_warnings:?}, on the first node {warnings:?}");
+        let text = format!("warnings {other_warnings:?}, on the first node {warnings:?}");
+        return (Difference::Warnings, text);
     }
-    rows_differ("the first node", rows, other_rows)
+    (Difference::Rows, rows_differ("the first node", rows, other_rows))
 }
 
 fn rows_differ(whose: &str, rows: &[Row], other_rows: &[Row]) -> String {

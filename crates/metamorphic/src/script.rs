@@ -56,6 +56,21 @@ pub enum Event {
     Reshard,
     /// A restart that writes the next of the formats.
     Reformat,
+    /// All tables are what a snapshot of them says, which was made just before.
+    Restore,
+    /// All tables are exported in the next of the formats, and imported in the place of what they had.
+    Interchange,
+    /// There is no room on the disk while everything is to be flushed; then there is, and the node starts again.
+    FullDisk,
+    /// So many syncs from now one fails. A shard whose log it was takes no write until the power fails, which is what
+    /// happens next; whatever was acknowledged is there.
+    FailedSync {
+        after: u64,
+    },
+    /// A bit of a file of an SSTable is another one, until a restart. What is read meanwhile is right, or an error.
+    FlippedBit {
+        place: u64,
+    },
     /// The wall clock of all nodes, also of those in memory.
     Clock {
         seconds: u64,
@@ -113,6 +128,11 @@ impl fmt::Display for Event {
             Event::Kill => out.write_str("kill"),
             Event::Reshard => out.write_str("reshard"),
             Event::Reformat => out.write_str("reformat"),
+            Event::Restore => out.write_str("restore"),
+            Event::Interchange => out.write_str("interchange"),
+            Event::FullDisk => out.write_str("full"),
+            Event::FailedSync { after } => write!(out, "unsynced {after}"),
+            Event::FlippedBit { place } => write!(out, "flip {place}"),
             Event::Clock { seconds } => write!(out, "clock {seconds}"),
         }
     }
@@ -161,11 +181,14 @@ impl Script {
 }
 
 fn parse_event(line: &str) -> Result<Event, String> {
-    let seconds = line
-        .strip_prefix("clock ")
-        .and_then(|seconds| seconds.parse().ok());
-    if let Some(seconds) = seconds {
-        return Ok(Event::Clock { seconds });
+    if let Some((word, number)) = line.split_once(' ') {
+        let event = number.parse().ok().and_then(|number| match word {
+            "clock" => Some(Event::Clock { seconds: number }),
+            "unsynced" => Some(Event::FailedSync { after: number }),
+            "flip" => Some(Event::FlippedBit { place: number }),
+            _ => None,
+        });
+        return event.ok_or_else(|| format!("{line:?} is no step"));
     }
     [
         Event::Flush,
@@ -174,6 +197,9 @@ fn parse_event(line: &str) -> Result<Event, String> {
         Event::Kill,
         Event::Reshard,
         Event::Reformat,
+        Event::Restore,
+        Event::Interchange,
+        Event::FullDisk,
     ]
     .into_iter()
     .find(|event| event.to_string() == line)
@@ -189,10 +215,10 @@ mod tests {
         let text = "# What it shows.\n\
                     on disk shards=1 cache=on memory=64 format=nb index=64\n\
                     cql INSERT INTO k.t (p, v, w) VALUES (?, ?, ?)\n  0x00000001\n  null\n  bytes(7,65536)\n\
-                    flush\nclock 61\nkill\n\
+                    flush\nclock 61\nunsynced 3\nflip 77\nrestore\nkill\n\
                     cql SELECT * FROM k.t\n";
         let script: Script = text.parse().unwrap();
-        assert_eq!(script.steps.len(), 5);
+        assert_eq!(script.steps.len(), 8);
         assert_eq!(script.to_string(), text);
     }
 

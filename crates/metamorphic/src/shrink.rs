@@ -126,7 +126,8 @@ impl Shrinker<'_> {
 
     /// Each setting of each configuration becomes the plain one.
     fn settings(&mut self) {
-        let plainer: [fn(&mut Configuration); 6] = [
+        let plainer: [fn(&mut Configuration); 7] = [
+            |configuration| configuration.prepared = false,
             |configuration| configuration.page_rows = None,
             |configuration| configuration.shard_count = 1,
             |configuration| configuration.row_cache = true,
@@ -261,6 +262,34 @@ mod tests {
             }),
             ..Report::default()
         }
+    }
+
+    /// A history whose nodes answered other rows shrank to its first statement without what comes before it, which the nodes
+    /// refuse with other texts.
+    #[test]
+    fn what_fails_in_another_way_is_no_smaller_form_of_a_history() {
+        use crate::run::Difference;
+        let mut attempt = |script: &Script| {
+            let differs = if script.steps.len() > 1 {
+                Difference::Rows
+            } else {
+                Difference::Error
+            };
+            Report {
+                steps: script.steps.len(),
+                failure: script.steps.len().checked_sub(1).map(|step| Failure {
+                    kind: FailureKind::Disagreement(differs),
+                    step: Some(step),
+                    text: String::new(),
+                }),
+                ..Report::default()
+            }
+        };
+        let script: Script = "on memory\non disk\nflush\nflush\nflush".parse().unwrap();
+        let failure = attempt(&script).failure.unwrap();
+        let (small, failure) = shrink(&script, &failure, 100, &mut attempt);
+        assert_eq!(small.steps.len(), 2);
+        assert_eq!(failure.kind, FailureKind::Disagreement(Difference::Rows));
     }
 
     #[test]

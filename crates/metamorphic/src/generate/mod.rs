@@ -10,6 +10,7 @@ mod values;
 mod reads;
 mod schema_changes;
 mod text;
+mod transactions;
 mod vectors;
 mod views;
 mod writes;
@@ -30,6 +31,9 @@ const STATEMENTS_PER_EVENT: u64 = 12;
 /// So that there is much in one SSTable.
 const STATEMENTS_PER_EVENT_DEEP: u64 = 50;
 const STATEMENTS_PER_SCHEMA_CHANGE: u64 = 50;
+const HISTORIES_PER_TRANSACTIONS: u64 = 3;
+/// In those histories.
+const STATEMENTS_PER_TRANSACTION: u64 = 4;
 /// That a table begins with.
 const INDEXES_MAX: usize = 3;
 
@@ -83,6 +87,10 @@ pub fn generate(seed: u64, steps: usize) -> Script {
     for number in 0..tables {
         let (table, texts) = shape::table(&chance, flavour, &format!("t{number}"));
         let create = texts.last().cloned().unwrap_or_default();
+        let types = texts
+            .iter()
+            .filter_map(|text| text.strip_prefix("CREATE TYPE ")?.split(" (").next());
+        let types: Vec<String> = types.map(str::to_owned).collect();
         script.steps.extend(texts.into_iter().map(statement));
         let name = format!("{KEYSPACE}.{}", quoted_identifier(&table.name));
         let vector_index = vectors::create(&chance, &table, &name);
@@ -90,6 +98,7 @@ pub fn generate(seed: u64, steps: usize) -> Script {
         let view = views::view(&chance, &table);
         let mut subject = Subject::new(&chance, flavour, table, create);
         subject.vector_index = vector_index;
+        subject.types = types;
         if let Some((create, name)) = view {
             script.steps.push(statement(create));
             subject.view = Some(name);
@@ -100,9 +109,18 @@ pub fn generate(seed: u64, steps: usize) -> Script {
         }
         subjects.push(subject);
     }
+    let has_transactions = chance.one_in(HISTORIES_PER_TRANSACTIONS);
+    if has_transactions {
+        script.steps.push(statement(transactions::create()));
+    }
     let mut timestamps = Timestamps::default();
     for _ in 0..steps {
         timestamps.advance();
+        if has_transactions && chance.one_in(STATEMENTS_PER_TRANSACTION) {
+            let transaction = transactions::transaction(&chance).finish();
+            script.steps.push(Step::Statement(transaction));
+            continue;
+        }
         let place = chance.count(subjects.len());
         let subject = &mut subjects[place];
         if chance.one_in(STATEMENTS_PER_SCHEMA_CHANGE) {
@@ -135,6 +153,9 @@ pub fn generate(seed: u64, steps: usize) -> Script {
             script.steps.push(statement(format!("SELECT * FROM {view}")));
         }
     }
+    if has_transactions {
+        script.steps.push(statement(transactions::read_all()));
+    }
     script
 }
 
@@ -146,13 +167,19 @@ fn statement(text: String) -> Step {
 }
 
 fn event(chance: &Chance) -> Event {
-    match chance.below(20) {
+    match chance.below(26) {
         0..8 => Event::Flush,
         8..11 => Event::Compact,
         11..14 => Event::Restart,
         14..16 => Event::Kill,
         16 => Event::Reshard,
         17 => Event::Reformat,
+        18 | 19 => Event::Restore,
+        20 | 21 => Event::Interchange,
+        22 => Event::FullDisk,
+        23 => Event::FailedSync {
+            after: chance.below(6),
+        },
         _ => Event::Clock {
             seconds: *chance.pick(&[1, 1, 61, 3_601]),
         },
@@ -170,6 +197,7 @@ fn configurations(chance: &Chance) -> Vec<Configuration> {
         column_index_kib: 64,
         page_rows: None,
         indexes: true,
+        prepared: false,
     };
     let mut all = vec![memory];
     for shard_count in 1..=3 {
@@ -182,6 +210,7 @@ fn configurations(chance: &Chance) -> Vec<Configuration> {
             column_index_kib: *chance.pick(&[1, 1, 4, 64]),
             page_rows: *chance.pick(&PAGES_ROWS),
             indexes: true,
+            prepared: chance.one_in(3),
         });
     }
     let bare = chance.count(all.len());

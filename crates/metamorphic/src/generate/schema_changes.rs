@@ -1,4 +1,4 @@
-//! TRUNCATE, ALTER TABLE, CREATE and DROP INDEX, and DROP TABLE with CREATE TABLE behind it.
+//! TRUNCATE, ALTER TABLE and TYPE, CREATE and DROP INDEX, and DROP TABLE with CREATE TABLE behind it.
 
 use helenus_schema::{ColumnKind, ColumnMetadata};
 use helenus_storage_model::Chance;
@@ -14,7 +14,7 @@ const NEW_COLUMNS: u64 = 8;
 
 /// The statements of one change, after which the subject is what they make of it.
 pub fn change(chance: &Chance, subject: &mut Subject, timestamps: &mut Timestamps) -> Vec<String> {
-    match chance.below(12) {
+    match chance.below(13) {
         // Neither the table nor a column of it can be dropped.
         1..5 if subject.view.is_some() => Vec::new(),
         0 => vec![format!("TRUNCATE {}", subject.name)],
@@ -29,10 +29,25 @@ pub fn change(chance: &Chance, subject: &mut Subject, timestamps: &mut Timestamp
         2..5 => drop_column(chance, subject, timestamps),
         5..7 => indexes::create(chance, subject),
         7 => indexes::drop(chance, subject),
+        8 => add_field(chance, subject),
         // A counter does not come back, and nothing else comes to it.
         _ if subject.counts() => Vec::new(),
         _ => add_column(chance, subject),
     }
+}
+
+/// Of a user type. What is written has as many fields as before.
+fn add_field(chance: &Chance, subject: &mut Subject) -> Vec<String> {
+    if subject.types.is_empty() {
+        return Vec::new();
+    }
+    subject.fields_added += 1;
+    let of = chance.pick(&subject.types);
+    let cql_type = chance.pick(&["int", "text", "frozen<list<int>>"]);
+    vec![format!(
+        "ALTER TYPE {of} ADD added_{} {cql_type}",
+        subject.fields_added
+    )]
 }
 
 fn drop_column(chance: &Chance, subject: &mut Subject, timestamps: &mut Timestamps) -> Vec<String> {

@@ -1,8 +1,10 @@
 //! A table and the keys that are used in it: few, so that statements meet.
 
+use std::cmp::Ordering;
+
 use helenus_schema::{ColumnMetadata, TableMetadata};
 use helenus_storage_model::Chance;
-use helenus_types::quoted_identifier;
+use helenus_types::{CqlType, quoted_identifier};
 
 use super::Flavour;
 use super::text::Text;
@@ -28,6 +30,10 @@ pub struct Subject {
     pub indexes: Vec<(String, String)>,
     /// So that each has a name of its own.
     pub indexes_made: u32,
+    /// The user types that were made for it, qualified.
+    pub types: Vec<String>,
+    /// So that each field that comes to one has a name of its own.
+    pub fields_added: u32,
     /// Columns that can come back.
     pub dropped: Vec<ColumnMetadata>,
     /// Qualified and quoted.
@@ -58,9 +64,8 @@ impl Subject {
             .clustering()
             .iter()
             .map(|column| {
-                (0..2 + chance.count(CLUSTERING_VALUES_MAX - 1))
-                    .map(|_| key(column))
-                    .collect()
+                let keys = (0..2 + chance.count(CLUSTERING_VALUES_MAX - 1)).map(|_| key(column));
+                without_other_forms(&column.cql_type, keys)
             })
             .collect();
         Subject {
@@ -78,6 +83,8 @@ impl Subject {
             deletes_counters: chance.one_in(2),
             indexes: Vec::new(),
             indexes_made: 0,
+            types: Vec::new(),
+            fields_added: 0,
             dropped: Vec::new(),
             table,
             partition_keys,
@@ -107,6 +114,22 @@ impl Subject {
             .map(|(column, values)| (column, chance.pick(values).clone()))
             .collect()
     }
+}
+
+/// Without values that are equal to one before them in other bytes, as 1.0 and 1.00 are: which of them a row shows depends on
+/// which of its writes are merged first, also in Cassandra.
+fn without_other_forms(cql_type: &CqlType, values: impl Iterator<Item = Value>) -> Vec<Value> {
+    let mut kept: Vec<Value> = Vec::new();
+    for value in values {
+        let is_other_form = |other: &Value| {
+            let (value, other) = (value.bytes(), other.bytes());
+            value != other && cql_type.compare(&value, &other) == Ordering::Equal
+        };
+        if !kept.iter().any(is_other_form) {
+            kept.push(value);
+        }
+    }
+    kept
 }
 
 /// Slices of the clustering key, for reads and deletions.

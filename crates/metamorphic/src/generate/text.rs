@@ -66,6 +66,10 @@ impl Text {
         self
     }
 
+    pub fn has(&self, part: &str) -> bool {
+        self.text.contains(part)
+    }
+
     pub fn begins_with(&self, start: &str) -> bool {
         self.text.starts_with(start)
     }

@@ -6,12 +6,13 @@
 
 mod facts;
 mod reads;
+mod transactions;
 mod writes;
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
 
-use helenus_cql::ast::{QualifiedName, Select, Selection, Statement};
+use helenus_cql::ast::{QualifiedName, Select, Selection, Statement, Transaction};
 use helenus_cql::parse_statement;
 use helenus_schema::{Schema, TableMetadata};
 use helenus_types::{CqlType, quoted_identifier};
@@ -56,6 +57,7 @@ impl Model {
                     self.write(table, facts);
                 }
             }
+            Statement::Transaction(transaction) => self.transact(transaction, values, now_s),
             _ if text.starts_with("TRUNCATE ") => {
                 // The name of one table is all that is written here.
                 self.tables.retain(|(keyspace, name), _| {
@@ -68,10 +70,31 @@ impl Model {
         }
     }
 
-    /// What the answer to a SELECT must be; `None` where the model does not know.
+    /// Nothing else writes to the tables of transactions: their order is their time.
+    fn transact(&mut self, transaction: &Transaction, values: &Values, now_s: i64) {
+        let Some(statements) = transactions::statements(self, transaction, values, now_s) else {
+            for (statement, _) in &transaction.statements {
+                if let Some(table) = name_of(writes::table_of(statement)) {
+                    self.write(table, None);
+                }
+            }
+            return;
+        };
+        for (statement, values) in statements {
+            if let Some((table, facts)) = writes::facts_of_transaction(self, &statement, &values) {
+                self.write(table, facts);
+            }
+        }
+    }
+
+    /// What the answer to a SELECT or a transaction must be before that is applied; `None` where the model does not know.
     pub fn expect(&self, text: &str, values: &Values, now_s: i64) -> Option<Expected> {
-        let Ok(Statement::Select(select)) = parse_statement(text) else {
-            return None;
+        let select = match parse_statement(text) {
+            Ok(Statement::Select(select)) => select,
+            Ok(Statement::Transaction(transaction)) => {
+                return transactions::expect(self, &transaction, values, now_s);
+            }
+            _ => return None,
         };
         let name = name_of(&select.table)?;
         if let Some(view) = self.views.get(&name) {

@@ -56,7 +56,27 @@ pub fn facts(
     }
 }
 
-fn table_of(modification: &Modification) -> &QualifiedName {
+/// Of a statement of a transaction, which has the time of its place among all statements; deletions are a moment older.
+pub fn facts_of_transaction(
+    model: &Model,
+    modification: &Modification,
+    values: &Values,
+) -> Option<(TableName, Option<Vec<Fact>>)> {
+    let table = table_of(modification);
+    let known = model.facts(table).and_then(super::Facts::table);
+    let facts = known.and_then(|table| {
+        let writer = Writer {
+            table,
+            values,
+            timestamp: 2 * model.statements - i64::from(matches!(modification, Modification::Delete(_))),
+            until_s: None,
+        };
+        writer.facts(modification)
+    });
+    name_of(table).map(|name| (name, facts))
+}
+
+pub fn table_of(modification: &Modification) -> &QualifiedName {
     match modification {
         Modification::Insert(insert) => &insert.table,
         Modification::Update(update) => &update.table,
