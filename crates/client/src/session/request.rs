@@ -149,10 +149,8 @@ fn without_leading_comments(mut text: &str) -> &str {
         text = text.trim_ascii_start();
         let end = if text.starts_with("--") || text.starts_with("//") {
             text.find('\n')
-        } else if text.starts_with("/*") {
-            text["/*".len()..]
-                .find("*/")
-                .map(|place| "/*".len() + place + "*/".len())
+        } else if let Some(comment) = text.strip_prefix("/*") {
+            comment.find("*/").map(|place| place + "/**/".len())
         } else {
             return text;
         };
