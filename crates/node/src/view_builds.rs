@@ -43,9 +43,9 @@ const SET_BYTES: usize = 4 << 20;
 /// Until a build that failed is tried again: logs and disks that fail do not get well sooner.
 const TRIED_AGAIN_AFTER: Duration = Duration::from_secs(1);
 
-/// How often a schema change tries to read and write what is known of a name: with the pauses and the times of its reads and
-/// writes, longer than a disk hangs that is well again.
-const FORGETTING_TRIES_MAX: u32 = 100;
+/// For so long a schema change tries to read and write what is known of a name: longer than a disk hangs that is well again. A log that has
+/// failed resolves nothing any more.
+const FORGETTING_TRIED_FOR: Duration = Duration::from_secs(60);
 
 const FORGETTING_PAUSE: Duration = Duration::from_millis(100);
 
@@ -125,19 +125,32 @@ impl Shard {
         before: &Schema,
         after: &Schema,
     ) -> Result<(), CqlError> {
-        for view in ViewToBuild::all_of(after) {
-            let mut tries = 1;
-            while !view.is_in(before)
-                && let Err(error) = self.forget_build(&view.keyspace, &view.name).await
-            {
-                if tries == FORGETTING_TRIES_MAX || self.store.borrow().log_failure().is_some() {
-                    return Err(error);
+        let new: Vec<ViewToBuild> = ViewToBuild::all_of(after)
+            .into_iter()
+            .filter(|view| !view.is_in(before))
+            .collect();
+        let forgotten = async {
+            for view in &new {
+                while let Err(error) = self.forget_build(&view.keyspace, &view.name).await {
+                    if self.any_log_has_failed().await {
+                        return Err(error);
+                    }
+                    tokio::time::sleep(FORGETTING_PAUSE).await;
                 }
-                tries += 1;
-                tokio::time::sleep(FORGETTING_PAUSE).await;
             }
-        }
-        Ok(())
+            Ok(())
+        };
+        let forgotten = tokio::time::timeout(FORGETTING_TRIED_FOR, forgotten).await;
+        forgotten.unwrap_or_else(|_| {
+            Err(CqlError::server(format_args!(
+                "What is known of an earlier view of that name could not be removed in time"
+            )))
+        })
+    }
+
+    async fn any_log_has_failed(self: &Rc<Self>) -> bool {
+        let failed = self.on_all_shards(|shard| shard.store.borrow().log_failure().is_some());
+        failed.await.into_iter().flatten().any(|has_failed| has_failed)
     }
 
     fn build_later(self: &Rc<Self>, view: ViewToBuild, is_empty: bool) {
@@ -155,6 +168,7 @@ impl Shard {
 
     /// `is_empty` where nothing has reached the view that all shards did not know of.
     async fn build(self: &Rc<Self>, view: &ViewToBuild, is_empty: bool) -> Result<(), CqlError> {
+        let truncations = self.views.truncations_of(view.base);
         if self.is_built(&view.keyspace, &view.name).await? {
             return Ok(());
         }
@@ -169,7 +183,7 @@ impl Shard {
         for owner in self.shards() {
             let (view, done) = (view.clone(), done.clone());
             building.push(self.call_async(owner, move |shard| async move {
-                let built = catch_async(shard.build_here(&view, &done)).await;
+                let built = catch_async(shard.build_here(&view, &done, truncations)).await;
                 built.unwrap_or_else(|panicked| Err(panicked.error()))
             }));
         }
@@ -178,11 +192,26 @@ impl Shard {
             built.unwrap_or_else(|| Err(node_is_stopping()))?;
         }
         self.base_is_decided(view).await?;
-        if !view.is_in(&self.schema()) {
-            return Ok(());
+        // A truncation that ends in between has emptied the view, and if it failed perhaps not its base table.
+        let marked = async {
+            self.is_not_truncated(view.base, truncations)?;
+            if !view.is_in(&self.schema()) {
+                return Ok(());
+            }
+            self.write_status((&view.keyspace, &view.name), "SUCCESS").await?;
+            self.mark_built(&view.keyspace, &view.name).await
+        };
+        self.in_turn_of_truncations(view.base, marked).await
+    }
+
+    /// Else the view is built anew.
+    fn is_not_truncated(&self, base: TableId, truncations: u64) -> Result<(), CqlError> {
+        match self.views.truncations_of(base) == truncations {
+            true => Ok(()),
+            false => Err(CqlError::server(format_args!(
+                "The table was truncated while a view of it was built"
+            ))),
         }
-        self.write_status((&view.keyspace, &view.name), "SUCCESS").await?;
-        self.mark_built(&view.keyspace, &view.name).await
     }
 
     /// Waits while a disk that failed leaves open what the next start finds of the base table: the view is built anew then.
@@ -205,7 +234,7 @@ impl Shard {
     async fn empty(self: &Rc<Self>, view: &ViewToBuild) -> Result<(), CqlError> {
         let (base, view) = (view.base, view.id);
         let emptied = async {
-            let _alone = self.hold_table(base).await?;
+            let _alone = self.hold_table(base, Held::ForOneView).await?;
             self.truncate_on_all_shards(view).await
         };
         let emptied = tokio::time::timeout(EMPTIED_WITHIN, self.in_turn_of_truncations(base, emptied));
@@ -216,7 +245,12 @@ impl Shard {
         })
     }
 
-    async fn build_here(self: &Rc<Self>, view: &ViewToBuild, done: &[DoneTokens]) -> Result<(), CqlError> {
+    async fn build_here(
+        self: &Rc<Self>,
+        view: &ViewToBuild,
+        done: &[DoneTokens],
+        truncations: u64,
+    ) -> Result<(), CqlError> {
         let (first, last) = shard_range(self.id, self.options.shard_count);
         let mut place = (first, None);
         for of_earlier in done {
@@ -242,7 +276,7 @@ impl Shard {
             written_us = self.clock.wall_us().max(written_us.saturating_add(1));
             let progress =
                 self.progress_update((&view.keyspace, &view.name), (first, last), reached, written_us);
-            self.build_partitions(&views, keys, progress).await?;
+            self.build_partitions(&views, keys, progress, truncations).await?;
             place = (reached, Some(key));
         }
     }
@@ -262,10 +296,13 @@ impl Shard {
         views: &BaseViews,
         keys: Vec<Vec<u8>>,
         progress: Option<Vec<u8>>,
+        truncations: u64,
     ) -> Result<(), CqlError> {
         let table = views.layout.metadata.id;
         let partitions = keys.iter().map(|key| (table, token_of(key))).collect();
         let turns = self.take_turns(partitions, Deadline::ENDLESS).await?;
+        // A truncation waits for these turns, or has had its own.
+        self.is_not_truncated(table, truncations)?;
         let mut all = Vec::new();
         let mut bytes = 0;
         let mut chunks = Chunks {
@@ -345,7 +382,7 @@ impl Shard {
         let views = self.schema();
         let views = ViewToBuild::all_of(&views).into_iter();
         let views: Vec<ViewToBuild> = views.filter(|view| view.base == table).collect();
-        let _alone = self.hold_table(table).await?;
+        let _alone = self.hold_table(table, Held::ForTruncation).await?;
         let mut built = Vec::new();
         for view in &views {
             let unmarked = self.unmark_built(&view.keyspace, &view.name).await;
@@ -365,7 +402,7 @@ impl Shard {
     }
 
     /// Waits until nobody writes to a table with views on any shard, and nobody may until that is dropped.
-    async fn hold_table(self: &Rc<Self>, table: TableId) -> Result<HeldBase, CqlError> {
+    async fn hold_table(self: &Rc<Self>, table: TableId, why: Held) -> Result<HeldBase, CqlError> {
         debug_assert_eq!(self.id, SCHEMA_OWNER);
         let held = HeldBase {
             shard: self.clone(),
@@ -375,6 +412,9 @@ impl Shard {
             let drained = self.call_async(owner, move |shard| {
                 // At once: who gives up lets go with a later message.
                 shard.views.hold(table);
+                if why == Held::ForTruncation {
+                    shard.views.note_truncation(table);
+                }
                 async move {
                     while shard.views.is_written_to(table) {
                         shard.views.given_back().await;
@@ -391,6 +431,13 @@ impl Shard {
 /// What is known of a view could not be read or written in time.
 fn not_truncated(error: CqlError) -> CqlError {
     CqlError::truncate(format_args!("{error}"))
+}
+
+/// Why nobody writes to a table.
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum Held {
+    ForOneView,
+    ForTruncation,
 }
 
 /// A table that nobody writes to.

@@ -9,7 +9,7 @@
 pub(crate) mod turns;
 
 use std::cell::{Cell, RefCell};
-use std::collections::HashSet;
+use std::collections::{HashMap, HashSet};
 use std::rc::Rc;
 
 use helenus_engine::views::{BaseViews, ViewsByTable};
@@ -33,6 +33,8 @@ pub(crate) struct Views {
     taken: RefCell<HashSet<WrittenPartition>>,
     /// Tables that nobody writes to while they are truncated.
     held: RefCell<HashSet<TableId>>,
+    /// How often a table with views was begun to be truncated; the same on all shards once they have heard of it.
+    truncations: RefCell<HashMap<TableId, u64>>,
     given_back: Notify,
 }
 
@@ -56,6 +58,9 @@ impl Views {
         }
         self.has_any.set(!after.is_empty());
         self.epoch.set(self.epoch.get() + 1);
+        self.truncations
+            .borrow_mut()
+            .retain(|table, _| after.contains_key(table));
         *self.by_table.borrow_mut() = Rc::new(after);
     }
 
@@ -102,6 +107,15 @@ impl Views {
 
     pub fn hold(&self, table: TableId) {
         self.held.borrow_mut().insert(table);
+    }
+
+    pub fn note_truncation(&self, table: TableId) {
+        *self.truncations.borrow_mut().entry(table).or_default() += 1;
+    }
+
+    /// What is built of a view under another number than it was begun with may be gone, or be about to go.
+    pub fn truncations_of(&self, table: TableId) -> u64 {
+        self.truncations.borrow().get(&table).copied().unwrap_or_default()
     }
 
     pub fn let_go(&self, table: TableId) {

@@ -36,7 +36,7 @@ pub struct Status {
     pub code: i32,
     pub message: String,
     /// Besides code and message.
-    pub trailers: HeaderMap,
+    pub trailers: Box<HeaderMap>,
 }
 
 const GRPC_STATUS: HeaderName = HeaderName::from_static("grpc-status");
@@ -57,7 +57,7 @@ impl Status {
         Status {
             code: code as i32,
             message: message.into(),
-            trailers: HeaderMap::new(),
+            trailers: Box::default(),
         }
     }
 
@@ -88,7 +88,7 @@ impl Status {
 
     /// As the last headers of an answer.
     pub fn into_headers(self) -> HeaderMap {
-        let mut headers = self.trailers;
+        let mut headers = *self.trailers;
         headers.insert(GRPC_STATUS, HeaderValue::from(self.code));
         if !self.message.is_empty()
             && let Ok(value) = HeaderValue::from_str(&percent_encoded(&self.message))

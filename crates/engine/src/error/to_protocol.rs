@@ -72,8 +72,8 @@ impl CqlError {
 
     /// The kinds that count the answers of replicas.
     fn replica_body(&self) -> ErrorBody<'_> {
-        match self {
-            &CqlError::Unavailable {
+        match *self {
+            CqlError::Unavailable {
                 consistency,
                 required,
                 alive,
@@ -82,7 +82,7 @@ impl CqlError {
                 required,
                 alive,
             },
-            &CqlError::ReadTimeout {
+            CqlError::ReadTimeout {
                 consistency,
                 received,
                 block_for,
@@ -93,7 +93,7 @@ impl CqlError {
                 block_for,
                 data_present,
             },
-            &CqlError::WriteTimeout {
+            CqlError::WriteTimeout {
                 consistency,
                 received,
                 block_for,
@@ -105,7 +105,7 @@ impl CqlError {
                 write_type,
                 contentions: None,
             },
-            &CqlError::CasWriteTimeout {
+            CqlError::CasWriteTimeout {
                 consistency,
                 received,
                 block_for,
@@ -117,7 +117,7 @@ impl CqlError {
                 write_type: WriteType::Cas,
                 contentions: Some(contentions),
             },
-            &CqlError::CasWriteUnknown {
+            CqlError::CasWriteUnknown {
                 consistency,
                 received,
                 block_for,

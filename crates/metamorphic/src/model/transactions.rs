@@ -30,6 +30,9 @@ pub fn expect(model: &Model, transaction: &Transaction, values: &Values, now_s: 
     }
 }
 
+/// A statement and the values of its markers.
+pub type BoundModification = (Modification, Vec<Option<Vec<u8>>>);
+
 /// The statements that are executed, with the values that they refer to in the place of references and of arithmetic on what
 /// is there; `None` where the model does not know. Their markers count from 0.
 pub fn statements(
@@ -37,7 +40,7 @@ pub fn statements(
     transaction: &Transaction,
     values: &Values,
     now_s: i64,
-) -> Option<Vec<(Modification, Vec<Option<Vec<u8>>>)>> {
+) -> Option<Vec<BoundModification>> {
     let rows = read(model, transaction, values, now_s)?;
     for condition in &transaction.conditions {
         if !is_met(&rows, condition, values)? {

@@ -84,10 +84,9 @@ impl Shard {
     pub(crate) async fn truncate_on_all_shards(self: &Rc<Self>, table: TableId) -> Result<(), CqlError> {
         let truncated =
             self.on_all_shards_async(move |shard| async move { shard.truncate_here(table).await });
-        let truncated = self.shards().zip(truncated.await);
+        let mut truncated = self.shards().zip(truncated.await);
         truncated
-            .map(|(shard, truncated)| truncated.unwrap_or_else(|| Err(self.no_answer_from(shard))))
-            .collect()
+            .try_for_each(|(shard, truncated)| truncated.unwrap_or_else(|| Err(self.no_answer_from(shard))))
     }
 
     /// The files of a table go as one, and what the log has of it goes as one. Were one gone after a crash and the other not,
