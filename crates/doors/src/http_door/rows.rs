@@ -84,7 +84,7 @@ fn write_rows(out: &mut String, rows: &Rows, form: RowForm) -> Result<(), Failur
         out.push_str("{\"name\":");
         write_json_string(out, &column.name);
         out.push_str(",\"type\":");
-        write_json_string(out, &column.data_type.to_string());
+        write_json_string(out, &type_name(&column.data_type.to_string()));
         out.push('}');
     }
     out.push_str("],\"rows\":[");
@@ -131,4 +131,40 @@ pub fn write_row(
     }
     out.push(end);
     Ok(())
+}
+
+/// A type as answers know it: those of the native protocol do not say what is frozen.
+fn type_name(declared: &str) -> String {
+    let mut name = String::with_capacity(declared.len());
+    let mut is_quoted = false;
+    // Of each bracket that is open, whether it is written.
+    let mut written = Vec::new();
+    for character in declared.chars() {
+        is_quoted ^= character == '"';
+        match character {
+            '<' if !is_quoted => {
+                let is_frozen = name.ends_with("frozen");
+                written.push(!is_frozen);
+                match is_frozen {
+                    true => name.truncate(name.len() - "frozen".len()),
+                    false => name.push('<'),
+                }
+            }
+            '>' if !is_quoted && written.pop() == Some(false) => {}
+            other => name.push(other),
+        }
+    }
+    name
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn types_are_told_without_what_is_frozen() {
+        let told = "frozen<map<text, frozen<list<frozen<tuple<int, \"frozen<x>\">>>>>>";
+        assert_eq!(type_name(told), "map<text, list<tuple<int, \"frozen<x>\">>>");
+        assert_eq!(type_name("vector<float, 3>"), "vector<float, 3>");
+    }
 }
