@@ -3,6 +3,9 @@
 use std::ops::Deref;
 use std::sync::Arc;
 
+/// A file of this process and a page's index in it.
+pub(crate) type PageKey = (u64, u64);
+
 /// A page, or a run of pages, that nothing changes any more: memory of its own, or a part of a segment of the cache.
 #[derive(Clone, Debug)]
 pub(crate) struct PageBytes {

@@ -4,7 +4,7 @@ use std::cell::RefCell;
 use std::sync::Arc;
 
 use crate::block::chunked_file::ChunkedFile;
-use crate::block::page_bytes::PageBytes;
+use crate::block::page_bytes::{PageBytes, PageKey};
 use crate::block::segmented_pages::SegmentedPages;
 use crate::block::spare_pages::SparePages;
 use crate::block::ticket::TicketState;
@@ -35,9 +35,6 @@ pub enum PageLevel {
     Decompressed,
     Packed,
 }
-
-/// A file of this process and a page's index in it.
-pub(crate) type PageKey = (u64, u64);
 
 /// What bringing a page takes of a core (decision 28): decompressing a chunk of 16 KiB, or a read of
 /// the disk.

@@ -11,8 +11,7 @@ use std::sync::Arc;
 use foldhash::fast::RandomState;
 
 use crate::block::ghosts::Ghosts;
-use crate::block::page_bytes::PageBytes;
-use crate::block::page_cache::PageKey;
+use crate::block::page_bytes::{PageBytes, PageKey};
 
 #[derive(Debug)]
 pub(super) struct SegmentedPages {
