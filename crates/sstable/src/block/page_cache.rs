@@ -87,11 +87,6 @@ impl PageCache {
         self.level(level).borrow().bytes_max()
     }
 
-    /// Pages that reads and scans found in a level.
-    pub fn hits(&self, level: PageLevel) -> u64 {
-        self.level(level).borrow().hits()
-    }
-
     /// What it would have saved so far if a level had had as many bytes more as were said to [`Self::set_ghost_bytes`].
     pub fn worth_ns(&self, level: PageLevel) -> u64 {
         self.level(level).borrow().left.worth_ns()

@@ -23,8 +23,6 @@ pub(super) struct SegmentedPages {
     lasting: Queue,
     places: HashMap<PageKey, Place, RandomState>,
     recent: RecentKeys,
-    /// Since the cache was made.
-    hits: u64,
     /// What a somewhat larger cache would have had.
     pub left: Ghosts,
 }
@@ -94,7 +92,6 @@ impl SegmentedPages {
             lasting: Queue::default(),
             places: HashMap::default(),
             recent: RecentKeys::default(),
-            hits: 0,
             left: Ghosts::default(),
         }
     }
@@ -105,10 +102,6 @@ impl SegmentedPages {
 
     pub fn bytes_max(&self) -> usize {
         self.bytes_max
-    }
-
-    pub fn hits(&self) -> u64 {
-        self.hits
     }
 
     /// From now on takes up to so many bytes.
@@ -133,7 +126,6 @@ impl SegmentedPages {
         if is_use {
             page.uses = (page.uses + 1).min(USES_MAX);
         }
-        self.hits += 1;
         Some(FoundPage {
             memory: &segment.memory,
             start: page.offset as usize,
@@ -142,11 +134,9 @@ impl SegmentedPages {
         })
     }
 
-    /// A page that is not there yet. What is larger than a quarter of the cache is not kept.
+    /// A page that is not there yet. What is larger than the cache is not kept.
     pub fn insert(&mut self, key: PageKey, bytes: &[u8]) {
-        if (bytes.len() + PAGE_OVERHEAD_BYTES).saturating_mul(4) > self.bytes_max
-            || self.places.contains_key(&key)
-        {
+        if bytes.len() + PAGE_OVERHEAD_BYTES > self.bytes_max || self.places.contains_key(&key) {
             return;
         }
         let is_lasting = self.recent.take(key);
@@ -439,6 +429,21 @@ mod tests {
         ask_all(&mut pages, 1_000..3_000);
         pages.clear();
         assert!(read.iter().all(|(number, bytes)| **bytes == page(*number)));
+    }
+
+    #[test]
+    fn a_cache_of_few_pages_keeps_as_many_as_have_room() {
+        let page_bytes = PAGE_BYTES + PAGE_OVERHEAD_BYTES;
+        for count in 1..=5 {
+            let mut pages = SegmentedPages::new(count as usize * page_bytes);
+            ask_all(&mut pages, 0..count);
+            assert!((0..count).all(|number| ask(&mut pages, number)), "{count} pages");
+            ask(&mut pages, count);
+            assert_eq!(pages.bytes(), count as usize * page_bytes);
+            assert!(ask(&mut pages, count), "the last of {count} pages");
+        }
+        let mut none = SegmentedPages::new(page_bytes - 1);
+        assert!(!ask(&mut none, 1) && !ask(&mut none, 1));
     }
 
     #[test]

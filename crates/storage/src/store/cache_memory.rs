@@ -19,8 +19,12 @@ pub(super) struct CacheMemory {
     lent: usize,
     /// What indexes of vectors take of the memory for pages.
     vectors: usize,
-    /// Of each cache's [`PARTS`], in the order of [`CACHES`].
+    /// Of the [`PARTS`], what each cache is to have, in the order of [`CACHES`].
     parts: [usize; 3],
+    /// What each may take by now, in bytes.
+    allowed: [usize; 3],
+    /// Whether that is what its parts come to.
+    is_settled: bool,
     /// Since the parts were last judged.
     reads: u32,
     /// Then.
@@ -52,6 +56,9 @@ const READS_PER_JUDGEMENT: u32 = 4_096;
 /// A part is worth more elsewhere if the gain is larger by this, in percent: less is noise of the samples.
 const GAIN_MARGIN_PERCENT: u64 = 125;
 
+/// What moves from one cache to another after one read: some 500 small rows, 100 microseconds to let go.
+const MOVED_STEP_BYTES: usize = 128 << 10;
+
 /// A segment of pages, and as much again: some 100 microseconds to take back.
 const LENT_STEP_BYTES: usize = 1 << 20;
 
@@ -62,7 +69,10 @@ impl CacheMemory {
     /// In the parts of a memory of which memtables hold nothing yet: half of what is for caches is for rows.
     pub fn new(options: &StoreOptions) -> Self {
         let total = options.cache_bytes_max().max(1);
-        let rows = (options.row_cache_bytes_max.saturating_mul(PARTS) / total).clamp(PARTS_MIN, PARTS / 2);
+        let rows = match options.row_cache_bytes_max {
+            0 => 0,
+            rows => (rows.saturating_mul(PARTS) / total).clamp(PARTS_MIN, PARTS / 2),
+        };
         let decompressed =
             (options.chunk_cache_bytes_max.saturating_mul(PARTS / 2) / total).clamp(PARTS_MIN, PARTS / 4);
         CacheMemory {
@@ -70,6 +80,8 @@ impl CacheMemory {
             lent: options.lent_bytes_max,
             vectors: 0,
             parts: [rows, decompressed, PARTS - rows - decompressed],
+            allowed: [0; 3],
+            is_settled: false,
             reads: 0,
             worth_ns: [0; 3],
         }
@@ -103,6 +115,9 @@ impl ShardStore {
     #[inline]
     pub(super) fn count_read_for_memory(&mut self) {
         self.cache_memory.reads += 1;
+        if !self.cache_memory.is_settled {
+            self.move_memory();
+        }
         if self.cache_memory.reads >= READS_PER_JUDGEMENT {
             self.cache_memory.reads = 0;
             self.judge_memory();
@@ -114,21 +129,54 @@ impl ShardStore {
         memory.memtables_until = self.memtable_bytes.saturating_add(LENT_STEP_BYTES);
         let claimed = memory.memtables_until.saturating_add(LENT_STEP_BYTES);
         memory.lent = self.options.lent_bytes_max.saturating_sub(claimed);
-        let pages = self.pages_bytes_max();
         if self.options.lent_bytes_max == 0 {
             // A store that is told what each cache may have.
+            memory.is_settled = true;
+            let pages = self.pages_bytes_max();
             return self.cache.set_bytes_max(PageLevel::Decompressed, pages);
         }
-        let total = pages + self.options.row_cache_bytes_max + self.cache_memory.lent;
-        let part_bytes = total / PARTS;
-        let [rows, decompressed, packed] = self.cache_memory.parts.map(|parts| parts * part_bytes);
+        let part_bytes = self.part_bytes();
+        self.row_cache.set_ghost_bytes(part_bytes);
+        self.cache.set_ghost_bytes(part_bytes);
+        self.move_memory();
+    }
+
+    /// Brings each cache nearer to its parts: as much at once as memory is short of, else one step, so that a shard is not held by what
+    /// a whole part was for.
+    fn move_memory(&mut self) {
+        let part_bytes = self.part_bytes();
+        let memory = &mut self.cache_memory;
+        let wanted = memory.parts.map(|parts| parts * part_bytes);
+        let total: usize = wanted.iter().sum();
+        let mut to_take = memory
+            .allowed
+            .iter()
+            .sum::<usize>()
+            .saturating_sub(total)
+            .max(MOVED_STEP_BYTES);
+        for (allowed, wanted) in memory.allowed.iter_mut().zip(wanted) {
+            let taken = allowed.saturating_sub(wanted).min(to_take);
+            *allowed -= taken;
+            to_take -= taken;
+        }
+        let mut free = total.saturating_sub(memory.allowed.iter().sum());
+        for (allowed, wanted) in memory.allowed.iter_mut().zip(wanted) {
+            let given = wanted.saturating_sub(*allowed).min(free);
+            *allowed += given;
+            free -= given;
+        }
+        memory.is_settled = memory.allowed == wanted;
+        let [rows, decompressed, packed] = memory.allowed;
         if self.row_cache.is_enabled() {
             self.row_cache.set_bytes_max(rows);
         }
         self.cache.set_bytes_max(PageLevel::Decompressed, decompressed);
         self.cache.set_bytes_max(PageLevel::Packed, packed);
-        self.row_cache.set_ghost_bytes(part_bytes);
-        self.cache.set_ghost_bytes(part_bytes);
+    }
+
+    /// With what memtables lend.
+    fn part_bytes(&self) -> usize {
+        (self.pages_bytes_max() + self.options.row_cache_bytes_max + self.cache_memory.lent) / PARTS
     }
 
     /// What both levels of pages may hold at the moment.
@@ -165,8 +213,7 @@ impl ShardStore {
 
     /// Moves a part from the cache that gains least by it to the one that gains most.
     fn judge_memory(&mut self) {
-        let total = self.pages_bytes_max() + self.options.row_cache_bytes_max + self.cache_memory.lent;
-        let part_bytes = total / PARTS;
+        let part_bytes = self.part_bytes();
         let worth_ns = CACHES.map(|cache| self.worth_ns(cache));
         let before = std::mem::replace(&mut self.cache_memory.worth_ns, worth_ns);
         let parts = self.cache_memory.parts;
@@ -186,7 +233,7 @@ impl ShardStore {
         if gains[taker] * 100 > gains[giver] * GAIN_MARGIN_PERCENT {
             self.cache_memory.parts[giver] -= 1;
             self.cache_memory.parts[taker] += 1;
-            self.divide_memory();
+            self.cache_memory.is_settled = false;
         }
     }
 }
