@@ -40,7 +40,7 @@ mod sidecar;
 pub use block::absent_pages::AbsentPages;
 pub use block::compression::CompressionParameters;
 pub use block::compressor::Compressor;
-pub use block::ghosts::Ghosts;
+pub use block::ghosts::{Ghosts, Worth};
 pub use block::page_cache::{PageCache, PageLevel};
 pub use block::pages::Pages;
 pub use block::ticket::ReadTicket;

@@ -5,8 +5,8 @@ use std::hash::{BuildHasher, Hash};
 
 use foldhash::fast::FixedState;
 
-/// Of one in [`SAMPLED_ONE_IN`] items, chosen by their hash, so that the others cost nothing. What comes back while its ghost is there
-/// would have been found in a cache that is larger by the ghosts' bytes (Waldspurger et al., FAST 2015).
+/// What comes back while its ghost is there would have been found in a cache that is larger by the ghosts' bytes. A ghost takes some 40
+/// bytes of what may be a row of 200; those of a 64th of a cache are a 300th of it.
 #[derive(Debug, Default)]
 pub struct Ghosts {
     bytes_max: usize,
@@ -14,24 +14,30 @@ pub struct Ghosts {
     /// The oldest first.
     order: VecDeque<(u64, usize)>,
     hashes: HashSet<u64, FixedState>,
-    worth_ns: u64,
+    worth: Worth,
 }
 
-/// A ghost takes some 40 bytes, and a cached row may be one of 200.
-const SAMPLED_ONE_IN: u64 = 8;
+/// What as many bytes more would have saved so far.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Worth {
+    pub saved_ns: u64,
+    /// Items that came back.
+    pub hits: u64,
+}
 
 impl Ghosts {
     /// How much what is remembered took.
     pub fn set_bytes_max(&mut self, bytes_max: usize) {
-        self.bytes_max = bytes_max / SAMPLED_ONE_IN as usize;
+        self.bytes_max = bytes_max;
         self.forget_oldest();
     }
 
     /// An item of so many bytes was let go.
     pub fn add(&mut self, item: impl Hash, bytes: usize) {
-        let Some(hash) = sampled(item) else {
+        if self.bytes_max == 0 {
             return;
-        };
+        }
+        let hash = hash_of(item);
         if self.hashes.insert(hash) {
             self.order.push_back((hash, bytes));
             self.bytes += bytes;
@@ -41,17 +47,14 @@ impl Ghosts {
 
     /// An item was brought, which took so long, and was not needed if it was let go lately.
     pub fn brought(&mut self, item: impl Hash, took_ns: u64) {
-        if self.hashes.is_empty() {
-            return;
-        }
-        if sampled(item).is_some_and(|hash| self.hashes.remove(&hash)) {
-            self.worth_ns += took_ns * SAMPLED_ONE_IN;
+        if !self.hashes.is_empty() && self.hashes.remove(&hash_of(item)) {
+            self.worth.saved_ns += took_ns;
+            self.worth.hits += 1;
         }
     }
 
-    /// What as many bytes more would have saved, of all items; an estimate.
-    pub fn worth_ns(&self) -> u64 {
-        self.worth_ns
+    pub fn worth(&self) -> Worth {
+        self.worth
     }
 
     fn forget_oldest(&mut self) {
@@ -64,9 +67,8 @@ impl Ghosts {
     }
 }
 
-fn sampled(item: impl Hash) -> Option<u64> {
-    let hash = FixedState::default().hash_one(item);
-    hash.is_multiple_of(SAMPLED_ONE_IN).then_some(hash)
+fn hash_of(item: impl Hash) -> u64 {
+    FixedState::default().hash_one(item)
 }
 
 #[cfg(test)]
@@ -78,12 +80,15 @@ mod tests {
         let mut ghosts = Ghosts::default();
         ghosts.set_bytes_max(1_000 * 100);
         (0..10_000).for_each(|item: u64| ghosts.add(item, 100));
-        (0..8_000).for_each(|item: u64| ghosts.brought(item, 2));
-        assert_eq!(ghosts.worth_ns(), 0);
-        (8_000..11_000).for_each(|item: u64| ghosts.brought(item, 2));
-        let worth_ns = ghosts.worth_ns();
-        assert!((1_600..2_400).contains(&worth_ns), "{worth_ns}");
+        (0..9_000).for_each(|item: u64| ghosts.brought(item, 2));
+        assert_eq!(ghosts.worth(), Worth::default());
+        (9_000..11_000).for_each(|item: u64| ghosts.brought(item, 2));
+        let worth = Worth {
+            saved_ns: 2_000,
+            hits: 1_000,
+        };
+        assert_eq!(ghosts.worth(), worth);
         (9_000..10_000).for_each(|item: u64| ghosts.brought(item, 2));
-        assert_eq!(ghosts.worth_ns(), worth_ns);
+        assert_eq!(ghosts.worth(), worth);
     }
 }

@@ -4,6 +4,7 @@ use std::cell::RefCell;
 use std::sync::Arc;
 
 use crate::block::chunked_file::ChunkedFile;
+use crate::block::ghosts::Worth;
 use crate::block::page_bytes::{PageBytes, PageKey};
 use crate::block::segmented_pages::SegmentedPages;
 use crate::block::spare_pages::SparePages;
@@ -88,11 +89,11 @@ impl PageCache {
     }
 
     /// What it would have saved so far if a level had had as many bytes more as were said to [`Self::set_ghost_bytes`].
-    pub fn worth_ns(&self, level: PageLevel) -> u64 {
-        self.level(level).borrow().left.worth_ns()
+    pub fn worth(&self, level: PageLevel) -> Worth {
+        self.level(level).borrow().left.worth()
     }
 
-    /// See [`Self::worth_ns`].
+    /// See [`Self::worth`].
     pub fn set_ghost_bytes(&mut self, bytes: usize) {
         self.decompressed.get_mut().left.set_bytes_max(bytes);
         self.packed.get_mut().left.set_bytes_max(bytes);

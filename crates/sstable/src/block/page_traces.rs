@@ -150,8 +150,9 @@ fn popular_pages_stay_whatever_passes_by() {
         rates
     });
     let [zipf, scans, shifting, uniform] = measured.map(|[recency, segments, _]| segments - recency);
+    // Each part of the order is worth half a point or more of one of them.
     assert!(
-        zipf > 2.0 && scans > 2.0 && shifting > 0.0,
+        zipf > 2.9 && scans > 5.8 && shifting > 1.0,
         "{zipf:.1} {scans:.1} {shifting:.1}"
     );
     // Of pages that are all alike no order is better than another, but for what is copied.

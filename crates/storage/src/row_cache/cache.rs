@@ -12,7 +12,7 @@ use helenus_rows::clustering::Slice;
 use helenus_rows::deletion::DeletionTime;
 use helenus_rows::layout::TableLayout;
 use helenus_rows::row::RowRef;
-use helenus_sstable::Ghosts;
+use helenus_sstable::{Ghosts, Worth};
 
 /// One eviction frees at least this much, so that going through a large partition's blocks pays.
 const EVICTION_BYTES_MIN: usize = 64 << 10;
@@ -90,11 +90,11 @@ impl RowCache {
     }
 
     /// What it would have saved so far if the cache had had as many bytes more as were said to [`Self::set_ghost_bytes`].
-    pub fn worth_ns(&self) -> u64 {
-        self.left.worth_ns()
+    pub fn worth(&self) -> Worth {
+        self.left.worth()
     }
 
-    /// See [`Self::worth_ns`].
+    /// See [`Self::worth`].
     pub fn set_ghost_bytes(&mut self, bytes: usize) {
         self.left.set_bytes_max(bytes);
     }

@@ -7,7 +7,7 @@
 //! What memtables do not hold at the moment is divided with the rest. It is taken back before a write needs it: memory is divided anew
 //! whenever memtables have grown by [`LENT_STEP_BYTES`].
 
-use helenus_sstable::PageLevel;
+use helenus_sstable::{PageLevel, Worth};
 
 use super::shard::{ShardStore, StoreOptions};
 
@@ -27,8 +27,8 @@ pub(super) struct CacheMemory {
     is_settled: bool,
     /// Since the parts were last judged.
     reads: u32,
-    /// Then.
-    worth_ns: [u64; 3],
+    /// When they were judged last.
+    worth: [Worth; 3],
 }
 
 /// What memory is divided among.
@@ -52,6 +52,10 @@ const PARTS_MIN: usize = 4;
 
 /// Reads from one judgement to the next. A hundred judgements move all there is.
 const READS_PER_JUDGEMENT: u32 = 4_096;
+
+/// What has to have come back for a judgement to stand on: fewer vary by more than a fifth. Until there are so many the reads count for
+/// the next one.
+const EVIDENCE_HITS_MIN: u64 = 32;
 
 /// A part is worth more elsewhere if the gain is larger by this, in percent: less is noise of the samples.
 const GAIN_MARGIN_PERCENT: u64 = 125;
@@ -83,7 +87,7 @@ impl CacheMemory {
             allowed: [0; 3],
             is_settled: false,
             reads: 0,
-            worth_ns: [0; 3],
+            worth: [Worth::default(); 3],
         }
     }
 }
@@ -197,10 +201,10 @@ impl ShardStore {
         left.max(pages_max / PAGES_SHARE)
     }
 
-    fn worth_ns(&self, cache: Cache) -> u64 {
+    fn worth(&self, cache: Cache) -> Worth {
         match cache {
-            Cache::Rows => self.row_cache.worth_ns(),
-            Cache::Pages(level) => self.cache.worth_ns(level),
+            Cache::Rows => self.row_cache.worth(),
+            Cache::Pages(level) => self.cache.worth(level),
         }
     }
 
@@ -214,14 +218,14 @@ impl ShardStore {
     /// Moves a part from the cache that gains least by it to the one that gains most.
     fn judge_memory(&mut self) {
         let part_bytes = self.part_bytes();
-        let worth_ns = CACHES.map(|cache| self.worth_ns(cache));
-        let before = std::mem::replace(&mut self.cache_memory.worth_ns, worth_ns);
+        let worth = CACHES.map(|cache| self.worth(cache));
+        let before = self.cache_memory.worth;
         let parts = self.cache_memory.parts;
         // What has room left gains nothing by more.
         let has_room = |at: usize| self.cached_bytes(CACHES[at]) + 2 * part_bytes < parts[at] * part_bytes;
         let gains: [u64; 3] = std::array::from_fn(|at| match has_room(at) {
             true => 0,
-            false => worth_ns[at] - before[at],
+            false => worth[at].saved_ns - before[at].saved_ns,
         });
         let is_enabled = |at: &usize| CACHES[*at] != Cache::Rows || self.row_cache.is_enabled();
         let taker = (0..CACHES.len()).filter(is_enabled).max_by_key(|&at| gains[at]);
@@ -230,6 +234,10 @@ impl ShardStore {
         let (Some(taker), Some(giver)) = (taker, giver) else {
             return;
         };
+        if worth[taker].hits - before[taker].hits < EVIDENCE_HITS_MIN {
+            return;
+        }
+        self.cache_memory.worth = worth;
         if gains[taker] * 100 > gains[giver] * GAIN_MARGIN_PERCENT {
             self.cache_memory.parts[giver] -= 1;
             self.cache_memory.parts[taker] += 1;
