@@ -5,6 +5,9 @@ use std::time::Duration;
 /// Connections at a time. One that is idle takes 16 KiB, so all of them 16 MiB.
 pub const CONNECTIONS_MAX: usize = 1_024;
 
+/// Of a process that may have few files open the doors' connections take this part at most, so that CQL's have room.
+pub const DESCRIPTORS_SHARE: u64 = 4;
+
 /// The same, of one address: half of all, so that one client leaves places for others.
 pub const CONNECTIONS_PER_ADDRESS_MAX: usize = 512;
 

@@ -9,7 +9,7 @@ use tokio::net::{TcpListener, TcpStream};
 use tokio::task::JoinSet;
 
 use crate::DRAIN_TIMEOUT;
-use crate::bounds::{ACCEPT_PAUSE, CONNECTIONS_MAX, CONNECTIONS_PER_ADDRESS_MAX};
+use crate::bounds::{ACCEPT_PAUSE, CONNECTIONS_PER_ADDRESS_MAX};
 use crate::caller::Caller;
 use crate::connection;
 use crate::drain::Stage;
@@ -28,7 +28,7 @@ struct Place {
 
 impl Place {
     fn take(places: &Rc<Places>, state: &Rc<State>, address: IpAddr) -> Option<Place> {
-        if state.connections.get() >= CONNECTIONS_MAX {
+        if state.connections.get() >= state.connections_max() {
             return None;
         }
         let mut counts = places.0.borrow_mut();
@@ -85,7 +85,8 @@ async fn accept(listener: &TcpListener, state: &Rc<State>, connections: &mut Joi
     loop {
         tokio::select! {
             accepted = listener.accept() => match accepted {
-                // One too many is closed at once, as CQL's are.
+                // One too many is closed at once, as CQL's are; so is one for which the log or a flush would lack a descriptor.
+                Ok((stream, _)) if state.descriptors.is_touched_by(&stream) => drop(stream),
                 Ok((stream, peer)) => if let Some(place) = Place::take(&places, state, peer.ip()) {
                     let caller = Rc::new(Caller::new(state, peer));
                     connections.spawn_local(serve_one(stream, caller, place));

@@ -5,10 +5,11 @@ use std::net::TcpListener;
 use std::sync::Arc;
 
 use helenus_node::Handle;
+use helenus_transport::descriptors::DescriptorReserve;
 use helenus_vfs::{Clock, Random};
 use tokio::sync::watch;
 
-use crate::bounds::{MEMORY_BYTES_MAX, READY_TIMEOUT};
+use crate::bounds::{CONNECTIONS_MAX, DESCRIPTORS_SHARE, MEMORY_BYTES_MAX, READY_TIMEOUT};
 use crate::drain::Stage;
 use crate::memory::Memory;
 use crate::statements::Statements;
@@ -27,6 +28,7 @@ pub struct State {
     pub statements: Statements,
     pub tokens: RefCell<Tokens>,
     pub connections: Cell<usize>,
+    pub descriptors: DescriptorReserve,
     stages: watch::Receiver<Stage>,
     metrics: Arc<dyn Fn() -> MetricsPage + Send + Sync>,
 }
@@ -43,10 +45,17 @@ impl State {
             statements: Statements::default(),
             tokens: RefCell::default(),
             connections: Cell::new(0),
+            descriptors: DescriptorReserve::of_this_process(),
             stages,
             metrics: options.metrics,
         };
         (options.listener, state)
+    }
+
+    /// Connections at a time.
+    pub fn connections_max(&self) -> usize {
+        let share = self.descriptors.limit / DESCRIPTORS_SHARE;
+        usize::try_from(share).map_or(CONNECTIONS_MAX, |share| share.min(CONNECTIONS_MAX))
     }
 
     /// How far the doors are on their way out.

@@ -18,6 +18,9 @@ const RESERVE_SHARE: u64 = 4;
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct DescriptorReserve {
     begins_at: RawFd,
+    /// What the process may have open, the reserve included.
+    pub limit: u64,
+    /// How many they are.
     pub descriptors: u64,
 }
 
@@ -41,6 +44,7 @@ impl DescriptorReserve {
         let descriptors = RESERVE.min(limit / RESERVE_SHARE);
         DescriptorReserve {
             begins_at: RawFd::try_from(limit - descriptors).unwrap_or(RawFd::MAX),
+            limit,
             descriptors,
         }
     }

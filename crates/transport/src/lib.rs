@@ -23,7 +23,7 @@ mod connection_limits;
 mod connection_registry;
 mod context;
 pub mod deadline;
-mod descriptors;
+pub mod descriptors;
 mod dispatcher;
 pub mod fair_share;
 mod handshake;

@@ -9,7 +9,7 @@ use std::time::Duration;
 
 use helenus_protocol::ProtocolVersion;
 
-use crate::node::{Launch, Node, NodeError};
+use crate::node::{Launch, Node, NodeError, free_address};
 use crate::process::run_quietly;
 use crate::wire::Client;
 use crate::workspace;
@@ -47,6 +47,8 @@ const CORES: [&str; 2] = ["0", "1"];
 pub struct Arena {
     pub address: SocketAddr,
     pub metrics: SocketAddr,
+    /// HTTP and gRPC.
+    pub doors: SocketAddr,
     pub control_socket: PathBuf,
     node: Node,
     process_id: u32,
@@ -91,7 +93,9 @@ impl Arena {
         binary: Option<&Path>,
     ) -> Result<Arena, NodeError> {
         let memory = MEMORY_BYTES.to_string();
-        let mut all = vec!["--memory", &memory, "--shards", "2"];
+        let doors = free_address()?;
+        let doors_address = doors.to_string();
+        let mut all = vec!["--memory", &memory, "--shards", "2", "--grpc", &doors_address];
         all.extend(options);
         // Not in the node's folder, which is emptied.
         let config = workspace::target().join(format!("{name}.yaml"));
@@ -109,6 +113,7 @@ impl Arena {
         node.keep_to_core(CORES[0])?;
         let arena = Arena {
             address: node.address(),
+            doors,
             metrics: node.metrics_address().unwrap_or(node.address()),
             control_socket: workspace::scratch(name).join("data").join("control.sock"),
             node,

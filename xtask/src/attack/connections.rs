@@ -1,7 +1,7 @@
 //! Attacks by sockets: silence, half messages, messages nobody asked for.
 
 use std::io::{Read, Write};
-use std::net::TcpStream;
+use std::net::{SocketAddr, TcpStream};
 use std::os::unix::net::UnixStream;
 use std::time::Duration;
 
@@ -216,19 +216,30 @@ pub const REGISTRATIONS: Attack = Attack {
 pub const METRICS_PAGE: Attack = Attack {
     name: "metrics-page",
     about: "half requests to the metrics page, on as many connections as there are",
+    run: |arena, progress| hold_half_requests(arena.metrics, progress),
+};
+
+pub const DOORS: Attack = Attack {
+    name: "doors",
+    about: "half requests to HTTP and gRPC, on as many connections as there are",
     run: |arena, progress| {
-        let mut held = Vec::new();
-        while progress.goes_on() {
-            if held.len() < CONNECTIONS
-                && let Ok(mut stream) = TcpStream::connect(arena.metrics)
-            {
-                let _refused = stream.write_all(b"GET /metr");
-                progress.attempted();
-                held.push(stream);
-            } else {
-                progress.rest(Duration::from_millis(5));
+        let Ok(mut client) = arena.connect() else { return };
+        std::thread::scope(|scope| {
+            scope.spawn(|| hold_half_requests(arena.doors, progress));
+            while progress.goes_on() {
+                progress.rest(Duration::from_millis(100));
+                // Takes descriptors: of the schema, of a log, of an SSTable.
+                for text in [
+                    "CREATE TABLE IF NOT EXISTS attack.beside_doors (p int PRIMARY KEY)",
+                    "DROP TABLE attack.beside_doors",
+                ] {
+                    match client.query(text) {
+                        Ok(_) => {}
+                        Err(error) => progress.owes(format!("{text}: {error}")),
+                    }
+                }
             }
-        }
+        });
     },
 };
 
@@ -261,6 +272,22 @@ fn hold(arena: &Arena, progress: &Progress, count: usize, mut begin: impl FnMut(
             if begin(&mut stream) {
                 progress.attempted();
             }
+            held.push(stream);
+        } else {
+            progress.rest(Duration::from_millis(5));
+        }
+    }
+}
+
+/// Of HTTP.
+fn hold_half_requests(address: SocketAddr, progress: &Progress) {
+    let mut held = Vec::new();
+    while progress.goes_on() {
+        if held.len() < CONNECTIONS
+            && let Ok(mut stream) = TcpStream::connect(address)
+        {
+            let _refused = stream.write_all(b"GET /metr");
+            progress.attempted();
             held.push(stream);
         } else {
             progress.rest(Duration::from_millis(5));

@@ -15,8 +15,8 @@ mod schema;
 mod statements;
 
 use std::path::{Path, PathBuf};
-use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
+use std::sync::{Arc, Mutex};
 use std::thread;
 use std::time::{Duration, Instant};
 
@@ -108,6 +108,7 @@ const THEATRES: [Theatre; 2] = [
             connections::SLOW_READERS,
             connections::REGISTRATIONS,
             connections::METRICS_PAGE,
+            connections::DOORS,
             connections::CONTROL_SOCKET,
             statements::FILTERS,
             statements::SELECTORS,
@@ -146,9 +147,18 @@ const THEATRES: [Theatre; 2] = [
 struct Progress {
     is_over: AtomicBool,
     attempts: AtomicU64,
+    /// What others were owed meanwhile and did not get.
+    owed: Mutex<Option<String>>,
 }
 
 impl Progress {
+    /// The attack has succeeded.
+    fn owes(&self, what: String) {
+        if let Ok(mut owed) = self.owed.lock() {
+            owed.get_or_insert(what);
+        }
+    }
+
     fn goes_on(&self) -> bool {
         !self.is_over.load(Ordering::Relaxed)
     }
@@ -353,7 +363,11 @@ fn attacked_for(arena: &Arc<Arena>, attack: &Attack, form: Form) -> Result<(Seen
             arena::RESIDENT_BYTES_MAX >> 20
         ));
     }
-    Ok((seen?, progress.attempts.load(Ordering::Relaxed), resident))
+    let owed = progress.owed.lock().ok().and_then(|mut owed| owed.take());
+    match owed {
+        Some(what) => Err(what),
+        None => Ok((seen?, progress.attempts.load(Ordering::Relaxed), resident)),
+    }
 }
 
 /// Waits until the node is as it was; how many milliseconds that took.
