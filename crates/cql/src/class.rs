@@ -21,14 +21,7 @@ pub enum StatementClass {
 impl StatementClass {
     pub fn of(statement: &str) -> Self {
         let beginning = statement.floor_char_boundary(LOOKED_THROUGH_BYTES_MAX);
-        let mut scanner = Scanner::new(&statement[..beginning]);
-        loop {
-            return match scanner.next_kind() {
-                Ok(TokenKind::Hidden) => continue,
-                Ok(TokenKind::Keyword(keyword)) => Self::begun_by(keyword),
-                Ok(_) | Err(_) => StatementClass::Unknown,
-            };
-        }
+        first_keyword(&statement[..beginning]).map_or(StatementClass::Unknown, Self::begun_by)
     }
 
     fn begun_by(keyword: Keyword) -> Self {
@@ -41,6 +34,30 @@ impl StatementClass {
             }
             _ => StatementClass::Unknown,
         }
+    }
+}
+
+/// Whether the statement changes nothing, whatever it says. Looks through all of the text, as does [`chooses_keyspace`].
+pub fn only_reads(statement: &str) -> bool {
+    matches!(
+        first_keyword(statement),
+        Some(Keyword::Select | Keyword::Describe | Keyword::Desc | Keyword::List)
+    )
+}
+
+/// Whether the statement chooses a keyspace for those after it.
+pub fn chooses_keyspace(statement: &str) -> bool {
+    first_keyword(statement) == Some(Keyword::Use)
+}
+
+fn first_keyword(statement: &str) -> Option<Keyword> {
+    let mut scanner = Scanner::new(statement);
+    loop {
+        return match scanner.next_kind() {
+            Ok(TokenKind::Hidden) => continue,
+            Ok(TokenKind::Keyword(keyword)) => Some(keyword),
+            Ok(_) | Err(_) => None,
+        };
     }
 }
 
@@ -64,5 +81,32 @@ mod tests {
         ] {
             assert_eq!(StatementClass::of(text), class, "{text}");
         }
+    }
+
+    #[test]
+    fn what_changes_nothing_and_what_chooses_a_keyspace_is_known_behind_any_comment() {
+        let long = "x".repeat(LOOKED_THROUGH_BYTES_MAX);
+        for text in [
+            "select 1",
+            " /* x */ -- y\nSELECT * FROM t",
+            "//z\rDESC t",
+            "List ROLES",
+        ] {
+            assert!(only_reads(text), "{text}");
+        }
+        assert!(only_reads(&format!("/* {long} */ SELECT")));
+        for text in [
+            "",
+            "/* SELECT",
+            "selects",
+            "INSERT",
+            "USE k",
+            "/**/BEGIN BATCH",
+            "\u{e9}SELECT",
+        ] {
+            assert!(!only_reads(text), "{text}");
+        }
+        assert!(chooses_keyspace("  use k") && chooses_keyspace("USE\"k\"") && !chooses_keyspace("user"));
+        assert!(chooses_keyspace(&format!("/* {long} */ USE k")));
     }
 }

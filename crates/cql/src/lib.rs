@@ -14,7 +14,7 @@ mod snippet;
 pub mod quoting;
 
 pub use ast::Statement;
-pub use class::StatementClass;
+pub use class::{StatementClass, chooses_keyspace, only_reads};
 pub use error::{SyntaxError, SyntaxErrorKind};
 pub use parser::{TokenBudget, parse_statement, parse_statement_within, parse_type};
 pub use script::split_statements;

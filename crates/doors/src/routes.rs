@@ -2,6 +2,7 @@
 
 use std::rc::Rc;
 
+use helenus_node::catch_async;
 use http::header::CONTENT_TYPE;
 use http::{HeaderMap, Method, Request, Response};
 use hyper::body::Incoming;
@@ -10,7 +11,7 @@ use crate::body::Body;
 use crate::caller::Caller;
 use crate::failure::Failure;
 use crate::http_door::{self, problem};
-use crate::{console, grpc, origin, panics};
+use crate::{console, grpc, origin};
 
 /// A request, and when it came.
 pub struct Received {
@@ -55,8 +56,8 @@ pub async fn answer(caller: &Rc<Caller>, request: Request<Incoming>) -> Response
     let received_ns = caller.state.clock.monotonic_ns();
     let is_grpc = is_grpc(request.headers());
     let received = Received { request, received_ns };
-    let answered = panics::caught(routed(caller, received, is_grpc)).await;
-    answered.unwrap_or_else(|| {
+    let answered = catch_async(routed(caller, received, is_grpc)).await;
+    answered.unwrap_or_else(|_panicked| {
         let failure =
             Failure::Internal("Internal error: the request made the door panic, which is a bug".to_owned());
         match is_grpc {

@@ -3,6 +3,7 @@
 use std::cell::{Cell, RefCell};
 
 use hashbrown::HashMap;
+use helenus_cql::{chooses_keyspace, only_reads};
 use helenus_node::Handle;
 use helenus_node::handle::{Answer, Batch, Column, Prepared, RequestOptions};
 use helenus_protocol::request::BatchKind;
@@ -10,7 +11,6 @@ use helenus_values::BoundValues;
 
 use crate::bounds::{STATEMENT_BYTES_MAX, STATEMENTS_MAX};
 use crate::failure::Failure;
-use crate::first_word::{is_use, only_reads};
 
 /// Values for a statement's markers, in a form of the door's.
 pub trait Values {
@@ -183,7 +183,7 @@ pub fn check_reads(text: &str, is_read_only: bool) -> Result<(), Failure> {
 }
 
 fn check(text: &str) -> Result<(), Failure> {
-    match is_use(text) {
+    match chooses_keyspace(text) {
         // Requests of different users share a connection, and one user's requests come over many.
         true => Err(Failure::Invalid(
             "There is no session that USE could choose a keyspace for: name it with each request".to_owned(),

@@ -4,7 +4,7 @@ use std::future::Future;
 use std::rc::Rc;
 use std::time::Duration;
 
-use helenus_node::Handle;
+use helenus_node::{Handle, catch_async};
 use http::{HeaderMap, Response};
 use prost::Message;
 use tokio::sync::mpsc;
@@ -17,7 +17,6 @@ use crate::body::Body;
 use crate::bounds::{BODY_TIMEOUT, STREAM_ANSWERS_MAX};
 use crate::caller::Caller;
 use crate::failure::Failure;
-use crate::panics;
 use crate::routes::Received;
 
 /// A call whose headers are understood.
@@ -105,8 +104,8 @@ impl Call {
         let work = work(self.messages, Rc::new(self.context), answers.clone());
         tokio::task::spawn_local(async move {
             let working = async {
-                let worked = panics::caught(work).await;
-                worked.unwrap_or_else(|| {
+                let worked = catch_async(work).await;
+                worked.unwrap_or_else(|_panicked| {
                     Err(Status::new(
                         Code::Internal,
                         "Internal error: the call panicked, which is a bug",

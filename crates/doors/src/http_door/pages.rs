@@ -4,8 +4,8 @@ use std::rc::Rc;
 use std::sync::Arc;
 
 use bytes::Bytes;
-use helenus_node::Handle;
 use helenus_node::handle::{Answer, RequestOptions};
+use helenus_node::{Handle, catch_async};
 use http::{Response, StatusCode};
 use serde_json::value::RawValue;
 use tokio::sync::mpsc;
@@ -18,7 +18,6 @@ use crate::bounds::STREAM_ANSWERS_MAX;
 use crate::caller::Caller;
 use crate::failure::Failure;
 use crate::memory::Memory;
-use crate::panics;
 
 /// The media type of lines.
 pub const LINES: &str = "application/x-ndjson";
@@ -44,8 +43,8 @@ pub async fn answer(
         let sending = send_pages(&caller, &client, &mut asked, first, &pieces);
         // A client that has gone wants no more pages.
         tokio::select! {
-            sent = panics::caught(sending) => {
-                if let Err(failure) = sent.unwrap_or_else(|| Err(Failure::Internal("Internal error".to_owned()))) {
+            sent = catch_async(sending) => {
+                if let Err(failure) = sent.unwrap_or_else(|_panicked| Err(Failure::Internal("Internal error".to_owned()))) {
                     let line = format!("{{\"problem\":{}}}\n", problem::document(&failure));
                     let _gone = pieces.send(Piece::Data(line.into())).await;
                     let _gone = pieces.send(Piece::Broken).await;
