@@ -82,6 +82,9 @@ pub const TOKENS_MAX: usize = 10_000;
 /// A token that is not used for so long is forgotten, as Stargate's are.
 pub const TOKEN_LIFE: Duration = Duration::from_secs(30 * 60);
 
+/// For so long a token is good without looking up the role of its user again: Cassandra's `roles_validity`.
+pub const ROLE_VALIDITY: Duration = Duration::from_secs(2);
+
 /// Users of one connection at a time; each has a client of its own at the node.
 pub const USERS_MAX: usize = 16;
 

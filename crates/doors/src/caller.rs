@@ -14,6 +14,7 @@ use crate::bounds::{CONNECTION_BYTES_MAX, USERS_MAX};
 use crate::failure::Failure;
 use crate::memory::Memory;
 use crate::state::State;
+use crate::tokens::Credential;
 
 /// Stargate's name of the header that has the token.
 pub const TOKEN_HEADER: &str = "x-cassandra-token";
@@ -38,8 +39,8 @@ impl Caller {
     }
 
     /// The node's client of whoever the headers say. `through` is what `system_views.clients` calls its driver.
-    pub fn client(&self, headers: &HeaderMap, through: &str) -> Result<Handle, Failure> {
-        let user = self.user(headers)?;
+    pub async fn client(&self, headers: &HeaderMap, through: &str) -> Result<Handle, Failure> {
+        let user = self.user(headers).await?;
         let mut clients = self.clients.borrow_mut();
         if let Some(at) = clients.iter().position(|(known, _)| *known == user) {
             if at + 1 != clients.len() {
@@ -64,20 +65,28 @@ impl Caller {
         Ok(client)
     }
 
-    /// `None` where nobody has to say.
-    fn user(&self, headers: &HeaderMap) -> Result<Option<Arc<str>>, Failure> {
-        if !self.state.asks_for_passwords {
+    /// `None` where nobody has to say. Whose role was dropped, may not log in any more or has another password since, is nobody
+    /// once its token is due.
+    async fn user(&self, headers: &HeaderMap) -> Result<Option<Arc<str>>, Failure> {
+        const NOT_VALID: Failure =
+            Failure::Unauthenticated("The token is not valid, or not any more; POST /v1/auth gives another");
+        let state = &self.state;
+        if !state.asks_for_passwords {
             return Ok(None);
         }
         let token = headers.get(TOKEN_HEADER).and_then(|token| token.to_str().ok());
         let token = token.ok_or(Failure::Unauthenticated(
             "The header x-cassandra-token is missing; POST /v1/auth gives a token",
         ))?;
-        let now_ns = self.state.clock.monotonic_ns();
-        let user = self.state.tokens.borrow_mut().user(token, now_ns);
-        user.map(Some).ok_or(Failure::Unauthenticated(
-            "The token is not valid, or not any more; POST /v1/auth gives another",
-        ))
+        let now_ns = state.clock.monotonic_ns();
+        let shown = state.tokens.borrow_mut().show(token, now_ns).ok_or(NOT_VALID)?;
+        if shown.is_due {
+            let found = Credential::read(&state.node, &shown.credential.user).await?;
+            if !state.tokens.borrow_mut().judge(&shown, found.as_ref(), now_ns) {
+                return Err(NOT_VALID);
+            }
+        }
+        Ok(Some(shown.credential.user))
     }
 
     /// How long ago it was `received_ns`.

@@ -2,6 +2,10 @@
 
 mod support;
 
+use std::sync::Arc;
+
+use helenus_node::handle::{ClientOptions, Login};
+use helenus_vfs::ManualClock;
 use serde_json::{Value, json};
 use support::{Served, Serving};
 
@@ -251,6 +255,60 @@ fn where_users_log_in_a_token_stands_for_the_user() {
     for open in ["/healthz", "/readyz", "/", "/metrics"] {
         assert_eq!(served.get(open).status, 200, "{open}");
     }
+}
+
+/// A token went on after its role was dropped: with it even roles could be made.
+#[test]
+fn a_token_ends_with_its_role_its_right_to_log_in_and_its_password() {
+    let clock = Arc::new(ManualClock::starting_at(0));
+    let served = Served::start_as(Serving {
+        asks_for_passwords: true,
+        clock: Some(clock.clone()),
+        ..Serving::default()
+    });
+    let log_in = |user: &str, password: &str| {
+        let login = served.post(
+            "/v1/auth",
+            &format!(r#"{{"username":"{user}","password":"{password}"}}"#),
+        );
+        assert_eq!(login.status, 201, "{}", login.text());
+        login.json()["authToken"].as_str().unwrap().to_owned()
+    };
+    let ask = |token: &str| {
+        let headers = [("Content-Type", "application/json"), ("X-Cassandra-Token", token)];
+        let body = r#"{"query":"SELECT key FROM system.local"}"#;
+        served.ask("POST", "/v1/query", &headers, body).status
+    };
+    let first = log_in("cassandra", "cassandra");
+    for (end, again) in [
+        (
+            "ALTER ROLE bob WITH LOGIN = false",
+            "ALTER ROLE bob WITH LOGIN = true",
+        ),
+        (
+            "ALTER ROLE bob WITH PASSWORD = 'y'",
+            "ALTER ROLE bob WITH PASSWORD = 'x'",
+        ),
+        ("DROP ROLE bob", "SELECT key FROM system.local"),
+    ] {
+        let admin = served.node.client(&ClientOptions {
+            login: Login::As("cassandra".into()),
+            ..ClientOptions::default()
+        });
+        let execute = |text: &str| drop(helenus_node::block_on(admin.query(text, ())).unwrap());
+        execute("CREATE ROLE IF NOT EXISTS bob WITH PASSWORD = 'x' AND LOGIN = true");
+        let token = log_in("bob", "x");
+        assert_eq!(ask(&token), 200);
+        clock.advance_s(2);
+        assert_eq!(ask(&token), 200, "before {end}");
+        execute(end);
+        assert_eq!(ask(&token), 200, "{end}: not looked up within two seconds");
+        clock.advance_s(2);
+        assert_eq!(ask(&token), 401, "{end}");
+        execute(again);
+        assert_eq!(ask(&token), 401, "after {again}");
+    }
+    assert_eq!(ask(&first), 200);
 }
 
 #[test]

@@ -39,8 +39,8 @@ pub struct Context {
 
 impl Context {
     /// The node's client of whoever calls.
-    pub fn client(&self) -> Result<Handle, Failure> {
-        self.caller.client(&self.headers, "helenus grpc")
+    pub async fn client(&self) -> Result<Handle, Failure> {
+        self.caller.client(&self.headers, "helenus grpc").await
     }
 
     /// What is left of the call's time.

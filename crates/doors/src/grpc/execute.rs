@@ -29,7 +29,7 @@ const PAGE_SIZE_DEFAULT: i32 = 100;
 
 /// Executes a statement.
 pub async fn query(context: &Context, query: &Query) -> Result<Response, Status> {
-    let client = context.client()?;
+    let client = context.client().await?;
     let default = QueryParameters::default();
     let parameters = query.parameters.as_ref().unwrap_or(&default);
     check_reads(&query.cql, context.caller.state.is_read_only)?;
@@ -43,7 +43,7 @@ pub async fn query(context: &Context, query: &Query) -> Result<Response, Status>
 
 /// Executes several writes together.
 pub async fn batch(context: &Context, batch: &Batch) -> Result<Response, Status> {
-    let client = context.client()?;
+    let client = context.client().await?;
     let default = BatchParameters::default();
     let parameters = batch.parameters.as_ref().unwrap_or(&default);
     let options = batch_options(context, parameters)?;

@@ -81,7 +81,7 @@ impl BatchRequest<'_> {
 
 /// Answers it.
 pub async fn answer(caller: &Rc<Caller>, received: Received) -> Result<Response<Body>, Failure> {
-    let client = caller.client(received.request.headers(), "helenus http")?;
+    let client = caller.client(received.request.headers(), "helenus http").await?;
     let body = read_json(caller, received.request).await?;
     let mut request: BatchRequest = parse(&body.bytes)?;
     let options = request.execution().options(caller.since(received.received_ns))?;

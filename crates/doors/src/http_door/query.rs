@@ -62,7 +62,7 @@ impl QueryRequest<'_> {
 
 /// Answers it.
 pub async fn answer(caller: &Rc<Caller>, received: Received) -> Result<Response<Body>, Failure> {
-    let client = caller.client(received.request.headers(), "helenus http")?;
+    let client = caller.client(received.request.headers(), "helenus http").await?;
     let is_streamed = asks_for_lines(received.request.headers());
     let body = read_json(caller, received.request).await?;
     let mut request: QueryRequest = parse(&body.bytes)?;

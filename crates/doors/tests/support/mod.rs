@@ -9,6 +9,7 @@ use std::time::Duration;
 
 use helenus_doors::{DoorOptions, Doors};
 use helenus_node::{Authenticator, Handle, Node, NodeOptions};
+use helenus_vfs::{Clock, ManualClock};
 use serde_json::Value;
 
 /// How long a test waits for what has to come.
@@ -23,10 +24,12 @@ pub struct Served {
 }
 
 /// What differs between tests.
-#[derive(Clone, Copy, Default)]
+#[derive(Clone, Default)]
 pub struct Serving {
     pub asks_for_passwords: bool,
     pub is_read_only: bool,
+    /// The doors' clock; the machine's if there is none.
+    pub clock: Option<Arc<ManualClock>>,
 }
 
 impl Served {
@@ -43,7 +46,11 @@ impl Served {
         if serving.asks_for_passwords {
             options.authenticator = Authenticator::Password;
         }
-        let (clock, random) = (options.clock.clone(), options.random.clone());
+        let random = options.random.clone();
+        let clock: Arc<dyn Clock> = match serving.clock {
+            Some(clock) => clock,
+            None => options.clock.clone(),
+        };
         let running = Node::start(options, Arc::new(|_| {})).unwrap();
         let doors = Doors::open(DoorOptions {
             listener: TcpListener::bind("127.0.0.1:0").unwrap(),
