@@ -19,7 +19,7 @@ use helenus_transport::request_memory::Account;
 use crate::deadline::Deadline;
 use crate::execution::Statement;
 use crate::forward::{ForwardedAnswer, ForwardedResult, OwnedExecution};
-use crate::metrics::{self, MetricsSnapshot};
+use crate::metrics::{self, MetricsSnapshot, Sample};
 use crate::shard::Shard;
 
 /// Its tables have a row or none, and drivers look at them every second: they are read where the statement arrives. The
@@ -120,16 +120,12 @@ impl Shard {
 
     async fn node_state_of_all_shards(self: &Rc<Self>, table: &TableMetadata) -> NodeState {
         let snapshots = self.metrics_snapshots().await;
-        let page = metrics::render(&snapshots);
         NodeState {
             usage: self.usage_for(table, &snapshots).await,
             hot_partitions: snapshots.iter().flat_map(hot_partitions_of).collect(),
-            metrics: metrics::samples(&page)
-                .map(|(name, labels, value)| NodeMetric {
-                    name: name.to_owned(),
-                    labels: labels.to_owned(),
-                    value,
-                })
+            metrics: metrics::samples(&snapshots)
+                .into_iter()
+                .map(node_metric)
                 .collect(),
             ..self.node_state()
         }
@@ -150,6 +146,14 @@ fn read_system_tables(
         execution.absorb(plan.read_at_once(&mut tables, options, read)?)?;
     }
     execution.finish()
+}
+
+fn node_metric(sample: Sample) -> NodeMetric {
+    NodeMetric {
+        name: sample.name.to_owned(),
+        labels: sample.labels,
+        value: sample.value,
+    }
 }
 
 fn hot_partitions_of(snapshot: &MetricsSnapshot) -> impl Iterator<Item = HotPartition> {

@@ -98,7 +98,7 @@ const TILES = [
   { name: "Writes", unit: "/s", of: (now) => now.rate("helenus_cql_requests_total", 'kind="write"') + now.rate("helenus_cql_requests_total", 'kind="batch"') },
   { name: "Refused", unit: "/s", isAlarm: true, of: (now) => now.rate("helenus_cql_requests_refused_total") + now.rate("helenus_cql_requests_shed_total") },
   { name: "Errors", unit: "/s", of: (now) => now.rate("helenus_cql_errors_total") },
-  { name: "Waiting for a shard", unit: "\u00b5s", of: (now) => now.most("helenus_queue_delay_microseconds") },
+  { name: "Waiting for a shard", unit: "\u00b5s", of: (now) => now.most("helenus_queue_delay_seconds") * 1e6 },
   { name: "This page's answers", unit: "ms", of: (now) => now.answerMs },
   { name: "Rows read", unit: "/s", of: (now) => now.rate("helenus_rows_read_total") },
   { name: "CQL connections", unit: "", of: (now) => now.sum("helenus_connections") },

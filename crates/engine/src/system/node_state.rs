@@ -62,7 +62,7 @@ pub struct HotPartition {
     pub share: f64,
 }
 
-/// A sample of the metrics page, for `system_views.node_metrics`.
+/// One value of a metric, as Prometheus' page has it, for `system_views.node_metrics`.
 #[derive(Clone, Debug)]
 pub struct NodeMetric {
     pub name: String,

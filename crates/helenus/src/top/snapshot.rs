@@ -105,7 +105,7 @@ impl Snapshot {
             .filter(|(_, rate)| *rate > 0.0)
             .collect();
         errors.sort_by(|left, right| right.1.total_cmp(&left.1));
-        let delays = after.of("helenus_queue_delay_microseconds");
+        let delays = after.of("helenus_queue_delay_seconds");
         let mut partitions = after.partitions.clone();
         partitions.sort_by(|left, right| requests_of(right).total_cmp(&requests_of(left)));
         Snapshot {
@@ -116,7 +116,7 @@ impl Snapshot {
             requests_per_second: requests,
             errors_per_second: errors,
             refused_per_second: interval.rate("helenus_cql_requests_refused_total"),
-            queue_delay_us: delays.map(|sample| sample.value).fold(0.0, f64::max),
+            queue_delay_us: delays.map(|sample| sample.value * 1e6).fold(0.0, f64::max),
             request_bytes: after.sum("helenus_request_bytes"),
             row_cache_hit_ratio: interval.hit_ratio("row_cache"),
             index_page_hit_ratio: interval.hit_ratio("index_page"),

@@ -1,0 +1,66 @@
+//! Counters of one shard. Plain integers that only their shard touches.
+
+use std::cell::Cell;
+
+use helenus_protocol::ErrorCode;
+use helenus_sstable::ReadCost;
+use helenus_storage::read::ReadStatistics;
+
+/// The kinds of statement that are counted apart.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[repr(usize)]
+pub enum RequestKind {
+    Read,
+    Write,
+    Batch,
+    Prepare,
+    Other,
+}
+
+impl RequestKind {
+    /// By their numbers, as the label `kind` has them.
+    pub const NAMES: [&str; 5] = ["read", "write", "batch", "prepare", "other"];
+}
+
+#[derive(Default)]
+pub struct ShardMetrics {
+    pub(super) requests: [Cell<u64>; RequestKind::NAMES.len()],
+    pub(super) errors: [Cell<u64>; ErrorCode::ALL.len()],
+    pub(super) forwarded: Cell<u64>,
+    pub(super) rows_read: Cell<u64>,
+    pub(super) tombstones_read: Cell<u64>,
+    pub(super) read_cost: Cell<ReadCost>,
+    pub(super) read_suspensions: Cell<u64>,
+}
+
+impl ShardMetrics {
+    pub fn count_request(&self, kind: RequestKind) {
+        add(&self.requests[kind as usize], 1);
+    }
+
+    pub fn count_error(&self, code: ErrorCode) {
+        if let Some(index) = ErrorCode::ALL.iter().position(|&known| known == code) {
+            add(&self.errors[index], 1);
+        }
+    }
+
+    pub fn count_forwarded(&self) {
+        add(&self.forwarded, 1);
+    }
+
+    pub fn count_read(&self, statistics: &ReadStatistics) {
+        add(&self.rows_read, statistics.rows_live);
+        add(&self.tombstones_read, statistics.tombstones);
+        let mut cost = self.read_cost.get();
+        cost.add(statistics.cost);
+        self.read_cost.set(cost);
+    }
+
+    pub fn count_suspension(&self) {
+        add(&self.read_suspensions, 1);
+    }
+}
+
+fn add(counter: &Cell<u64>, amount: u64) {
+    counter.set(counter.get() + amount);
+}
