@@ -4,6 +4,7 @@
 //! and tests stay silent. An event is rare; none belongs on the path of a request that is served.
 
 mod event;
+mod words;
 
 use std::fmt::Debug;
 use std::sync::Arc;

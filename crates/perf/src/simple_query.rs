@@ -180,29 +180,9 @@ async fn measure(
         None => line.prepare(shard, &select_statement()).await?,
     };
 
-    let mut batches = Vec::new();
-    let mut key = 0;
-    for _ in 0..options.partitions.div_ceil(u32::from(options.concurrency)) {
-        let mut batch = Vec::new();
-        for _ in 0..options.concurrency {
-            key = (key + 4_999) % options.partitions;
-            batch.extend_from_slice(&options.asked.frame(&measured, options.write, key)?);
-        }
-        batches.push(batch);
-    }
+    let batches = batches(options, &measured)?;
     line.asked = options.asked;
-    // The warm-up is checked, so that nobody measures how fast errors are.
-    let mut errors = 0;
-    for batch in &batches {
-        line.round(shard, batch).await?;
-        errors += error_count(&line.output)?;
-    }
-    let asked = batches.len() as u64 * u64::from(options.concurrency);
-    let is_as_asked = errors == if options.asked.is_error() { asked } else { 0 };
-    if options.asked != Asked::Execute && !is_as_asked {
-        let text = format!("{errors} of {asked} answers to {:?} are errors", options.asked);
-        return Err(io::Error::other(text));
-    }
+    let errors = line.warm_up(shard, &batches, options).await?;
     line.is_cold = options.rows_in == RowsIn::ColdSsTables;
 
     let tasks_before = shard.tasks_spawned();
@@ -221,7 +201,43 @@ async fn measure(
     })
 }
 
+/// Requests that are handed over together: each partition once, none beside its neighbours.
+fn batches(options: &SimpleQueryOptions, measured: &[u8]) -> io::Result<Vec<Vec<u8>>> {
+    let mut batches = Vec::new();
+    let mut key = 0;
+    for _ in 0..options.partitions.div_ceil(u32::from(options.concurrency)) {
+        let mut batch = Vec::new();
+        for _ in 0..options.concurrency {
+            key = (key + 4_999) % options.partitions;
+            batch.extend_from_slice(&options.asked.frame(measured, options.write, key)?);
+        }
+        batches.push(batch);
+    }
+    Ok(batches)
+}
+
 impl Line {
+    /// Once through all batches; the number of errors. Nobody shall measure how fast errors are that nobody asked for.
+    async fn warm_up(
+        &mut self,
+        shard: &Rc<Shard>,
+        batches: &[Vec<u8>],
+        options: &SimpleQueryOptions,
+    ) -> io::Result<u64> {
+        let mut errors = 0;
+        for batch in batches {
+            self.round(shard, batch).await?;
+            errors += error_count(&self.output)?;
+        }
+        let asked = batches.len() as u64 * u64::from(options.concurrency);
+        let is_as_asked = errors == if options.asked.is_error() { asked } else { 0 };
+        if options.asked != Asked::Execute && !is_as_asked {
+            let text = format!("{errors} of {asked} answers to {:?} are errors", options.asked);
+            return Err(io::Error::other(text));
+        }
+        Ok(errors)
+    }
+
     pub(crate) fn new(shard: &Rc<Shard>) -> Self {
         // As a connection has it.
         let session = Session::of_connection(

@@ -45,6 +45,9 @@ const PROGRESS_INTERVAL: Duration = Duration::from_secs(10);
 /// Failures that are shown before the rest is given up.
 const FAILURES_MAX: usize = 5;
 
+/// Without a seed, a number or a time.
+const SEEDS_USUAL: u64 = 300;
+
 fn fresh_seed() -> u64 {
     use helenus_vfs::Random;
     // Short enough to be typed.
@@ -66,14 +69,7 @@ fn run_seed(seed: u64, twice: bool) -> Result<Report, Failure> {
 fn main() -> ExitCode {
     let arguments = Arguments::parse();
     let first = arguments.seed.unwrap_or_else(fresh_seed);
-    let usual = if arguments.seed.is_some() {
-        1
-    } else if arguments.minutes.is_some() {
-        u64::MAX
-    } else {
-        300
-    };
-    let count = arguments.seeds.unwrap_or(usual);
+    let count = seeds_wanted(&arguments);
     let say = |text: &str| say(arguments.json, text);
     say(&format!("seeds from {first}"));
     let begun = Instant::now();
@@ -137,6 +133,16 @@ fn main() -> ExitCode {
     } else {
         ExitCode::FAILURE
     }
+}
+
+/// A seed that is named once, in a time as many as fit it, else some.
+fn seeds_wanted(arguments: &Arguments) -> u64 {
+    let usual = match (arguments.seed, arguments.minutes) {
+        (Some(_), _) => 1,
+        (None, Some(_)) => u64::MAX,
+        (None, None) => SEEDS_USUAL,
+    };
+    arguments.seeds.unwrap_or(usual)
 }
 
 fn add(total: &Report, report: &Report) -> Report {

@@ -2,15 +2,17 @@
 
 mod accounts;
 mod cells;
+mod check;
 mod counters;
 mod indexes;
+mod journal;
 mod registers;
+mod tables;
 mod views;
 
 use std::cell::RefCell;
 use std::collections::{BTreeMap, BTreeSet};
 use std::fmt::Display;
-use std::hash::{DefaultHasher, Hash, Hasher};
 use std::rc::Rc;
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
@@ -20,7 +22,7 @@ use helenus_node::metrics::PANICS;
 use helenus_node::{CommitlogSync, NodeOptions, SsTableFormat};
 use helenus_protocol::ErrorCode;
 use helenus_test_node::{Answer, Execution, options};
-use helenus_vfs::{Disk, Fault, FaultKind, Operation, Random, SeededRandom, SimulatedDisk};
+use helenus_vfs::{Fault, FaultKind, Operation, Random, SeededRandom, SimulatedDisk};
 use tokio::runtime::{Builder, LocalOptions, LocalRuntime};
 use tokio::task::JoinHandle;
 use tokio::time::Instant;
@@ -34,6 +36,7 @@ use crate::weather::Weather;
 use crate::workload::{self, statement_text};
 use crate::{Failure, Report};
 use counters::Counters;
+use journal::Journal;
 
 /// How long after its deadline a request may be answered: twice the interval at which shards look for late ones, and the
 /// millisecond in which timers are counted.
@@ -53,8 +56,6 @@ const UNDER_WAY_MAX: u64 = 8;
 const UNCERTAIN_MAX: usize = 9;
 /// A read that the weather held up is sent again so often.
 const READ_TRIES: u32 = 200;
-/// Lines of the trace that a failure shows.
-const TRACE_LINES_MAX: usize = 400;
 /// What a shard's memtables and caches may take beyond their budget: what requests in flight were promised, of 16 KB at
 /// most each here.
 const MEMORY_BYTES_BEYOND: u64 = 128 << 10;
@@ -100,13 +101,6 @@ struct UnderWay {
     answer: JoinHandle<Held<Answer>>,
 }
 
-/// What happened, for who looks for a fault.
-struct Journal {
-    clock: Arc<SimulatedClock>,
-    lines: std::collections::VecDeque<String>,
-    fingerprint: DefaultHasher,
-}
-
 /// A schema change or TRUNCATE of which nobody knows whether it happened.
 enum Uncertain {
     Nothing,
@@ -147,8 +141,8 @@ fn run_with_trace(seed: u64) -> (Result<Report, Failure>, Vec<String>) {
     let journal = world.journal.borrow();
     let mut report = world.report;
     report.simulated = world.clock.elapsed();
-    report.fingerprint = journal.fingerprint.finish();
-    let trace: Vec<String> = journal.lines.iter().cloned().collect();
+    report.fingerprint = journal.fingerprint();
+    let trace = journal.trace();
     let outcome = held.map(|()| report).map_err(|what| Failure {
         seed,
         what,
@@ -165,19 +159,6 @@ fn runtime() -> LocalRuntime {
         .expect("a runtime without sockets needs nothing of the machine")
 }
 
-impl Journal {
-    fn note(&mut self, what: impl Display) {
-        let elapsed = self.clock.elapsed();
-        let line = format!("{:>12.3} ms  {what}", elapsed.as_secs_f64() * 1_000.0);
-        line.hash(&mut self.fingerprint);
-        if self.lines.len() == TRACE_LINES_MAX {
-            self.lines.pop_front();
-        }
-        let end = line.char_indices().nth(240).map_or(line.len(), |(end, _)| end);
-        self.lines.push_back(line[..end].to_owned());
-    }
-}
-
 impl World {
     fn new(seed: u64) -> Self {
         let random = Arc::new(SeededRandom::new(seed));
@@ -188,14 +169,9 @@ impl World {
             SsTableFormat::Da,
         ];
         let clock = Arc::new(SimulatedClock::default());
-        let journal = Journal {
-            clock: clock.clone(),
-            lines: Default::default(),
-            fingerprint: DefaultHasher::new(),
-        };
         World {
             disk: Arc::new(SimulatedDisk::new(random.next_u64())),
-            clock,
+            clock: clock.clone(),
             weather: Arc::new(Weather::of_seed(random.clone())),
             format: formats[random.below(4) as usize],
             row_cache: random.below(2) == 0,
@@ -214,7 +190,7 @@ impl World {
             uncertain: Uncertain::Nothing,
             counters: Counters::of_seed(seed),
             has_faults: false,
-            journal: Rc::new(RefCell::new(journal)),
+            journal: Rc::new(RefCell::new(Journal::new(clock.clone()))),
             report: Report::default(),
         }
     }
@@ -590,262 +566,6 @@ impl World {
                 &acknowledged,
             )
             .map_err(|error| format!("{text}: {error}"))
-    }
-
-    /// Whether it happened, if anybody knows.
-    async fn change_schema(&mut self, node: &SimulatedNode, text: &str) -> Held<Outcome> {
-        let answer = self.submit(node, text, Execution::default(), ANSWER_TIMEOUT);
-        let answer = answer.await.map_err(|error| error.to_string())??;
-        let outcome = self.outcome(&answer, text)?;
-        if matches!(outcome, Outcome::Acknowledged) && !node.is_of_one_schema() {
-            // A view may be made or dropped at the same time.
-            self.settle_all_viewed().await?;
-        }
-        if matches!(outcome, Outcome::Acknowledged) && !node.is_of_one_schema() {
-            return Err(format!("{text}: the shards have not the same schema"));
-        }
-        Ok(outcome)
-    }
-
-    async fn create_table(&mut self, node: &SimulatedNode) -> Held<()> {
-        let name = format!("t{}", self.tables_made);
-        self.tables_made += 1;
-        let text = format!(
-            "CREATE TABLE k.{name} (p int, c int, v text, w int, PRIMARY KEY (p, c)) WITH gc_grace_seconds = 0"
-        );
-        match self.change_schema(node, &text).await? {
-            Outcome::Acknowledged => drop(self.tables.insert(name, Table::default())),
-            Outcome::Refused => {}
-            Outcome::Unknown => self.uncertain = Uncertain::Create(name),
-        }
-        Ok(())
-    }
-
-    async fn drop_table(&mut self, node: &SimulatedNode) -> Held<()> {
-        if self.tables.len() < 3 {
-            return Ok(());
-        }
-        self.settle_all().await?;
-        let Some(name) = self.any_table() else {
-            return Ok(());
-        };
-        match self.change_schema(node, &format!("DROP TABLE k.{name}")).await? {
-            Outcome::Acknowledged => drop(self.tables.remove(&name)),
-            Outcome::Refused => {}
-            Outcome::Unknown => self.uncertain = Uncertain::Drop(name),
-        }
-        Ok(())
-    }
-
-    async fn truncate(&mut self, node: &SimulatedNode) -> Held<()> {
-        self.settle_all().await?;
-        let Some(name) = self.any_table().filter(|name| self.tables[name].is_certain()) else {
-            return Ok(());
-        };
-        self.tables.entry(name.clone()).or_default().make_certain();
-        let text = format!("TRUNCATE k.{name}");
-        let answer = self.submit(node, &text, Execution::default(), TRUNCATE_TIMEOUT + LATE_MAX);
-        let answer = answer.await.map_err(|error| error.to_string())??;
-        let may_fail = matches!(
-            &answer,
-            Answer::Error {
-                code: ErrorCode::TruncateError,
-                ..
-            }
-        );
-        let outcome = if may_fail {
-            Outcome::Unknown
-        } else {
-            self.outcome(&answer, &text)?
-        };
-        match outcome {
-            Outcome::Acknowledged => drop(self.tables.insert(name, Table::default())),
-            Outcome::Refused => {}
-            Outcome::Unknown => self.uncertain = Uncertain::Truncate(name),
-        }
-        Ok(())
-    }
-
-    /// Statements that are prepared while their table is altered see the column as soon as the change is acknowledged.
-    async fn add_column_beside_prepares(&mut self, node: &SimulatedNode) -> Held<()> {
-        let Some(name) = self.any_table() else {
-            return Ok(());
-        };
-        let column = format!("x{}", self.report.statements);
-        let alter = format!("ALTER TABLE k.{name} ADD {column} int");
-        let select = format!("SELECT * FROM k.{name} WHERE p = 0");
-        let mut prepares = Vec::new();
-        for _ in 0..1 + self.below(3) {
-            prepares.push(self.prepare(node, &select));
-        }
-        let altered = self.submit(node, &alter, Execution::default(), ANSWER_TIMEOUT);
-        for _ in 0..1 + self.below(3) {
-            let pause_us = self.below(3_000);
-            tokio::time::sleep(Duration::from_micros(pause_us)).await;
-            prepares.push(self.prepare(node, &select));
-        }
-        let answer = altered.await.map_err(|error| error.to_string())??;
-        let outcome = self.outcome(&answer, &alter)?;
-        let mut statement_id = None;
-        for prepare in prepares {
-            match prepare.await.map_err(|error| error.to_string())?? {
-                Answer::Prepared { id, .. } => statement_id = Some(id),
-                answer => {
-                    self.outcome(&answer, &select)?;
-                }
-            }
-        }
-        let (Some(id), Outcome::Acknowledged) = (statement_id, outcome) else {
-            return Ok(());
-        };
-        for shard in 0..node.shard_count() {
-            let answer = node.execute_prepared(shard, id.clone(), Execution::default());
-            let answer = self.answered(
-                answer,
-                format!("EXECUTE on shard {shard}: {select}"),
-                READ_TIMEOUT + LATE_MAX,
-            );
-            match answer.await.map_err(|error| error.to_string())?? {
-                Answer::Rows(rows) if rows.columns.iter().any(|found| found.name == column) => {}
-                Answer::Rows(rows) => {
-                    return Err(format!(
-                        "shard {shard} executes `{select}` without {column}, which was added: {:?}",
-                        rows.columns
-                    ));
-                }
-                // The client prepares it again.
-                Answer::Error {
-                    code: ErrorCode::Unprepared,
-                    ..
-                } => {}
-                answer => {
-                    self.outcome(&answer, &select)?;
-                }
-            }
-        }
-        Ok(())
-    }
-
-    fn prepare(&mut self, node: &SimulatedNode, text: &str) -> JoinHandle<Held<Answer>> {
-        let shard = self.below(8) as usize;
-        let answer = node.prepare(shard, text.to_owned());
-        self.answered(answer, format!("PREPARE {text}"), ANSWER_TIMEOUT)
-    }
-
-    /// A major compaction ends, also where there is nothing to do.
-    async fn compact(&mut self, node: &SimulatedNode) -> Held<()> {
-        let Some(name) = self.any_table() else {
-            return Ok(());
-        };
-        let Some(compacted) = node.compact("k", &name) else {
-            return Ok(());
-        };
-        self.note(format_args!("compact {name}"));
-        if self.below(3) == 0 {
-            // Beside what the clients do.
-            tokio::task::spawn_local(compacted);
-            return Ok(());
-        }
-        tokio::time::timeout(ANSWER_TIMEOUT, compacted)
-            .await
-            .map_err(|_| format!("the compaction of {name} never ends"))
-    }
-
-    async fn add_column(&mut self, node: &SimulatedNode) -> Held<()> {
-        let Some(name) = self.any_table() else {
-            return Ok(());
-        };
-        let text = format!("ALTER TABLE k.{name} ADD x{} int", self.report.statements);
-        self.change_schema(node, &text).await?;
-        Ok(())
-    }
-
-    /// After a start: every table holds what can be explained.
-    async fn check(&mut self, node: &SimulatedNode) -> Held<()> {
-        match std::mem::replace(&mut self.uncertain, Uncertain::Nothing) {
-            Uncertain::Nothing => {}
-            Uncertain::Create(name) => {
-                if self.rows_of(node, &name).await?.is_some() {
-                    self.tables.insert(name, Table::default());
-                }
-            }
-            Uncertain::Drop(name) => {
-                if self.rows_of(node, &name).await?.is_none() {
-                    self.tables.remove(&name);
-                }
-            }
-            Uncertain::Truncate(name) => {
-                let found = self
-                    .rows_of(node, &name)
-                    .await?
-                    .ok_or("a truncated table is lost")?;
-                if let Some(table) = self.tables.get_mut(&name) {
-                    table
-                        .explain_truncated(&found)
-                        .map_err(|error| format!("{name}: {error}"))?;
-                }
-            }
-        }
-        let names: Vec<String> = self.tables.keys().cloned().collect();
-        for name in names {
-            let found = self.rows_of(node, &name).await?;
-            let found = found.ok_or_else(|| format!("table {name} is lost"))?;
-            if let Some(table) = self.tables.get_mut(&name) {
-                table
-                    .explain(&found)
-                    .map_err(|error| format!("{name}: {error}"))?;
-            }
-        }
-        self.check_counters(node).await?;
-        self.check_registers(node).await?;
-        self.check_accounts(node).await?;
-        self.check_views(node).await?;
-        self.check_indexes(node).await?;
-        self.report.sstables += self.count_sstables();
-        if !node.is_of_one_schema() {
-            return Err("the shards start with different schemas".to_owned());
-        }
-        Ok(())
-    }
-
-    /// In pages; `None` if there is no such table.
-    async fn rows_of(&mut self, node: &SimulatedNode, name: &str) -> Held<Option<BTreeMap<i32, Partition>>> {
-        let text = format!("SELECT p, c, v, w FROM k.{name}");
-        let mut partitions: BTreeMap<i32, Partition> = BTreeMap::new();
-        let mut execution = Execution {
-            page_size: Some(7),
-            ..Execution::default()
-        };
-        let mut tries = 0;
-        loop {
-            let answer = self.submit(node, &text, execution.clone(), RANGE_TIMEOUT + LATE_MAX);
-            let page = match answer.await.map_err(|error| error.to_string())?? {
-                Answer::Rows(page) => page,
-                Answer::Error { message, .. } if message.contains("does not exist") => return Ok(None),
-                Answer::Error {
-                    code: ErrorCode::Overloaded | ErrorCode::ReadTimeout,
-                    ..
-                } if tries < READ_TRIES => {
-                    tries += 1;
-                    continue;
-                }
-                other => return Err(format!("{text}: {other:?}")),
-            };
-            workload::collect_rows(&page, &mut partitions).map_err(|error| format!("{name}: {error}"))?;
-            execution.paging_state = page.paging_state;
-            if execution.paging_state.is_none() {
-                return Ok(Some(partitions));
-            }
-        }
-    }
-
-    fn count_sstables(&self) -> u64 {
-        let keyspace = std::path::Path::new("/helenus-data/data/k");
-        let tables = self.disk.list(keyspace).unwrap_or_default();
-        let files = tables
-            .iter()
-            .flat_map(|table| self.disk.list(&keyspace.join(&table.name)).unwrap_or_default());
-        files.filter(|file| file.name.ends_with("-TOC.txt")).count() as u64
     }
 }
 

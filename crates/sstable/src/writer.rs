@@ -10,7 +10,7 @@ use uuid::Uuid;
 
 use crate::big::block_file::has_unique_bytes;
 use crate::big::block_file_writer::{BlockFileWriter, WrittenItem};
-use crate::block::checksums::Checksums;
+use crate::block::checksums::{Checksums, PageChecksums};
 use crate::block::compression::CompressionParameters;
 use crate::block::page_sums::PageSums;
 use crate::component::Component;
@@ -434,13 +434,7 @@ impl SsTableWriter {
             !self.partition.is_open && self.partition_count > 0,
             "an SSTable has partitions, all ended"
         );
-        let blocks_length = match self.blocks.take().map(BlockFileWriter::finish) {
-            Some(Err(error)) => {
-                self.leave_out(Component::Blocks, &error);
-                None
-            }
-            written => written.and_then(Result::ok).flatten(),
-        };
+        let blocks_length = self.finish_blocks();
         let SsTableWriter {
             disk,
             directory,
@@ -470,30 +464,25 @@ impl SsTableWriter {
         let row_count = stats.rows;
         let mut cardinality_bytes = Vec::new();
         cardinality.encode(&mut cardinality_bytes);
-        let bloom_filter_fp_chance = self.bloom_filter_fp_chance;
         let statistics = StatisticsFile {
-            bloom_filter_fp_chance,
+            bloom_filter_fp_chance: self.bloom_filter_fp_chance,
             stats,
             header: self.header_component,
         };
         let statistics_bytes = statistics.encode(version, &cardinality_bytes);
         toc.write(Component::Statistics, &statistics_bytes)?;
-        let statistics_pages = (!version.has_metadata_checksum()).then(|| {
-            let mut sums = PageSums::new(STATISTICS_PAGE_BYTES);
-            sums.update(&statistics_bytes);
-            sums.finish(Component::Statistics)
-        });
+        let statistics_pages = (!version.has_metadata_checksum()).then(|| statistics_sums(&statistics_bytes));
         let checksums = Checksums {
             filter: crc32fast::hash(&filter_bytes),
             summary: index.summary_checksum,
             chunks: crc32fast::hash(&data.chunks),
-            lists: data
-                .granules
-                .iter()
-                .cloned()
-                .chain(index.page_checksums)
-                .chain(statistics_pages)
-                .collect(),
+            lists: Vec::from_iter(
+                data.granules
+                    .iter()
+                    .cloned()
+                    .chain(index.page_checksums)
+                    .chain(statistics_pages),
+            ),
         };
         if let Err(error) = toc.write(Component::Checksums, &checksums.encode()) {
             // As in `leave_out`.
@@ -511,6 +500,17 @@ impl SsTableWriter {
         })
     }
 
+    /// The length of the blocks' file, if there is one: the SSTable is whole without.
+    fn finish_blocks(&mut self) -> Option<u64> {
+        match self.blocks.take().map(BlockFileWriter::finish)? {
+            Ok(length) => length,
+            Err(error) => {
+                self.leave_out(Component::Blocks, &error);
+                None
+            }
+        }
+    }
+
     /// Removes what was written. A crash before leaves files without a TOC, which the next open removes.
     pub fn abandon(self) -> Result<(), WriteError> {
         let io = |source| WriteError::Io {
@@ -519,6 +519,13 @@ impl SsTableWriter {
         };
         remove_sstable(&*self.disk, &self.directory, self.descriptor).map_err(io)
     }
+}
+
+/// Of a version that has no checksums in the file itself.
+fn statistics_sums(bytes: &[u8]) -> PageChecksums {
+    let mut sums = PageSums::new(STATISTICS_PAGE_BYTES);
+    sums.update(bytes);
+    sums.finish(Component::Statistics)
 }
 
 fn compression_ratio(data: &FinishedData) -> f64 {

@@ -5,9 +5,11 @@
 //! and for each directory how many of its unsynced changes reached the disk (in their order, as journaling file
 //! systems do). It is stricter than most real ones: syncing a file does not sync its name.
 
+mod file;
+mod names;
+
 use std::collections::BTreeMap;
 use std::io;
-use std::os::unix::ffi::OsStrExt;
 use std::path::{Path, PathBuf};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
@@ -15,6 +17,8 @@ use crate::disk::{DirectoryEntry, DirectoryLock, Disk, DiskCounters, DiskUsage, 
 use crate::memory_disk::{FolderLock, overwrite};
 use crate::random::{Random, SeededRandom};
 use crate::read_queue::{DiskIo, Notify, ReadQueue, ShuffledReads};
+use file::SimulatedFile;
+use names::{InodeId, NameChange, Names, Node, PathKey, bytes_of, children, key_of, parent_of};
 
 #[derive(Debug)]
 pub struct SimulatedDisk {
@@ -87,49 +91,6 @@ enum Power {
     Off,
 }
 
-type InodeId = u64;
-
-/// A path's bytes without a slash at the end: the root is empty. Compared as bytes, which takes a tenth of what comparing
-/// the components of paths does; a directory comes before what it holds.
-type PathKey = Box<[u8]>;
-
-type Names = BTreeMap<PathKey, Node>;
-
-fn bytes_of(path: &Path) -> &[u8] {
-    let bytes = path.as_os_str().as_bytes();
-    bytes.strip_suffix(b"/").unwrap_or(bytes)
-}
-
-fn key_of(path: &Path) -> PathKey {
-    bytes_of(path).into()
-}
-
-/// The directory that holds a path's name.
-fn parent_of(path: &[u8]) -> &[u8] {
-    let slash = path.iter().rposition(|byte| *byte == b'/');
-    &path[..slash.unwrap_or(0)]
-}
-
-/// The names in a directory, without what its directories hold.
-fn children<'names>(
-    names: &'names Names,
-    directory: &Path,
-) -> impl Iterator<Item = (&'names [u8], &'names Node)> {
-    let mut prefix = bytes_of(directory).to_vec();
-    prefix.push(b'/');
-    let from: PathKey = prefix.as_slice().into();
-    names
-        .range(from..)
-        .map_while(move |(path, node)| Some((path.strip_prefix(prefix.as_slice())?, node)))
-        .filter(|(name, _)| !name.contains(&b'/'))
-}
-
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-enum Node {
-    File(InodeId),
-    Directory,
-}
-
 #[derive(Debug, Default)]
 struct Inode {
     /// What a reader sees.
@@ -143,14 +104,6 @@ struct Inode {
 enum UnsyncedChange {
     Write { offset: u64, bytes: Vec<u8> },
     SetLength(u64),
-}
-
-/// One atomic change of names, in the directory whose sync makes it durable.
-#[derive(Debug)]
-struct NameChange {
-    directory: PathKey,
-    set: Option<(PathKey, Node)>,
-    removed: Option<PathKey>,
 }
 
 impl SimulatedDisk {
@@ -226,12 +179,7 @@ impl SimulatedDisk {
     }
 
     fn handle(&self, state: &State, inode: InodeId) -> Arc<dyn File> {
-        Arc::new(SimulatedFile {
-            shared: Arc::clone(&self.shared),
-            inode,
-            run: state.run,
-            failed: Mutex::new(false),
-        })
+        Arc::new(SimulatedFile::new(Arc::clone(&self.shared), inode, state.run))
     }
 }
 
@@ -361,17 +309,6 @@ impl State {
             }
         }
         self.names = self.names_synced.clone();
-    }
-}
-
-impl NameChange {
-    fn apply(&self, names: &mut Names) {
-        if let Some(path) = &self.removed {
-            names.remove(path);
-        }
-        if let Some((path, node)) = &self.set {
-            names.insert(path.clone(), *node);
-        }
     }
 }
 
@@ -565,128 +502,6 @@ impl Disk for SimulatedDisk {
     fn read_queue(&self, _disk_io: DiskIo, notify: Notify) -> io::Result<Box<dyn ReadQueue>> {
         // A seed of its own: the disk's numbers decide crashes, and must not depend on how many shards there are.
         Ok(Box::new(ShuffledReads::new(1, notify)))
-    }
-}
-
-#[derive(Debug)]
-struct SimulatedFile {
-    shared: Arc<Shared>,
-    inode: InodeId,
-    run: u64,
-    /// Set by the first failed write or sync and never cleared.
-    failed: Mutex<bool>,
-}
-
-impl SimulatedFile {
-    fn live_state(&self) -> io::Result<MutexGuard<'_, State>> {
-        let state = self.shared.state();
-        state.check_power()?;
-        if state.run == self.run {
-            Ok(state)
-        } else {
-            Err(io::Error::other("the handle died in a crash"))
-        }
-    }
-
-    fn latch(&self, action: impl FnOnce(&mut State) -> io::Result<()>) -> io::Result<()> {
-        let mut failed = self.failed.lock().unwrap_or_else(PoisonError::into_inner);
-        if *failed {
-            return Err(io::Error::other("an earlier write or sync of this file failed"));
-        }
-        let mut state = self.live_state()?;
-        state.check_writable()?;
-        action(&mut state).inspect_err(|_| *failed = true)
-    }
-
-    fn write(&self, state: &mut State, offset: Option<u64>, bytes: &[u8]) -> io::Result<()> {
-        let fault = state.fault(Operation::Write);
-        let mut stored = match fault {
-            None => bytes.len(),
-            Some(FaultKind::Short) => bytes.len() / 2,
-            Some(FaultKind::Error | FaultKind::NoSpace | FaultKind::Panic) => 0,
-        };
-        let mut result = fault.map_or(Ok(()), |kind| Err(kind.error()));
-        let length = state.inode(self.inode)?.bytes.len() as u64;
-        let offset = offset.unwrap_or(length);
-        if let Some(free) = &mut state.free_bytes {
-            let growth = (offset + stored as u64).saturating_sub(length);
-            if growth > *free {
-                stored = stored.saturating_sub((growth - *free) as usize);
-                result = Err(FaultKind::NoSpace.error());
-            }
-            *free = free.saturating_sub(growth);
-        }
-        let stored = &bytes[..stored];
-        let inode = state.inode(self.inode)?;
-        overwrite(&mut inode.bytes, offset, stored)?;
-        inode.unsynced.push(UnsyncedChange::Write {
-            offset,
-            bytes: stored.to_vec(),
-        });
-        result
-    }
-}
-
-impl File for SimulatedFile {
-    fn read_at(&self, offset: u64, buffer: &mut [u8]) -> io::Result<usize> {
-        let mut state = self.live_state()?;
-        let asked = match state.fault(Operation::Read) {
-            None => buffer.len(),
-            Some(FaultKind::Short) => buffer.len().div_ceil(2),
-            Some(kind) => return Err(kind.error()),
-        };
-        let bytes = &state.inode(self.inode)?.bytes;
-        let available = usize::try_from(offset)
-            .ok()
-            .and_then(|offset| bytes.get(offset..))
-            .unwrap_or(&[]);
-        let count = available.len().min(asked);
-        buffer[..count].copy_from_slice(&available[..count]);
-        self.shared.counters.count_read(count);
-        Ok(count)
-    }
-
-    fn append(&self, bytes: &[u8]) -> io::Result<()> {
-        self.shared.counters.count_write(bytes.len());
-        self.latch(|state| self.write(state, None, bytes))
-    }
-
-    fn write_at(&self, offset: u64, bytes: &[u8]) -> io::Result<()> {
-        self.shared.counters.count_write(bytes.len());
-        self.latch(|state| self.write(state, Some(offset), bytes))
-    }
-
-    fn set_length(&self, length: u64) -> io::Result<()> {
-        let resized = usize::try_from(length).map_err(io::Error::other)?;
-        self.latch(|state| {
-            let inode = state.inode(self.inode)?;
-            inode.bytes.resize(resized, 0);
-            inode.unsynced.push(UnsyncedChange::SetLength(length));
-            Ok(())
-        })
-    }
-
-    fn sync_data(&self) -> io::Result<()> {
-        self.shared.counters.count_sync();
-        self.latch(|state| {
-            let fault = state.fault(Operation::Sync);
-            let inode = state.inode(self.inode)?;
-            let unsynced = std::mem::take(&mut inode.unsynced);
-            if let Some(kind) = fault {
-                return Err(kind.error());
-            }
-            for change in unsynced {
-                match change {
-                    UnsyncedChange::Write { offset, bytes } => overwrite(&mut inode.synced, offset, &bytes)?,
-                    UnsyncedChange::SetLength(length) => inode.synced.resize(length as usize, 0),
-                }
-            }
-            Ok(())
-        })
-    }
-
-    fn length(&self) -> io::Result<u64> {
-        Ok(self.live_state()?.inode(self.inode)?.bytes.len() as u64)
     }
 }
 

@@ -120,6 +120,55 @@ impl ErrorBody<'_> {
         }
     }
 
+    /// The level that was asked for, the responses that came (of an unavailable one those that are required), and those needed
+    /// (alive).
+    fn counts(&self) -> Option<(Consistency, i32, i32)> {
+        match *self {
+            Self::Unavailable {
+                consistency,
+                required: first,
+                alive: second,
+            }
+            | Self::WriteTimeout {
+                consistency,
+                received: first,
+                block_for: second,
+                ..
+            }
+            | Self::ReadTimeout {
+                consistency,
+                received: first,
+                block_for: second,
+                ..
+            }
+            | Self::ReadFailure {
+                consistency,
+                received: first,
+                block_for: second,
+                ..
+            }
+            | Self::WriteFailure {
+                consistency,
+                received: first,
+                block_for: second,
+                ..
+            }
+            | Self::CasWriteUnknown {
+                consistency,
+                received: first,
+                block_for: second,
+            } => Some((consistency, first, second)),
+            _ => None,
+        }
+    }
+
+    fn failures(&self) -> Option<&[(IpAddr, FailureReason)]> {
+        match self {
+            Self::ReadFailure { failures, .. } | Self::WriteFailure { failures, .. } => Some(failures),
+            _ => None,
+        }
+    }
+
     /// The error that stands for this one in a version that does not know it, as Cassandra chooses it.
     fn stand_in(&self, version: ProtocolVersion) -> Option<ErrorBody<'static>> {
         let is_v3 = version < ProtocolVersion::V4;
@@ -198,59 +247,31 @@ pub fn write_error(out: &mut Vec<u8>, version: ProtocolVersion, body: &ErrorBody
     put_fields(out, version, sent);
 }
 
+/// Behind the message: responses counted, then replicas that failed, then what only this error has.
 fn put_fields(out: &mut Vec<u8>, version: ProtocolVersion, body: &ErrorBody<'_>) {
+    if let Some((consistency, received, block_for)) = body.counts() {
+        put_consistency(out, consistency);
+        put_int(out, received);
+        put_int(out, block_for);
+    }
+    if let Some(failures) = body.failures() {
+        put_failures(out, version, failures);
+    }
     match body {
-        ErrorBody::Unavailable {
-            consistency,
-            required,
-            alive,
-        } => {
-            put_counts(out, *consistency, *required, *alive);
-        }
         ErrorBody::WriteTimeout {
-            consistency,
-            received,
-            block_for,
             write_type,
             contentions,
+            ..
         } => {
-            put_counts(out, *consistency, *received, *block_for);
             put_string(out, write_type.name());
             if let Some(contentions) = contentions.filter(|_| version >= ProtocolVersion::V5) {
                 put_short(out, contentions);
             }
         }
-        ErrorBody::ReadTimeout {
-            consistency,
-            received,
-            block_for,
-            data_present,
-        } => {
-            put_counts(out, *consistency, *received, *block_for);
+        ErrorBody::ReadTimeout { data_present, .. } | ErrorBody::ReadFailure { data_present, .. } => {
             put_byte(out, u8::from(*data_present));
         }
-        ErrorBody::ReadFailure {
-            consistency,
-            received,
-            block_for,
-            failures,
-            data_present,
-        } => {
-            put_counts(out, *consistency, *received, *block_for);
-            put_failures(out, version, failures);
-            put_byte(out, u8::from(*data_present));
-        }
-        ErrorBody::WriteFailure {
-            consistency,
-            received,
-            block_for,
-            failures,
-            write_type,
-        } => {
-            put_counts(out, *consistency, *received, *block_for);
-            put_failures(out, version, failures);
-            put_string(out, write_type.name());
-        }
+        ErrorBody::WriteFailure { write_type, .. } => put_string(out, write_type.name()),
         ErrorBody::FunctionFailure {
             keyspace,
             function,
@@ -259,13 +280,6 @@ fn put_fields(out: &mut Vec<u8>, version: ProtocolVersion, body: &ErrorBody<'_>)
             put_string(out, keyspace);
             put_string(out, function);
             put_string_list(out, argument_types);
-        }
-        ErrorBody::CasWriteUnknown {
-            consistency,
-            received,
-            block_for,
-        } => {
-            put_counts(out, *consistency, *received, *block_for);
         }
         ErrorBody::AlreadyExists { keyspace, table } => {
             put_string(out, keyspace);
@@ -279,7 +293,9 @@ fn put_fields(out: &mut Vec<u8>, version: ProtocolVersion, body: &ErrorBody<'_>)
             put_byte(out, *operation as u8);
             put_byte(out, u8::from(*is_by_coordinator));
         }
-        ErrorBody::ServerError
+        ErrorBody::Unavailable { .. }
+        | ErrorBody::CasWriteUnknown { .. }
+        | ErrorBody::ServerError
         | ErrorBody::ProtocolError
         | ErrorBody::BadCredentials
         | ErrorBody::Overloaded
@@ -291,12 +307,6 @@ fn put_fields(out: &mut Vec<u8>, version: ProtocolVersion, body: &ErrorBody<'_>)
         | ErrorBody::Invalid
         | ErrorBody::ConfigError => {}
     }
-}
-
-fn put_counts(out: &mut Vec<u8>, consistency: Consistency, received: i32, block_for: i32) {
-    put_consistency(out, consistency);
-    put_int(out, received);
-    put_int(out, block_for);
 }
 
 /// Replicas that failed: their number, and in v5 the reason each gave.

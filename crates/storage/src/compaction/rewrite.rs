@@ -130,11 +130,7 @@ pub fn rewrite_partition(
 ) -> Result<(), RewriteError> {
     let deletion = cursor.deletion();
     let kept_deletion = rule.keep_deletion(deletion);
-    let mut static_row = std::mem::take(&mut scratch.static_row);
-    static_row.clear();
-    if let Some(row) = rule.keep_row(layout, cursor.static_row(), deletion, scratch) {
-        static_row.extend_from_slice(row.as_bytes());
-    }
+    let static_row = rule.keep_static_row(layout, cursor, scratch);
     let guard = scratch.row_guard.clone();
     if let Some(guard) = &guard {
         guard.look(key, None, RowRef::new(&static_row));
@@ -176,11 +172,7 @@ pub fn rewrite_partition(
                 deletion: changed,
             } => {
                 in_force = changed;
-                let kept = if changed.supersedes(deletion) {
-                    rule.keep_deletion(changed)
-                } else {
-                    DeletionTime::LIVE
-                };
+                let kept = rule.keep_range_deletion(changed, deletion);
                 if kept != written {
                     output.begin()?;
                     output.writer.marker(bound, written, kept)?;
@@ -203,6 +195,30 @@ impl PurgeRule {
             PurgeRule::Purge(purge) if purge.allows_deletion(deletion) => DeletionTime::LIVE,
             _ => deletion,
         }
+    }
+
+    /// A range deletion that the partition's own does not cover.
+    fn keep_range_deletion(&self, deletion: DeletionTime, of_partition: DeletionTime) -> DeletionTime {
+        if deletion.supersedes(of_partition) {
+            self.keep_deletion(deletion)
+        } else {
+            DeletionTime::LIVE
+        }
+    }
+
+    /// Copied to the buffer of `scratch`, which is given back when the partition is over: the cursor that holds it moves on.
+    fn keep_static_row(
+        &self,
+        layout: &TableLayout,
+        cursor: &dyn PartitionCursor,
+        scratch: &mut Rewritten,
+    ) -> Vec<u8> {
+        let mut kept = std::mem::take(&mut scratch.static_row);
+        kept.clear();
+        if let Some(row) = self.keep_row(layout, cursor.static_row(), cursor.deletion(), scratch) {
+            kept.extend_from_slice(row.as_bytes());
+        }
+        kept
     }
 
     fn keep_row<'a>(

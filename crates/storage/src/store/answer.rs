@@ -186,14 +186,11 @@ impl<'a, S: ReadSink> Answer<'a, S> {
         passed.is_announced = true;
         while cursor.advance()? {
             let element = cursor.current();
-            let (place, side, units) = match element {
-                Unfiltered::Marker { bound, .. } => (bound.prefix, bound.side, 1),
-                Unfiltered::Row { clustering, row } => {
-                    let units = 1 + (row.as_bytes().len() / BYTES_PER_UNIT) as u32;
-                    (clustering, behind_row, units)
-                }
-            };
-            self.state.spend(units);
+            let (place, side) = place_behind(element, behind_row);
+            self.state.spend(match element {
+                Unfiltered::Marker { .. } => 1,
+                Unfiltered::Row { row, .. } => row_units(row),
+            });
             let taken = self.sink.stored_element(element);
             self.state.spend(self.sink.take_units());
             passed.side = Some(side);
@@ -206,10 +203,7 @@ impl<'a, S: ReadSink> Answer<'a, S> {
                 return Ok(Walk::Paused);
             }
         }
-        Ok(match self.sink.partition_end() {
-            ControlFlow::Continue(()) => Walk::Over,
-            ControlFlow::Break(()) => Walk::Enough,
-        })
+        Ok(self.end_partition())
     }
 
     fn walk(
@@ -222,25 +216,17 @@ impl<'a, S: ReadSink> Answer<'a, S> {
         let deletion = cursor.deletion();
         self.state.statistics.tombstones += u64::from(self.time.counts(deletion) && !passed.is_resumed);
         let has_static_row = self.keep_static_row(cursor.static_row(), deletion);
-        let ReadScratch {
-            row: row_scratch,
-            static_row,
-            place,
-        } = &mut *self.scratch;
-        let static_row = if has_static_row {
-            RowRef::new(static_row)
-        } else {
-            RowRef::EMPTY
+        let scratch = &mut *self.scratch;
+        let static_row = match has_static_row {
+            true => RowRef::new(&scratch.static_row),
+            false => RowRef::EMPTY,
         };
         let behind_row = side_behind(self.reversed);
 
         let mut in_force = DeletionTime::LIVE;
         while cursor.advance()? {
             let element = cursor.current();
-            let (passed_place, passed_side) = match element {
-                Unfiltered::Marker { bound, .. } => (bound.prefix, bound.side),
-                Unfiltered::Row { clustering, .. } => (clustering, behind_row),
-            };
+            let (passed_place, passed_side) = place_behind(element, behind_row);
             match element {
                 Unfiltered::Marker { deletion, .. } if deletion == in_force => {
                     self.state.spend(HIDDEN_ELEMENTS_MAX);
@@ -256,12 +242,11 @@ impl<'a, S: ReadSink> Answer<'a, S> {
                     self.state.statistics.tombstones += u64::from(counts);
                 }
                 Unfiltered::Row { clustering, row } => {
-                    self.state
-                        .spend(1 + (row.as_bytes().len() / BYTES_PER_UNIT) as u32);
+                    self.state.spend(row_units(row));
                     let shadow = deletion.max(in_force);
                     let tombstones = &mut self.state.statistics.tombstones;
                     let shape = &self.layout.shape;
-                    let live = live::live_view(shape, row, shadow, self.time, row_scratch, tombstones);
+                    let live = live::live_view(shape, row, shadow, self.time, &mut scratch.row, tombstones);
                     if let Some(row) = live {
                         if !passed.is_announced && self.sink.partition(token, key, static_row).is_break() {
                             return Ok(Walk::Enough);
@@ -276,24 +261,27 @@ impl<'a, S: ReadSink> Answer<'a, S> {
                 }
             }
             passed.side = Some(passed_side);
-            place.clear();
-            place.extend_from_slice(passed_place);
+            scratch.place.clear();
+            scratch.place.extend_from_slice(passed_place);
             if self.state.units_left == 0 {
                 return Ok(Walk::Paused);
             }
         }
-        if !passed.is_announced {
-            if !has_static_row {
-                return Ok(Walk::Over);
-            }
-            if self.sink.partition(token, key, static_row).is_break() {
-                return Ok(Walk::Enough);
-            }
+        if !passed.is_announced && !has_static_row {
+            return Ok(Walk::Over);
         }
-        Ok(match self.sink.partition_end() {
+        if !passed.is_announced && self.sink.partition(token, key, static_row).is_break() {
+            return Ok(Walk::Enough);
+        }
+        Ok(self.end_partition())
+    }
+
+    #[inline]
+    fn end_partition(&mut self) -> Walk {
+        match self.sink.partition_end() {
             ControlFlow::Continue(()) => Walk::Over,
             ControlFlow::Break(()) => Walk::Enough,
-        })
+        }
     }
 
     /// Copies the live part of a static row to the scratch, since the cursor that holds it is about to move on;
@@ -318,6 +306,21 @@ impl<'a, S: ReadSink> Answer<'a, S> {
             }
         }
     }
+}
+
+/// Where a read stands that has passed the element.
+#[inline]
+fn place_behind<'e>(element: Unfiltered<'e>, behind_row: Side) -> (&'e [u8], Side) {
+    match element {
+        Unfiltered::Marker { bound, .. } => (bound.prefix, bound.side),
+        Unfiltered::Row { clustering, .. } => (clustering, behind_row),
+    }
+}
+
+/// What passing a row takes of a step.
+#[inline]
+fn row_units(row: RowRef<'_>) -> u32 {
+    1 + (row.as_bytes().len() / BYTES_PER_UNIT) as u32
 }
 
 /// What a read has behind it of a partition.

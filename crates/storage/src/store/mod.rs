@@ -27,6 +27,7 @@ mod cache_memory;
 mod unflushed;
 
 mod job;
+mod log_progress;
 mod schedule;
 
 mod compact;

@@ -126,33 +126,8 @@ impl DataFolder {
         self.set_shard_count(shard_count);
         self.make_names_durable()?;
         self.finish_drops(schema);
-        let mut stores: Vec<ShardStore> = (0..shard_count)
-            .map(|shard| {
-                let disk = Disk {
-                    folder: Arc::clone(self),
-                    log: None,
-                    flushed: FlushedPositions::default(),
-                };
-                let mut store = ShardStore::empty(options.clone(), ShardId(shard), Some(disk));
-                store.set_schema(schema);
-                store
-            })
-            .collect();
-        let mut sstables_split = 0;
-        for table in schema.tables().filter(|table| table.kind == TableKind::Regular) {
-            for (shard, found) in self
-                .open_table(table, shard_count, &mut sstables_split)?
-                .into_iter()
-                .enumerate()
-            {
-                stores[shard].add_sstables(table.id, found);
-            }
-            if self.has_refused(table) {
-                stores
-                    .iter_mut()
-                    .for_each(|store| store.hold_tombstones(table.id));
-            }
-        }
+        let mut stores = self.empty_stores(options, shard_count, schema);
+        let sstables_split = self.open_tables(&mut stores, shard_count, schema)?;
         let mut replayed = replay(&**self.disk(), &self.log_folder(), schema, |update| {
             let token = token_of(update.partition_key);
             stores[usize::from(shard_of(token, shard_count).0)].replay(token, update)
@@ -190,6 +165,47 @@ impl DataFolder {
             resolved,
             sstables_split,
         })
+    }
+
+    fn empty_stores(
+        self: &Arc<Self>,
+        options: &StoreOptions,
+        shard_count: u16,
+        schema: &Schema,
+    ) -> Vec<ShardStore> {
+        let stores = (0..shard_count).map(|shard| {
+            let disk = Disk {
+                folder: Arc::clone(self),
+                log: None,
+                flushed: FlushedPositions::default(),
+            };
+            let mut store = ShardStore::empty(options.clone(), ShardId(shard), Some(disk));
+            store.set_schema(schema);
+            store
+        });
+        stores.collect()
+    }
+
+    /// Hands the SSTables of all tables to their shards; how many of them had to be split for that.
+    fn open_tables(
+        &self,
+        stores: &mut [ShardStore],
+        shard_count: u16,
+        schema: &Schema,
+    ) -> Result<u64, OpenError> {
+        let mut sstables_split = 0;
+        for table in schema.tables().filter(|table| table.kind == TableKind::Regular) {
+            let by_shard = self.open_table(table, shard_count, &mut sstables_split)?;
+            for (store, found) in stores.iter_mut().zip(by_shard) {
+                store.add_sstables(table.id, found);
+            }
+            if self.has_refused(table) {
+                stores
+                    .iter_mut()
+                    .for_each(|store| store.hold_tombstones(table.id));
+            }
+        }
+        Ok(sstables_split)
     }
 
     fn begin_log(

@@ -64,43 +64,48 @@ pub fn execute(host: &dyn Host, request: &Request, progress: &dyn Progress) -> R
             };
             Ok(Answer::Imported(import(host, &options, progress)?))
         }
-        Request::Flush { tables } => {
-            let schema = host.schema()?;
-            let tables = tables.tables(&schema)?;
-            for table in &tables {
-                host.flush(Some(table.id))?;
-            }
-            Ok(Answer::Flushed(TableCount {
-                tables: tables.len() as u64,
-            }))
-        }
-        Request::RefusedSsTables {} => {
-            let refused = host.data_folder()?.refused_sstables();
-            let described = refused.iter().map(|refused| RefusedSsTable {
-                keyspace: refused.keyspace.to_string(),
-                table: refused.table.to_string(),
-                reason: refused.reason.to_string(),
-            });
-            Ok(Answer::RefusedSsTables(described.collect()))
-        }
+        Request::Flush { tables } => flush(host, tables),
+        Request::RefusedSsTables {} => refused_sstables(host),
         Request::CompactionStatus {} => Ok(Answer::Compactions(Compactions::of(&host.compactions()?))),
         Request::CompactionMajor { tables, split_output } => {
             let split_output = *split_output;
             compact(host, tables, CompactionKind::Major { split_output }, progress)
         }
         Request::CompactionCleanup { tables } => compact(host, tables, CompactionKind::Cleanup, progress),
-        Request::CompactionStop { tables } => {
-            let mut count = 0;
-            if *tables == TableChoice::default() {
-                count = host.stop_compactions(None)?;
-            } else {
-                for table in tables.tables(&*host.schema()?)? {
-                    count += host.stop_compactions(Some(table.id))?;
-                }
-            }
-            Ok(Answer::CompactionsStopped { count })
+        Request::CompactionStop { tables } => stop_compactions(host, tables),
+    }
+}
+
+fn flush(host: &dyn Host, choice: &TableChoice) -> Result<Answer, ExecuteError> {
+    let tables = choice.tables(&*host.schema()?)?;
+    for table in &tables {
+        host.flush(Some(table.id))?;
+    }
+    Ok(Answer::Flushed(TableCount {
+        tables: tables.len() as u64,
+    }))
+}
+
+fn refused_sstables(host: &dyn Host) -> Result<Answer, ExecuteError> {
+    let refused = host.data_folder()?.refused_sstables();
+    let described = refused.iter().map(|refused| RefusedSsTable {
+        keyspace: refused.keyspace.to_string(),
+        table: refused.table.to_string(),
+        reason: refused.reason.to_string(),
+    });
+    Ok(Answer::RefusedSsTables(described.collect()))
+}
+
+fn stop_compactions(host: &dyn Host, choice: &TableChoice) -> Result<Answer, ExecuteError> {
+    let mut count = 0;
+    if *choice == TableChoice::default() {
+        count = host.stop_compactions(None)?;
+    } else {
+        for table in choice.tables(&*host.schema()?)? {
+            count += host.stop_compactions(Some(table.id))?;
         }
     }
+    Ok(Answer::CompactionsStopped { count })
 }
 
 fn compact(

@@ -45,83 +45,17 @@ fn read_body<'a>(
         ErrorCode::Unauthorized => ErrorBody::Unauthorized,
         ErrorCode::Invalid => ErrorBody::Invalid,
         ErrorCode::ConfigError => ErrorBody::ConfigError,
-        ErrorCode::Unavailable => {
-            let (consistency, required, alive) = read_counts(reader)?;
-            ErrorBody::Unavailable {
-                consistency,
-                required,
-                alive,
-            }
-        }
-        ErrorCode::WriteTimeout => {
-            let (consistency, received, block_for) = read_counts(reader)?;
-            let write_type = read_write_type(reader)?;
-            let has_contentions =
-                version >= ProtocolVersion::V5 && write_type == WriteType::Cas && !reader.rest().is_empty();
-            let contentions = if has_contentions {
-                Some(reader.short("contentions")?)
-            } else {
-                None
-            };
-            ErrorBody::WriteTimeout {
-                consistency,
-                received,
-                block_for,
-                write_type,
-                contentions,
-            }
-        }
-        ErrorCode::ReadTimeout => {
-            let (consistency, received, block_for) = read_counts(reader)?;
-            let data_present = reader.byte("data presence")? != 0;
-            ErrorBody::ReadTimeout {
-                consistency,
-                received,
-                block_for,
-                data_present,
-            }
-        }
-        ErrorCode::ReadFailure => {
-            let (consistency, received, block_for) = read_counts(reader)?;
-            let failures = read_failures(reader, version)?;
-            let data_present = reader.byte("data presence")? != 0;
-            ErrorBody::ReadFailure {
-                consistency,
-                received,
-                block_for,
-                failures,
-                data_present,
-            }
-        }
-        ErrorCode::WriteFailure => {
-            let (consistency, received, block_for) = read_counts(reader)?;
-            let failures = read_failures(reader, version)?;
-            let write_type = read_write_type(reader)?;
-            ErrorBody::WriteFailure {
-                consistency,
-                received,
-                block_for,
-                failures,
-                write_type,
-            }
-        }
-        ErrorCode::CasWriteUnknown => {
-            let (consistency, received, block_for) = read_counts(reader)?;
-            ErrorBody::CasWriteUnknown {
-                consistency,
-                received,
-                block_for,
-            }
-        }
-        ErrorCode::FunctionFailure => {
-            let (keyspace, function) = (reader.string()?, reader.string()?);
-            let argument_types = super::StringList::decode(reader)?.iter().collect();
-            ErrorBody::FunctionFailure {
-                keyspace,
-                function,
-                argument_types,
-            }
-        }
+        ErrorCode::Unavailable => read_unavailable(reader)?,
+        ErrorCode::WriteTimeout => read_write_timeout(reader, version)?,
+        ErrorCode::ReadTimeout => read_read_timeout(reader)?,
+        ErrorCode::ReadFailure => read_read_failure(reader, version)?,
+        ErrorCode::WriteFailure => read_write_failure(reader, version)?,
+        ErrorCode::CasWriteUnknown => read_cas_write_unknown(reader)?,
+        ErrorCode::FunctionFailure => ErrorBody::FunctionFailure {
+            keyspace: reader.string()?,
+            function: reader.string()?,
+            argument_types: super::StringList::decode(reader)?.iter().collect(),
+        },
         ErrorCode::AlreadyExists => ErrorBody::AlreadyExists {
             keyspace: reader.string()?,
             table: reader.string()?,
@@ -136,6 +70,84 @@ fn read_body<'a>(
             },
             is_by_coordinator: reader.byte("who refused")? != 0,
         },
+    })
+}
+
+fn read_unavailable(reader: &mut WireReader<'_>) -> Result<ErrorBody<'static>, DecodeError> {
+    let (consistency, required, alive) = read_counts(reader)?;
+    Ok(ErrorBody::Unavailable {
+        consistency,
+        required,
+        alive,
+    })
+}
+
+fn read_write_timeout(
+    reader: &mut WireReader<'_>,
+    version: ProtocolVersion,
+) -> Result<ErrorBody<'static>, DecodeError> {
+    let (consistency, received, block_for) = read_counts(reader)?;
+    let write_type = read_write_type(reader)?;
+    let has_contentions =
+        version >= ProtocolVersion::V5 && write_type == WriteType::Cas && !reader.rest().is_empty();
+    let contentions = if has_contentions {
+        Some(reader.short("contentions")?)
+    } else {
+        None
+    };
+    Ok(ErrorBody::WriteTimeout {
+        consistency,
+        received,
+        block_for,
+        write_type,
+        contentions,
+    })
+}
+
+fn read_read_timeout(reader: &mut WireReader<'_>) -> Result<ErrorBody<'static>, DecodeError> {
+    let (consistency, received, block_for) = read_counts(reader)?;
+    Ok(ErrorBody::ReadTimeout {
+        consistency,
+        received,
+        block_for,
+        data_present: reader.byte("data presence")? != 0,
+    })
+}
+
+fn read_read_failure(
+    reader: &mut WireReader<'_>,
+    version: ProtocolVersion,
+) -> Result<ErrorBody<'static>, DecodeError> {
+    let (consistency, received, block_for) = read_counts(reader)?;
+    Ok(ErrorBody::ReadFailure {
+        consistency,
+        received,
+        block_for,
+        failures: read_failures(reader, version)?,
+        data_present: reader.byte("data presence")? != 0,
+    })
+}
+
+fn read_write_failure(
+    reader: &mut WireReader<'_>,
+    version: ProtocolVersion,
+) -> Result<ErrorBody<'static>, DecodeError> {
+    let (consistency, received, block_for) = read_counts(reader)?;
+    Ok(ErrorBody::WriteFailure {
+        consistency,
+        received,
+        block_for,
+        failures: read_failures(reader, version)?,
+        write_type: read_write_type(reader)?,
+    })
+}
+
+fn read_cas_write_unknown(reader: &mut WireReader<'_>) -> Result<ErrorBody<'static>, DecodeError> {
+    let (consistency, received, block_for) = read_counts(reader)?;
+    Ok(ErrorBody::CasWriteUnknown {
+        consistency,
+        received,
+        block_for,
     })
 }
 

@@ -1,0 +1,106 @@
+//! What a node holds after a start, against the model.
+
+use std::collections::BTreeMap;
+
+use helenus_protocol::ErrorCode;
+use helenus_test_node::{Answer, Execution};
+use helenus_vfs::Disk;
+
+use super::{Held, LATE_MAX, RANGE_TIMEOUT, READ_TRIES, Uncertain, World};
+use crate::model::{Partition, Table};
+use crate::node::SimulatedNode;
+use crate::workload;
+
+impl World {
+    /// After a start: every table holds what can be explained.
+    pub(super) async fn check(&mut self, node: &SimulatedNode) -> Held<()> {
+        match std::mem::replace(&mut self.uncertain, Uncertain::Nothing) {
+            Uncertain::Nothing => {}
+            Uncertain::Create(name) => {
+                if self.rows_of(node, &name).await?.is_some() {
+                    self.tables.insert(name, Table::default());
+                }
+            }
+            Uncertain::Drop(name) => {
+                if self.rows_of(node, &name).await?.is_none() {
+                    self.tables.remove(&name);
+                }
+            }
+            Uncertain::Truncate(name) => {
+                let found = self
+                    .rows_of(node, &name)
+                    .await?
+                    .ok_or("a truncated table is lost")?;
+                if let Some(table) = self.tables.get_mut(&name) {
+                    table
+                        .explain_truncated(&found)
+                        .map_err(|error| format!("{name}: {error}"))?;
+                }
+            }
+        }
+        let names: Vec<String> = self.tables.keys().cloned().collect();
+        for name in names {
+            let found = self.rows_of(node, &name).await?;
+            let found = found.ok_or_else(|| format!("table {name} is lost"))?;
+            if let Some(table) = self.tables.get_mut(&name) {
+                table
+                    .explain(&found)
+                    .map_err(|error| format!("{name}: {error}"))?;
+            }
+        }
+        self.check_counters(node).await?;
+        self.check_registers(node).await?;
+        self.check_accounts(node).await?;
+        self.check_views(node).await?;
+        self.check_indexes(node).await?;
+        self.report.sstables += self.count_sstables();
+        if !node.is_of_one_schema() {
+            return Err("the shards start with different schemas".to_owned());
+        }
+        Ok(())
+    }
+
+    /// In pages; `None` if there is no such table.
+    pub(super) async fn rows_of(
+        &mut self,
+        node: &SimulatedNode,
+        name: &str,
+    ) -> Held<Option<BTreeMap<i32, Partition>>> {
+        let text = format!("SELECT p, c, v, w FROM k.{name}");
+        let mut partitions: BTreeMap<i32, Partition> = BTreeMap::new();
+        let mut execution = Execution {
+            page_size: Some(7),
+            ..Execution::default()
+        };
+        let mut tries = 0;
+        loop {
+            let answer = self.submit(node, &text, execution.clone(), RANGE_TIMEOUT + LATE_MAX);
+            let page = match answer.await.map_err(|error| error.to_string())?? {
+                Answer::Rows(page) => page,
+                Answer::Error { message, .. } if message.contains("does not exist") => return Ok(None),
+                Answer::Error {
+                    code: ErrorCode::Overloaded | ErrorCode::ReadTimeout,
+                    ..
+                } if tries < READ_TRIES => {
+                    tries += 1;
+                    continue;
+                }
+                other => return Err(format!("{text}: {other:?}")),
+            };
+            workload::collect_rows(&page, &mut partitions).map_err(|error| format!("{name}: {error}"))?;
+            execution.paging_state = page.paging_state;
+            if execution.paging_state.is_none() {
+                return Ok(Some(partitions));
+            }
+        }
+    }
+
+    pub(super) fn count_sstables(&self) -> u64 {
+        let keyspace = std::path::Path::new("/helenus-data/data/k");
+        let tables = self.disk.list(keyspace).unwrap_or_default();
+        let files = tables
+            .iter()
+            .flat_map(|table| self.disk.list(&keyspace.join(&table.name)).unwrap_or_default());
+        files.filter(|file| file.name.ends_with("-TOC.txt")).count() as u64
+    }
+}
