@@ -29,7 +29,7 @@ PAGES_MAX = 1000
 REPLICATION = "{'class': 'SimpleStrategy', 'replication_factor': 1}"
 
 
-# What Cassandra warns of and Helenus does not, on purpose (docs/deviations.md).
+# What Cassandra warns of and Helenus does not, on purpose (docs/coding/deviations.md).
 NOT_OURS = ("Materialized views are experimental and are not recommended for production use.",)
 
 

@@ -44,17 +44,17 @@ kinds!(
 
 #[test]
 fn every_kind_of_error_and_every_code_is_on_its_page() {
-    let page = include_str!("../../../../docs/errors.md");
+    let page = include_str!("../../../../docs/coding/errors.md");
     for kind in KINDS {
         assert!(
             page.contains(&format!("| `{kind}` |")),
-            "docs/errors.md lacks {kind}"
+            "docs/coding/errors.md lacks {kind}"
         );
     }
     for code in helenus_protocol::ErrorCode::ALL {
         assert!(
             page.contains(&format!("| {code:?} |")),
-            "docs/errors.md lacks {code:?}"
+            "docs/coding/errors.md lacks {code:?}"
         );
     }
 }

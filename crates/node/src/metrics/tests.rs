@@ -121,7 +121,7 @@ fn whoever_names_a_metric_names_a_declared_one() {
     let declared: BTreeSet<&str> = all().map(|metric| metric.name).collect();
     for path in [
         DOCUMENT,
-        "docs/errors.md",
+        "docs/coding/errors.md",
         "crates/doors/src/console/console.js",
         "crates/helenus/src/top/snapshot.rs",
         "crates/helenus/src/top/screen.rs",
