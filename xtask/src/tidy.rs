@@ -3,6 +3,7 @@
 //! Everything is found in the sources themselves: files are parsed, nothing is built. Each finding is a line
 //! `file:line: what to do`, so that editors jump to it.
 
+mod exports;
 mod graph;
 mod items;
 mod rules;

@@ -9,7 +9,7 @@ use std::sync::{Arc, Mutex};
 use crate::lock::lock;
 
 /// Bodies from this size on are pooled.
-pub const POOLED_BYTES_MIN: usize = 1024;
+pub(crate) const POOLED_BYTES_MIN: usize = 1024;
 
 /// The largest buffer that is kept: a page of 5,000 rows of 200 bytes.
 const KEPT_BUFFER_BYTES_MAX: usize = 1 << 20;

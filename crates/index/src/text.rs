@@ -39,7 +39,7 @@ impl TextOptions {
     }
 
     /// Whether texts are compared as they are.
-    pub fn are_plain(&self) -> bool {
+    pub(crate) fn are_plain(&self) -> bool {
         *self == TextOptions::default()
     }
 }

@@ -4,7 +4,7 @@ use std::fmt::Write as _;
 
 /// A chart of one or more lines over a common axis.
 #[derive(Clone, Debug, Default)]
-pub struct Chart {
+pub(crate) struct Chart {
     pub title: String,
     pub x_label: String,
     pub y_label: String,

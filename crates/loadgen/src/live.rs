@@ -73,7 +73,7 @@ fn limit_of(second: &Second) -> String {
 }
 
 /// Throughput, percentiles, errors by kind and the throttle, drawn anew each second. `q` ends the run.
-pub struct LiveView {
+pub(crate) struct LiveView {
     terminal: Terminal<CrosstermBackend<Stderr>>,
     doing: String,
     share: f64,

@@ -100,6 +100,24 @@ fn pages_come_one_by_one_until_the_last() {
 }
 
 #[test]
+fn a_batch_has_the_time_and_the_keyspace_of_its_options() {
+    let (node, handle) = with_table();
+    let options = RequestOptions {
+        keyspace: Some("k".to_owned()),
+        timestamp_us: Some(1_234_567),
+        ..RequestOptions::default()
+    };
+    let mut batch = Batch::new(BatchKind::Unlogged);
+    batch
+        .push_text("INSERT INTO t (p, c, v) VALUES (1, 2, 'v')", ())
+        .unwrap();
+    block_on(handle.batch_with(&batch, &options)).unwrap();
+    let written = block_on(handle.query("SELECT writetime(v) FROM k.t WHERE p = 1", ())).unwrap();
+    assert_eq!(written.read::<(i64,)>().unwrap(), [(1_234_567,)]);
+    node.stop();
+}
+
+#[test]
 fn errors_are_the_protocol_s_with_all_that_they_carry() {
     let (node, handle) = with_table();
     let exists = block_on(handle.query("CREATE TABLE k.t (p int PRIMARY KEY)", ())).unwrap_err();

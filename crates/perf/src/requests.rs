@@ -38,7 +38,7 @@ pub enum Asked {
 }
 
 impl Asked {
-    pub fn is_error(self) -> bool {
+    pub(crate) fn is_error(self) -> bool {
         !matches!(self, Asked::Execute | Asked::Query | Asked::AlterTable)
     }
 

@@ -138,7 +138,7 @@ impl WriteType {
         }
     }
 
-    pub fn from_name(name: &str) -> Option<Self> {
+    pub(crate) fn from_name(name: &str) -> Option<Self> {
         Self::ALL.into_iter().find(|write_type| write_type.name() == name)
     }
 }

@@ -25,9 +25,9 @@ pub const CQL_VERSION_SPOKEN: &str = "3.4.7";
 /// The shard this connection belongs to.
 pub const SCYLLA_SHARD: &str = "SCYLLA_SHARD";
 pub const SCYLLA_NR_SHARDS: &str = "SCYLLA_NR_SHARDS";
-pub const SCYLLA_PARTITIONER: &str = "SCYLLA_PARTITIONER";
-pub const SCYLLA_SHARDING_ALGORITHM: &str = "SCYLLA_SHARDING_ALGORITHM";
-pub const SCYLLA_SHARDING_IGNORE_MSB: &str = "SCYLLA_SHARDING_IGNORE_MSB";
+pub(crate) const SCYLLA_PARTITIONER: &str = "SCYLLA_PARTITIONER";
+pub(crate) const SCYLLA_SHARDING_ALGORITHM: &str = "SCYLLA_SHARDING_ALGORITHM";
+pub(crate) const SCYLLA_SHARDING_IGNORE_MSB: &str = "SCYLLA_SHARDING_IGNORE_MSB";
 /// The port where a client chooses its shard by its own port: `client port % shards`.
 pub const SCYLLA_SHARD_AWARE_PORT: &str = "SCYLLA_SHARD_AWARE_PORT";
 /// Offered with `ERROR_CODE=<number>`: a client that names it in STARTUP understands that error code.
@@ -44,7 +44,7 @@ pub enum RateLimitedOperation {
 
 /// The number of the rate-limit error. The client learns it from SUPPORTED, so any free one would do; this is the
 /// one ScyllaDB offers.
-pub const RATE_LIMIT_ERROR_NUMBER: u32 = 0x4321;
+pub(crate) const RATE_LIMIT_ERROR_NUMBER: u32 = 0x4321;
 
 /// How a shard-aware driver finds a partition's shard: token ranges of equal size, in token order, with no bits of
 /// the token ignored.

@@ -41,7 +41,7 @@ impl ProtocolVersion {
     }
 
     #[inline]
-    pub fn is_beta(self) -> bool {
+    pub(crate) fn is_beta(self) -> bool {
         self == Self::V6
     }
 

@@ -7,7 +7,7 @@
 use std::collections::{BTreeSet, HashSet};
 
 /// Requests about one register in one life: the places of those that have been ordered are bits of a word.
-pub const OPERATIONS_MAX: usize = 60;
+pub(crate) const OPERATIONS_MAX: usize = 60;
 
 /// What a register may hold; `None` where there is no row.
 pub type Value = Option<i32>;
@@ -45,7 +45,7 @@ pub struct Operation {
 }
 
 /// The values with which a life may have ended that began with one of `first`; none if no order explains what was seen.
-pub fn last_values(first: &BTreeSet<Value>, history: &[Operation]) -> BTreeSet<Value> {
+pub(crate) fn last_values(first: &BTreeSet<Value>, history: &[Operation]) -> BTreeSet<Value> {
     let mut search = Search {
         history,
         known: HashSet::new(),

@@ -116,7 +116,7 @@ impl Table {
     /// Whether a read may have found this in a partition: all of the statements that were acknowledged before it was sent,
     /// and any of the others. Row by row, because a read of several steps sees behind its place what was written meanwhile
     /// (decision 9). What too many others can explain is taken as explained.
-    pub fn explain_read(
+    pub(crate) fn explain_read(
         &self,
         partition: i32,
         found: &Partition,

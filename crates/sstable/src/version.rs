@@ -89,38 +89,38 @@ impl Version {
     }
 
     /// Statistics.db says up to where the commit log was flushed.
-    pub fn has_commit_log_lower_bound(self) -> bool {
+    pub(crate) fn has_commit_log_lower_bound(self) -> bool {
         self >= Version::Mb
     }
 
-    pub fn has_commit_log_intervals(self) -> bool {
+    pub(crate) fn has_commit_log_intervals(self) -> bool {
         self >= Version::Mc
     }
 
     /// Statistics.db has a smallest and a largest clustering prefix, without their kinds.
-    pub fn has_legacy_min_max(self) -> bool {
+    pub(crate) fn has_legacy_min_max(self) -> bool {
         self < Version::Oa
     }
 
     /// Those cover all that the file holds. Before, range deletions could lie outside of them.
-    pub fn has_accurate_min_max(self) -> bool {
+    pub(crate) fn has_accurate_min_max(self) -> bool {
         self >= Version::Md
     }
 
     /// Statistics.db has the slice that all rows and range deletions lie in, with the kinds of its bounds.
-    pub fn has_covered_slice(self) -> bool {
+    pub(crate) fn has_covered_slice(self) -> bool {
         self >= Version::Oa
     }
 
-    pub fn has_originating_host_id(self) -> bool {
+    pub(crate) fn has_originating_host_id(self) -> bool {
         self == Version::Me || self >= Version::Nb
     }
 
-    pub fn has_pending_repair(self) -> bool {
+    pub(crate) fn has_pending_repair(self) -> bool {
         self >= Version::Na
     }
 
-    pub fn has_is_transient(self) -> bool {
+    pub(crate) fn has_is_transient(self) -> bool {
         self >= Version::Na
     }
 
@@ -130,27 +130,27 @@ impl Version {
     }
 
     /// CompressionInfo.db has a length from which chunks are stored as they are.
-    pub fn has_compressed_bytes_max(self) -> bool {
+    pub(crate) fn has_compressed_bytes_max(self) -> bool {
         self >= Version::Na
     }
 
     /// The words of Filter.db are written as big-endian numbers.
-    pub fn has_big_endian_filter_words(self) -> bool {
+    pub(crate) fn has_big_endian_filter_words(self) -> bool {
         self < Version::Na
     }
 
     /// Statistics.db says whether any partition was deleted whole.
-    pub fn has_partition_deletion_marker(self) -> bool {
+    pub(crate) fn has_partition_deletion_marker(self) -> bool {
         self >= Version::Oa
     }
 
     /// Statistics.db has the first and the last partition key.
-    pub fn has_key_range(self) -> bool {
+    pub(crate) fn has_key_range(self) -> bool {
         self >= Version::Oa
     }
 
     /// Statistics.db has the share of the token space that the file covers.
-    pub fn has_token_space_coverage(self) -> bool {
+    pub(crate) fn has_token_space_coverage(self) -> bool {
         self >= Version::Oa
     }
 

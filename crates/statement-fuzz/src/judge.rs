@@ -45,7 +45,7 @@ pub struct Cost {
 }
 
 /// Measures one request after the other.
-pub struct Judge {
+pub(crate) struct Judge {
     pub bounds: Bounds,
     stalls: Arc<Stalls>,
     cost: Cost,
@@ -53,7 +53,7 @@ pub struct Judge {
 
 impl Failure {
     /// Whether two are the same as far as shrinking goes.
-    pub fn is_like(&self, other: &Failure) -> bool {
+    pub(crate) fn is_like(&self, other: &Failure) -> bool {
         std::mem::discriminant(self) == std::mem::discriminant(other)
     }
 }
@@ -101,7 +101,7 @@ impl Judge {
     }
 
     /// What was asked since the last call.
-    pub fn take_cost(&mut self) -> Cost {
+    pub(crate) fn take_cost(&mut self) -> Cost {
         std::mem::take(&mut self.cost)
     }
 

@@ -14,7 +14,7 @@ mod round;
 mod script;
 mod shrink;
 
-pub use judge::{Bounds, Failure, Judge};
+pub use judge::{Bounds, Failure};
 pub use round::{Outcome, Round, Totals, replay};
 pub use script::{How, Script, ScriptError, Step};
 pub use shrink::shrink;

@@ -7,7 +7,7 @@ use helenus_types::value::tuple::TupleComponents;
 use helenus_types::value::vector::VectorElements;
 
 /// The value's JSON in `AbstractType.toJSONString`'s form; blanks between tokens are of no meaning.
-pub fn json_value(cql_type: &CqlType, bytes: &[u8]) -> String {
+pub(crate) fn json_value(cql_type: &CqlType, bytes: &[u8]) -> String {
     match cql_type {
         CqlType::List { element, .. } | CqlType::Set { element, .. } => {
             let elements = CollectionElements::new(bytes, 1).into_iter().flatten();

@@ -57,21 +57,6 @@ impl Partition {
         });
         self
     }
-
-    /// How many rows a read at `now_s` returns: those with a marker or a cell that lives. What a deletion hides is
-    /// not in the model, since it is not in files either. A partition with live static cells alone is one row.
-    pub fn live_row_count(&self, now_s: u32) -> usize {
-        let rows = self.items.iter().filter_map(|item| match item {
-            Item::Row { row, .. } => Some(row),
-            Item::Marker { .. } => None,
-        });
-        let count = rows.filter(|row| is_live(row, now_s)).count();
-        if count == 0 {
-            usize::from(is_live(&self.static_row, now_s))
-        } else {
-            count
-        }
-    }
 }
 
 pub fn insert(partitions: &mut Partitions, partition_key: &[u8], partition: Partition) {
@@ -101,7 +86,7 @@ pub fn packed_row<'a>(
 }
 
 /// A clustering key or prefix of one.
-pub fn packed_key<'a>(components: impl IntoIterator<Item = &'a [u8]>) -> Vec<u8> {
+pub(crate) fn packed_key<'a>(components: impl IntoIterator<Item = &'a [u8]>) -> Vec<u8> {
     let mut packed = Vec::new();
     components
         .into_iter()

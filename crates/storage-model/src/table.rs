@@ -138,7 +138,7 @@ pub fn wished_table(chance: &Chance, name: &str, wish: TableWish) -> RandomTable
 
 impl RandomTable {
     /// The same table after one regular column of it was dropped; `None` if it has none that can be.
-    pub fn with_column_dropped(&self, chance: &Chance, dropped_at_us: i64) -> Option<RandomTable> {
+    pub(crate) fn with_column_dropped(&self, chance: &Chance, dropped_at_us: i64) -> Option<RandomTable> {
         // Cassandra drops no column of a user type that has a cell per field.
         let regulars = self.metadata.regulars().iter();
         let droppable: Vec<_> = regulars

@@ -105,17 +105,6 @@ impl ReadState {
         }
     }
 
-    /// For another read that runs into the same pages, or the same one from its start.
-    #[must_use]
-    pub fn begun_again(self) -> Self {
-        ReadState {
-            position: None,
-            ranges: Vec::new(),
-            searched_to: None,
-            ..self
-        }
-    }
-
     /// Goes back to the read's beginning, with the pages that were brought for it.
     pub fn begin_again(&mut self) {
         self.position = None;

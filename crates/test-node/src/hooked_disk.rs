@@ -10,7 +10,7 @@ use helenus_vfs::{DirectoryEntry, DirectoryLock, Disk, DiskIo, DiskUsage, File, 
 
 /// Called before each change and each sync, with the file or folder it is about. It may block; an error is what the
 /// caller gets, and nothing was changed.
-pub type Hook = Arc<dyn Fn(Operation, &Path) -> io::Result<()> + Send + Sync>;
+pub(crate) type Hook = Arc<dyn Fn(Operation, &Path) -> io::Result<()> + Send + Sync>;
 
 /// Another disk behind a [`Hook`].
 pub struct HookedDisk {

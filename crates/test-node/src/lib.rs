@@ -25,7 +25,7 @@ use helenus_values::BoundValues;
 use helenus_vfs::{Clock, Disk, MemoryDisk, SystemClock};
 use tokio::sync::oneshot;
 
-pub use hooked_disk::{Hook, HookedDisk};
+pub use hooked_disk::HookedDisk;
 
 /// A node that a test owns. Dropping it stops it as a crash would.
 pub struct TestNode {

@@ -6,10 +6,10 @@ use helenus_engine::describe::{
 use helenus_schema::{KeyspaceMetadata, TableMetadata};
 use helenus_types::{CqlType, UserType};
 
-pub const SCHEMA_FILE: &str = "schema.cql";
+pub(crate) const SCHEMA_FILE: &str = "schema.cql";
 
 /// The types that a table needs, then the table with its id, then the columns that it lost, then its indexes.
-pub fn schema_text(keyspace: &KeyspaceMetadata, table: &TableMetadata) -> String {
+pub(crate) fn schema_text(keyspace: &KeyspaceMetadata, table: &TableMetadata) -> String {
     let mut types: Vec<&UserType> = Vec::new();
     for column in &table.columns {
         add_types(keyspace, &column.cql_type, &mut types);

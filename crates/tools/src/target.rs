@@ -168,7 +168,7 @@ impl Target {
     }
 
     /// That everything is there without which nothing can be read.
-    pub fn require_mandatory(&self) -> Result<(), TargetError> {
+    pub(crate) fn require_mandatory(&self) -> Result<(), TargetError> {
         Component::mandatory(self.descriptor.version.index_form())
             .iter()
             .try_for_each(|&component| self.require(component))

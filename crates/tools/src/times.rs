@@ -6,7 +6,7 @@ const SECONDS_PER_DAY: i64 = 86_400;
 
 /// Civil date and time of a second since the Unix epoch, in UTC.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct CivilTime {
+pub(crate) struct CivilTime {
     pub year: i64,
     pub month: i64,
     pub day: i64,
@@ -58,7 +58,7 @@ pub fn instant(seconds: i64, nanos: u32) -> String {
 }
 
 /// As [`instant`], of microseconds.
-pub fn instant_of_us(us: i64) -> String {
+pub(crate) fn instant_of_us(us: i64) -> String {
     let nanos = us.rem_euclid(1_000_000) * 1000;
     instant(us.div_euclid(1_000_000), u32::try_from(nanos).unwrap_or(0))
 }

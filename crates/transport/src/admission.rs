@@ -139,7 +139,7 @@ impl TurnWork {
     }
 
     /// Whether the turn's time says what a refusal takes.
-    pub fn is_all_refusals(&self) -> bool {
+    pub(crate) fn is_all_refusals(&self) -> bool {
         self.handled == 0 && self.refusing() >= MEASURED_REFUSALS_MIN
     }
 }
@@ -206,7 +206,7 @@ impl Admission {
     /// The earliest moment at which what a socket holds now can have come, if the socket was empty at `empty_ns` and its
     /// connection has waited for news of it ever since. A connection that left its socket unread (it had something left
     /// to handle, or others were read) knows no more than `empty_ns`.
-    pub fn earliest_arrival(&self, empty_ns: u64) -> u64 {
+    pub(crate) fn earliest_arrival(&self, empty_ns: u64) -> u64 {
         // An event waits for the kernel to be asked and then for the connections before it: two rounds at most.
         empty_ns
             .max(self.awake_since_ns.get())
@@ -222,7 +222,7 @@ impl Admission {
     }
 
     /// How long a connection may be served before the others get their turn.
-    pub fn turn_ns(&self) -> u64 {
+    pub(crate) fn turn_ns(&self) -> u64 {
         if !self.is_on {
             return u64::MAX;
         }
@@ -288,12 +288,12 @@ impl Admission {
     }
 
     /// Whether refusals are to be accounted for: then turns measure what reading takes.
-    pub fn is_refusing(&self) -> bool {
+    pub(crate) fn is_refusing(&self) -> bool {
         self.is_refusing.get()
     }
 
     /// A turn that did nothing but refuse took so long, to handle what was read and to send.
-    pub fn refusing_took(&self, work: &TurnWork, took_ns: u64) {
+    pub(crate) fn refusing_took(&self, work: &TurnWork, took_ns: u64) {
         let known_ns = self.refusal_ns.get();
         // A thread that lost its processor in between says nothing of refusing.
         let refusal_ns = (took_ns / work.refusing().max(1)).min(2 * known_ns);

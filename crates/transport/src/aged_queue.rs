@@ -12,7 +12,7 @@ use std::collections::VecDeque;
 
 /// Up to this age everything is served in the order of its arrival: nobody is known to need more of a queue, and a pause of
 /// the process or a burst is over within it.
-pub const IN_ORDER_NS_MAX: u64 = 30_000_000;
+pub(crate) const IN_ORDER_NS_MAX: u64 = 30_000_000;
 
 /// Turns are counted over so long, to know how fast the queue is served.
 const PACE_WINDOW_NS: u64 = 20_000_000;
@@ -51,7 +51,7 @@ impl Wait {
 
 /// What one client has waiting. Its bound is its owner's: the streams of a connection, and its account of memory.
 #[derive(Debug)]
-pub struct AgedQueue<T> {
+pub(crate) struct AgedQueue<T> {
     /// In the order of arrival.
     waiting: VecDeque<(Wait, T)>,
     pace: Pace,
@@ -158,7 +158,7 @@ impl<T> AgedQueue<T> {
     }
 
     /// The one that has waited longest.
-    pub fn pop_oldest(&mut self) -> Option<(Wait, T)> {
+    pub(crate) fn pop_oldest(&mut self) -> Option<(Wait, T)> {
         self.waiting.pop_front()
     }
 

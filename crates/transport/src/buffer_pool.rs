@@ -30,10 +30,10 @@ impl Default for BufferPool {
 
 impl BufferPool {
     /// Smaller buffers are not worth keeping: the allocator has them at hand.
-    pub const BUFFER_BYTES_MIN: usize = 1024;
+    pub(crate) const BUFFER_BYTES_MIN: usize = 1024;
 
     /// A pool that keeps nothing: what pooling is compared with.
-    pub fn keeping_nothing() -> Self {
+    pub(crate) fn keeping_nothing() -> Self {
         BufferPool {
             bytes_max: 0,
             ..BufferPool::default()

@@ -200,7 +200,7 @@ impl Outbox {
     }
 
     /// What the requests under way are expected to be answered with, by what those before them were.
-    pub fn expected_bytes(&self) -> usize {
+    pub(crate) fn expected_bytes(&self) -> usize {
         (self.in_flight.get() as usize).saturating_mul(self.later_answer_bytes.get())
     }
 
@@ -263,7 +263,7 @@ impl Outbox {
 
     /// Appends an envelope that `body` writes; takes everything back where it fails, says that it has no answer, or panics.
     #[inline]
-    pub fn try_append<E: From<ResponseTooBig>>(
+    pub(crate) fn try_append<E: From<ResponseTooBig>>(
         &self,
         version: ProtocolVersion,
         stream: i16,
@@ -302,7 +302,7 @@ impl Outbox {
     }
 
     /// Appends an error with a line of text.
-    pub fn append_refusal(
+    pub(crate) fn append_refusal(
         &self,
         version: ProtocolVersion,
         stream: i16,

@@ -90,7 +90,7 @@ impl<C: Conversation> Session<C> {
     }
 
     /// Until STARTUP is answered: in which version the client is spoken to.
-    pub fn set_version(&self, version: ProtocolVersion) {
+    pub(crate) fn set_version(&self, version: ProtocolVersion) {
         let client = self.client.get();
         self.client.set(ClientState { version, ..client });
     }
@@ -190,7 +190,7 @@ impl<C: Conversation> Session<C> {
     }
 
     /// Appends an error that is nobody's but the transport's.
-    pub fn respond_refusal(&self, stream: i16, body: &ErrorBody<'_>, text: &dyn Display) {
+    pub(crate) fn respond_refusal(&self, stream: i16, body: &ErrorBody<'_>, text: &dyn Display) {
         self.outbox.append_refusal(self.version(), stream, body, text);
     }
 

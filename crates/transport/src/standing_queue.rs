@@ -11,11 +11,11 @@ use crate::deadline::nanoseconds;
 
 /// The longest wait of a request whose client asked to be told of overload (`THROW_ON_OVERLOAD`): CoDel's target of
 /// 5 ms, which leaves as much again to do the work before 10 ms are over.
-pub const QUEUE_DELAY_TARGET: Duration = Duration::from_millis(5);
+pub(crate) const QUEUE_DELAY_TARGET: Duration = Duration::from_millis(5);
 
 /// The longest that it may be while no queue stands: what gathered in a longer pause would take more than the time after which
 /// a queue is taken to stand, at four fifths of the capacity.
-pub const BURST_DELAY_MAX: Duration = Duration::from_millis(25);
+pub(crate) const BURST_DELAY_MAX: Duration = Duration::from_millis(25);
 
 const TARGET_NS: u64 = QUEUE_DELAY_TARGET.as_nanos() as u64;
 

@@ -121,7 +121,7 @@ impl Turn {
     }
 
     /// The time of the turn begins again: reading what is to be kept was not its purpose.
-    pub fn begins_serving(&mut self, transport: &TransportContext) {
+    pub(crate) fn begins_serving(&mut self, transport: &TransportContext) {
         let now_ns = transport.look_at_clock();
         self.serving_since_ns = now_ns;
         self.work_since_look = 0;
@@ -129,12 +129,17 @@ impl Turn {
     }
 
     /// As [`Turn::admits`], of one that was kept.
-    pub fn admits_kept(&mut self, received_ns: u64, envelope: &Envelope<'_>, service: &impl Service) -> bool {
+    pub(crate) fn admits_kept(
+        &mut self,
+        received_ns: u64,
+        envelope: &Envelope<'_>,
+        service: &impl Service,
+    ) -> bool {
         !self.sheds(received_ns, envelope, service) && !self.refuses(received_ns, envelope)
     }
 
     /// One that was kept is refused.
-    pub fn refuses_kept(&mut self) {
+    pub(crate) fn refuses_kept(&mut self) {
         self.work.refused += 1;
         self.work_since_look += 1;
     }
@@ -151,7 +156,7 @@ impl Turn {
 
     /// Whether a statement is begun; if not it is answered OVERLOADED.
     #[inline]
-    pub fn admits<S: Service>(
+    pub(crate) fn admits<S: Service>(
         &mut self,
         request: RequestContext<'_, S::Conversation>,
         envelope: &Envelope<'_>,

@@ -1,36 +1,8 @@
-//! Which types may stand for which: after ALTER, and when a value of one type is given for another.
+//! Which types may stand for which.
 
 use crate::cql_type::CqlType;
 
-/// How a value of one type fits a receiver of another.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Assignability {
-    Exact,
-    /// The types differ, but the receiver reads the value's bytes.
-    Weak,
-    None,
-}
-
 impl CqlType {
-    /// How a value of this type may be given to a function's argument or a column of type `receiver`.
-    pub fn assignability_to(&self, receiver: &CqlType) -> Assignability {
-        let is_frozen = (self.is_collection() || self.is_user_defined()) && !self.is_multi_cell();
-        let frozen_receiver;
-        let receiver = if is_frozen {
-            frozen_receiver = receiver.freeze();
-            &frozen_receiver
-        } else {
-            receiver
-        };
-        if self == receiver {
-            Assignability::Exact
-        } else if receiver.is_value_compatible_with(self) {
-            Assignability::Weak
-        } else {
-            Assignability::None
-        }
-    }
-
     /// Whether values written as `previous` may be read as this type and keep their order: the rule for clustering
     /// columns and for what is inside sorted collections.
     pub fn is_compatible_with(&self, previous: &CqlType) -> bool {
@@ -209,30 +181,4 @@ fn components_compatible(
             .sub_types()
             .zip(previous.sub_types())
             .all(|(new, old)| compatible(new, old))
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn a_frozen_value_fits_a_receiver_that_is_not() {
-        let value = CqlType::list(CqlType::Int, true);
-        assert_eq!(
-            value.assignability_to(&CqlType::list(CqlType::Int, false)),
-            Assignability::Exact
-        );
-        assert_eq!(
-            CqlType::Ascii.assignability_to(&CqlType::Text),
-            Assignability::Weak
-        );
-        assert_eq!(
-            CqlType::Text.assignability_to(&CqlType::Ascii),
-            Assignability::None
-        );
-        assert_eq!(
-            CqlType::Text.assignability_to(&CqlType::Blob),
-            Assignability::Weak
-        );
-    }
 }

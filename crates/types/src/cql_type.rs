@@ -149,21 +149,6 @@ impl CqlType {
         }
     }
 
-    /// Whether the order of values is the order of their serialized bytes, taken unsigned.
-    pub fn is_byte_order_comparable(&self) -> bool {
-        matches!(
-            self,
-            CqlType::Ascii
-                | CqlType::Text
-                | CqlType::Blob
-                | CqlType::Inet
-                | CqlType::Date
-                | CqlType::Time
-                | CqlType::Duration
-                | CqlType::Custom(_)
-        )
-    }
-
     /// The length in bytes that every non-empty value has, for the types whose values SSTables and vectors store
     /// without a length. As in Cassandra this leaves out tinyint, smallint, date, time and counter, whose
     /// lengths never change either.
@@ -268,49 +253,6 @@ impl CqlType {
         }
     }
 
-    /// The same type with its multi-cell parts frozen but its own cell layout kept: what a non-frozen column gets.
-    #[must_use]
-    pub fn freeze_nested(&self) -> CqlType {
-        match self {
-            CqlType::List {
-                element,
-                frozen: false,
-            } => CqlType::list(element.freeze_whole(), false),
-            CqlType::Set {
-                element,
-                frozen: false,
-            } => CqlType::set(element.freeze_whole(), false),
-            CqlType::Map {
-                key,
-                value,
-                frozen: false,
-            } => CqlType::map(key.freeze_whole(), value.freeze_whole(), false),
-            CqlType::UserDefined {
-                definition,
-                frozen: false,
-            } => {
-                let fields = definition.fields.iter();
-                let definition = UserType {
-                    keyspace: Arc::clone(&definition.keyspace),
-                    name: Arc::clone(&definition.name),
-                    fields: fields
-                        .map(|(name, field)| (Arc::clone(name), field.freeze()))
-                        .collect(),
-                };
-                CqlType::user_defined(Arc::new(definition), false)
-            }
-            other => other.clone(),
-        }
-    }
-
-    fn freeze_whole(&self) -> CqlType {
-        if self.is_multi_cell() {
-            self.freeze()
-        } else {
-            self.freeze_nested()
-        }
-    }
-
     /// Whether the UDT `name` is this type or is used anywhere in it. Types of one schema share a keyspace.
     pub fn references_user_type(&self, name: &str) -> bool {
         if let CqlType::UserDefined { definition, .. } = self
@@ -324,10 +266,6 @@ impl CqlType {
     /// Whether `duration` is part of the type; durations have no order, so such a type cannot be a key.
     pub fn references_duration(&self) -> bool {
         matches!(self, CqlType::Duration) || self.sub_types().any(CqlType::references_duration)
-    }
-
-    pub fn references_counter(&self) -> bool {
-        self.is_counter() || self.sub_types().any(CqlType::references_counter)
     }
 
     /// The type after `ALTER TYPE`: every use of the UDT of that name becomes `updated`, each use keeping its own
@@ -428,17 +366,9 @@ mod tests {
             nested.freeze().to_string(),
             "frozen<list<frozen<map<int, frozen<address>>>>>"
         );
-        assert_eq!(
-            nested.freeze_nested().to_string(),
-            "list<frozen<map<int, frozen<address>>>>"
-        );
         let fields = |cql_type: &CqlType| cql_type.sub_types().next().map(CqlType::to_string);
         let user = CqlType::user_defined(address(), false);
         assert_eq!(fields(&user.freeze()).as_deref(), Some("list<text>"));
-        assert_eq!(
-            fields(&user.freeze_nested()).as_deref(),
-            Some("frozen<list<text>>")
-        );
     }
 
     #[test]
@@ -462,6 +392,5 @@ mod tests {
     fn what_a_type_refers_to_is_found_at_any_depth() {
         let deep = |inner| CqlType::list(CqlType::tuple([CqlType::Int, CqlType::vector(inner, 2)]), true);
         assert!(deep(CqlType::Duration).references_duration() && !deep(CqlType::Int).references_duration());
-        assert!(deep(CqlType::Counter).references_counter() && !deep(CqlType::Int).references_counter());
     }
 }

@@ -11,24 +11,24 @@ use crate::cql_type::{CqlType, TYPE_DEPTH_MAX};
 
 /// How deep a declared type may nest, counted in types from the outside in, user types spelled out. Class names nest up
 /// to three levels deeper (composite key, reversed order, frozen) and must still be read back.
-pub const DECLARED_DEPTH_MAX: usize = 32;
+pub(crate) const DECLARED_DEPTH_MAX: usize = 32;
 
 const _: () = assert!(DECLARED_DEPTH_MAX + 3 < TYPE_DEPTH_MAX);
 
 /// Of how many types a declared type may consist, user types spelled out at each use. Real schemas stay below some
 /// hundreds; a class name of so many parts is at most 600 KB, which its reader (1 MiB) takes.
-pub const DECLARED_PARTS_MAX: usize = 10_000;
+pub(crate) const DECLARED_PARTS_MAX: usize = 10_000;
 
 /// How long the names in a declared type may be together, in bytes: those of user types, their keyspaces and fields, at
 /// each use, and of custom classes. Class names have them in hex.
-pub const DECLARED_NAME_BYTES_MAX: usize = 128 << 10;
+pub(crate) const DECLARED_NAME_BYTES_MAX: usize = 128 << 10;
 
 /// Of how many types the columns of a table, or the result or the markers of a statement, may consist together: a
 /// result's metadata is made of them, for each protocol version, and a table may have 65,535 columns.
-pub const COLUMNS_PARTS_MAX: usize = 100_000;
+pub(crate) const COLUMNS_PARTS_MAX: usize = 100_000;
 
 /// As [`DECLARED_NAME_BYTES_MAX`], of several columns together.
-pub const COLUMNS_NAME_BYTES_MAX: usize = 2 << 20;
+pub(crate) const COLUMNS_NAME_BYTES_MAX: usize = 2 << 20;
 
 /// The size of a type, or of several types side by side.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]

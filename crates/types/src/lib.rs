@@ -27,7 +27,6 @@ pub mod value;
 pub mod partition_key;
 pub mod token;
 
-pub use compatibility::Assignability;
 pub use cql_type::{CqlType, TYPE_DEPTH_MAX, UserType};
 pub use extent::{ExtentBounds, TypeExtent, TypeTooLarge};
 pub use identifier::{is_reserved_word, quoted_identifier};

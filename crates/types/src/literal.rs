@@ -28,7 +28,7 @@ impl CqlType {
         out
     }
 
-    pub fn write_cql_literal(&self, out: &mut String, bytes: &[u8]) {
+    pub(crate) fn write_cql_literal(&self, out: &mut String, bytes: &[u8]) {
         match self {
             CqlType::List { element, .. } => {
                 out.push('[');

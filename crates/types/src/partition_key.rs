@@ -3,9 +3,6 @@
 //! A single column's key is that column's value as it is. Several columns make a `CompositeType` value: for each, its
 //! length as a u16, its bytes and a zero byte.
 
-/// The longest value a column of a composite key may have, in bytes: its length is a u16.
-pub const KEY_COMPONENT_BYTES_MAX: usize = u16::MAX as usize;
-
 /// Appends the key made of `components` to `out`. False, with `out` as it was, if one of several is too long for
 /// its length to be written.
 #[must_use]
@@ -108,7 +105,7 @@ mod tests {
 
     #[test]
     fn a_component_too_long_for_its_length_leaves_no_trace() {
-        let long = vec![0; KEY_COMPONENT_BYTES_MAX + 1];
+        let long = vec![0; usize::from(u16::MAX) + 1];
         let mut out = vec![9];
         assert!(!write_partition_key(
             &mut out,

@@ -42,7 +42,7 @@ pub fn token_of(partition_key: &[u8]) -> Token {
 
 /// The token that goes with a hash already computed for a bloom filter; the key must not be empty.
 #[inline]
-pub fn token_of_hash(hash: [u64; 2]) -> Token {
+pub(crate) fn token_of_hash(hash: [u64; 2]) -> Token {
     let token = hash[0].cast_signed();
     // i64::MIN stands before all partitions, so no partition may have it.
     Token(if token == i64::MIN { i64::MAX } else { token })

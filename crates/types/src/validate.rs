@@ -52,21 +52,6 @@ impl CqlType {
             CqlType::Vector { element, dimension } => validate_vector(bytes, self, element, *dimension),
         }
     }
-
-    /// Checks one cell of a column: of a multi-cell column that is one element, whose type this then is.
-    pub fn cell_value_type(&self) -> &CqlType {
-        match self {
-            CqlType::List {
-                element,
-                frozen: false,
-            } => element,
-            CqlType::Set { frozen: false, .. } => &CqlType::Empty,
-            CqlType::Map {
-                value, frozen: false, ..
-            } => value,
-            _ => self,
-        }
-    }
 }
 
 fn fixed(bytes: &[u8], length: usize, wanted: &'static str) -> Result<(), MarshalError> {

@@ -111,7 +111,7 @@ impl Graph {
     }
 
     /// What comparing two vectors costs, in units of a step: one for short ones.
-    pub fn comparison_units(&self) -> u32 {
+    pub(crate) fn comparison_units(&self) -> u32 {
         const COMPONENTS_PER_UNIT: usize = 256;
         (1 + self.codes.dimension() / COMPONENTS_PER_UNIT) as u32
     }

@@ -26,7 +26,8 @@ impl Sample {
     }
 
     /// Components around 0.
-    pub fn embeddings(dimension: usize, clusters: usize, seed: u64) -> Self {
+    #[cfg(test)]
+    pub(crate) fn embeddings(dimension: usize, clusters: usize, seed: u64) -> Self {
         Self::new(dimension, clusters, seed, false)
     }
 

@@ -134,7 +134,7 @@ pub struct DiskUsage {
 
 /// Counts calls and bytes; shared between a disk and its open files.
 #[derive(Debug, Default)]
-pub struct DiskCounters {
+pub(crate) struct DiskCounters {
     reads: AtomicU64,
     read_bytes: AtomicU64,
     writes: AtomicU64,
@@ -148,12 +148,12 @@ impl DiskCounters {
         self.read_bytes.fetch_add(bytes as u64, Ordering::Relaxed);
     }
 
-    pub fn count_write(&self, bytes: usize) {
+    pub(crate) fn count_write(&self, bytes: usize) {
         self.writes.fetch_add(1, Ordering::Relaxed);
         self.written_bytes.fetch_add(bytes as u64, Ordering::Relaxed);
     }
 
-    pub fn count_sync(&self) {
+    pub(crate) fn count_sync(&self) {
         self.syncs.fetch_add(1, Ordering::Relaxed);
     }
 

@@ -15,7 +15,7 @@ pub mod random;
 pub mod threads;
 
 pub use clock::{Clock, ManualClock, SystemClock, process_time, thread_time};
-pub use disk::{DirectoryEntry, DirectoryLock, Disk, DiskCounters, DiskUsage, EntryKind, File};
+pub use disk::{DirectoryEntry, DirectoryLock, Disk, DiskUsage, EntryKind, File};
 pub use memory_disk::MemoryDisk;
 pub use random::{Random, SeededRandom, SystemRandom};
 pub use read_queue::{CompletedRead, DiskIo, QueuedRead, ReadQueue};

@@ -4,7 +4,6 @@
 use std::collections::{BTreeMap, BTreeSet};
 use std::fmt::Write as _;
 
-use super::items::Items;
 use super::sources::{Crate, Sources};
 
 /// From each node to what it uses.
@@ -30,7 +29,7 @@ pub fn module_graph(found: &Crate) -> Graph {
     let mut graph = Graph::new();
     for file in found.files.iter().filter(|file| !file.is_test) {
         let used = graph.entry(name_of(&file.module)).or_default();
-        for path in Items::of(&file.syntax).paths {
+        for path in &file.items.paths {
             let target = target_of(&path.segments, &file.module, &modules);
             // A module is a part of those around it: that it uses what they declare is no arrow between rooms.
             if let Some(target) = target.filter(|target| !file.module.starts_with(target)) {

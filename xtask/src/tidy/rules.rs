@@ -5,8 +5,8 @@ use std::fs;
 use std::path::PathBuf;
 
 use super::Finding;
+use super::exports::{self, Users};
 use super::graph;
-use super::items::Items;
 use super::sources::{SourceFile, Sources};
 use crate::workspace;
 
@@ -57,27 +57,30 @@ pub const ALL: &[Rule] = &[
         because: "a key that nobody can look up is not there",
         check: undocumented_keys,
     },
+    Rule {
+        name: "no dead public items",
+        because: "what no other crate, test or example uses is pub(crate), or gone",
+        check: dead_exports,
+    },
 ];
 
 const FUNCTION_LINES_MAX: usize = 70;
 const FILE_LINES_MAX: usize = 600;
 
-/// The libraries that may print nothing; programs may.
-const LIBRARIES: [&str; 14] = [
-    "types",
-    "schema",
-    "vfs",
-    "cql",
-    "protocol",
-    "rows",
-    "sstable",
-    "storage",
-    "engine",
-    "query",
-    "node",
-    "transport",
+/// The crates that are programs, or what programs show people.
+const PROGRAMS: [&str; 3] = ["helenus", "loadgen", "perf"];
+
+/// The crates that have a time of their own: programs, whoever stands outside of a node, the operator's socket, and the clock.
+const TIMEKEEPERS: [&str; 9] = [
+    "helenus",
+    "loadgen",
+    "perf",
     "client",
-    "tools",
+    "server",
+    "simulation",
+    "statement-fuzz",
+    "test-service",
+    "vfs",
 ];
 
 /// The crates whose modules know no circle.
@@ -86,7 +89,7 @@ const WITHOUT_CIRCLES: [&str; 5] = ["node", "transport", "sstable", "query", "ga
 fn long_functions(sources: &Sources) -> Vec<Finding> {
     let mut findings = Vec::new();
     for (_, file) in sources.products() {
-        for function in Items::of(&file.syntax).functions {
+        for function in &file.items.functions {
             if function.lines > FUNCTION_LINES_MAX {
                 findings.push(at(
                     file,
@@ -118,7 +121,7 @@ fn unsafes_without_reason(sources: &Sources) -> Vec<Finding> {
     let mut findings = Vec::new();
     for file in sources.all() {
         let lines: Vec<&str> = file.text.lines().collect();
-        for line in Items::of(&file.syntax).unsafes {
+        for &line in &file.items.unsafes {
             if !has_reason(&lines, line) {
                 findings.push(at(file, line, "unsafe without a SAFETY line above it".to_owned()));
             }
@@ -142,12 +145,12 @@ fn has_reason(lines: &[&str], line: usize) -> bool {
 fn prints(sources: &Sources) -> Vec<Finding> {
     let mut findings = Vec::new();
     for (name, file) in sources.products() {
-        if !LIBRARIES.contains(&name) {
+        if PROGRAMS.contains(&name) || file.is_program() {
             continue;
         }
-        for (called, line) in Items::of(&file.syntax).macros {
+        for (called, line) in &file.items.macros {
             if ["println", "eprintln", "print", "eprint", "dbg"].contains(&called.as_str()) {
-                findings.push(at(file, line, format!("{called}! in a library")));
+                findings.push(at(file, *line, format!("{called}! in a library")));
             }
         }
     }
@@ -156,21 +159,8 @@ fn prints(sources: &Sources) -> Vec<Finding> {
 
 fn clocks(sources: &Sources) -> Vec<Finding> {
     let mut findings = Vec::new();
-    for (name, file) in sources.products() {
-        if ![
-            "storage",
-            "sstable",
-            "rows",
-            "engine",
-            "query",
-            "node",
-            "transport",
-        ]
-        .contains(&name)
-        {
-            continue;
-        }
-        for path in Items::of(&file.syntax).paths {
+    for (_, file) in sources.products().filter(|(name, _)| !TIMEKEEPERS.contains(name)) {
+        for path in &file.items.paths {
             let ends: Vec<&str> = path.segments.iter().rev().take(2).map(String::as_str).collect();
             if let ["now", of @ ("Instant" | "SystemTime")] = ends[..] {
                 findings.push(at(file, path.line, format!("{of}::now; ask the Clock")));
@@ -212,11 +202,12 @@ fn unnamed_crates(sources: &Sources) -> Vec<Finding> {
         .collect()
 }
 
+const CONFIGURATION: &str = "docs/operating/configuration.md";
+
 /// Fields of the structures that `serde` reads the configuration file into.
 fn undocumented_keys(sources: &Sources) -> Vec<Finding> {
-    let documented = ["README.md", "docs/operating/configuration.md"]
-        .map(|path| fs::read_to_string(workspace::path(path)).unwrap_or_default())
-        .concat();
+    let page = fs::read_to_string(workspace::path(CONFIGURATION)).unwrap_or_default();
+    let documented: BTreeSet<&str> = page.lines().flat_map(documented_keys).collect();
     let Some(server) = sources.crates.get("server") else {
         return Vec::new();
     };
@@ -227,12 +218,22 @@ fn undocumented_keys(sources: &Sources) -> Vec<Finding> {
         .filter(|file| file.module.starts_with(&["config".to_owned()]))
     {
         for key in keys_of(&file.syntax) {
-            if !documented.contains(&format!("`{key}`")) {
-                findings.push(at(file, 1, format!("`{key}` is documented nowhere")));
+            if !documented.contains(key.as_str()) {
+                let text = format!("`{key}` has no row with unit, default and effect in {CONFIGURATION}");
+                findings.push(at(file, 1, text));
             }
         }
     }
     findings
+}
+
+/// Of a row of a table: those in its first cell, if no other of the four is empty.
+fn documented_keys(line: &str) -> impl Iterator<Item = &str> {
+    let row = line.strip_prefix("| ").and_then(|line| line.strip_suffix(" |"));
+    let cells: Vec<&str> = row.into_iter().flat_map(|row| row.split(" | ")).collect();
+    let is_whole = cells.len() == 4 && cells.iter().all(|cell| !cell.trim().is_empty());
+    let keys = is_whole.then(|| cells[0].split('`').skip(1).step_by(2));
+    keys.into_iter().flatten()
 }
 
 fn keys_of(file: &syn::File) -> BTreeSet<String> {
@@ -257,6 +258,21 @@ fn derives_deserialize(structure: &syn::ItemStruct) -> bool {
     })
 }
 
+fn dead_exports(sources: &Sources) -> Vec<Finding> {
+    let users = Users::of(sources);
+    let mut findings = Vec::new();
+    for (name, found) in &sources.crates {
+        for (file, export) in exports::unused(name, found, &users) {
+            let text = format!(
+                "{} is public, and no other crate, test or example uses it",
+                export.path()
+            );
+            findings.push(at(file, export.line, text));
+        }
+    }
+    findings
+}
+
 fn at(file: &SourceFile, line: usize, text: String) -> Finding {
     Finding {
         file: file.path.clone(),
@@ -275,6 +291,7 @@ fn whole(path: &str, text: String) -> Finding {
 
 #[cfg(test)]
 mod tests {
+    use super::super::items::Items;
     use super::*;
 
     #[test]
@@ -284,6 +301,18 @@ mod tests {
         let lines: Vec<&str> = text.lines().collect();
         assert!(has_reason(&lines, 3));
         assert!(!has_reason(&lines, 5));
+    }
+
+    #[test]
+    fn a_key_is_documented_by_a_whole_row() {
+        let keys = |line| documented_keys(line).collect::<Vec<_>>();
+        assert_eq!(
+            keys("| `a`, `b` in it | size | `1` | what `c` does |"),
+            ["a", "b"]
+        );
+        assert!(keys("| `a` | size | `1` |  |").is_empty());
+        assert!(keys("| `a` | `1` | an effect |").is_empty());
+        assert!(keys("`a`").is_empty());
     }
 
     #[test]

@@ -4,12 +4,15 @@ use std::collections::BTreeMap;
 use std::fs;
 use std::path::{Path, PathBuf};
 
+use super::items::Items;
 use crate::TaskError;
 use crate::workspace;
 
 pub struct Sources {
     /// By the crate's folder name, such as `storage`; `xtask` is one.
     pub crates: BTreeMap<String, Crate>,
+    /// Of Rust programs outside of the workspace that use its crates: fuzz targets, and the driver's test.
+    pub beside: Vec<String>,
 }
 
 pub struct Crate {
@@ -23,10 +26,25 @@ pub struct SourceFile {
     pub path: PathBuf,
     pub text: String,
     pub syntax: syn::File,
+    pub items: Items,
     /// Where in the crate: `["sstable", "bti"]`; empty for the crate's root.
     pub module: Vec<String>,
     /// Of `tests`, `examples` or `benches`, or declared under `#[cfg(test)]`.
     pub is_test: bool,
+}
+
+impl Crate {
+    /// Whether other crates can use it.
+    pub fn is_library(&self) -> bool {
+        self.files.iter().any(|file| file.path.ends_with("src/lib.rs"))
+    }
+}
+
+impl SourceFile {
+    /// Of a program beside the library of its crate.
+    pub fn is_program(&self) -> bool {
+        self.path.ends_with("src/main.rs") || self.module.first().is_some_and(|first| first == "bin")
+    }
 }
 
 impl Sources {
@@ -38,7 +56,10 @@ impl Sources {
             let name = file_name(&folder);
             crates.insert(name, load_crate(&folder)?);
         }
-        Ok(Sources { crates })
+        let beside = ["fuzz/fuzz_targets", "tests/drivers/rust"].map(workspace::path);
+        let beside = beside.iter().flat_map(|folder| rust_files(folder));
+        let beside = beside.filter_map(|path| fs::read_to_string(path).ok()).collect();
+        Ok(Sources { crates, beside })
     }
 
     /// All files of products: no tests, and no tools of the developers.
@@ -87,6 +108,7 @@ fn load_crate(folder: &Path) -> Result<Crate, TaskError> {
             files.push(SourceFile {
                 path: path.strip_prefix(workspace::root()).unwrap_or(&path).to_owned(),
                 text,
+                items: Items::of(&syntax),
                 syntax,
                 module,
                 is_test,

@@ -21,7 +21,7 @@ pub struct Node {
 
 /// The ring of a cluster, and who holds what of each keyspace.
 #[derive(Debug, Default)]
-pub struct Topology {
+pub(crate) struct Topology {
     nodes: Vec<Node>,
     /// Where each token's owner ends, in token order.
     positions: Vec<Token>,

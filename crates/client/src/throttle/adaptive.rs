@@ -79,7 +79,7 @@ pub struct Sample {
 }
 
 #[derive(Clone, Debug)]
-pub struct AdaptiveLimit {
+pub(crate) struct AdaptiveLimit {
     limit: usize,
     window: Window,
     phase: Phase,

@@ -13,7 +13,8 @@ use std::sync::{Arc, Mutex};
 use std::task::{Context, Poll, Waker};
 use std::time::{Duration, Instant};
 
-pub use adaptive::{AdaptiveLimit, LIMIT_MAX, Sample};
+pub(crate) use adaptive::AdaptiveLimit;
+pub use adaptive::{LIMIT_MAX, Sample};
 use queue::{Ticket, WaitQueue};
 
 use crate::lock::lock;
@@ -34,7 +35,7 @@ pub enum ThrottleMode {
 
 /// Callers that may wait for one node. Each costs its future and a queue entry of 32 bytes; a million of them is what
 /// a process with some GiB can hold.
-pub const WAITING_MAX_DEFAULT: usize = 1_000_000;
+pub(crate) const WAITING_MAX_DEFAULT: usize = 1_000_000;
 
 /// Of a full limit's requests, so many are timed, and at least one in [`UNTIMED_MAX`]; the others are counted.
 const TIMED_PER_LIMIT: usize = 16;

@@ -10,7 +10,7 @@ use helenus_client::values::Unset;
 use helenus_client::{Batch, RequestError, Session, Statement};
 use helenus_protocol::frame::Compression;
 use helenus_protocol::request::BatchKind;
-use helenus_protocol::{ErrorCode, ProtocolVersion};
+use helenus_protocol::{Consistency, ErrorCode, ProtocolVersion};
 use helenus_server::Server;
 use helenus_vfs::{ManualClock, MemoryDisk};
 
@@ -48,7 +48,9 @@ async fn use_session(session: &Session) {
         .prepare("SELECT line, item, tags FROM shop.orders WHERE id = ?")
         .await
         .unwrap()
-        .with_page_size(3);
+        .with_page_size(3)
+        .with_consistency(Consistency::One)
+        .with_timeout(Duration::from_secs(30));
     let mut pager = session.pages(&select, select.bind((7_i64,)).unwrap());
     let mut lines = Vec::new();
     while let Some(page) = pager.next_page().await.unwrap() {

@@ -117,7 +117,7 @@ impl Line {
     /// Encodes a frame with a stream of its own; where it begins in the output. It waits there until the socket takes it, whatever that
     /// lasts: what a driver was given it sends.
     #[inline]
-    pub fn push_frame(&mut self, frame: &[u8], part: u8, due_us: u32) -> Option<usize> {
+    pub(crate) fn push_frame(&mut self, frame: &[u8], part: u8, due_us: u32) -> Option<usize> {
         let stream = self.free.pop()?;
         self.waiting[usize::from(stream)] = Waiting {
             due_us: due_us.max(1),

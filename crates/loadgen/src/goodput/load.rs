@@ -149,7 +149,7 @@ impl Load {
 
     /// The longest time of an open loop, since this was last asked, in which this thread did not look at what is due: what the machine
     /// took from it, or what one look lasted. Requests that were due meanwhile count as long as they waited.
-    pub fn take_pause_us_max(&mut self) -> u32 {
+    pub(crate) fn take_pause_us_max(&mut self) -> u32 {
         std::mem::take(&mut self.pause_us_max)
     }
 

@@ -108,7 +108,7 @@ impl Measurement {
         })
     }
 
-    pub fn good_rounds_per_s(&self) -> &[f64] {
+    pub(crate) fn good_rounds_per_s(&self) -> &[f64] {
         &self.good_rounds_per_s
     }
 

@@ -46,7 +46,7 @@ pub const STREAMS: usize = line::STREAMS;
 
 /// A hundredth of the usual deadline. Written one by one, requests cost the server a system call each, and half of the capacity kept its
 /// core busy; gathered like this, a loop over `epoll` that writes whenever it wakes had the same goodput at the same loads.
-pub const GATHER: Duration = Duration::from_micros(100);
+pub(crate) const GATHER: Duration = Duration::from_micros(100);
 
 #[derive(Clone, Debug)]
 pub struct GoodputOptions {

@@ -96,7 +96,7 @@ pub struct Recorder {
 
 impl Recorder {
     /// For requests from `from_us` until `until_us`, in slices.
-    pub fn in_slices(from_us: u32, until_us: u32, deadline_us: u32) -> Result<Self, WireError> {
+    pub(crate) fn in_slices(from_us: u32, until_us: u32, deadline_us: u32) -> Result<Self, WireError> {
         let slices = until_us.saturating_sub(from_us).div_ceil(SLICE_US);
         Ok(Recorder {
             slices: (0..slices).map(|_| Tally::new()).collect::<Result<_, _>>()?,
@@ -105,7 +105,7 @@ impl Recorder {
     }
 
     /// For requests from `from_us` until `until_us`, in windows only.
-    pub fn in_windows(from_us: u32, until_us: u32, deadline_us: u32) -> Self {
+    pub(crate) fn in_windows(from_us: u32, until_us: u32, deadline_us: u32) -> Self {
         let windows = until_us.saturating_sub(from_us) / WINDOW_US + 1;
         Recorder {
             from_us,
@@ -194,7 +194,7 @@ impl Recorder {
         }
     }
 
-    pub fn control_answered(&mut self, due_us: u32, now_us: u32) {
+    pub(crate) fn control_answered(&mut self, due_us: u32, now_us: u32) {
         if let Some(slice) = self.slice(due_us) {
             slice
                 .control_us

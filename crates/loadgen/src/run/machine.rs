@@ -16,12 +16,12 @@ pub struct ProcessUsage {
 /// Clock ticks of /proc/self/stat a second: fixed at 100 on Linux for every architecture's user space.
 const TICKS_PER_SECOND: u64 = 100;
 
-pub fn process_usage() -> ProcessUsage {
+pub(crate) fn process_usage() -> ProcessUsage {
     process_usage_of("self")
 }
 
 /// Of another process, by its id.
-pub fn process_usage_of(process: &str) -> ProcessUsage {
+pub(crate) fn process_usage_of(process: &str) -> ProcessUsage {
     let status = fs::read_to_string(format!("/proc/{process}/status")).unwrap_or_default();
     let kib = |name: &str| {
         let line = status.lines().find_map(|line| line.strip_prefix(name));
@@ -48,7 +48,7 @@ fn cpu_time(process: &str) -> Option<Duration> {
 
 /// What the hypervisor gave to others while this machine had work for its processors, since it was started: all
 /// processors together, in steps of 10 ms. `None` where /proc does not tell.
-pub fn stolen_time() -> Option<Duration> {
+pub(crate) fn stolen_time() -> Option<Duration> {
     let stat = fs::read_to_string("/proc/stat").ok()?;
     let ticks: u64 = stat.lines().next()?.split_whitespace().nth(8)?.parse().ok()?;
     Some(Duration::from_millis(ticks * 1000 / TICKS_PER_SECOND))

@@ -24,7 +24,8 @@ use helenus_client::{RequestError, Session};
 use tokio::runtime::Runtime;
 
 pub use find_max::{FindMax, FoundRate, find_max};
-pub use machine::{ProcessUsage, process_usage, process_usage_of, stolen_time};
+pub use machine::ProcessUsage;
+pub(crate) use machine::{process_usage, process_usage_of, stolen_time};
 pub use options::{Length, Load, RunOptions};
 pub use recorder::{Latencies, Recorder};
 pub use trace::TraceOptions;

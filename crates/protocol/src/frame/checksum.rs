@@ -31,7 +31,7 @@ const fn crc24_table() -> [u32; 256] {
 
 /// The CRC24 of a segment header's bytes, in the order they travel.
 #[inline]
-pub fn crc24(bytes: &[u8]) -> u32 {
+pub(crate) fn crc24(bytes: &[u8]) -> u32 {
     bytes.iter().fold(CRC24_INITIAL, |crc, &byte| {
         let index = ((crc >> 16) as u8 ^ byte) as usize;
         ((crc << 8) & 0xFF_FFFF) ^ CRC24_TABLE[index]

@@ -24,7 +24,7 @@ impl EnvelopeFlags {
     /// The body starts with a custom payload (v4 and later).
     pub const CUSTOM_PAYLOAD: EnvelopeFlags = EnvelopeFlags(0x04);
     /// The response's body starts with warnings (v4 and later).
-    pub const WARNING: EnvelopeFlags = EnvelopeFlags(0x08);
+    pub(crate) const WARNING: EnvelopeFlags = EnvelopeFlags(0x08);
     /// The client knows that this version is a beta.
     pub const USE_BETA: EnvelopeFlags = EnvelopeFlags(0x10);
 

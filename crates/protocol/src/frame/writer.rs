@@ -114,11 +114,6 @@ impl FrameWriter {
         mark.header_at + ENVELOPE_HEADER_BYTES
     }
 
-    /// Sets flags of an envelope that was begun without them.
-    pub fn add_flags(&self, out: &mut [u8], mark: &EnvelopeMark, flags: EnvelopeFlags) {
-        out[mark.header_at + FLAGS_AT] |= flags.0;
-    }
-
     /// Ends the envelope: patches its length, compresses it (v3, v4), moves it on if its segment is full (v5).
     #[inline]
     pub fn finish(&mut self, out: &mut Vec<u8>, mark: EnvelopeMark) -> Result<(), ResponseTooBig> {

@@ -11,14 +11,14 @@ pub struct QueryFlags(pub u32);
 
 impl QueryFlags {
     pub const VALUES: QueryFlags = QueryFlags(0x0001);
-    pub const SKIP_METADATA: QueryFlags = QueryFlags(0x0002);
-    pub const PAGE_SIZE: QueryFlags = QueryFlags(0x0004);
-    pub const PAGING_STATE: QueryFlags = QueryFlags(0x0008);
-    pub const SERIAL_CONSISTENCY: QueryFlags = QueryFlags(0x0010);
-    pub const DEFAULT_TIMESTAMP: QueryFlags = QueryFlags(0x0020);
-    pub const NAMES_FOR_VALUES: QueryFlags = QueryFlags(0x0040);
+    pub(crate) const SKIP_METADATA: QueryFlags = QueryFlags(0x0002);
+    pub(crate) const PAGE_SIZE: QueryFlags = QueryFlags(0x0004);
+    pub(crate) const PAGING_STATE: QueryFlags = QueryFlags(0x0008);
+    pub(crate) const SERIAL_CONSISTENCY: QueryFlags = QueryFlags(0x0010);
+    pub(crate) const DEFAULT_TIMESTAMP: QueryFlags = QueryFlags(0x0020);
+    pub(crate) const NAMES_FOR_VALUES: QueryFlags = QueryFlags(0x0040);
     pub const KEYSPACE: QueryFlags = QueryFlags(0x0080);
-    pub const NOW_IN_SECONDS: QueryFlags = QueryFlags(0x0100);
+    pub(crate) const NOW_IN_SECONDS: QueryFlags = QueryFlags(0x0100);
 
     #[inline]
     pub fn contains(self, flag: QueryFlags) -> bool {

@@ -21,7 +21,7 @@ pub struct MetadataFlags(pub i32);
 
 impl MetadataFlags {
     /// One keyspace and table for all columns, named once.
-    pub const GLOBAL_TABLES_SPEC: MetadataFlags = MetadataFlags(0x01);
+    pub(crate) const GLOBAL_TABLES_SPEC: MetadataFlags = MetadataFlags(0x01);
     pub const HAS_MORE_PAGES: MetadataFlags = MetadataFlags(0x02);
     pub const NO_METADATA: MetadataFlags = MetadataFlags(0x04);
     /// v5: the client's metadata is out of date; its new id and the columns follow.

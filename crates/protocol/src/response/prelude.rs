@@ -43,14 +43,3 @@ impl Prelude<'_> {
         }
     }
 }
-
-/// Puts a prelude in front of a body that is already written at `body_at`, for warnings that only the execution
-/// brought up. The header's flags must be set with [`FrameWriter::add_flags`].
-///
-/// [`FrameWriter::add_flags`]: crate::frame::FrameWriter::add_flags
-pub fn splice_prelude(out: &mut Vec<u8>, body_at: usize, version: ProtocolVersion, prelude: &Prelude<'_>) {
-    let body_end = out.len();
-    prelude.write(out, version);
-    let prelude_bytes = out.len() - body_end;
-    out[body_at..].rotate_right(prelude_bytes);
-}

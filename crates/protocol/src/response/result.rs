@@ -8,7 +8,7 @@ use crate::wire::{put_int, put_short_bytes, put_string};
 /// The first word of a RESULT's body.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[repr(i32)]
-pub enum ResultKind {
+pub(crate) enum ResultKind {
     Void = 1,
     Rows = 2,
     SetKeyspace = 3,

@@ -87,7 +87,7 @@ impl<'a> WireReader<'a> {
 
     /// `[long string]`: a 4-byte length and that many bytes of UTF-8.
     #[inline]
-    pub fn long_string(&mut self) -> Result<&'a str, DecodeError> {
+    pub(crate) fn long_string(&mut self) -> Result<&'a str, DecodeError> {
         let length = self
             .int("a string length")
             .map_err(|_| DecodeError::TruncatedLongString)?;
@@ -154,7 +154,7 @@ impl<'a> WireReader<'a> {
     }
 
     /// `[inetaddr]`: a length byte (4 or 16) and the address.
-    pub fn inet_address(&mut self) -> Result<IpAddr, DecodeError> {
+    pub(crate) fn inet_address(&mut self) -> Result<IpAddr, DecodeError> {
         match self.byte("an address length")? {
             4 => Ok(IpAddr::V4(Ipv4Addr::from(self.array::<4>("an IPv4 address")?))),
             16 => Ok(IpAddr::V6(Ipv6Addr::from(self.array::<16>("an IPv6 address")?))),

@@ -6,10 +6,10 @@ use std::net::{IpAddr, SocketAddr};
 use crate::consistency::Consistency;
 
 /// The longest `[string]` or `[short bytes]`: their length has 2 bytes.
-pub const SHORT_LENGTH_MAX: usize = u16::MAX as usize;
+pub(crate) const SHORT_LENGTH_MAX: usize = u16::MAX as usize;
 
 #[inline]
-pub fn put_byte(out: &mut Vec<u8>, value: u8) {
+pub(crate) fn put_byte(out: &mut Vec<u8>, value: u8) {
     out.push(value);
 }
 
@@ -19,12 +19,12 @@ pub fn put_short(out: &mut Vec<u8>, value: u16) {
 }
 
 #[inline]
-pub fn put_int(out: &mut Vec<u8>, value: i32) {
+pub(crate) fn put_int(out: &mut Vec<u8>, value: i32) {
     out.extend_from_slice(&value.to_be_bytes());
 }
 
 #[inline]
-pub fn put_long(out: &mut Vec<u8>, value: i64) {
+pub(crate) fn put_long(out: &mut Vec<u8>, value: i64) {
     out.extend_from_slice(&value.to_be_bytes());
 }
 
@@ -38,7 +38,7 @@ pub fn put_string(out: &mut Vec<u8>, text: &str) {
 }
 
 /// `[string]` formatted in place, without a `String` in between; cut at 65,535 bytes as [`put_string`].
-pub fn put_formatted(out: &mut Vec<u8>, text: impl fmt::Display) {
+pub(crate) fn put_formatted(out: &mut Vec<u8>, text: impl fmt::Display) {
     let length_at = out.len();
     put_short(out, 0);
     let mut bounded = BoundedText {
@@ -55,14 +55,14 @@ pub fn put_formatted(out: &mut Vec<u8>, text: impl fmt::Display) {
 
 /// `[long string]`.
 #[inline]
-pub fn put_long_string(out: &mut Vec<u8>, text: &str) {
+pub(crate) fn put_long_string(out: &mut Vec<u8>, text: &str) {
     put_length(out, text.len());
     out.extend_from_slice(text.as_bytes());
 }
 
 /// `[short bytes]`. The caller's bytes are identifiers of 16 bytes; longer than 65,535 is a bug.
 #[inline]
-pub fn put_short_bytes(out: &mut Vec<u8>, bytes: &[u8]) {
+pub(crate) fn put_short_bytes(out: &mut Vec<u8>, bytes: &[u8]) {
     assert!(
         bytes.len() <= SHORT_LENGTH_MAX,
         "short bytes of {} bytes",
@@ -74,7 +74,7 @@ pub fn put_short_bytes(out: &mut Vec<u8>, bytes: &[u8]) {
 
 /// `[bytes]`: `None` is null.
 #[inline]
-pub fn put_bytes(out: &mut Vec<u8>, bytes: Option<&[u8]>) {
+pub(crate) fn put_bytes(out: &mut Vec<u8>, bytes: Option<&[u8]>) {
     match bytes {
         Some(bytes) => {
             put_length(out, bytes.len());
@@ -85,12 +85,12 @@ pub fn put_bytes(out: &mut Vec<u8>, bytes: Option<&[u8]>) {
 }
 
 #[inline]
-pub fn put_consistency(out: &mut Vec<u8>, consistency: Consistency) {
+pub(crate) fn put_consistency(out: &mut Vec<u8>, consistency: Consistency) {
     put_short(out, consistency.code());
 }
 
 /// `[string list]`, of at most 65,535 strings; the rest is left out.
-pub fn put_string_list(out: &mut Vec<u8>, texts: &[impl AsRef<str>]) {
+pub(crate) fn put_string_list(out: &mut Vec<u8>, texts: &[impl AsRef<str>]) {
     let count = texts.len().min(SHORT_LENGTH_MAX);
     put_short(out, count as u16);
     for text in &texts[..count] {
@@ -99,7 +99,7 @@ pub fn put_string_list(out: &mut Vec<u8>, texts: &[impl AsRef<str>]) {
 }
 
 /// `[bytes map]`, of at most 65,535 entries; the rest is left out.
-pub fn put_bytes_map(out: &mut Vec<u8>, entries: &[(&str, Option<&[u8]>)]) {
+pub(crate) fn put_bytes_map(out: &mut Vec<u8>, entries: &[(&str, Option<&[u8]>)]) {
     let count = entries.len().min(SHORT_LENGTH_MAX);
     put_short(out, count as u16);
     for (key, value) in &entries[..count] {
@@ -109,7 +109,7 @@ pub fn put_bytes_map(out: &mut Vec<u8>, entries: &[(&str, Option<&[u8]>)]) {
 }
 
 /// `[inetaddr]`.
-pub fn put_inet_address(out: &mut Vec<u8>, address: IpAddr) {
+pub(crate) fn put_inet_address(out: &mut Vec<u8>, address: IpAddr) {
     match address {
         IpAddr::V4(address) => {
             put_byte(out, 4);
@@ -123,7 +123,7 @@ pub fn put_inet_address(out: &mut Vec<u8>, address: IpAddr) {
 }
 
 /// `[inet]`.
-pub fn put_inet(out: &mut Vec<u8>, address: SocketAddr) {
+pub(crate) fn put_inet(out: &mut Vec<u8>, address: SocketAddr) {
     put_inet_address(out, address.ip());
     put_int(out, i32::from(address.port()));
 }

@@ -13,8 +13,8 @@ use helenus_protocol::request::{
 use helenus_protocol::response::{
     BindMetadata, ColumnSpec, ErrorBody, Event, MetadataFlags, MetadataForm, Prelude, ReceivedResult,
     Response, ResultMetadata, RowsWriter, SchemaChange, SchemaChangeKind, SchemaTarget, StatusChange,
-    TopologyChange, splice_prelude, write_auth_challenge, write_auth_success, write_authenticate,
-    write_error, write_event, write_prepared, write_schema_change, write_set_keyspace, write_void,
+    TopologyChange, write_auth_challenge, write_auth_success, write_authenticate, write_error, write_event,
+    write_prepared, write_schema_change, write_set_keyspace, write_void,
 };
 use helenus_protocol::wire::DecodeError;
 use helenus_protocol::{Consistency, ErrorCode, FailureReason, Opcode, ProtocolVersion, WriteType};
@@ -803,7 +803,7 @@ fn small_results_events_and_schema_changes_round_trip() {
 }
 
 #[test]
-fn preludes_round_trip_whether_written_first_or_spliced_in() {
+fn preludes_round_trip() {
     let custom_payload = [("key", Some(&b"value"[..])), ("null", None)];
     let prelude = Prelude {
         tracing_id: Some([9; 16]),
@@ -814,10 +814,6 @@ fn preludes_round_trip_whether_written_first_or_spliced_in() {
         let mut written = Vec::new();
         prelude.write(&mut written, version);
         write_set_keyspace(&mut written, "ks");
-        let mut spliced = b"header".to_vec();
-        write_set_keyspace(&mut spliced, "ks");
-        splice_prelude(&mut spliced, 6, version, &prelude);
-        assert_eq!(spliced[6..], written);
         let envelope = envelope(version, Opcode::Result, prelude.flags(version), &written);
         let (response, got) = Response::decode(&envelope).unwrap();
         assert!(matches!(

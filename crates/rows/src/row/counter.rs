@@ -20,7 +20,7 @@ const SHARD_BYTES: usize = 32;
 const ONE_GLOBAL: [u8; 2 * MARK_BYTES] = [0, 1, 0x80, 0];
 
 /// A context of one global shard.
-pub const GLOBAL_BYTES: usize = ONE_GLOBAL.len() + SHARD_BYTES;
+pub(crate) const GLOBAL_BYTES: usize = ONE_GLOBAL.len() + SHARD_BYTES;
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 enum Kind {

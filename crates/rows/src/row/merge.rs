@@ -27,7 +27,7 @@ pub fn merge(shape: &RowShape, left: RowRef<'_>, right: RowRef<'_>, shadow: Dele
 
 /// As [`merge`] of two parts of rows that have neither marker nor deletion. `column_shadow` is the deletion of a multi-cell
 /// column that stands in front of the part, for those of its cells that the part begins with.
-pub fn merge_parts(
+pub(crate) fn merge_parts(
     shape: &RowShape,
     left: RowRef<'_>,
     right: RowRef<'_>,
@@ -292,7 +292,7 @@ pub fn compare_entries(shape: &RowShape, left: &Entry<'_>, right: &Entry<'_>) ->
 /// The one of two cells of the same column and path that stays. At equal timestamps what is deleted or expires beats
 /// what lives, a deletion beats what expires, then the later time, the smaller ttl, and the larger value win; the
 /// clock plays no part, so that every reader at every time decides the same.
-pub fn reconcile<'a>(left: CellRef<'a>, right: CellRef<'a>) -> CellRef<'a> {
+pub(crate) fn reconcile<'a>(left: CellRef<'a>, right: CellRef<'a>) -> CellRef<'a> {
     let mortal = |cell: &CellRef<'_>| cell.local_deletion_s != NEVER_S;
     let order = left
         .timestamp_us

@@ -60,7 +60,7 @@ impl RowShape {
     /// Of a materialized view whose key has a column of its base table's rows: a row of it is there as long as that column is,
     /// which its marker says.
     #[must_use]
-    pub fn needing_markers(self) -> Self {
+    pub(crate) fn needing_markers(self) -> Self {
         RowShape {
             needs_marker: true,
             ..self
@@ -69,7 +69,7 @@ impl RowShape {
 
     /// Whether only a live marker makes a row be there.
     #[inline]
-    pub fn needs_marker(&self) -> bool {
+    pub(crate) fn needs_marker(&self) -> bool {
         self.needs_marker
     }
 
@@ -79,7 +79,7 @@ impl RowShape {
     }
 
     /// Whether a row may have any number of cells.
-    pub fn has_multi_cell_columns(&self) -> bool {
+    pub(crate) fn has_multi_cell_columns(&self) -> bool {
         !self.multi_cell.is_empty()
     }
 
@@ -131,7 +131,7 @@ impl RowShape {
         self.dropped.get(index.ok()?)
     }
 
-    pub fn compare_paths(&self, column: ColumnId, left: &[u8], right: &[u8]) -> Ordering {
+    pub(crate) fn compare_paths(&self, column: ColumnId, left: &[u8], right: &[u8]) -> Ordering {
         match self.multi_cell.binary_search_by_key(&column, |&(id, _)| id) {
             Ok(index) => self.multi_cell[index].1.compare(left, right),
             Err(_) => left.cmp(right),

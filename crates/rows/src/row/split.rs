@@ -12,7 +12,7 @@ use crate::deletion::DeletionTime;
 
 /// Rows of more bytes are split. Merging 8 KiB, some 200 elements of a map, takes 5 microseconds, as long as the rest of a
 /// write. Where assertions are checked, rows are split that tests can afford.
-pub const SPLIT_BYTES_MIN: usize = if cfg!(debug_assertions) { 128 } else { 8192 };
+pub(crate) const SPLIT_BYTES_MIN: usize = if cfg!(debug_assertions) { 128 } else { 8192 };
 
 /// A part of more bytes is cut. Only one that is a single entry may stay larger. Half of what is merged at once in a row that
 /// is not split; the list of parts of a row of 100 MB is a megabyte, and moving half of it takes some 20 microseconds.

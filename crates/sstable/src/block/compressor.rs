@@ -53,7 +53,7 @@ impl Compressor {
         }
     }
 
-    pub fn by_class(simple_name: &str) -> Option<Self> {
+    pub(crate) fn by_class(simple_name: &str) -> Option<Self> {
         Compressor::ALL
             .into_iter()
             .find(|compressor| compressor.class() == simple_name)

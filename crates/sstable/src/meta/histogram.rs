@@ -50,7 +50,7 @@ impl EstimatedHistogram {
     }
 
     /// The sum of what was added, as if every value were its bucket's largest.
-    pub fn sum_estimate(&self) -> u64 {
+    pub(crate) fn sum_estimate(&self) -> u64 {
         let largest = self.bounds.last().copied().unwrap_or(0);
         let bounds = self.bounds.iter().copied().chain([largest]);
         bounds.zip(&self.counts).fold(0, |sum, (bound, count)| {
@@ -141,7 +141,7 @@ impl TombstoneHistogram {
     }
 
     /// How many were deleted or expired before a time.
-    pub fn count_before(&self, local_deletion_s: u32) -> u64 {
+    pub(crate) fn count_before(&self, local_deletion_s: u32) -> u64 {
         self.bins.range(..local_deletion_s).map(|(_, count)| count).sum()
     }
 

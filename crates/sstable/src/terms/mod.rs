@@ -32,7 +32,7 @@ mod writer;
 mod tests;
 
 pub use file::{TermCursor, TermFile, TermFlags};
-pub use name::{TermFileName, remove_term_files, term_file_path};
+pub use name::{remove_term_files, term_file_path};
 pub use sorter::{TermFileBuilder, TermFileError, TermFileInfo};
 
 use helenus_types::Token;

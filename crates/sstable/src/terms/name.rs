@@ -17,7 +17,7 @@ const RUN_SUFFIX: &str = ".run";
 
 /// What a file is that is named as one of an index.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum TermFileName {
+pub(crate) enum TermFileName {
     Of {
         index: Uuid,
         sstable: Descriptor,

@@ -46,7 +46,7 @@ const OPTIONS: [&str; 28] = [
 const JAVA: &str = "LANGUAGE java AS 'return 1;'";
 
 /// What a life begins with, so that there are tables from the first statement on.
-pub fn first_statements() -> Vec<String> {
+pub(crate) fn first_statements() -> Vec<String> {
     let keyspaces = super::KEYSPACES.map(|keyspace| {
         format!(
             "CREATE KEYSPACE {} WITH replication = {}",

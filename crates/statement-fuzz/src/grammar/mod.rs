@@ -15,12 +15,12 @@ use std::sync::Arc;
 use helenus_schema::{ColumnMetadata, KeyspaceMetadata, Schema, TableMetadata};
 use helenus_storage_model::Chance;
 
-pub use ddl::first_statements;
+pub(crate) use ddl::first_statements;
 pub use names::KEYSPACES;
 pub use terms::bound_value;
 
 /// Writes statements over the tables that there are.
-pub struct Grammar<'a> {
+pub(crate) struct Grammar<'a> {
     pub(crate) chance: &'a Chance,
     pub(crate) schema: &'a Schema,
 }

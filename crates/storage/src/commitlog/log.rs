@@ -35,7 +35,7 @@ impl Default for LogOptions {
 
 /// Takes records and never blocks. A record is durable when [`CommitLog::durable`] has reached its position.
 #[derive(Debug)]
-pub struct CommitLog {
+pub(crate) struct CommitLog {
     options: LogOptions,
     shard: ShardId,
     segment: u64,
@@ -110,7 +110,7 @@ impl CommitLog {
 
     /// Takes an update that an earlier segment has, which may then go. What waits for the disk may be more than a write would
     /// be taken with: see [`CommitLog::check_room`].
-    pub fn append_again(&mut self, update: &[u8]) -> Result<LogPosition, LogAppendError> {
+    pub(crate) fn append_again(&mut self, update: &[u8]) -> Result<LogPosition, LogAppendError> {
         self.check_failure()?;
         // Its row may have become a little longer.
         let bytes_max = self.record_bytes_max() + self.record_bytes_max() / 2;
@@ -124,7 +124,7 @@ impl CommitLog {
     }
 
     /// Whether a write of so many bytes would be taken.
-    pub fn check_room(&self, bytes: usize) -> Result<(), LogAppendError> {
+    pub(crate) fn check_room(&self, bytes: usize) -> Result<(), LogAppendError> {
         self.check_failure()?;
         let waiting = self.chunk_bytes + self.buffer.len() + self.in_flight_bytes;
         if waiting > 0 && waiting + bytes > self.options.buffer_bytes_max {
@@ -136,12 +136,12 @@ impl CommitLog {
     }
 
     /// The largest update that is taken.
-    pub fn record_bytes_max(&self) -> usize {
+    pub(crate) fn record_bytes_max(&self) -> usize {
         (self.options.segment_bytes / 2) as usize
     }
 
     /// Takes packed updates of several partitions: after a crash the log has all of them or none.
-    pub fn append_all(&mut self, updates: &[&[u8]]) -> Result<LogPosition, LogAppendError> {
+    pub(crate) fn append_all(&mut self, updates: &[&[u8]]) -> Result<LogPosition, LogAppendError> {
         let bytes = updates_bytes(updates);
         self.check_append(bytes)?;
         self.make_room(bytes);
@@ -153,7 +153,7 @@ impl CommitLog {
 
     /// Takes a part of a write set, which [`CommitLog::check_part`] has found to fit. Taken even if what waits for the
     /// disk has reached its bound since then, because other shards take theirs: refused only where the log has failed.
-    pub fn append_part(
+    pub(crate) fn append_part(
         &mut self,
         part: WriteSetPart,
         updates: &[&[u8]],
@@ -282,26 +282,26 @@ impl CommitLog {
 
     /// The first segment that must stay where records from `needed` on are needed: none before it has a part of a write
     /// set that is not resolved.
-    pub fn first_kept_segment(&mut self, needed: LogPosition) -> u64 {
+    pub(crate) fn first_kept_segment(&mut self, needed: LogPosition) -> u64 {
         let part = self.unresolved.first();
         part.map_or(needed, |part| part.min(needed)).segment
     }
 
     /// Everything up to these positions is in SSTables, and segments before `discard_before` are of no more use: at most
     /// [`CommitLog::first_kept_segment`]. The log thread learns both with the next batch.
-    pub fn set_flushed(&mut self, mut flushed: FlushedPositions, discard_before: u64) {
+    pub(crate) fn set_flushed(&mut self, mut flushed: FlushedPositions, discard_before: u64) {
         self.unresolved.note_resolved(&mut flushed);
         self.pending_flushed = Some(flushed);
         self.discard_before = self.discard_before.max(discard_before);
     }
 
     /// Whether all that was said by [`CommitLog::set_flushed`] is durable.
-    pub fn is_flushed_recorded(&self) -> bool {
+    pub(crate) fn is_flushed_recorded(&self) -> bool {
         self.pending_flushed.is_none() && !self.is_flushed_in_flight
     }
 
     /// What has gathered since the last call; `None` if nothing has.
-    pub fn take_batch(&mut self) -> Option<LogBatch> {
+    pub(crate) fn take_batch(&mut self) -> Option<LogBatch> {
         if let Some(batch) = self.stalled.take() {
             return Some(batch);
         }
@@ -320,14 +320,14 @@ impl CommitLog {
 
     /// As [`CommitLog::take_batch`], and an empty batch where all was handed out before but is not known to be durable:
     /// to be persisted with a sync.
-    pub fn take_batch_to_sync(&mut self) -> Option<LogBatch> {
+    pub(crate) fn take_batch_to_sync(&mut self) -> Option<LogBatch> {
         let is_unsynced = self.failure.is_none() && self.offset > 0 && self.durable < self.position();
         self.take_batch().or_else(|| is_unsynced.then(LogBatch::default))
     }
 
     /// The log thread is done with a batch. A final error is kept: no later record is taken. After another one the same batch
     /// is handed out again, and until it is written no record is taken.
-    pub fn batch_done(&mut self, batch: LogBatch, result: &Result<LogPosition, LogError>) {
+    pub(crate) fn batch_done(&mut self, batch: LogBatch, result: &Result<LogPosition, LogError>) {
         if let Err(error) = result
             && !error.is_final()
         {

@@ -83,7 +83,7 @@ pub enum Split {
 }
 
 impl OutputShape {
-    pub const WHOLE: OutputShape = OutputShape {
+    pub(crate) const WHOLE: OutputShape = OutputShape {
         level: 0,
         split: Split::Whole,
     };
@@ -114,7 +114,7 @@ impl Task {
 
 impl IdleLevels {
     /// Leveled compaction sends something up to a level.
-    pub fn sent_up_to(&mut self, level: u32) {
+    pub(crate) fn sent_up_to(&mut self, level: u32) {
         self.0
             .iter_mut()
             .for_each(|count| *count = count.saturating_add(1));

@@ -27,7 +27,7 @@ struct Running {
 
 /// The right to run one compaction; given back when dropped.
 #[derive(Debug)]
-pub struct CompactorPermit {
+pub(crate) struct CompactorPermit {
     limits: Arc<CompactionLimits>,
     is_large: bool,
 }

@@ -21,7 +21,8 @@ mod removal;
 mod rewrite;
 
 pub use candidate::{Candidate, IdleLevels, Moment, OutputShape, Split, Task};
-pub use compactors::{CompactionLimits, CompactorPermit};
+pub use compactors::CompactionLimits;
+pub(crate) use compactors::CompactorPermit;
 pub use options::{
     CompactionOptions, LeveledOptions, OverlapInclusion, SizeTieredOptions, Strategy, TimeWindowOptions,
     TombstoneOptions, UnifiedOptions,
@@ -30,4 +31,4 @@ pub use pace::{Pace, PaceController, ThroughputLimit, WINDOW_NS, Window};
 pub use removal::{Removal, RemovalError};
 pub(crate) use removal::{decode_sstables, encode_sstables};
 pub use rewrite::{PurgeRule, RewriteError, Rewritten, RowGuard, Stopped, Watch, rewrite_partition};
-pub use split::Splitter;
+pub(crate) use split::Splitter;

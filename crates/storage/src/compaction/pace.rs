@@ -99,12 +99,8 @@ impl ThroughputLimit {
         }
     }
 
-    pub fn bytes_per_s(&self) -> u64 {
+    pub(crate) fn bytes_per_s(&self) -> u64 {
         self.bytes_per_s.load(Ordering::Relaxed)
-    }
-
-    pub fn set_bytes_per_s(&self, bytes_per_s: u64) {
-        self.bytes_per_s.store(bytes_per_s, Ordering::Relaxed);
     }
 
     /// Notes what was written, and says how long the writer has to wait for it.
@@ -292,7 +288,6 @@ mod tests {
         let waits = [100_000, 100_000, 300_000].map(|bytes| limit.spend(bytes, start_ns).as_millis());
         assert_eq!(waits, [0, 100, 400]);
         assert_eq!(limit.spend(0, start_ns + 400_000_000), Duration::ZERO);
-        limit.set_bytes_per_s(0);
-        assert_eq!(limit.spend(u64::MAX, start_ns), Duration::ZERO);
+        assert_eq!(ThroughputLimit::new(0).spend(u64::MAX, start_ns), Duration::ZERO);
     }
 }

@@ -85,7 +85,7 @@ pub enum RewriteError {
 }
 
 impl Rewritten {
-    pub fn watched_by(watch: Box<dyn Watch>) -> Self {
+    pub(crate) fn watched_by(watch: Box<dyn Watch>) -> Self {
         Rewritten {
             watch: Some(watch),
             watch_at_bytes: WATCH_BYTES,
@@ -93,13 +93,13 @@ impl Rewritten {
         }
     }
 
-    pub fn guarded_by(mut self, row_guard: RowGuard) -> Self {
+    pub(crate) fn guarded_by(mut self, row_guard: RowGuard) -> Self {
         self.row_guard = Some(Arc::new(row_guard));
         self
     }
 
     /// Where a new writer begins.
-    pub fn writer_begins(&mut self) {
+    pub(crate) fn writer_begins(&mut self) {
         self.watch_at_bytes = WATCH_BYTES;
     }
 
@@ -113,7 +113,7 @@ impl Rewritten {
     }
 
     /// Has the watch look in whatever the writer has written since.
-    pub fn look_now(&mut self, writer: &SsTableWriter) -> Result<(), Stopped> {
+    pub(crate) fn look_now(&mut self, writer: &SsTableWriter) -> Result<(), Stopped> {
         self.look(writer.data_bytes())
     }
 }

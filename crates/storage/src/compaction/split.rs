@@ -6,7 +6,7 @@ use super::candidate::Split;
 
 /// Says before each partition whether it begins a new SSTable.
 #[derive(Debug)]
-pub struct Splitter {
+pub(crate) struct Splitter {
     split: Split,
     /// The last token of the part being written, where there are parts.
     part_end: Option<Token>,

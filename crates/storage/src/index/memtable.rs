@@ -95,7 +95,7 @@ impl MemtableIndexes {
     }
 
     /// As [`Self::apply`], for what is in the memtable already.
-    pub fn add_row(
+    pub(crate) fn add_row(
         &mut self,
         comparator: &ClusteringComparator,
         (token, key): (Token, &[u8]),

@@ -99,7 +99,7 @@ impl Partition {
     }
 
     /// The bytes of a partition that nothing was written to yet.
-    pub fn base_bytes(&self) -> usize {
+    pub(crate) fn base_bytes(&self) -> usize {
         // A B-tree node is about two thirds full.
         (size_of::<(i64, Partition)>() * 3).div_ceil(2) + self.key.len() + ALLOCATION_OVERHEAD_BYTES
     }

@@ -107,7 +107,7 @@ impl RangeTombstones {
     }
 
     /// The deletion in force at a complete clustering key.
-    pub fn deletion_at(&self, comparator: &ClusteringComparator, clustering: &[u8]) -> DeletionTime {
+    pub(crate) fn deletion_at(&self, comparator: &ClusteringComparator, clustering: &[u8]) -> DeletionTime {
         let position =
             self.first_not(|range| comparator.compare_to_bound(clustering, &range.end) == Ordering::Greater);
         match self.get(position) {

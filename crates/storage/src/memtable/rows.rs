@@ -71,7 +71,7 @@ impl PackedRow {
 
     /// Whether the row is kept elsewhere, in parts.
     #[inline]
-    pub fn is_split(&self) -> bool {
+    pub(crate) fn is_split(&self) -> bool {
         self.row().as_bytes() == SPLIT.as_bytes()
     }
 
@@ -82,7 +82,7 @@ impl PackedRow {
 
     /// Puts another row under the same key: in place where it is as long as the old one, as when an UPDATE
     /// overwrites fixed-size values.
-    pub fn replace_row(&mut self, row: RowRef<'_>) {
+    pub(crate) fn replace_row(&mut self, row: RowRef<'_>) {
         let row_at = self.bytes.len() - self.row().as_bytes().len();
         match self.bytes.get_mut(row_at..) {
             Some(old) if old.len() == row.as_bytes().len() => old.copy_from_slice(row.as_bytes()),
@@ -128,7 +128,12 @@ impl Rows {
     }
 
     /// The first row after a bound.
-    pub fn after_bound(&self, comparator: &ClusteringComparator, prefix: &[u8], side: Side) -> RowPosition {
+    pub(crate) fn after_bound(
+        &self,
+        comparator: &ClusteringComparator,
+        prefix: &[u8],
+        side: Side,
+    ) -> RowPosition {
         let is_before = |row: &PackedRow| match comparator.compare_common(row.clustering(), prefix) {
             Ordering::Equal => side == Side::After,
             ordering => ordering == Ordering::Less,

@@ -68,7 +68,7 @@ impl Memtable {
     }
 
     /// Gives all that is there to other indexes, row by row; returns by how many bytes the memtable has grown.
-    pub fn set_indexes(&mut self, columns: &[Arc<IndexedColumn>]) -> isize {
+    pub(crate) fn set_indexes(&mut self, columns: &[Arc<IndexedColumn>]) -> isize {
         let before = self.indexes.bytes() as isize;
         let mut indexes = MemtableIndexes::new(columns);
         let mut joined = Vec::new();
@@ -94,13 +94,13 @@ impl Memtable {
     }
 
     /// Takes over a newer version of the table; clustering columns and stored types never change their order.
-    pub fn set_layout(&mut self, layout: Arc<TableLayout>) {
+    pub(crate) fn set_layout(&mut self, layout: Arc<TableLayout>) {
         self.layout = layout;
         self.may_hold_dropped |= !self.is_empty();
     }
 
     /// What is written comes from a log, and may be older than the table's layout.
-    pub fn expect_dropped(&mut self) {
+    pub(crate) fn expect_dropped(&mut self) {
         self.may_hold_dropped = true;
     }
 
@@ -133,13 +133,13 @@ impl Memtable {
     }
 
     /// The log's positions of the first and last write, where there is a log.
-    pub fn log_positions(&self) -> Option<(LogPosition, LogPosition)> {
+    pub(crate) fn log_positions(&self) -> Option<(LogPosition, LogPosition)> {
         self.first_position.zip(self.last_position)
     }
 
     /// The smallest timestamp of anything written, `i64::MAX` while empty; compaction keeps the deletions that may
     /// hide it.
-    pub fn min_timestamp_us(&self) -> i64 {
+    pub(crate) fn min_timestamp_us(&self) -> i64 {
         self.encoding_stats.timestamp_us_min()
     }
 

@@ -3,5 +3,6 @@
 mod partition;
 mod scan;
 
-pub use partition::{HIDDEN_ELEMENTS_MAX, MergedCursor};
+pub(crate) use partition::HIDDEN_ELEMENTS_MAX;
+pub use partition::MergedCursor;
 pub use scan::MergedScanner;

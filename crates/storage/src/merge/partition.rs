@@ -36,7 +36,7 @@ pub struct MergedCursor<'a> {
 }
 
 /// Elements that a merge for a read passes over in one go before it shows where it is.
-pub const HIDDEN_ELEMENTS_MAX: u32 = 64;
+pub(crate) const HIDDEN_ELEMENTS_MAX: u32 = 64;
 
 struct Source<'a> {
     cursor: Box<dyn PartitionCursor + 'a>,
@@ -89,7 +89,7 @@ impl<'a> MergedCursor<'a> {
 
     /// After [`HIDDEN_ELEMENTS_MAX`] elements of which nothing can be seen, hands out a marker that repeats the
     /// deletion in force, so that whoever reads can stop there. Not for what is written to a file.
-    pub fn showing_progress(mut self) -> Self {
+    pub(crate) fn showing_progress(mut self) -> Self {
         self.shows_progress = true;
         self
     }

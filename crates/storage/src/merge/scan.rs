@@ -54,13 +54,13 @@ impl<'a> MergedScanner<'a> {
     }
 
     /// Opens partitions as [`MergedCursor::showing_progress`] does.
-    pub fn showing_progress(mut self) -> Self {
+    pub(crate) fn showing_progress(mut self) -> Self {
         self.shows_progress = true;
         self
     }
 
     /// How many sources hold the partition of `position`.
-    pub fn sources_taken(&self) -> u32 {
+    pub(crate) fn sources_taken(&self) -> u32 {
         self.sources.iter().filter(|source| source.is_taken).count() as u32
     }
 

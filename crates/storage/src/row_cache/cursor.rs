@@ -10,7 +10,7 @@ use helenus_sstable::source::Unfiltered;
 
 /// So many gaps of one read are read by themselves; from the last of them on everything is, known or not. A gap costs
 /// a look into the index of each SSTable, which is dearer than reading a few rows again.
-pub const GAPS_MAX: usize = 8;
+pub(crate) const GAPS_MAX: usize = 8;
 
 /// What the cursor has come to.
 #[derive(Debug)]

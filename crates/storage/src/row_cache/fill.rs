@@ -15,7 +15,7 @@ use helenus_sstable::source::{PartitionCursor, Unfiltered};
 
 /// What one read adds to the cache at most, per gap. Two pages of a client: a read of more goes through a partition
 /// once, and what it passed is not worth displacing what others come back to. A row that is larger is not cached.
-pub const FILL_BYTES_MAX: usize = 256 << 10;
+pub(crate) const FILL_BYTES_MAX: usize = 256 << 10;
 
 /// Keeps what a read comes across, in the form the cache stores.
 #[derive(Debug)]

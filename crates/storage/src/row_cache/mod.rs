@@ -26,6 +26,7 @@ mod absorb;
 
 pub use absorb::AbsorbedTo;
 pub use cache::{RowCache, RowCacheCounts};
-pub use cursor::{CachedCursor, GAPS_MAX, Gap, Step};
-pub use fill::{FILL_BYTES_MAX, Recorder, RecordingCursor};
+pub(crate) use cursor::GAPS_MAX;
+pub use cursor::{CachedCursor, Gap, Step};
+pub use fill::{Recorder, RecordingCursor};
 pub use partition::{CachedPartition, CachedRow};

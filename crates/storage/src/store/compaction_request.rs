@@ -151,7 +151,7 @@ impl JobKind {
     }
 
     /// As Cassandra names it in `system.compaction_history`: `OperationType.type`.
-    pub fn operation_type(self) -> &'static str {
+    pub(crate) fn operation_type(self) -> &'static str {
         match self {
             JobKind::Flush => "Flush",
             JobKind::Compaction => "Compaction",

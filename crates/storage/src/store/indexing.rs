@@ -273,17 +273,6 @@ impl ShardStore {
         })
     }
 
-    /// Whether files of terms are still to be made, or made again.
-    pub fn is_building_indexes(&self) -> bool {
-        let mut tables = self.tables.values();
-        tables.any(|table| {
-            let columns = &table.indexes.columns;
-            columns
-                .iter()
-                .any(|column| table.index_sources(column.index).is_none())
-        })
-    }
-
     /// A table's schema is a newer one: its indexes may be others.
     pub(super) fn set_indexes(&mut self, id: TableId) {
         let has_disk = self.disk.is_some();

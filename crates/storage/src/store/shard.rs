@@ -55,7 +55,7 @@ pub struct StoreOptions {
 
 impl StoreOptions {
     /// What caches may hold together while memtables are empty.
-    pub fn cache_bytes_max(&self) -> usize {
+    pub(crate) fn cache_bytes_max(&self) -> usize {
         self.chunk_cache_bytes_max
             .saturating_add(self.row_cache_bytes_max)
             .saturating_add(self.lent_bytes_max)

@@ -18,4 +18,4 @@ pub const SOCKET: &str = "control.sock";
 pub const REQUEST_BYTES_MAX: usize = 64 << 10;
 
 /// A list of ten thousand snapshots still fits.
-pub const REPLY_BYTES_MAX: usize = 64 << 20;
+pub(crate) const REPLY_BYTES_MAX: usize = 64 << 20;

@@ -40,7 +40,7 @@ pub fn key_text(table: &TableMetadata, key: &[u8]) -> String {
 }
 
 /// The reverse of [`key_text`].
-pub fn key_of_text(table: &TableMetadata, text: &str) -> Result<Vec<u8>, KeyTextError> {
+pub(crate) fn key_of_text(table: &TableMetadata, text: &str) -> Result<Vec<u8>, KeyTextError> {
     let columns = table.partition_key();
     let parts = if columns.len() == 1 {
         vec![text.to_owned()]

@@ -6,8 +6,8 @@ mod keys;
 mod partition;
 mod value;
 
-pub use keys::{KeyTextError, key_of_text, key_text};
-pub use value::write_json_value;
+pub(crate) use keys::key_of_text;
+pub use keys::{KeyTextError, key_text};
 
 use std::io::{self, Write};
 use std::sync::Arc;

@@ -10,7 +10,7 @@ use helenus_types::value::vector::VectorElements;
 use super::json_printer::{push_escaped, push_quoted};
 
 /// Appends a value. Bytes that are no value of the type are shown in hexadecimal.
-pub fn write_json_value(out: &mut String, cql_type: &CqlType, bytes: &[u8]) {
+pub(crate) fn write_json_value(out: &mut String, cql_type: &CqlType, bytes: &[u8]) {
     match cql_type {
         CqlType::List { element, .. } | CqlType::Set { element, .. } => {
             out.push('[');

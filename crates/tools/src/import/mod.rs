@@ -5,7 +5,8 @@ mod origin;
 mod schema;
 mod take;
 
-pub use origin::{Origin, origin_of_folder};
+pub use origin::Origin;
+pub(crate) use origin::origin_of_folder;
 pub use schema::{SchemaSource, TextSchema};
 pub use take::{ImportOptions, Imported, Refused, import};
 

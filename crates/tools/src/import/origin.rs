@@ -13,7 +13,7 @@ pub struct Origin {
 
 /// Knows `KEYSPACE/TABLE-ID`, `KEYSPACE/TABLE-ID/snapshots/NAME`, `KEYSPACE/TABLE-ID/backups` and, as sstableloader
 /// wants it, `KEYSPACE/TABLE`.
-pub fn origin_of_folder(folder: &Path) -> Origin {
+pub(crate) fn origin_of_folder(folder: &Path) -> Origin {
     let mut names = folder
         .components()
         .rev()

@@ -32,7 +32,7 @@ pub struct Contents {
 }
 
 /// Reads everything once; `data_file` is the name to report. The error is what makes reading on impossible; the findings do not.
-pub fn check_contents(
+pub(crate) fn check_contents(
     sstable: &SsTable,
     table: &TableMetadata,
     data_file: &str,

@@ -4,7 +4,8 @@ mod contents;
 mod digest;
 mod finding;
 
-pub use contents::{Contents, check_contents};
+pub use contents::Contents;
+pub(crate) use contents::check_contents;
 pub use finding::Finding;
 
 use helenus_schema::TableMetadata;

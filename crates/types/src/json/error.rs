@@ -7,7 +7,7 @@ use thiserror::Error;
 use crate::marshal_error::MarshalError;
 
 /// Of a text or value that a message quotes, as much is shown: a message of the protocol has 64 KiB at most.
-pub const TEXT_SHOWN_BYTES_MAX: usize = 16 << 10;
+pub(crate) const TEXT_SHOWN_BYTES_MAX: usize = 16 << 10;
 
 /// The beginning of a text that a message quotes.
 pub fn shown(text: &str) -> &str {

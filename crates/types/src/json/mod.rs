@@ -16,8 +16,9 @@ mod source;
 mod syntax;
 mod value;
 
-pub use encode::{JsonNumberTooLong, quoted_json_name, write_json_string};
-pub use error::{JsonError, JsonSyntaxError, TEXT_SHOWN_BYTES_MAX, shown};
+pub use encode::JsonNumberTooLong;
+pub use encode::{quoted_json_name, write_json_string};
+pub use error::{JsonError, JsonSyntaxError, shown};
 pub use value::{JsonObject, JsonValue, MapParsed, unquoted_name};
 
 #[cfg(test)]

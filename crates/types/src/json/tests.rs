@@ -257,7 +257,11 @@ fn the_deepest_text_is_refused_without_a_deep_stack() {
 fn a_message_shows_no_more_than_the_beginning_of_a_long_text() {
     let long = format!("[{}1]", "1, ".repeat(100_000));
     let message = decoded(&CqlType::Int, &long).unwrap_err();
-    assert!(message.len() < TEXT_SHOWN_BYTES_MAX + 100, "{}", message.len());
+    assert!(
+        message.len() < super::error::TEXT_SHOWN_BYTES_MAX + 100,
+        "{}",
+        message.len()
+    );
     let broken = format!("{long}x").replacen('1', "x", 1);
     assert!(JsonValue::parse(&broken).unwrap_err().with_class().len() < 1_000);
 }

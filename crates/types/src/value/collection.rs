@@ -92,7 +92,7 @@ impl<'a> Iterator for MapEntries<'a> {
 /// Reads one length-prefixed value off the front of `input`: the outer None says that it is cut short, the inner one
 /// that it is null.
 #[inline]
-pub fn read_value<'a>(input: &mut &'a [u8]) -> Option<Option<&'a [u8]>> {
+pub(crate) fn read_value<'a>(input: &mut &'a [u8]) -> Option<Option<&'a [u8]>> {
     let (length, rest) = input.split_first_chunk::<SIZE_BYTES>()?;
     let Ok(length) = usize::try_from(i32::from_be_bytes(*length)) else {
         *input = rest;

@@ -5,17 +5,17 @@ use crate::value::calendar::{civil_from_days, days_from_civil, days_in_month};
 use crate::value::scan::Scan;
 
 /// The serialized number of 1970-01-01.
-pub const DATE_EPOCH: u32 = 1 << 31;
+pub(crate) const DATE_EPOCH: u32 = 1 << 31;
 
 const MS_PER_DAY: i64 = 86_400_000;
 
 /// Days since 1970-01-01 to the serialized number.
-pub fn date_of_days(days: i32) -> u32 {
+pub(crate) fn date_of_days(days: i32) -> u32 {
     days.cast_unsigned() ^ DATE_EPOCH
 }
 
 /// The serialized number to days since 1970-01-01.
-pub fn days_of_date(date: u32) -> i32 {
+pub(crate) fn days_of_date(date: u32) -> i32 {
     (date ^ DATE_EPOCH).cast_signed()
 }
 
@@ -33,7 +33,7 @@ pub fn timestamp_of_date(date: u32) -> i64 {
 }
 
 /// `2020-01-31`; years of more than four digits carry a sign.
-pub fn format_date(date: u32) -> String {
+pub(crate) fn format_date(date: u32) -> String {
     let (year, month, day) = civil_from_days(i64::from(days_of_date(date)));
     let year = format_year(year);
     format!("{year}-{month:02}-{day:02}")
@@ -48,7 +48,7 @@ pub(crate) fn format_year(year: i64) -> String {
 }
 
 /// Reads an ISO date or the serialized number in decimal.
-pub fn parse_date(text: &str) -> Result<u32, MarshalError> {
+pub(crate) fn parse_date(text: &str) -> Result<u32, MarshalError> {
     let digits = text.strip_prefix('-').unwrap_or(text);
     if !digits.is_empty() && digits.bytes().all(|byte| byte.is_ascii_digit()) {
         let number = text

@@ -86,7 +86,7 @@ impl fmt::Display for Decimal {
 /// Compares two serialized decimals numerically; bytes too few for a scale come first.
 ///
 /// Allocates only where both are nearly equal and too large for 128 bits.
-pub fn compare_decimals(left: &[u8], right: &[u8]) -> Ordering {
+pub(crate) fn compare_decimals(left: &[u8], right: &[u8]) -> Ordering {
     let (Some((left_scale, left_unscaled)), Some((right_scale, right_unscaled))) =
         (left.split_first_chunk::<4>(), right.split_first_chunk::<4>())
     else {

@@ -4,7 +4,7 @@ use std::net::{IpAddr, Ipv4Addr, Ipv6Addr};
 
 /// As Java prints it: all eight groups of an IPv6 address, none shortened; an IPv4 address inside one is printed as
 /// IPv4. None for any other length.
-pub fn format_inet(bytes: &[u8]) -> Option<String> {
+pub(crate) fn format_inet(bytes: &[u8]) -> Option<String> {
     if let Ok(v4) = <[u8; 4]>::try_from(bytes) {
         return Some(Ipv4Addr::from(v4).to_string());
     }
@@ -31,7 +31,7 @@ pub fn inet_to_address(bytes: &[u8]) -> Option<IpAddr> {
 }
 
 /// Reads an address; a host's name, which Cassandra would look up, is none.
-pub fn parse_inet(text: &str) -> Option<Vec<u8>> {
+pub(crate) fn parse_inet(text: &str) -> Option<Vec<u8>> {
     if let Some(v4) = parse_ipv4(text) {
         return Some(v4.to_vec());
     }

@@ -5,7 +5,7 @@ use crate::marshal_error::MarshalError;
 pub const NANOS_PER_DAY: i64 = 86_400_000_000_000;
 
 /// `08:12:54.123000000`. Stored bytes may hold any i64; what is outside a day is printed as the time it is in its day.
-pub fn format_time(nanos: i64) -> String {
+pub(crate) fn format_time(nanos: i64) -> String {
     let nanos = nanos.rem_euclid(NANOS_PER_DAY);
     let (seconds, fraction) = (nanos / 1_000_000_000, nanos % 1_000_000_000);
     let (minutes, seconds) = (seconds / 60, seconds % 60);
@@ -17,7 +17,7 @@ pub fn format_time(nanos: i64) -> String {
 }
 
 /// Reads `hh:mm:ss[.fffffffff]` or nanoseconds in decimal.
-pub fn parse_time(text: &str) -> Result<i64, MarshalError> {
+pub(crate) fn parse_time(text: &str) -> Result<i64, MarshalError> {
     let digits = text.strip_prefix('-').unwrap_or(text);
     if !digits.is_empty() && digits.bytes().all(|byte| byte.is_ascii_digit()) {
         let nanos = text

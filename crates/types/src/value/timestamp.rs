@@ -35,7 +35,7 @@ fn format_with(timestamp_ms: i64, separator: char) -> String {
 /// Reads milliseconds in decimal, `now`, or one of Cassandra's date forms: `y-M-d` followed by `T` or a blank and
 /// `H:m[:s][.fraction]`, or `yyyy-MM-dd` alone; then an optional zone, as an offset or as UTC or GMT. Named zones
 /// other than these, which Cassandra takes from its JVM's tables, are not known.
-pub fn parse_timestamp(text: &str, now_ms: i64) -> Result<i64, MarshalError> {
+pub(crate) fn parse_timestamp(text: &str, now_ms: i64) -> Result<i64, MarshalError> {
     if text.eq_ignore_ascii_case("now") {
         return Ok(now_ms);
     }

@@ -53,12 +53,12 @@ pub fn timeuuid_timestamp_ms(timeuuid: [u8; 16]) -> i64 {
 }
 
 /// Microseconds since 1970 of a timeuuid.
-pub fn timeuuid_timestamp_us(timeuuid: [u8; 16]) -> i64 {
+pub(crate) fn timeuuid_timestamp_us(timeuuid: [u8; 16]) -> i64 {
     timeuuid_ticks(timeuuid) / 10 - UUID_EPOCH_MS * 1000
 }
 
 /// The 60 bits of time, in units of 100 ns since 1582-10-15.
-pub fn timeuuid_ticks(timeuuid: [u8; 16]) -> i64 {
+pub(crate) fn timeuuid_ticks(timeuuid: [u8; 16]) -> i64 {
     let word = most_significant(timeuuid) & !0xf000;
     (word << 48 | (word & 0xffff_0000) << 16 | word >> 32).cast_signed()
 }

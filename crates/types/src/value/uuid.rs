@@ -19,6 +19,6 @@ pub fn parse_uuid(text: &str) -> Option<[u8; 16]> {
 }
 
 /// The version number, in the top half of byte 6.
-pub fn uuid_version(bytes: [u8; 16]) -> u8 {
+pub(crate) fn uuid_version(bytes: [u8; 16]) -> u8 {
     bytes[6] >> 4
 }

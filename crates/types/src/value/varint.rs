@@ -6,7 +6,7 @@ use std::cmp::Ordering;
 use num_bigint::BigInt;
 
 /// The most digits read from text. Conversion takes quadratic time; at this bound that is some milliseconds.
-pub const VARINT_DIGITS_MAX: usize = 1 << 16;
+pub(crate) const VARINT_DIGITS_MAX: usize = 1 << 16;
 
 /// The shortest form of `value`.
 pub fn varint_of(value: i64) -> Vec<u8> {
@@ -33,7 +33,7 @@ pub fn varint_of_big(value: &BigInt) -> Vec<u8> {
 }
 
 /// Reads an optional sign and decimal digits.
-pub fn parse_varint(text: &str) -> Option<BigInt> {
+pub(crate) fn parse_varint(text: &str) -> Option<BigInt> {
     let digits = text.strip_prefix(['+', '-']).unwrap_or(text);
     let is_number = !digits.is_empty() && digits.bytes().all(|byte| byte.is_ascii_digit());
     if !is_number || digits.len() > VARINT_DIGITS_MAX {
@@ -48,7 +48,7 @@ pub fn parse_varint(text: &str) -> Option<BigInt> {
 }
 
 /// Compares numerically; no bytes at all come first.
-pub fn compare_varints(left: &[u8], right: &[u8]) -> Ordering {
+pub(crate) fn compare_varints(left: &[u8], right: &[u8]) -> Ordering {
     let (left, right) = (&left[padding(left)..], &right[padding(right)..]);
     let (Some(&left_first), Some(&right_first)) = (left.first(), right.first()) else {
         return left.len().cmp(&right.len());

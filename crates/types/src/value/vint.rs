@@ -3,7 +3,7 @@
 //! durations and vectors use them.
 
 /// The longest encoding in bytes: eight one bits and a full 64-bit value.
-pub const VINT_BYTES_MAX: usize = 9;
+pub(crate) const VINT_BYTES_MAX: usize = 9;
 
 /// Reads an unsigned vint off the front of `input`; None, with `input` as it was, if it is cut short.
 #[inline]
@@ -31,7 +31,7 @@ pub fn read_vint(input: &mut &[u8]) -> Option<i64> {
 
 /// Reads an unsigned vint that must fit an i32, as Cassandra's 32-bit ones must; None if it is cut short or greater.
 #[inline]
-pub fn read_unsigned_vint_32(input: &mut &[u8]) -> Option<u32> {
+pub(crate) fn read_unsigned_vint_32(input: &mut &[u8]) -> Option<u32> {
     let mut rest = *input;
     let value = i32::try_from(read_unsigned_vint(&mut rest)?).ok()?;
     *input = rest;
@@ -54,7 +54,7 @@ pub fn write_vint(out: &mut Vec<u8>, value: i64) {
 }
 
 /// The encoding and its length, for those who write to something else than a `Vec`.
-pub fn encode_unsigned_vint(value: u64) -> ([u8; VINT_BYTES_MAX], usize) {
+pub(crate) fn encode_unsigned_vint(value: u64) -> ([u8; VINT_BYTES_MAX], usize) {
     let length = unsigned_vint_length(value);
     let mut bytes = [0; VINT_BYTES_MAX];
     if length == VINT_BYTES_MAX {
@@ -80,12 +80,12 @@ pub fn vint_length(value: i64) -> usize {
 }
 
 #[inline]
-pub fn zigzag_encode(value: i64) -> u64 {
+pub(crate) fn zigzag_encode(value: i64) -> u64 {
     ((value << 1) ^ (value >> 63)).cast_unsigned()
 }
 
 #[inline]
-pub fn zigzag_decode(value: u64) -> i64 {
+pub(crate) fn zigzag_decode(value: u64) -> i64 {
     (value >> 1).cast_signed() ^ -(value & 1).cast_signed()
 }
 

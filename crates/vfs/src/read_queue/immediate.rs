@@ -2,7 +2,7 @@
 
 use super::{CompletedRead, Notify, QueuedRead, ReadQueue, read_now};
 
-pub struct ImmediateReads {
+pub(crate) struct ImmediateReads {
     notify: Notify,
     completed: Vec<CompletedRead>,
 }

@@ -16,11 +16,11 @@ use std::sync::Arc;
 
 use crate::disk::File;
 
-pub use immediate::ImmediateReads;
+pub(crate) use immediate::ImmediateReads;
 pub use pool::ThreadPoolReads;
-pub use shuffled::ShuffledReads;
+pub(crate) use shuffled::ShuffledReads;
 #[cfg(target_os = "linux")]
-pub use uring::UringReads;
+pub(crate) use uring::UringReads;
 
 /// Reads that one shard has under way at the same time; more wait in the queue's own list. A drive's queue is 32 (SATA)
 /// to 1,024 (NVMe) deep, and most reach their throughput with 32 to 64.
@@ -97,7 +97,7 @@ pub enum DiskIo {
 }
 
 /// A queue for files of the operating system.
-pub fn real_read_queue(disk_io: DiskIo, notify: Notify) -> io::Result<Box<dyn ReadQueue>> {
+pub(crate) fn real_read_queue(disk_io: DiskIo, notify: Notify) -> io::Result<Box<dyn ReadQueue>> {
     #[cfg(target_os = "linux")]
     if disk_io != DiskIo::Threads {
         match UringReads::start() {

@@ -4,7 +4,7 @@ use super::{CompletedRead, Notify, QueuedRead, ReadQueue, read_now};
 use crate::random::{Random, SeededRandom};
 
 /// Errors are those of the files that are read.
-pub struct ShuffledReads {
+pub(crate) struct ShuffledReads {
     notify: Notify,
     random: SeededRandom,
     under_way: Vec<QueuedRead>,

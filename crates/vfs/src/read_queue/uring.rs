@@ -12,7 +12,7 @@ use super::{CompletedRead, FailedRead, QueuedRead, READS_UNDER_WAY_MAX, ReadQueu
 /// 1. A slot that is `Some` belongs to a read that the kernel may be writing to: its buffer and its file are neither
 ///    moved, freed nor lent out until the read's completion has been taken.
 /// 2. A completion's user data is the index of its slot.
-pub struct UringReads {
+pub(crate) struct UringReads {
     ring: IoUring,
     event: OwnedFd,
     slots: Vec<Option<Slot>>,
