@@ -272,8 +272,8 @@ impl SsTableWriter {
         if self.has_statics {
             // The first row's "previous length" is that of the partition's head.
             let counts = self.encoder.row(out, &self.header, None, static_row, 0)?;
-            if !static_row.is_empty() {
-                self.collector.row(None, static_row, counts.unwrap_or_default());
+            if let Some(counts) = counts {
+                self.collector.row(None, static_row, counts);
             }
         }
         self.partition.header_length = self.data.position() - self.partition.position;

@@ -193,6 +193,32 @@ fn what_is_written_is_found_at_once_through_flushes_compactions_and_crashes() {
     }
 }
 
+/// Rows that no path of the graph leads to were missing from an answer with fewer rows than its LIMIT, where as many others were
+/// found gone.
+#[test]
+fn rows_without_a_path_are_found_where_others_are_gone() {
+    let node = start(Arc::new(MemoryDisk::new()), 1);
+    make_table(&node);
+    let mut random = Random(1);
+    let mut write = |p: i32, count: i32| {
+        for c in 0..count {
+            let vector = literal(&random.vector());
+            node.run(&format!("INSERT INTO k.t (p, c, b) VALUES ({p}, {c}, {vector})"));
+        }
+        while node.on_shard(0, |shard| shard.unlinked_vectors()) > 0 {
+            std::thread::yield_now();
+        }
+    };
+    // The only way into the graph leads over a row that is gone.
+    write(0, 1);
+    node.run("DELETE FROM k.t WHERE p = 0 AND c = 0");
+    write(1, 24);
+    write(2, 24);
+    node.run("DELETE FROM k.t WHERE p = 2");
+    let found = node.rows("SELECT p, c FROM k.t ORDER BY b ANN OF [1, 1, 1, 1] LIMIT 1000");
+    assert_eq!(found.len(), 24);
+}
+
 fn error(answer: Answer) -> (ErrorCode, String) {
     match answer {
         Answer::Error { code, message } => (code, message),

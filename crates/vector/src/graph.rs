@@ -30,7 +30,7 @@ pub struct Graph {
     pub(crate) entry: Option<u32>,
     /// Nodes below that are linked, or were removed before.
     pub(crate) linked: u32,
-    dead: Bits,
+    pub(crate) dead: Bits,
     dead_count: u32,
     pub(crate) twins: Twins,
 }

@@ -114,6 +114,10 @@ impl Insertion {
     /// Gives the node its neighbours on a layer.
     fn link(&mut self, graph: &mut Graph, layer: u8, units_left: &mut u32) {
         let mut found = std::mem::take(&mut self.walk.nearest).into_sorted_vec();
+        if found.is_empty() {
+            // Whoever comes after it finds it over those that were removed, or never.
+            found = self.walk.nearest_compared();
+        }
         found.retain(|near| !graph.twins.contains(near.node));
         let nearest = found.first().map(|near| near.node);
         if layer == 0

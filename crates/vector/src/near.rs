@@ -70,6 +70,14 @@ impl Bits {
         is_new
     }
 
+    /// Whether each node below a number is in this set or the other.
+    pub fn covers_with(&self, other: &Bits, count: u32) -> bool {
+        let word = |bits: &Bits, index: usize| bits.0.get(index).copied().unwrap_or(0);
+        let missing = |index: usize| !(word(self, index) | word(other, index));
+        let (full, rest) = (count as usize / 64, count % 64);
+        (0..full).all(|index| missing(index) == 0) && missing(full) & ((1 << rest) - 1) == 0
+    }
+
     pub fn memory_bytes(&self) -> usize {
         self.0.capacity() * size_of::<u64>()
     }

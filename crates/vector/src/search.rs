@@ -95,6 +95,11 @@ impl Search {
         found
     }
 
+    /// Whether all vectors that there are were taken: those that no path leads to, or that were added after it began, were not.
+    pub fn has_taken_all(&self, graph: &Graph) -> bool {
+        self.taken.covers_with(&graph.dead, graph.len())
+    }
+
     /// Goes on with a beam of twice the width.
     pub fn widen(&mut self, graph: &Graph) {
         self.walk.widen(graph, self.walk.beam.saturating_mul(2));

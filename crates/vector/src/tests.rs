@@ -196,3 +196,28 @@ fn equal_vectors_are_all_found() {
     indexed.link();
     assert_eq!(indexed.search(&[1.0, 2.0, 3.0, 4.0], |_| true, 300).len(), 300);
 }
+
+/// Whatever was linked while all that a walk met had been removed was found by nobody, nor was anything behind it.
+#[test]
+fn paths_lead_over_what_was_removed() {
+    let mut sample = Sample::descriptors(8, 3, 8);
+    let mut indexed = Indexed::new(Similarity::Euclidean, 8);
+    for round in 0..5 {
+        let first = indexed.add(sample.vector());
+        indexed.link();
+        (0..=first).for_each(|node| indexed.graph.remove(node));
+        for _ in 0..20 {
+            indexed.add(sample.vector());
+        }
+        indexed.link();
+        let query = sample.vector();
+        let mut search = Search::new(&indexed.graph, indexed.graph.encode(&query), 1_000);
+        while !search.step(&indexed.graph, &mut { UNITS }) {}
+        assert_eq!(search.take_found(&indexed.graph).len(), 20, "round {round}");
+        assert!(search.has_taken_all(&indexed.graph));
+        let late = indexed.add(sample.vector());
+        assert!(!search.has_taken_all(&indexed.graph), "added after it began");
+        indexed.graph.remove(late);
+        assert!(search.has_taken_all(&indexed.graph));
+    }
+}

@@ -90,6 +90,14 @@ impl Walk {
         true
     }
 
+    /// Those that were compared, removed or not, as many as its beam.
+    pub fn nearest_compared(&self) -> Vec<Near> {
+        let mut compared = self.compared.clone();
+        compared.sort_unstable();
+        compared.truncate(self.beam);
+        compared
+    }
+
     /// Goes on with a wider beam from where it ended.
     pub fn widen(&mut self, graph: &Graph, beam: usize) {
         self.beam = beam;

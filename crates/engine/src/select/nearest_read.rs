@@ -104,9 +104,9 @@ impl ShardReading<'_> {
                     }
                 }
                 NextNearest::Paused => units_left = 0,
-                NextNearest::End => {
+                NextNearest::End { is_everything } => {
                     // What no path leads to is found by a scan.
-                    let has_enough = self.sink.has_all_top() || nearest.found >= rows;
+                    let has_enough = self.sink.has_all_top() || is_everything;
                     self.end_nearest(if has_enough { Stage::Done } else { Stage::Rest });
                     return Ok(None);
                 }

@@ -61,7 +61,8 @@ fn recycled<'a>(mut used: Vec<(usize, Entry<'_>)>) -> Vec<(usize, Entry<'a>)> {
 
 impl RowEncoder {
     /// Appends a row; `previous_length` is the distance to the start of what was written before it in the partition.
-    /// Returns `None`, with nothing appended, for a regular row without content.
+    /// Returns `None` for a row without content in the columns that are stored: of a regular one nothing is appended, a static one
+    /// has its place where the table has static columns.
     pub fn row(
         &mut self,
         out: &mut Vec<u8>,
@@ -86,7 +87,8 @@ impl RowEncoder {
             // Stable: the order of cells within a column is theirs already.
             sorted.sort_by_key(|(index, _)| *index);
         }
-        if clustering.is_some() && liveness.is_none() && deletion.is_live() && sorted.is_empty() {
+        let is_empty = liveness.is_none() && deletion.is_live() && sorted.is_empty();
+        if clustering.is_some() && is_empty {
             self.sorted = recycled(sorted);
             return Ok(None);
         }
@@ -130,7 +132,7 @@ impl RowEncoder {
         }
         end_after_vint(out, start);
         self.sorted = recycled(sorted);
-        Ok(Some(counts))
+        Ok((!is_empty).then_some(counts))
     }
 
     /// Whether a row has nothing but single cells, in the order of the header, as most rows do. Fills `present` then.

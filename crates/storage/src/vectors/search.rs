@@ -34,7 +34,10 @@ pub enum NextNearest {
     /// As much was done as one step may.
     Paused,
     /// All that is in reach was handed out.
-    End,
+    End {
+        /// And that is all that there is.
+        is_everything: bool,
+    },
     /// The index is gone or another one: rows have to be scanned.
     Lost,
 }
@@ -97,7 +100,8 @@ impl NearestSearch {
             self.is_searched = true;
             self.found.extend(self.search.take_found(&nodes.graph));
             if self.found.is_empty() {
-                return NextNearest::End;
+                let is_everything = self.search.has_taken_all(&nodes.graph);
+                return NextNearest::End { is_everything };
             }
         }
     }

@@ -249,7 +249,7 @@ impl Indexed {
             match store.next_nearest(&mut search, now_s, &mut { 500 }) {
                 NextNearest::Row { key, clustering, .. } => rows.push((key, clustering)),
                 NextNearest::Paused => {}
-                NextNearest::End => break,
+                NextNearest::End { .. } => break,
                 NextNearest::Lost => return None,
             }
         }
