@@ -81,6 +81,31 @@ pub fn purge_row<'a>(
     (!is_empty).then_some(RowRef::new(scratch))
 }
 
+/// The row without what dropped columns had.
+pub fn keep_columns<'a>(shape: &RowShape, row: RowRef<'a>, scratch: &'a mut Vec<u8>) -> RowRef<'a> {
+    let is_gone = |entry: &Entry<'_>| shape.is_gone(entry.column(), entry.timestamp_us());
+    if !shape.has_dropped_columns() || !row.entries().any(|entry| is_gone(&entry)) {
+        return row;
+    }
+    let (liveness, deletion, entries) = row.open();
+    scratch.clear();
+    let mut builder = RowBuilder::new(scratch, liveness, deletion);
+    if row.has_shadowable_deletion() {
+        builder.shadowable();
+    }
+    let kept = entries.filter(|entry| !is_gone(entry));
+    let mut is_empty = liveness.is_none() && deletion.is_live();
+    for entry in kept {
+        is_empty = false;
+        builder.push(entry);
+    }
+    if is_empty {
+        RowRef::EMPTY
+    } else {
+        RowRef::new(scratch)
+    }
+}
+
 fn purge_cell<'a>(cell: CellRef<'a>, purge: &Purge) -> Option<CellRef<'a>> {
     if cell.is_live(purge.now_s) {
         return Some(cell);

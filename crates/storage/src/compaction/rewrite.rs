@@ -9,7 +9,7 @@ use helenus_types::Token;
 use helenus_rows::deletion::DeletionTime;
 use helenus_rows::guardrails::PartitionGuardrails;
 use helenus_rows::layout::TableLayout;
-use helenus_rows::row::purge::{Purge, purge_row};
+use helenus_rows::row::purge::{Purge, keep_columns, purge_row};
 use helenus_rows::row::{RowRef, merge};
 use helenus_sstable::error::ReadError;
 use helenus_sstable::source::{PartitionCursor, Unfiltered};
@@ -236,7 +236,10 @@ impl PurgeRule {
             RowRef::new(&scratch.filtered)
         };
         match self {
-            PurgeRule::KeepAll => (!row.is_empty()).then_some(row),
+            PurgeRule::KeepAll => {
+                let row = keep_columns(&layout.shape, row, &mut scratch.purged);
+                (!row.is_empty()).then_some(row)
+            }
             PurgeRule::Purge(purge) => purge_row(&layout.shape, row, purge, &mut scratch.purged),
         }
     }

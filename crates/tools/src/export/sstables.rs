@@ -70,6 +70,10 @@ pub fn export_sstables(
                 &mut scratch,
             )?;
         }
+        if writer.partition_count() == 0 {
+            writer.abandon()?;
+            continue;
+        }
         let written = writer.finish()?;
         exported
             .files
