@@ -279,3 +279,85 @@ fn memory_of_machine() -> u64 {
     });
     kib.map_or(UNKNOWN_BYTES, |kib| kib * 1024)
 }
+
+#[cfg(test)]
+mod tests {
+    use std::fs;
+
+    use super::*;
+
+    const PAGE: &str = include_str!("../../../../docs/operating/configuration.md");
+
+    /// `key: default` for each key whose documented default is something that a file may say.
+    fn documented_defaults() -> Vec<String> {
+        let quoted =
+            |cell: &str| -> Vec<String> { cell.split('`').skip(1).step_by(2).map(str::to_owned).collect() };
+        let mut lines = Vec::new();
+        for row in PAGE.lines().filter(|line| line.starts_with("| `")) {
+            let cells: Vec<&str> = row.split(" | ").collect();
+            let (keys, defaults) = (quoted(cells[0]), quoted(cells[2]));
+            if keys.len() == defaults.len() {
+                lines.extend(
+                    keys.iter()
+                        .zip(&defaults)
+                        .map(|(key, default)| format!("{key}: {default}")),
+                );
+            }
+        }
+        lines
+    }
+
+    /// What a file can change, as text.
+    fn seen(options: &ServeOptions) -> Vec<String> {
+        let node = &options.node;
+        vec![
+            format!(
+                "{} {} {:?}",
+                options.listen, node.advertised_address, options.shard_aware
+            ),
+            format!(
+                "{:?} {:?}",
+                options.metrics,
+                options.doors.map(|doors| (doors.address, doors.is_read_only))
+            ),
+            format!("{:?} {:?}", options.frame_limits, options.connection_limits),
+            format!("{} {:?} {}", node.cluster_name, node.data_folder, node.in_memory),
+            format!(
+                "{} {} {} {:?}",
+                node.shard_count, node.memory_bytes, node.row_cache, node.disk_io
+            ),
+            format!(
+                "{:?} {} {:?}",
+                node.commitlog_sync, node.column_index_bytes, node.sstable_format
+            ),
+            format!("{:?} {:?}", node.compaction, node.default_secondary_index),
+            format!(
+                "{} {:?} {}",
+                node.auto_snapshot, node.auto_snapshot_ttl, node.materialized_views
+            ),
+            format!("{:?} {:?}", node.read_request_timeout, node.range_request_timeout),
+            format!(
+                "{:?} {:?}",
+                node.write_request_timeout, node.truncate_request_timeout
+            ),
+            format!("{} {:?} {:?}", node.admission, node.copy_rule, node.authenticator),
+            format!("{:?} {:?}", node.tombstones, node.guardrails),
+        ]
+    }
+
+    #[test]
+    fn a_file_that_says_the_documented_defaults_changes_nothing() {
+        let lines = documented_defaults();
+        assert!(lines.len() >= 30, "{lines:?}");
+        let path = std::env::temp_dir().join(format!("helenus-defaults-{}.yaml", std::process::id()));
+        fs::write(&path, lines.join("\n")).unwrap();
+        let config = ConfigFile::load(&path);
+        fs::remove_file(&path).unwrap();
+        let config = config.unwrap_or_else(|error| panic!("{error}\n{}", lines.join("\n")));
+        let arguments = ServeArguments::default();
+        assert_eq!(
+            seen(&options(&arguments, &config)),
+            seen(&options(&arguments, &ConfigFile::default()))
+        );
+    }
+}
