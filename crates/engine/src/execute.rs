@@ -12,7 +12,6 @@ use helenus_storage::ShardStore;
 use helenus_storage::read::{ReadCommand, ReadSink};
 use helenus_storage::read_state::{ReadProgress, ReadState};
 use helenus_storage::vectors::{NearestSearch, NextNearest};
-use helenus_types::Token;
 
 use crate::CqlError;
 use crate::functions::Clock;
@@ -171,8 +170,6 @@ const UPDATE_BYTES_KEPT_MAX: usize = 64 << 10;
 #[derive(Debug, Default)]
 pub struct Scratch {
     pub(crate) partition_key: Vec<u8>,
-    /// Of that key, where a read goes the short way.
-    pub(crate) partition_token: Option<Token>,
     pub(crate) clustering: Vec<u8>,
     pub(crate) update: Vec<u8>,
     pub(crate) slices: Vec<Slice>,
@@ -187,11 +184,6 @@ impl Scratch {
         if update.capacity() <= UPDATE_BYTES_KEPT_MAX {
             self.decided = update;
         }
-    }
-
-    /// The partition's key that the last statement on one partition named.
-    pub fn partition_key(&self) -> &[u8] {
-        &self.partition_key
     }
 }
 

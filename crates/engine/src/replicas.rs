@@ -105,6 +105,7 @@ mod tests {
 
     use super::*;
     use crate::ddl::{DdlContext, apply};
+    use crate::functions::Clock;
     use crate::prepare;
 
     fn schema(replication: &str) -> Arc<Schema> {
@@ -129,7 +130,7 @@ mod tests {
 
     /// The copies required and alive where the level is refused.
     fn refused(rule: CopyRule, schema: &Arc<Schema>, consistency: Consistency) -> Option<(i32, i32)> {
-        let prepared = prepare(schema, None, "SELECT * FROM k.t").unwrap();
+        let prepared = prepare(schema, None, Clock::default(), "SELECT * FROM k.t").unwrap();
         match rule.check(schema, &prepared.plan, consistency) {
             Err(CqlError::Unavailable { required, alive, .. }) => Some((required, alive)),
             other => {

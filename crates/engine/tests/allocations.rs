@@ -61,9 +61,8 @@ fn a_prepared_point_read_answers_without_allocating() {
         let values = BoundValues::positional([Value::Bytes(&key), Value::Bytes(&clustering)]);
         let (store, scratch) = (&mut shards.stores[0], &mut shards.scratch);
         let options = options(Some(5_000));
-        assert!(plan.direct_token(&values, &options, scratch).unwrap().is_some());
-        let mut state = ReadState::suspending();
-        let done = plan.execute_direct(store, &values, &options, scratch, &mut state, &mut out);
+        let read = plan.direct(&values, &options, scratch).unwrap().unwrap();
+        let done = read.execute(store, &mut ReadState::suspending(), &mut out);
         assert!(matches!(done.unwrap(), Direct::Done));
         lengths.push(out.len());
     };

@@ -10,7 +10,8 @@ use std::fs;
 use std::path::PathBuf;
 
 use helenus_engine::QueryOptions;
-use helenus_engine::term::ColumnSpec;
+use helenus_engine::functions::Clock;
+use helenus_engine::term::{BoundValues, ColumnSpec};
 use helenus_protocol::frame::{Envelope, EnvelopeFlags, EnvelopeHeader};
 use helenus_protocol::response::{ReceivedResult, Response};
 use helenus_protocol::wire::WireReader;
@@ -176,4 +177,31 @@ fn statements_are_answered_as_recorded_on_any_number_of_shards() {
             }
         }
     }
+}
+
+/// The wall clock of the process said it, whatever clock the node had.
+#[test]
+fn now_in_a_statement_is_the_time_of_the_given_clock() {
+    let mut shards = Shards::new(1);
+    let options = options(None);
+    shards
+        .execute("CREATE TABLE moments (k int PRIMARY KEY, at timestamp)", &options)
+        .unwrap();
+    let now = Clock {
+        server_timestamp_us: 86_400_000_000,
+    };
+    for (key, value) in [(1, "'now'"), (2, "from_json('\"now\"')")] {
+        let insert = format!("INSERT INTO moments (k, at) VALUES ({key}, {value})");
+        let prepared = shards.prepare_at(now, &insert).unwrap();
+        let options = QueryOptions {
+            server_timestamp_us: now.server_timestamp_us,
+            ..options
+        };
+        shards.run(&prepared, &BoundValues::EMPTY, &options).unwrap();
+    }
+    let columns = shards.prepare("SELECT at FROM moments").unwrap().result.unwrap();
+    let body = shards.execute("SELECT at FROM moments", &options).unwrap();
+    let mut text = String::new();
+    rows_text(&body, &columns.columns, &mut text);
+    assert_eq!(text, "\n'1970-01-02T00:00:00.000Z'\n'1970-01-02T00:00:00.000Z'");
 }

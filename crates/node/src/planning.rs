@@ -11,6 +11,7 @@ use std::io;
 use std::sync::Arc;
 
 use helenus_cql::TokenBudget;
+use helenus_engine::functions::Clock;
 use helenus_engine::prepare::prepare_within;
 use helenus_engine::{CqlError, Prepared};
 use helenus_protocol::frame::{Envelope, EnvelopeHeader};
@@ -166,10 +167,10 @@ impl Message {
     }
 
     /// On the planner's thread.
-    fn plan(&self, schema: &Arc<Schema>, keyspace: Option<&str>) -> Plans {
+    fn plan(&self, schema: &Arc<Schema>, keyspace: Option<&str>, now: Clock) -> Plans {
         let mut budget = TokenBudget::default();
         let mut plan = |keyspace: Option<&str>, text: &str| {
-            prepare_within(schema, keyspace, text, &mut budget).map(Arc::new)
+            prepare_within(schema, keyspace, now, text, &mut budget).map(Arc::new)
         };
         // The shard has decoded it before.
         match Request::decode(&self.envelope()) {

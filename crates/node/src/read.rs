@@ -7,7 +7,9 @@ use std::rc::Rc;
 use std::sync::Arc;
 
 use helenus_engine::execute::{QueryOptions, RowStore, TombstoneLimits};
-use helenus_engine::select::{Direct, ReadPartitions, SelectExecution, SelectPlan, ShardRead, ShardRows};
+use helenus_engine::select::{
+    Direct, DirectRead, ReadPartitions, SelectExecution, SelectPlan, ShardRead, ShardRows,
+};
 use helenus_engine::term::BoundValues;
 use helenus_engine::{CqlError, Plan, Prepared};
 use helenus_protocol::Opcode;
@@ -20,7 +22,7 @@ use helenus_storage::read_state::{ReadProgress, ReadState};
 use helenus_storage::store::IndexStatus;
 use helenus_storage::vectors::{NearestSearch, NextNearest};
 use helenus_transport::request_memory::{Held, NoMemory};
-use helenus_types::{ShardId, Token};
+use helenus_types::ShardId;
 
 use crate::deadline::{Deadline, no_memory, not_begun_in_time};
 use crate::execution::Statement;
@@ -29,7 +31,7 @@ use crate::long_clause::FreedBeside;
 use crate::long_reads::executor::step_ended;
 use crate::panic_boundary::catch;
 use crate::rate_limit::RateLimits;
-use crate::session::Session;
+use crate::session::{RequestContext, Session};
 use crate::shard::Shard;
 use crate::suspended_read::{Asker, SuspendedRead};
 use crate::unavailable::inbox_full;
@@ -115,55 +117,54 @@ impl Shard {
         if plan.table.kind == TableKind::Virtual {
             return self.select_from_system(statement, plan, values, options);
         }
-        let mut token = plan.direct_token(values, options, &mut self.scratch.borrow_mut())?;
-        if options
+        let takes_long_way = options
             .page_rows()
             .is_some_and(|rows| u64::from(rows) > self.page_rows_unwarned())
-            || options.consistency.is_serial()
-        {
-            token = None;
+            || options.consistency.is_serial();
+        let session = statement.request.session;
+        let table = &plan.table.name;
+        let mut scratch = self.scratch.borrow_mut();
+        let read = plan.direct(values, options, &mut scratch)?;
+        let Some(read) = read.filter(|_| !takes_long_way) else {
+            drop(scratch);
+            self.trace(session, || {
+                format!("Executing query on {table} on the shards that have its partitions")
+            });
+            return self.select_later(statement, values, options, RateLimits::Unchecked);
+        };
+        let owner = self.owner_of(read.token());
+        if owner != self.id {
+            drop(scratch);
+            self.trace(session, || {
+                format!("Executing single-partition query on {table} on shard-{}", owner.0)
+            });
+            return self.forward_read(statement, owner, values, options);
         }
-        match token.map(|token| (token, self.owner_of(token))) {
-            Some((token, owner)) if owner == self.id => {
-                if self.hot_partitions.is_sampled() {
-                    self.sample_read(plan, token);
-                }
-                self.check_rate(&plan.table, RateLimitedOperation::Read, token)?;
-                let table = &plan.table.name;
-                self.trace(statement.request.session, || {
-                    format!("Executing single-partition query on {table}")
-                });
-                if self.takes_its_turn(statement.prepared) {
-                    return self.select_later(statement, values, options, RateLimits::Checked);
-                }
-                if self.waits_for_disk(&statement.prepared.id) {
-                    let (session, stream) = (statement.request.session, statement.request.stream);
-                    let read = SuspendedRead {
-                        execution: self.owned(statement, values, options),
-                        asker: self.asker(session, stream),
-                        state: ReadState::suspending(),
-                        has_waited: false,
-                    };
-                    self.queue_miss(Box::new(read), None);
-                    return Ok(());
-                }
-                self.select_here(statement, plan, values, options)
-            }
-            Some((_, owner)) => {
-                let table = &plan.table.name;
-                self.trace(statement.request.session, || {
-                    format!("Executing single-partition query on {table} on shard-{}", owner.0)
-                });
-                self.forward_read(statement, owner, values, options)
-            }
-            None => {
-                let table = &plan.table.name;
-                self.trace(statement.request.session, || {
-                    format!("Executing query on {table} on the shards that have its partitions")
-                });
-                self.select_later(statement, values, options, RateLimits::Unchecked)
-            }
+        if self.hot_partitions.is_sampled() {
+            self.sample_read(plan, &read);
         }
+        self.check_rate(&plan.table, RateLimitedOperation::Read, read.token())?;
+        self.trace(session, || format!("Executing single-partition query on {table}"));
+        if self.takes_its_turn(statement.prepared) {
+            drop(scratch);
+            return self.select_later(statement, values, options, RateLimits::Checked);
+        }
+        if self.waits_for_disk(&statement.prepared.id) {
+            drop(scratch);
+            let read = self.suspended(statement, values, options, ReadState::suspending());
+            self.queue_miss(read, None);
+            return Ok(());
+        }
+        let mut state = ReadState::suspending();
+        let direct = self.select_here(statement, read, &mut state)?;
+        drop(scratch);
+        if self.disk_is_busy.get() {
+            self.learn_miss(&statement.prepared.id, matches!(direct, Direct::Absent(_)));
+        }
+        if !matches!(direct, Direct::Done) {
+            self.go_on(self.suspended(statement, values, options, state), direct);
+        }
+        Ok(())
     }
 
     /// The largest page that no guardrail has anything to say of.
@@ -174,34 +175,35 @@ impl Shard {
 
     /// The hot path: nothing is allocated between the request's bytes and the response's.
     fn select_here(
-        self: &Rc<Self>,
+        &self,
         statement: &Statement<'_>,
-        plan: &SelectPlan,
-        values: &BoundValues<'_>,
-        options: &QueryOptions<'_>,
-    ) -> Result<(), CqlError> {
+        read: DirectRead<'_>,
+        state: &mut ReadState,
+    ) -> Result<Direct, CqlError> {
         let mut direct = Direct::Done;
-        let mut state = ReadState::suspending();
-        let (session, stream) = (statement.request.session, statement.request.stream);
+        let RequestContext { session, stream, .. } = statement.request;
         session.try_respond(stream, EnvelopeFlags::NONE, Opcode::Result, |out| {
-            let scratch = &mut *self.scratch.borrow_mut();
-            let store = &mut CountingStore { shard: self };
-            direct = plan.execute_direct(store, values, options, scratch, &mut state, out)?;
+            direct = read.execute(&mut CountingStore { shard: self }, state, out)?;
             Ok(matches!(direct, Direct::Done))
         })?;
-        if self.disk_is_busy.get() {
-            self.learn_miss(&statement.prepared.id, matches!(direct, Direct::Absent(_)));
-        }
-        if !matches!(direct, Direct::Done) {
-            let read = SuspendedRead {
-                execution: self.owned(statement, values, options),
-                asker: self.asker(session, stream),
-                state,
-                has_waited: false,
-            };
-            self.go_on(Box::new(read), direct);
-        }
-        Ok(())
+        Ok(direct)
+    }
+
+    /// What is left of a read that could not answer at once.
+    fn suspended(
+        &self,
+        statement: &Statement<'_>,
+        values: &BoundValues<'_>,
+        options: &QueryOptions<'_>,
+        state: ReadState,
+    ) -> Box<SuspendedRead> {
+        let RequestContext { session, stream, .. } = statement.request;
+        Box::new(SuspendedRead {
+            execution: self.owned(statement, values, options),
+            asker: self.asker(session, stream),
+            state,
+            has_waited: false,
+        })
     }
 
     fn forward_read(
@@ -276,15 +278,13 @@ impl Shard {
         }
     }
 
-    /// `token` is that of the key that is in the scratch memory.
     #[cold]
-    fn sample_read(&self, plan: &SelectPlan, token: Token) {
-        let scratch = self.scratch.borrow();
+    fn sample_read(&self, plan: &SelectPlan, read: &DirectRead<'_>) {
         self.sample_partition(
             &plan.table,
             RateLimitedOperation::Read,
-            token,
-            scratch.partition_key(),
+            read.token(),
+            read.partition_key(),
         );
     }
 
@@ -297,16 +297,16 @@ impl Shard {
         if plan.table.params.per_partition_rate_limit.is_none() && !is_sampled {
             return Ok(());
         }
-        let token = execution
-            .with(|_, values, options| plan.direct_token(values, options, &mut self.scratch.borrow_mut()))?;
-        match token {
-            Some(token) if is_sampled => {
-                self.sample_read(plan, token);
-                self.check_rate(&plan.table, RateLimitedOperation::Read, token)
+        execution.with(|_, values, options| {
+            let scratch = &mut *self.scratch.borrow_mut();
+            let Some(read) = plan.direct(values, options, scratch)? else {
+                return Ok(());
+            };
+            if is_sampled {
+                self.sample_read(plan, &read);
             }
-            Some(token) => self.check_rate(&plan.table, RateLimitedOperation::Read, token),
-            None => Ok(()),
-        }
+            self.check_rate(&plan.table, RateLimitedOperation::Read, read.token())
+        })
     }
 
     pub(crate) fn forward_answered(&self, ticket: Ticket, result: ForwardedResult) {

@@ -8,6 +8,7 @@ use std::sync::Arc;
 
 use helenus_cql::{StatementClass, TokenBudget, ast};
 use helenus_engine::error::PreparedId;
+use helenus_engine::functions::Clock;
 use helenus_engine::modify::{ModifyPlan, check_batch, unlogged_batch_warning, write_kind};
 use helenus_engine::prepare::prepare_within;
 use helenus_engine::select::BOUND_AT_ONCE_MAX;
@@ -118,7 +119,12 @@ impl Shard {
         let keyspace = context.session.conversation.keyspace();
         let keyspace = query.parameters.keyspace.or(keyspace.as_deref());
         self.trace(context.session, || format!("Parsing {}", query.text));
-        let prepared = Arc::new(helenus_engine::prepare(&self.schema(), keyspace, query.text)?);
+        let prepared = Arc::new(helenus_engine::prepare(
+            &self.schema(),
+            keyspace,
+            self.now(),
+            query.text,
+        )?);
         self.trace(context.session, || "Preparing statement".to_owned());
         self.query_planned(context, query, &prepared)
     }
@@ -216,6 +222,13 @@ impl Shard {
         }
     }
 
+    /// The moment that a statement is prepared.
+    pub(crate) fn now(&self) -> Clock {
+        Clock {
+            server_timestamp_us: self.clock.wall_us(),
+        }
+    }
+
     /// What the request and the clock say of one execution.
     pub(crate) fn options_of<'a>(
         &self,
@@ -284,10 +297,10 @@ impl Shard {
     fn batch(self: &Rc<Self>, context: RequestContext<'_>, batch: &Batch<'_>) -> Result<(), CqlError> {
         let keyspace = context.session.conversation.keyspace();
         let keyspace = batch.parameters.keyspace.or(keyspace.as_deref());
-        let schema = self.schema();
+        let (schema, now) = (self.schema(), self.now());
         let mut budget = TokenBudget::default();
         let members = self.batch_members(batch, |text| {
-            prepare_within(&schema, keyspace, text, &mut budget).map(Arc::new)
+            prepare_within(&schema, keyspace, now, text, &mut budget).map(Arc::new)
         });
         self.batch_planned(context, batch, &members?)
     }

@@ -58,7 +58,8 @@ impl Shard {
         let keyspace = context.session.conversation.keyspace();
         let keyspace = prepare.keyspace.or(keyspace.as_deref());
         self.trace(context.session, || format!("Parsing {}", prepare.text));
-        let prepared = helenus_engine::prepare(&self.schema(), keyspace, prepare.text).map(Arc::new);
+        let prepared =
+            helenus_engine::prepare(&self.schema(), keyspace, self.now(), prepare.text).map(Arc::new);
         self.trace(context.session, || "Preparing statement".to_owned());
         self.prepare_planned(context, prepared)
     }

@@ -188,7 +188,7 @@ impl Shard {
 
     /// Executes an INSERT of the node's own.
     async fn insert(self: &Rc<Self>, text: &str, values: &[&[u8]]) -> Result<(), CqlError> {
-        let prepared = helenus_engine::prepare(&self.schema(), None, text)?;
+        let prepared = helenus_engine::prepare(&self.schema(), None, self.now(), text)?;
         let Plan::Modify(plan) = &prepared.plan else {
             return Ok(());
         };

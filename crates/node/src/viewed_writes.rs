@@ -12,6 +12,7 @@ use std::cell::{Cell, RefCell};
 use std::collections::{HashMap, HashSet};
 use std::rc::Rc;
 
+use helenus_engine::functions::Clock;
 use helenus_engine::views::{BaseViews, ViewsByTable};
 use helenus_rows::update::Update;
 use helenus_schema::{Schema, TableId};
@@ -39,16 +40,16 @@ pub(crate) struct Views {
 }
 
 impl Views {
-    pub fn of_schema(schema: &Schema) -> Self {
+    pub fn of_schema(schema: &Schema, now: Clock) -> Self {
         let views = Views::default();
-        views.set_schema(schema);
+        views.set_schema(schema, now);
         views
     }
 
     /// Views that cannot be planned were checked when they were made: a table with such takes no writes.
-    pub fn set_schema(&self, schema: &Schema) {
+    pub fn set_schema(&self, schema: &Schema, now: Clock) {
         let before = self.by_table.borrow().clone();
-        let after = BaseViews::of_schema(schema, &before);
+        let after = BaseViews::of_schema(schema, &before, now);
         let is_same = before.len() == after.len()
             && after
                 .iter()

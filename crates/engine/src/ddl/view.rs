@@ -10,7 +10,7 @@ use helenus_cql::ast::{
 };
 use helenus_protocol::response::SchemaChangeKind;
 use helenus_schema::{
-    ClusteringOrder, ColumnId, ColumnKind, ColumnMetadata, KeyspaceMetadata, Schema, TableId, TableKind,
+    ClusteringOrder, ColumnId, ColumnKind, ColumnMetadata, KeyspaceMetadata, Schema, TableKind,
     TableMetadata, ViewMetadata,
 };
 use helenus_types::quoted_identifier;
@@ -20,6 +20,7 @@ use super::guard::{Access, Resource, check_access, check_keyspace_name, keyspace
 use super::options::{PropertyReader, TABLE_PROPERTIES, TableOptions};
 use super::table::{check_table_name, table_id};
 use crate::error::{AlreadyExists, CqlError};
+use crate::functions::Clock;
 use crate::select::{RelationText, StatementKind, WhereClause, WhereRules};
 use crate::term::{BindMarkers, RawTerm, StatementScope, Typing};
 
@@ -56,7 +57,7 @@ pub(super) fn create(
         return Ok(DdlOutcome::unchanged());
     };
     let options = TableOptions::read_new(&create.options.properties)?;
-    let view = build(schema, create, base, options, context.new_table_id)?;
+    let view = build(schema, create, base, options, context)?;
     if let Some(other) = schema.table_by_id(view.id) {
         return Err(CqlError::config(format_args!(
             "Table id {} is already used by {}.{}",
@@ -119,11 +120,11 @@ fn build(
     create: &CreateView,
     base: &Arc<TableMetadata>,
     options: TableOptions,
-    new_id: TableId,
+    context: &DdlContext<'_>,
 ) -> Result<TableMetadata, CqlError> {
     let selected = selected_columns(create, base)?;
     check_key(create, base, &selected)?;
-    check_conditions(schema, create, base)?;
+    check_conditions(schema, create, base, context)?;
     PropertyReader(&create.options.properties).check_names(&TABLE_PROPERTIES)?;
     let params = options.validate()?;
     if params.default_time_to_live != 0 {
@@ -153,7 +154,7 @@ fn build(
     let mut view = TableMetadata {
         keyspace: Arc::clone(&base.keyspace),
         name: create.view.name.as_str().into(),
-        id: table_id(&create.options.properties)?.unwrap_or(new_id),
+        id: table_id(&create.options.properties)?.unwrap_or(context.new_table_id),
         kind: TableKind::Regular,
         columns: Vec::new(),
         partition_key_count: 0,
@@ -308,7 +309,12 @@ fn check_key_type(column: &ColumnMetadata) -> Result<(), CqlError> {
 }
 
 /// The conditions must keep nulls out of the view's key, and say nothing else of what is not of the base table's.
-fn check_conditions(schema: &Schema, create: &CreateView, base: &Arc<TableMetadata>) -> Result<(), CqlError> {
+fn check_conditions(
+    schema: &Schema,
+    create: &CreateView,
+    base: &Arc<TableMetadata>,
+    context: &DdlContext<'_>,
+) -> Result<(), CqlError> {
     let is_token = |relation: &Relation| matches!(relation, Relation::Token { .. });
     if create.relations.iter().any(is_token) {
         return Err(invalid!(
@@ -336,7 +342,10 @@ fn check_conditions(schema: &Schema, create: &CreateView, base: &Arc<TableMetada
             relation => others.push(relation.clone()),
         }
     }
-    let (clause, markers) = view_clause(schema, base, &others)?;
+    let now = Clock {
+        server_timestamp_us: context.now_us,
+    };
+    let (clause, markers) = view_clause(schema, base, &others, now)?;
     if !markers.into_specs().is_empty() {
         return Err(invalid!(
             "Bind variables are not allowed in CREATE MATERIALIZED VIEW statements"
@@ -350,6 +359,7 @@ pub(crate) fn view_clause(
     schema: &Schema,
     base: &Arc<TableMetadata>,
     relations: &[Relation],
+    now: Clock,
 ) -> Result<(WhereClause, BindMarkers), CqlError> {
     let (markers, calls) = (RefCell::new(BindMarkers::default()), RefCell::default());
     let scope = StatementScope {
@@ -358,6 +368,7 @@ pub(crate) fn view_clause(
         markers: &markers,
         calls: &calls,
         references: None,
+        now,
     };
     let rules = WhereRules {
         kind: StatementKind::Select,

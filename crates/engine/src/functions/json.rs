@@ -7,7 +7,7 @@ use super::native::{Clock, NativeFunction, ScalarKind};
 use super::resolve::inferred_type;
 use crate::CqlError;
 use crate::error::FunctionFailure;
-use crate::term::{Expression, RawTerm, Typing, now_ms, type_assignment};
+use crate::term::{Expression, RawTerm, Typing, type_assignment};
 
 /// The name that messages have, and whether it is `to_json`.
 fn known(name: &str) -> Option<(&'static str, bool)> {
@@ -144,15 +144,13 @@ const DECODED_AT_ONCE_BYTES_MAX: usize = 4 << 10;
 pub fn decoded_if_long(
     function: &NativeFunction,
     arguments: &[Expression],
+    now: Clock,
 ) -> Result<Option<Expression>, CqlError> {
     match (&function.kind, arguments) {
         (super::FunctionKind::Scalar(ScalarKind::FromJson), [Expression::Constant(Some(text))])
             if text.len() > DECODED_AT_ONCE_BYTES_MAX =>
         {
-            let clock = Clock {
-                server_timestamp_us: now_ms() * 1_000,
-            };
-            let value = from_json(function, text, clock)?;
+            let value = from_json(function, text, now)?;
             Ok(Some(Expression::Constant(value.map(Vec::into_boxed_slice))))
         }
         _ => Ok(None),

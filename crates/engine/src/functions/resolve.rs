@@ -140,38 +140,40 @@ fn candidates(
             None => return Ok(Cow::default()),
         },
     };
-    let inferred = match native {
-        "token" => Some(token_function(typing)),
-        "min" => Some(extreme_function(
-            typing,
-            "min",
-            AggregateKind::Minimum,
-            arguments,
-            receiver,
-        )?),
-        "max" => Some(extreme_function(
-            typing,
-            "max",
-            AggregateKind::Maximum,
-            arguments,
-            receiver,
-        )?),
-        _ => None,
-    };
-    let inferred = match inferred {
-        Some(function) => Some(function),
-        None if let Some(function) = json::function(typing, native, arguments, receiver)? => Some(function),
-        None => match collection::function(typing, native, arguments)? {
-            Some(function) => Some(function),
-            None => match vector::function(typing, native, arguments, receiver)? {
-                Some(function) => Some(function),
-                None => mask::function(typing, native, arguments, receiver)?,
-            },
-        },
-    };
-    if let Some(function) = inferred {
-        return Ok(vec![function].into());
+    match inferred_function(typing, native, arguments, receiver)? {
+        Some(function) => Ok(vec![function].into()),
+        None => Ok(overloads(native).into()),
     }
+}
+
+/// The function of this name that takes its argument types from the call.
+fn inferred_function(
+    typing: &Typing<'_>,
+    native: &str,
+    arguments: &[RawTerm],
+    receiver: Option<&CqlType>,
+) -> Result<Option<NativeFunction>, CqlError> {
+    let extreme = |name, kind| extreme_function(typing, name, kind, arguments, receiver).map(Some);
+    match native {
+        "token" => return Ok(Some(token_function(typing))),
+        "min" => return extreme("min", AggregateKind::Minimum),
+        "max" => return extreme("max", AggregateKind::Maximum),
+        _ => {}
+    }
+    if let Some(function) = json::function(typing, native, arguments, receiver)? {
+        return Ok(Some(function));
+    }
+    if let Some(function) = collection::function(typing, native, arguments)? {
+        return Ok(Some(function));
+    }
+    if let Some(function) = vector::function(typing, native, arguments, receiver)? {
+        return Ok(Some(function));
+    }
+    mask::function(typing, native, arguments, receiver)
+}
+
+/// All functions of this name, each with argument types of its own.
+fn overloads(native: &str) -> Vec<NativeFunction> {
     let mut overloads = match native {
         "uuid" => vec![NativeFunction::scalar(
             "uuid",
@@ -194,7 +196,7 @@ fn candidates(
     overloads.extend(math::overloads(native));
     overloads.extend(bytes::overloads(native));
     overloads.extend(cast::named_overloads(native));
-    Ok(overloads.into())
+    overloads
 }
 
 fn count_rows() -> NativeFunction {

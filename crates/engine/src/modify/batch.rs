@@ -15,6 +15,7 @@ use super::prior_lists::ListReading;
 use super::updates::{EmitUpdate, check_written};
 use crate::CqlError;
 use crate::execute::{QueryOptions, RowStore, Scratch};
+use crate::functions::Clock;
 use crate::heap_bytes::HeapBytes;
 use crate::system::is_made_from_code;
 use crate::term::{BindMarkers, BoundValues, StatementScope, Typing};
@@ -267,6 +268,7 @@ fn span_tables<'p>(statements: impl Iterator<Item = &'p ModifyPlan>) -> bool {
 pub(crate) fn prepare_batch_attributes(
     schema: &Schema,
     markers: &RefCell<BindMarkers>,
+    now: Clock,
     using: &Using,
 ) -> Result<Attributes, CqlError> {
     let table = Arc::new(no_table());
@@ -276,6 +278,7 @@ pub(crate) fn prepare_batch_attributes(
         markers,
         calls: &RefCell::default(),
         references: None,
+        now,
     };
     Attributes::prepare(&Typing::terms(scope), using)
 }

@@ -216,26 +216,11 @@ impl<'o> MultiCellColumn<'o> {
         lists: &mut dyn PriorLists,
     ) -> Result<(), CqlError> {
         match change {
-            Change::Set(value) => {
-                let value = value.evaluate(context)?;
-                if value.is_unset() {
-                    return Ok(());
-                }
-                // One before, so that the new cells survive it.
-                self.delete_up_to(self.time.timestamp_us - 1);
-                self.put_parts(value.bytes().unwrap_or_default(), context);
-            }
+            Change::Set(value) => self.replace(&value.evaluate(context)?, context),
             Change::Append(value) | Change::Add(value) => {
                 self.put_parts(value.evaluate(context)?.bytes().unwrap_or_default(), context);
             }
-            Change::Prepend(value) => {
-                let value = value.evaluate(context)?;
-                let elements = list_elements(value.bytes().unwrap_or_default());
-                for element in elements.into_iter().rev() {
-                    let path = path_before_all(context.clock.server_timestamp_us, context);
-                    self.cells.push((path.to_vec(), Some(element.to_vec())));
-                }
-            }
+            Change::Prepend(value) => self.prepend(&value.evaluate(context)?, context),
             Change::Discard(value) => {
                 let value = value.evaluate(context)?;
                 for element in list_elements(value.bytes().unwrap_or_default()) {
@@ -251,8 +236,8 @@ impl<'o> MultiCellColumn<'o> {
             Change::SetIndex { index, value } => {
                 let path = self.path_at(index, row, context, lists, IndexUse::Set)?;
                 let value = value.evaluate(context)?;
-                if let (Some(path), false) = (path, value.is_unset()) {
-                    self.cells.push((path, value.bytes().map(<[u8]>::to_vec)));
+                if let Some(path) = path {
+                    self.put(path, &value);
                 }
             }
             Change::DeleteIndex(index) => {
@@ -262,10 +247,7 @@ impl<'o> MultiCellColumn<'o> {
             }
             Change::SetKey { key, value } => {
                 let key = map_key(key, context)?;
-                let value = value.evaluate(context)?;
-                if !value.is_unset() {
-                    self.cells.push((key, value.bytes().map(<[u8]>::to_vec)));
-                }
+                self.put(key, &value.evaluate(context)?);
             }
             Change::DeleteKey(key) => {
                 let key = map_key(key, context)?;
@@ -276,11 +258,7 @@ impl<'o> MultiCellColumn<'o> {
                 None => return Err(invalid!("Invalid null set element")),
             },
             Change::SetField { index, value } => {
-                let value = value.evaluate(context)?;
-                if !value.is_unset() {
-                    self.cells
-                        .push((index.to_be_bytes().to_vec(), value.bytes().map(<[u8]>::to_vec)));
-                }
+                self.put(index.to_be_bytes().to_vec(), &value.evaluate(context)?);
             }
             Change::DeleteField(index) => self.cells.push((index.to_be_bytes().to_vec(), None)),
             Change::Delete => self.delete_up_to(self.time.deletion_us),
@@ -289,6 +267,32 @@ impl<'o> MultiCellColumn<'o> {
             Change::AddToOwn { .. } => {}
         }
         Ok(())
+    }
+
+    /// The whole value becomes this one.
+    fn replace(&mut self, value: &Evaluated<'_>, context: &EvaluationContext<'_>) {
+        if value.is_unset() {
+            return;
+        }
+        // One before, so that the new cells survive it.
+        self.delete_up_to(self.time.timestamp_us - 1);
+        self.put_parts(value.bytes().unwrap_or_default(), context);
+    }
+
+    /// Elements in front of a list, in the order given.
+    fn prepend(&mut self, value: &Evaluated<'_>, context: &EvaluationContext<'_>) {
+        let elements = list_elements(value.bytes().unwrap_or_default());
+        for element in elements.into_iter().rev() {
+            let path = path_before_all(context.clock.server_timestamp_us, context);
+            self.cells.push((path.to_vec(), Some(element.to_vec())));
+        }
+    }
+
+    /// One part: its value, or for null its tombstone.
+    fn put(&mut self, path: Vec<u8>, value: &Evaluated<'_>) {
+        if !value.is_unset() {
+            self.cells.push((path, value.bytes().map(<[u8]>::to_vec)));
+        }
     }
 
     /// One cell for each part of a serialized value. Nothing is no value: the empty collection.

@@ -14,7 +14,7 @@ use crate::CqlError;
 use crate::execute::QueryOptions;
 use crate::heap_bytes::{HeapBytes, flat_bytes};
 use crate::select::json_effort;
-use crate::term::{BoundValues, Expression, Receiver, Typing, now_ms};
+use crate::term::{BoundValues, Expression, Receiver, Typing};
 
 /// A text that is bound: its columns' values are put behind the bound ones whenever the statement is executed.
 #[derive(Clone, Debug)]
@@ -70,7 +70,7 @@ pub(super) fn insert_json<'a>(
     let mut inserted = Inserted::default();
     let values: Vec<Expression> = match term {
         JsonTerm::Text(text) => {
-            let decoded = decode(text, &columns, default, now_ms())?;
+            let decoded = decode(text, &columns, default, typing.scope.now.now_ms())?;
             decoded.into_iter().map(Decoded::into_expression).collect()
         }
         JsonTerm::Marker(marker) => {

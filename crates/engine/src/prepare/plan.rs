@@ -79,6 +79,17 @@ impl Prepared {
     }
 }
 
+impl Plan {
+    /// None for statements that return no rows.
+    pub(super) fn result(&self) -> Option<&Arc<ResultMetadata>> {
+        match self {
+            Plan::Select(plan) => Some(&plan.result),
+            Plan::Transaction(plan) => plan.result(),
+            Plan::Modify(_) | Plan::Batch(_) | Plan::Use(_) | Plan::Truncate(_) | Plan::Other(_) => None,
+        }
+    }
+}
+
 impl HeapBytes for Plan {
     fn heap_bytes(&self) -> usize {
         match self {

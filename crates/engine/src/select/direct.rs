@@ -17,7 +17,7 @@ use super::bound::{BOUND_AT_ONCE_MAX, limit_value};
 use super::paging::{PagePlace, PagingState, Position};
 use super::plan::{FetchedColumn, Output, SelectPlan};
 use super::row_view::{Fetched, RowView, SimpleCells, is_stored_as_returned};
-use super::slices;
+use super::slices::{self, in_product};
 use crate::CqlError;
 use crate::execute::{QueryOptions, RowStore, Scratch, read_failure};
 use crate::modify::{append_single_clustering, append_single_key};
@@ -54,15 +54,15 @@ impl SelectPlan {
         self.clause.clustering.len() == usize::from(self.table.clustering_count)
     }
 
-    /// The one partition the statement reads, if it may go the short way: the shard that owns it should call
-    /// [`execute_direct`](Self::execute_direct). The partition's key stays in the scratch.
-    pub fn direct_token(
-        &self,
-        values: &BoundValues<'_>,
-        options: &QueryOptions<'_>,
-        scratch: &mut Scratch,
-    ) -> Result<Option<Token>, CqlError> {
-        scratch.partition_token = None;
+    /// The read of the statement's one partition, if it may go the short way: the shard that owns the partition should
+    /// [`execute`](DirectRead::execute) it.
+    #[inline]
+    pub fn direct<'r>(
+        &'r self,
+        values: &'r BoundValues<'r>,
+        options: &'r QueryOptions<'r>,
+        scratch: &'r mut Scratch,
+    ) -> Result<Option<DirectRead<'r>>, CqlError> {
         if !self.is_direct() || options.paging_state.is_some() {
             return Ok(None);
         }
@@ -71,76 +71,64 @@ impl SelectPlan {
         let key = &mut scratch.partition_key;
         key.clear();
         let has_one_key = append_single_key(key, &self.clause.partition, &options.evaluation(values))?;
-        scratch.partition_token = has_one_key.then(|| token_of(key));
-        Ok(scratch.partition_token)
+        Ok(has_one_key.then(|| DirectRead {
+            token: token_of(&scratch.partition_key),
+            plan: self,
+            values,
+            options,
+            scratch,
+        }))
+    }
+}
+
+/// A read of one partition on the short way, whose key is known.
+#[derive(Debug)]
+pub struct DirectRead<'r> {
+    plan: &'r SelectPlan,
+    values: &'r BoundValues<'r>,
+    options: &'r QueryOptions<'r>,
+    /// Has the key.
+    scratch: &'r mut Scratch,
+    token: Token,
+}
+
+impl DirectRead<'_> {
+    pub fn token(&self) -> Token {
+        self.token
     }
 
-    /// Appends the body of a RESULT to `out`, on the shard that owns the partition. `scratch` is as
-    /// [`direct_token`](Self::direct_token) left it.
+    pub fn partition_key(&self) -> &[u8] {
+        &self.scratch.partition_key
+    }
+
+    /// Appends the body of a RESULT to `out`, on the shard that owns the partition.
     #[inline]
-    pub fn execute_direct<R: RowStore>(
-        &self,
+    pub fn execute<R: RowStore>(
+        self,
         store: &mut R,
-        values: &BoundValues<'_>,
-        options: &QueryOptions<'_>,
-        scratch: &mut Scratch,
         state: &mut ReadState,
         out: &mut Vec<u8>,
     ) -> Result<Direct, CqlError> {
-        let Some(token) = scratch.partition_token else {
+        let DirectRead {
+            plan,
+            values,
+            options,
+            scratch,
+            token,
+        } = self;
+        if !plan.bind_slices(values, options, store, scratch)? {
             return Ok(Direct::Unsuitable);
-        };
-        let context = options.evaluation(values);
-        let Scratch {
-            partition_key,
-            clustering,
-            slices,
-            ..
-        } = scratch;
-        clustering.clear();
-        let is_one_row =
-            self.names_one_row() && append_single_clustering(clustering, &self.clause.clustering, &context)?;
-        match is_one_row {
-            true => set_single_row(slices, clustering),
-            false => {
-                let product = slices::in_product(self.slicing(), values);
-                if product.is_some_and(|product| product > store.in_product_unwarned().min(BOUND_AT_ONCE_MAX))
-                {
-                    return Ok(Direct::Unsuitable);
-                }
-                *slices = slices::slices(&self.table, self.slicing(), &context)?;
-            }
         }
-        let limit = limit_value(self.limit.as_ref(), &context)?;
+        let (key, slices) = (&scratch.partition_key, &scratch.slices);
+        let limit = limit_value(plan.limit.as_ref(), &options.evaluation(values))?;
         let start = out.len();
-        let page = options.page_rows().unwrap_or(u32::MAX);
-        let mut sink = DirectSink {
-            plan: self,
-            key: partition_key,
-            static_row: None,
-            has_rows: false,
-            rows_max: limit.min(page),
-            bytes_end: start.saturating_add(options.answer_bytes_max),
-            is_paged: options.page_rows().is_some(),
-            is_too_long: false,
-            stopped_at: None,
-            now_s: options.now_s,
-            writer: RowsWriter::begin(
-                out,
-                self.result.for_version(options.version),
-                options.metadata_form,
-            ),
-            out,
-        };
-        if !slices.is_empty() || self.selects_statics {
+        let mut sink = DirectSink::begin(plan, key, options, limit, out);
+        if !slices.is_empty() || plan.selects_statics {
             let command = ReadCommand {
-                table: &self.table,
-                partitions: PartitionRange::One {
-                    token,
-                    key: partition_key,
-                },
+                table: &plan.table,
+                partitions: PartitionRange::One { token, key },
                 slices,
-                reversed: self.is_reversed,
+                reversed: plan.is_reversed,
                 now_s: options.now_s,
                 index: &[],
             };
@@ -158,33 +146,37 @@ impl SelectPlan {
                 return Ok(unfinished);
             }
         }
-        let count = sink.writer.row_count();
-        let DirectSink {
-            writer,
-            stopped_at,
-            is_too_long,
-            ..
-        } = sink;
-        if is_too_long && count < limit && options.page_rows().is_none() {
-            return Err(options.answer_too_long());
-        }
-        let paging_state = stopped_at
-            .filter(|_| count < limit && (count == page || is_too_long))
-            .map(|clustering| {
-                let position = Position {
-                    key: partition_key.clone(),
-                    place: Some(PagePlace::behind_row(&clustering, self.side_behind())),
-                };
-                let rows_left = if limit == u32::MAX { limit } else { limit - count };
-                PagingState {
-                    position,
-                    rows_left,
-                    rows_left_in_partition: u32::MAX,
-                }
-                .encode()
-            });
-        writer.finish(out, paging_state.as_deref());
+        sink.finish(options, limit)?;
         Ok(Direct::Done)
+    }
+}
+
+impl SelectPlan {
+    /// Makes the scratch's slices those of the statement; false where there are more than are bound at once, or more than
+    /// nobody is warned of.
+    #[inline]
+    fn bind_slices<R: RowStore>(
+        &self,
+        values: &BoundValues<'_>,
+        options: &QueryOptions<'_>,
+        store: &R,
+        scratch: &mut Scratch,
+    ) -> Result<bool, CqlError> {
+        let context = options.evaluation(values);
+        let Scratch {
+            clustering, slices, ..
+        } = scratch;
+        clustering.clear();
+        if self.names_one_row() && append_single_clustering(clustering, &self.clause.clustering, &context)? {
+            set_single_row(slices, clustering);
+            return Ok(true);
+        }
+        let product = in_product(self.slicing(), values);
+        if product.is_some_and(|product| product > store.in_product_unwarned().min(BOUND_AT_ONCE_MAX)) {
+            return Ok(false);
+        }
+        *slices = slices::slices(&self.table, self.slicing(), &context)?;
+        Ok(true)
     }
 }
 
@@ -216,7 +208,63 @@ struct DirectSink<'d> {
     out: &'d mut Vec<u8>,
 }
 
-impl DirectSink<'_> {
+impl<'d> DirectSink<'d> {
+    #[inline]
+    fn begin(
+        plan: &'d SelectPlan,
+        key: &'d [u8],
+        options: &QueryOptions<'_>,
+        limit: u32,
+        out: &'d mut Vec<u8>,
+    ) -> Self {
+        let page_rows = options.page_rows();
+        DirectSink {
+            plan,
+            key,
+            static_row: None,
+            has_rows: false,
+            rows_max: limit.min(page_rows.unwrap_or(u32::MAX)),
+            bytes_end: out.len().saturating_add(options.answer_bytes_max),
+            is_paged: page_rows.is_some(),
+            is_too_long: false,
+            stopped_at: None,
+            now_s: options.now_s,
+            writer: RowsWriter::begin(
+                out,
+                plan.result.for_version(options.version),
+                options.metadata_form,
+            ),
+            out,
+        }
+    }
+
+    /// Ends the answer, with where the next page begins if there may be one.
+    #[inline]
+    fn finish(self, options: &QueryOptions<'_>, limit: u32) -> Result<(), CqlError> {
+        let count = self.writer.row_count();
+        let page_rows = options.page_rows();
+        if self.is_too_long && count < limit && page_rows.is_none() {
+            return Err(options.answer_too_long());
+        }
+        let is_full = page_rows.is_some_and(|rows| count == rows) || self.is_too_long;
+        let stopped_at = self.stopped_at.filter(|_| count < limit && is_full);
+        let paging_state = stopped_at.map(|clustering| {
+            let position = Position {
+                key: self.key.to_vec(),
+                place: Some(PagePlace::behind_row(&clustering, self.plan.side_behind())),
+            };
+            let rows_left = if limit == u32::MAX { limit } else { limit - count };
+            PagingState {
+                position,
+                rows_left,
+                rows_left_in_partition: u32::MAX,
+            }
+            .encode()
+        });
+        self.writer.finish(self.out, paging_state.as_deref());
+        Ok(())
+    }
+
     #[inline]
     fn push(&mut self, clustering: Option<&[u8]>, row: RowRef<'_>) -> ControlFlow<()> {
         let view = RowView {

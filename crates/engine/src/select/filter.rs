@@ -10,7 +10,7 @@ use helenus_types::CqlType;
 use helenus_types::value::{CollectionElements, MapEntries};
 
 use super::index_support::IndexCollation;
-use super::restriction::{Restriction, RestrictionKind};
+use super::restriction::{BoundTuple, Restriction, RestrictionKind, TupleTerm};
 use super::row_view::RowView;
 use super::slices::check_combinations;
 use crate::CqlError;
@@ -296,19 +296,13 @@ fn bind_filter(
 ) -> Result<(), CqlError> {
     let columns = &restriction.columns;
     let column = &*restriction.first().column;
-    let name = &column.name;
     let mut push = |column: &ColumnMetadata, test| Filter::push(filters, column, test, collations);
     match &restriction.kind {
         RestrictionKind::Equal(term) => {
-            let tuple = single_or_tuple(restriction, |term| operand(term, name, "value"), term, context)?;
+            let tuple = single_or_tuple(restriction, term, context)?;
             for (value, column) in tuple.into_iter().zip(columns) {
-                push(
-                    &column.column,
-                    Test::Compare {
-                        accepts: Ordering::is_eq,
-                        value,
-                    },
-                );
+                let accepts = Ordering::is_eq;
+                push(&column.column, Test::Compare { accepts, value });
             }
         }
         RestrictionKind::In(_) if columns.len() > 1 => {
@@ -317,11 +311,7 @@ fn bind_filter(
         RestrictionKind::In(terms) => {
             let tuples = terms.bind(columns, restriction.is_multi_column, context)?;
             check_combinations(tuples.len())?;
-            let mut values: Vec<Vec<u8>> = tuples.into_iter().flatten().collect();
-            let cql_type = &column.cql_type;
-            values.sort_unstable_by(|left, right| cql_type.compare(left, right));
-            values.dedup_by(|left, right| cql_type.compare(left, right).is_eq());
-            push(column, Test::In(values));
+            push(column, one_of(tuples, &column.cql_type));
         }
         RestrictionKind::Slice { .. } if restriction.is_multi_column => {
             return Err(invalid!(
@@ -331,19 +321,8 @@ fn bind_filter(
         RestrictionKind::Slice { start, end } => {
             for (bound, is_start) in [(start, true), (end, false)] {
                 let Some(bound) = bound else { continue };
-                let bound_value = single_or_tuple(
-                    restriction,
-                    |term| operand(term, name, "value"),
-                    &bound.value,
-                    context,
-                )?;
-                let accepts = match (is_start, bound.is_inclusive) {
-                    (true, true) => Ordering::is_ge,
-                    (true, false) => Ordering::is_gt,
-                    (false, true) => Ordering::is_le,
-                    (false, false) => Ordering::is_lt,
-                };
-                for value in bound_value {
+                let accepts = within_bound(is_start, bound.is_inclusive);
+                for value in single_or_tuple(restriction, &bound.value, context)? {
                     push(column, Test::Compare { accepts, value });
                 }
             }
@@ -353,7 +332,7 @@ fn bind_filter(
             keys,
             entries,
         } => {
-            let bind = |term: &Expression, what| operand(term.evaluate(context)?, name, what);
+            let bind = |term: &Expression, what| operand(term.evaluate(context)?, &column.name, what);
             for value in values {
                 push(column, Test::Contains(bind(value, "value")?));
             }
@@ -361,27 +340,42 @@ fn bind_filter(
                 push(column, Test::ContainsKey(bind(key, "value")?));
             }
             for (key, value) in entries {
-                push(
-                    column,
-                    Test::Entry {
-                        key: bind(key, "map key")?,
-                        value: bind(value, "map value")?,
-                    },
-                );
+                let (key, value) = (bind(key, "map key")?, bind(value, "map value")?);
+                push(column, Test::Entry { key, value });
             }
         }
     }
     Ok(())
 }
 
+/// One of the values of an IN, which are looked for in their order.
+fn one_of(tuples: Vec<BoundTuple>, cql_type: &CqlType) -> Test {
+    let mut values: Vec<Vec<u8>> = tuples.into_iter().flatten().collect();
+    values.sort_unstable_by(|left, right| cql_type.compare(left, right));
+    values.dedup_by(|left, right| cql_type.compare(left, right).is_eq());
+    Test::In(values)
+}
+
+/// What a value compared with the bound of a slice has to come to.
+fn within_bound(is_start: bool, is_inclusive: bool) -> fn(Ordering) -> bool {
+    match (is_start, is_inclusive) {
+        (true, true) => Ordering::is_ge,
+        (true, false) => Ordering::is_gt,
+        (false, true) => Ordering::is_le,
+        (false, false) => Ordering::is_lt,
+    }
+}
+
 fn single_or_tuple(
     restriction: &Restriction,
-    single: impl Fn(Evaluated<'_>) -> Result<Vec<u8>, CqlError>,
-    term: &super::restriction::TupleTerm,
+    term: &TupleTerm,
     context: &EvaluationContext<'_>,
 ) -> Result<Vec<Vec<u8>>, CqlError> {
     match term {
-        super::restriction::TupleTerm::Single(term) => Ok(vec![single(term.evaluate(context)?)?]),
+        TupleTerm::Single(term) => {
+            let value = operand(term.evaluate(context)?, restriction.first().name(), "value")?;
+            Ok(vec![value])
+        }
         other => other.bind(&restriction.columns, context),
     }
 }

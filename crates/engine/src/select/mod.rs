@@ -16,11 +16,14 @@ mod row_view;
 mod top_rows;
 
 mod plan;
+
+mod group_by;
 mod prepare;
 
 mod bound;
 mod nearest_read;
 mod paging;
+mod rows_sink;
 mod shard_read;
 mod tombstones;
 
@@ -30,8 +33,8 @@ mod grouping;
 mod one_row;
 
 pub use bound::{BOUND_AT_ONCE_MAX, BoundSelect, InProducts, JSON_BYTES_PER_VALUE, json_effort};
-pub use direct::Direct;
 pub(crate) use direct::set_single_row;
+pub use direct::{Direct, DirectRead};
 pub use execution::SelectExecution;
 pub(crate) use filter::{Filter, FilterEffort, bind_filters};
 pub use nearest::NearestColumn;

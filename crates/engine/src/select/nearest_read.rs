@@ -12,7 +12,8 @@ use helenus_storage::vectors::{NearestSearch, NextNearest};
 use helenus_types::Token;
 
 use super::direct::set_single_row;
-use super::shard_read::{Met, ReadPartitions, ShardReading, Stage};
+use super::rows_sink::Met;
+use super::shard_read::{ReadPartitions, ShardReading, Stage};
 use super::targets::is_between;
 use crate::CqlError;
 use crate::execute::{RowStore, read_failure};

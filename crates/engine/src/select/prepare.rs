@@ -9,6 +9,7 @@ use helenus_schema::{ClusteringOrder, ColumnId, ColumnKind, ColumnMetadata, Tabl
 use helenus_types::CqlType;
 use helenus_types::json::quoted_json_name;
 
+use super::group_by::grouping;
 use super::nearest::Nearest;
 use super::plan::{FetchedColumn, Grouping, OrderColumn, Output, SelectPlan};
 use super::restriction::Restriction;
@@ -18,7 +19,8 @@ use crate::CqlError;
 use crate::functions::check_selected;
 use crate::prepare::{ResultMetadata, check_extent};
 use crate::term::{
-    ColumnSpec, Expression, JsonColumn, RawTerm, Receiver, SelectionScope, StatementScope, Typing,
+    AggregateCall, ColumnSpec, Expression, JsonColumn, RawTerm, Receiver, SelectionScope, StatementScope,
+    Typing,
 };
 
 /// Types a SELECT from the table of the scope.
@@ -46,54 +48,26 @@ pub fn prepare_select(scope: StatementScope<'_>, select: &Select) -> Result<Sele
     let orders_rows = nearest.as_ref().is_some_and(Nearest::is_of_rows);
     check_distinct(table, select, (&clause, orders_rows), &selection.borrow())?;
     let grouping = grouping(&typing, select, &clause)?;
-    let has_aggregates = !selection.borrow().aggregates.is_empty();
-    if has_aggregates && grouping.is_none() && select.per_partition_limit.is_some() {
-        return Err(invalid!(
-            "PER PARTITION LIMIT is not allowed with aggregate queries."
-        ));
-    }
+    check_per_partition_limit(select, grouping.as_ref(), &selection.borrow())?;
     let is_reversed = is_reversed(table, &clause, &orderings)?;
-    let ordering = match clause.has_key_in() {
-        true => post_ordering(&selection, &orderings, is_reversed),
-        false => Vec::new(),
-    };
+    let ordering = post_ordering(&selection, &clause, &orderings, is_reversed);
     check_needs_filtering(&clause, rules)?;
     if let Some(nearest) = &mut nearest {
         nearest.slot = selection.borrow_mut().fetch(Fetched::Value(nearest.column.id));
     }
     let decodes_json = scope.markers.borrow().decodes_json();
-    let limit = |term: &Option<Term>, name: &str| {
-        term.as_ref()
-            .map(|term| terms.term(&term.into(), &Receiver::new(name, CqlType::Int)))
-            .transpose()
-    };
-    let (limit, per_partition_limit) = (
-        limit(&select.limit, "[limit]")?,
-        limit(&select.per_partition_limit, "[per_partition_limit]")?,
-    );
+    let limit = limit(&terms, select.limit.as_ref(), "[limit]")?;
+    let per_partition_limit = self::limit(
+        &terms,
+        select.per_partition_limit.as_ref(),
+        "[per_partition_limit]",
+    )?;
     let SelectionScope {
         fetched, aggregates, ..
     } = selection.into_inner();
-    let is_plain = aggregates.is_empty()
-        && grouping.is_none()
-        && expressions
-            .iter()
-            .enumerate()
-            .all(|(index, expression)| matches!(expression, Expression::Column(slot) if *slot == index));
-    let output = match is_plain {
-        true => Output::Columns(expressions.len()),
-        false => Output::Expressions {
-            expressions,
-            aggregates,
-        },
-    };
+    let output = output(expressions, aggregates, grouping.is_some());
     let fetched = fetched_columns(table, fetched);
     check_extent("selected columns", &columns)?;
-    let needed_indexes = match select.allow_filtering {
-        true => Vec::new(),
-        false => clause.needed_indexes.clone(),
-    };
-    let has_regular = clause.others.iter().any(|restriction| !restriction.is_static());
     Ok(SelectPlan {
         table: Arc::clone(table),
         result: Arc::new(ResultMetadata::new(columns)),
@@ -101,7 +75,7 @@ pub fn prepare_select(scope: StatementScope<'_>, select: &Select) -> Result<Sele
         filters_partition_key: clause.needs_partition_filtering(table),
         is_reversed,
         is_distinct: select.distinct,
-        returns_static_rows: clause.clustering.is_empty() && !has_regular && nearest.is_none(),
+        returns_static_rows: !restricts_rows(&clause) && nearest.is_none(),
         selects_statics: fetched
             .iter()
             .any(|fetched| fetched.column.kind == ColumnKind::Static),
@@ -112,19 +86,50 @@ pub fn prepare_select(scope: StatementScope<'_>, select: &Select) -> Result<Sele
         nearest,
         limit,
         per_partition_limit,
-        needed_indexes,
+        needed_indexes: match select.allow_filtering {
+            true => Vec::new(),
+            false => clause.needed_indexes.clone(),
+        },
         clause,
         decodes_json,
     })
 }
 
-/// Columns named anywhere in an expression.
-fn named_columns<'t>(term: &'t RawTerm, names: &mut Vec<&'t str>) {
-    if let RawTerm::Column(name) = term {
-        names.push(name);
+/// Fetched values as they are, where the select clause asks for nothing else.
+fn output(expressions: Vec<Expression>, aggregates: Vec<AggregateCall>, is_grouped: bool) -> Output {
+    let mut numbered = expressions.iter().enumerate();
+    let is_fetched = |(index, expression)| matches!(expression, &Expression::Column(slot) if slot == index);
+    if aggregates.is_empty() && !is_grouped && numbered.all(is_fetched) {
+        return Output::Columns(expressions.len());
     }
-    for part in term.parts() {
-        named_columns(part, names);
+    Output::Expressions {
+        expressions,
+        aggregates,
+    }
+}
+
+fn limit(terms: &Typing<'_>, term: Option<&Term>, name: &str) -> Result<Option<Expression>, CqlError> {
+    let receiver = Receiver::new(name, CqlType::Int);
+    term.map(|term| terms.term(&term.into(), &receiver)).transpose()
+}
+
+/// Whether the WHERE clause says anything of single rows of a partition.
+fn restricts_rows(clause: &WhereClause) -> bool {
+    let mut others = clause.others.iter();
+    !clause.clustering.is_empty() || others.any(|restriction| !restriction.is_static())
+}
+
+fn check_per_partition_limit(
+    select: &Select,
+    grouping: Option<&Grouping>,
+    selection: &SelectionScope,
+) -> Result<(), CqlError> {
+    let sums_up_all = !selection.aggregates.is_empty() && grouping.is_none();
+    match sums_up_all && select.per_partition_limit.is_some() {
+        true => Err(invalid!(
+            "PER PARTITION LIMIT is not allowed with aggregate queries."
+        )),
+        false => Ok(()),
     }
 }
 
@@ -139,10 +144,7 @@ fn selects_only_statics(typing: &Typing<'_>, selection: &Selection) -> Result<bo
         return Ok(false);
     }
     let terms: Vec<RawTerm> = items.iter().map(|item| RawTerm::from(&item.selector)).collect();
-    let mut names = Vec::new();
-    for term in &terms {
-        named_columns(term, &mut names);
-    }
+    let names: Vec<&str> = terms.iter().flat_map(RawTerm::column_names).collect();
     for name in &names {
         typing.column(name)?;
     }
@@ -313,138 +315,6 @@ fn check_distinct(
     }
 }
 
-fn grouping(
-    typing: &Typing<'_>,
-    select: &Select,
-    clause: &WhereClause,
-) -> Result<Option<Grouping>, CqlError> {
-    const ORDER: &str =
-        "Group by currently only support groups of columns following their declared order in the PRIMARY KEY";
-    if select.group_by.is_empty() {
-        return Ok(None);
-    }
-    let table = typing.scope.table;
-    let key_columns: Vec<&ColumnMetadata> = table.partition_key().iter().chain(table.clustering()).collect();
-    let mut rest = key_columns.iter().peekable();
-    let mut columns = Vec::new();
-    let mut groups_clustering = false;
-    let mut function: Option<Expression> = None;
-    for selector in &select.group_by {
-        if function.is_some() {
-            return Err(invalid!(
-                "Functions are only supported on the last element of the GROUP BY clause"
-            ));
-        }
-        let term = RawTerm::from(selector);
-        let grouped = match &term {
-            RawTerm::Column(name) => {
-                let column = typing.column(name)?;
-                if !matches!(column.kind, ColumnKind::PartitionKey | ColumnKind::Clustering) {
-                    return Err(invalid!(
-                        "Group by is currently only supported on the columns of the PRIMARY KEY, got {}",
-                        column.name
-                    ));
-                }
-                column
-            }
-            _ => {
-                let (column, expression) = group_function(typing, &term)?;
-                function = Some(expression);
-                column
-            }
-        };
-        loop {
-            let Some(column) = rest.next() else {
-                return Err(invalid!("{ORDER}"));
-            };
-            groups_clustering |= column.kind == ColumnKind::Clustering;
-            let is_grouped = column.id == grouped.id;
-            if !is_grouped && !clause.is_equal(column) {
-                return Err(invalid!("{ORDER}"));
-            }
-            columns.push(match (&function, is_grouped) {
-                (Some(expression), true) => expression.clone(),
-                _ => {
-                    typing
-                        .select(&RawTerm::Column(column.name.to_string()), None)?
-                        .expression
-                }
-            });
-            if is_grouped {
-                break;
-            }
-        }
-    }
-    if rest
-        .peek()
-        .is_some_and(|column| column.kind == ColumnKind::PartitionKey)
-    {
-        return Err(invalid!(
-            "Group by is not supported on only a part of the partition key"
-        ));
-    }
-    if groups_clustering && select.distinct {
-        return Err(invalid!(
-            "Grouping on clustering columns is not allowed for SELECT DISTINCT queries"
-        ));
-    }
-    let slots = |columns: &[ColumnMetadata]| -> Result<Vec<usize>, CqlError> {
-        let slot = |column: &ColumnMetadata| {
-            let selected = typing.select(&RawTerm::Column(column.name.to_string()), None)?;
-            Ok(if let Expression::Column(slot) = selected.expression {
-                slot
-            } else {
-                0
-            })
-        };
-        columns.iter().map(slot).collect()
-    };
-    let (partition_key_slots, clustering_slots) = (slots(table.partition_key())?, slots(table.clustering())?);
-    Ok(Some(Grouping {
-        columns,
-        partition_key_slots,
-        clustering_slots,
-    }))
-}
-
-/// A function of one clustering column, as GROUP BY allows at its end.
-fn group_function<'a>(
-    typing: &Typing<'a>,
-    term: &RawTerm,
-) -> Result<(&'a ColumnMetadata, Expression), CqlError> {
-    let mut names = Vec::new();
-    named_columns(term, &mut names);
-    let selected = typing.select(term, None)?;
-    if let Expression::Aggregate(_) = selected.expression {
-        return Err(invalid!(
-            "Aggregate functions are not supported within the GROUP BY clause, got: {}",
-            selected.name.split('(').next().unwrap_or_default()
-        ));
-    }
-    names.dedup();
-    let column = match names.as_slice() {
-        [] => {
-            return Err(invalid!(
-                "GROUP BY functions must have one clustering column name as parameter"
-            ));
-        }
-        [name] => typing.column(name)?,
-        _ => {
-            return Err(invalid!(
-                "GROUP BY functions accept only one clustering column as parameter, got: {}",
-                names.join(",")
-            ));
-        }
-    };
-    if column.kind != ColumnKind::Clustering {
-        return Err(invalid!(
-            "Group by functions are only supported on clustering columns, got {}",
-            column.name
-        ));
-    }
-    Ok((column, selected.expression))
-}
-
 /// Whether rows are read from last to first, which all columns of ORDER BY must agree on.
 fn is_reversed(
     table: &TableMetadata,
@@ -495,11 +365,16 @@ fn is_reversed(
     Ok(reversed.unwrap_or(false))
 }
 
+/// How rows of several partitions are sorted once they have come together.
 fn post_ordering(
     selection: &RefCell<SelectionScope>,
+    clause: &WhereClause,
     orderings: &[OrderedColumn<'_>],
     is_reversed: bool,
 ) -> Vec<OrderColumn> {
+    if !clause.has_key_in() {
+        return Vec::new();
+    }
     let column = |(column, _): &OrderedColumn<'_>| OrderColumn {
         slot: selection.borrow_mut().fetch(Fetched::Value(column.id)),
         cql_type: column.cql_type.clone(),

@@ -3,7 +3,7 @@
 use std::fmt;
 use std::sync::Arc;
 
-use helenus_cql::ast::{InValues, Operator, Relation, TupleInValues, TupleValue};
+use helenus_cql::ast::{InValues, Operator, Relation, Term, TupleInValues, TupleValue};
 use helenus_schema::{ColumnKind, ColumnMetadata};
 use helenus_types::{CqlType, quoted_identifier};
 
@@ -419,27 +419,12 @@ pub struct RelationText<'a>(pub &'a Relation);
 
 impl fmt::Display for RelationText<'_> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let names = |columns: &[String]| {
-            columns
-                .iter()
-                .map(|column| quoted_identifier(column).into_owned())
-                .collect::<Vec<_>>()
-                .join(", ")
-        };
         match self.0 {
             Relation::Column {
                 column,
                 operator,
                 value,
-            } => {
-                let value = RawTerm::from(value);
-                write!(
-                    f,
-                    "{} {} {value}",
-                    quoted_identifier(column),
-                    operator_text(*operator)
-                )
-            }
+            } => write_comparison(f, &quoted_identifier(column), *operator, &RawTerm::from(value)),
             Relation::In {
                 column,
                 values: InValues::Marker(_),
@@ -447,10 +432,7 @@ impl fmt::Display for RelationText<'_> {
             Relation::In {
                 column,
                 values: InValues::List(values),
-            } => {
-                let values = RawTerm::Tuple(values.iter().map(RawTerm::from).collect());
-                write!(f, "{} IN {values}", quoted_identifier(column))
-            }
+            } => write!(f, "{} IN {}", quoted_identifier(column), tuple_of(values)),
             Relation::IsNotNull { column } => write!(f, "{} IS NOT NULL", quoted_identifier(column)),
             Relation::Element {
                 column,
@@ -458,41 +440,27 @@ impl fmt::Display for RelationText<'_> {
                 operator,
                 value,
             } => {
-                let (key, value) = (RawTerm::from(key), RawTerm::from(value));
-                write!(
-                    f,
-                    "{}[{key}] {} {value}",
-                    quoted_identifier(column),
-                    operator_text(*operator)
-                )
+                let element = format!("{}[{}]", quoted_identifier(column), RawTerm::from(key));
+                write_comparison(f, &element, *operator, &RawTerm::from(value))
             }
             Relation::Token {
                 columns,
                 operator,
                 value,
             } => {
-                write!(
-                    f,
-                    "token({}) {} {}",
-                    names(columns),
-                    operator_text(*operator),
-                    RawTerm::from(value)
-                )
+                let token = format!("token({})", names(columns));
+                write_comparison(f, &token, *operator, &RawTerm::from(value))
             }
             Relation::Tuple {
                 columns,
                 operator,
                 value,
             } => {
-                write!(f, "({}) {} ", names(columns), operator_text(*operator))?;
+                let tuple = format!("({})", names(columns));
                 match value {
-                    TupleValue::Marker(_) => f.write_str("?"),
+                    TupleValue::Marker(_) => write_comparison(f, &tuple, *operator, &"?"),
                     TupleValue::Tuple(components) => {
-                        write!(
-                            f,
-                            "{}",
-                            RawTerm::Tuple(components.iter().map(RawTerm::from).collect())
-                        )
+                        write_comparison(f, &tuple, *operator, &tuple_of(components))
                     }
                 }
             }
@@ -500,4 +468,23 @@ impl fmt::Display for RelationText<'_> {
             Relation::Expression { index, .. } => write!(f, "expr({}, ?)", index.name),
         }
     }
+}
+
+fn write_comparison(
+    f: &mut fmt::Formatter<'_>,
+    left: &str,
+    operator: Operator,
+    right: &dyn fmt::Display,
+) -> fmt::Result {
+    write!(f, "{left} {} {right}", operator_text(operator))
+}
+
+/// Names of columns as they are listed.
+fn names(columns: &[String]) -> String {
+    let quoted: Vec<_> = columns.iter().map(|column| quoted_identifier(column)).collect();
+    quoted.join(", ")
+}
+
+fn tuple_of(terms: &[Term]) -> RawTerm {
+    RawTerm::Tuple(terms.iter().map(RawTerm::from).collect())
 }

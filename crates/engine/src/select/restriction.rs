@@ -175,15 +175,14 @@ impl Restriction {
                 values.extend(more_values);
                 keys.extend(more_keys);
                 entries.extend(more_entries);
-                let kind = RestrictionKind::Contains {
-                    values,
-                    keys,
-                    entries,
-                };
                 Ok(Restriction {
                     columns: self.columns,
                     is_multi_column: false,
-                    kind,
+                    kind: RestrictionKind::Contains {
+                        values,
+                        keys,
+                        entries,
+                    },
                 })
             }
             (RestrictionKind::Contains { .. }, _) => Err(invalid!(
@@ -196,36 +195,15 @@ impl Restriction {
                     end: other_end,
                 },
             ) => {
-                let (ours, theirs) = (&self.columns[0], &other.columns[0]);
-                if ours.column.id != theirs.column.id {
-                    let later = if ours.position() > theirs.position() {
-                        ours
-                    } else {
-                        theirs
-                    };
-                    return Err(invalid!(
-                        "Column \"{}\" cannot be restricted by two inequalities not starting with the same column",
-                        later.name()
-                    ));
-                }
-                if start.is_some() && other_start.is_some() {
-                    return Err(invalid!(
-                        "More than one restriction was found for the start bound on {named}"
-                    ));
-                }
-                if end.is_some() && other_end.is_some() {
-                    return Err(invalid!(
-                        "More than one restriction was found for the end bound on {named}"
-                    ));
-                }
+                check_same_start(&self.columns[0], &other.columns[0])?;
+                let kind = RestrictionKind::Slice {
+                    start: only_bound(start, other_start, "start", &named)?,
+                    end: only_bound(end, other_end, "end", &named)?,
+                };
                 let columns = if self.columns.len() >= other.columns.len() {
                     self.columns
                 } else {
                     other.columns
-                };
-                let kind = RestrictionKind::Slice {
-                    start: start.or(other_start),
-                    end: end.or(other_end),
                 };
                 Ok(Restriction {
                     columns,
@@ -237,6 +215,37 @@ impl Restriction {
                 "Column \"{named}\" cannot be restricted by both an equality and an inequality relation"
             )),
         }
+    }
+}
+
+/// Slices that are merged have to start with the same column.
+fn check_same_start(ours: &RestrictedColumn, theirs: &RestrictedColumn) -> Result<(), CqlError> {
+    if ours.column.id == theirs.column.id {
+        return Ok(());
+    }
+    let later = if ours.position() > theirs.position() {
+        ours
+    } else {
+        theirs
+    };
+    Err(invalid!(
+        "Column \"{}\" cannot be restricted by two inequalities not starting with the same column",
+        later.name()
+    ))
+}
+
+/// The bound of two slices on one side, which only one of them may have.
+fn only_bound(
+    ours: Option<SliceBound>,
+    theirs: Option<SliceBound>,
+    side: &str,
+    named: &str,
+) -> Result<Option<SliceBound>, CqlError> {
+    match (ours, theirs) {
+        (Some(_), Some(_)) => Err(invalid!(
+            "More than one restriction was found for the {side} bound on {named}"
+        )),
+        (ours, theirs) => Ok(ours.or(theirs)),
     }
 }
 

@@ -1,10 +1,10 @@
 //! Constants: the type one has by its looks, and its bytes for the type it is given.
 
-use std::time::{SystemTime, UNIX_EPOCH};
-
 use helenus_cql::ast::{Literal, LiteralKind};
 use helenus_types::value::blob::hex_decode;
 use helenus_types::{CqlType, MarshalError};
+
+use crate::functions::Clock;
 
 /// The kind of a constant in error messages.
 pub(super) fn kind_name(kind: LiteralKind) -> &'static str {
@@ -39,12 +39,17 @@ pub(super) fn preferred_type(literal: &Literal) -> CqlType {
     }
 }
 
-pub(super) fn constant_bytes(literal: &Literal, cql_type: &CqlType) -> Result<Vec<u8>, MarshalError> {
+/// `now` is what the timestamp constant `'now'` stands for: the moment that the statement is prepared.
+pub(super) fn constant_bytes(
+    literal: &Literal,
+    cql_type: &CqlType,
+    now: Clock,
+) -> Result<Vec<u8>, MarshalError> {
     if literal.kind == LiteralKind::Hex {
         let digits = literal.text.get(2..).unwrap_or_default();
         // What digits are to a class is for its text to say; without a text of its own they are its bytes.
         if matches!(cql_type, CqlType::Custom(_)) {
-            return cql_type.from_text(digits, now_ms());
+            return cql_type.from_text(digits, now.now_ms());
         }
         return hex_decode(digits).ok_or_else(|| MarshalError::Text {
             before: "cannot parse '",
@@ -53,15 +58,9 @@ pub(super) fn constant_bytes(literal: &Literal, cql_type: &CqlType) -> Result<Ve
         });
     }
     match cql_type {
-        CqlType::Counter => CqlType::Bigint.from_text(&literal.text, now_ms()),
-        _ => cql_type.from_text(&literal.text, now_ms()),
+        CqlType::Counter => CqlType::Bigint.from_text(&literal.text, now.now_ms()),
+        _ => cql_type.from_text(&literal.text, now.now_ms()),
     }
-}
-
-/// What the timestamp constant `'now'` stands for: the moment the statement is prepared.
-pub fn now_ms() -> i64 {
-    let since_epoch = SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default();
-    i64::try_from(since_epoch.as_millis()).unwrap_or(i64::MAX)
 }
 
 /// Whether a double's shortest decimal form is this number.
@@ -99,6 +98,19 @@ fn decimal_digits(text: &str) -> Option<(bool, String, i64)> {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn now_is_the_moment_that_was_given() {
+        let literal = Literal {
+            kind: LiteralKind::String,
+            text: "now".to_owned(),
+        };
+        let now = Clock {
+            server_timestamp_us: 1_234_567,
+        };
+        let bytes = constant_bytes(&literal, &CqlType::Timestamp, now).unwrap();
+        assert_eq!(bytes, 1_234_i64.to_be_bytes());
+    }
 
     #[test]
     fn the_preferred_type_is_the_narrowest() {

@@ -28,7 +28,6 @@ pub use call_types::CallTypes;
 pub use bound_values::{BoundValues, OwnedValues};
 pub use evaluation::{Evaluated, EvaluationContext, FetchedRow};
 pub use expression::{Expression, JsonColumn};
-pub(crate) use literal::now_ms;
 pub use raw_term::RawTerm;
 pub use receiver::{BindMarkers, ColumnSpec, Receiver, StatementScope};
 pub use reference::{LetRow, ReferencePlan, References};

@@ -48,14 +48,7 @@ impl Expression {
                 let value = list.evaluate(context)?;
                 Ok(project(value, |bytes| list_entry(bytes, *index)))
             }
-            Expression::ListMaximum(list) => {
-                let value = list.evaluate(context)?;
-                Ok(project(value, |bytes| {
-                    CollectionElements::new(bytes, 1)?
-                        .flatten()
-                        .max_by(|left, right| CqlType::Bigint.compare(left, right))
-                }))
-            }
+            Expression::ListMaximum(list) => Ok(project(list.evaluate(context)?, list_maximum)),
             Expression::ParallelElement {
                 list,
                 of,
@@ -63,12 +56,7 @@ impl Expression {
                 collection,
             } => {
                 let (key, value) = (key.evaluate(context)?, of.evaluate(context)?);
-                let (Some(wanted), Some(bytes)) = (key.bytes(), value.bytes()) else {
-                    return Ok(Evaluated::Null);
-                };
-                let position = entries_of(collection, bytes)
-                    .position(|(key, _)| key_type(collection).compare(key, wanted) == Ordering::Equal);
-                let Some(position) = position else {
+                let Some(position) = position_of(&key, &value, collection) else {
                     return Ok(Evaluated::Null);
                 };
                 let entries = list.evaluate(context)?;
@@ -92,6 +80,19 @@ impl Expression {
             _ => Ok(Evaluated::Null),
         }
     }
+}
+
+fn list_maximum(bytes: &[u8]) -> Option<&[u8]> {
+    CollectionElements::new(bytes, 1)?
+        .flatten()
+        .max_by(|left, right| CqlType::Bigint.compare(left, right))
+}
+
+/// Where in a collection the entry of this key stands.
+fn position_of(key: &Evaluated<'_>, value: &Evaluated<'_>, collection: &CqlType) -> Option<usize> {
+    let (wanted, bytes) = (key.bytes()?, value.bytes()?);
+    entries_of(collection, bytes)
+        .position(|(key, _)| key_type(collection).compare(key, wanted) == Ordering::Equal)
 }
 
 fn element<'e>(

@@ -89,6 +89,22 @@ impl RawTerm {
         }
     }
 
+    /// Columns named anywhere in an expression.
+    pub fn column_names(&self) -> Vec<&str> {
+        let mut names = Vec::new();
+        self.collect_column_names(&mut names);
+        names
+    }
+
+    fn collect_column_names<'t>(&'t self, names: &mut Vec<&'t str>) {
+        if let RawTerm::Column(name) = self {
+            names.push(name);
+        }
+        for part in self.parts() {
+            part.collect_column_names(names);
+        }
+    }
+
     pub fn has_marker(&self) -> bool {
         matches!(self, RawTerm::Marker(_)) || self.parts().into_iter().any(RawTerm::has_marker)
     }

@@ -7,6 +7,7 @@ use helenus_schema::{ColumnKind, ColumnMetadata, Schema, TableMetadata};
 use helenus_types::CqlType;
 
 use super::{CallTypes, References};
+use crate::functions::Clock;
 use crate::heap_bytes::HeapBytes;
 
 /// Name and type of a bind marker or of a column of a result, as clients see it.
@@ -46,6 +47,8 @@ pub struct StatementScope<'a> {
     pub calls: &'a RefCell<CallTypes>,
     /// In a transaction, what its statements may refer to.
     pub references: Option<&'a References>,
+    /// When the statement is prepared.
+    pub now: Clock,
 }
 
 impl Receiver {

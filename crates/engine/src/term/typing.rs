@@ -13,7 +13,7 @@ use crate::CqlError;
 use crate::functions::{self, Clock, FunctionCallName, NativeFunction};
 use crate::heap_bytes::HeapBytes;
 use crate::select::Fetched;
-use helenus_cql::ast::Literal;
+use helenus_cql::ast::{Literal, TypeName};
 use helenus_schema::ColumnMetadata;
 
 /// Types the terms of one statement; with a selection scope also the expressions of its select clause.
@@ -112,17 +112,7 @@ impl<'a> Typing<'a> {
                 type_name,
                 term: hinted,
             } => {
-                let name = TypeText(type_name);
-                let hinted_type = hinted_type(self.scope.schema, &self.scope.table.keyspace, type_name)?;
-                if !self.assignability(hinted, &hinted_type).is_assignable() {
-                    return Err(invalid!("Cannot cast value {hinted} to type {name}"));
-                }
-                if !self.assignability(term, &receiver.cql_type).is_assignable() {
-                    let Receiver { name, cql_type, .. } = receiver;
-                    return Err(invalid!(
-                        "Cannot assign value {term} to {name} of type {cql_type}"
-                    ));
-                }
+                self.check_hint(term, hinted, type_name, receiver)?;
                 self.term(hinted, receiver)
             }
             RawTerm::Function { .. }
@@ -156,6 +146,28 @@ impl<'a> Typing<'a> {
         }
     }
 
+    /// Refuses `hinted` with a type before it, which is `term`, where either does not fit the other or the receiver.
+    fn check_hint(
+        &self,
+        term: &RawTerm,
+        hinted: &RawTerm,
+        type_name: &TypeName,
+        receiver: &Receiver,
+    ) -> Result<(), CqlError> {
+        let hinted_type = hinted_type(self.scope.schema, &self.scope.table.keyspace, type_name)?;
+        if !self.assignability(hinted, &hinted_type).is_assignable() {
+            let name = TypeText(type_name);
+            return Err(invalid!("Cannot cast value {hinted} to type {name}"));
+        }
+        if !self.assignability(term, &receiver.cql_type).is_assignable() {
+            let Receiver { name, cql_type, .. } = receiver;
+            return Err(invalid!(
+                "Cannot assign value {term} to {name} of type {cql_type}"
+            ));
+        }
+        Ok(())
+    }
+
     fn constant(&self, literal: &Literal, receiver: &Receiver) -> Result<Expression, CqlError> {
         let Receiver { name, cql_type, .. } = receiver;
         if !self
@@ -167,7 +179,7 @@ impl<'a> Typing<'a> {
                 "Invalid {kind} constant ({text}) for \"{name}\" of type {cql_type}"
             ));
         }
-        let bytes = constant_bytes(literal, cql_type).map_err(|error| invalid!("{error}"))?;
+        let bytes = constant_bytes(literal, cql_type, self.scope.now).map_err(|error| invalid!("{error}"))?;
         Ok(Expression::Constant(Some(bytes.into())))
     }
 
@@ -395,7 +407,7 @@ impl<'a> Typing<'a> {
             .enumerate()
             .map(|(index, argument)| self.term(argument, &function.argument_receiver(index)));
         let arguments = typed.collect::<Result<Vec<_>, _>>()?;
-        if let Some(decoded) = functions::decoded_if_long(&function, &arguments)? {
+        if let Some(decoded) = functions::decoded_if_long(&function, &arguments, self.scope.now)? {
             return Ok(decoded);
         }
         if function.decodes_json() {

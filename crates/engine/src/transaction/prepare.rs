@@ -12,6 +12,7 @@ use helenus_schema::{ColumnKind, Schema, TableMetadata};
 
 use super::plan::{Answer, NamedRead, RowCondition, RowTest, STATEMENTS_MAX, TransactionPlan};
 use crate::CqlError;
+use crate::functions::Clock;
 use crate::modify::{ColumnCondition, ModifyPlan, prepare_modification_in_transaction};
 use crate::prepare::ResultMetadata;
 use crate::select::{ManyRows, SelectPlan, prepare_select};
@@ -23,6 +24,7 @@ pub(crate) struct TransactionText<'s> {
     pub schema: &'s Schema,
     pub markers: &'s RefCell<BindMarkers>,
     pub find_table: &'s dyn Fn(&QualifiedName) -> Result<&'s Arc<TableMetadata>, CqlError>,
+    pub now: Clock,
     /// The whole text, by which messages say where a statement is.
     pub text: &'s str,
 }
@@ -112,6 +114,7 @@ impl TransactionText<'_> {
             markers: self.markers,
             calls: &calls,
             references: None,
+            now: self.now,
         };
         let plan = prepare_select(scope, select)?;
         let at = place.in_text(self.text);
@@ -174,6 +177,7 @@ impl TransactionText<'_> {
             markers: self.markers,
             calls,
             references: Some(references),
+            now: self.now,
         }
     }
 

@@ -63,7 +63,8 @@ pub(super) struct ViewKey {
 
 impl BaseViews {
     /// All tables of a schema that have views. What has not changed since `before` is taken from there: this runs on shards.
-    pub fn of_schema(schema: &Schema, before: &ViewsByTable) -> ViewsByTable {
+    /// `now` is what `'now'` in a condition means.
+    pub fn of_schema(schema: &Schema, before: &ViewsByTable, now: Clock) -> ViewsByTable {
         let mut by_table = ViewsByTable::new();
         for keyspace in schema.keyspaces.values() {
             for view in keyspace.views.values() {
@@ -76,7 +77,7 @@ impl BaseViews {
                 let known = before.get(&base.id).filter(|known| known.is_of(keyspace, base));
                 let views = match known {
                     Some(known) => Rc::clone(known),
-                    None => Rc::new(Self::of_table(schema, keyspace, base)),
+                    None => Rc::new(Self::of_table(schema, keyspace, base, now)),
                 };
                 by_table.insert(base.id, views);
             }
@@ -86,10 +87,10 @@ impl BaseViews {
 
     /// A view that cannot be planned is left out: its conditions and columns were checked when it was made and when the schema
     /// was read.
-    fn of_table(schema: &Schema, keyspace: &KeyspaceMetadata, base: &Arc<TableMetadata>) -> Self {
+    fn of_table(schema: &Schema, keyspace: &KeyspaceMetadata, base: &Arc<TableMetadata>, now: Clock) -> Self {
         let views = keyspace.views_of(base.id);
         let views = views.filter_map(|view| Some((view, keyspace.tables.get(&view.name)?)));
-        let views = views.filter_map(|(view, table)| ViewPlan::of(schema, view, table, base).ok());
+        let views = views.filter_map(|(view, table)| ViewPlan::of(schema, view, table, base, now).ok());
         BaseViews {
             layout: TableLayout::of(base),
             views: views.collect(),
@@ -125,6 +126,7 @@ impl ViewPlan {
         view: &Arc<ViewMetadata>,
         table: &Arc<TableMetadata>,
         base: &Arc<TableMetadata>,
+        now: Clock,
     ) -> Result<Self, CqlError> {
         let part = |name: &str| {
             let column = base.column(name);
@@ -153,7 +155,7 @@ impl ViewPlan {
             partition: partition?,
             clustering: clustering?,
             columns,
-            filters: filters_of(schema, view, base)?,
+            filters: filters_of(schema, view, base, now)?,
             metadata: Arc::clone(view),
             table: Arc::clone(table),
         })
@@ -221,14 +223,15 @@ fn filters_of(
     schema: &Schema,
     view: &ViewMetadata,
     base: &Arc<TableMetadata>,
+    now: Clock,
 ) -> Result<Vec<Filter>, CqlError> {
     let relations: Vec<Relation> = conditions_of(view)?;
     let is_test = |relation: &Relation| !matches!(relation, Relation::IsNotNull { .. });
     let relations: Vec<Relation> = relations.into_iter().filter(is_test).collect();
-    let (clause, _) = view_clause(schema, base, &relations)?;
+    let (clause, _) = view_clause(schema, base, &relations, now)?;
     let context = EvaluationContext {
         values: &BoundValues::EMPTY,
-        clock: Clock::default(),
+        clock: now,
         row: None,
         aggregates: &[],
     };

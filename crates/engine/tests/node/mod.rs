@@ -2,6 +2,7 @@
 
 use std::sync::Arc;
 
+use helenus_engine::functions::Clock;
 use helenus_engine::modify::{ConditionalMember, ConditionalOutcome, ConditionalRequest, ListReading};
 use helenus_engine::select::{Direct, SelectExecution};
 use helenus_engine::term::BoundValues;
@@ -62,7 +63,11 @@ impl Shards {
     }
 
     pub fn prepare(&self, statement: &str) -> Result<Prepared, CqlError> {
-        prepare(&self.schema, Some("ks"), statement)
+        self.prepare_at(Clock::default(), statement)
+    }
+
+    pub fn prepare_at(&self, now: Clock, statement: &str) -> Result<Prepared, CqlError> {
+        prepare(&self.schema, Some("ks"), now, statement)
     }
 
     /// Runs a statement without values; the body of a RESULT of rows, or nothing.
@@ -115,11 +120,9 @@ impl Shards {
         };
         match &prepared.plan {
             Plan::Select(plan) => {
-                if let Some(token) = plan.direct_token(values, options, &mut self.scratch)? {
-                    let store = &mut self.stores[usize::from(shard_of(token, count).0)];
-                    let mut state = ReadState::suspending();
-                    let (scratch, state) = (&mut self.scratch, &mut state);
-                    let done = plan.execute_direct(store, values, options, scratch, state, &mut out)?;
+                if let Some(read) = plan.direct(values, options, &mut self.scratch)? {
+                    let store = &mut self.stores[usize::from(shard_of(read.token(), count).0)];
+                    let done = read.execute(store, &mut ReadState::suspending(), &mut out)?;
                     if matches!(done, Direct::Done) {
                         return Ok(out);
                     }

@@ -86,7 +86,8 @@ impl Shard {
     ) -> Result<Plans, CqlError> {
         for _ in 0..PLANNINGS_MAX {
             let (schema, message, keyspace) = (self.schema(), message.clone(), keyspace.clone());
-            let work = move || message.plan(&schema, keyspace.as_deref());
+            let now = self.now();
+            let work = move || message.plan(&schema, keyspace.as_deref(), now);
             let left_ns = deadline_ns.saturating_sub(self.clock.monotonic_ns());
             let planned = self.planner.run(asker, work);
             let planned = tokio::time::timeout(Duration::from_nanos(left_ns), planned).await;
@@ -109,8 +110,9 @@ impl Shard {
         session: &Rc<Session>,
         prepared: &Arc<Prepared>,
     ) -> Result<Prepared, CqlError> {
-        let (schema, outdated) = (self.schema(), prepared.clone());
-        let plan = move || helenus_engine::prepare(&schema, outdated.keyspace.as_deref(), &outdated.query);
+        let (schema, outdated, now) = (self.schema(), prepared.clone(), self.now());
+        let plan =
+            move || helenus_engine::prepare(&schema, outdated.keyspace.as_deref(), now, &outdated.query);
         if prepared.query.len() <= PLANNED_AT_ONCE_BYTES_MAX {
             return plan();
         }

@@ -182,7 +182,7 @@ impl Shard {
         self.store.borrow_mut().set_schema(&schema);
         self.prepared.borrow_mut().retain_valid(&schema);
         self.has_rate_limits.set(has_rate_limits(&schema));
-        self.views.set_schema(&schema);
+        self.views.set_schema(&schema, self.now());
         *self.schema.borrow_mut() = schema;
         // A table may have an index that is to be built.
         self.schedule_turn();

@@ -23,6 +23,7 @@ use std::sync::atomic::AtomicBool;
 
 use helenus_engine::ddl::SchemaChange;
 use helenus_engine::execute::Scratch;
+use helenus_engine::functions;
 use helenus_schema::Schema;
 use helenus_storage::ShardStore;
 use helenus_storage::commitlog::ResolvedWriteSets;
@@ -173,6 +174,9 @@ impl Shard {
         let answer_bytes_max = memory.answer_bytes_max();
         let transport = TransportContext::new(transport_options(&parts.options, memory), has_slept);
         let clock = parts.options.clock.clone();
+        let started_at = functions::Clock {
+            server_timestamp_us: clock.wall_us(),
+        };
         // Random, so that two nodes (or this one before a restart) never make the same timeuuid.
         let timeuuid_seed = parts.options.random.next_u64();
         let rate_limiter = RateLimiter::new(parts.options.random.next_u64());
@@ -181,7 +185,7 @@ impl Shard {
             write_sets: WriteSets::new(parts.id, parts.resolved),
             id: parts.id,
             has_rate_limits: Cell::new(has_rate_limits(&parts.schema)),
-            views: Views::of_schema(&parts.schema),
+            views: Views::of_schema(&parts.schema, started_at),
             sealed: SealedPartitions::default(),
             clock,
             prepared: RefCell::new(PreparedCache::of_memory(parts.options.memory_bytes)),

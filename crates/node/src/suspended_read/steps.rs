@@ -176,15 +176,10 @@ impl Shard {
                 return Ok(Direct::Unsuitable);
             };
             let scratch = &mut *self.scratch.borrow_mut();
-            plan.direct_token(values, options, scratch)?;
-            plan.execute_direct(
-                &mut CountingStore { shard: self },
-                values,
-                options,
-                scratch,
-                state,
-                out,
-            )
+            match plan.direct(values, options, scratch)? {
+                Some(read) => read.execute(&mut CountingStore { shard: self }, state, out),
+                None => Ok(Direct::Unsuitable),
+            }
         })
     }
 }
