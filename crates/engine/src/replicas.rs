@@ -32,7 +32,7 @@ impl CopyRule {
             Plan::Transaction(plan) => plan
                 .tables()
                 .try_for_each(|table| self.check_keyspace(schema, &table.keyspace, consistency)),
-            Plan::Use(_) | Plan::Truncate(_) | Plan::Other(_) => Ok(()),
+            Plan::Use(_) | Plan::Truncate(_) | Plan::Schema(_) | Plan::Role(_) | Plan::Describe(_) => Ok(()),
         }
     }
 
@@ -104,7 +104,7 @@ mod tests {
     use uuid::Uuid;
 
     use super::*;
-    use crate::ddl::{DdlContext, apply};
+    use crate::ddl::{DdlContext, apply, schema_statement};
     use crate::functions::Clock;
     use crate::prepare;
 
@@ -122,7 +122,8 @@ mod tests {
                 materialized_views: false,
                 default_index: helenus_schema::IndexKind::Legacy,
             };
-            let outcome = apply(&schema, &parse_statement(statement).unwrap(), &context).unwrap();
+            let statement = schema_statement(parse_statement(statement).unwrap()).unwrap();
+            let outcome = apply(&schema, &statement, &context).unwrap();
             Schema::clone(&outcome.transition.unwrap().schema)
         });
         Arc::new(schema)

@@ -7,10 +7,12 @@ use std::fmt::Write as _;
 use std::ops::ControlFlow;
 use std::sync::Arc;
 
-use helenus_cql::ast::{LiteralKind, Operator, Relation, Select, Selection, Selector, Statement, Term};
+use helenus_cql::ast::{
+    LiteralKind, Operator, Relation, SchemaStatement, Select, Selection, Selector, Statement, Term,
+};
 use helenus_cql::parse_statement;
 use helenus_engine::CqlError;
-use helenus_engine::ddl::{DdlContext, SchemaChangeTarget, apply, is_ddl};
+use helenus_engine::ddl::{DdlContext, SchemaChangeTarget, apply};
 use helenus_engine::describe::describe;
 use helenus_engine::system::{NodeState, NodeUsage, add_system_keyspaces, read_system_table};
 use helenus_rows::clustering::{Side, Slice};
@@ -250,14 +252,12 @@ impl Session {
                 Ok(rows_text(&columns, rows.collect()))
             }
             Statement::Select(select) => Ok(self.select(select)),
-            ddl => {
-                assert!(is_ddl(ddl), "{text}");
-                self.change(ddl)
-            }
+            Statement::Schema(statement) => self.change(statement),
+            other => panic!("{} is not of the schema: {text}", other.name()),
         }
     }
 
-    fn change(&mut self, statement: &Statement) -> Result<String, CqlError> {
+    fn change(&mut self, statement: &SchemaStatement) -> Result<String, CqlError> {
         self.tables_made += 1;
         let context = DdlContext {
             session_keyspace: self.keyspace.as_deref(),

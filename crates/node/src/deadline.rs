@@ -67,7 +67,7 @@ impl Timeouts {
             Plan::Select(_) => self.read_ns,
             Plan::Modify(_) | Plan::Batch(_) | Plan::Transaction(_) => self.write_ns,
             Plan::Truncate(_) => self.truncate_ns,
-            Plan::Use(_) | Plan::Other(_) => u64::MAX,
+            Plan::Use(_) | Plan::Schema(_) | Plan::Role(_) | Plan::Describe(_) => u64::MAX,
         }
     }
 }

@@ -9,6 +9,7 @@ use std::sync::{Arc, mpsc};
 use std::time::Duration;
 
 use helenus_cql::parse_statement;
+use helenus_engine::ddl;
 use helenus_schema::{Schema, TableId, TableMetadata};
 use helenus_sstable::{Descriptor, SsTable};
 use helenus_storage::error::TruncateError;
@@ -43,18 +44,19 @@ impl Host for Operator {
             statement: text.to_owned(),
             source,
         })?;
+        let refused = |source| HostError::Schema {
+            statement: text.to_owned(),
+            source,
+        };
         let statement = SchemaStatement {
-            statement,
+            statement: ddl::schema_statement(statement).map_err(refused)?,
             session_keyspace: None,
         };
         let changed = self.ask(
             ShardId(0),
             |shard| async move { shard.change_schema(statement).await },
         )?;
-        changed.map(|_outcome| ()).map_err(|source| HostError::Schema {
-            statement: text.to_owned(),
-            source,
-        })
+        changed.map(|_outcome| ()).map_err(refused)
     }
 
     fn data_folder(&self) -> Result<Arc<DataFolder>, HostError> {

@@ -182,6 +182,7 @@ impl Shard {
         };
         let timeout_ns = own_timeout.unwrap_or_else(|| self.timeouts.of_plan(&prepared.plan));
         options.deadline_ns = self.deadline_of(&request, timeout_ns)?;
+        let RequestContext { session, stream, .. } = request;
         match &prepared.plan {
             Plan::Select(plan) => {
                 self.metrics.count_request(RequestKind::Read);
@@ -215,9 +216,28 @@ impl Shard {
                 self.metrics.count_request(RequestKind::Batch);
                 self.modify_batch(statement, plan, &values, &options)
             }
-            _ => {
+            Plan::Use(keyspace) => {
                 self.metrics.count_request(RequestKind::Other);
-                self.run_rare(statement, &options)
+                self.use_keyspace(session, stream, keyspace)
+            }
+            Plan::Truncate(table) => {
+                self.metrics.count_request(RequestKind::Other);
+                self.truncate_table(session, stream, table, &options)
+            }
+            Plan::Schema(change) => {
+                self.metrics.count_request(RequestKind::Other);
+                self.change_schema_later(statement, change);
+                Ok(())
+            }
+            Plan::Role(role) => {
+                self.metrics.count_request(RequestKind::Other);
+                self.run_role_statement_later(session, stream, (**role).clone());
+                Ok(())
+            }
+            Plan::Describe(description) => {
+                self.metrics.count_request(RequestKind::Other);
+                self.describe_later(session, stream, description, &options);
+                Ok(())
             }
         }
     }

@@ -10,7 +10,7 @@ use std::cell::RefCell;
 use std::io;
 use std::sync::Arc;
 
-use helenus_cql::ast::Statement;
+use helenus_cql::ast;
 use helenus_engine::CqlError;
 use helenus_engine::ddl::SchemaChange;
 use helenus_engine::schema_store::SchemaStore;
@@ -34,7 +34,7 @@ const UNDECIDED_SCHEMA: &str = "the schema could not be stored; restart when the
 
 /// A statement that changes the schema, on its way to the owner.
 pub struct SchemaStatement {
-    pub statement: Statement,
+    pub statement: ast::SchemaStatement,
     pub session_keyspace: Option<Arc<str>>,
 }
 

@@ -6,7 +6,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use helenus_cql::ast::{self, DescribeStatement};
-use helenus_engine::ddl::{self, DdlOutcome};
+use helenus_engine::ddl::DdlOutcome;
 use helenus_engine::describe::{DescribeAnswer, describe, page_offset, page_state};
 use helenus_engine::system::{NodeState, NodeUsage, is_made_from_code};
 use helenus_engine::{CqlError, Plan, Prepared, QueryOptions};
@@ -18,10 +18,11 @@ use helenus_protocol::response::{
     ColumnSpec, MetadataForm, ResultMetadata, RowsWriter, write_prepared, write_schema_change,
     write_set_keyspace, write_void,
 };
+use helenus_schema::TableMetadata;
 
 use crate::execution::Statement;
 use crate::metrics::RequestKind;
-use crate::roles::{is_about_roles, not_anonymous};
+use crate::roles::not_anonymous;
 use crate::schema_change::{DATA_CENTER, SchemaStatement};
 use crate::session::{RequestContext, Session};
 use crate::shard::{Shard, is_valid};
@@ -72,7 +73,7 @@ impl Shard {
         let RequestContext { session, stream, .. } = context;
         self.metrics.count_request(RequestKind::Prepare);
         let prepared = planned?;
-        if matches!(&prepared.plan, Plan::Other(other) if is_about_roles(other)) {
+        if matches!(prepared.plan, Plan::Role(_)) {
             not_anonymous(session.user().as_deref())?;
         }
         let bytes = self.prepared.borrow().weigh(&prepared)?;
@@ -136,64 +137,12 @@ impl Shard {
         Ok(prepared)
     }
 
-    pub(crate) fn run_rare(
-        self: &Rc<Self>,
-        statement: &Statement<'_>,
-        options: &QueryOptions<'_>,
+    pub(crate) fn use_keyspace(
+        &self,
+        session: &Rc<Session>,
+        stream: i16,
+        keyspace: &str,
     ) -> Result<(), CqlError> {
-        let Statement {
-            request: RequestContext { session, stream, .. },
-            prepared,
-            ..
-        } = *statement;
-        match &prepared.plan {
-            Plan::Use(keyspace) => self.use_keyspace(session, stream, keyspace),
-            Plan::Truncate(table) => {
-                if is_made_from_code(&table.keyspace) {
-                    return Err(CqlError::invalid(format_args!("Cannot truncate virtual tables")));
-                }
-                if self.schema().view(&table.keyspace, &table.name).is_some() {
-                    return Err(CqlError::invalid(format_args!(
-                        "Cannot TRUNCATE materialized view directly; must truncate base table instead"
-                    )));
-                }
-                self.truncate(session, stream, table.clone(), options.deadline_ns);
-                Ok(())
-            }
-            Plan::Other(other) => match &**other {
-                ast::Statement::Describe(description) => {
-                    self.describe_later(session, stream, description, options);
-                    Ok(())
-                }
-                other if is_about_roles(other) => {
-                    self.run_role_statement_later(session, stream, other.clone());
-                    Ok(())
-                }
-                other if ddl::is_ddl(other) => {
-                    let session_keyspace = statement
-                        .parameters
-                        .keyspace
-                        .map(Arc::from)
-                        .or_else(|| session.conversation.keyspace());
-                    let statement = SchemaStatement {
-                        statement: other.clone(),
-                        session_keyspace,
-                    };
-                    self.change_schema_later(session, stream, statement);
-                    Ok(())
-                }
-                other => Err(CqlError::invalid(format_args!(
-                    "{} is not supported yet",
-                    other.name()
-                ))),
-            },
-            Plan::Select(_) | Plan::Modify(_) | Plan::Batch(_) | Plan::Transaction(_) => Err(
-                CqlError::server(format_args!("A statement took the wrong way through its shard")),
-            ),
-        }
-    }
-
-    fn use_keyspace(&self, session: &Rc<Session>, stream: i16, keyspace: &str) -> Result<(), CqlError> {
         let schema = self.schema();
         let Some(found) = schema.keyspace(keyspace) else {
             return Err(CqlError::invalid(format_args!(
@@ -208,7 +157,40 @@ impl Shard {
         Ok(())
     }
 
-    fn change_schema_later(self: &Rc<Self>, session: &Rc<Session>, stream: i16, statement: SchemaStatement) {
+    pub(crate) fn truncate_table(
+        self: &Rc<Self>,
+        session: &Rc<Session>,
+        stream: i16,
+        table: &Arc<TableMetadata>,
+        options: &QueryOptions<'_>,
+    ) -> Result<(), CqlError> {
+        if is_made_from_code(&table.keyspace) {
+            return Err(CqlError::invalid(format_args!("Cannot truncate virtual tables")));
+        }
+        if self.schema().view(&table.keyspace, &table.name).is_some() {
+            return Err(CqlError::invalid(format_args!(
+                "Cannot TRUNCATE materialized view directly; must truncate base table instead"
+            )));
+        }
+        self.truncate(session, stream, table.clone(), options.deadline_ns);
+        Ok(())
+    }
+
+    pub(crate) fn change_schema_later(
+        self: &Rc<Self>,
+        statement: &Statement<'_>,
+        change: &ast::SchemaStatement,
+    ) {
+        let RequestContext { session, stream, .. } = statement.request;
+        let session_keyspace = statement
+            .parameters
+            .keyspace
+            .map(Arc::from)
+            .or_else(|| session.conversation.keyspace());
+        let statement = SchemaStatement {
+            statement: change.clone(),
+            session_keyspace,
+        };
         let shard = self.clone();
         let answered = session.clone();
         self.answer_later(session, stream, async move {
@@ -224,7 +206,7 @@ impl Shard {
     }
 
     /// What DESCRIBE prints is made beside the shard: it takes time in proportion to the schema.
-    fn describe_later(
+    pub(crate) fn describe_later(
         self: &Rc<Self>,
         session: &Rc<Session>,
         stream: i16,

@@ -110,10 +110,12 @@ impl Host for StoppedNode {
             default_index: helenus_schema::IndexKind::Legacy,
         };
         let mut schema = self.schema.lock().unwrap_or_else(PoisonError::into_inner);
-        let outcome = ddl::apply(&schema, &statement, &context).map_err(|source| HostError::Schema {
-            statement: text.to_owned(),
-            source,
-        })?;
+        let outcome = ddl::schema_statement(statement)
+            .and_then(|statement| ddl::apply(&schema, &statement, &context))
+            .map_err(|source| HostError::Schema {
+                statement: text.to_owned(),
+                source,
+            })?;
         let Some(transition) = outcome.transition else {
             return Ok(());
         };

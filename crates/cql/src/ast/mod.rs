@@ -30,7 +30,7 @@ mod display;
 
 pub use name::{FunctionName, QualifiedName};
 pub use property::{Properties, Property, PropertyValue};
-pub use statement::Statement;
+pub use statement::{RoleStatement, SchemaStatement, Statement};
 pub use term::{ArithmeticOperator, Literal, LiteralKind, Marker, Term};
 pub use type_name::{NativeType, TypeName};
 

@@ -1,23 +1,30 @@
-//! All statements.
+//! All statements, by what they need of whoever executes them.
 
 use super::{
     AddIdentity, AlterKeyspace, AlterRole, AlterTable, AlterType, AlterView, Batch, CreateAggregate,
     CreateFunction, CreateIndex, CreateKeyspace, CreateRole, CreateTable, CreateTrigger, CreateType,
-    CreateView, Delete, DescribeStatement, DropFunction, DropIdentity, DropIndex, DropKeyspace, DropRole,
-    DropTable, DropTrigger, DropType, DropView, GrantPermissions, GrantRole, Insert, ListPermissions,
-    ListRoles, QualifiedName, RevokePermissions, RevokeRole, RoleSyntax, Select, Transaction, Update,
+    CreateView, DescribeStatement, DropFunction, DropIdentity, DropIndex, DropKeyspace, DropRole, DropTable,
+    DropTrigger, DropType, DropView, GrantPermissions, GrantRole, ListPermissions, ListRoles, Modification,
+    QualifiedName, RevokePermissions, RevokeRole, RoleSyntax, Select, Transaction,
 };
 
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Statement {
     Select(Select),
-    Insert(Insert),
-    Update(Update),
-    Delete(Delete),
+    Modification(Modification),
     Batch(Batch),
     Transaction(Box<Transaction>),
+    /// The keyspace of a session's later statements.
     Use(String),
     Truncate(QualifiedName),
+    Schema(SchemaStatement),
+    Role(RoleStatement),
+    Describe(DescribeStatement),
+}
+
+/// CREATE, ALTER and DROP of what a schema has.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum SchemaStatement {
     CreateKeyspace(CreateKeyspace),
     AlterKeyspace(AlterKeyspace),
     DropKeyspace(DropKeyspace),
@@ -38,6 +45,11 @@ pub enum Statement {
     DropAggregate(DropFunction),
     CreateTrigger(CreateTrigger),
     DropTrigger(DropTrigger),
+}
+
+/// Roles, what they may do, and who they are: `system_auth`.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum RoleStatement {
     CreateRole(CreateRole),
     AlterRole(AlterRole),
     DropRole(DropRole),
@@ -49,7 +61,6 @@ pub enum Statement {
     ListPermissions(ListPermissions),
     AddIdentity(AddIdentity),
     DropIdentity(DropIdentity),
-    Describe(DescribeStatement),
 }
 
 impl Statement {
@@ -57,45 +68,63 @@ impl Statement {
     pub fn name(&self) -> &'static str {
         match self {
             Statement::Select(_) => "SELECT",
-            Statement::Insert(_) => "INSERT",
-            Statement::Update(_) => "UPDATE",
-            Statement::Delete(_) => "DELETE",
+            Statement::Modification(Modification::Insert(_)) => "INSERT",
+            Statement::Modification(Modification::Update(_)) => "UPDATE",
+            Statement::Modification(Modification::Delete(_)) => "DELETE",
             Statement::Batch(_) => "BATCH",
             Statement::Transaction(_) => "TRANSACTION",
             Statement::Use(_) => "USE",
             Statement::Truncate(_) => "TRUNCATE",
-            Statement::CreateKeyspace(_) => "CREATE KEYSPACE",
-            Statement::AlterKeyspace(_) => "ALTER KEYSPACE",
-            Statement::DropKeyspace(_) => "DROP KEYSPACE",
-            Statement::CreateTable(_) => "CREATE TABLE",
-            Statement::AlterTable(_) => "ALTER TABLE",
-            Statement::DropTable(_) => "DROP TABLE",
-            Statement::CreateType(_) => "CREATE TYPE",
-            Statement::AlterType(_) => "ALTER TYPE",
-            Statement::DropType(_) => "DROP TYPE",
-            Statement::CreateIndex(_) => "CREATE INDEX",
-            Statement::DropIndex(_) => "DROP INDEX",
-            Statement::CreateView(_) => "CREATE MATERIALIZED VIEW",
-            Statement::AlterView(_) => "ALTER MATERIALIZED VIEW",
-            Statement::DropView(_) => "DROP MATERIALIZED VIEW",
-            Statement::CreateFunction(_) => "CREATE FUNCTION",
-            Statement::DropFunction(_) => "DROP FUNCTION",
-            Statement::CreateAggregate(_) => "CREATE AGGREGATE",
-            Statement::DropAggregate(_) => "DROP AGGREGATE",
-            Statement::CreateTrigger(_) => "CREATE TRIGGER",
-            Statement::DropTrigger(_) => "DROP TRIGGER",
-            Statement::CreateRole(s) => s.syntax.choose("CREATE ROLE", "CREATE USER"),
-            Statement::AlterRole(s) => s.syntax.choose("ALTER ROLE", "ALTER USER"),
-            Statement::DropRole(s) => s.syntax.choose("DROP ROLE", "DROP USER"),
-            Statement::GrantRole(_) => "GRANT ROLE",
-            Statement::RevokeRole(_) => "REVOKE ROLE",
-            Statement::ListRoles(s) => s.syntax.choose("LIST ROLES", "LIST USERS"),
-            Statement::GrantPermissions(_) => "GRANT",
-            Statement::RevokePermissions(_) => "REVOKE",
-            Statement::ListPermissions(_) => "LIST PERMISSIONS",
-            Statement::AddIdentity(_) => "ADD IDENTITY",
-            Statement::DropIdentity(_) => "DROP IDENTITY",
+            Statement::Schema(statement) => statement.name(),
+            Statement::Role(statement) => statement.name(),
             Statement::Describe(_) => "DESCRIBE",
+        }
+    }
+}
+
+impl SchemaStatement {
+    /// As [`Statement::name`].
+    pub fn name(&self) -> &'static str {
+        match self {
+            SchemaStatement::CreateKeyspace(_) => "CREATE KEYSPACE",
+            SchemaStatement::AlterKeyspace(_) => "ALTER KEYSPACE",
+            SchemaStatement::DropKeyspace(_) => "DROP KEYSPACE",
+            SchemaStatement::CreateTable(_) => "CREATE TABLE",
+            SchemaStatement::AlterTable(_) => "ALTER TABLE",
+            SchemaStatement::DropTable(_) => "DROP TABLE",
+            SchemaStatement::CreateType(_) => "CREATE TYPE",
+            SchemaStatement::AlterType(_) => "ALTER TYPE",
+            SchemaStatement::DropType(_) => "DROP TYPE",
+            SchemaStatement::CreateIndex(_) => "CREATE INDEX",
+            SchemaStatement::DropIndex(_) => "DROP INDEX",
+            SchemaStatement::CreateView(_) => "CREATE MATERIALIZED VIEW",
+            SchemaStatement::AlterView(_) => "ALTER MATERIALIZED VIEW",
+            SchemaStatement::DropView(_) => "DROP MATERIALIZED VIEW",
+            SchemaStatement::CreateFunction(_) => "CREATE FUNCTION",
+            SchemaStatement::DropFunction(_) => "DROP FUNCTION",
+            SchemaStatement::CreateAggregate(_) => "CREATE AGGREGATE",
+            SchemaStatement::DropAggregate(_) => "DROP AGGREGATE",
+            SchemaStatement::CreateTrigger(_) => "CREATE TRIGGER",
+            SchemaStatement::DropTrigger(_) => "DROP TRIGGER",
+        }
+    }
+}
+
+impl RoleStatement {
+    /// As [`Statement::name`].
+    pub fn name(&self) -> &'static str {
+        match self {
+            RoleStatement::CreateRole(statement) => statement.syntax.choose("CREATE ROLE", "CREATE USER"),
+            RoleStatement::AlterRole(statement) => statement.syntax.choose("ALTER ROLE", "ALTER USER"),
+            RoleStatement::DropRole(statement) => statement.syntax.choose("DROP ROLE", "DROP USER"),
+            RoleStatement::GrantRole(_) => "GRANT ROLE",
+            RoleStatement::RevokeRole(_) => "REVOKE ROLE",
+            RoleStatement::ListRoles(statement) => statement.syntax.choose("LIST ROLES", "LIST USERS"),
+            RoleStatement::GrantPermissions(_) => "GRANT",
+            RoleStatement::RevokePermissions(_) => "REVOKE",
+            RoleStatement::ListPermissions(_) => "LIST PERMISSIONS",
+            RoleStatement::AddIdentity(_) => "ADD IDENTITY",
+            RoleStatement::DropIdentity(_) => "DROP IDENTITY",
         }
     }
 }

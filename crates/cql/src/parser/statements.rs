@@ -2,7 +2,7 @@
 
 use super::cursor::Parser;
 use super::rejection::Parsed;
-use crate::ast::Statement;
+use crate::ast::{Modification, RoleStatement, SchemaStatement, Statement};
 use crate::lexer::{Keyword, TokenKind};
 
 impl Parser<'_> {
@@ -20,9 +20,18 @@ impl Parser<'_> {
         };
         match keyword {
             Keyword::Select => self.select().map(Statement::Select),
-            Keyword::Insert => self.insert().map(Statement::Insert),
-            Keyword::Update => self.update().map(Statement::Update),
-            Keyword::Delete => self.delete().map(Statement::Delete),
+            Keyword::Insert => self
+                .insert()
+                .map(Modification::Insert)
+                .map(Statement::Modification),
+            Keyword::Update => self
+                .update()
+                .map(Modification::Update)
+                .map(Statement::Modification),
+            Keyword::Delete => self
+                .delete()
+                .map(Modification::Delete)
+                .map(Statement::Modification),
             Keyword::Begin if self.begins_transaction() => {
                 let transaction = self.transaction()?;
                 Ok(Statement::Transaction(Box::new(transaction)))
@@ -43,7 +52,7 @@ impl Parser<'_> {
             Keyword::Grant => self.grant(),
             Keyword::Revoke => self.revoke(),
             Keyword::List => self.list(),
-            Keyword::Add => self.add_identity().map(Statement::AddIdentity),
+            Keyword::Add => role(self.add_identity(), RoleStatement::AddIdentity),
             Keyword::Describe | Keyword::Desc => self.describe().map(Statement::Describe),
             _ => self.no_viable(1),
         }
@@ -54,26 +63,26 @@ impl Parser<'_> {
             return self.no_viable(2);
         };
         match keyword {
-            Keyword::Keyspace => self.create_keyspace().map(Statement::CreateKeyspace),
-            Keyword::ColumnFamily => self.create_table().map(Statement::CreateTable),
-            Keyword::Type => self.create_type().map(Statement::CreateType),
-            Keyword::Custom | Keyword::Index => self.create_index().map(Statement::CreateIndex),
-            Keyword::Materialized => self.create_view().map(Statement::CreateView),
-            Keyword::Function => self.create_function().map(Statement::CreateFunction),
-            Keyword::Aggregate => self.create_aggregate().map(Statement::CreateAggregate),
+            Keyword::Keyspace => schema(self.create_keyspace(), SchemaStatement::CreateKeyspace),
+            Keyword::ColumnFamily => schema(self.create_table(), SchemaStatement::CreateTable),
+            Keyword::Type => schema(self.create_type(), SchemaStatement::CreateType),
+            Keyword::Custom | Keyword::Index => schema(self.create_index(), SchemaStatement::CreateIndex),
+            Keyword::Materialized => schema(self.create_view(), SchemaStatement::CreateView),
+            Keyword::Function => schema(self.create_function(), SchemaStatement::CreateFunction),
+            Keyword::Aggregate => schema(self.create_aggregate(), SchemaStatement::CreateAggregate),
             Keyword::Or if self.look(3) != TokenKind::Keyword(Keyword::Replace) => self.no_viable(3),
             Keyword::Or => match self.look(4) {
                 TokenKind::Keyword(Keyword::Function) => {
-                    self.create_function().map(Statement::CreateFunction)
+                    schema(self.create_function(), SchemaStatement::CreateFunction)
                 }
                 TokenKind::Keyword(Keyword::Aggregate) => {
-                    self.create_aggregate().map(Statement::CreateAggregate)
+                    schema(self.create_aggregate(), SchemaStatement::CreateAggregate)
                 }
                 _ => self.no_viable(4),
             },
-            Keyword::Trigger => self.create_trigger().map(Statement::CreateTrigger),
-            Keyword::Role => self.create_role().map(Statement::CreateRole),
-            Keyword::User => self.create_user().map(Statement::CreateRole),
+            Keyword::Trigger => schema(self.create_trigger(), SchemaStatement::CreateTrigger),
+            Keyword::Role => role(self.create_role(), RoleStatement::CreateRole),
+            Keyword::User => role(self.create_user(), RoleStatement::CreateRole),
             _ => self.no_viable(2),
         }
     }
@@ -83,12 +92,12 @@ impl Parser<'_> {
             return self.no_viable(2);
         };
         match keyword {
-            Keyword::Keyspace => self.alter_keyspace().map(Statement::AlterKeyspace),
-            Keyword::ColumnFamily => self.alter_table().map(Statement::AlterTable),
-            Keyword::Type => self.alter_type().map(Statement::AlterType),
-            Keyword::Materialized => self.alter_view().map(Statement::AlterView),
-            Keyword::Role => self.alter_role().map(Statement::AlterRole),
-            Keyword::User => self.alter_user().map(Statement::AlterRole),
+            Keyword::Keyspace => schema(self.alter_keyspace(), SchemaStatement::AlterKeyspace),
+            Keyword::ColumnFamily => schema(self.alter_table(), SchemaStatement::AlterTable),
+            Keyword::Type => schema(self.alter_type(), SchemaStatement::AlterType),
+            Keyword::Materialized => schema(self.alter_view(), SchemaStatement::AlterView),
+            Keyword::Role => role(self.alter_role(), RoleStatement::AlterRole),
+            Keyword::User => role(self.alter_user(), RoleStatement::AlterRole),
             _ => self.no_viable(2),
         }
     }
@@ -98,33 +107,33 @@ impl Parser<'_> {
             return self.no_viable(2);
         };
         match keyword {
-            Keyword::Keyspace => self.drop_keyspace().map(Statement::DropKeyspace),
-            Keyword::ColumnFamily => self.drop_table().map(Statement::DropTable),
-            Keyword::Type => self.drop_type().map(Statement::DropType),
-            Keyword::Index => self.drop_index().map(Statement::DropIndex),
-            Keyword::Materialized => self.drop_view().map(Statement::DropView),
-            Keyword::Function => self.drop_function(keyword).map(Statement::DropFunction),
-            Keyword::Aggregate => self.drop_function(keyword).map(Statement::DropAggregate),
-            Keyword::Trigger => self.drop_trigger().map(Statement::DropTrigger),
-            Keyword::Role => self.drop_role().map(Statement::DropRole),
-            Keyword::User => self.drop_user().map(Statement::DropRole),
-            Keyword::Identity => self.drop_identity().map(Statement::DropIdentity),
+            Keyword::Keyspace => schema(self.drop_keyspace(), SchemaStatement::DropKeyspace),
+            Keyword::ColumnFamily => schema(self.drop_table(), SchemaStatement::DropTable),
+            Keyword::Type => schema(self.drop_type(), SchemaStatement::DropType),
+            Keyword::Index => schema(self.drop_index(), SchemaStatement::DropIndex),
+            Keyword::Materialized => schema(self.drop_view(), SchemaStatement::DropView),
+            Keyword::Function => schema(self.drop_function(keyword), SchemaStatement::DropFunction),
+            Keyword::Aggregate => schema(self.drop_function(keyword), SchemaStatement::DropAggregate),
+            Keyword::Trigger => schema(self.drop_trigger(), SchemaStatement::DropTrigger),
+            Keyword::Role => role(self.drop_role(), RoleStatement::DropRole),
+            Keyword::User => role(self.drop_user(), RoleStatement::DropRole),
+            Keyword::Identity => role(self.drop_identity(), RoleStatement::DropIdentity),
             _ => self.no_viable(2),
         }
     }
 
     fn grant(&mut self) -> Parsed<Statement> {
         if self.next_names_permission(Keyword::To)? {
-            return self.grant_permissions().map(Statement::GrantPermissions);
+            return role(self.grant_permissions(), RoleStatement::GrantPermissions);
         }
-        self.grant_role().map(Statement::GrantRole)
+        role(self.grant_role(), RoleStatement::GrantRole)
     }
 
     fn revoke(&mut self) -> Parsed<Statement> {
         if self.next_names_permission(Keyword::From)? {
-            return self.revoke_permissions().map(Statement::RevokePermissions);
+            return role(self.revoke_permissions(), RoleStatement::RevokePermissions);
         }
-        self.revoke_role().map(Statement::RevokeRole)
+        role(self.revoke_role(), RoleStatement::RevokeRole)
     }
 
     /// Tells permissions from roles after `GRANT` and `REVOKE`; `preposition` is what follows a role.
@@ -162,8 +171,8 @@ impl Parser<'_> {
             return self.no_viable(2);
         };
         match keyword {
-            Keyword::Roles => self.list_roles().map(Statement::ListRoles),
-            Keyword::Users => self.list_users().map(Statement::ListRoles),
+            Keyword::Roles => role(self.list_roles(), RoleStatement::ListRoles),
+            Keyword::Users => role(self.list_users(), RoleStatement::ListRoles),
             Keyword::All
             | Keyword::Alter
             | Keyword::Authorize
@@ -174,8 +183,16 @@ impl Parser<'_> {
             | Keyword::Modify
             | Keyword::Select
             | Keyword::SelectMasked
-            | Keyword::Unmask => self.list_permissions().map(Statement::ListPermissions),
+            | Keyword::Unmask => role(self.list_permissions(), RoleStatement::ListPermissions),
             _ => self.no_viable(2),
         }
     }
+}
+
+fn schema<T>(parsed: Parsed<T>, kind: impl FnOnce(T) -> SchemaStatement) -> Parsed<Statement> {
+    parsed.map(kind).map(Statement::Schema)
+}
+
+fn role<T>(parsed: Parsed<T>, kind: impl FnOnce(T) -> RoleStatement) -> Parsed<Statement> {
+    parsed.map(kind).map(Statement::Role)
 }

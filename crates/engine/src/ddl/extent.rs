@@ -79,7 +79,7 @@ mod tests {
     use helenus_schema::TableId;
     use uuid::Uuid;
 
-    use super::super::{DdlContext, apply};
+    use super::super::{DdlContext, apply, schema_statement};
     use super::*;
 
     struct Session {
@@ -111,6 +111,7 @@ mod tests {
                 default_index: helenus_schema::IndexKind::Legacy,
             };
             let statement = parse_statement(statement).map_err(|error| error.to_string())?;
+            let statement = schema_statement(statement).map_err(|error| error.to_string())?;
             let outcome = apply(&self.schema, &statement, &context).map_err(|error| error.to_string())?;
             if let Some(transition) = outcome.transition {
                 self.schema = Schema::clone(&transition.schema);

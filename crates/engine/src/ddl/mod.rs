@@ -32,6 +32,6 @@ pub use base_table::conditions_of;
 pub use change::{DdlContext, DdlOutcome, SchemaChange, SchemaChangeTarget, SchemaTransition};
 pub(crate) use column_type::TYPE_BEYOND_BOUNDS;
 pub use column_type::resolve_type;
-pub use statement::{apply, is_ddl};
+pub use statement::{apply, schema_statement};
 pub(crate) use table::build_table;
 pub(crate) use view::view_clause;

@@ -1,6 +1,7 @@
 //! From a statement to the change it stands for.
 
 use helenus_cql::Statement;
+use helenus_cql::ast::SchemaStatement;
 use helenus_schema::Schema;
 
 use super::change::{DdlContext, DdlOutcome};
@@ -8,37 +9,21 @@ use super::extent::check_extents;
 use super::{absent, alter_table, index, keyspace, table, user_type, view};
 use crate::error::CqlError;
 
-/// Whether the statement is for [`apply`].
-pub fn is_ddl(statement: &Statement) -> bool {
-    matches!(
-        statement,
-        Statement::CreateKeyspace(_)
-            | Statement::AlterKeyspace(_)
-            | Statement::DropKeyspace(_)
-            | Statement::CreateTable(_)
-            | Statement::AlterTable(_)
-            | Statement::DropTable(_)
-            | Statement::CreateType(_)
-            | Statement::AlterType(_)
-            | Statement::DropType(_)
-            | Statement::CreateIndex(_)
-            | Statement::DropIndex(_)
-            | Statement::CreateView(_)
-            | Statement::AlterView(_)
-            | Statement::DropView(_)
-            | Statement::CreateFunction(_)
-            | Statement::DropFunction(_)
-            | Statement::CreateAggregate(_)
-            | Statement::DropAggregate(_)
-            | Statement::CreateTrigger(_)
-            | Statement::DropTrigger(_)
-    )
+/// The change of the schema that a statement is, if it is one.
+pub fn schema_statement(statement: Statement) -> Result<SchemaStatement, CqlError> {
+    match statement {
+        Statement::Schema(statement) => Ok(statement),
+        other => Err(CqlError::invalid(format_args!(
+            "{} is not supported",
+            other.name()
+        ))),
+    }
 }
 
 /// Applies a schema change to `schema`, which stays as it is.
 pub fn apply(
     schema: &Schema,
-    statement: &Statement,
+    statement: &SchemaStatement,
     context: &DdlContext<'_>,
 ) -> Result<DdlOutcome, CqlError> {
     let outcome = change(schema, statement, context)?;
@@ -48,34 +33,34 @@ pub fn apply(
     Ok(outcome)
 }
 
-fn change(schema: &Schema, statement: &Statement, context: &DdlContext<'_>) -> Result<DdlOutcome, CqlError> {
+fn change(
+    schema: &Schema,
+    statement: &SchemaStatement,
+    context: &DdlContext<'_>,
+) -> Result<DdlOutcome, CqlError> {
     match statement {
-        Statement::CreateKeyspace(create) => keyspace::create(schema, create, context),
-        Statement::AlterKeyspace(alter) => keyspace::alter(schema, alter, context),
-        Statement::DropKeyspace(drop) => keyspace::drop(schema, drop),
-        Statement::CreateTable(create) => table::create(schema, create, context),
-        Statement::AlterTable(alter) => alter_table::alter(schema, alter, context),
-        Statement::DropTable(drop) => table::drop(schema, drop, context),
-        Statement::CreateType(create) => user_type::create(schema, create, context),
-        Statement::AlterType(alter) => user_type::alter(schema, alter, context),
-        Statement::DropType(drop) => user_type::drop(schema, drop, context),
-        Statement::CreateIndex(create) => index::create(schema, create, context),
-        Statement::DropIndex(drop) => index::drop(schema, drop, context),
-        Statement::CreateView(create) => view::create(schema, create, context),
-        Statement::AlterView(alter) => view::alter(schema, alter, context),
-        Statement::DropView(drop) => view::drop(schema, drop, context),
-        Statement::DropFunction(drop) => absent::drop_function(schema, "Function", drop, context),
-        Statement::DropAggregate(drop) => absent::drop_function(schema, "Aggregate", drop, context),
-        Statement::CreateTrigger(create) => absent::create_trigger(schema, create, context),
-        Statement::DropTrigger(drop) => absent::drop_trigger(drop, context),
+        SchemaStatement::CreateKeyspace(create) => keyspace::create(schema, create, context),
+        SchemaStatement::AlterKeyspace(alter) => keyspace::alter(schema, alter, context),
+        SchemaStatement::DropKeyspace(drop) => keyspace::drop(schema, drop),
+        SchemaStatement::CreateTable(create) => table::create(schema, create, context),
+        SchemaStatement::AlterTable(alter) => alter_table::alter(schema, alter, context),
+        SchemaStatement::DropTable(drop) => table::drop(schema, drop, context),
+        SchemaStatement::CreateType(create) => user_type::create(schema, create, context),
+        SchemaStatement::AlterType(alter) => user_type::alter(schema, alter, context),
+        SchemaStatement::DropType(drop) => user_type::drop(schema, drop, context),
+        SchemaStatement::CreateIndex(create) => index::create(schema, create, context),
+        SchemaStatement::DropIndex(drop) => index::drop(schema, drop, context),
+        SchemaStatement::CreateView(create) => view::create(schema, create, context),
+        SchemaStatement::AlterView(alter) => view::alter(schema, alter, context),
+        SchemaStatement::DropView(drop) => view::drop(schema, drop, context),
+        SchemaStatement::DropFunction(drop) => absent::drop_function(schema, "Function", drop, context),
+        SchemaStatement::DropAggregate(drop) => absent::drop_function(schema, "Aggregate", drop, context),
+        SchemaStatement::CreateTrigger(create) => absent::create_trigger(schema, create, context),
+        SchemaStatement::DropTrigger(drop) => absent::drop_trigger(drop, context),
         // As a Cassandra answers whose configuration leaves these off, but without advice to turn them on.
-        Statement::CreateFunction(_) | Statement::CreateAggregate(_) => Err(CqlError::invalid(format_args!(
-            "User-defined functions are disabled: this server does not have them yet"
-        ))),
-        other => Err(CqlError::invalid(format_args!(
-            "{} is not supported",
-            other.name()
-        ))),
+        SchemaStatement::CreateFunction(_) | SchemaStatement::CreateAggregate(_) => Err(CqlError::invalid(
+            format_args!("User-defined functions are disabled: this server does not have them yet"),
+        )),
     }
 }
 
@@ -114,7 +99,8 @@ mod tests {
                 materialized_views: false,
                 default_index: helenus_schema::IndexKind::Legacy,
             };
-            apply(&self.schema, &parse_statement(statement).unwrap(), &context)
+            let statement = schema_statement(parse_statement(statement).unwrap())?;
+            apply(&self.schema, &statement, &context)
         }
 
         /// Applies a statement that changes something, and returns the events.

@@ -2,7 +2,7 @@
 
 use std::sync::Arc;
 
-use helenus_cql::ast::Statement;
+use helenus_cql::ast::{DescribeStatement, RoleStatement, SchemaStatement};
 use helenus_protocol::ProtocolVersion;
 use helenus_protocol::response::BindMetadata;
 use helenus_schema::TableMetadata;
@@ -47,16 +47,17 @@ pub enum Plan {
     Transaction(Box<TransactionPlan>),
     Use(String),
     Truncate(Arc<TableMetadata>),
-    /// Everything else: DDL, DESCRIBE, roles and permissions.
-    Other(Box<Statement>),
+    Schema(Box<SchemaStatement>),
+    Role(Box<RoleStatement>),
+    Describe(Box<DescribeStatement>),
 }
 
 impl Prepared {
     /// What the statement holds of the heap, in bytes: its plan, its metadata, its text and itself.
     pub fn heap_bytes(&self) -> usize {
-        let syntax_tree = match &self.plan {
-            Plan::Other(_) => self.query.len() * SYNTAX_TREE_BYTES_PER_TEXT_BYTE,
-            _ => 0,
+        let syntax_tree = match self.plan.is_syntax_tree() {
+            true => self.query.len() * SYNTAX_TREE_BYTES_PER_TEXT_BYTE,
+            false => 0,
         };
         size_of::<Self>()
             + self.plan.heap_bytes()
@@ -80,12 +81,23 @@ impl Prepared {
 }
 
 impl Plan {
+    /// Whether it is the statement as it was written.
+    fn is_syntax_tree(&self) -> bool {
+        matches!(self, Plan::Schema(_) | Plan::Role(_) | Plan::Describe(_))
+    }
+
     /// None for statements that return no rows.
     pub(super) fn result(&self) -> Option<&Arc<ResultMetadata>> {
         match self {
             Plan::Select(plan) => Some(&plan.result),
             Plan::Transaction(plan) => plan.result(),
-            Plan::Modify(_) | Plan::Batch(_) | Plan::Use(_) | Plan::Truncate(_) | Plan::Other(_) => None,
+            Plan::Modify(_)
+            | Plan::Batch(_)
+            | Plan::Use(_)
+            | Plan::Truncate(_)
+            | Plan::Schema(_)
+            | Plan::Role(_)
+            | Plan::Describe(_) => None,
         }
     }
 }
@@ -98,7 +110,8 @@ impl HeapBytes for Plan {
             Plan::Batch(plan) => plan.heap_bytes(),
             Plan::Transaction(plan) => plan.heap_bytes(),
             Plan::Use(keyspace) => keyspace.heap_bytes(),
-            Plan::Truncate(_) | Plan::Other(_) => 0,
+            // Syntax trees are weighed by the text they were made from.
+            Plan::Truncate(_) | Plan::Schema(_) | Plan::Role(_) | Plan::Describe(_) => 0,
         }
     }
 }

@@ -106,9 +106,7 @@ impl Preparation<'_> {
                 let plan = prepare_select(self.scope(table, &self.calls), &select)?;
                 Ok((Plan::Select(Box::new(plan)), Some(Arc::clone(table))))
             }
-            Statement::Insert(insert) => self.modification(&Modification::Insert(insert)),
-            Statement::Update(update) => self.modification(&Modification::Update(update)),
-            Statement::Delete(delete) => self.modification(&Modification::Delete(delete)),
+            Statement::Modification(modification) => self.modification(&modification),
             Statement::Batch(batch) => self.batch(&batch),
             Statement::Transaction(transaction) => {
                 let text = TransactionText {
@@ -126,7 +124,9 @@ impl Preparation<'_> {
             }
             Statement::Use(keyspace) => Ok((Plan::Use(keyspace), None)),
             Statement::Truncate(name) => Ok((Plan::Truncate(Arc::clone(self.table(&name)?)), None)),
-            other => Ok((Plan::Other(Box::new(other)), None)),
+            Statement::Schema(statement) => Ok((Plan::Schema(Box::new(statement)), None)),
+            Statement::Role(statement) => Ok((Plan::Role(Box::new(statement)), None)),
+            Statement::Describe(statement) => Ok((Plan::Describe(Box::new(statement)), None)),
         }
     }
 
@@ -213,9 +213,7 @@ fn table_of(modification: &Modification) -> &QualifiedName {
 fn is_fully_qualified(statement: &Statement) -> bool {
     match statement {
         Statement::Select(select) => select.table.keyspace.is_some(),
-        Statement::Insert(insert) => insert.table.keyspace.is_some(),
-        Statement::Update(update) => update.table.keyspace.is_some(),
-        Statement::Delete(delete) => delete.table.keyspace.is_some(),
+        Statement::Modification(modification) => table_of(modification).keyspace.is_some(),
         Statement::Truncate(table) => table.keyspace.is_some(),
         Statement::Batch(batch) => batch
             .statements
@@ -234,6 +232,6 @@ fn is_fully_qualified(statement: &Statement) -> bool {
             let mut tables = reads.chain(writes).chain(answered);
             tables.all(|table| table.keyspace.is_some())
         }
-        _ => false,
+        Statement::Use(_) | Statement::Schema(_) | Statement::Role(_) | Statement::Describe(_) => false,
     }
 }

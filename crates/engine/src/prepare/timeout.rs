@@ -55,19 +55,21 @@ fn from_bytes(bytes: &[u8]) -> Result<Duration, CqlError> {
 pub(super) fn timeout_of(statement: &Statement) -> Option<&Term> {
     match statement {
         Statement::Select(select) => select.timeout.as_ref(),
-        Statement::Insert(insert) => insert.using.timeout.as_ref(),
-        Statement::Update(update) => update.using.timeout.as_ref(),
-        Statement::Delete(delete) => delete.using.timeout.as_ref(),
+        Statement::Modification(modification) => timeout_of_modification(modification),
         Statement::Batch(batch) => {
-            let mut members = batch.statements.iter().filter_map(|member| match member {
-                Modification::Insert(insert) => insert.using.timeout.as_ref(),
-                Modification::Update(update) => update.using.timeout.as_ref(),
-                Modification::Delete(delete) => delete.using.timeout.as_ref(),
-            });
+            let mut members = batch.statements.iter().filter_map(timeout_of_modification);
             // Its members have one deadline, the batch's own.
             batch.using.timeout.as_ref().or(members.next_back())
         }
         _ => None,
+    }
+}
+
+fn timeout_of_modification(modification: &Modification) -> Option<&Term> {
+    match modification {
+        Modification::Insert(insert) => insert.using.timeout.as_ref(),
+        Modification::Update(update) => update.using.timeout.as_ref(),
+        Modification::Delete(delete) => delete.using.timeout.as_ref(),
     }
 }
 

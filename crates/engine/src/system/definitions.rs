@@ -5,6 +5,7 @@
 use std::collections::BTreeMap;
 use std::sync::Arc;
 
+use helenus_cql::ast::SchemaStatement;
 use helenus_cql::{Statement, parse_statement};
 use helenus_schema::{KeyspaceMetadata, Replication, Schema, TableKind, TableMetadata};
 
@@ -98,7 +99,7 @@ impl Definition {
     }
 
     fn table(&self, keyspace: &Arc<str>, text: &str) -> Result<TableMetadata, CqlError> {
-        let Statement::CreateTable(create) = parse_statement(text)? else {
+        let Statement::Schema(SchemaStatement::CreateTable(create)) = parse_statement(text)? else {
             return Err(CqlError::server(format_args!(
                 "not a table of {keyspace}: {text}"
             )));

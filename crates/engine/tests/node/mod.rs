@@ -173,7 +173,7 @@ impl Shards {
             }
             Plan::Modify(plan) => plan.updates(values, options, &mut self.scratch, &mut collect)?,
             Plan::Batch(plan) => plan.updates(values, options, &mut self.scratch, &mut collect)?,
-            Plan::Other(statement) => {
+            Plan::Schema(statement) => {
                 self.tables += 1;
                 let context = ddl::DdlContext {
                     session_keyspace: Some("ks"),
@@ -190,7 +190,7 @@ impl Shards {
                     }
                 }
             }
-            Plan::Use(_) | Plan::Truncate(_) | Plan::Transaction(_) => {}
+            Plan::Use(_) | Plan::Truncate(_) | Plan::Transaction(_) | Plan::Role(_) | Plan::Describe(_) => {}
         }
         for (token, update) in updates {
             let store = &mut self.stores[usize::from(shard_of(token, count).0)];

@@ -52,7 +52,7 @@ impl Model {
         self.statements += 1;
         match &statement {
             Statement::Select(_) => {}
-            Statement::Insert(_) | Statement::Update(_) | Statement::Delete(_) | Statement::Batch(_) => {
+            Statement::Modification(_) | Statement::Batch(_) => {
                 for (table, facts) in writes::facts(self, &statement, values, now_s) {
                     self.write(table, facts);
                 }

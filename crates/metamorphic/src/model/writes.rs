@@ -18,8 +18,8 @@ pub fn facts(
     values: &Values,
     now_s: i64,
 ) -> Vec<(TableName, Option<Vec<Fact>>)> {
-    let one = |modification: Modification, batch: Option<&Using>| {
-        let table = table_of(&modification);
+    let one = |modification: &Modification, batch: Option<&Using>| {
+        let table = table_of(modification);
         let known = model.facts(table).and_then(super::Facts::table);
         let facts = known.and_then(|table| {
             let writer = match table.is_counter() {
@@ -29,27 +29,19 @@ pub fn facts(
                     timestamp: model.statements,
                     until_s: None,
                 },
-                false => Writer::new(table, values, now_s, &modification, batch)?,
+                false => Writer::new(table, values, now_s, modification, batch)?,
             };
-            writer.facts(&modification)
+            writer.facts(modification)
         });
         name_of(table).map(|name| (name, facts))
     };
     match statement {
-        Statement::Insert(insert) => one(Modification::Insert(insert.clone()), None)
-            .into_iter()
-            .collect(),
-        Statement::Update(update) => one(Modification::Update(update.clone()), None)
-            .into_iter()
-            .collect(),
-        Statement::Delete(delete) => one(Modification::Delete(delete.clone()), None)
-            .into_iter()
-            .collect(),
+        Statement::Modification(modification) => one(modification, None).into_iter().collect(),
         Statement::Batch(Batch {
             using, statements, ..
         }) => {
             let each = statements.iter();
-            each.filter_map(|modification| one(modification.clone(), Some(using)))
+            each.filter_map(|modification| one(modification, Some(using)))
                 .collect()
         }
         _ => Vec::new(),

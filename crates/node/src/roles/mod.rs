@@ -22,7 +22,7 @@ use helenus_types::value::{CollectionElements, write_collection};
 use crate::own_statement::OwnRow;
 use crate::shard::Shard;
 
-pub(crate) use statements::{is_about_roles, not_anonymous};
+pub(crate) use statements::not_anonymous;
 
 /// A row of `system_auth.roles`.
 #[derive(Clone, Debug, Default)]

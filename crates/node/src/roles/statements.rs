@@ -4,8 +4,8 @@
 use std::rc::Rc;
 
 use helenus_cql::ast::{
-    AlterRole, CreateRole, DropRole, GrantRole, ListRoles, Resource, RevokeRole, RoleOption, RoleSyntax,
-    Statement,
+    AlterRole, CreateRole, DropRole, GrantRole, ListRoles, Resource, RevokeRole, RoleOption, RoleStatement,
+    RoleSyntax,
 };
 use helenus_engine::CqlError;
 use helenus_protocol::Opcode;
@@ -26,24 +26,6 @@ const ROLE_MANAGER: &str = "org.apache.cassandra.auth.CassandraRoleManager";
 
 /// What a role may reach where no network authorizer limits it.
 const ALL_DATACENTERS: &str = "ALL";
-
-/// Whether [`Shard::run_role_statement_later`] takes it.
-pub(crate) fn is_about_roles(statement: &Statement) -> bool {
-    matches!(
-        statement,
-        Statement::CreateRole(_)
-            | Statement::AlterRole(_)
-            | Statement::DropRole(_)
-            | Statement::GrantRole(_)
-            | Statement::RevokeRole(_)
-            | Statement::ListRoles(_)
-            | Statement::GrantPermissions(_)
-            | Statement::RevokePermissions(_)
-            | Statement::ListPermissions(_)
-            | Statement::AddIdentity(_)
-            | Statement::DropIdentity(_)
-    )
-}
 
 /// Whose statement it is.
 #[derive(Clone, Copy)]
@@ -158,7 +140,7 @@ impl Shard {
         self: &Rc<Self>,
         session: &Rc<Session>,
         stream: i16,
-        statement: Statement,
+        statement: RoleStatement,
     ) {
         let shard = self.clone();
         let answered = session.clone();
@@ -177,25 +159,25 @@ impl Shard {
     async fn run_role_statement(
         self: &Rc<Self>,
         performer: Performer<'_>,
-        statement: &Statement,
+        statement: &RoleStatement,
     ) -> Result<Outcome, CqlError> {
         let user = performer.user;
         match statement {
-            Statement::CreateRole(create) => self.create_role(user, create).await?,
-            Statement::AlterRole(alter) => self.alter_role(user, alter).await?,
-            Statement::DropRole(drop) => self.drop_role(user, drop).await?,
-            Statement::GrantRole(grant) => self.grant_role(user, grant).await?,
-            Statement::RevokeRole(revoke) => self.revoke_role(user, revoke).await?,
-            Statement::ListRoles(list) => return self.list_roles(user, list).await,
-            Statement::GrantPermissions(grant) => {
+            RoleStatement::CreateRole(create) => self.create_role(user, create).await?,
+            RoleStatement::AlterRole(alter) => self.alter_role(user, alter).await?,
+            RoleStatement::DropRole(drop) => self.drop_role(user, drop).await?,
+            RoleStatement::GrantRole(grant) => self.grant_role(user, grant).await?,
+            RoleStatement::RevokeRole(revoke) => self.revoke_role(user, revoke).await?,
+            RoleStatement::ListRoles(list) => return self.list_roles(user, list).await,
+            RoleStatement::GrantPermissions(grant) => {
                 self.refuse_permissions(performer, Some(&grant.grantee), Some(&grant.resource), "GRANT")
                     .await?
             }
-            Statement::RevokePermissions(revoke) => {
+            RoleStatement::RevokePermissions(revoke) => {
                 self.refuse_permissions(performer, Some(&revoke.revokee), Some(&revoke.resource), "REVOKE")
                     .await?;
             }
-            Statement::ListPermissions(list) => {
+            RoleStatement::ListPermissions(list) => {
                 self.refuse_permissions(
                     performer,
                     list.grantee.as_deref(),
@@ -204,11 +186,11 @@ impl Shard {
                 )
                 .await?;
             }
-            other => {
+            RoleStatement::AddIdentity(_) | RoleStatement::DropIdentity(_) => {
                 not_anonymous(user)?;
                 return Err(CqlError::invalid(format_args!(
                     "{} is not supported yet",
-                    other.name()
+                    statement.name()
                 )));
             }
         }

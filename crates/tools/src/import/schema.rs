@@ -4,7 +4,7 @@ use std::io;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
-use helenus_cql::ast::{QualifiedName, Statement};
+use helenus_cql::ast::{QualifiedName, SchemaStatement, Statement};
 use helenus_cql::{parse_statement, split_statements};
 use helenus_engine::ddl::{self, DdlContext};
 use helenus_engine::describe::{create_table_statement, create_type_statement};
@@ -75,11 +75,16 @@ impl TextSchema {
                 statement: text.to_owned(),
                 source,
             })?;
-            match &statement {
-                Statement::CreateTable(create) => altered.push(table.insert(create.table.clone()).clone()),
-                Statement::CreateType(create) => types.push(create.name.clone()),
-                Statement::AlterTable(alter) => altered.push(alter.table.clone()),
-                Statement::CreateIndex(create) => {
+            let Statement::Schema(schema) = &statement else {
+                continue;
+            };
+            match schema {
+                SchemaStatement::CreateTable(create) => {
+                    altered.push(table.insert(create.table.clone()).clone())
+                }
+                SchemaStatement::CreateType(create) => types.push(create.name.clone()),
+                SchemaStatement::AlterTable(alter) => altered.push(alter.table.clone()),
+                SchemaStatement::CreateIndex(create) => {
                     altered.push(create.table.clone());
                     indexes.push(text.to_owned());
                     continue;
@@ -136,10 +141,12 @@ impl TextSchema {
                 materialized_views: false,
                 default_index: helenus_schema::IndexKind::Legacy,
             };
-            let outcome = ddl::apply(&schema, &statement, &context).map_err(|source| HostError::Schema {
-                statement: text.clone(),
-                source,
-            })?;
+            let outcome = ddl::schema_statement(statement)
+                .and_then(|statement| ddl::apply(&schema, &statement, &context))
+                .map_err(|source| HostError::Schema {
+                    statement: text.clone(),
+                    source,
+                })?;
             if let Some(transition) = outcome.transition {
                 schema = transition.schema;
             }

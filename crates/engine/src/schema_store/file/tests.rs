@@ -9,7 +9,7 @@ use uuid::Uuid;
 use super::super::stored_schema::STORED_COLUMN_BOUNDS;
 use super::super::types_beyond_bounds;
 use super::*;
-use crate::ddl::{DdlContext, apply};
+use crate::ddl::{DdlContext, apply, schema_statement};
 use crate::system::schema_version;
 
 const STATEMENTS: [&str; 12] = [
@@ -45,7 +45,8 @@ fn changed(mut schema: Schema, statements: &[&str]) -> Schema {
             materialized_views: true,
             default_index: helenus_schema::IndexKind::Legacy,
         };
-        let outcome = apply(&schema, &parse_statement(statement).unwrap(), &context).unwrap();
+        let statement = schema_statement(parse_statement(statement).unwrap()).unwrap();
+        let outcome = apply(&schema, &statement, &context).unwrap();
         schema = Schema::clone(&outcome.transition.unwrap().schema);
     }
     schema
