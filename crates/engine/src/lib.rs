@@ -9,14 +9,9 @@ macro_rules! invalid {
 
 pub mod error;
 
-pub mod ddl;
-pub mod describe;
-pub mod schema_store;
-pub mod system;
-
 pub mod functions;
 mod heap_bytes;
-mod names;
+pub mod names;
 pub mod term;
 pub mod views;
 

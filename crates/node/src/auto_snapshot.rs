@@ -9,9 +9,8 @@ use std::rc::Rc;
 use std::sync::Arc;
 
 use helenus_engine::CqlError;
-use helenus_engine::system::is_local_system_keyspace;
 use helenus_events::{Event, Events};
-use helenus_schema::{Schema, TableKind, TableMetadata};
+use helenus_schema::{Schema, TableKind, TableMetadata, is_local_system_keyspace};
 use helenus_tools::host::{Host, HostError};
 use helenus_tools::snapshot::{MANIFEST, SNAPSHOTS, SnapshotError, link_table_snapshot};
 

@@ -4,7 +4,7 @@ use std::cell::RefCell;
 use std::collections::BTreeMap;
 use std::rc::Rc;
 
-use helenus_engine::system::ClientConnection;
+use helenus_catalog::system::ClientConnection;
 
 use crate::session::Session;
 

@@ -3,7 +3,7 @@
 use std::rc::Rc;
 use std::time::Duration;
 
-use helenus_engine::system::SsTableTask;
+use helenus_catalog::system::SsTableTask;
 use helenus_schema::TableId;
 use helenus_storage::store::{CompactError, CompactionRequest, ShardCompactions};
 use helenus_types::value::timeuuid::TimeuuidGenerator;

@@ -9,8 +9,8 @@ use std::sync::{Arc, mpsc};
 use std::thread;
 use std::time::Duration;
 
-use helenus_engine::schema_store::{SchemaStore, SchemaStoreError, types_beyond_bounds};
-use helenus_engine::system::{add_system_keyspaces, schema_version};
+use helenus_catalog::schema_store::{SchemaStore, SchemaStoreError, types_beyond_bounds};
+use helenus_catalog::system::{add_system_keyspaces, schema_version};
 use helenus_events::{Event, Events};
 use helenus_schema::Schema;
 use helenus_storage::ShardStore;

@@ -8,8 +8,8 @@ use std::sync::mpsc::{Receiver, RecvTimeoutError};
 use std::sync::{Arc, mpsc};
 use std::time::Duration;
 
+use helenus_catalog::ddl;
 use helenus_cql::parse_statement;
-use helenus_engine::ddl;
 use helenus_schema::{Schema, TableId, TableMetadata};
 use helenus_sstable::{Descriptor, SsTable};
 use helenus_storage::error::TruncateError;

@@ -10,10 +10,10 @@ use std::cell::RefCell;
 use std::io;
 use std::sync::Arc;
 
+use helenus_catalog::ddl::SchemaChange;
+use helenus_catalog::schema_store::SchemaStore;
 use helenus_cql::ast;
 use helenus_engine::CqlError;
-use helenus_engine::ddl::SchemaChange;
-use helenus_engine::schema_store::SchemaStore;
 use helenus_schema::{Schema, TableKind, TableMetadata};
 use helenus_storage::store::DataFolder;
 use helenus_types::ShardId;

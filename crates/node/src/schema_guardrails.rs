@@ -1,11 +1,10 @@
 //! Limits on the schema, by Cassandra's names and in its words: looked at when a statement adds to it.
 
+use helenus_catalog::ddl::{SchemaChangeTarget, SchemaTransition};
 use helenus_engine::CqlError;
-use helenus_engine::ddl::{SchemaChangeTarget, SchemaTransition};
-use helenus_engine::system::is_system_keyspace;
 use helenus_protocol::response::SchemaChangeKind;
 use helenus_rows::guardrails::{Exceeded, Threshold};
-use helenus_schema::{KeyspaceMetadata, Schema};
+use helenus_schema::{KeyspaceMetadata, Schema, is_system_keyspace};
 
 use crate::guardrails::{Guardrails, violated};
 

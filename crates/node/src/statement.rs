@@ -5,10 +5,10 @@ use std::rc::Rc;
 use std::sync::Arc;
 use std::time::Duration;
 
+use helenus_catalog::ddl::DdlOutcome;
+use helenus_catalog::describe::{DescribeAnswer, describe, page_offset, page_state};
+use helenus_catalog::system::{NodeState, NodeUsage};
 use helenus_cql::ast::{self, DescribeStatement};
-use helenus_engine::ddl::DdlOutcome;
-use helenus_engine::describe::{DescribeAnswer, describe, page_offset, page_state};
-use helenus_engine::system::{NodeState, NodeUsage, is_made_from_code};
 use helenus_engine::{CqlError, Plan, Prepared, QueryOptions};
 use helenus_protocol::Opcode;
 use helenus_protocol::extensions::CQL_VERSION_SPOKEN;
@@ -18,7 +18,7 @@ use helenus_protocol::response::{
     ColumnSpec, MetadataForm, ResultMetadata, RowsWriter, write_prepared, write_schema_change,
     write_set_keyspace, write_void,
 };
-use helenus_schema::TableMetadata;
+use helenus_schema::{TableMetadata, is_made_from_code};
 
 use crate::execution::Statement;
 use crate::metrics::RequestKind;

@@ -4,7 +4,7 @@
 use std::collections::HashSet;
 use std::rc::Rc;
 
-use helenus_engine::system::{
+use helenus_catalog::system::{
     CacheUsage, ClientConnection, NodeUsage, PARTITIONER, PastCompaction, QueueUsage, SnapshotUsage,
     TableUsage,
 };

@@ -1,17 +1,22 @@
 //! What the node knows about keyspaces, tables and user types: immutable snapshots, shared by all shards.
 //!
 //! A schema change builds a new [`Schema`] and hands it to every shard; nothing here is ever changed in place.
-//! The crate is data and look-ups only: executing DDL, printing it and persisting it belong to the engine.
+//! The crate is data and look-ups only: executing DDL, printing it and persisting it belong to the catalog.
 
 mod index;
 mod keyspace;
 mod sstable_format;
+mod system_keyspaces;
 mod table;
 mod view;
 
 pub use index::{IndexId, IndexKind, IndexMetadata, IndexTarget};
 pub use keyspace::{KeyspaceMetadata, Replication, Schema};
 pub use sstable_format::SsTableFormat;
+pub use system_keyspaces::{
+    is_local_system_keyspace, is_made_from_code, is_replicated_system_keyspace, is_system_keyspace,
+    is_virtual_system_keyspace,
+};
 pub use table::{
     ClusteringOrder, ColumnId, ColumnKind, ColumnMetadata, DroppedColumn, PerPartitionRateLimit, TableId,
     TableKind, TableMetadata, TableParams,

@@ -3,11 +3,12 @@
 use std::path::PathBuf;
 use std::sync::Arc;
 
+use helenus_catalog::schema_store::SchemaStoreError;
 use helenus_cql::SyntaxError;
 use helenus_engine::CqlError;
-use helenus_engine::schema_store::SchemaStoreError;
-use helenus_engine::system::{is_local_system_keyspace, is_system_keyspace};
-use helenus_schema::{Schema, TableId, TableKind, TableMetadata};
+use helenus_schema::{
+    Schema, TableId, TableKind, TableMetadata, is_local_system_keyspace, is_system_keyspace,
+};
 use helenus_sstable::Descriptor;
 use helenus_storage::error::TruncateError;
 use helenus_storage::store::{

@@ -3,7 +3,7 @@
 use std::path::Path;
 use std::sync::Arc;
 
-use helenus_engine::schema_store::SchemaStore;
+use helenus_catalog::schema_store::SchemaStore;
 use helenus_schema::TableMetadata;
 use helenus_storage::store::DataFolder;
 use helenus_vfs::Disk;

@@ -1,6 +1,6 @@
 //! `schema.cql`: the statements that make a table, as Cassandra puts them beside the files of a snapshot.
 
-use helenus_engine::describe::{
+use helenus_catalog::describe::{
     create_index_statement, create_table_statement, create_type_statement, create_view_statement,
 };
 use helenus_schema::{KeyspaceMetadata, TableMetadata};

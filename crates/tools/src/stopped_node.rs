@@ -3,9 +3,9 @@
 use std::path::Path;
 use std::sync::{Arc, Mutex, PoisonError};
 
+use helenus_catalog::ddl::{self, DdlContext};
+use helenus_catalog::schema_store::SchemaStore;
 use helenus_cql::parse_statement;
-use helenus_engine::ddl::{self, DdlContext};
-use helenus_engine::schema_store::SchemaStore;
 use helenus_schema::{Schema, TableId, TableKind, TableMetadata};
 use helenus_sstable::{Descriptor, finished_sstables};
 use helenus_storage::commitlog::{ReplayError, replay};

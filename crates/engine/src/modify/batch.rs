@@ -5,7 +5,7 @@ use std::collections::BTreeSet;
 use std::sync::Arc;
 
 use helenus_cql::ast::{BatchKind, Using};
-use helenus_schema::{ColumnId, Schema, TableId, TableKind, TableMetadata, TableParams};
+use helenus_schema::{ColumnId, Schema, TableId, TableKind, TableMetadata, TableParams, is_made_from_code};
 use helenus_types::Token;
 use uuid::Uuid;
 
@@ -17,7 +17,6 @@ use crate::CqlError;
 use crate::execute::{QueryOptions, RowStore, Scratch};
 use crate::functions::Clock;
 use crate::heap_bytes::HeapBytes;
-use crate::system::is_made_from_code;
 use crate::term::{BindMarkers, BoundValues, StatementScope, Typing};
 
 /// Statements and keys of a batch whose updates are built where it arrives: about a microsecond each, of the millisecond

@@ -1,7 +1,7 @@
 //! From a syntax tree to a plan.
 
 use helenus_cql::ast::{self, Delete, DeletionTarget, Insert, InsertSource, Modification, Term, Update};
-use helenus_schema::{ColumnKind, ColumnMetadata, TableMetadata};
+use helenus_schema::{ColumnKind, ColumnMetadata, TableMetadata, is_made_from_code};
 
 use super::attributes::Attributes;
 use super::conditional::{ConditionPlan, check_timestamp};
@@ -12,7 +12,6 @@ use crate::CqlError;
 use crate::names::first_repeated;
 use crate::select::restriction::{Restriction, RestrictionKind, TupleTerm};
 use crate::select::{StatementKind, WhereClause, WhereRules, single_restriction};
-use crate::system::is_made_from_code;
 use crate::term::{Receiver, Typing};
 
 /// Types a modification of the table that `typing` is about.

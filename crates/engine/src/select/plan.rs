@@ -2,7 +2,7 @@
 
 use std::sync::Arc;
 
-use helenus_schema::{ColumnMetadata, IndexId, TableMetadata};
+use helenus_schema::{ColumnMetadata, IndexId, TableMetadata, is_system_keyspace};
 use helenus_types::CqlType;
 
 use super::index_support::has_index;
@@ -12,7 +12,6 @@ use super::row_view::Fetched;
 use super::where_clause::WhereClause;
 use crate::heap_bytes::{HeapBytes, flat_bytes};
 use crate::prepare::ResultMetadata;
-use crate::system::is_system_keyspace;
 use crate::term::{AggregateCall, Expression};
 
 /// What a SELECT reads and returns; immutable, shared by all executions.

@@ -8,7 +8,7 @@ use helenus_cql::ast::{
     Condition, ConditionTest, Modification, Operator, Place, QualifiedName, Reference, Returning, Select,
     Term, Transaction,
 };
-use helenus_schema::{ColumnKind, Schema, TableMetadata};
+use helenus_schema::{ColumnKind, Schema, TableMetadata, is_system_keyspace};
 
 use super::plan::{Answer, NamedRead, RowCondition, RowTest, STATEMENTS_MAX, TransactionPlan};
 use crate::CqlError;
@@ -16,7 +16,6 @@ use crate::functions::Clock;
 use crate::modify::{ColumnCondition, ModifyPlan, prepare_modification_in_transaction};
 use crate::prepare::ResultMetadata;
 use crate::select::{ManyRows, SelectPlan, prepare_select};
-use crate::system::is_system_keyspace;
 use crate::term::{BindMarkers, CallTypes, ColumnSpec, LetRow, References, StatementScope, Typing};
 
 /// What a transaction is planned with.

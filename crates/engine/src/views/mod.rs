@@ -3,10 +3,12 @@
 //! A row of a view is a pure function of the base row ([`entry`]). A write reads the base rows that it touches and comes to
 //! the differences between the rows that the views had and those that they will have ([`delta`]).
 
+mod conditions;
 mod delta;
 mod entry;
 mod plan;
 
+pub use conditions::{conditions_of, view_clause};
 pub use delta::{Chunk, ViewDelta};
 pub use entry::{EntryChange, ViewShape};
 pub use plan::{BaseViews, ViewPlan, ViewsByTable};

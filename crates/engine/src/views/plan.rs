@@ -12,9 +12,9 @@ use helenus_rows::update::{Update, UpdateItem};
 use helenus_schema::{ColumnId, ColumnKind, KeyspaceMetadata, Schema, TableId, TableMetadata, ViewMetadata};
 use helenus_types::partition_key::partition_key_components;
 
+use super::conditions::{conditions_of, view_clause};
 use super::entry::ViewShape;
 use crate::CqlError;
-use crate::ddl::{conditions_of, view_clause};
 use crate::functions::Clock;
 use crate::select::slices::{KEY_BYTES_MAX, append_key, key_too_long};
 use crate::select::{Filter, FilterEffort, RowView, bind_filters};

@@ -2,11 +2,12 @@
 
 use std::sync::Arc;
 
+use helenus_catalog::ddl;
 use helenus_engine::functions::Clock;
 use helenus_engine::modify::{ConditionalMember, ConditionalOutcome, ConditionalRequest, ListReading};
 use helenus_engine::select::{Direct, SelectExecution};
 use helenus_engine::term::BoundValues;
-use helenus_engine::{CqlError, Plan, Prepared, QueryOptions, Scratch, ddl, prepare};
+use helenus_engine::{CqlError, Plan, Prepared, QueryOptions, Scratch, prepare};
 use helenus_protocol::response::MetadataForm;
 use helenus_protocol::{Consistency, ProtocolVersion};
 use helenus_rows::update::Update;

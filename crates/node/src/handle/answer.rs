@@ -2,7 +2,7 @@
 
 use std::sync::Arc;
 
-use helenus_engine::ddl::{SchemaChange, SchemaChangeTarget};
+use helenus_catalog::ddl::{SchemaChange, SchemaChangeTarget};
 use helenus_protocol::Opcode;
 use helenus_protocol::frame::{ENVELOPE_HEADER_BYTES, Envelope, EnvelopeFlags, EnvelopeHeader};
 use helenus_protocol::response::{

@@ -3,7 +3,7 @@
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 
-use helenus_engine::ddl::SchemaChange;
+use helenus_catalog::ddl::SchemaChange;
 use helenus_types::{ShardId, Token, shard_of};
 use helenus_vfs::Clock;
 use tokio::sync::broadcast;

@@ -1,6 +1,6 @@
 //! What clients in this process hear of the node without asking.
 
-use helenus_engine::ddl::SchemaChange;
+use helenus_catalog::ddl::SchemaChange;
 use tokio::sync::broadcast;
 use tokio::sync::broadcast::error::RecvError;
 

@@ -52,7 +52,7 @@ pub use blocking::{block_on, block_on_within};
 pub(crate) use door::Door;
 pub use error::{RequestError, ServerError};
 pub use events::{SchemaEvent, SchemaEvents};
-pub use helenus_engine::ddl::{SchemaChange, SchemaChangeTarget};
+pub use helenus_catalog::ddl::{SchemaChange, SchemaChangeTarget};
 pub use message::Message;
 pub use options::{ClientOptions, Login, PAGE_SIZE_DEFAULT, RequestOptions};
 pub use pages::Pages;

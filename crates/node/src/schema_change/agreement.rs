@@ -3,9 +3,9 @@
 use std::rc::Rc;
 use std::sync::Arc;
 
+use helenus_catalog::ddl::{self, DdlContext, DdlOutcome, SchemaChange};
+use helenus_catalog::system::schema_version;
 use helenus_engine::CqlError;
-use helenus_engine::ddl::{self, DdlContext, DdlOutcome, SchemaChange};
-use helenus_engine::system::schema_version;
 use helenus_events::Event;
 use helenus_schema::{Schema, TableId};
 use tokio::sync::broadcast;

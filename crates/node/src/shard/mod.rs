@@ -21,7 +21,7 @@ use std::rc::Rc;
 use std::sync::Arc;
 use std::sync::atomic::AtomicBool;
 
-use helenus_engine::ddl::SchemaChange;
+use helenus_catalog::ddl::SchemaChange;
 use helenus_engine::execute::Scratch;
 use helenus_engine::functions;
 use helenus_schema::Schema;

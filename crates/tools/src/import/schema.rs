@@ -4,10 +4,10 @@ use std::io;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
+use helenus_catalog::ddl::{self, DdlContext};
+use helenus_catalog::describe::{create_table_statement, create_type_statement};
 use helenus_cql::ast::{QualifiedName, SchemaStatement, Statement};
 use helenus_cql::{parse_statement, split_statements};
-use helenus_engine::ddl::{self, DdlContext};
-use helenus_engine::describe::{create_table_statement, create_type_statement};
 use helenus_schema::{KeyspaceMetadata, Schema, TableId, TableMetadata};
 use helenus_types::{CqlType, UserType, quoted_identifier};
 use helenus_vfs::Disk;

@@ -3,8 +3,7 @@
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
-use helenus_engine::system::is_local_system_keyspace;
-use helenus_schema::{TableId, TableMetadata};
+use helenus_schema::{TableId, TableMetadata, is_local_system_keyspace};
 use helenus_storage::store::{Adoption, DataFolder, Transfer};
 use helenus_vfs::Disk;
 use serde::{Deserialize, Serialize};
