@@ -183,59 +183,31 @@ impl Shard {
         let timeout_ns = own_timeout.unwrap_or_else(|| self.timeouts.of_plan(&prepared.plan));
         options.deadline_ns = self.deadline_of(&request, timeout_ns)?;
         let RequestContext { session, stream, .. } = request;
+        self.metrics.count_request(kind_of(&prepared.plan));
         match &prepared.plan {
-            Plan::Select(plan) => {
-                self.metrics.count_request(RequestKind::Read);
-                self.select(statement, plan, &values, &options)
-            }
+            Plan::Select(plan) => self.select(statement, plan, &values, &options),
             Plan::Modify(plan) if plan.is_conditional() => {
-                self.metrics.count_request(RequestKind::Write);
                 self.modify_conditionally(statement, &values, &options)
             }
-            Plan::Modify(plan) if plan.needs_read() => {
-                self.metrics.count_request(RequestKind::Write);
-                self.modify_reading(statement, &values, &options)
-            }
-            Plan::Modify(plan) => {
-                self.metrics.count_request(RequestKind::Write);
-                self.modify(statement, plan, &values, &options)
-            }
+            Plan::Modify(plan) if plan.needs_read() => self.modify_reading(statement, &values, &options),
+            Plan::Modify(plan) => self.modify(statement, plan, &values, &options),
             Plan::Batch(plan) if plan.is_conditional() => {
-                self.metrics.count_request(RequestKind::Batch);
                 self.modify_conditionally(statement, &values, &options)
             }
-            Plan::Batch(plan) if plan.needs_read() => {
-                self.metrics.count_request(RequestKind::Batch);
-                self.modify_reading(statement, &values, &options)
-            }
-            Plan::Transaction(plan) => {
-                self.metrics.count_request(RequestKind::Batch);
-                self.transact(statement, plan, &values, &options)
-            }
-            Plan::Batch(plan) => {
-                self.metrics.count_request(RequestKind::Batch);
-                self.modify_batch(statement, plan, &values, &options)
-            }
-            Plan::Use(keyspace) => {
-                self.metrics.count_request(RequestKind::Other);
-                self.use_keyspace(session, stream, keyspace)
-            }
-            Plan::Truncate(table) => {
-                self.metrics.count_request(RequestKind::Other);
-                self.truncate_table(session, stream, table, &options)
-            }
+            Plan::Batch(plan) if plan.needs_read() => self.modify_reading(statement, &values, &options),
+            Plan::Batch(plan) => self.modify_batch(statement, plan, &values, &options),
+            Plan::Transaction(plan) => self.transact(statement, plan, &values, &options),
+            Plan::Use(keyspace) => self.use_keyspace(session, stream, keyspace),
+            Plan::Truncate(table) => self.truncate_table(session, stream, table, &options),
             Plan::Schema(change) => {
-                self.metrics.count_request(RequestKind::Other);
                 self.change_schema_later(statement, change);
                 Ok(())
             }
             Plan::Role(role) => {
-                self.metrics.count_request(RequestKind::Other);
                 self.run_role_statement_later(session, stream, (**role).clone());
                 Ok(())
             }
             Plan::Describe(description) => {
-                self.metrics.count_request(RequestKind::Other);
                 self.describe_later(session, stream, description, &options);
                 Ok(())
             }
@@ -274,6 +246,17 @@ impl Shard {
             } else {
                 MetadataForm::Full
             },
+        }
+    }
+}
+
+fn kind_of(plan: &Plan) -> RequestKind {
+    match plan {
+        Plan::Select(_) => RequestKind::Read,
+        Plan::Modify(_) => RequestKind::Write,
+        Plan::Batch(_) | Plan::Transaction(_) => RequestKind::Batch,
+        Plan::Use(_) | Plan::Truncate(_) | Plan::Schema(_) | Plan::Role(_) | Plan::Describe(_) => {
+            RequestKind::Other
         }
     }
 }

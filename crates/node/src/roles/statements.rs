@@ -188,10 +188,8 @@ impl Shard {
             }
             RoleStatement::AddIdentity(_) | RoleStatement::DropIdentity(_) => {
                 not_anonymous(user)?;
-                return Err(CqlError::invalid(format_args!(
-                    "{} is not supported yet",
-                    statement.name()
-                )));
+                let name = statement.name();
+                return Err(CqlError::invalid(format_args!("{name} is not supported yet")));
             }
         }
         Ok(Outcome::Done)

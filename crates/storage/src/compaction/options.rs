@@ -4,7 +4,7 @@ use std::collections::BTreeMap;
 
 use helenus_schema::TableMetadata;
 
-/// Cassandra 5.0's options and defaults. What a statement may set is checked where statements are (`engine::ddl`);
+/// Cassandra 5.0's options and defaults. What a statement may set is checked where statements are (`catalog::ddl`);
 /// here a value that does not parse counts as absent.
 #[derive(Clone, Debug, PartialEq)]
 pub struct CompactionOptions {
