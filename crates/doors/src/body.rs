@@ -12,7 +12,7 @@ use http_body::{Body as HttpBody, Frame, SizeHint};
 use hyper::body::Incoming;
 use tokio::sync::mpsc;
 
-use crate::bounds::{BODY_BYTES_MAX, BODY_COST, BODY_TIMEOUT};
+use crate::bounds::{BODY_COST, BODY_TIMEOUT};
 use crate::failure::Failure;
 use crate::memory::{Memory, Taken};
 
@@ -117,15 +117,19 @@ pub async fn next_bytes(incoming: &mut Incoming) -> Option<Bytes> {
 /// Reads a body to its end.
 pub async fn read_whole(mut incoming: Incoming, memory: &Arc<Memory>) -> Result<Received, Failure> {
     let announced = incoming.size_hint().lower();
-    if announced > BODY_BYTES_MAX as u64 {
-        return Err(Failure::TooLarge);
+    let bytes_max = memory.body_bytes_max();
+    let too_large = Failure::TooLarge {
+        bytes_max: Some(bytes_max),
+    };
+    if announced > bytes_max as u64 {
+        return Err(too_large);
     }
     let reading = async {
         let mut taken = memory.take(0)?;
         let mut bytes = Vec::new();
         while let Some(data) = next_bytes(&mut incoming).await {
-            if bytes.len() + data.len() > BODY_BYTES_MAX {
-                return Err(Failure::TooLarge);
+            if bytes.len() + data.len() > bytes_max {
+                return Err(too_large);
             }
             taken.grow(BODY_COST * data.len())?;
             bytes.extend_from_slice(&data);

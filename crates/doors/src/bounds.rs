@@ -54,7 +54,8 @@ pub const SEND_BUFFER_BYTES: usize = 64 * 1024;
 /// What HTTP/1.1 buffers of a request.
 pub const REQUEST_BUFFER_BYTES: usize = 64 * 1024;
 
-/// A request's body, and a message of gRPC: what gRPC's servers take by default.
+/// A request's body, and a message of gRPC: what gRPC's servers take by default. A node with little memory takes less, see
+/// [`Memory::body_bytes_max`](crate::memory::Memory::body_bytes_max).
 pub const BODY_BYTES_MAX: usize = 4 << 20;
 
 /// What a byte of a request is charged as, because it may be that much when it is read: a value of gRPC takes two bytes or more on
@@ -64,11 +65,18 @@ pub const BODY_COST: usize = 8;
 /// Values of a statement, and statements of a batch: as many as the native protocol counts.
 pub const VALUES_MAX: usize = u16::MAX as usize;
 
-/// Bodies and answers of all clients together,
+/// Of the node's memory, the part that bodies and answers of all clients may take together on top of it: with it a node stays below
+/// its memory and a fifth.
+pub const MEMORY_SHARE: u64 = 8;
+
+/// What they may take however large the node is,
 pub const MEMORY_BYTES_MAX: usize = 128 << 20;
 
-/// and of one connection.
-pub const CONNECTION_BYTES_MAX: usize = 48 << 20;
+/// and however small.
+pub const MEMORY_BYTES_MIN: usize = 8 << 20;
+
+/// Eighths of that which one connection may have.
+pub const CONNECTION_EIGHTHS: usize = 3;
 
 /// Statements that are kept prepared, with their texts.
 pub const STATEMENTS_MAX: usize = 1_024;

@@ -10,7 +10,7 @@ use helenus_node::Handle;
 use helenus_node::handle::{ClientOptions, Login};
 use http::HeaderMap;
 
-use crate::bounds::{CONNECTION_BYTES_MAX, USERS_MAX};
+use crate::bounds::USERS_MAX;
 use crate::failure::Failure;
 use crate::memory::Memory;
 use crate::state::State;
@@ -33,7 +33,7 @@ impl Caller {
         Caller {
             state: state.clone(),
             peer,
-            memory: state.memory.part(CONNECTION_BYTES_MAX),
+            memory: state.memory.of_connection(),
             clients: RefCell::default(),
         }
     }

@@ -7,6 +7,7 @@ use helenus_protocol::ErrorCode;
 use helenus_protocol::response::ErrorBody;
 use helenus_values::BindError;
 
+use crate::bounds::BODY_BYTES_MAX;
 use crate::memory::NoRoom;
 
 /// A request failed.
@@ -28,11 +29,14 @@ pub enum Failure {
     Method(&'static str),
     /// The body is of a type that is not understood here.
     MediaType(&'static str),
-    /// See [`BODY_BYTES_MAX`](crate::bounds::BODY_BYTES_MAX).
-    TooLarge,
+    /// More than [`Memory::body_bytes_max`](crate::memory::Memory::body_bytes_max), or than the node's protocol has room for.
+    TooLarge {
+        /// `None` where it is the protocol's.
+        bytes_max: Option<usize>,
+    },
     /// See [`BODY_TIMEOUT`](crate::bounds::BODY_TIMEOUT).
     Slow,
-    /// See [`MEMORY_BYTES_MAX`](crate::bounds::MEMORY_BYTES_MAX).
+    /// See [`MEMORY_SHARE`](crate::bounds::MEMORY_SHARE).
     NoRoom,
     /// The node is on its way out; nothing was done.
     Stopping,
@@ -45,7 +49,7 @@ impl Failure {
     pub fn code(&self) -> ErrorCode {
         match self {
             Failure::Server(error) => error.code,
-            Failure::Invalid(_) | Failure::TooLarge => ErrorCode::Invalid,
+            Failure::Invalid(_) | Failure::TooLarge { .. } => ErrorCode::Invalid,
             Failure::Malformed(_)
             | Failure::NotFound
             | Failure::Method(_)
@@ -69,7 +73,21 @@ impl Failure {
             Failure::NotFound => Cow::Borrowed("There is nothing here; /v1/openapi.json says what there is"),
             Failure::Method(allowed) => Cow::Owned(format!("Only {allowed} can be asked for here")),
             Failure::MediaType(wanted) => Cow::Owned(format!("The body has to be {wanted}")),
-            Failure::TooLarge => Cow::Borrowed("The request is larger than 4 MiB; send less at a time"),
+            Failure::TooLarge { bytes_max: None } => Cow::Borrowed(
+                "The request is larger than a message of the native protocol; send less at a time",
+            ),
+            Failure::TooLarge {
+                bytes_max: Some(bytes),
+            } if *bytes >= BODY_BYTES_MAX => {
+                Cow::Borrowed("The request is larger than 4 MiB; send less at a time")
+            }
+            Failure::TooLarge {
+                bytes_max: Some(bytes),
+            } => Cow::Owned(format!(
+                "The request is larger than {} KiB, which this node has room for; send less at a time, or give the node \
+                 more memory (`memory`)",
+                bytes >> 10
+            )),
             Failure::Slow => Cow::Borrowed("The request did not come in time"),
             Failure::NoRoom => Cow::Borrowed("Too much is on its way to and from clients; try again later"),
             Failure::Stopping => Cow::Borrowed("The node is stopping"),
@@ -94,7 +112,7 @@ impl From<RequestError> for Failure {
     fn from(error: RequestError) -> Self {
         match error {
             RequestError::Server(error) => Failure::Server(Box::new(error)),
-            RequestError::TooLong { .. } => Failure::TooLarge,
+            RequestError::TooLong { .. } => Failure::TooLarge { bytes_max: None },
             RequestError::Stopped => Failure::Stopping,
             RequestError::Bind(error) => error.into(),
             other => Failure::Internal(other.to_string()),

@@ -56,6 +56,8 @@ pub struct DoorOptions {
     pub listener: TcpListener,
     /// The node; each client is given a handle of its own.
     pub node: Handle,
+    /// The memory that the node has; what the doors' clients may take beside it depends on that.
+    pub node_memory_bytes: u64,
     /// Whether clients have to say who they are.
     pub asks_for_passwords: bool,
     /// Whether only statements that read are taken.

@@ -5,9 +5,14 @@ use std::sync::atomic::{AtomicUsize, Ordering};
 
 use bytes::Bytes;
 
+use crate::bounds::{
+    BODY_BYTES_MAX, BODY_COST, CONNECTION_EIGHTHS, MEMORY_BYTES_MAX, MEMORY_BYTES_MIN, MEMORY_SHARE,
+};
+
 /// So many bytes, and no more.
 #[derive(Debug)]
 pub struct Memory {
+    bytes_max: usize,
     free_bytes: AtomicUsize,
     /// Of which this is a part.
     whole: Option<Arc<Memory>>,
@@ -25,19 +30,28 @@ pub struct Taken {
 pub struct NoRoom;
 
 impl Memory {
-    pub fn new(bytes: usize) -> Arc<Self> {
+    /// What the doors of a node may take that has `node_bytes` for everything else.
+    pub fn beside(node_bytes: u64) -> Arc<Self> {
+        let share = usize::try_from(node_bytes / MEMORY_SHARE).unwrap_or(usize::MAX);
+        Memory::new(share.clamp(MEMORY_BYTES_MIN, MEMORY_BYTES_MAX), None)
+    }
+
+    fn new(bytes_max: usize, whole: Option<Arc<Memory>>) -> Arc<Self> {
         Arc::new(Memory {
-            free_bytes: AtomicUsize::new(bytes),
-            whole: None,
+            bytes_max,
+            free_bytes: AtomicUsize::new(bytes_max),
+            whole,
         })
     }
 
-    /// At most `bytes` of this one.
-    pub fn part(self: &Arc<Self>, bytes: usize) -> Arc<Self> {
-        Arc::new(Memory {
-            free_bytes: AtomicUsize::new(bytes),
-            whole: Some(self.clone()),
-        })
+    /// What one connection may take of it.
+    pub fn of_connection(self: &Arc<Self>) -> Arc<Self> {
+        Memory::new(self.bytes_max / 8 * CONNECTION_EIGHTHS, Some(self.clone()))
+    }
+
+    /// The longest body on a connection with this memory: a third of it is left for the answer. More would never have room.
+    pub fn body_bytes_max(&self) -> usize {
+        BODY_BYTES_MAX.min(self.bytes_max / 3 * 2 / BODY_COST)
     }
 
     pub fn take(self: &Arc<Self>, bytes: usize) -> Result<Taken, NoRoom> {
@@ -113,8 +127,9 @@ mod tests {
 
     #[test]
     fn what_is_taken_is_of_the_part_and_of_the_whole_and_comes_back_with_the_last_byte() {
-        let whole = Memory::new(100);
-        let (first, second) = (whole.part(80), whole.part(80));
+        let whole = Memory::new(100, None);
+        let part = || Memory::new(80, Some(whole.clone()));
+        let (first, second) = (part(), part());
         let taken = first.take(60).unwrap();
         assert_eq!(second.take(60).unwrap_err(), NoRoom);
         assert_eq!(second.free_bytes(), 80);
@@ -124,5 +139,21 @@ mod tests {
         assert_eq!(whole.free_bytes(), 40);
         drop(slice);
         assert_eq!((whole.free_bytes(), first.free_bytes()), (100, 80));
+    }
+
+    #[test]
+    fn doors_stay_below_an_eighth_of_the_node_and_the_longest_body_has_room() {
+        for (node_mib, all_mib, body_kib) in [
+            (16, 8, 256),
+            (256, 32, 1_024),
+            (1_024, 128, 4_096),
+            (65_536, 128, 4_096),
+        ] {
+            let memory = Memory::beside(node_mib << 20);
+            assert_eq!(memory.free_bytes(), all_mib << 20, "{node_mib}");
+            let connection = memory.of_connection();
+            assert_eq!(connection.body_bytes_max(), body_kib << 10, "{node_mib}");
+            assert!(connection.take(connection.body_bytes_max() * BODY_COST).is_ok());
+        }
     }
 }

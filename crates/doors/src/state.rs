@@ -9,7 +9,7 @@ use helenus_transport::descriptors::DescriptorReserve;
 use helenus_vfs::{Clock, Random};
 use tokio::sync::watch;
 
-use crate::bounds::{CONNECTIONS_MAX, DESCRIPTORS_SHARE, MEMORY_BYTES_MAX, READY_TIMEOUT};
+use crate::bounds::{CONNECTIONS_MAX, DESCRIPTORS_SHARE, READY_TIMEOUT};
 use crate::drain::Stage;
 use crate::memory::Memory;
 use crate::statements::Statements;
@@ -41,7 +41,7 @@ impl State {
             is_read_only: options.is_read_only,
             clock: options.clock,
             random: options.random,
-            memory: Memory::new(MEMORY_BYTES_MAX),
+            memory: Memory::beside(options.node_memory_bytes),
             statements: Statements::default(),
             tokens: RefCell::default(),
             connections: Cell::new(0),

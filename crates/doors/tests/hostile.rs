@@ -5,7 +5,7 @@ mod support;
 use std::io::{Read, Write};
 use std::net::TcpStream;
 
-use support::{Answer, Served};
+use support::{Answer, Served, Serving};
 
 const PREFACE: &[u8] = b"PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n";
 
@@ -186,6 +186,27 @@ fn giant_bodies_are_refused_without_being_read() {
         String::from_utf8_lossy(&answer)
     );
     is_well(&served);
+}
+
+/// Clients of HTTP could take 128 MiB of a node that was given 64.
+#[test]
+fn a_small_node_takes_smaller_bodies_and_says_so() {
+    let served = Served::start_as(Serving {
+        node_memory_bytes: Some(64 << 20),
+        ..Serving::default()
+    });
+    let body = |bytes: usize| {
+        let statement = "SELECT key FROM system.local";
+        format!("{{\"query\":\"{statement}{}\"}}", " ".repeat(bytes))
+    };
+    assert_eq!(served.post("/v1/query", &body(200 << 10)).status, 200);
+    let refused = served.post("/v1/query", &body(256 << 10));
+    assert_eq!(refused.status, 413);
+    let detail = refused.json()["detail"].as_str().unwrap().to_owned();
+    assert!(
+        detail.contains("256 KiB") && detail.contains("`memory`"),
+        "{detail}"
+    );
 }
 
 #[test]

@@ -46,6 +46,7 @@ pub(crate) fn listen(
 pub(crate) struct Opening {
     listener: TcpListener,
     settings: DoorSettings,
+    node_memory_bytes: u64,
     asks_for_passwords: bool,
     clock: Arc<dyn Clock>,
     random: Arc<dyn Random>,
@@ -57,6 +58,7 @@ impl Opening {
         Opening {
             listener,
             settings,
+            node_memory_bytes: node.memory_bytes,
             asks_for_passwords: node.authenticator != Authenticator::AllowAll,
             clock: node.clock.clone(),
             random: node.random.clone(),
@@ -70,6 +72,7 @@ impl Opening {
         let opened = Doors::open(DoorOptions {
             listener: self.listener,
             node: node.handle(),
+            node_memory_bytes: self.node_memory_bytes,
             asks_for_passwords: self.asks_for_passwords,
             is_read_only: self.settings.is_read_only,
             metrics: Arc::new(move || metrics_page(&first_shard)),

@@ -96,7 +96,8 @@ fn framed(
     });
     let is_compressed = packed.is_some();
     let mut bytes = packed.unwrap_or(bytes);
-    let length = u32::try_from(bytes.len() - PREFIX_BYTES).map_err(|_| Failure::TooLarge)?;
+    let length =
+        u32::try_from(bytes.len() - PREFIX_BYTES).map_err(|_| Failure::TooLarge { bytes_max: None })?;
     if let Some((flag, rest)) = bytes.split_first_mut()
         && let Some(place) = rest.first_chunk_mut::<4>()
     {

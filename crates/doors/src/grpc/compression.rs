@@ -7,7 +7,8 @@ use flate2::write::GzEncoder;
 use http::{HeaderMap, HeaderName};
 
 use super::status::{Code, Status};
-use crate::bounds::{BODY_BYTES_MAX, ZSTD_WINDOW_LOG_MAX};
+use crate::bounds::ZSTD_WINDOW_LOG_MAX;
+use crate::failure::Failure;
 
 /// How messages of one direction of a call may be compressed.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -81,14 +82,14 @@ impl Compression {
         }
     }
 
-    /// At most as much as a message may have.
-    pub fn decompress(self, bytes: &[u8]) -> Result<Vec<u8>, Status> {
+    /// At most `bytes_max`.
+    pub fn decompress(self, bytes: &[u8], bytes_max: usize) -> Result<Vec<u8>, Status> {
         let mut out = Vec::new();
         let read = match self {
-            Compression::Gzip => read_bounded(GzDecoder::new(bytes), &mut out),
+            Compression::Gzip => read_bounded(GzDecoder::new(bytes), bytes_max, &mut out),
             Compression::Zstd => zstd::stream::read::Decoder::with_buffer(bytes).and_then(|mut decoder| {
                 decoder.window_log_max(ZSTD_WINDOW_LOG_MAX)?;
-                read_bounded(decoder, &mut out)
+                read_bounded(decoder, bytes_max, &mut out)
             }),
         };
         read.map_err(|error| {
@@ -98,20 +99,23 @@ impl Compression {
                 format!("A message is not {name}, as grpc-encoding says: {error}"),
             )
         })?;
-        match out.len() > BODY_BYTES_MAX {
-            true => Err(Status::of(&crate::failure::Failure::TooLarge)),
+        match out.len() > bytes_max {
+            true => Err(Status::of(&Failure::TooLarge {
+                bytes_max: Some(bytes_max),
+            })),
             false => Ok(out),
         }
     }
 }
 
-fn read_bounded(reader: impl Read, out: &mut Vec<u8>) -> io::Result<()> {
-    reader.take(BODY_BYTES_MAX as u64 + 1).read_to_end(out).map(drop)
+fn read_bounded(reader: impl Read, bytes_max: usize, out: &mut Vec<u8>) -> io::Result<()> {
+    reader.take(bytes_max as u64 + 1).read_to_end(out).map(drop)
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::bounds::BODY_BYTES_MAX;
 
     #[test]
     fn what_is_compressed_is_the_same_again_and_no_bomb_goes_off() {
@@ -119,13 +123,13 @@ mod tests {
             for length in [0, 1_024, BODY_BYTES_MAX, BODY_BYTES_MAX + 1, 20 * BODY_BYTES_MAX] {
                 let mut packed = Vec::new();
                 compression.compress(&vec![7; length], &mut packed).unwrap();
-                match compression.decompress(&packed) {
+                match compression.decompress(&packed, BODY_BYTES_MAX) {
                     Ok(bytes) => assert_eq!((bytes.len(), length <= BODY_BYTES_MAX), (length, true)),
                     Err(status) => assert_eq!((status.code, length > BODY_BYTES_MAX), (8, true)),
                 }
             }
             assert_eq!(
-                compression.decompress(b"no").unwrap_err().code,
+                compression.decompress(b"no", BODY_BYTES_MAX).unwrap_err().code,
                 Code::Internal as i32
             );
         }

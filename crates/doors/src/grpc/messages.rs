@@ -9,7 +9,7 @@ use prost::Message;
 use super::compression::Compression;
 use super::status::{Code, Status};
 use crate::body::next_bytes;
-use crate::bounds::{BODY_BYTES_MAX, BODY_COST};
+use crate::bounds::BODY_COST;
 use crate::failure::Failure;
 use crate::memory::{Memory, Taken};
 
@@ -45,8 +45,10 @@ impl Messages {
         let Some((is_compressed, bytes)) = self.length_and_flag().await? else {
             return Ok(None);
         };
-        if bytes > BODY_BYTES_MAX {
-            return Err(Failure::TooLarge.into());
+        let bytes_max = self.memory.body_bytes_max();
+        if bytes > bytes_max {
+            let bytes_max = Some(bytes_max);
+            return Err(Failure::TooLarge { bytes_max }.into());
         }
         let mut taken = self.memory.take(BODY_COST * bytes).map_err(Failure::from)?;
         if !self.fill(PREFIX_BYTES + bytes).await {
@@ -69,7 +71,9 @@ impl Messages {
     fn unpacked(&self, bytes: Bytes, is_compressed: bool) -> Result<Bytes, Status> {
         match (is_compressed, self.compression) {
             (false, _) => Ok(bytes),
-            (true, Some(compression)) => Ok(compression.decompress(&bytes)?.into()),
+            (true, Some(compression)) => Ok(compression
+                .decompress(&bytes, self.memory.body_bytes_max())?
+                .into()),
             (true, None) => Err(Status::new(
                 Code::Internal,
                 "A message is flagged as compressed, but the header grpc-encoding does not say how",

@@ -65,7 +65,7 @@ impl Status {
     pub fn of(failure: &Failure) -> Self {
         let mut status = Status::new(code_of(failure), failure.message());
         let pushback_ms = match failure {
-            Failure::TooLarge => Some("-1"),
+            Failure::TooLarge { .. } => Some("-1"),
             Failure::Stopping => Some("0"),
             _ if failure.code() == ErrorCode::Overloaded => Some("100"),
             // Partitions have their rates by the second.
@@ -113,7 +113,7 @@ fn code_of(failure: &Failure) -> Code {
         Failure::Unauthenticated(_) => Code::Unauthenticated,
         Failure::Forbidden(_) => Code::PermissionDenied,
         Failure::NotFound | Failure::Method(_) | Failure::MediaType(_) => Code::Unimplemented,
-        Failure::TooLarge | Failure::NoRoom => Code::ResourceExhausted,
+        Failure::TooLarge { .. } | Failure::NoRoom => Code::ResourceExhausted,
         Failure::Slow => Code::DeadlineExceeded,
         Failure::Stopping => Code::Unavailable,
     }
@@ -286,7 +286,7 @@ mod tests {
     fn who_may_come_again_is_told_when() {
         let pushback = |failure: Failure| Status::of(&failure).trailers.get(PUSHBACK).cloned();
         assert_eq!(pushback(Failure::NoRoom).unwrap(), "100");
-        assert_eq!(pushback(Failure::TooLarge).unwrap(), "-1");
+        assert_eq!(pushback(Failure::TooLarge { bytes_max: None }).unwrap(), "-1");
         assert_eq!(pushback(Failure::Internal(String::new())), None);
     }
 }

@@ -59,7 +59,7 @@ fn status(failure: &Failure) -> StatusCode {
         Failure::NotFound => StatusCode::NOT_FOUND,
         Failure::Method(_) => StatusCode::METHOD_NOT_ALLOWED,
         Failure::MediaType(_) => StatusCode::UNSUPPORTED_MEDIA_TYPE,
-        Failure::TooLarge => StatusCode::PAYLOAD_TOO_LARGE,
+        Failure::TooLarge { .. } => StatusCode::PAYLOAD_TOO_LARGE,
         Failure::Slow => StatusCode::REQUEST_TIMEOUT,
         Failure::NoRoom | Failure::Stopping => StatusCode::SERVICE_UNAVAILABLE,
         Failure::Internal(_) => StatusCode::INTERNAL_SERVER_ERROR,

@@ -28,6 +28,8 @@ pub struct Served {
 pub struct Serving {
     pub asks_for_passwords: bool,
     pub is_read_only: bool,
+    /// 1 GiB if it is not said.
+    pub node_memory_bytes: Option<u64>,
     /// The doors' clock; the machine's if there is none.
     pub clock: Option<Arc<ManualClock>>,
 }
@@ -55,6 +57,7 @@ impl Served {
         let doors = Doors::open(DoorOptions {
             listener: TcpListener::bind("127.0.0.1:0").unwrap(),
             node: running.handle(),
+            node_memory_bytes: serving.node_memory_bytes.unwrap_or(1 << 30),
             asks_for_passwords: serving.asks_for_passwords,
             is_read_only: serving.is_read_only,
             metrics: Arc::new(|| Box::pin(async { "up 1\n".to_owned() })),
