@@ -14,7 +14,7 @@ pub fn maybe_quote_identifier(name: &str) -> Cow<'_, str> {
 }
 
 /// A name in double quotes.
-pub fn quote_identifier(name: &str) -> String {
+pub(crate) fn quote_identifier(name: &str) -> String {
     format!("\"{}\"", name.replace('"', "\"\""))
 }
 

@@ -99,7 +99,7 @@ impl std::fmt::Debug for RoleOption {
 impl RoleOption {
     /// The name under which an option may be given only once. Access to networks and datacenters has none: what is
     /// written adds up.
-    pub fn property_name(&self) -> Option<&'static str> {
+    pub(crate) fn property_name(&self) -> Option<&'static str> {
         match self {
             RoleOption::Password(_) => Some("PASSWORD"),
             RoleOption::HashedPassword(_) => Some("HASHED_PASSWORD"),

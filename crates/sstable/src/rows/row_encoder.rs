@@ -81,12 +81,7 @@ impl RowEncoder {
         if clustering.is_some() && !is_shadowable && self.is_plain(columns, entries.clone()) {
             return self.plain_row(out, header, clustering.unwrap_or_default(), row, previous_length);
         }
-        let mut sorted = recycled(std::mem::take(&mut self.sorted));
-        sorted.extend(entries.filter_map(|entry| Some((columns.index_of(entry.column())?, entry))));
-        if !sorted.is_sorted_by_key(|(index, _)| *index) {
-            // Stable: the order of cells within a column is theirs already.
-            sorted.sort_by_key(|(index, _)| *index);
-        }
+        let sorted = self.sorted(columns, entries);
         let is_empty = liveness.is_none() && deletion.is_live() && sorted.is_empty();
         if clustering.is_some() && is_empty {
             self.sorted = recycled(sorted);
@@ -133,6 +128,17 @@ impl RowEncoder {
         end_after_vint(out, start);
         self.sorted = recycled(sorted);
         Ok((!is_empty).then_some(counts))
+    }
+
+    /// Entries of columns that are stored, in the order of the header; to be given back to be empty again.
+    fn sorted<'r>(&mut self, columns: &RowColumns, entries: Entries<'r>) -> Vec<(usize, Entry<'r>)> {
+        let mut sorted = recycled(std::mem::take(&mut self.sorted));
+        sorted.extend(entries.filter_map(|entry| Some((columns.index_of(entry.column())?, entry))));
+        if !sorted.is_sorted_by_key(|(index, _)| *index) {
+            // Stable: the order of cells within a column is theirs already.
+            sorted.sort_by_key(|(index, _)| *index);
+        }
+        sorted
     }
 
     /// Whether a row has nothing but single cells, in the order of the header, as most rows do. Fills `present` then.

@@ -30,5 +30,6 @@ pub use options::{
 pub use pace::{Pace, PaceController, ThroughputLimit, WINDOW_NS, Window};
 pub use removal::{Removal, RemovalError};
 pub(crate) use removal::{decode_sstables, encode_sstables};
-pub use rewrite::{PurgeRule, RewriteError, Rewritten, RowGuard, Stopped, Watch, rewrite_partition};
+pub(crate) use rewrite::RowGuard;
+pub use rewrite::{PurgeRule, RewriteError, Rewritten, Stopped, Watch, rewrite_partition};
 pub(crate) use split::Splitter;

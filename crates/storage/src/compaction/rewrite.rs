@@ -41,7 +41,7 @@ pub struct Rewritten {
 
 /// Warns of what rows hold; they were written long ago, so that nothing is refused.
 #[derive(Debug)]
-pub struct RowGuard {
+pub(crate) struct RowGuard {
     pub events: Events,
     pub guardrails: PartitionGuardrails,
     pub table: Arc<TableMetadata>,
