@@ -34,7 +34,7 @@ pub struct ShardMetrics {
 }
 
 impl ShardMetrics {
-    pub fn count_request(&self, kind: RequestKind) {
+    pub(crate) fn count_request(&self, kind: RequestKind) {
         add(&self.requests[kind as usize], 1);
     }
 
@@ -44,7 +44,7 @@ impl ShardMetrics {
         }
     }
 
-    pub fn count_forwarded(&self) {
+    pub(crate) fn count_forwarded(&self) {
         add(&self.forwarded, 1);
     }
 
@@ -56,7 +56,7 @@ impl ShardMetrics {
         self.read_cost.set(cost);
     }
 
-    pub fn count_suspension(&self) {
+    pub(crate) fn count_suspension(&self) {
         add(&self.read_suspensions, 1);
     }
 }

@@ -17,7 +17,7 @@ use helenus_storage_model::Chance;
 
 pub(crate) use ddl::first_statements;
 pub use names::KEYSPACES;
-pub use terms::bound_value;
+pub(crate) use terms::bound_value;
 
 /// Writes statements over the tables that there are.
 pub(crate) struct Grammar<'a> {

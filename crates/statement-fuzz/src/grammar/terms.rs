@@ -214,7 +214,7 @@ impl Grammar<'_> {
 }
 
 /// What a marker of this type is bound to: mostly a value.
-pub fn bound_value(chance: &Chance, cql_type: &CqlType) -> Option<Vec<u8>> {
+pub(crate) fn bound_value(chance: &Chance, cql_type: &CqlType) -> Option<Vec<u8>> {
     match chance.below(20) {
         0 => None,
         1 => Some(Vec::new()),
