@@ -135,8 +135,19 @@ impl<'a> Author<'a> {
         text
     }
 
-    /// The same as one JSON text; `None` where that has no form for a value.
+    /// The same as one JSON text; `None` where that has no form for a value, or another one than the bytes for a key: numbers of JSON
+    /// lose the zeros at their end, and of two equal keys either may be shown.
     fn insert_json(&self, columns: &[(&ColumnMetadata, Option<Value>)]) -> Option<Text> {
+        let is_key = |column: &ColumnMetadata| {
+            column.cql_type.is_multi_cell()
+                || matches!(column.kind, ColumnKind::PartitionKey | ColumnKind::Clustering)
+        };
+        if columns
+            .iter()
+            .any(|(column, _)| is_key(column) && has_decimals(&column.cql_type))
+        {
+            return None;
+        }
         let mut json = String::from("{");
         for (index, (column, value)) in columns.iter().enumerate() {
             json.push_str(if index == 0 { "" } else { ", " });
@@ -302,4 +313,9 @@ impl<'a> Author<'a> {
     fn value_or_null(&self, cql_type: &CqlType) -> Option<Value> {
         (!self.chance.one_in(16)).then(|| values::value(self.chance, cql_type, self.size))
     }
+}
+
+/// Whether a number of JSON is anywhere in a type that keeps its zeros.
+fn has_decimals(cql_type: &CqlType) -> bool {
+    matches!(cql_type, CqlType::Decimal) || cql_type.sub_types().any(has_decimals)
 }
