@@ -212,7 +212,7 @@ impl<'a> QueryOptions<'a> {
     }
 
     /// What terms outside a select clause are evaluated with.
-    pub fn evaluation<'e>(&self, values: &'e BoundValues<'e>) -> EvaluationContext<'e> {
+    pub(crate) fn evaluation<'e>(&self, values: &'e BoundValues<'e>) -> EvaluationContext<'e> {
         EvaluationContext {
             values,
             clock: self.clock(),

@@ -16,7 +16,11 @@ pub(crate) const TYPE_BEYOND_BOUNDS: &str = "helenus.TypeBeyondBounds";
 type UserTypes = BTreeMap<Arc<str>, Arc<UserType>>;
 
 /// The type that `written` means in a statement on `keyspace`, whose user types are `user_types`.
-pub fn resolve_type(written: &TypeName, keyspace: &str, user_types: &UserTypes) -> Result<CqlType, CqlError> {
+pub(crate) fn resolve_type(
+    written: &TypeName,
+    keyspace: &str,
+    user_types: &UserTypes,
+) -> Result<CqlType, CqlError> {
     Resolver { keyspace, user_types }.resolve(written, false)
 }
 

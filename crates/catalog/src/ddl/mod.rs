@@ -30,6 +30,6 @@ pub(crate) mod options;
 
 pub use change::{DdlContext, DdlOutcome, SchemaChange, SchemaChangeTarget, SchemaTransition};
 pub(crate) use column_type::TYPE_BEYOND_BOUNDS;
-pub use column_type::resolve_type;
+pub(crate) use column_type::resolve_type;
 pub use statement::{apply, schema_statement};
 pub(crate) use table::build_table;

@@ -12,7 +12,7 @@ use super::cql_text::CqlText;
 
 const LOCATOR_PACKAGE: &str = "org.apache.cassandra.locator.";
 
-pub fn create_keyspace_statement(keyspace: &KeyspaceMetadata) -> String {
+pub(crate) fn create_keyspace_statement(keyspace: &KeyspaceMetadata) -> String {
     let name = quoted_identifier(&keyspace.name);
     if is_virtual_system_keyspace(&keyspace.name) {
         return format!(

@@ -9,7 +9,6 @@ mod create_statement;
 
 pub use answer::{DescribeAnswer, DescribeColumn, describe};
 pub use create_statement::{
-    create_index_statement, create_keyspace_statement, create_table_statement, create_type_statement,
-    create_view_statement,
+    create_index_statement, create_table_statement, create_type_statement, create_view_statement,
 };
 pub use page::{page_offset, page_state};

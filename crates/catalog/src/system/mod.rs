@@ -20,10 +20,9 @@ mod usage;
 mod view_rows;
 
 pub use definitions::add_system_keyspaces;
-pub use node_state::{
-    ClientConnection, HotPartition, NodeMetric, NodeState, PARTITIONER, SNITCH, SsTableTask,
-};
+pub(crate) use node_state::SNITCH;
+pub use node_state::{ClientConnection, HotPartition, NodeMetric, NodeState, PARTITIONER, SsTableTask};
 pub use read::read_system_table;
-pub use rows::{is_of_all_shards, system_updates};
+pub use rows::is_of_all_shards;
 pub use schema_version::schema_version;
 pub use usage::{CacheUsage, NodeUsage, PastCompaction, QueueUsage, SnapshotUsage, TableUsage};

@@ -11,7 +11,7 @@ use super::usage::NodeUsage;
 pub const PARTITIONER: &str = "org.apache.cassandra.dht.Murmur3Partitioner";
 
 /// What Cassandra's DESCRIBE CLUSTER calls its snitch under the default configuration.
-pub const SNITCH: &str = "DynamicEndpointSnitch";
+pub(crate) const SNITCH: &str = "DynamicEndpointSnitch";
 
 /// A snapshot, taken by the owner of each fact when a system table is read.
 #[derive(Clone, Debug)]

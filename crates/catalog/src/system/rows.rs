@@ -8,7 +8,12 @@ use super::{index_rows, local_rows, schema_rows, usage, view_rows};
 
 /// Appends every row of a table that [`is_made_from_code`](helenus_schema::is_made_from_code) as a packed update. Tables that
 /// describe what does not exist here (peers, repairs, hints...) have no rows.
-pub fn system_updates(table: &TableMetadata, schema: &Schema, node: &NodeState, out: &mut Vec<Vec<u8>>) {
+pub(crate) fn system_updates(
+    table: &TableMetadata,
+    schema: &Schema,
+    node: &NodeState,
+    out: &mut Vec<Vec<u8>>,
+) {
     let mut rows = RowWriter::new(table, node.now_us, out);
     match (&*table.keyspace, &*table.name) {
         ("system", "local") => local_rows::local(&mut rows, node),

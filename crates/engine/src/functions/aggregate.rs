@@ -13,7 +13,7 @@ use crate::CqlError;
 
 /// One aggregate in progress.
 #[derive(Clone, Debug)]
-pub struct Accumulator {
+pub(crate) struct Accumulator {
     cql_type: CqlType,
     state: State,
 }

@@ -9,13 +9,13 @@ use super::time::{date_of_ms, ms_of};
 use crate::CqlError;
 
 /// The conversion between two types, if there is one.
-pub fn cast_function(from: &CqlType, to: &CqlType) -> Option<NativeFunction> {
+pub(crate) fn cast_function(from: &CqlType, to: &CqlType) -> Option<NativeFunction> {
     is_castable(from, to)
         .then(|| NativeFunction::scalar(name(to), ScalarKind::Cast, [from.clone()], to.clone()))
 }
 
 /// Whether anything at all converts to the type.
-pub fn is_cast_target(to: &CqlType) -> bool {
+pub(crate) fn is_cast_target(to: &CqlType) -> bool {
     is_numeric(to) && *to != CqlType::Counter
         || matches!(
             to,
@@ -24,7 +24,7 @@ pub fn is_cast_target(to: &CqlType) -> bool {
 }
 
 /// All conversions to a type, in the order Cassandra's messages list those to text, ascii and int.
-pub fn overloads(to: &CqlType) -> Vec<NativeFunction> {
+pub(crate) fn overloads(to: &CqlType) -> Vec<NativeFunction> {
     let order: &[CqlType] = match to {
         CqlType::Text => &TO_TEXT,
         CqlType::Ascii => &TO_ASCII,

@@ -72,7 +72,7 @@ fn not_selected(name: &str) -> CqlError {
 }
 
 /// Refuses `from_json` in what a select clause computes; the keys of elements are values like any other.
-pub fn check_selected(term: &RawTerm) -> Result<(), CqlError> {
+pub(crate) fn check_selected(term: &RawTerm) -> Result<(), CqlError> {
     if let RawTerm::Function { name, .. } = term
         && name
             .keyspace
@@ -141,7 +141,7 @@ fn failure(function: &NativeFunction, detail: String, is_detail_alone: bool) -> 
 const DECODED_AT_ONCE_BYTES_MAX: usize = 4 << 10;
 
 /// A call of `from_json` whose long text is known is its value: it was read beside the shard, and need not be again.
-pub fn decoded_if_long(
+pub(crate) fn decoded_if_long(
     function: &NativeFunction,
     arguments: &[Expression],
     now: Clock,

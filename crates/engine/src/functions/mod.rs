@@ -19,9 +19,11 @@ mod time;
 mod transcendental;
 mod vector;
 
-pub use aggregate::Accumulator;
-pub use cast::{cast_function, is_cast_target, overloads as casts_to};
-pub use json::{check_selected, decoded_if_long};
-pub use native::{AggregateKind, Clock, FunctionKind, NativeFunction, ScalarKind, next_timeuuid};
-pub use operation::{addition_of, subtraction_of};
-pub use resolve::{FunctionCallName, is_inferred, resolve, unmatched};
+pub(crate) use aggregate::Accumulator;
+pub(crate) use cast::{cast_function, is_cast_target, overloads as casts_to};
+pub(crate) use json::{check_selected, decoded_if_long};
+pub(crate) use native::next_timeuuid;
+pub use native::{AggregateKind, Clock, FunctionKind, NativeFunction, ScalarKind};
+pub(crate) use operation::{addition_of, subtraction_of};
+pub use resolve::{FunctionCallName, resolve};
+pub(crate) use resolve::{is_inferred, unmatched};

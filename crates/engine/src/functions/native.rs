@@ -93,7 +93,7 @@ thread_local! {
 }
 
 /// The next timeuuid of this thread at that time.
-pub fn next_timeuuid(clock: Clock) -> [u8; 16] {
+pub(crate) fn next_timeuuid(clock: Clock) -> [u8; 16] {
     TIMEUUIDS.with_borrow_mut(|timeuuids| timeuuids.next(clock.server_timestamp_us))
 }
 
@@ -129,15 +129,15 @@ impl NativeFunction {
     }
 
     /// Whether it takes a text as long as clients like.
-    pub fn decodes_json(&self) -> bool {
+    pub(crate) fn decodes_json(&self) -> bool {
         matches!(self.kind, FunctionKind::Scalar(ScalarKind::FromJson))
     }
 
-    pub fn is_aggregate(&self) -> bool {
+    pub(crate) fn is_aggregate(&self) -> bool {
         self.as_aggregate().is_some()
     }
 
-    pub fn as_aggregate(&self) -> Option<AggregateKind> {
+    pub(crate) fn as_aggregate(&self) -> Option<AggregateKind> {
         match self.kind {
             FunctionKind::Aggregate(kind) => Some(kind),
             FunctionKind::Scalar(_) => None,
@@ -149,7 +149,7 @@ impl NativeFunction {
     }
 
     /// What receives the argument at `index`; bind markers are named by it.
-    pub fn argument_receiver(&self, index: usize) -> Receiver {
+    pub(crate) fn argument_receiver(&self, index: usize) -> Receiver {
         let cql_type = self.argument_types.get(index).cloned().unwrap_or(CqlType::Blob);
         Receiver::new(format!("arg{index}({})", self.qualified_name()), cql_type)
     }

@@ -50,12 +50,12 @@ pub(super) fn overloads(kind: OperationKind) -> &'static [NativeFunction] {
 }
 
 /// The addition of two values of a type other than counters that gives another one.
-pub fn addition_of(cql_type: &CqlType) -> Option<NativeFunction> {
+pub(crate) fn addition_of(cql_type: &CqlType) -> Option<NativeFunction> {
     operation_of(OperationKind::Add, cql_type)
 }
 
 /// Likewise the subtraction.
-pub fn subtraction_of(cql_type: &CqlType) -> Option<NativeFunction> {
+pub(crate) fn subtraction_of(cql_type: &CqlType) -> Option<NativeFunction> {
     operation_of(OperationKind::Subtract, cql_type)
 }
 

@@ -96,7 +96,7 @@ impl fmt::Display for FunctionCallName {
 }
 
 /// Whether the function of this name takes its argument types from the call instead of having overloads.
-pub fn is_inferred(name: &FunctionCallName) -> bool {
+pub(crate) fn is_inferred(name: &FunctionCallName) -> bool {
     name.native_name().is_some_and(|name| {
         matches!(name, "token" | "min" | "max")
             || collection::is_function(name)
@@ -326,7 +326,7 @@ fn no_match(name: &FunctionCallName, arguments: &[RawTerm], candidates: &[Native
 }
 
 /// The refusal of a call that fits none of the overloads.
-pub fn unmatched(name: &FunctionCallName, candidates: &[NativeFunction]) -> CqlError {
+pub(crate) fn unmatched(name: &FunctionCallName, candidates: &[NativeFunction]) -> CqlError {
     invalid!(
         "Invalid call to function {name}, none of its type signatures match (known type signatures: {})",
         signatures(candidates)

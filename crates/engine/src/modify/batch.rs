@@ -58,7 +58,7 @@ impl BatchPlan {
     }
 
     /// The options that the statements are executed with: the batch's timestamp is theirs.
-    pub fn statement_options<'o>(
+    pub(crate) fn statement_options<'o>(
         &self,
         values: &BoundValues<'_>,
         options: &QueryOptions<'o>,

@@ -163,7 +163,7 @@ impl ModifyPlan {
         }
     }
 
-    pub fn has_timestamp(&self) -> bool {
+    pub(crate) fn has_timestamp(&self) -> bool {
         self.attributes.timestamp.is_some()
     }
 

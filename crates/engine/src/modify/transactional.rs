@@ -33,7 +33,7 @@ struct PartitionUpdates<'p> {
 }
 
 impl ModifyPlan {
-    pub fn kind_text(&self) -> &'static str {
+    pub(crate) fn kind_text(&self) -> &'static str {
         match self.kind {
             StatementKind::Insert => "INSERT",
             StatementKind::Delete => "DELETE",
@@ -46,13 +46,13 @@ impl ModifyPlan {
     }
 
     /// Whether it changes what it finds, or an element of a list by its place or value.
-    pub fn reads_its_row(&self) -> bool {
+    pub(crate) fn reads_its_row(&self) -> bool {
         let mut operations = self.static_operations.iter().chain(&self.regular_operations);
         operations.any(|operation| operation.needs_read() || operation.adds_to_own())
     }
 
     /// The row that it reads; none if it reads none.
-    pub fn own_row(
+    pub(crate) fn own_row(
         &self,
         values: &BoundValues<'_>,
         options: &QueryOptions<'_>,

@@ -24,10 +24,10 @@ use crate::term::{BoundValues, Evaluated, EvaluationContext, Expression};
 pub const BOUND_AT_ONCE_MAX: u64 = 256;
 
 /// JSON that is decoded in the time that one value of an IN is bound in.
-pub const JSON_BYTES_PER_VALUE: u64 = 64;
+pub(crate) const JSON_BYTES_PER_VALUE: u64 = 64;
 
 /// Decoding JSON texts, in values of INs that are bound meanwhile.
-pub fn json_effort<'v>(values: impl IntoIterator<Item = Value<'v>>) -> u64 {
+pub(crate) fn json_effort<'v>(values: impl IntoIterator<Item = Value<'v>>) -> u64 {
     let bytes = values.into_iter().map(|value| match value {
         Value::Bytes(bytes) => bytes.len() as u64,
         Value::Null | Value::Unset => 0,

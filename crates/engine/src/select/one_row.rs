@@ -45,14 +45,14 @@ pub struct StoredRow {
 
 /// Why a SELECT is not about one row.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum ManyRows {
+pub(crate) enum ManyRows {
     OfARange,
     OfAPartition,
 }
 
 impl SelectPlan {
     /// Whether the statement names one row, or the first of one partition. Of a marker's LIMIT that is seen when it is bound.
-    pub fn check_one_row(
+    pub(crate) fn check_one_row(
         &self,
         options: Option<(&BoundValues<'_>, &QueryOptions<'_>)>,
     ) -> Result<(), ManyRows> {
@@ -94,7 +94,7 @@ impl SelectPlan {
     }
 
     /// Whether it is more than some columns of some rows as they are stored: filters, groups, sorts or sums up.
-    pub fn computes_over_rows(&self) -> Option<&'static str> {
+    pub(crate) fn computes_over_rows(&self) -> Option<&'static str> {
         if self.has_aggregates() {
             Some("No aggregation functions allowed within a transaction")
         } else if self.grouping.is_some() {
@@ -119,7 +119,7 @@ impl SelectPlan {
     }
 
     /// The row that the statement names.
-    pub fn row_read(
+    pub(crate) fn row_read(
         &self,
         values: &BoundValues<'_>,
         options: &QueryOptions<'_>,
@@ -142,7 +142,7 @@ impl SelectPlan {
     }
 
     /// The body of a RESULT about a row that was read before.
-    pub fn answer_of_row(
+    pub(crate) fn answer_of_row(
         &self,
         (read, row): (&RowRead, &StoredRow),
         values: &BoundValues<'_>,

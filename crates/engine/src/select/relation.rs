@@ -400,7 +400,7 @@ fn tuple_in_restriction(
     Ok(restricted(&columns, kind))
 }
 
-pub fn operator_text(operator: Operator) -> &'static str {
+pub(crate) fn operator_text(operator: Operator) -> &'static str {
     match operator {
         Operator::Equal => "=",
         Operator::NotEqual => "!=",

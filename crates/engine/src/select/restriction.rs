@@ -90,11 +90,11 @@ impl Restriction {
         self.first_position() + self.columns.len()
     }
 
-    pub fn is_slice(&self) -> bool {
+    pub(crate) fn is_slice(&self) -> bool {
         matches!(self.kind, RestrictionKind::Slice { .. })
     }
 
-    pub fn is_contains(&self) -> bool {
+    pub(crate) fn is_contains(&self) -> bool {
         matches!(self.kind, RestrictionKind::Contains { .. })
     }
 
@@ -102,7 +102,7 @@ impl Restriction {
         matches!(self.kind, RestrictionKind::In(_))
     }
 
-    pub fn is_equal(&self) -> bool {
+    pub(crate) fn is_equal(&self) -> bool {
         matches!(self.kind, RestrictionKind::Equal(_))
     }
 

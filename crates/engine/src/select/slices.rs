@@ -119,7 +119,7 @@ pub fn partition_keys(
 }
 
 /// What the lists of the INs among some restrictions multiply to, repetitions included; `None` where there is no IN.
-pub fn in_product(restrictions: &[Restriction], values: &BoundValues<'_>) -> Option<u64> {
+pub(crate) fn in_product(restrictions: &[Restriction], values: &BoundValues<'_>) -> Option<u64> {
     let counts = restrictions
         .iter()
         .filter_map(|restriction| in_count(restriction, values));
@@ -127,7 +127,7 @@ pub fn in_product(restrictions: &[Restriction], values: &BoundValues<'_>) -> Opt
 }
 
 /// How many values an IN lists; `None` of anything else.
-pub fn in_count(restriction: &Restriction, values: &BoundValues<'_>) -> Option<u64> {
+pub(crate) fn in_count(restriction: &Restriction, values: &BoundValues<'_>) -> Option<u64> {
     match &restriction.kind {
         RestrictionKind::In(terms) => Some(terms.count(values)),
         _ => None,
@@ -135,7 +135,7 @@ pub fn in_count(restriction: &Restriction, values: &BoundValues<'_>) -> Option<u
 }
 
 /// Refuses partition keys that are empty, which only those of one column can be.
-pub fn check_keys(keys: &[Vec<u8>]) -> Result<(), CqlError> {
+pub(crate) fn check_keys(keys: &[Vec<u8>]) -> Result<(), CqlError> {
     match keys.iter().any(Vec::is_empty) {
         true => Err(invalid!("Key may not be empty")),
         false => Ok(()),
@@ -143,7 +143,7 @@ pub fn check_keys(keys: &[Vec<u8>]) -> Result<(), CqlError> {
 }
 
 /// Appends a partition key, which must not be too long.
-pub fn append_key<'a>(
+pub(crate) fn append_key<'a>(
     out: &mut Vec<u8>,
     components: impl ExactSizeIterator<Item = &'a [u8]> + Clone,
 ) -> Result<(), CqlError> {
@@ -158,7 +158,7 @@ pub fn append_key<'a>(
     }
 }
 
-pub fn key_too_long(length: usize) -> CqlError {
+pub(crate) fn key_too_long(length: usize) -> CqlError {
     invalid!("Key length of {length} is longer than maximum of {KEY_BYTES_MAX}")
 }
 
@@ -193,7 +193,7 @@ fn extend_prefixes(prefixes: Vec<Vec<u8>>, tuples: &[BoundTuple]) -> Result<Vec<
     Ok(extended)
 }
 
-pub fn check_combinations(count: usize) -> Result<(), CqlError> {
+pub(crate) fn check_combinations(count: usize) -> Result<(), CqlError> {
     match count > COMBINATIONS_MAX {
         true => Err(invalid!(
             "The IN restrictions combine to {count} keys, more than {COMBINATIONS_MAX}"

@@ -396,12 +396,12 @@ impl WhereClause {
 
     /// Whether the partitions are those of a range of tokens. A token restriction beside a whole key only sorts out
     /// keys.
-    pub fn is_on_token(&self, table: &TableMetadata) -> bool {
+    pub(crate) fn is_on_token(&self, table: &TableMetadata) -> bool {
         self.token.is_some() && self.partition.len() < table.partition_key().len()
     }
 
     /// Whether restrictions on the partition key can only be met by looking at partitions.
-    pub fn needs_partition_filtering(&self, table: &TableMetadata) -> bool {
+    pub(crate) fn needs_partition_filtering(&self, table: &TableMetadata) -> bool {
         !self.partition.is_empty()
             && (self.partition.len() < table.partition_key().len()
                 || self
@@ -490,7 +490,7 @@ impl WhereClause {
     }
 
     /// How many of the clustering restrictions make up the slices; the others filter.
-    pub fn clustering_prefix_length(&self) -> usize {
+    pub(crate) fn clustering_prefix_length(&self) -> usize {
         let mut position = 0;
         for (index, restriction) in self.clustering.iter().enumerate() {
             if restriction.is_contains() || restriction.first_position() != position {
@@ -541,7 +541,7 @@ impl WhereClause {
     }
 
     /// Whether one relation fixes the column's value.
-    pub fn is_equal(&self, column: &ColumnMetadata) -> bool {
+    pub(crate) fn is_equal(&self, column: &ColumnMetadata) -> bool {
         self.partition.iter().chain(&self.clustering).any(|restriction| {
             restriction.is_equal()
                 && restriction
@@ -551,7 +551,7 @@ impl WhereClause {
         })
     }
 
-    pub fn has_key_in(&self) -> bool {
+    pub(crate) fn has_key_in(&self) -> bool {
         self.partition.iter().any(Restriction::is_in)
     }
 }

@@ -58,7 +58,7 @@ fn common_type(types: &[CqlType]) -> Option<CqlType> {
 }
 
 impl Typing<'_> {
-    pub fn assignability(&self, term: &RawTerm, receiver: &CqlType) -> Assignability {
+    pub(crate) fn assignability(&self, term: &RawTerm, receiver: &CqlType) -> Assignability {
         match term {
             RawTerm::Literal(literal) => literal_assignability(literal, receiver),
             RawTerm::Null if receiver.is_counter() => Assignability::None,
@@ -207,7 +207,7 @@ impl Typing<'_> {
     }
 
     /// The type the term has whatever it is for.
-    pub fn exact_type(&self, term: &RawTerm) -> Option<CqlType> {
+    pub(crate) fn exact_type(&self, term: &RawTerm) -> Option<CqlType> {
         match term {
             RawTerm::Literal(_)
             | RawTerm::Null
@@ -265,7 +265,7 @@ impl Typing<'_> {
     }
 
     /// The type the term would be given if nothing else said.
-    pub fn compatible_type(&self, term: &RawTerm) -> Option<CqlType> {
+    pub(crate) fn compatible_type(&self, term: &RawTerm) -> Option<CqlType> {
         let common = |terms: &[RawTerm]| {
             common_type(
                 &terms

@@ -23,15 +23,15 @@ impl CallTypes {
         self.exact[usize::from(is_selection)].get(call).cloned()
     }
 
-    pub fn found_exact(&mut self, call: &RawTerm, is_selection: bool, cql_type: Option<CqlType>) {
+    pub(crate) fn found_exact(&mut self, call: &RawTerm, is_selection: bool, cql_type: Option<CqlType>) {
         self.exact[usize::from(is_selection)].insert(call.clone(), cql_type);
     }
 
-    pub fn assignability(&self, call: &RawTerm, receiver: &CqlType) -> Option<Assignability> {
+    pub(crate) fn assignability(&self, call: &RawTerm, receiver: &CqlType) -> Option<Assignability> {
         self.assignable.get(receiver)?.get(call).copied()
     }
 
-    pub fn found_assignability(&mut self, call: &RawTerm, receiver: &CqlType, found: Assignability) {
+    pub(crate) fn found_assignability(&mut self, call: &RawTerm, receiver: &CqlType, found: Assignability) {
         let of_receiver = self.assignable.entry(receiver.clone()).or_default();
         of_receiver.insert(call.clone(), found);
     }

@@ -68,7 +68,7 @@ impl<'e> Evaluated<'e> {
         Evaluated::Bytes(Cow::Borrowed(bytes))
     }
 
-    pub fn from_option(bytes: Option<&'e [u8]>) -> Self {
+    pub(crate) fn from_option(bytes: Option<&'e [u8]>) -> Self {
         bytes.map_or(Evaluated::Null, Evaluated::borrowed)
     }
 
@@ -81,14 +81,14 @@ impl<'e> Evaluated<'e> {
         }
     }
 
-    pub fn into_option(self) -> Option<Cow<'e, [u8]>> {
+    pub(crate) fn into_option(self) -> Option<Cow<'e, [u8]>> {
         match self {
             Evaluated::Bytes(bytes) => Some(bytes),
             Evaluated::Null | Evaluated::Unset => None,
         }
     }
 
-    pub fn is_unset(&self) -> bool {
+    pub(crate) fn is_unset(&self) -> bool {
         *self == Evaluated::Unset
     }
 }

@@ -103,7 +103,7 @@ impl Expression {
     pub const UNSET: Expression = Expression::Decoded { from_end: 0 };
 
     /// How many values are computed, more or less.
-    pub fn value_count(&self) -> usize {
+    pub(crate) fn value_count(&self) -> usize {
         match self {
             Expression::JsonRow(columns) => columns.len(),
             _ => 1,
@@ -115,7 +115,7 @@ impl Expression {
     }
 
     /// The marker this expression is, if it is nothing but a marker.
-    pub fn as_marker(&self) -> Option<usize> {
+    pub(crate) fn as_marker(&self) -> Option<usize> {
         match self {
             Expression::Marker { index, .. } => Some(*index),
             _ => None,

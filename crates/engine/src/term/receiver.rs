@@ -100,11 +100,11 @@ impl StatementScope<'_> {
 
 impl BindMarkers {
     /// A value of the statement is decoded from JSON when it is executed.
-    pub fn note_json(&mut self) {
+    pub(crate) fn note_json(&mut self) {
         self.decodes_json = true;
     }
 
-    pub fn decodes_json(&self) -> bool {
+    pub(crate) fn decodes_json(&self) -> bool {
         self.decodes_json
     }
 

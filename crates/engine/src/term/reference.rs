@@ -63,12 +63,12 @@ impl References {
         found.ok_or_else(|| invalid!("Cannot resolve reference to tuple '{name}'."))
     }
 
-    pub fn used_count(&self) -> usize {
+    pub(crate) fn used_count(&self) -> usize {
         self.used.borrow().len()
     }
 
     /// In the order of their markers.
-    pub fn into_used(self) -> Vec<ReferencePlan> {
+    pub(crate) fn into_used(self) -> Vec<ReferencePlan> {
         self.used.into_inner()
     }
 

@@ -65,7 +65,7 @@ impl<'a> Typing<'a> {
         }
     }
 
-    pub fn is_selection(&self) -> bool {
+    pub(crate) fn is_selection(&self) -> bool {
         self.selection.is_some()
     }
 

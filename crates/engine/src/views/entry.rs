@@ -73,7 +73,7 @@ impl ViewShape {
     }
 
     /// The column of the base table's rows that is in the view's key.
-    pub fn key_column(&self) -> Option<ColumnId> {
+    pub(crate) fn key_column(&self) -> Option<ColumnId> {
         self.key_column
     }
 
@@ -85,7 +85,7 @@ impl ViewShape {
     }
 
     /// The value of that column.
-    pub fn key_value<'r>(&self, row: RowRef<'r>) -> Option<&'r [u8]> {
+    pub(crate) fn key_value<'r>(&self, row: RowRef<'r>) -> Option<&'r [u8]> {
         let column = self.key_column?;
         cells(row)
             .find(|cell| cell.column == column)
