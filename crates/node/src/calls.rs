@@ -10,7 +10,7 @@ use crate::shard::Shard;
 
 impl Shard {
     /// As [`Shard::call_async`], for work that is given up when the caller is no longer there.
-    pub async fn call_while_awaited<T: Send + 'static, F: Future<Output = T> + 'static>(
+    pub(crate) async fn call_while_awaited<T: Send + 'static, F: Future<Output = T> + 'static>(
         self: &Rc<Self>,
         shard: ShardId,
         work: impl FnOnce(Rc<Shard>) -> F + Send + 'static,
@@ -45,7 +45,7 @@ impl Shard {
     }
 
     /// As [`Shard::call`], for work that waits itself.
-    pub async fn call_async<T: Send + 'static, F: Future<Output = T> + 'static>(
+    pub(crate) async fn call_async<T: Send + 'static, F: Future<Output = T> + 'static>(
         self: &Rc<Self>,
         shard: ShardId,
         work: impl FnOnce(Rc<Shard>) -> F + Send + 'static,

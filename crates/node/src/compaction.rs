@@ -25,7 +25,7 @@ pub(crate) fn job_id(number: u64, started_at_us: i64) -> Uuid {
 
 impl Shard {
     /// Asks all shards; those that have stopped are left out.
-    pub async fn compaction_status(self: &Rc<Self>) -> CompactionStatus {
+    pub(crate) async fn compaction_status(self: &Rc<Self>) -> CompactionStatus {
         let status = self
             .on_all_shards(|shard| shard.store.borrow().compactions())
             .await;

@@ -111,7 +111,7 @@ impl Guardrails {
         }))
     }
 
-    pub fn check_partition_keys(&self, table: &str, keys: u64) -> Result<Option<String>, CqlError> {
+    pub(crate) fn check_partition_keys(&self, table: &str, keys: u64) -> Result<Option<String>, CqlError> {
         let Threshold { warn, fail } = self.partition_keys_in_select;
         if keys > fail {
             return Err(violated(
@@ -131,7 +131,7 @@ impl Guardrails {
     }
 
     /// Of the INs on the partition key and of those on clustering columns.
-    pub fn check_in_products(
+    pub(crate) fn check_in_products(
         &self,
         (partition, clustering): (Option<u64>, Option<u64>),
     ) -> Result<Vec<String>, CqlError> {

@@ -22,7 +22,7 @@ use helenus_types::partition_key::partition_key_components;
 use shed_requests::ShedRequests;
 
 /// How many of a table's partitions are reported at most.
-pub const REPORTED_PER_TABLE_MAX: usize = 10;
+pub(crate) const REPORTED_PER_TABLE_MAX: usize = 10;
 
 /// Partitions of a table that are followed: what has a hundredth of its requests is found.
 const PLACES: usize = SETS * PLACES_OF_SET;
@@ -61,22 +61,22 @@ const INTERVAL_MAX: u32 = 1_024;
 const REPORTED_SHARE_MIN: f32 = 0.001;
 
 /// A partition with this share of its shard's requests is written to the log ...
-pub const LOGGED_SHARE: f32 = 0.25;
+pub(crate) const LOGGED_SHARE: f32 = 0.25;
 
 /// ... if these are at least so many in a second: a quiet node has nothing to tell ...
-pub const LOGGED_PER_SECOND_MIN: f32 = 1_000.0;
+pub(crate) const LOGGED_PER_SECOND_MIN: f32 = 1_000.0;
 
 /// ... and once in so long, whichever partition it is.
-pub const LOG_INTERVAL: Duration = Duration::from_secs(60);
+pub(crate) const LOG_INTERVAL: Duration = Duration::from_secs(60);
 
 /// A partition with this share of its shard's requests is refused first where requests wait ...
-pub const SHED_SHARE_MIN: f32 = 0.25;
+pub(crate) const SHED_SHARE_MIN: f32 = 0.25;
 
 /// ... together with others like it: no more of them fit the largest share of all that is refused first.
 const SHED_PARTITIONS_MAX: usize = 3;
 
 /// ... unless hardly anybody else is there to be kept: refusing by age costs less.
-pub const SHED_SHARE_MAX: f32 = 0.95;
+pub(crate) const SHED_SHARE_MAX: f32 = 0.95;
 
 /// One shard's view of its partitions.
 pub struct HotPartitions {
@@ -127,12 +127,12 @@ struct Place {
 
 /// The partition with the most recent requests of a shard.
 #[derive(Clone, Debug)]
-pub struct Heaviest {
-    pub table: Arc<TableMetadata>,
-    pub token: Token,
+struct Heaviest {
+    table: Arc<TableMetadata>,
+    token: Token,
     /// Of the shard's requests, from 0 to 1.
-    pub share: f32,
-    pub per_second: f32,
+    share: f32,
+    per_second: f32,
 }
 
 /// A partition that is asked for more than others.
@@ -220,17 +220,12 @@ impl HotPartitions {
 
     /// Whether a request for the partition is refused rather than let wait on, while requests wait longer than they should.
     #[inline]
-    pub fn is_to_be_shed(&self, table: TableId, token: Token) -> bool {
+    pub(crate) fn is_to_be_shed(&self, table: TableId, token: Token) -> bool {
         self.shed.get().contains(&Some((table, token)))
     }
 
     pub(crate) fn shed_requests(&self) -> u64 {
         self.shed_requests.get()
-    }
-
-    /// The partition with the largest share of the shard's requests of the last moments.
-    pub fn heaviest(&self) -> Option<Heaviest> {
-        self.samples.borrow().heaviest.clone()
     }
 
     pub fn activity(&self, now_ns: u64) -> Activity {

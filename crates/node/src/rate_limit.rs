@@ -26,7 +26,7 @@ pub const BURST: Duration = Duration::from_millis(100);
 /// What a shard remembers of partitions at most. A place is 16 bytes: two million partitions that were asked for within
 /// the last interval, which at the lowest limit (one a second) is more than a shard serves in a second. Buckets fill
 /// unevenly: up to some 400,000 at once nothing is ever forgotten.
-pub const RATE_LIMIT_BYTES_MAX: usize = 32 << 20;
+pub(crate) const RATE_LIMIT_BYTES_MAX: usize = 32 << 20;
 
 /// Places of a bucket: two cache lines.
 const WAYS: usize = 8;
@@ -65,7 +65,7 @@ impl RateLimiter {
     }
 
     /// `bytes_max` is rounded down to a power of two, and is at least 8 KiB.
-    pub fn with_bytes_max(seed: u64, bytes_max: usize) -> Self {
+    pub(crate) fn with_bytes_max(seed: u64, bytes_max: usize) -> Self {
         let buckets_max = (bytes_max / size_of::<Bucket>()).max(BUCKETS_MIN);
         RateLimiter {
             buckets: Vec::new(),

@@ -10,7 +10,7 @@ use crate::guardrails::{Guardrails, violated};
 
 impl Guardrails {
     /// The warnings that a change of the schema deserves, or its refusal.
-    pub fn check_schema(
+    pub(crate) fn check_schema(
         &self,
         before: &Schema,
         transition: &SchemaTransition,

@@ -102,7 +102,7 @@ impl Mailbox {
 
     /// Answers a read: from now on its bytes are charged to the account of the client that asked. If that has no room, the
     /// client is told so instead, which the inbox of small answers has room for.
-    pub fn read_answered(&self, ticket: Ticket, account: &Arc<Account>, result: ForwardedResult) {
+    pub(crate) fn read_answered(&self, ticket: Ticket, account: &Arc<Account>, result: ForwardedResult) {
         let charged = result.and_then(|answer| answer.charged_to(account));
         self.answered(ticket, charged);
     }
