@@ -157,6 +157,7 @@ impl Shard {
         self.write_sets_resolved().await?;
         let mut reading = ListReading::default();
         loop {
+            reading.begin_run();
             let result = self.run_updates_reading(owned, &mut reading);
             let Some((absent, state)) = reading.take_absent() else {
                 return Ok(result?.into_iter().map(|(_, update)| update).collect());

@@ -119,6 +119,7 @@ impl Decide for OneTurn {
         let reads = &self.transaction.bound.reads;
         let mut rows = Vec::with_capacity(reads.len());
         let mut steps = 0;
+        self.state.begin_attempt();
         for read in reads {
             let mut row = StoredRow::default();
             self.state.begin_again();
@@ -225,7 +226,7 @@ impl Shard {
         let tokens = transaction.bound.partitions.iter().map(|(_, token)| *token);
         let mut decision = OneTurn {
             tokens: tokens.collect(),
-            state: ReadState::suspending(),
+            state: ReadState::of_several(),
             is_too_long: false,
             transaction,
         };

@@ -105,6 +105,25 @@ impl ReadState {
         }
     }
 
+    /// For several reads that end their steps where a page is not in memory, and are made again from the first until none of them
+    /// does: begun with [`Self::begin_attempt`], and each with [`Self::begin_again`]. The pages of all of them stay until then.
+    pub fn of_several() -> Self {
+        ReadState {
+            ticket: ReadTicket::of_several(),
+            ..Self::suspending()
+        }
+    }
+
+    /// Before the first of several reads.
+    pub fn begin_attempt(&mut self) {
+        self.ticket.begin_attempt();
+    }
+
+    /// Bytes of pages that stay for the read.
+    pub fn pinned_bytes(&self) -> usize {
+        self.ticket.pinned_bytes()
+    }
+
     /// Goes back to the read's beginning, with the pages that were brought for it.
     pub fn begin_again(&mut self) {
         self.position = None;

@@ -179,3 +179,45 @@ fn flushes_do_not_wait_for_ever_for_the_parts_of_others() {
         assert_eq!(node.rows("SELECT c FROM k.t").len(), 801);
     }
 }
+
+/// Where two long rows were on the disk, each run of the batch lost the pages of one while it read the other: it never ended,
+/// and held its shard until its time was over.
+#[test]
+fn a_batch_that_reads_lists_of_long_rows_from_the_disk_comes_to_its_end() {
+    let mut node = TestNode::start(options(
+        1,
+        Arc::new(MemoryDisk::new()),
+        Arc::new(SystemClock::new()),
+    ))
+    .unwrap();
+    make_table(&node);
+    let mut bytes = 1_u64;
+    let mut byte = || {
+        bytes = bytes.wrapping_mul(6_364_136_223_846_793_005).wrapping_add(1);
+        (bytes >> 56) as u8
+    };
+    let rows = 5;
+    for c in 0..rows {
+        let execution = Execution {
+            values: vec![Some((0..1_000_000).map(|_| byte()).collect())],
+            ..Execution::default()
+        };
+        let insert = format!("INSERT INTO k.t (p, c, l, v) VALUES ({c}, {c}, [1, 2, 3], ?)");
+        assert_eq!(node.execute_with(&insert, &execution), Answer::Void);
+    }
+    node.operator().flush(None).unwrap();
+    node.restart().unwrap();
+    let members: String = (0..rows)
+        .map(|c| format!("UPDATE k.t SET l[1] = {c} WHERE p = {c} AND c = {c}; "))
+        .collect();
+    assert_eq!(
+        node.execute(&format!("BEGIN BATCH {members} APPLY BATCH")),
+        Answer::Void
+    );
+    let lets: String = (0..rows)
+        .map(|c| format!("LET r{c} = (SELECT l FROM k.t WHERE p = {c} AND c = {c}); "))
+        .collect();
+    node.restart().unwrap();
+    let transaction = format!("BEGIN TRANSACTION {lets} SELECT r0.l, r4.l; COMMIT TRANSACTION");
+    assert_eq!(node.rows(&transaction).len(), 1);
+}

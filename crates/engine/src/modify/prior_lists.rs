@@ -18,6 +18,9 @@ use super::list_view::StoredList;
 use crate::CqlError;
 use crate::execute::{RowStore, read_failure};
 
+/// Pages of the rows whose lists one statement or batch reads: all of them are in memory at once, so that it is one turn.
+const LIST_BYTES_MAX: usize = 32 << 20;
+
 /// Where an executing statement finds lists.
 pub trait PriorLists {
     /// The list in the row with that clustering, or in the static row if there is none.
@@ -69,7 +72,7 @@ impl Default for ListReading {
     fn default() -> Self {
         ListReading {
             finished: HashMap::new(),
-            reading: ReadState::suspending(),
+            reading: ReadState::of_several(),
             absent: None,
         }
     }
@@ -87,6 +90,12 @@ impl ListReading {
     /// For a run that must see what is stored now, whatever earlier ones have read.
     pub fn begin_again(&mut self) {
         self.finished.clear();
+        self.begin_run();
+    }
+
+    /// For a run that goes on with what earlier ones have read.
+    pub fn begin_run(&mut self) {
+        self.reading.begin_attempt();
     }
 
     /// Pins the pages that were brought for the last run.
@@ -148,6 +157,13 @@ impl<R: RowStore> PriorLists for StoredLists<'_, R> {
                 }
                 // One row: nothing that a shard should be left for.
                 Ok(ReadProgress::Yield) => {}
+                Ok(ReadProgress::Absent(_)) if reading.pinned_bytes() > LIST_BYTES_MAX => {
+                    return Err(CqlError::invalid(format_args!(
+                        "The rows of lists that are changed by index or value are larger than {} MiB together; send fewer in a \
+                         batch",
+                        LIST_BYTES_MAX >> 20
+                    )));
+                }
                 Ok(ReadProgress::Absent(pages)) => {
                     *absent = Some(pages);
                     return Err(CqlError::server(format_args!(

@@ -94,8 +94,10 @@ impl PageCache {
 
     /// A ticket for the next run, with memory that another read has given back.
     pub fn ready_ticket(&self, ticket: ReadTicket) -> ReadTicket {
+        let is_of_several = ticket.is_of_several;
         let state = ticket.state.into_inner();
         ReadTicket {
+            is_of_several,
             state: RefCell::new(state.or_else(|| self.take_ticket_state())),
         }
     }

@@ -15,6 +15,9 @@ use crate::rows::stop::{IndexStop, Stop, Stops};
 #[derive(Debug, Default)]
 pub struct ReadTicket {
     pub(super) state: RefCell<Option<Box<TicketState>>>,
+    /// Of several reads that are made one after the other, and all of them again where one lacks a page: what the first has used is
+    /// needed while the last one reads.
+    pub(super) is_of_several: bool,
 }
 
 #[derive(Debug, Default)]
@@ -53,11 +56,28 @@ impl ReadTicket {
         ReadTicket::default()
     }
 
+    /// For several reads that have to come to their ends in one go; [`Self::begin_attempt`] comes before the first of them.
+    pub fn of_several() -> Self {
+        ReadTicket {
+            is_of_several: true,
+            ..ReadTicket::default()
+        }
+    }
+
+    /// Before the first of several reads is made, or made again.
+    pub fn begin_attempt(&self) {
+        if let Some(state) = &mut *self.state.borrow_mut() {
+            state.release_unused();
+        }
+    }
+
     /// Before a run that goes on behind what the run before has handed out, in the same direction and slices.
     pub fn resume_run(&self) {
         if let Some(state) = &mut *self.state.borrow_mut() {
             state.stops.resume();
-            state.release_unused();
+            if !self.is_of_several {
+                state.release_unused();
+            }
         }
     }
 
@@ -65,7 +85,9 @@ impl ReadTicket {
     pub fn begin_run(&self) {
         if let Some(state) = &mut *self.state.borrow_mut() {
             state.stops.forget();
-            state.release_unused();
+            if !self.is_of_several {
+                state.release_unused();
+            }
         }
     }
 
