@@ -3,7 +3,6 @@
 use helenus_schema::TableId;
 
 use crate::commitlog::LogAppendError;
-use crate::compaction::RemovalError;
 
 /// A write was not taken; nothing of it is stored.
 #[derive(Debug, thiserror::Error)]
@@ -48,6 +47,7 @@ pub enum TruncateError {
     /// SSTables that were replaced cannot be removed; with the others gone, a restart would bring their rows back.
     #[error("files that the table no longer needs cannot be removed; check the disk and try again")]
     CannotRemove,
-    #[error(transparent)]
-    Removal(#[from] RemovalError),
+    /// The table is as it was.
+    #[error("{reason}")]
+    NotListed { reason: String },
 }

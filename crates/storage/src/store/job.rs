@@ -97,7 +97,11 @@ pub(super) enum Work {
     Removal {
         files: ObsoleteFiles,
         is_table_dropped: bool,
+        /// It was tried before.
+        has_failed: bool,
     },
+    /// Removes all SSTables of a table that stays.
+    Truncation(Vec<Descriptor>),
 }
 
 /// SSTables that nothing reads any more.
@@ -109,6 +113,12 @@ pub(super) enum ObsoleteFiles {
     Listed(Removal),
     /// Files of indexes; a start removes them, too.
     Terms(Vec<PathBuf>),
+}
+
+impl ObsoleteFiles {
+    pub fn is_unlisted(&self) -> bool {
+        matches!(self, ObsoleteFiles::Unlisted(sstables) if !sstables.is_empty())
+    }
 }
 
 /// An SSTable that a job has made, with its files of indexes.
@@ -125,6 +135,10 @@ pub(super) enum JobOutcome {
     /// `None` if all of it was hidden by its own deletions.
     Flushed(Option<Made>),
     Indexed(BuiltTerms),
+    /// A crash does not bring back what a dropped table has left.
+    Listed(Removal),
+    /// A crash does not bring the SSTables back. What could not be removed yet.
+    Truncated(Option<Removal>),
     /// The outputs have taken the place of the inputs on the disk.
     Compacted {
         outputs: Vec<Made>,
@@ -348,11 +362,27 @@ impl BackgroundJob {
             Work::Compaction(compaction) => self.compact(compaction),
             Work::IndexBuild(build) => self.build_terms(build).map(JobOutcome::Indexed),
             Work::Removal {
+                files: ObsoleteFiles::Unlisted(sstables),
+                is_table_dropped: true,
+                ..
+            } if !sstables.is_empty() => {
+                let disk = &**self.folder.disk();
+                let removal = Removal::commit(disk, &self.table_folder, sstables)?;
+                Ok(JobOutcome::Listed(removal))
+            }
+            Work::Removal {
                 files,
                 is_table_dropped,
+                ..
             } => self
                 .remove(files, *is_table_dropped)
                 .map(|()| JobOutcome::Nothing),
+            Work::Truncation(sstables) => {
+                let disk = &**self.folder.disk();
+                let removal = Removal::commit(disk, &self.table_folder, sstables)?;
+                let finished = removal.finish(disk);
+                Ok(JobOutcome::Truncated(finished.err().map(|_| removal)))
+            }
         }
     }
 

@@ -86,6 +86,11 @@ impl ShardStore {
         log.is_none_or(CommitLog::is_flushed_recorded)
     }
 
+    /// Whether a crash brings back no SSTable of a table that was dropped, but for those whose list the disk did not take.
+    pub fn are_drops_listed(&self) -> bool {
+        self.schedule.are_drops_listed()
+    }
+
     /// Whether a table may be made under the id of one that was dropped: neither the log nor a file would bring back what
     /// that one had. `CannotRemove` while removing its files fails; that is tried again.
     pub fn is_forgotten(&self, id: TableId) -> Result<bool, TruncateError> {

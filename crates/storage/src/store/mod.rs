@@ -10,6 +10,7 @@ mod open;
 mod files;
 mod shard;
 mod table;
+mod truncation;
 
 mod answer;
 mod partition_read;

@@ -16,11 +16,10 @@ use super::job::JobProgress;
 use super::schedule::Schedule;
 use super::table::Table;
 use crate::commitlog::{CommitLog, FlushedPositions, LogOptions, LogPosition, WriteSetPart};
-use crate::compaction::{CompactionLimits, Removal, RemovalError};
-use crate::error::{TruncateError, WriteError};
+use crate::compaction::CompactionLimits;
+use crate::error::WriteError;
 use crate::read_state::STEP_UNITS_MAX;
 use crate::row_cache::RowCache;
-use crate::vectors::VectorIndex;
 use helenus_rows::guardrails::PartitionGuardrails;
 use helenus_rows::layout::TableLayout;
 use helenus_rows::update::Update;
@@ -216,8 +215,8 @@ impl ShardStore {
             self.memtable_bytes = self.memtable_bytes.saturating_sub(table.memory_bytes());
             self.active_bytes = self.active_bytes.saturating_sub(table.active.bytes());
             self.row_cache.drop_table(table.layout.metadata.id);
-            if let Some(disk) = &self.disk {
-                self.schedule.remove_dropped(&**disk.folder.disk(), table);
+            if self.disk.is_some() {
+                self.schedule.remove_dropped(table);
             }
         }
         // A snapshot may bring a table back under its id, and must not bring back what the log has of it.
@@ -447,86 +446,5 @@ impl ShardStore {
             table.seal();
             table.ask_for_flush();
         }
-    }
-
-    /// A truncation that was told [`TruncateError::Busy`] is not tried again.
-    pub fn truncation_given_up(&mut self, id: TableId) {
-        if let Some(table) = self.tables.get_mut(&id) {
-            table.is_held = false;
-            self.schedule.note_news();
-        }
-    }
-
-    /// Removes all rows of a table. Gone for good once the log has reached the position returned. Blocks on the disk
-    /// while it removes the table's SSTables.
-    pub fn truncate(&mut self, id: TableId) -> Result<LogPosition, TruncateError> {
-        let table = self
-            .tables
-            .get_mut(&id)
-            .ok_or(TruncateError::UnknownTable { id })?;
-        if let Some(Disk { log: Some(log), .. }) = &self.disk
-            && let Some(reason) = log.failure()
-        {
-            return Err(TruncateError::LogFailed {
-                reason: reason.to_owned(),
-            });
-        }
-        table.is_held = table.has_files_to_come_or_go();
-        if table.is_held {
-            table.jobs.iter().for_each(|job| job.stop());
-            if table.jobs.is_empty() && (self.schedule.is_failing_to_remove(id) || table.is_undecided) {
-                return Err(TruncateError::CannotRemove);
-            }
-            self.schedule.note_news();
-            return Err(TruncateError::Busy);
-        }
-        let mut unfinished = None;
-        if let Some(disk) = &self.disk
-            && !table.sstables.is_empty()
-        {
-            let descriptors: Vec<_> = table
-                .sstables
-                .iter()
-                .map(|sstable| sstable.descriptor())
-                .collect();
-            let disk = &**disk.folder.disk();
-            let removal = Removal::commit(disk, &table.folder, &descriptors)
-                .inspect_err(|error| table.is_undecided |= matches!(error, RemovalError::Undecided { .. }))?;
-            // From here on a crash brings none of them back, whether or not they can be removed now.
-            unfinished = removal.finish(disk).err().map(|_| removal);
-        }
-        let (layout, folder) = (Arc::clone(&table.layout), table.folder.clone());
-        self.memtable_bytes = self.memtable_bytes.saturating_sub(table.memory_bytes());
-        self.active_bytes = self.active_bytes.saturating_sub(table.active.bytes());
-        table.seal();
-        self.row_cache.drop_table(id);
-        let absorbing = std::mem::take(&mut table.absorbing);
-        let absorbing = absorbing.into_iter().map(|absorption| absorption.memtable);
-        let memtables: Vec<_> = std::mem::take(&mut table.sealed)
-            .into_iter()
-            .map(|sealed| sealed.memtable)
-            .chain(absorbing)
-            .collect();
-        table.rewrite = None;
-        table.is_rewritten_to = None;
-        if self.disk.is_some() {
-            self.schedule.release(&table.layout, memtables);
-        }
-        table.sstables.clear();
-        table.vectors.iter_mut().for_each(VectorIndex::note_empty);
-        table.forget_replaced();
-        table.epoch += 1;
-        if let Some(removal) = unfinished {
-            self.finish_later(id, &layout, folder, removal);
-        }
-        let Some(log) = self.disk.as_mut().and_then(|disk| disk.log.as_mut()) else {
-            return Ok(LogPosition::default());
-        };
-        let truncated_to = log.position();
-        log.mark();
-        let position = log.position();
-        self.log_flushed(id, truncated_to);
-        self.flush_succeeded(id);
-        Ok(position)
     }
 }

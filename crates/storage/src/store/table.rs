@@ -11,6 +11,7 @@ use helenus_types::Token;
 use super::compaction_request::PendingRequest;
 use super::indexing::TableIndexes;
 use super::job::JobProgress;
+use super::truncation::Truncation;
 use super::unflushed::{FlushFailure, Rewrite};
 use super::vectors::vectors_of;
 use crate::commitlog::LogPosition;
@@ -90,6 +91,7 @@ pub(super) struct Table {
     pub jobs: Vec<Arc<JobProgress>>,
     /// A truncation waits for the jobs under way; no new flush or compaction is begun.
     pub is_held: bool,
+    pub truncation: Truncation,
     /// Counts truncations, from a number of the table's own: a job that began before one, or for a table that was dropped and
     /// made again under its id, must not bring its result in.
     pub epoch: u64,
@@ -127,6 +129,7 @@ impl Table {
             removals: 0,
             jobs: Vec::new(),
             is_held: false,
+            truncation: Truncation::None,
             epoch: 0,
         }
     }
@@ -146,7 +149,7 @@ impl Table {
 
     /// Whether a job is under way whose files a crash would bring back after the table was emptied.
     pub fn has_files_to_come_or_go(&self) -> bool {
-        !self.jobs.is_empty() || self.removals > 0 || self.is_undecided
+        !self.jobs.is_empty() || self.removals > 0 || self.is_undecided || self.truncation.is_pending()
     }
 
     /// All that reads look into.

@@ -11,6 +11,7 @@ use helenus_rows::update::{Update, UpdateBuilder};
 use helenus_schema::{IndexTarget, Schema, TableMetadata, TableParams};
 use helenus_storage::ShardStore;
 use helenus_storage::commitlog::LogWriter;
+use helenus_storage::error::TruncateError;
 use helenus_storage::read::ReadCommand;
 use helenus_storage::read_state::{ReadProgress, ReadState};
 use helenus_storage::store::{
@@ -254,6 +255,8 @@ fn dropped_indexes_and_emptied_tables_leave_no_files() {
     node.run_jobs();
     assert_eq!(node.term_files().len(), 2, "those of one SSTable");
     let id = node.table.id;
+    assert!(matches!(node.shards[0].0.truncate(id), Err(TruncateError::Busy)));
+    node.run_jobs();
     node.shards[0].0.truncate(id).unwrap();
     assert_eq!(node.term_files(), Vec::<PathBuf>::new());
     node.fill();

@@ -12,10 +12,10 @@ use helenus_rows::update::Update;
 use helenus_schema::{Schema, TableParams};
 use helenus_sstable::{Component, OpenError, finished_sstables};
 use helenus_storage::ShardStore;
-use helenus_storage::commitlog::{LogOptions, LogWriter};
+use helenus_storage::commitlog::{LogOptions, LogPosition, LogWriter};
 use helenus_storage::error::{TruncateError, WriteError};
 use helenus_storage::read::ReadCommand;
-use helenus_storage::store::{DataFolder, JobKind, StoreOptions};
+use helenus_storage::store::{BackgroundJob, DataFolder, JobKind, StoreOptions};
 use helenus_vfs::{Clock, Disk, Fault, FaultKind, ManualClock, Operation, SimulatedDisk};
 
 use super::check::Collected;
@@ -101,6 +101,22 @@ impl Tables {
         kinds
     }
 
+    /// As a node does: looks again whenever a job has ended. No look may touch the disk.
+    fn truncate(&mut self) -> Result<LogPosition, TruncateError> {
+        let id = self.id();
+        loop {
+            let truncated = without_the_disk(&self.disk, || self.store.truncate(id));
+            match truncated {
+                Err(TruncateError::Busy) => {
+                    let job = self.store.next_short_job().expect("what it waits for");
+                    let result = job.run();
+                    without_the_disk(&self.disk, || drop(self.store.complete(result)));
+                }
+                truncated => return truncated,
+            }
+        }
+    }
+
     fn crash(mut self) -> Self {
         self.disk.crash();
         drop((self.store, self.writer));
@@ -112,6 +128,14 @@ impl Tables {
         let folder = Path::new("/node/data/ks").join("t-12345678000010008000000000000001");
         self.disk.list(&folder).map_or(0, |entries| entries.len())
     }
+}
+
+/// What a shard does between two requests must not wait for the disk.
+fn without_the_disk<T>(disk: &SimulatedDisk, work: impl FnOnce() -> T) -> T {
+    let before = disk.usage();
+    let done = work();
+    assert_eq!(disk.usage(), before);
+    done
 }
 
 fn open(disk: &Arc<SimulatedDisk>, schema: &Schema) -> (ShardStore, LogWriter) {
@@ -191,7 +215,7 @@ fn a_truncated_table_stays_empty() {
     tables.write(2).unwrap();
     tables.persist();
     assert_eq!(tables.rows(), 2);
-    let position = tables.store.truncate(tables.id()).unwrap();
+    let position = tables.truncate().unwrap();
     assert_eq!(tables.rows(), 0);
     assert!(tables.store.durable() < position);
     tables.persist();
@@ -218,7 +242,7 @@ fn a_truncation_waits_for_the_flush_under_way() {
     // The truncation has told the flush to stop, and holds the next one back.
     tables.store.complete(job.run());
     assert!(!tables.run_jobs().contains(&JobKind::Flush));
-    tables.store.truncate(tables.id()).unwrap();
+    tables.truncate().unwrap();
     tables.persist();
     assert_eq!(tables.rows(), 0);
     let mut tables = tables.crash();
@@ -252,11 +276,120 @@ fn a_dropped_table_leaves_nothing() {
     assert!(tables.files() > 5);
     tables.write(2).unwrap();
     tables.schema = Schema::default();
-    tables.store.set_schema(&tables.schema);
+    without_the_disk(&tables.disk, || tables.store.set_schema(&tables.schema));
+    assert!(!tables.store.are_drops_listed());
     assert!(matches!(tables.write(3), Err(WriteError::UnknownTable { .. })));
     assert_eq!(tables.store.memtable_bytes(), 0);
-    assert_eq!(tables.run_jobs(), [JobKind::Release, JobKind::Removal]);
+    // Their list comes first, whose durability a DROP waits for.
+    let list = tables.store.next_job().unwrap();
+    assert_eq!(list.progress().kind, JobKind::Removal);
+    let listed = list.run();
+    assert!(!tables.store.are_drops_listed());
+    tables.store.complete(listed).result.unwrap();
+    assert!(tables.store.are_drops_listed() && tables.files() > 5);
+    let id = table::schema(TableParams::default()).tables().next().unwrap().id;
+    assert!(matches!(tables.store.is_forgotten(id), Ok(false)));
+    let mut crashed = tables.crash();
+    assert_eq!(crashed.files(), 0, "a start removes what is listed");
+    assert_eq!(crashed.run_jobs(), []);
+}
+
+#[test]
+fn a_dropped_table_goes_without_a_crash() {
+    let mut tables = Tables::start(table::schema(TableParams::default()));
+    tables.write(1).unwrap();
+    tables.persist();
+    tables.store.flush(None);
+    tables.run_jobs();
+    tables.write(2).unwrap();
+    tables.schema = Schema::default();
+    tables.store.set_schema(&tables.schema);
+    assert_eq!(
+        tables.run_jobs(),
+        [JobKind::Removal, JobKind::Release, JobKind::Removal]
+    );
     assert_eq!(tables.files(), 0);
+}
+
+/// A flushed table with one more row in memory, of which a job makes the list that a truncation begins with.
+fn begin_truncation() -> (Tables, BackgroundJob) {
+    let mut tables = Tables::start(table::schema(TableParams::default()));
+    tables.write(1).unwrap();
+    tables.persist();
+    tables.store.flush(None);
+    tables.run_jobs();
+    tables.write(2).unwrap();
+    tables.persist();
+    let id = tables.id();
+    assert!(matches!(tables.store.truncate(id), Err(TruncateError::Busy)));
+    assert!(matches!(tables.store.hold_sstables(id), Err(TruncateError::Busy)));
+    let job = tables.store.next_short_job().unwrap();
+    tables.store.flush(None);
+    assert!(tables.store.next_job().is_none(), "nothing else is begun");
+    (tables, job)
+}
+
+#[test]
+fn a_truncation_that_was_begun_ends_though_nobody_waits_for_it() {
+    let (mut tables, job) = begin_truncation();
+    let id = tables.id();
+    tables.store.truncation_given_up(id);
+    assert!(tables.store.next_job().is_none(), "a flush would be lost with it");
+    tables.store.complete(job.run()).result.unwrap();
+    assert_eq!(tables.rows(), 0);
+    // The next one is not answered with the result of that.
+    tables.write(3).unwrap();
+    tables.truncate().unwrap();
+    assert_eq!(tables.rows(), 0);
+    tables.write(4).unwrap();
+    tables.persist();
+    tables.store.flush(None);
+    assert!(tables.run_jobs().contains(&JobKind::Flush));
+    assert_eq!(tables.crash().rows(), 1);
+}
+
+#[test]
+fn a_truncation_whose_list_cannot_be_written_leaves_the_table_as_it_is() {
+    let (mut tables, job) = begin_truncation();
+    tables.disk.inject(Fault {
+        operation: Operation::Sync,
+        after: 0,
+        kind: FaultKind::Error,
+    });
+    assert!(tables.store.complete(job.run()).result.is_err());
+    let id = tables.id();
+    let truncated = tables.store.truncate(id);
+    assert!(
+        matches!(truncated, Err(TruncateError::NotListed { .. })),
+        "{truncated:?}"
+    );
+    tables.store.truncation_given_up(id);
+    assert_eq!(tables.rows(), 2);
+    assert!(tables.run_jobs().contains(&JobKind::Flush));
+    assert_eq!(tables.crash().rows(), 2);
+}
+
+#[test]
+fn a_table_may_be_dropped_while_it_is_truncated() {
+    for fails in [false, true] {
+        let (mut tables, job) = begin_truncation();
+        tables.schema = Schema::default();
+        tables.store.set_schema(&tables.schema);
+        assert!(tables.store.are_drops_listed(), "the truncation has all of it");
+        if fails {
+            tables.disk.inject(Fault {
+                operation: Operation::Sync,
+                after: 0,
+                kind: FaultKind::Error,
+            });
+        }
+        assert_eq!(tables.store.complete(job.run()).result.is_err(), fails);
+        tables.run_jobs();
+        assert_eq!(tables.files(), 0, "fails: {fails}");
+        let id = table::schema(TableParams::default()).tables().next().unwrap().id;
+        tables.persist();
+        assert!(tables.store.is_forgotten(id).unwrap());
+    }
 }
 
 /// Symptom: making a dropped table again waited, instead of saying that the dropped one's files cannot be removed, when its
@@ -279,6 +412,8 @@ fn a_removal_that_failed_is_told_whatever_succeeds_after_it() {
     }
     tables.schema = Schema::default();
     tables.store.set_schema(&tables.schema);
+    let list = tables.store.next_job().unwrap();
+    tables.store.complete(list.run()).result.unwrap();
     let release = tables.store.next_job().unwrap();
     let removal = tables.store.next_job().unwrap();
     assert_eq!(removal.progress().kind, JobKind::Removal);

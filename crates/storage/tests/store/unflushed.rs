@@ -11,6 +11,7 @@ use helenus_rows::update::{Update, UpdateBuilder};
 use helenus_schema::{Schema, TableMetadata, TableParams};
 use helenus_storage::ShardStore;
 use helenus_storage::commitlog::{LogOptions, LogWriter, shard_folder};
+use helenus_storage::error::TruncateError;
 use helenus_storage::read::ReadCommand;
 use helenus_storage::store::{DataFolder, StoreOptions};
 use helenus_types::ShardId;
@@ -206,7 +207,10 @@ fn what_was_written_to_the_log_again_goes_with_it() {
     }
     assert!(node.store.unflushed_tables().is_empty());
     assert!(node.store.sstable_count() > 1);
-    node.store.truncate(node.tables[0].id).unwrap();
+    let id = node.tables[0].id;
+    assert!(matches!(node.store.truncate(id), Err(TruncateError::Busy)));
+    node.work();
+    node.store.truncate(id).unwrap();
     node.work();
     assert!(node.segments() <= 3, "{} segments", node.segments());
     let mut node = node.crash();

@@ -37,6 +37,9 @@ impl ShardStore {
     fn next(&mut self, with_compactions: bool) -> Option<BackgroundJob> {
         let now_ns = self.disk.as_ref()?.folder.clock().monotonic_ns();
         self.tend_row_cache();
+        if let Some(job) = self.next_list() {
+            return Some(job);
+        }
         if !self.schedule.is_due(now_ns) {
             return None;
         }
@@ -163,20 +166,35 @@ impl ShardStore {
         })
     }
 
+    /// The list of what a TRUNCATE or DROP removes.
+    fn next_list(&mut self) -> Option<BackgroundJob> {
+        if !self.schedule.is_list_wanted {
+            return None;
+        }
+        let job = self
+            .next_truncation()
+            .or_else(|| self.next_removal_where(Obsolete::awaits_list));
+        self.schedule.is_list_wanted = job.is_some();
+        job
+    }
+
     /// Those that have failed may fail each time that anything is due, and nothing else would have its turn before them.
     fn next_removal(&mut self, has_failed: bool) -> Option<BackgroundJob> {
+        self.next_removal_where(|obsolete| obsolete.has_failed == has_failed)
+    }
+
+    fn next_removal_where(&mut self, is_next: impl Fn(&Obsolete) -> bool) -> Option<BackgroundJob> {
         let disk = self.disk.as_ref()?;
         let removals = &mut self.schedule.removals;
-        let next = removals
-            .iter()
-            .rposition(|obsolete| obsolete.has_failed == has_failed)?;
+        let obsolete = removals.swap_remove(removals.iter().rposition(is_next)?);
+        self.schedule.lists_under_way += usize::from(obsolete.awaits_list());
         let Obsolete {
             layout,
             folder,
             files,
             is_table_dropped,
-            has_failed: _,
-        } = removals.swap_remove(next);
+            has_failed,
+        } = obsolete;
         Some(BackgroundJob {
             folder: Arc::clone(&disk.folder),
             progress: JobProgress::new(JobKind::Removal, &layout, &folder, 0, 0, disk.now_us()),
@@ -191,6 +209,7 @@ impl ShardStore {
             work: Work::Removal {
                 files,
                 is_table_dropped,
+                has_failed,
             },
         })
     }
@@ -313,7 +332,7 @@ impl ShardStore {
         })
     }
 
-    fn job(
+    pub(in crate::store) fn job(
         options: &StoreOptions,
         disk: &Disk,
         table: &mut Table,

@@ -16,6 +16,14 @@ use crate::store::shard::ShardStore;
 use helenus_rows::layout::TableLayout;
 use helenus_sstable::{Descriptor, SsTable};
 
+/// Whether a DROP waited for it.
+fn is_first_list(work: &Work) -> bool {
+    matches!(
+        work,
+        Work::Removal { files, is_table_dropped: true, has_failed: false } if files.is_unlisted()
+    )
+}
+
 /// What a job worked on, as it is when the job has ended.
 struct JobPlace {
     id: TableId,
@@ -40,6 +48,7 @@ impl ShardStore {
         let suspect = self.job_ended(&progress, &work, &outcome);
         let is_flush = matches!(work, Work::Flush(_));
         let is_build = matches!(work, Work::IndexBuild(_));
+        let is_truncation = matches!(work, Work::Truncation(_));
         let is_news = match &outcome {
             Err(error) if is_flush && !matches!(error, JobError::Stopped) => {
                 self.flush_failed(id, error.to_string())
@@ -47,8 +56,12 @@ impl ShardStore {
             _ => true,
         };
         let has_left = match &work {
-            Work::Removal { is_table_dropped, .. } => *is_table_dropped && outcome.is_ok(),
-            Work::Flush(_) | Work::Compaction(_) | Work::IndexBuild(_) => !self.tables.contains_key(&id),
+            Work::Removal { is_table_dropped, .. } => {
+                *is_table_dropped && matches!(outcome, Ok(JobOutcome::Nothing))
+            }
+            Work::Flush(_) | Work::Compaction(_) | Work::IndexBuild(_) | Work::Truncation(_) => {
+                !self.tables.contains_key(&id)
+            }
             Work::Release(_) => false,
         };
         let is_current = self.tables.get(&id).is_some_and(|table| table.epoch == epoch);
@@ -58,13 +71,14 @@ impl ShardStore {
             table_folder,
             is_current,
         };
+        self.schedule.lists_under_way -= usize::from(is_first_list(&work));
         let result = self.take_outcome(&progress, place, work, outcome);
         if has_left && let Some(at) = self.schedule.leaving.iter().position(|leaving| *leaving == id) {
             self.schedule.leaving.swap_remove(at);
         }
         if let Some(disk) = &self.disk {
-            // A flush that fails holds up its own table only, and a build its own SSTable.
-            let is_own = is_flush || is_build;
+            // A flush or truncation that fails holds up its own table only, and a build its own SSTable.
+            let is_own = is_flush || is_build || is_truncation;
             let failed = !is_own && matches!(&result, Err(error) if !matches!(error, JobError::Stopped));
             self.schedule.job_done(failed, disk.folder.clock().monotonic_ns());
         }
@@ -89,21 +103,32 @@ impl ShardStore {
                 Ok(())
             }
             Err(error) => {
-                if let Work::Removal {
-                    files,
-                    is_table_dropped,
-                } = work
-                {
-                    self.schedule.remove(Obsolete {
-                        layout: place.layout,
-                        folder: place.table_folder,
-                        files,
-                        is_table_dropped,
-                        has_failed: true,
-                    });
-                }
+                self.take_failure(place, work, &error);
                 Err(error)
             }
+        }
+    }
+
+    fn take_failure(&mut self, place: JobPlace, work: Work, error: &JobError) {
+        match work {
+            Work::Removal {
+                files,
+                is_table_dropped,
+                ..
+            } => self.schedule.remove(Obsolete {
+                layout: place.layout,
+                folder: place.table_folder,
+                files,
+                is_table_dropped,
+                has_failed: true,
+            }),
+            Work::Truncation(_) if place.is_current => self.truncation_ended(place.id, Err(error)),
+            // Dropped meanwhile: that left its SSTables to the truncation.
+            Work::Truncation(sstables) => {
+                let files = ObsoleteFiles::Unlisted(sstables);
+                self.remove(place.id, &place.layout, place.table_folder, files);
+            }
+            Work::Flush(_) | Work::Compaction(_) | Work::Release(_) | Work::IndexBuild(_) => {}
         }
     }
 
@@ -125,6 +150,19 @@ impl ShardStore {
                 if let Some(table) = self.tables.get_mut(&id) {
                     table.removals = table.removals.saturating_sub(1);
                 }
+            }
+            (Work::Removal { .. }, JobOutcome::Listed(removal)) => self.schedule.remove(Obsolete {
+                layout,
+                folder: table_folder,
+                files: ObsoleteFiles::Listed(removal),
+                is_table_dropped: true,
+                has_failed: false,
+            }),
+            (Work::Truncation(_), JobOutcome::Truncated(unfinished)) if is_current => {
+                self.truncation_ended(id, Ok(unfinished));
+            }
+            (_, JobOutcome::Truncated(Some(removal))) | (_, JobOutcome::Listed(removal)) => {
+                self.remove(id, &layout, table_folder, ObsoleteFiles::Listed(removal));
             }
             (Work::Flush(memtable), JobOutcome::Flushed(sstable)) if is_current => {
                 self.flushed(id, &memtable, sstable);
@@ -154,6 +192,10 @@ impl ShardStore {
             (_, JobOutcome::Indexed(terms)) => {
                 let files = terms.iter().map(|(_, file)| file.path().to_path_buf());
                 self.remove_terms(id, &layout, table_folder, files.collect());
+            }
+            // Dropped meanwhile: its folder may be empty only now.
+            (_, JobOutcome::Truncated(None)) => {
+                self.remove(id, &layout, table_folder, ObsoleteFiles::Unlisted(Vec::new()));
             }
             (_, JobOutcome::Nothing) => {}
         }
@@ -190,7 +232,7 @@ impl ShardStore {
                         table.indexes.note_failed(built, now_ns);
                     }
                 }
-                Work::Release(_) | Work::Removal { .. } => {}
+                Work::Release(_) | Work::Removal { .. } | Work::Truncation(_) => {}
             }
             if let (Work::Compaction(compaction), Err(error)) = (work, outcome) {
                 suspect = table.suspect_of(compaction, error);

@@ -13,7 +13,7 @@ use super::compaction_history::CompactionHistory;
 use super::compaction_request::{CompactionTicket, CompactionTotals};
 use super::job::{JobError, ObsoleteFiles};
 use super::table::Table;
-use crate::compaction::{Pace, Removal};
+use crate::compaction::Pace;
 use crate::memtable::Memtable;
 use helenus_rows::layout::TableLayout;
 
@@ -64,6 +64,9 @@ pub(super) struct Schedule {
     look_again_ns: u64,
     retry_delay_ns: u64,
     not_before_ns: u64,
+    is_list_wanted: bool,
+    /// Lists of what dropped tables have left that are being made for the first time.
+    lists_under_way: usize,
 }
 
 #[derive(Debug)]
@@ -76,22 +79,28 @@ struct Obsolete {
     has_failed: bool,
 }
 
+impl Obsolete {
+    /// Whether a DROP waits for its list.
+    fn awaits_list(&self) -> bool {
+        self.is_table_dropped && !self.has_failed && self.files.is_unlisted()
+    }
+}
+
 impl Schedule {
-    /// All that a dropped table leaves. From here on a crash brings none of its SSTables back, unless the list of them cannot
-    /// be written; then, or while a job may still add some, it is written in the background.
-    pub fn remove_dropped(&mut self, disk: &dyn helenus_vfs::Disk, table: Table) {
-        let sstables: Vec<_> = table
-            .sstables
-            .iter()
-            .map(|sstable| sstable.descriptor())
-            .collect();
-        table.jobs.iter().for_each(|job| job.stop());
-        let listed = if table.jobs.is_empty() && !sstables.is_empty() {
-            Removal::commit(disk, &table.folder, &sstables).ok()
-        } else {
-            None
+    /// All that a dropped table leaves. Its SSTables are listed by a job, and from then on a crash brings none of them back.
+    pub fn remove_dropped(&mut self, table: Table) {
+        let sstables = match table.truncation.is_under_way() {
+            // That lists them.
+            true => Vec::new(),
+            false => table
+                .sstables
+                .iter()
+                .map(|sstable| sstable.descriptor())
+                .collect(),
         };
-        let files = listed.map_or(ObsoleteFiles::Unlisted(sstables), ObsoleteFiles::Listed);
+        table.jobs.iter().for_each(|job| job.stop());
+        let files = ObsoleteFiles::Unlisted(sstables);
+        self.note_list_wanted();
         let left_to_do = table.jobs.len() + 1;
         self.leaving
             .extend(std::iter::repeat_n(table.layout.metadata.id, left_to_do));
@@ -124,6 +133,18 @@ impl Schedule {
 
     pub fn is_waiting_for_log(&self) -> bool {
         self.is_waiting_for_log
+    }
+
+    /// Somebody waits for a list of SSTables that are to go: it is made next, whatever has failed before.
+    pub fn note_list_wanted(&mut self) {
+        self.is_list_wanted = true;
+        self.has_news = true;
+    }
+
+    /// Whether a crash brings back no SSTable of a table that was dropped, but for those of which the list could not be made
+    /// yet.
+    pub fn are_drops_listed(&self) -> bool {
+        self.lists_under_way == 0 && !self.removals.iter().any(Obsolete::awaits_list)
     }
 
     /// There may be a job now.
