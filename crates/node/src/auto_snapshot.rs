@@ -43,14 +43,14 @@ impl Shard {
         tables: Vec<Arc<TableMetadata>>,
     ) -> Result<(), CqlError> {
         let has_files = self.store.borrow().data_folder().is_some();
-        if !self.options.auto_snapshot || !has_files || tables.is_empty() {
+        if !self.context.options.auto_snapshot || !has_files || tables.is_empty() {
             return Ok(());
         }
-        let Some(worker) = &self.snapshot_worker else {
+        let Some(worker) = self.snapshots() else {
             return Ok(());
         };
         let operator = self.operator();
-        let ttl_s = self.options.auto_snapshot_ttl.map(|ttl| ttl.as_secs());
+        let ttl_s = self.context.options.auto_snapshot_ttl.map(|ttl| ttl.as_secs());
         let failed = |reason: String| {
             let text =
                 format!("{reason}; nothing was removed (auto_snapshot: false removes without a snapshot)");
@@ -59,7 +59,7 @@ impl Shard {
                 Taking::Drop => CqlError::server(format_args!("{text}")),
             }
         };
-        let events = self.options.events.clone();
+        let events = self.context.options.events.clone();
         match worker
             .run(move || snapshot_all(&operator, taking, &schema, &tables, ttl_s, &events))
             .await?

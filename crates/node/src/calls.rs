@@ -15,13 +15,13 @@ impl Shard {
         shard: ShardId,
         work: impl FnOnce(Rc<Shard>) -> F + Send + 'static,
     ) -> Option<T> {
-        if shard == self.id {
+        if shard == self.context.id {
             return Some(work(self.clone()).await);
         }
         let (mut sender, receiver) = oneshot::channel();
-        self.mailbox(shard).run(move |shard| {
+        self.context.mailbox(shard).run(move |shard| {
             let work = work(shard.clone());
-            shard.spawn(async move {
+            shard.context.spawn(async move {
                 let result = tokio::select! {
                     result = work => result,
                     () = sender.closed() => return,
@@ -38,7 +38,7 @@ impl Shard {
         shard: ShardId,
         work: impl FnOnce(&Rc<Shard>) -> T + Send + 'static,
     ) -> Option<T> {
-        if shard == self.id {
+        if shard == self.context.id {
             return Some(work(self));
         }
         self.begin_call(shard, work).await.ok()
@@ -50,7 +50,7 @@ impl Shard {
         shard: ShardId,
         work: impl FnOnce(Rc<Shard>) -> F + Send + 'static,
     ) -> Option<T> {
-        if shard == self.id {
+        if shard == self.context.id {
             return Some(work(self.clone()).await);
         }
         self.begin_call_async(shard, work).await.ok()
@@ -63,6 +63,7 @@ impl Shard {
         work: impl FnOnce(&Rc<Shard>) -> T + Clone + Send + 'static,
     ) -> Vec<Option<T>> {
         let calls: Vec<_> = self
+            .context
             .shards()
             .map(|shard| self.begin_call(shard, work.clone()))
             .collect();
@@ -75,6 +76,7 @@ impl Shard {
         work: impl FnOnce(Rc<Shard>) -> F + Clone + Send + 'static,
     ) -> Vec<Option<T>> {
         let calls: Vec<_> = self
+            .context
             .shards()
             .map(|shard| self.begin_call_async(shard, work.clone()))
             .collect();
@@ -92,10 +94,10 @@ impl Shard {
         let answer = move |shard: &Rc<Shard>| {
             let _gone = sender.send(work(shard));
         };
-        match shard == self.id {
+        match shard == self.context.id {
             true => answer(self),
             false => {
-                self.mailbox(shard).run(answer);
+                self.context.mailbox(shard).run(answer);
             }
         }
         receiver
@@ -109,15 +111,15 @@ impl Shard {
         let (sender, receiver) = oneshot::channel();
         let answer = move |shard: &Rc<Shard>| {
             let work = work(shard.clone());
-            shard.spawn(async move {
+            shard.context.spawn(async move {
                 // The caller may have gone with its connection.
                 let _gone = sender.send(work.await);
             });
         };
-        match shard == self.id {
+        match shard == self.context.id {
             true => answer(self),
             false => {
-                self.mailbox(shard).run(answer);
+                self.context.mailbox(shard).run(answer);
             }
         }
         receiver

@@ -58,11 +58,11 @@ impl Shard {
 
     async fn compact_here(&self, request: CompactionRequest) -> Result<(), CompactError> {
         let ticket = self.store.borrow_mut().compact(request);
-        self.schedule_turn();
+        self.persistence.schedule_turn();
         let ticket = ticket?;
         while self.store.borrow().is_compacting(ticket) {
             // What stops requests, or drops their tables, ends no job.
-            let _either = tokio::time::timeout(LOOK_AGAIN, self.job_ended()).await;
+            let _either = tokio::time::timeout(LOOK_AGAIN, self.persistence.job_ended()).await;
         }
         self.store.borrow_mut().compaction_ended(ticket)
     }

@@ -19,14 +19,9 @@ use crate::decide::{Decide, Run, Tried, Updates};
 use crate::execution::Statement;
 use crate::forward::{ForwardedAnswer, OwnedExecution};
 use crate::panic_boundary::catch_async;
-use crate::read::CountingStore;
 use crate::request::BatchMember;
 use crate::session::Session;
 use crate::shard::{Acknowledgement, Shard};
-
-/// How far in the future rows may be for a conditional write to go beyond them: clocks of clients are wrong by less. A later
-/// ballot would be as wrong, and the next would follow it.
-const AHEAD_US_MAX: i64 = 24 * 60 * 60 * 1_000_000;
 
 /// A conditional request, free of the message it came in.
 enum OwnedConditional {
@@ -144,7 +139,7 @@ impl Shard {
     ) -> Result<(), CqlError> {
         let (session, stream) = (statement.request.session, statement.request.stream);
         let own = || {
-            let account = self.account_of_session(session);
+            let account = self.context.account_of_session(session);
             OwnedConditional::Statement(OwnedExecution::new(statement, values, options, &account))
         };
         // Nearly all are no batches, and take nothing from the heap for this.
@@ -183,7 +178,7 @@ impl Shard {
             OwnedConditional::Batch {
                 members,
                 options: options.without_paging(),
-                _held: self.waiting(session, kept),
+                _held: self.context.waiting(session, kept),
             }
         })
     }
@@ -197,13 +192,14 @@ impl Shard {
         own: impl FnOnce() -> OwnedConditional,
     ) -> Result<(), CqlError> {
         let deadline = Deadline::of_conditional(options);
-        let owner = self.owner_of(request.token());
+        let owner = self.context.owner_of(request.token());
         let mut state = ReadState::suspending();
-        self.trace(session, || {
+        self.context.trace(session, || {
             format!("Deciding on {} on shard-{}", request.table().name, owner.0)
         });
-        if owner == self.id {
-            self.check_rate(request.table(), RateLimitedOperation::Write, request.token())?;
+        if owner == self.context.id {
+            self.rates
+                .check(request.table(), RateLimitedOperation::Write, request.token())?;
             let mut decision = Conditional {
                 request,
                 server_timestamp_us: options.server_timestamp_us,
@@ -214,14 +210,15 @@ impl Shard {
             if let Tried::Decided { answer, certain_at } = tried {
                 session.expect_answer();
                 match certain_at {
-                    None => self.answer_read(session, stream, Ok(answer)),
+                    None => self.context.answer_read(session, stream, Ok(answer)),
                     Some(position) => {
                         let acknowledgement = Acknowledgement::Answer {
                             session: session.clone(),
                             stream,
                             answer,
                         };
-                        self.acknowledge_at(position, deadline, acknowledgement);
+                        self.persistence
+                            .acknowledge_at(position, deadline, acknowledgement);
                     }
                 }
                 return Ok(());
@@ -247,8 +244,8 @@ impl Shard {
         deadline: Deadline,
     ) {
         let (shard, answered) = (self.clone(), session.clone());
-        self.answer_later(session, stream, async move {
-            let is_elsewhere = owner != shard.id;
+        self.context.answer_later(session, stream, async move {
+            let is_elsewhere = owner != shard.context.id;
             let mut decision = decision;
             let decided = shard.call_async(owner, move |shard| async move {
                 let deciding = async {
@@ -261,20 +258,22 @@ impl Shard {
                 decided.unwrap_or_else(|panicked| Err(panicked.error()))
             });
             let in_time = shard
+                .context
                 .in_time(deadline, async { Ok(decided.await) })
                 .await
-                .and_then(|decided| decided.unwrap_or_else(|| Err(shard.no_answer_from(owner))));
-            shard.answer_read(&answered, stream, in_time);
+                .and_then(|decided| decided.unwrap_or_else(|| Err(shard.context.no_answer_from(owner))));
+            shard.context.answer_read(&answered, stream, in_time);
         });
     }
 
     fn check_rate_of_conditional(&self, decision: &OwnedDecision) -> Result<(), CqlError> {
-        if !self.has_rate_limits.get() {
+        if !self.rates.has_limits() {
             return Ok(());
         }
-        decision
-            .owned
-            .with(|request, _| self.check_rate(request.table(), RateLimitedOperation::Write, request.token()))
+        decision.owned.with(|request, _| {
+            self.rates
+                .check(request.table(), RateLimitedOperation::Write, request.token())
+        })
     }
 
     /// One run, in one turn.
@@ -285,14 +284,14 @@ impl Shard {
         state: &mut ReadState,
     ) -> Result<Run<ForwardedAnswer>, CqlError> {
         let scratch = &mut *self.scratch.borrow_mut();
-        let store = &mut CountingStore { shard: self };
-        let ballot_us = &mut |newest_us| self.ballot_us(newest_us, server_timestamp_us);
+        let store = &mut self.reader.counting_store();
+        let ballot_us = &mut |newest_us| self.context.timestamps.ballot_us(newest_us, server_timestamp_us);
         let (update, body) = match request.run(store, state, scratch, ballot_us)? {
             ConditionalOutcome::Absent(absent) => return Ok(Run::Absent(absent)),
             ConditionalOutcome::Decided { update, body } => (update, body),
         };
         let mut answer = ForwardedAnswer::from(body);
-        let guardrails = &self.options.guardrails.values;
+        let guardrails = &self.context.options.guardrails.values;
         if let Some(update) = update.as_ref().filter(|_| guardrails.is_enabled()) {
             answer.warnings = guardrails.check(&self.schema(), update)?;
         }
@@ -301,25 +300,4 @@ impl Shard {
             answer,
         })
     }
-
-    /// A timestamp that makes visible what is written: later than what this shard has given out, than when the request
-    /// arrived, and than the newest that was read. The last does not move the shard's own clock.
-    pub(crate) fn ballot_us(&self, newest_us: i64, server_timestamp_us: i64) -> Result<i64, CqlError> {
-        let ballot_us = self
-            .next_timestamp_us()
-            .max(server_timestamp_us.saturating_add(1));
-        check_ahead(newest_us, ballot_us)?;
-        Ok(ballot_us.max(newest_us.saturating_add(1)))
-    }
-}
-
-/// Refuses to go beyond what was written too far in the future.
-pub(crate) fn check_ahead(newest_us: i64, ballot_us: i64) -> Result<(), CqlError> {
-    if newest_us.saturating_sub(ballot_us) > AHEAD_US_MAX {
-        return Err(CqlError::invalid(format_args!(
-            "The row was written with a timestamp more than a day in the future ({newest_us}); a conditional update would \
-             not be visible"
-        )));
-    }
-    Ok(())
 }

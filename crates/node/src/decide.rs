@@ -97,19 +97,19 @@ impl Shard {
         deadline: Deadline,
     ) -> Result<D::Answer, CqlError> {
         loop {
-            if deadline.is_over(self.clock.monotonic_ns()) {
+            if deadline.is_over(self.context.clock.monotonic_ns()) {
                 return Err(not_begun_in_time());
             }
             match self.try_decide(decision)? {
                 Tried::Decided { answer, certain_at } => {
                     if let Some(position) = certain_at {
-                        self.durable(position, deadline).await?;
+                        self.persistence.durable(position, deadline).await?;
                     }
                     return Ok(answer);
                 }
-                Tried::Absent(absent) => self.bring(decision.read_state(), &absent).await?,
+                Tried::Absent(absent) => self.reader.bring(decision.read_state(), &absent).await?,
                 Tried::NoRoom(error) => {
-                    if !self.wait_for_room(deadline).await {
+                    if !self.persistence.wait_for_room(deadline).await {
                         return Err(write_failure(&error));
                     }
                 }
@@ -135,26 +135,26 @@ impl Shard {
         deadline: Deadline,
     ) -> Result<Option<D::Answer>, CqlError> {
         loop {
-            if deadline.is_over(self.clock.monotonic_ns()) {
+            if deadline.is_over(self.context.clock.monotonic_ns()) {
                 return Err(not_begun_in_time());
             }
-            let given_out_us = self.last_timestamp_us.get();
+            let given_out_us = self.context.timestamps.last_us();
             let (updates, answer) = match decision.run(self)? {
                 Run::Absent(absent) => {
-                    self.last_timestamp_us.set(given_out_us);
-                    self.bring(decision.read_state(), &absent).await?;
+                    self.context.timestamps.take_back_to(given_out_us);
+                    self.reader.bring(decision.read_state(), &absent).await?;
                     continue;
                 }
                 Run::Decided { updates, answer } => (updates.into_vec(), answer),
             };
             if !turns.have_all_of(&partitions_in(&updates)) {
-                self.last_timestamp_us.set(given_out_us);
+                self.context.timestamps.take_back_to(given_out_us);
                 return Ok(None);
             }
             if updates.is_empty() {
                 drop(turns);
-                if let Some(position) = self.certain_at() {
-                    self.durable(position, deadline).await?;
+                if let Some(position) = self.persistence.certain_at() {
+                    self.persistence.durable(position, deadline).await?;
                 }
             } else {
                 self.write_in_turn(turns, updates, deadline).await?;
@@ -172,11 +172,11 @@ impl Shard {
         if !unresolved.is_empty() {
             return Ok(Tried::Unresolved(unresolved));
         }
-        let given_out_us = self.last_timestamp_us.get();
+        let given_out_us = self.context.timestamps.last_us();
         let tried = self.try_run(decision)?;
         if !matches!(tried, Tried::Decided { .. }) {
             // Nobody has seen its ballot; it takes another when it is run again.
-            self.last_timestamp_us.set(given_out_us);
+            self.context.timestamps.take_back_to(given_out_us);
         }
         Ok(tried)
     }
@@ -189,7 +189,7 @@ impl Shard {
                     None => Ok(Tried::TakesTurns(partitions_in(updates.as_slice()))),
                     Some(_) => Ok(Tried::Decided {
                         answer,
-                        certain_at: self.certain_at(),
+                        certain_at: self.persistence.certain_at(),
                     }),
                 }
             }
@@ -201,7 +201,7 @@ impl Shard {
                     }
                     Ok(Tried::Decided {
                         answer,
-                        certain_at: self.certain_at(),
+                        certain_at: self.persistence.certain_at(),
                     })
                 }
             },
@@ -229,7 +229,7 @@ impl Shard {
         };
         match applied {
             Ok(_) => {
-                self.note_write();
+                self.persistence.note_write();
                 Ok(None)
             }
             Err(full @ WriteError::MemtablesFull { .. }) => Ok(Some(full)),
@@ -243,26 +243,21 @@ impl Shard {
         shards: impl IntoIterator<Item = ShardId>,
         deadline: Deadline,
     ) -> Result<(), CqlError> {
-        if self.acknowledges_at_once() {
+        if self.persistence.acknowledges_at_once() {
             return Ok(());
         }
         for owner in shards {
             let certain = self.call_async(owner, move |shard| async move {
                 shard.write_sets_resolved().await?;
-                match shard.certain_at() {
-                    Some(position) => shard.durable(position, deadline).await,
+                match shard.persistence.certain_at() {
+                    Some(position) => shard.persistence.durable(position, deadline).await,
                     None => Ok(()),
                 }
             });
-            certain.await.unwrap_or_else(|| Err(self.no_answer_from(owner)))?;
+            certain
+                .await
+                .unwrap_or_else(|| Err(self.context.no_answer_from(owner)))?;
         }
         Ok(())
-    }
-
-    /// Up to where the log must be durable before anybody is told what this shard's rows are now; none where it is already,
-    /// or where writes are acknowledged before they are.
-    pub(crate) fn certain_at(&self) -> Option<LogPosition> {
-        let position = self.store.borrow().undurable_position()?;
-        self.waits_for_log(position).then_some(position)
     }
 }

@@ -118,7 +118,7 @@ impl DiskReads {
         let calls = is_called.clone();
         let notify: Notify = Arc::new(move || {
             if !calls.swap(true, Ordering::SeqCst) {
-                mailbox.run(|shard| shard.disk_reads_completed());
+                mailbox.run(|shard| shard.reader.disk_reads_completed());
             }
         });
         Ok(DiskReads {

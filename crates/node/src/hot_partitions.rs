@@ -82,6 +82,8 @@ pub(crate) const SHED_SHARE_MAX: f32 = 0.95;
 pub struct HotPartitions {
     /// The partitions that are refused first.
     shed: Cell<[Option<(TableId, Token)>; SHED_PARTITIONS_MAX]>,
+    /// Where a key is put together to see whether its request is for one of them.
+    shed_key: RefCell<Vec<u8>>,
     shed_requests: Cell<u64>,
     /// How requests for it begin.
     known: RefCell<ShedRequests>,
@@ -170,6 +172,7 @@ pub struct Activity {
 impl HotPartitions {
     pub fn new(seed: u64) -> Self {
         HotPartitions {
+            shed_key: RefCell::default(),
             shed: Cell::default(),
             shed_requests: Cell::new(0),
             known: RefCell::default(),

@@ -15,6 +15,7 @@ use helenus_schema::TableId;
 use helenus_storage::read_state::ReadState;
 use helenus_types::{ShardId, Token};
 
+use crate::built_updates::by_owner;
 use crate::deadline::{Deadline, not_begun_in_time};
 use crate::decide::{Decide, Run, Updates};
 use crate::execution::Statement;
@@ -68,7 +69,7 @@ impl Shard {
             Plan::Batch(plan) => plan.partitions(values, options)?,
             _ => Vec::new(),
         };
-        let account = self.account_of_session(statement.request.session);
+        let account = self.context.account_of_session(statement.request.session);
         let owned = Arc::new(OwnedExecution::new(statement, values, options, &account));
         let (answered, stream) = (statement.request.session.clone(), statement.request.stream);
         let (kind, deadline) = match &statement.prepared.plan {
@@ -77,49 +78,52 @@ impl Shard {
         };
         let shard = self.clone();
         let owner = self.owner_of_all(&partitions);
-        self.answer_later(statement.request.session, stream, async move {
-            let written = async {
-                if let Some(owner) = owner {
-                    return shard.decide_on_lists(owner, owned, partitions, deadline).await;
-                }
-                // Nothing is written before every owner has read: what fails on one must not be done by half.
-                let mut updates = Vec::new();
-                let mut failed: Option<FailedStatement> = None;
-                for owner in shard.shards() {
-                    let owned = owned.clone();
-                    let built = shard.call_while_awaited(owner, move |shard| async move {
-                        shard.updates_reading(&owned).await
-                    });
-                    let built = built
-                        .await
-                        .unwrap_or_else(|| Err(shard.no_answer_from(owner).into()));
-                    match built {
-                        Ok(built) => updates.extend(built),
-                        // As if the statements were gone through one after the other.
-                        Err(other) if failed.as_ref().is_none_or(|failed| other.place < failed.place) => {
-                            failed = Some(other);
+        self.context
+            .answer_later(statement.request.session, stream, async move {
+                let written = async {
+                    if let Some(owner) = owner {
+                        return shard.decide_on_lists(owner, owned, partitions, deadline).await;
+                    }
+                    // Nothing is written before every owner has read: what fails on one must not be done by half.
+                    let mut updates = Vec::new();
+                    let mut failed: Option<FailedStatement> = None;
+                    for owner in shard.context.shards() {
+                        let owned = owned.clone();
+                        let built = shard.call_while_awaited(owner, move |shard| async move {
+                            shard.updates_reading(&owned).await
+                        });
+                        let built = built
+                            .await
+                            .unwrap_or_else(|| Err(shard.context.no_answer_from(owner).into()));
+                        match built {
+                            Ok(built) => updates.extend(built),
+                            // As if the statements were gone through one after the other.
+                            Err(other) if failed.as_ref().is_none_or(|failed| other.place < failed.place) => {
+                                failed = Some(other);
+                            }
+                            Err(_) => {}
                         }
-                        Err(_) => {}
                     }
-                }
-                match failed {
-                    Some(failed) => Err(failed.error),
-                    None if deadline.is_over(shard.clock.monotonic_ns()) => Err(not_begun_in_time()),
-                    None => {
-                        let updates = shard.by_owner(updates);
-                        shard.write_updates(updates, kind, deadline).await
+                    match failed {
+                        Some(failed) => Err(failed.error),
+                        None if deadline.is_over(shard.context.clock.monotonic_ns()) => {
+                            Err(not_begun_in_time())
+                        }
+                        None => {
+                            let updates = by_owner(updates, shard.context.options.shard_count);
+                            shard.write_updates(updates, kind, deadline).await
+                        }
                     }
-                }
-            };
-            let result = shard.in_time(deadline, written).await;
-            shard.answer_write_later(&answered, stream, result);
-        });
+                };
+                let result = shard.context.in_time(deadline, written).await;
+                shard.context.answer_write_later(&answered, stream, result);
+            });
         Ok(())
     }
 
     /// The shard that owns all of these partitions, if it is one.
     pub(crate) fn owner_of_all(&self, partitions: &[(TableId, Token)]) -> Option<ShardId> {
-        let mut owners = partitions.iter().map(|(_, token)| self.owner_of(*token));
+        let mut owners = partitions.iter().map(|(_, token)| self.context.owner_of(*token));
         let first = owners.next()?;
         owners.all(|owner| owner == first).then_some(first)
     }
@@ -134,7 +138,7 @@ impl Shard {
         let decided = self.call_async(owner, move |shard| async move {
             let deciding = async {
                 for (table, token) in &partitions {
-                    shard.check_rate_of_write(*table, *token)?;
+                    shard.rates.check_write(&shard.schema, *table, *token)?;
                 }
                 let mut decision = ListDecision {
                     owned: &owned,
@@ -146,7 +150,9 @@ impl Shard {
             let decided = catch_async(deciding).await;
             decided.unwrap_or_else(|panicked| Err(panicked.error()))
         });
-        decided.await.unwrap_or_else(|| Err(self.no_answer_from(owner)))
+        decided
+            .await
+            .unwrap_or_else(|| Err(self.context.no_answer_from(owner)))
     }
 
     /// What the statement writes to partitions of this shard, once all lists that it depends on were read.
@@ -162,7 +168,7 @@ impl Shard {
             let Some((absent, state)) = reading.take_absent() else {
                 return Ok(result?.into_iter().map(|(_, update)| update).collect());
             };
-            self.bring(state, &absent).await?;
+            self.reader.bring(state, &absent).await?;
         }
     }
 
@@ -174,7 +180,7 @@ impl Shard {
         owned.with(|plan, values, options| {
             let scratch = &mut *self.scratch.borrow_mut();
             let store = &mut *self.store.borrow_mut();
-            let owns = |token| self.owner_of(token) == self.id;
+            let owns = |token| self.context.owner_of(token) == self.context.id;
             match plan {
                 Plan::Modify(plan) => {
                     let built = plan.updates_reading(store, reading, &owns, values, options, scratch);

@@ -49,7 +49,7 @@ impl Shard {
         owned: &Arc<OwnedExecution>,
         account: &Arc<Account>,
     ) -> Result<BoundSelect, CqlError> {
-        let (owned, shard_count) = (owned.clone(), self.options.shard_count);
+        let (owned, shard_count) = (owned.clone(), self.context.options.shard_count);
         let work = move || {
             owned.with(|plan, values, options| match plan {
                 Plan::Select(plan) => Some(plan.bind(values, options, shard_count)),
@@ -69,7 +69,7 @@ impl Shard {
         values: &BoundValues<'_>,
         options: &QueryOptions<'_>,
     ) {
-        let account = self.account_of_session(statement.request.session);
+        let account = self.context.account_of_session(statement.request.session);
         let owned = Arc::new(OwnedExecution::new(statement, values, options, &account));
         let shard = self.clone();
         self.write_built(
@@ -90,9 +90,9 @@ impl Shard {
         deadline: Deadline,
         batch: OwnedBatch,
     ) {
-        let (shard, account) = (self.clone(), self.account_of_session(session));
+        let (shard, account) = (self.clone(), self.context.account_of_session(session));
         self.write_built(session, stream, kind, deadline, async move {
-            let (node, schema) = (shard.options.clone(), shard.schema());
+            let (node, schema) = (shard.context.options.clone(), shard.schema());
             let work = move || {
                 let warning = |partitions| {
                     unlogged_batch_warning(kind, partitions, batch.plans().map(|(plan, _)| plan))
@@ -124,19 +124,19 @@ impl Shard {
         built: impl Future<Output = Result<BuiltUpdates, CqlError>> + 'static,
     ) {
         let (shard, answered) = (self.clone(), session.clone());
-        self.answer_later(session, stream, async move {
+        self.context.answer_later(session, stream, async move {
             let mut warnings = Vec::new();
             let written = async {
                 let built = built.await?;
-                if deadline.is_over(shard.clock.monotonic_ns()) {
+                if deadline.is_over(shard.context.clock.monotonic_ns()) {
                     return Err(not_begun_in_time());
                 }
                 warnings = built.warnings;
-                let _held = shard.waiting(&answered, built.written_bytes);
+                let _held = shard.context.waiting(&answered, built.written_bytes);
                 shard.write_updates(built.updates, kind, deadline).await
             };
-            let result = shard.in_time(deadline, written).await;
-            shard.count_failure(&result);
+            let result = shard.context.in_time(deadline, written).await;
+            shard.context.count_failure(&result);
             let warnings: Vec<&str> = warnings.iter().map(String::as_str).collect();
             answered.respond_later_warning(stream, Opcode::Result, &warnings, |out| {
                 result?;
@@ -151,7 +151,7 @@ impl Shard {
         owned: &Arc<OwnedExecution>,
         account: &Arc<Account>,
     ) -> Result<BuiltUpdates, CqlError> {
-        let (owned, node, schema) = (owned.clone(), self.options.clone(), self.schema());
+        let (owned, node, schema) = (owned.clone(), self.context.options.clone(), self.schema());
         let work = move || {
             let scratch = &mut Scratch::default();
             owned.with(|plan, values, options| match plan {

@@ -27,15 +27,15 @@ impl Shard {
         key: Vec<u8>,
         rows: Slice,
     ) -> Result<i64, CqlError> {
-        let owner = self.owner_of(token_of(&key));
+        let owner = self.context.owner_of(token_of(&key));
         let table = table.clone();
         let newest_us = self.call_async(owner, move |shard| async move {
             shard.newest_write_here_us(&table, &key, rows).await
         });
         let newest_us = newest_us
             .await
-            .unwrap_or_else(|| Err(self.no_answer_from(owner)))?;
-        Ok(self.clock.wall_us().max(newest_us.saturating_add(1)))
+            .unwrap_or_else(|| Err(self.context.no_answer_from(owner)))?;
+        Ok(self.context.clock.wall_us().max(newest_us.saturating_add(1)))
     }
 
     async fn newest_write_here_us(
@@ -56,7 +56,7 @@ impl Shard {
                 },
                 slices: &slices,
                 reversed: false,
-                now_s: self.now_s(),
+                now_s: self.context.now_s(),
                 index: &[],
             };
             let progress = self
@@ -66,7 +66,7 @@ impl Shard {
             match progress.map_err(read_failure)? {
                 ReadProgress::Done => break,
                 ReadProgress::Yield => tokio::task::yield_now().await,
-                ReadProgress::Absent(absent) => self.bring(&state, &absent).await?,
+                ReadProgress::Absent(absent) => self.reader.bring(&state, &absent).await?,
             }
         }
         self.store.borrow().end_read(&mut state);

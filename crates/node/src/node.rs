@@ -33,6 +33,7 @@ use crate::roles::authenticator::Authenticator;
 use crate::roles::default_role::DefaultRole;
 use crate::roles::password_threads::PasswordThreads;
 use crate::schema_change::{SchemaKeeper, SchemaWorker};
+use crate::schema_owner::SchemaOwnerParts;
 use crate::shard::mailbox::{Inbox, Mailbox, mailbox};
 use crate::shard::{BackgroundThreads, Ending, LogThread, Shard, ShardParts};
 use crate::snapshot_worker::SnapshotWorker;
@@ -202,15 +203,18 @@ impl AssembledNode {
             Authenticator::AllowAll => None,
             Authenticator::Password => Some(PasswordThreads::start().map_err(StartError::Thread)?),
         };
-        let mut schema_keeper = opened.schema_keeper;
-        let mut default_role = Some(opened.default_role);
-        let mut snapshot_worker = match options.in_memory {
+        let snapshots = match options.in_memory {
             true => None,
             false => Some(SnapshotWorker::start(threads).map_err(StartError::Thread)?),
         };
         let (door, announcing) = Door::new(options, mailboxes.clone());
         let mut announcing = Some(announcing);
-        let mut schema_worker = Some(SchemaWorker::start(threads).map_err(StartError::Thread)?);
+        let mut schema_owner = Some(SchemaOwnerParts {
+            worker: SchemaWorker::start(threads).map_err(StartError::Thread)?,
+            keeper: opened.schema_keeper,
+            snapshots,
+            default_role: opened.default_role,
+        });
         let schema_version = schema_version(&opened.schema);
         let mut shards = Vec::new();
         for ((id, inbox), (store, log_writer)) in (0..).map(ShardId).zip(inboxes).zip(opened.stores) {
@@ -224,11 +228,8 @@ impl AssembledNode {
                 store,
                 schema: opened.schema.clone(),
                 schema_version,
-                schema_worker: schema_worker.take(),
+                schema_owner: schema_owner.take(),
                 announcing: announcing.take(),
-                schema_keeper: schema_keeper.take(),
-                snapshot_worker: snapshot_worker.take(),
-                default_role: default_role.take(),
                 host_id: opened.host_id,
                 log: log.transpose().map_err(StartError::Thread)?,
                 resolved: opened.resolved.clone(),
@@ -501,8 +502,8 @@ fn run_shard(shard: AssembledShard, open_doors: &OpenDoors, ready: &mpsc::Sender
     };
     let ran = runtime.block_on(shard.run(has_slept, |shard| {
         if id == 0 {
-            shard.options.events.event(&Event::Started {
-                disk_reads: shard.disk_reads.borrow().name(),
+            shard.context.options.events.event(&Event::Started {
+                disk_reads: shard.reader.disk_reads.borrow().name(),
                 has_short_slices,
             });
         }

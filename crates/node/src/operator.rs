@@ -75,7 +75,10 @@ impl Host for Operator {
         let mut result = Ok(());
         for shard in self.shards() {
             // One that cannot flush everything keeps nobody from flushing what can be.
-            if !self.ask(shard, move |shard| async move { shard.flush(table).await })? {
+            if !self.ask(
+                shard,
+                move |shard| async move { shard.persistence.flush(table).await },
+            )? {
                 result = result.and(Err(HostError::NotFlushed { shard: shard.0 }));
             }
         }
@@ -159,7 +162,7 @@ impl Operator {
                 // A job that ends after this look is not missed: it is reported on this thread.
                 let held = shard.store.borrow_mut().hold_sstables(id);
                 match held {
-                    Err(TruncateError::Busy) => shard.job_ended().await,
+                    Err(TruncateError::Busy) => shard.persistence.job_ended().await,
                     held => break held,
                 }
             }
@@ -169,7 +172,10 @@ impl Operator {
     }
 
     fn record_flushes(&self, shard: ShardId) -> Result<(), HostError> {
-        if self.ask(shard, |shard| async move { shard.record_flushes().await })? {
+        if self.ask(
+            shard,
+            |shard| async move { shard.persistence.record_flushes().await },
+        )? {
             Ok(())
         } else {
             Err(HostError::NotFlushed { shard: shard.0 })
@@ -194,7 +200,7 @@ impl Operator {
             let replaced = replaced.to_vec();
             self.ask(shard, move |shard| async move {
                 shard.store.borrow_mut().exchange_sstables(id, &replaced, added);
-                shard.schedule_turn();
+                shard.persistence.schedule_turn();
             })?;
         }
         Ok(count)
@@ -243,7 +249,7 @@ impl Operator {
             .ok_or(HostError::Stopping)?;
         mailbox.run(move |shard| {
             let work = work(shard.clone());
-            shard.spawn(async move {
+            shard.context.spawn(async move {
                 // The asker waits until the channel closes, or has given up.
                 let _gone = sender.send(work.await);
             });
@@ -264,7 +270,7 @@ impl Drop for Held<'_> {
         for mailbox in self.operator.mailboxes.iter() {
             mailbox.run(move |shard| {
                 shard.store.borrow_mut().truncation_given_up(id);
-                shard.schedule_turn();
+                shard.persistence.schedule_turn();
             });
         }
     }
@@ -273,6 +279,6 @@ impl Drop for Held<'_> {
 impl Shard {
     /// For threads that work for this shard.
     pub(crate) fn operator(&self) -> Operator {
-        Operator::new(self.mailboxes.clone())
+        Operator::new(self.context.mailboxes.clone())
     }
 }

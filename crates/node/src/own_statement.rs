@@ -15,15 +15,19 @@ use crate::shard::Shard;
 /// A row's values, in the order of the selection; `None` is null.
 pub(crate) type OwnRow = Vec<Option<Vec<u8>>>;
 
-impl Shard {
+/// Executes statements of the node's own, on a shard.
+#[derive(Clone)]
+pub(crate) struct OwnStatements(Rc<Shard>);
+
+impl OwnStatements {
+    pub fn on(shard: &Rc<Shard>) -> Self {
+        OwnStatements(shard.clone())
+    }
+
     /// Executes a statement of the node's own; empty unless it selects. Not paged: the caller bounds what it asks for.
     ///
     /// An error of the statement is the node's fault, whatever its code was.
-    pub(crate) async fn execute_own(
-        self: &Rc<Self>,
-        text: &str,
-        values: &[Value<'_>],
-    ) -> Result<Vec<OwnRow>, CqlError> {
+    pub async fn execute(&self, text: &str, values: &[Value<'_>]) -> Result<Vec<OwnRow>, CqlError> {
         let failed = |error: RequestError| match error {
             RequestError::Server(error) => CqlError::server(format_args!("{}", error.message)),
             other => CqlError::server(format_args!("The node's own statement failed: {other}")),
@@ -34,8 +38,8 @@ impl Shard {
             ..RequestOptions::default()
         };
         let message = Message::query(text, &bound, &options);
-        let received_ns = self.clock.monotonic_ns();
-        let reply = self.answer(&message, EnvelopeFlags::NONE, received_ns).await;
+        let received_ns = self.0.context.clock.monotonic_ns();
+        let reply = self.0.answer(&message, EnvelopeFlags::NONE, received_ns).await;
         let answer = reply.and_then(|reply| Answer::of(reply, Opcode::Query, None));
         let (answer, _columns) = answer.map_err(failed)?;
         let rows = answer.rows().into_iter().flat_map(|rows| rows.iter());

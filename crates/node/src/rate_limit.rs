@@ -11,6 +11,7 @@
 //! limit; a newcomer may be refused for as long as the time it took over is ahead. The error is on the safe side.
 
 mod checks;
+mod partition_rates;
 
 use std::num::NonZeroU32;
 use std::time::Duration;
@@ -18,6 +19,8 @@ use std::time::Duration;
 use helenus_protocol::extensions::RateLimitedOperation;
 use helenus_schema::{Schema, TableMetadata};
 use helenus_types::Token;
+
+pub(crate) use partition_rates::PartitionRates;
 
 /// What a partition that was idle may be served at once, in time: a tenth of a second's worth. Requests come in batches
 /// of what a connection's turn reads, some milliseconds' worth; over five seconds a burst is 2 % of what is admitted.
@@ -161,7 +164,7 @@ fn partition_of(table: &TableMetadata, operation: RateLimitedOperation, token: T
     mix(high ^ low.rotate_left(1) ^ operation as u64) ^ token.0.cast_unsigned()
 }
 
-pub(crate) fn has_rate_limits(schema: &Schema) -> bool {
+fn has_rate_limits(schema: &Schema) -> bool {
     schema
         .tables()
         .any(|table| table.params.per_partition_rate_limit.is_some())

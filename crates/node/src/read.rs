@@ -2,11 +2,10 @@
 //! own the rows, put together here.
 
 use std::collections::BTreeSet;
-use std::net::IpAddr;
 use std::rc::Rc;
 use std::sync::Arc;
 
-use helenus_engine::execute::{QueryOptions, RowStore, TombstoneLimits};
+use helenus_engine::execute::QueryOptions;
 use helenus_engine::select::{
     Direct, DirectRead, ReadPartitions, SelectExecution, SelectPlan, ShardRead, ShardRows,
 };
@@ -15,12 +14,8 @@ use helenus_engine::{CqlError, Plan, Prepared};
 use helenus_protocol::Opcode;
 use helenus_protocol::extensions::RateLimitedOperation;
 use helenus_protocol::frame::EnvelopeFlags;
-use helenus_schema::{IndexId, TableId, TableKind};
-use helenus_sstable::error::ReadError;
-use helenus_storage::read::{ReadCommand, ReadSink};
+use helenus_schema::TableKind;
 use helenus_storage::read_state::{ReadProgress, ReadState};
-use helenus_storage::store::IndexStatus;
-use helenus_storage::vectors::{NearestSearch, NextNearest};
 use helenus_transport::request_memory::{Held, NoMemory};
 use helenus_types::ShardId;
 
@@ -31,79 +26,11 @@ use crate::long_clause::FreedBeside;
 use crate::long_reads::executor::step_ended;
 use crate::panic_boundary::catch;
 use crate::rate_limit::RateLimits;
-use crate::session::{RequestContext, Session};
+use crate::reader::READ_TASK_BYTES;
+use crate::session::RequestContext;
 use crate::shard::Shard;
 use crate::suspended_read::{Asker, SuspendedRead};
 use crate::unavailable::inbox_full;
-
-/// What a read that goes the general way takes before it has a row: the futures of both sides, and the plan's state.
-pub(crate) const READ_TASK_BYTES: usize = 16 * 1024;
-
-/// A shard's store that counts what it reads.
-pub(crate) struct CountingStore<'a> {
-    pub shard: &'a Shard,
-}
-
-impl RowStore for CountingStore<'_> {
-    #[inline]
-    fn read_step<S: ReadSink>(
-        &mut self,
-        command: &ReadCommand<'_>,
-        state: &mut ReadState,
-        sink: &mut S,
-    ) -> Result<ReadProgress, ReadError> {
-        let progress = self.shard.store.borrow_mut().read_step(command, state, sink)?;
-        match progress {
-            ReadProgress::Done => self.shard.metrics.count_read(&state.statistics),
-            ReadProgress::Yield | ReadProgress::Absent(_) => self.shard.metrics.count_suspension(),
-        }
-        Ok(progress)
-    }
-
-    fn is_index_ready(&mut self, table: TableId, index: IndexId) -> bool {
-        let status = self.shard.store.borrow_mut().index_status(table, index);
-        // One that is gone is noticed when the statement is planned again.
-        status != Some(IndexStatus::Building)
-    }
-
-    fn begin_nearest(
-        &mut self,
-        table: TableId,
-        index: IndexId,
-        vector: &[f32],
-        count: usize,
-    ) -> Option<NearestSearch> {
-        self.shard
-            .store
-            .borrow()
-            .begin_nearest(table, index, vector, count)
-    }
-
-    fn next_nearest(&mut self, search: &mut NearestSearch, now_s: u32, units_left: &mut u32) -> NextNearest {
-        self.shard.store.borrow().next_nearest(search, now_s, units_left)
-    }
-
-    fn nearest_count(&mut self, search: &NearestSearch) -> u32 {
-        self.shard.store.borrow().nearest_count(search)
-    }
-
-    fn note_nearest_gone(&mut self, search: &NearestSearch) {
-        self.shard.store.borrow_mut().note_nearest_gone(search);
-    }
-
-    fn address(&self) -> IpAddr {
-        self.shard.options.advertised_address.ip()
-    }
-
-    fn in_product_unwarned(&self) -> u64 {
-        let product = &self.shard.options.guardrails.in_select_cartesian_product;
-        product.warn.min(product.fail)
-    }
-
-    fn tombstone_limits(&self) -> TombstoneLimits {
-        self.shard.options.tombstones
-    }
-}
 
 impl Shard {
     /// Executes one SELECT. Answers now or later; an error is the caller's to answer.
@@ -119,7 +46,7 @@ impl Shard {
         }
         let takes_long_way = options
             .page_rows()
-            .is_some_and(|rows| u64::from(rows) > self.page_rows_unwarned())
+            .is_some_and(|rows| u64::from(rows) > self.context.page_rows_unwarned())
             || options.consistency.is_serial();
         let session = statement.request.session;
         let table = &plan.table.name;
@@ -127,15 +54,15 @@ impl Shard {
         let read = plan.direct(values, options, &mut scratch)?;
         let Some(read) = read.filter(|_| !takes_long_way) else {
             drop(scratch);
-            self.trace(session, || {
+            self.context.trace(session, || {
                 format!("Executing query on {table} on the shards that have its partitions")
             });
             return self.select_later(statement, values, options, RateLimits::Unchecked);
         };
-        let owner = self.owner_of(read.token());
-        if owner != self.id {
+        let owner = self.context.owner_of(read.token());
+        if owner != self.context.id {
             drop(scratch);
-            self.trace(session, || {
+            self.context.trace(session, || {
                 format!("Executing single-partition query on {table} on shard-{}", owner.0)
             });
             return self.forward_read(statement, owner, values, options);
@@ -143,34 +70,32 @@ impl Shard {
         if self.hot_partitions.is_sampled() {
             self.sample_read(plan, &read);
         }
-        self.check_rate(&plan.table, RateLimitedOperation::Read, read.token())?;
-        self.trace(session, || format!("Executing single-partition query on {table}"));
-        if self.takes_its_turn(statement.prepared) {
+        self.rates
+            .check(&plan.table, RateLimitedOperation::Read, read.token())?;
+        self.context
+            .trace(session, || format!("Executing single-partition query on {table}"));
+        if self.reader.takes_its_turn(statement.prepared) {
             drop(scratch);
             return self.select_later(statement, values, options, RateLimits::Checked);
         }
-        if self.waits_for_disk(&statement.prepared.id) {
+        if self.reader.waits_for_disk(&statement.prepared.id) {
             drop(scratch);
             let read = self.suspended(statement, values, options, ReadState::suspending());
-            self.queue_miss(read, None);
+            self.reader.queue_miss(read, None);
             return Ok(());
         }
         let mut state = ReadState::suspending();
         let direct = self.select_here(statement, read, &mut state)?;
         drop(scratch);
-        if self.disk_is_busy.get() {
-            self.learn_miss(&statement.prepared.id, matches!(direct, Direct::Absent(_)));
+        if self.reader.disk_is_busy.get() {
+            self.reader
+                .learn_miss(&statement.prepared.id, matches!(direct, Direct::Absent(_)));
         }
         if !matches!(direct, Direct::Done) {
-            self.go_on(self.suspended(statement, values, options, state), direct);
+            self.reader
+                .go_on(self.suspended(statement, values, options, state), direct);
         }
         Ok(())
-    }
-
-    /// The largest page that no guardrail has anything to say of.
-    fn page_rows_unwarned(&self) -> u64 {
-        let page_size = &self.options.guardrails.page_size;
-        page_size.warn.min(page_size.fail)
     }
 
     /// The hot path: nothing is allocated between the request's bytes and the response's.
@@ -183,7 +108,7 @@ impl Shard {
         let mut direct = Direct::Done;
         let RequestContext { session, stream, .. } = statement.request;
         session.try_respond(stream, EnvelopeFlags::NONE, Opcode::Result, |out| {
-            direct = read.execute(&mut CountingStore { shard: self }, state, out)?;
+            direct = read.execute(&mut self.reader.counting_store(), state, out)?;
             Ok(matches!(direct, Direct::Done))
         })?;
         Ok(direct)
@@ -200,7 +125,7 @@ impl Shard {
         let RequestContext { session, stream, .. } = statement.request;
         Box::new(SuspendedRead {
             execution: self.owned(statement, values, options),
-            asker: self.asker(session, stream),
+            asker: self.context.asker(session, stream),
             state,
             has_waited: false,
         })
@@ -219,12 +144,13 @@ impl Shard {
             deadline: Deadline::of_read(options),
         };
         let ticket = self.forwards.borrow_mut().insert(waiting);
-        let account = self.account_of_session(statement.request.session);
+        let account = self.context.account_of_session(statement.request.session);
         let execution = OwnedExecution::new(statement, values, options, &account);
         if self
+            .context
             .mailbox(owner)
             .read(ForwardedRead {
-                from: self.id,
+                from: self.context.id,
                 ticket,
                 execution,
                 account,
@@ -235,7 +161,7 @@ impl Shard {
             return Err(inbox_full());
         }
         statement.request.session.expect_answer();
-        self.metrics.count_forwarded();
+        self.context.metrics.count_forwarded();
         Ok(())
     }
 
@@ -246,26 +172,34 @@ impl Shard {
             execution,
             account,
         } = read;
-        if Deadline::of_read(&execution.options()).is_over(self.last_looked_ns()) {
-            return self.mailbox(from).answered(ticket, Err(not_begun_in_time()));
+        if Deadline::of_read(&execution.options()).is_over(self.context.last_looked_ns()) {
+            return self
+                .context
+                .mailbox(from)
+                .answered(ticket, Err(not_begun_in_time()));
         }
         if account.is_closed() || !account.has_room() {
-            return self.mailbox(from).answered(ticket, Err(no_memory(NoMemory)));
+            return self
+                .context
+                .mailbox(from)
+                .answered(ticket, Err(no_memory(NoMemory)));
         }
         let checked = catch(|| self.check_rate_of_read(&execution));
         if let Err(error) = checked.unwrap_or_else(|panicked| Err(panicked.error())) {
-            return self.mailbox(from).answered(ticket, Err(error));
+            return self.context.mailbox(from).answered(ticket, Err(error));
         }
-        let must_wait = self.takes_its_turn(&execution.prepared);
+        let must_wait = self.reader.takes_its_turn(&execution.prepared);
         let asker = Asker::Shard {
             from,
             ticket,
             account,
         };
         if must_wait {
-            return self.queue_read(execution, asker, RateLimits::Checked, None);
+            return self
+                .reader
+                .queue_read(execution, asker, RateLimits::Checked, None);
         }
-        let waits_for_disk = self.waits_for_disk(&execution.prepared.id);
+        let waits_for_disk = self.reader.waits_for_disk(&execution.prepared.id);
         let read = Box::new(SuspendedRead {
             execution,
             asker,
@@ -273,14 +207,15 @@ impl Shard {
             has_waited: false,
         });
         match waits_for_disk {
-            true => self.queue_miss(read, None),
-            false => self.try_directly(read),
+            true => self.reader.queue_miss(read, None),
+            false => self.reader.try_directly(read),
         }
     }
 
     #[cold]
     fn sample_read(&self, plan: &SelectPlan, read: &DirectRead<'_>) {
-        self.sample_partition(
+        self.hot_partitions.note_sample(
+            &self.context,
             &plan.table,
             RateLimitedOperation::Read,
             read.token(),
@@ -305,7 +240,8 @@ impl Shard {
             if is_sampled {
                 self.sample_read(plan, &read);
             }
-            self.check_rate(&plan.table, RateLimitedOperation::Read, read.token())
+            self.rates
+                .check(&plan.table, RateLimitedOperation::Read, read.token())
         })
     }
 
@@ -313,20 +249,7 @@ impl Shard {
         let Some(Waiting { session, stream, .. }) = self.forwards.borrow_mut().remove(ticket) else {
             return;
         };
-        self.answer_read(&session, stream, result);
-    }
-
-    /// Writes an answer that came later.
-    pub(crate) fn answer_read(&self, session: &Session, stream: i16, result: ForwardedResult) {
-        self.count_failure(&result);
-        let answer = match result {
-            Ok(answer) => answer,
-            Err(error) => {
-                return session.respond_later(stream, EnvelopeFlags::NONE, Opcode::Error, |_| Err(error));
-            }
-        };
-        let warnings: Vec<&str> = answer.warnings.iter().map(String::as_str).collect();
-        session.pass_on_later(stream, &warnings, &answer.body);
+        self.context.answer_read(&session, stream, result);
     }
 
     /// Any SELECT, on as many shards as it takes.
@@ -337,12 +260,14 @@ impl Shard {
         options: &QueryOptions<'_>,
         rate_limits: RateLimits,
     ) -> Result<(), CqlError> {
-        if self.has_no_time_for_statement(statement) {
+        if self.reader.has_no_time_for_statement(statement) {
             return Err(not_begun_in_time());
         }
         let execution = self.owned(statement, values, options);
-        let asker = self.asker(statement.request.session, statement.request.stream);
-        self.queue_read(execution, asker, rate_limits, None);
+        let asker = self
+            .context
+            .asker(statement.request.session, statement.request.stream);
+        self.reader.queue_read(execution, asker, rate_limits, None);
         Ok(())
     }
 
@@ -352,7 +277,7 @@ impl Shard {
         values: &BoundValues<'_>,
         options: &QueryOptions<'_>,
     ) -> OwnedExecution {
-        let account = self.account_of_session(statement.request.session);
+        let account = self.context.account_of_session(statement.request.session);
         OwnedExecution::new(statement, values, options, &account)
     }
 
@@ -372,11 +297,11 @@ impl Shard {
         let (values, options) = (owned.values.bound(), owned.options());
         let bound = match plan.is_long_to_bind(&values) {
             true => self.bind_beside(&owned, held.account()).await?,
-            false => plan.bind(&values, &options, self.options.shard_count)?,
+            false => plan.bind(&values, &options, self.context.options.shard_count)?,
         };
         let _freed_beside = FreedBeside::of(self, &bound);
         let mut execution = SelectExecution::of_bound(plan, &values, &options, bound);
-        let (table, guardrails) = (&plan.table.name, &self.options.guardrails);
+        let (table, guardrails) = (&plan.table.name, &self.context.options.guardrails);
         let mut warnings: Vec<String> = plan.warning().map(str::to_owned).into_iter().collect();
         warnings.extend(guardrails.check_partition_keys(table, execution.partition_keys())?);
         warnings.extend(guardrails.check_in_products(execution.in_products())?);
@@ -454,21 +379,28 @@ impl Shard {
         };
         if let (RateLimits::Unchecked, ReadPartitions::Key { token, key }) = (rate_limits, &read.partitions) {
             if self.hot_partitions.is_sampled() {
-                self.sample_partition(&plan.table, RateLimitedOperation::Read, *token, key);
+                self.hot_partitions.note_sample(
+                    &self.context,
+                    &plan.table,
+                    RateLimitedOperation::Read,
+                    *token,
+                    key,
+                );
             }
-            self.check_rate(&plan.table, RateLimitedOperation::Read, *token)?;
+            self.rates
+                .check(&plan.table, RateLimitedOperation::Read, *token)?;
         }
         let mut reading = plan.read_on_shard(&owned.options(), read);
         if let Some(begun) = begun {
             reading.begin_with(begun);
         }
         loop {
-            let progress = reading.step(&mut CountingStore { shard: self })?;
+            let progress = reading.step(&mut self.reader.counting_store())?;
             held.try_set(reading.bytes()).map_err(no_memory)?;
             match progress {
                 ReadProgress::Done => return Ok(reading.finish()),
                 ReadProgress::Yield => step_ended().await,
-                ReadProgress::Absent(absent) => self.bring(reading.state(), &absent).await?,
+                ReadProgress::Absent(absent) => self.reader.bring(reading.state(), &absent).await?,
             }
         }
     }

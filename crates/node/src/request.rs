@@ -8,31 +8,27 @@ use std::sync::Arc;
 
 use helenus_cql::{StatementClass, TokenBudget, ast};
 use helenus_engine::error::PreparedId;
-use helenus_engine::functions::Clock;
 use helenus_engine::modify::{ModifyPlan, check_batch, unlogged_batch_warning, write_kind};
 use helenus_engine::prepare::prepare_within;
 use helenus_engine::select::BOUND_AT_ONCE_MAX;
 use helenus_engine::term::BoundValues;
-use helenus_engine::{CqlError, Plan, Prepared, QueryOptions};
-use helenus_protocol::ProtocolVersion;
+use helenus_engine::{CqlError, Plan, Prepared};
 use helenus_protocol::frame::{Envelope, EnvelopeFlags};
 use helenus_protocol::request::{
-    Batch, BatchKind, BatchQuery, BatchStatement, Execute, Prepare, Query, QueryParameters, Request, Values,
+    Batch, BatchKind, BatchQuery, BatchStatement, Execute, Prepare, Query, Request, Values,
 };
 use helenus_protocol::response::MetadataForm;
 use helenus_protocol::wire::DecodeError;
 use helenus_transport::deadline::nanoseconds;
-use helenus_types::ShardId;
 
 use crate::deadline::Deadline;
 use crate::execution::Statement;
 use crate::forward::OwnedBatch;
 use crate::metrics::RequestKind;
-use crate::panic_boundary::{Panicked, catch};
+use crate::panic_boundary::catch;
 use crate::planning::{PLANNED_AT_ONCE_BYTES_MAX, is_long};
 use crate::session::RequestContext;
 use crate::shard::Shard;
-use crate::unavailable::node_is_stopping;
 
 impl Shard {
     /// Takes one QUERY, PREPARE, EXECUTE or BATCH. Its answer is in the session's output when this returns, or comes
@@ -55,7 +51,11 @@ impl Shard {
         envelope: &Envelope<'_>,
     ) -> Result<(), DecodeError> {
         let (request, _payload) = Request::decode(envelope)?;
-        let begun_ns = self.foreground.is_sampled().then(|| self.clock.monotonic_ns());
+        let begun_ns = self
+            .context
+            .foreground
+            .is_sampled()
+            .then(|| self.context.clock.monotonic_ns());
         let outcome = catch(|| match request {
             Request::Execute(execute) => Some(self.execute(context, &execute)),
             other => self.handle_text(context, envelope, &other),
@@ -66,12 +66,12 @@ impl Shard {
             Err(panicked) => Err(panicked.error()),
         };
         if let Err(error) = outcome {
-            self.metrics.count_error(error.code());
+            self.context.metrics.count_error(error.code());
             context.session.respond_error(context.stream, &error);
         }
         if let Some(begun_ns) = begun_ns {
-            let took_ns = self.clock.monotonic_ns().saturating_sub(begun_ns);
-            self.foreground.request_took(took_ns);
+            let took_ns = self.context.clock.monotonic_ns().saturating_sub(begun_ns);
+            self.context.foreground.request_took(took_ns);
         }
         Ok(())
     }
@@ -118,14 +118,16 @@ impl Shard {
     fn query(self: &Rc<Self>, context: RequestContext<'_>, query: &Query<'_>) -> Result<(), CqlError> {
         let keyspace = context.session.conversation.keyspace();
         let keyspace = query.parameters.keyspace.or(keyspace.as_deref());
-        self.trace(context.session, || format!("Parsing {}", query.text));
+        self.context
+            .trace(context.session, || format!("Parsing {}", query.text));
         let prepared = Arc::new(helenus_engine::prepare(
             &self.schema(),
             keyspace,
-            self.now(),
+            self.context.now(),
             query.text,
         )?);
-        self.trace(context.session, || "Preparing statement".to_owned());
+        self.context
+            .trace(context.session, || "Preparing statement".to_owned());
         self.query_planned(context, query, &prepared)
     }
 
@@ -165,25 +167,25 @@ impl Shard {
         } = *statement;
         let mut values = BoundValues::EMPTY;
         values.add(parameters.values, &prepared.bind_columns, is_prepared)?;
-        let copies = self.options.copy_rule;
+        let copies = self.context.options.copy_rule;
         copies.check(&self.schema.borrow(), &prepared.plan, parameters.consistency)?;
         let metadata_form = metadata_form(statement, prepared);
         // What only reads is given no time of its own, so that what the node asks itself changes no ballot.
         let server_timestamp_us = match &statement.prepared.plan {
-            Plan::Select(_) => self.clock.wall_us(),
-            _ => self.next_timestamp_us(),
+            Plan::Select(_) => self.context.clock.wall_us(),
+            _ => self.context.timestamps.next_us(),
         };
         let version = request.session.version();
-        let mut options = self.options_of(version, parameters, server_timestamp_us);
+        let mut options = self.context.options_of(version, parameters, server_timestamp_us);
         options.metadata_form = metadata_form;
         let own_timeout = match &prepared.timeout {
             None => None,
             Some(timeout) => timeout.evaluate(&values, &options)?.map(nanoseconds),
         };
-        let timeout_ns = own_timeout.unwrap_or_else(|| self.timeouts.of_plan(&prepared.plan));
-        options.deadline_ns = self.deadline_of(&request, timeout_ns)?;
+        let timeout_ns = own_timeout.unwrap_or_else(|| self.context.timeouts.of_plan(&prepared.plan));
+        options.deadline_ns = self.context.deadline_of(&request, timeout_ns)?;
         let RequestContext { session, stream, .. } = request;
-        self.metrics.count_request(kind_of(&prepared.plan));
+        self.context.metrics.count_request(kind_of(&prepared.plan));
         match &prepared.plan {
             Plan::Select(plan) => self.select(statement, plan, &values, &options),
             Plan::Modify(plan) if plan.is_conditional() => {
@@ -213,41 +215,6 @@ impl Shard {
             }
         }
     }
-
-    /// The moment that a statement is prepared.
-    pub(crate) fn now(&self) -> Clock {
-        Clock {
-            server_timestamp_us: self.clock.wall_us(),
-        }
-    }
-
-    /// What the request and the clock say of one execution.
-    pub(crate) fn options_of<'a>(
-        &self,
-        version: ProtocolVersion,
-        parameters: &QueryParameters<'a>,
-        server_timestamp_us: i64,
-    ) -> QueryOptions<'a> {
-        QueryOptions {
-            version,
-            consistency: parameters.consistency,
-            serial_consistency: parameters.serial_consistency,
-            page_size: parameters.page_size,
-            paging_state: parameters.paging_state,
-            timestamp_us: parameters.default_timestamp,
-            now_s: parameters
-                .now_in_seconds
-                .unwrap_or((server_timestamp_us / 1_000_000) as u32),
-            server_timestamp_us,
-            deadline_ns: u64::MAX,
-            answer_bytes_max: self.answer_bytes_max,
-            metadata_form: if parameters.skip_metadata {
-                MetadataForm::Skipped
-            } else {
-                MetadataForm::Full
-            },
-        }
-    }
 }
 
 fn kind_of(plan: &Plan) -> RequestKind {
@@ -270,25 +237,6 @@ fn metadata_form<'a>(statement: &Statement<'_>, prepared: &'a Prepared) -> Metad
     }
 }
 
-impl Shard {
-    pub(crate) fn count_failure<T>(&self, result: &Result<T, CqlError>) {
-        if let Err(error) = result {
-            self.metrics.count_error(error.code());
-        }
-    }
-}
-
-impl Shard {
-    /// A shard that was asked has given no answer: it has stopped, or what it was asked made it panic.
-    pub(crate) fn no_answer_from(&self, shard: ShardId) -> CqlError {
-        if self.mailbox(shard).is_closed() {
-            node_is_stopping()
-        } else {
-            Panicked.error()
-        }
-    }
-}
-
 /// A statement of a BATCH message, with its values still in the message.
 pub(crate) struct BatchMember<'a> {
     pub(crate) prepared: Arc<Prepared>,
@@ -300,7 +248,7 @@ impl Shard {
     fn batch(self: &Rc<Self>, context: RequestContext<'_>, batch: &Batch<'_>) -> Result<(), CqlError> {
         let keyspace = context.session.conversation.keyspace();
         let keyspace = batch.parameters.keyspace.or(keyspace.as_deref());
-        let (schema, now) = (self.schema(), self.now());
+        let (schema, now) = (self.schema(), self.context.now());
         let mut budget = TokenBudget::default();
         let members = self.batch_members(batch, |text| {
             prepare_within(&schema, keyspace, now, text, &mut budget).map(Arc::new)
@@ -333,20 +281,17 @@ impl Shard {
         };
         check_batch(kind, false, false, plans())?;
         for member in members {
-            let (copies, consistency) = (self.options.copy_rule, batch.parameters.consistency);
+            let (copies, consistency) = (self.context.options.copy_rule, batch.parameters.consistency);
             copies.check(&self.schema.borrow(), &member.prepared.plan, consistency)?;
         }
-        let server_timestamp_us = self.next_timestamp_us();
-        let mut options = self.options_of(session.version(), &batch.parameters, server_timestamp_us);
-        options.deadline_ns = self.deadline_of(&context, self.timeouts.write_ns)?;
-        let mut bound = Vec::with_capacity(members.len());
-        for member in members {
-            bound.push(BoundValues::resolve(
-                member.values,
-                &member.prepared.bind_columns,
-                member.is_prepared,
-            )?);
-        }
+        let server_timestamp_us = self.context.timestamps.next_us();
+        let mut options = self
+            .context
+            .options_of(session.version(), &batch.parameters, server_timestamp_us);
+        options.deadline_ns = self
+            .context
+            .deadline_of(&context, self.context.timeouts.write_ns)?;
+        let bound = bound_values(members)?;
         if plans().any(ModifyPlan::is_conditional) {
             return self.batch_conditionally(session, stream, members, &bound, &options);
         }
@@ -364,7 +309,11 @@ impl Shard {
         if long_count.fold(0, u64::saturating_add) > BOUND_AT_ONCE_MAX {
             let owned = members.iter().zip(&bound);
             let owned = owned.map(|(member, values)| (member.prepared.clone(), values.to_owned_values()));
-            let owned = OwnedBatch::new(owned.collect(), &options, &self.account_of_session(session));
+            let owned = OwnedBatch::new(
+                owned.collect(),
+                &options,
+                &self.context.account_of_session(session),
+            );
             self.batch_beside(session, stream, kind, deadline, owned);
             return Ok(());
         }
@@ -381,7 +330,7 @@ impl Shard {
         batch: &Batch<'a>,
         mut plan: impl FnMut(&str) -> Result<Arc<Prepared>, CqlError>,
     ) -> Result<Vec<BatchMember<'a>>, CqlError> {
-        self.metrics.count_request(RequestKind::Batch);
+        self.context.metrics.count_request(RequestKind::Batch);
         let member = |query: BatchQuery<'a>| {
             let (prepared, is_prepared) = match query.statement {
                 BatchStatement::Prepared(id) => (self.find_prepared(id)?, true),
@@ -395,4 +344,13 @@ impl Shard {
         };
         batch.queries.iter().map(member).collect()
     }
+}
+
+/// The values of each statement of a batch, still in its message.
+fn bound_values<'a>(members: &'a [BatchMember<'_>]) -> Result<Vec<BoundValues<'a>>, CqlError> {
+    let bound = members.iter().map(|member| {
+        let columns = &member.prepared.bind_columns;
+        BoundValues::resolve(member.values, columns, member.is_prepared)
+    });
+    bound.collect()
 }

@@ -60,7 +60,10 @@ impl SchemaWorker {
     }
 
     /// What `work` returns on the worker's thread, or that it panicked.
-    async fn run<T: Send + 'static>(&self, work: impl FnOnce() -> T + Send + 'static) -> Result<T, CqlError> {
+    pub async fn run<T: Send + 'static>(
+        &self,
+        work: impl FnOnce() -> T + Send + 'static,
+    ) -> Result<T, CqlError> {
         let (sender, receiver) = oneshot::channel();
         self.0.borrow().send(Box::new(move || {
             let _gone = sender.send(catch(work));
@@ -95,7 +98,7 @@ impl SchemaListeners {
 }
 
 /// A schema change was not stored.
-enum StoreFailure {
+pub(crate) enum StoreFailure {
     /// The old schema is in force, here and on the disk.
     Refused(CqlError),
     /// The old schema is in force here; the disk may hold either.
@@ -105,7 +108,7 @@ enum StoreFailure {
 impl SchemaKeeper {
     /// Blocks for as long as the disk takes. New tables get their folders first: a table that the stored schema names
     /// always has one.
-    fn store(&mut self, before: &Schema, after: &Schema) -> Result<(), StoreFailure> {
+    pub(crate) fn store(&mut self, before: &Schema, after: &Schema) -> Result<(), StoreFailure> {
         for table in after.tables_not_in(before) {
             if table.kind == TableKind::Regular {
                 self.make_folder(table).map_err(StoreFailure::Refused)?;

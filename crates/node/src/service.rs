@@ -17,11 +17,11 @@ impl Service for Shard {
 
     #[inline]
     fn transport(&self) -> &Rc<TransportContext> {
-        &self.transport
+        &self.context.transport
     }
 
     fn spawn(&self, task: impl Future<Output = ()> + 'static) {
-        Shard::spawn(self, task);
+        self.context.spawn(task);
     }
 
     #[inline]
@@ -38,16 +38,17 @@ impl Service for Shard {
     }
 
     fn would_queue(&self, envelope: &Envelope<'_>) -> bool {
-        self.would_queue_read(envelope)
+        self.reader.would_queue_read(envelope)
     }
 
     #[inline]
     fn cannot_begin_in_time(&self, request: RequestContext<'_>, envelope: &Envelope<'_>) -> bool {
-        self.cannot_begin_read_in_time(request.session, envelope, request.received_ns)
+        self.reader
+            .cannot_begin_read_in_time(request.session, envelope, request.received_ns)
     }
 
     fn authenticator(&self) -> Option<&'static str> {
-        self.options.authenticator.class()
+        self.context.options.authenticator.class()
     }
 
     fn log_in(self: &Rc<Self>, session: &Rc<Session>, stream: i16, token: &[u8]) {
@@ -56,8 +57,8 @@ impl Service for Shard {
 
     fn sharding(&self, shard_aware_port: Option<u16>) -> Option<Sharding> {
         Some(Sharding {
-            shard: u32::from(self.id.0),
-            shards: u32::from(self.options.shard_count),
+            shard: u32::from(self.context.id.0),
+            shards: u32::from(self.context.options.shard_count),
             shard_aware_port,
         })
     }

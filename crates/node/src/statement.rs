@@ -58,10 +58,12 @@ impl Shard {
     ) -> Result<(), CqlError> {
         let keyspace = context.session.conversation.keyspace();
         let keyspace = prepare.keyspace.or(keyspace.as_deref());
-        self.trace(context.session, || format!("Parsing {}", prepare.text));
+        self.context
+            .trace(context.session, || format!("Parsing {}", prepare.text));
         let prepared =
-            helenus_engine::prepare(&self.schema(), keyspace, self.now(), prepare.text).map(Arc::new);
-        self.trace(context.session, || "Preparing statement".to_owned());
+            helenus_engine::prepare(&self.schema(), keyspace, self.context.now(), prepare.text).map(Arc::new);
+        self.context
+            .trace(context.session, || "Preparing statement".to_owned());
         self.prepare_planned(context, prepared)
     }
 
@@ -71,7 +73,7 @@ impl Shard {
         planned: Result<Arc<Prepared>, CqlError>,
     ) -> Result<(), CqlError> {
         let RequestContext { session, stream, .. } = context;
-        self.metrics.count_request(RequestKind::Prepare);
+        self.context.metrics.count_request(RequestKind::Prepare);
         let prepared = planned?;
         if matches!(prepared.plan, Plan::Role(_)) {
             not_anonymous(session.user().as_deref())?;
@@ -80,11 +82,11 @@ impl Shard {
         self.keep_plan(&prepared, bytes);
         let shard = self.clone();
         let answered = session.clone();
-        self.answer_later(session, stream, async move {
+        self.context.answer_later(session, stream, async move {
             let prepared = match shard.keep_plan_everywhere(&answered, prepared, bytes).await {
                 Ok(prepared) => prepared,
                 Err(error) => {
-                    shard.metrics.count_error(error.code());
+                    shard.context.metrics.count_error(error.code());
                     return answered
                         .respond_later(stream, EnvelopeFlags::NONE, Opcode::Error, |_| Err(error));
                 }
@@ -121,8 +123,9 @@ impl Shard {
         mut bytes: usize,
     ) -> Result<Arc<Prepared>, CqlError> {
         for _ in 0..PLANNINGS_MAX {
-            let (plan, keeper) = (prepared.clone(), self.id);
-            let kept = self.on_all_shards(move |shard| shard.id == keeper || shard.keep_plan(&plan, bytes));
+            let (plan, keeper) = (prepared.clone(), self.context.id);
+            let kept =
+                self.on_all_shards(move |shard| shard.context.id == keeper || shard.keep_plan(&plan, bytes));
             let is_kept = kept.await.into_iter().flatten().all(|is_kept| is_kept);
             if is_kept && self.is_current(&prepared) {
                 break;
@@ -193,9 +196,9 @@ impl Shard {
         };
         let shard = self.clone();
         let answered = session.clone();
-        self.answer_later(session, stream, async move {
+        self.context.answer_later(session, stream, async move {
             let outcome = shard.change_schema(statement).await;
-            shard.count_failure(&outcome);
+            shard.context.count_failure(&outcome);
             match outcome {
                 Ok(outcome) => answer_schema_change(&answered, stream, &outcome),
                 Err(error) => {
@@ -223,8 +226,8 @@ impl Shard {
         };
         let (page_rows, paging_state) = (options.page_rows(), options.paging_state.map(<[u8]>::to_vec));
         let (shard, answered) = (self.clone(), session.clone());
-        self.answer_later(session, stream, async move {
-            let asker = shard.account_of_session(&answered);
+        self.context.answer_later(session, stream, async move {
+            let asker = shard.context.account_of_session(&answered);
             let described = match shard.planner.run(&asker, work).await {
                 Ok(described) => described.unwrap_or_else(|| Err(shard.no_plan())),
                 Err(refused) => Err(refused),
@@ -239,7 +242,7 @@ impl Shard {
                     .min(answer.rows.len());
                 Ok((answer, start))
             });
-            shard.count_failure(&page);
+            shard.context.count_failure(&page);
             match page {
                 Ok((answer, start)) => {
                     let page_rows = page_rows.map_or(usize::MAX, |rows| rows as usize);
@@ -256,12 +259,12 @@ impl Shard {
     }
 
     pub(crate) fn node_state(&self) -> NodeState {
-        let address = self.options.advertised_address;
+        let address = self.context.options.advertised_address;
         NodeState {
-            cluster_name: self.options.cluster_name.clone(),
+            cluster_name: self.context.options.cluster_name.clone(),
             data_center: DATA_CENTER.to_owned(),
             rack: RACK.to_owned(),
-            host_id: self.host_id,
+            host_id: self.context.host_id,
             address: address.ip(),
             native_port: address.port(),
             storage_port: STORAGE_PORT,
@@ -269,8 +272,8 @@ impl Shard {
             release_version: RELEASE_VERSION.to_owned(),
             cql_version: CQL_VERSION_SPOKEN.to_owned(),
             schema_version: self.schema_version.get(),
-            gossip_generation: self.options.started_at_s.cast_signed(),
-            now_us: self.clock.wall_us(),
+            gossip_generation: self.context.options.started_at_s.cast_signed(),
+            now_us: self.context.clock.wall_us(),
             settings: Vec::new(),
             sstable_tasks: self.sstable_tasks(),
             hot_partitions: Vec::new(),

@@ -78,18 +78,19 @@ impl Shard {
         values: &BoundValues<'_>,
         options: &QueryOptions<'_>,
     ) {
-        let account = self.account_of_session(statement.request.session);
+        let account = self.context.account_of_session(statement.request.session);
         let execution = OwnedExecution::new(statement, values, options, &account);
         let (session, stream) = (statement.request.session.clone(), statement.request.stream);
         let deadline = Deadline::of_read(options);
         let (shard, table) = (self.clone(), table.clone());
-        self.answer_later(statement.request.session, stream, async move {
-            let left = deadline.left(shard.clock.monotonic_ns());
-            let reading = shard.read_system_tables_beside(execution, &table, &account);
-            let answer = tokio::time::timeout(left, reading).await;
-            let answer = answer.unwrap_or_else(|_| Err(deadline.timed_out()));
-            shard.answer_read(&session, stream, answer);
-        });
+        self.context
+            .answer_later(statement.request.session, stream, async move {
+                let left = deadline.left(shard.context.clock.monotonic_ns());
+                let reading = shard.read_system_tables_beside(execution, &table, &account);
+                let answer = tokio::time::timeout(left, reading).await;
+                let answer = answer.unwrap_or_else(|_| Err(deadline.timed_out()));
+                shard.context.answer_read(&session, stream, answer);
+            });
     }
 
     async fn read_system_tables_beside(

@@ -18,6 +18,7 @@ use helenus_protocol::wire::DecodeError;
 use helenus_protocol::{Consistency, Opcode, ProtocolVersion};
 use helenus_types::value::write_collection;
 
+use crate::built_updates::by_owner;
 use crate::deadline::Deadline;
 use crate::session::{RequestContext, Session, TraceEvent};
 use crate::shard::Shard;
@@ -53,15 +54,15 @@ impl Shard {
         let RequestContext { session, stream, .. } = context;
         let (request, parameters) = self.describe_request(envelope)?;
         let trace = Trace {
-            id: *self.new_timeuuid().as_bytes(),
+            id: *self.context.timestamps.new_timeuuid().as_bytes(),
             request,
             parameters,
             client: session.client().peer.ip(),
-            started_us: self.clock.wall_us(),
-            started_ns: self.clock.monotonic_ns(),
+            started_us: self.context.clock.wall_us(),
+            started_ns: self.context.clock.monotonic_ns(),
         };
         let traced = Rc::new(session.apart(session.conversation.traced()));
-        self.trace(&traced, || request.to_owned());
+        self.context.trace(&traced, || request.to_owned());
         let traced_context = RequestContext {
             session: &traced,
             ..context
@@ -69,14 +70,16 @@ impl Shard {
         self.handle_untraced(traced_context, envelope)?;
         let shard = self.clone();
         let answered = session.clone();
-        self.answer_later(session, stream, async move {
+        self.context.answer_later(session, stream, async move {
             let answer = answer_of(&traced).await;
             answered.conversation.adopt_choices_of(&traced.conversation);
-            shard.trace(&traced, || format!("Answered with {} bytes", answer.len()));
+            shard
+                .context
+                .trace(&traced, || format!("Answered with {} bytes", answer.len()));
             // A trace that cannot be stored must not fail the request that it is about.
             if let Err(error) = shard.store_trace(&trace, traced.conversation.take_events()).await {
-                shard.options.events.event(&Event::TraceNotStored {
-                    shard: shard.id.0,
+                shard.context.options.events.event(&Event::TraceNotStored {
+                    shard: shard.context.id.0,
                     error: &error,
                 });
             }
@@ -87,18 +90,6 @@ impl Shard {
             }
         });
         Ok(())
-    }
-
-    /// Notes what happens to a request, if that is traced.
-    #[inline]
-    pub(crate) fn trace(&self, session: &Session, activity: impl FnOnce() -> String) {
-        if session.conversation.is_traced() {
-            session.conversation.note_event(TraceEvent {
-                id: *self.new_timeuuid().as_bytes(),
-                at_ns: self.clock.monotonic_ns(),
-                activity: activity(),
-            });
-        }
     }
 
     /// Cassandra's words for the kind of request, and what it was sent with, by Cassandra's names.
@@ -143,7 +134,7 @@ impl Shard {
             let elapsed_us = at_ns.saturating_sub(trace.started_ns) / 1_000;
             i32::try_from(elapsed_us).unwrap_or(i32::MAX).to_be_bytes()
         };
-        let duration = elapsed(self.clock.monotonic_ns());
+        let duration = elapsed(self.context.clock.monotonic_ns());
         let ttl = TRACE_TTL_S.to_be_bytes();
         let mut parameters = Vec::new();
         let pairs = trace
@@ -168,7 +159,7 @@ impl Shard {
             ],
         )
         .await?;
-        let thread = format!("shard-{}", self.id.0);
+        let thread = format!("shard-{}", self.context.id.0);
         for event in &events {
             let elapsed = elapsed(event.at_ns);
             let values: [&[u8]; 8] = [
@@ -188,15 +179,21 @@ impl Shard {
 
     /// Executes an INSERT of the node's own.
     async fn insert(self: &Rc<Self>, text: &str, values: &[&[u8]]) -> Result<(), CqlError> {
-        let prepared = helenus_engine::prepare(&self.schema(), None, self.now(), text)?;
+        let prepared = helenus_engine::prepare(&self.schema(), None, self.context.now(), text)?;
         let Plan::Modify(plan) = &prepared.plan else {
             return Ok(());
         };
         let values = BoundValues::positional(values.iter().map(|value| Value::Bytes(value)));
         let parameters = QueryParameters::new(Consistency::One);
         let options = QueryOptions {
-            deadline_ns: self.deadline_after(self.options.write_request_timeout),
-            ..self.options_of(ProtocolVersion::CURRENT, &parameters, self.next_timestamp_us())
+            deadline_ns: self
+                .context
+                .deadline_after(self.context.options.write_request_timeout),
+            ..self.context.options_of(
+                ProtocolVersion::CURRENT,
+                &parameters,
+                self.context.timestamps.next_us(),
+            )
         };
         let mut updates = Vec::new();
         plan.updates(
@@ -209,7 +206,7 @@ impl Shard {
             },
         )?;
         let deadline = Deadline::of_write(&options);
-        let updates = self.by_owner(updates);
+        let updates = by_owner(updates, self.context.options.shard_count);
         self.write_by_partition(updates, BatchKind::Unlogged, deadline)
             .await
     }

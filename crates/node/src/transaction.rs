@@ -19,13 +19,13 @@ use helenus_storage::read_state::{ReadProgress, ReadState};
 use helenus_types::{ShardId, Token};
 use tokio::sync::oneshot;
 
-use crate::conditional::check_ahead;
+use crate::built_updates::by_owner;
+use crate::context::check_ahead;
 use crate::deadline::{Deadline, not_begun_in_time};
 use crate::decide::{Decide, Run, Tried, Updates};
 use crate::execution::Statement;
 use crate::forward::{ForwardedAnswer, ForwardedResult, OwnedExecution};
 use crate::panic_boundary::catch_async;
-use crate::read::CountingStore;
 use crate::shard::Shard;
 use crate::unavailable::node_is_stopping;
 use crate::write::write_failure;
@@ -98,7 +98,7 @@ impl OwnedTransaction {
             .bound
             .decide(plan, rows, (&values, &options), ballot_us, scratch)?;
         let mut answer = ForwardedAnswer::from(std::mem::take(&mut decided.body));
-        let guardrails = &shard.options.guardrails.values;
+        let guardrails = &shard.context.options.guardrails.values;
         if guardrails.is_enabled() {
             for update in &decided.updates {
                 answer.warnings.extend(guardrails.check(&shard.schema(), update)?);
@@ -125,7 +125,12 @@ impl Decide for OneTurn {
             self.state.begin_again();
             let now_s = self.transaction.now_s();
             loop {
-                match read.step(now_s, &mut CountingStore { shard }, &mut self.state, &mut row)? {
+                match read.step(
+                    now_s,
+                    &mut shard.reader.counting_store(),
+                    &mut self.state,
+                    &mut row,
+                )? {
                     ReadProgress::Done => break,
                     ReadProgress::Absent(absent) => return Ok(Run::Absent(absent)),
                     ReadProgress::Yield => steps += 1,
@@ -141,8 +146,8 @@ impl Decide for OneTurn {
         }
         let server_us = self.transaction.owned.options().server_timestamp_us;
         let newest_us = BoundTransaction::newest_us(&rows).unwrap_or(i64::MIN);
-        shard.note_timestamp(server_us);
-        let ballot_us = shard.ballot_us(newest_us, server_us)?;
+        shard.context.timestamps.note(server_us);
+        let ballot_us = shard.context.timestamps.ballot_us(newest_us, server_us)?;
         let (decided, answer) = self.transaction.decide(shard, &rows, ballot_us)?;
         Ok(Run::Decided {
             updates: Updates::OfSeveral(decided.updates),
@@ -166,19 +171,21 @@ impl Shard {
     ) -> Result<(), CqlError> {
         let bound = plan.bind(values, options)?;
         let (session, stream) = (statement.request.session, statement.request.stream);
-        let account = self.account_of_session(session);
+        let account = self.context.account_of_session(session);
         let transaction = Arc::new(OwnedTransaction {
             owned: OwnedExecution::new(statement, values, options, &account),
             bound,
         });
         let deadline = Deadline::of_conditional(options);
-        self.trace(session, || "Executing a transaction".to_owned());
+        self.context
+            .trace(session, || "Executing a transaction".to_owned());
         let (shard, answered) = (self.clone(), session.clone());
-        self.answer_later(session, stream, async move {
+        self.context.answer_later(session, stream, async move {
             let result = shard
+                .context
                 .in_time(deadline, shard.transact_in_time(transaction, deadline))
                 .await;
-            shard.answer_read(&answered, stream, result);
+            shard.context.answer_read(&answered, stream, result);
         });
         Ok(())
     }
@@ -188,9 +195,9 @@ impl Shard {
         transaction: Arc<OwnedTransaction>,
         deadline: Deadline,
     ) -> ForwardedResult {
-        if self.has_rate_limits.get() {
+        if self.rates.has_limits() {
             let written = transaction.bound.written.iter();
-            let written = written.map(|partition| (self.owner_of(partition.1), *partition));
+            let written = written.map(|partition| (self.context.owner_of(partition.1), *partition));
             self.check_rates_everywhere(written.collect()).await?;
         }
         let statements = transaction.bound.reads.len() + transaction.bound.written.len();
@@ -202,7 +209,9 @@ impl Shard {
                 let decided = catch_async(shard.transact_in_one_turn(own, deadline)).await;
                 decided.unwrap_or_else(|panicked| Err(panicked.error()))
             });
-            let decided = decided.await.unwrap_or_else(|| Err(self.no_answer_from(owner)))?;
+            let decided = decided
+                .await
+                .unwrap_or_else(|| Err(self.context.no_answer_from(owner)))?;
             if let Some(answer) = decided {
                 return Ok(answer);
             }
@@ -210,7 +219,7 @@ impl Shard {
         // To its end, with the partitions' turns, also if nobody waits for it any more.
         let (sender, receiver) = oneshot::channel();
         let shard = self.clone();
-        self.spawn(async move {
+        self.context.spawn(async move {
             let decided = catch_async(shard.transact_in_turns(&transaction, deadline)).await;
             let _gone = sender.send(decided.unwrap_or_else(|panicked| Err(panicked.error())));
         });
@@ -231,7 +240,7 @@ impl Shard {
             transaction,
         };
         loop {
-            if deadline.is_over(self.clock.monotonic_ns()) {
+            if deadline.is_over(self.context.clock.monotonic_ns()) {
                 return Err(not_begun_in_time());
             }
             match self.try_decide(&mut decision) {
@@ -240,13 +249,13 @@ impl Shard {
                 Ok(Tried::TakesTurns(_)) => return Ok(None),
                 Ok(Tried::Decided { answer, certain_at }) => {
                     if let Some(position) = certain_at {
-                        self.durable(position, deadline).await?;
+                        self.persistence.durable(position, deadline).await?;
                     }
                     return Ok(Some(answer));
                 }
-                Ok(Tried::Absent(absent)) => self.bring(decision.read_state(), &absent).await?,
+                Ok(Tried::Absent(absent)) => self.reader.bring(decision.read_state(), &absent).await?,
                 Ok(Tried::NoRoom(error)) => {
-                    if !self.wait_for_room(deadline).await {
+                    if !self.persistence.wait_for_room(deadline).await {
                         return Err(write_failure(&error));
                     }
                 }
@@ -266,7 +275,7 @@ impl Shard {
         check_ahead(newest_us, timestamp_us)?;
         let (decided, answer) =
             transaction.decide(self, &rows, timestamp_us.max(newest_us.saturating_add(1)))?;
-        if deadline.is_over(self.clock.monotonic_ns()) {
+        if deadline.is_over(self.context.clock.monotonic_ns()) {
             return Err(not_begun_in_time());
         }
         if decided.updates.is_empty() {
@@ -278,18 +287,28 @@ impl Shard {
         }
         for hold in &holds {
             let owner = hold.owner;
-            self.mailbox(owner)
-                .run(move |shard| shard.note_timestamp(timestamp_us));
+            self.context
+                .mailbox(owner)
+                .run(move |shard| shard.context.timestamps.note(timestamp_us));
             // What it has seen there must not be lost where what it writes elsewhere is not.
             if !hold.is_written {
-                let durable = self.call_async(owner, |shard| async move { shard.log_durable().await });
-                durable.await.unwrap_or_else(|| Err(self.no_answer_from(owner)))?;
+                let durable = self.call_async(
+                    owner,
+                    |shard| async move { shard.persistence.log_durable().await },
+                );
+                durable
+                    .await
+                    .unwrap_or_else(|| Err(self.context.no_answer_from(owner)))?;
             }
         }
         let required = RequiredTables::of(&decided.updates);
         let all = self.with_changes_of_views(decided.updates, deadline).await?;
-        self.write_computed(self.by_owner(all), required, deadline)
-            .await?;
+        self.write_computed(
+            by_owner(all, self.context.options.shard_count),
+            required,
+            deadline,
+        )
+        .await?;
         Ok(answer)
     }
 
@@ -303,7 +322,7 @@ impl Shard {
         let mut by_owner: BTreeMap<ShardId, Vec<WrittenPartition>> = BTreeMap::new();
         for partition in &bound.partitions {
             by_owner
-                .entry(self.owner_of(partition.1))
+                .entry(self.context.owner_of(partition.1))
                 .or_default()
                 .push(*partition);
         }
@@ -315,16 +334,18 @@ impl Shard {
                 let held = catch_async(shard.hold(own, deadline)).await;
                 held.unwrap_or_else(|panicked| Err(panicked.error()))
             });
-            let until_dropped = held.await.unwrap_or_else(|| Err(self.no_answer_from(owner)))?;
+            let until_dropped = held
+                .await
+                .unwrap_or_else(|| Err(self.context.no_answer_from(owner)))?;
             let reads = bound.reads.iter().enumerate();
-            let reads = reads.filter(|(_, read)| self.owner_of(read.token) == owner);
+            let reads = reads.filter(|(_, read)| self.context.owner_of(read.token) == owner);
             holds.push(Hold {
                 owner,
                 reads: reads.map(|(place, read)| (place, read.clone())).collect(),
                 is_written: bound
                     .written
                     .iter()
-                    .any(|written| self.owner_of(written.1) == owner),
+                    .any(|written| self.context.owner_of(written.1) == owner),
                 partitions,
                 _until_dropped: until_dropped,
             });
@@ -341,7 +362,7 @@ impl Shard {
         let turns = self.take_turns(partitions.to_vec(), deadline).await?;
         let (sender, released) = oneshot::channel::<()>();
         let shard = self.clone();
-        self.spawn(async move {
+        self.context.spawn(async move {
             let _dropped = released.await;
             shard.break_seals(&partitions);
             drop(turns);
@@ -370,7 +391,7 @@ impl Shard {
                 });
                 let read = read
                     .await
-                    .unwrap_or_else(|| Err(self.no_answer_from(hold.owner)))?;
+                    .unwrap_or_else(|| Err(self.context.no_answer_from(hold.owner)))?;
                 let Some(read) = read else {
                     are_sealed = false;
                     break;
@@ -383,7 +404,7 @@ impl Shard {
             if are_sealed {
                 return Ok((rows, timestamp_us));
             }
-            if deadline.is_over(self.clock.monotonic_ns()) {
+            if deadline.is_over(self.context.clock.monotonic_ns()) {
                 return Err(not_begun_in_time());
             }
             self.wait_for_batches(holds).await?;
@@ -395,11 +416,12 @@ impl Shard {
         for hold in holds {
             let partitions = hold.partitions.clone();
             // Here at once, not by a message: it would come after they are sealed again.
-            if hold.owner == self.id {
+            if hold.owner == self.context.id {
                 self.break_seals(&partitions);
                 continue;
             }
-            self.mailbox(hold.owner)
+            self.context
+                .mailbox(hold.owner)
                 .run(move |shard| shard.break_seals(&partitions));
         }
         for hold in holds {
@@ -409,7 +431,7 @@ impl Shard {
             });
             resolved
                 .await
-                .unwrap_or_else(|| Err(self.no_answer_from(hold.owner)))?;
+                .unwrap_or_else(|| Err(self.context.no_answer_from(hold.owner)))?;
         }
         Ok(())
     }
@@ -431,10 +453,10 @@ impl Shard {
             let mut row = StoredRow::default();
             let mut state = ReadState::suspending();
             loop {
-                let progress = read.step(now_s, &mut CountingStore { shard: self }, &mut state, &mut row)?;
+                let progress = read.step(now_s, &mut self.reader.counting_store(), &mut state, &mut row)?;
                 match progress {
                     ReadProgress::Done => break,
-                    ReadProgress::Absent(absent) => self.bring(&state, &absent).await?,
+                    ReadProgress::Absent(absent) => self.reader.bring(&state, &absent).await?,
                     ReadProgress::Yield => tokio::task::yield_now().await,
                 }
             }
@@ -443,13 +465,7 @@ impl Shard {
         }
         Ok(Some(SealedRead {
             rows,
-            timestamp_us: self.next_timestamp_us(),
+            timestamp_us: self.context.timestamps.next_us(),
         }))
-    }
-
-    /// What is given out from now on is later.
-    fn note_timestamp(&self, timestamp_us: i64) {
-        let last_us = self.last_timestamp_us.get();
-        self.last_timestamp_us.set(last_us.max(timestamp_us));
     }
 }

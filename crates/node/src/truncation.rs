@@ -33,6 +33,17 @@ struct Wanted<'a> {
 }
 
 impl Truncations {
+    /// Does `work` while no truncation of the table is under way.
+    pub async fn in_turn<T>(
+        &self,
+        table: TableId,
+        work: impl Future<Output = Result<T, CqlError>>,
+    ) -> Result<T, CqlError> {
+        let wanted = self.want(table)?;
+        let _turn = wanted.turn.mutex.lock().await;
+        work.await
+    }
+
     fn want(&self, table: TableId) -> Result<Wanted<'_>, CqlError> {
         let turn = self.turns.borrow_mut().entry(table).or_default().clone();
         if turn.wanted.get() > WAITING_PER_TABLE_MAX {

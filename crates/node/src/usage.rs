@@ -89,8 +89,11 @@ impl Shard {
     }
 
     async fn client_connections(self: &Rc<Self>) -> Vec<ClientConnection> {
-        let of_shards =
-            self.on_all_shards(|shard| shard.clients.list(shard.options.authenticator.class().is_some()));
+        let of_shards = self.on_all_shards(|shard| {
+            shard
+                .clients
+                .list(shard.context.options.authenticator.class().is_some())
+        });
         of_shards.await.into_iter().flatten().flatten().collect()
     }
 
@@ -112,7 +115,7 @@ impl Shard {
     /// Empty where there are none, or where they cannot be listed just now.
     async fn list_snapshots(&self) -> Vec<SnapshotInfo> {
         let data = self.store.borrow().data_folder().cloned();
-        let (Some(worker), Some(data)) = (&self.snapshot_worker, data) else {
+        let (Some(worker), Some(data)) = (self.snapshots(), data) else {
             return Vec::new();
         };
         let listed =
@@ -153,7 +156,7 @@ impl Shard {
             QueueUsage {
                 name: "CompactionExecutor",
                 active: sum(|shard| shard.compactions.running.len() as u64),
-                active_max: concurrent_compactors(&self.options) as u64,
+                active_max: concurrent_compactors(&self.context.options) as u64,
                 pending: sum(|shard| {
                     let tables = shard.compactions.pending.iter();
                     tables.map(|table| (table.requested + table.tasks) as u64).sum()
@@ -164,7 +167,7 @@ impl Shard {
                 name: "Native-Transport-Requests",
                 // A shard does one thing at a time; this request is what one of them does.
                 active: 1,
-                active_max: u64::from(self.options.shard_count),
+                active_max: u64::from(self.context.options.shard_count),
                 pending: 0,
                 completed: sum(|shard| shard.requests.iter().sum()),
             },
@@ -173,7 +176,7 @@ impl Shard {
 
     /// The configuration in force, by cassandra.yaml's names.
     pub(crate) fn settings(&self) -> Vec<(String, String)> {
-        let options = &*self.options;
+        let options = &*self.context.options;
         let ms = |duration: std::time::Duration| format!("{}ms", duration.as_millis());
         let (sync, sync_period) = match options.commitlog_sync {
             CommitlogSync::Group => ("group", None),

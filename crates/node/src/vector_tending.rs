@@ -58,7 +58,7 @@ impl Shard {
             match progress.map_err(read_failure)? {
                 ReadProgress::Done => return Ok(self.store.borrow_mut().tend_vectors_between()),
                 ReadProgress::Yield => tokio::task::yield_now().await,
-                ReadProgress::Absent(absent) => self.bring(fill.state(), &absent).await?,
+                ReadProgress::Absent(absent) => self.reader.bring(fill.state(), &absent).await?,
             }
         }
     }

@@ -24,6 +24,7 @@ use helenus_storage::read_state::{ReadProgress, ReadState};
 use helenus_types::token::shard_range;
 use helenus_types::{Token, token_of};
 
+use crate::built_updates::by_owner;
 use crate::deadline::Deadline;
 use crate::panic_boundary::catch_async;
 use crate::schema_change::SCHEMA_OWNER;
@@ -111,7 +112,7 @@ impl Shard {
             return;
         }
         let shard = self.clone();
-        self.spawn(async move {
+        self.context.spawn(async move {
             for view in gone {
                 // What is left of a name is forgotten before it is given again.
                 let _left = shard.forget_build(&view.keyspace, &view.name).await;
@@ -155,7 +156,7 @@ impl Shard {
 
     fn build_later(self: &Rc<Self>, view: ViewToBuild, is_empty: bool) {
         let shard = self.clone();
-        self.spawn(async move {
+        self.context.spawn(async move {
             while view.is_in(&shard.schema()) {
                 let built = catch_async(shard.build(&view, is_empty)).await;
                 if matches!(built, Ok(Ok(()))) {
@@ -180,7 +181,7 @@ impl Shard {
             }
         }
         let mut building = Vec::new();
-        for owner in self.shards() {
+        for owner in self.context.shards() {
             let (view, done) = (view.clone(), done.clone());
             building.push(self.call_async(owner, move |shard| async move {
                 let built = catch_async(shard.build_here(&view, &done, truncations)).await;
@@ -201,7 +202,7 @@ impl Shard {
             self.write_status((&view.keyspace, &view.name), "SUCCESS").await?;
             self.mark_built(&view.keyspace, &view.name).await
         };
-        self.in_turn_of_truncations(view.base, marked).await
+        self.schema_owner()?.truncations.in_turn(view.base, marked).await
     }
 
     /// Else the view is built anew.
@@ -217,10 +218,12 @@ impl Shard {
     /// Waits while a disk that failed leaves open what the next start finds of the base table: the view is built anew then.
     async fn base_is_decided(self: &Rc<Self>, view: &ViewToBuild) -> Result<(), CqlError> {
         let base = view.base;
-        for owner in self.shards() {
+        for owner in self.context.shards() {
             loop {
                 let is_decided = self.call(owner, move |shard| !shard.store.borrow().is_undecided(base));
-                let is_decided = is_decided.await.ok_or_else(|| self.no_answer_from(owner))?;
+                let is_decided = is_decided
+                    .await
+                    .ok_or_else(|| self.context.no_answer_from(owner))?;
                 if is_decided || !view.is_in(&self.schema()) {
                     break;
                 }
@@ -237,7 +240,10 @@ impl Shard {
             let _alone = self.hold_table(base, Held::ForOneView).await?;
             self.truncate_on_all_shards(view).await
         };
-        let emptied = tokio::time::timeout(EMPTIED_WITHIN, self.in_turn_of_truncations(base, emptied));
+        let emptied = tokio::time::timeout(
+            EMPTIED_WITHIN,
+            self.schema_owner()?.truncations.in_turn(base, emptied),
+        );
         emptied.await.unwrap_or_else(|_| {
             Err(CqlError::server(format_args!(
                 "The view could not be emptied in time"
@@ -251,7 +257,7 @@ impl Shard {
         done: &[DoneTokens],
         truncations: u64,
     ) -> Result<(), CqlError> {
-        let (first, last) = shard_range(self.id, self.options.shard_count);
+        let (first, last) = shard_range(self.context.id, self.context.options.shard_count);
         let mut place = (first, None);
         for of_earlier in done {
             if of_earlier.first <= place.0 && place.0 < of_earlier.last {
@@ -273,7 +279,7 @@ impl Shard {
                 return Ok(());
             };
             let reached = token_of(&key);
-            written_us = self.clock.wall_us().max(written_us.saturating_add(1));
+            written_us = self.context.clock.wall_us().max(written_us.saturating_add(1));
             let progress =
                 self.progress_update((&view.keyspace, &view.name), (first, last), reached, written_us);
             self.build_partitions(&views, keys, progress, truncations).await?;
@@ -310,7 +316,7 @@ impl Shard {
             is_begun: false,
         };
         for key in &keys {
-            let mut delta = ViewDelta::of_build(views, key, self.now_s());
+            let mut delta = ViewDelta::of_build(views, key, self.context.now_s());
             let place = (table, token_of(key));
             self.read_delta(place, key, &mut delta, &mut chunks, Deadline::ENDLESS)
                 .await?;
@@ -330,10 +336,14 @@ impl Shard {
 
     /// Rows of the view must not outlive base rows that a crash takes: these are in this shard's log.
     async fn write_rows(self: &Rc<Self>, updates: Vec<Vec<u8>>) -> Result<(), CqlError> {
-        self.log_durable().await?;
+        self.persistence.log_durable().await?;
         let required = RequiredTables::Only([].into());
-        self.write_computed(self.by_owner(updates), required, Deadline::ENDLESS)
-            .await
+        self.write_computed(
+            by_owner(updates, self.context.options.shard_count),
+            required,
+            Deadline::ENDLESS,
+        )
+        .await
     }
 
     /// The next partitions of this shard behind a place.
@@ -361,7 +371,7 @@ impl Shard {
                 partitions: PartitionRange::Many { start, end },
                 slices: &[],
                 reversed: false,
-                now_s: self.now_s(),
+                now_s: self.context.now_s(),
                 index: &[],
             };
             let progress = self
@@ -371,7 +381,7 @@ impl Shard {
             match progress.map_err(read_failure)? {
                 ReadProgress::Done => return Ok(sink.keys),
                 ReadProgress::Yield => tokio::task::yield_now().await,
-                ReadProgress::Absent(absent) => self.bring(&state, &absent).await?,
+                ReadProgress::Absent(absent) => self.reader.bring(&state, &absent).await?,
             }
         }
     }
@@ -403,12 +413,12 @@ impl Shard {
 
     /// Waits until nobody writes to a table with views on any shard, and nobody may until that is dropped.
     async fn hold_table(self: &Rc<Self>, table: TableId, why: Held) -> Result<HeldBase, CqlError> {
-        debug_assert_eq!(self.id, SCHEMA_OWNER);
+        debug_assert_eq!(self.context.id, SCHEMA_OWNER);
         let held = HeldBase {
             shard: self.clone(),
             table,
         };
-        for owner in self.shards() {
+        for owner in self.context.shards() {
             let drained = self.call_async(owner, move |shard| {
                 // At once: who gives up lets go with a later message.
                 shard.views.hold(table);
@@ -422,7 +432,9 @@ impl Shard {
                     shard.write_sets_resolved().await
                 }
             });
-            drained.await.unwrap_or_else(|| Err(self.no_answer_from(owner)))?;
+            drained
+                .await
+                .unwrap_or_else(|| Err(self.context.no_answer_from(owner)))?;
         }
         Ok(held)
     }
@@ -448,9 +460,10 @@ struct HeldBase {
 
 impl Drop for HeldBase {
     fn drop(&mut self) {
-        let (table, here) = (self.table, self.shard.id);
-        for owner in self.shard.shards().filter(|owner| *owner != here) {
+        let (table, here) = (self.table, self.shard.context.id);
+        for owner in self.shard.context.shards().filter(|owner| *owner != here) {
             self.shard
+                .context
                 .mailbox(owner)
                 .run(move |shard| shard.views.let_go(table));
         }

@@ -15,7 +15,9 @@ use helenus_schema::TableMetadata;
 use helenus_types::Token;
 use helenus_types::partition_key::write_partition_key;
 
+use crate::built_updates::by_owner;
 use crate::deadline::Deadline;
+use crate::own_statement::OwnStatements;
 use crate::shard::Shard;
 
 /// Tokens whose partitions are done, both included.
@@ -31,8 +33,8 @@ pub(crate) const IN_PROGRESS: &str = "view_builds_in_progress";
 
 impl Shard {
     pub(crate) async fn is_built(self: &Rc<Self>, keyspace: &str, view: &str) -> Result<bool, CqlError> {
-        let rows = self
-            .execute_own(
+        let rows = OwnStatements::on(self)
+            .execute(
                 "SELECT view_name FROM system.built_views WHERE keyspace_name = ? AND view_name = ?",
                 &[text(keyspace), text(view)],
             )
@@ -45,8 +47,8 @@ impl Shard {
         keyspace: &str,
         view: &str,
     ) -> Result<Vec<DoneTokens>, CqlError> {
-        let rows = self
-            .execute_own(
+        let rows = OwnStatements::on(self)
+            .execute(
                 "SELECT start_token, last_token FROM system.view_builds_in_progress \
                  WHERE keyspace_name = ? AND view_name = ?",
                 &[text(keyspace), text(view)],
@@ -72,7 +74,11 @@ impl Shard {
             &[("status_replicated", &[1])],
             timestamp_us,
         ));
-        self.write_whole(self.by_owner(updates), Deadline::ENDLESS).await
+        self.write_whole(
+            by_owner(updates, self.context.options.shard_count),
+            Deadline::ENDLESS,
+        )
+        .await
     }
 
     /// Whether the view was built; it is not known to be so any more, also after a crash.
@@ -84,8 +90,11 @@ impl Shard {
             updates.extend(self.system_deletion(BUILT, keyspace, view, timestamp_us));
         }
         if !updates.is_empty() {
-            self.write_whole(self.by_owner(updates), Deadline::ENDLESS)
-                .await?;
+            self.write_whole(
+                by_owner(updates, self.context.options.shard_count),
+                Deadline::ENDLESS,
+            )
+            .await?;
             self.logs_durable().await?;
         }
         Ok(was_built)
@@ -95,19 +104,25 @@ impl Shard {
         self.unmark_built(keyspace, view).await?;
         let timestamp_us = self.status_timestamp_us(keyspace, view).await?.to_be_bytes();
         let parameters = [Value::Bytes(&timestamp_us), text(keyspace), text(view)];
-        self.execute_own(
-            "DELETE FROM system_distributed.view_build_status USING TIMESTAMP ? \
+        OwnStatements::on(self)
+            .execute(
+                "DELETE FROM system_distributed.view_build_status USING TIMESTAMP ? \
              WHERE keyspace_name = ? AND view_name = ?",
-            &parameters,
-        )
-        .await
-        .map(|_| ())
+                &parameters,
+            )
+            .await
+            .map(|_| ())
     }
 
     async fn logs_durable(self: &Rc<Self>) -> Result<(), CqlError> {
-        for owner in self.shards() {
-            let durable = self.call_async(owner, |shard| async move { shard.log_durable().await });
-            durable.await.unwrap_or_else(|| Err(self.no_answer_from(owner)))?;
+        for owner in self.context.shards() {
+            let durable = self.call_async(
+                owner,
+                |shard| async move { shard.persistence.log_durable().await },
+            );
+            durable
+                .await
+                .unwrap_or_else(|| Err(self.context.no_answer_from(owner)))?;
         }
         Ok(())
     }
@@ -117,9 +132,9 @@ impl Shard {
         (keyspace, view): (&str, &str),
         status: &str,
     ) -> Result<(), CqlError> {
-        let host_id = self.host_id.into_bytes();
+        let host_id = self.context.host_id.into_bytes();
         let timestamp_us = self.status_timestamp_us(keyspace, view).await?.to_be_bytes();
-        self.execute_own(
+        OwnStatements::on(self).execute(
             "INSERT INTO system_distributed.view_build_status (keyspace_name, view_name, host_id, status) \
              VALUES (?, ?, ?, ?) USING TIMESTAMP ?",
             &[
@@ -160,7 +175,7 @@ impl Shard {
                 self.timestamp_after_us(&table, keyspace.as_bytes().to_vec(), rows)
                     .await
             }
-            None => Ok(self.clock.wall_us()),
+            None => Ok(self.context.clock.wall_us()),
         }
     }
 
@@ -177,7 +192,7 @@ impl Shard {
                 let _is_whole = write_partition_key(&mut key, names.into_iter());
                 self.timestamp_after_us(&table, key, Slice::all()).await
             }
-            None => Ok(self.clock.wall_us()),
+            None => Ok(self.context.clock.wall_us()),
         }
     }
 
@@ -244,7 +259,7 @@ impl Shard {
         };
         let deletion = DeletionTime {
             timestamp_us,
-            local_s: self.now_s(),
+            local_s: self.context.now_s(),
         };
         builder.range_tombstone(bound(Side::Before), bound(Side::After), deletion);
         Some(update)

@@ -12,22 +12,18 @@ use helenus_engine::CqlError;
 use helenus_engine::execute::{QueryOptions, Scratch};
 use helenus_engine::modify::{BatchPlan, EmitUpdate, ModifyPlan, unlogged_batch_warning};
 use helenus_engine::term::BoundValues;
-use helenus_protocol::Opcode;
 use helenus_protocol::extensions::RateLimitedOperation;
-use helenus_protocol::frame::EnvelopeFlags;
-use helenus_protocol::response::write_void;
 use helenus_rows::update::Update;
 use helenus_schema::TableMetadata;
 use helenus_storage::commitlog::{LogAppendError, LogPosition};
 use helenus_storage::error::WriteError;
-use helenus_transport::request_memory::Held;
 use helenus_types::{ShardId, Token};
 use tokio::sync::oneshot;
 
-use crate::built_updates::{APPLIED_PER_STEP_MAX, BuiltUpdates, Steps, UpdatesByShard, by_owner};
+use crate::built_updates::{APPLIED_PER_STEP_MAX, BuiltUpdates, Steps, UpdatesByShard};
 use crate::deadline::{Deadline, not_begun_in_time};
 use crate::execution::Statement;
-use crate::forward::{ForwardedWrite, Ticket, Waiting};
+use crate::forward::{ForwardedWrite, Waiting};
 use crate::panic_boundary::{catch, catch_async};
 use crate::session::Session;
 use crate::shard::{Acknowledgement, Shard};
@@ -87,21 +83,22 @@ impl Shard {
         }
         let mut outcome = Outcome::Applied(None);
         let mut warnings = Vec::new();
-        let guardrails = &self.options.guardrails.values;
+        let guardrails = &self.context.options.guardrails.values;
         let scratch = &mut *self.scratch.borrow_mut();
         plan.updates(values, options, scratch, &mut |token, update| {
             if guardrails.is_enabled() {
                 warnings = guardrails.check(&self.schema(), update)?;
             }
-            let owner = self.owner_of(token);
-            if owner != self.id {
+            let owner = self.context.owner_of(token);
+            if owner != self.context.id {
                 outcome = Outcome::Elsewhere(owner, update.to_vec());
                 return Ok(());
             }
             if self.hot_partitions.is_sampled() {
                 self.sample_write_of(&plan.table, token, update);
             }
-            self.check_rate(&plan.table, RateLimitedOperation::Write, token)?;
+            self.rates
+                .check(&plan.table, RateLimitedOperation::Write, token)?;
             outcome = match self.apply_now(token, update, kind)? {
                 Some(position) => Outcome::Applied(Some(position)),
                 None => Outcome::NotYet(update.to_vec()),
@@ -110,13 +107,15 @@ impl Shard {
         })?;
         match outcome {
             Outcome::Applied(position) if warnings.is_empty() => {
-                self.trace(session, || {
+                self.context.trace(session, || {
                     format!("Added to the commit log and to {} memtable", plan.table.name)
                 });
-                self.acknowledge_session(session, stream, position, deadline);
+                self.persistence
+                    .acknowledge_session(session, stream, position, deadline);
             }
             Outcome::Elsewhere(owner, update) if warnings.is_empty() => {
-                self.trace(session, || format!("Sending the mutation to shard-{}", owner.0));
+                self.context
+                    .trace(session, || format!("Sending the mutation to shard-{}", owner.0));
                 return self.forward_write(session, stream, owner, (update, kind), deadline);
             }
             outcome => self.finish_later(session, stream, (outcome, kind), warnings, deadline),
@@ -134,25 +133,28 @@ impl Shard {
         deadline: Deadline,
     ) {
         let held = match &outcome {
-            Outcome::Elsewhere(_, update) | Outcome::NotYet(update) => self.waiting(session, update.len()),
+            Outcome::Elsewhere(_, update) | Outcome::NotYet(update) => {
+                self.context.waiting(session, update.len())
+            }
             Outcome::Applied(_) => None,
         };
         let shard = self.clone();
-        self.answer_write(session, stream, warnings, deadline, async move {
-            let _charged_to_the_end = held;
-            match outcome {
-                Outcome::Applied(None) => Ok(()),
-                Outcome::Applied(Some(position)) => shard.durable(position, deadline).await,
-                Outcome::Elsewhere(owner, update) => {
-                    let updates = UpdatesByShard::from([(owner, vec![update])]);
-                    shard.write_by_partition(updates, kind, deadline).await
+        self.context
+            .answer_write(session, stream, warnings, deadline, async move {
+                let _charged_to_the_end = held;
+                match outcome {
+                    Outcome::Applied(None) => Ok(()),
+                    Outcome::Applied(Some(position)) => shard.persistence.durable(position, deadline).await,
+                    Outcome::Elsewhere(owner, update) => {
+                        let updates = UpdatesByShard::from([(owner, vec![update])]);
+                        shard.write_by_partition(updates, kind, deadline).await
+                    }
+                    Outcome::NotYet(update) => {
+                        let written = shard.apply_durably(vec![update], kind, deadline).await;
+                        written.map_err(|failed| failed.error)
+                    }
                 }
-                Outcome::NotYet(update) => {
-                    let written = shard.apply_durably(vec![update], kind, deadline).await;
-                    written.map_err(|failed| failed.error)
-                }
-            }
-        });
+            });
     }
 
     /// Executes a batch, or a statement for several partitions: all updates are built before the first is applied, so
@@ -172,26 +174,23 @@ impl Shard {
             warnings,
         } = {
             let (schema, scratch) = (self.schema.borrow(), &mut *self.scratch.borrow_mut());
-            BuiltUpdates::new(&self.options, &schema, scratch, warning, build)?
+            BuiltUpdates::new(&self.context.options, &schema, scratch, warning, build)?
         };
         if warnings.is_empty()
             && let Some(position) = self.apply_here(&updates, kind)?
         {
-            self.acknowledge_session(session, stream, position, deadline);
+            self.persistence
+                .acknowledge_session(session, stream, position, deadline);
             return Ok(());
         }
         let shard = self.clone();
-        let held = self.waiting(session, written_bytes);
-        self.answer_write(session, stream, warnings, deadline, async move {
-            let _charged_to_the_end = held;
-            shard.write_updates(updates, kind, deadline).await
-        });
+        let held = self.context.waiting(session, written_bytes);
+        self.context
+            .answer_write(session, stream, warnings, deadline, async move {
+                let _charged_to_the_end = held;
+                shard.write_updates(updates, kind, deadline).await
+            });
         Ok(())
-    }
-
-    /// Charges updates that wait for memory, a log or another shard.
-    pub(crate) fn waiting(&self, session: &Session, bytes: usize) -> Option<Held> {
-        Held::waiting(&self.account_of_session(session), bytes)
     }
 
     /// Applies updates of this shard's partitions as one record of its log. `None` where that takes other shards, memory
@@ -209,10 +208,10 @@ impl Shard {
             Some((_, own)) if own.len() > APPLIED_PER_STEP_MAX && kind != BatchKind::Logged => {
                 return Ok(None);
             }
-            Some((owner, own)) if *owner == self.id && updates.len() == 1 => own,
+            Some((owner, own)) if *owner == self.context.id && updates.len() == 1 => own,
             Some(_) => return Ok(None),
         };
-        if self.has_rate_limits.get() {
+        if self.rates.has_limits() {
             return Ok(None);
         }
         if self.views.has_one_of(own.iter()) {
@@ -222,7 +221,7 @@ impl Shard {
         let applied = self.store.borrow_mut().apply_all(&decoded);
         match applied {
             Ok(position) => {
-                self.note_write();
+                self.persistence.note_write();
                 Ok(Some(Some(position)))
             }
             Err(
@@ -253,16 +252,18 @@ impl Shard {
         })
     }
 
-    pub(crate) fn by_owner(&self, updates: Vec<Vec<u8>>) -> UpdatesByShard {
-        by_owner(updates, self.options.shard_count)
-    }
-
     #[cold]
     pub(crate) fn sample_write(&self, token: Token, update: &[u8]) {
         if let Some(update) = Update::decode_trusted(update)
             && let Some(table) = self.schema.borrow().table_by_id(update.table)
         {
-            self.sample_partition(table, RateLimitedOperation::Write, token, update.partition_key);
+            self.hot_partitions.note_sample(
+                &self.context,
+                table,
+                RateLimitedOperation::Write,
+                token,
+                update.partition_key,
+            );
         }
     }
 
@@ -270,58 +271,14 @@ impl Shard {
     #[cold]
     fn sample_write_of(&self, table: &Arc<TableMetadata>, token: Token, update: &[u8]) {
         if let Some(update) = Update::decode_trusted(update) {
-            self.sample_partition(table, RateLimitedOperation::Write, token, update.partition_key);
+            self.hot_partitions.note_sample(
+                &self.context,
+                table,
+                RateLimitedOperation::Write,
+                token,
+                update.partition_key,
+            );
         }
-    }
-
-    /// Applies one update that this shard owns.
-    #[inline]
-    pub(crate) fn apply(&self, token: Token, update: &[u8]) -> Result<LogPosition, WriteError> {
-        // A packed update that the engine just built has a head.
-        let update = Update::decode_trusted(update).ok_or(WriteError::Malformed)?;
-        let position = self.store.borrow_mut().apply_at(token, &update)?;
-        self.note_write();
-        Ok(position)
-    }
-
-    fn acknowledge_session(
-        &self,
-        session: &Rc<Session>,
-        stream: i16,
-        position: Option<LogPosition>,
-        deadline: Deadline,
-    ) {
-        match position {
-            Some(position) if self.waits_for_log(position) => {
-                session.expect_answer();
-                self.acknowledge_at(
-                    position,
-                    deadline,
-                    Acknowledgement::Session {
-                        session: session.clone(),
-                        stream,
-                    },
-                );
-            }
-            _ => session.respond(stream, EnvelopeFlags::NONE, Opcode::Result, |out| {
-                write_void(out);
-                Ok(())
-            }),
-        }
-    }
-
-    pub(crate) fn answer_write_later(
-        &self,
-        session: &Rc<Session>,
-        stream: i16,
-        result: Result<(), CqlError>,
-    ) {
-        self.count_failure(&result);
-        session.respond_later(stream, EnvelopeFlags::NONE, Opcode::Result, |out| {
-            result?;
-            write_void(out);
-            Ok(())
-        });
     }
 
     fn forward_write(
@@ -338,19 +295,19 @@ impl Shard {
             deadline,
         });
         let write = ForwardedWrite {
-            from: self.id,
+            from: self.context.id,
             ticket,
-            held: self.waiting(session, update.len()),
+            held: self.context.waiting(session, update.len()),
             update,
             kind,
             deadline,
         };
-        if self.mailbox(owner).write(write).is_err() {
+        if self.context.mailbox(owner).write(write).is_err() {
             self.forwards.borrow_mut().remove(ticket);
             return Err(crate::unavailable::inbox_full());
         }
         session.expect_answer();
-        self.metrics.count_forwarded();
+        self.context.metrics.count_forwarded();
         Ok(())
     }
 
@@ -363,8 +320,10 @@ impl Shard {
             deadline,
             held,
         } = write;
-        if deadline.is_over(self.last_looked_ns()) {
-            return self.answer_forwarded_write(from, ticket, Err(not_begun_in_time()));
+        if deadline.is_over(self.context.last_looked_ns()) {
+            return self
+                .context
+                .answer_forwarded_write(from, ticket, Err(not_begun_in_time()));
         }
         let applied = catch(|| {
             let Some((table, token)) = partition_of(&update) else {
@@ -373,57 +332,31 @@ impl Shard {
             if self.hot_partitions.is_sampled() {
                 self.sample_write(token, &update);
             }
-            self.check_rate_of_write(table, token)?;
+            self.rates.check_write(&self.schema, table, token)?;
             self.apply_now(token, &update, kind)
         });
         match applied.unwrap_or_else(|panicked| Err(panicked.error())) {
-            Ok(Some(position)) if self.waits_for_log(position) => {
-                self.acknowledge_at(position, deadline, Acknowledgement::Forwarded { from, ticket });
+            Ok(Some(position)) if self.persistence.waits_for_log(position) => {
+                self.persistence.acknowledge_at(
+                    position,
+                    deadline,
+                    Acknowledgement::Forwarded { from, ticket },
+                );
             }
-            Ok(Some(_)) => self.answer_forwarded_write(from, ticket, Ok(())),
+            Ok(Some(_)) => self.context.answer_forwarded_write(from, ticket, Ok(())),
             Ok(None) => {
                 let shard = self.clone();
-                self.spawn(async move {
+                self.context.spawn(async move {
                     let _charged_to_the_end = held;
                     let result = catch_async(shard.apply_durably(vec![update], kind, deadline)).await;
                     let result = result.unwrap_or_else(|panicked| Err(FailedWrite::whole(panicked.error())));
-                    shard.answer_forwarded_write(from, ticket, result.map_err(|failed| failed.error));
+                    shard
+                        .context
+                        .answer_forwarded_write(from, ticket, result.map_err(|failed| failed.error));
                 });
             }
-            Err(error) => self.answer_forwarded_write(from, ticket, Err(error)),
+            Err(error) => self.context.answer_forwarded_write(from, ticket, Err(error)),
         }
-    }
-
-    pub(crate) fn answer_forwarded_write(&self, from: ShardId, ticket: Ticket, result: Result<(), CqlError>) {
-        let result = result.map(|()| {
-            let mut body = Vec::new();
-            write_void(&mut body);
-            body.into()
-        });
-        self.mailbox(from).answered(ticket, result);
-    }
-
-    /// Answers a write once `written` has come to an end or its time is over, warning the client besides.
-    fn answer_write(
-        self: &Rc<Self>,
-        session: &Rc<Session>,
-        stream: i16,
-        warnings: Vec<String>,
-        deadline: Deadline,
-        written: impl Future<Output = Result<(), CqlError>> + 'static,
-    ) {
-        let shard = self.clone();
-        let answered = session.clone();
-        self.answer_later(session, stream, async move {
-            let result = shard.in_time(deadline, written).await;
-            shard.count_failure(&result);
-            let warnings: Vec<&str> = warnings.iter().map(String::as_str).collect();
-            answered.respond_later_warning(stream, Opcode::Result, &warnings, |out| {
-                result?;
-                write_void(out);
-                Ok(())
-            });
-        });
     }
 
     /// Writes what a batch of this kind has built, and waits until it is durable. Nothing of it was looked at before.
@@ -448,15 +381,15 @@ impl Shard {
         kind: BatchKind,
         deadline: Deadline,
     ) -> Result<(), CqlError> {
-        if self.has_rate_limits.get() {
+        if self.rates.has_limits() {
             self.check_rates_everywhere(partitions_of(&updates)).await?;
         }
         let mut results = Vec::new();
         for (owner, updates) in updates {
             let (sender, receiver) = oneshot::channel();
-            self.mailbox(owner).run(move |owner| {
+            self.context.mailbox(owner).run(move |owner| {
                 let shard = owner.clone();
-                owner.spawn(async move {
+                owner.context.spawn(async move {
                     // The caller may have gone with its node.
                     let _gone = sender.send(shard.apply_durably(updates, kind, deadline).await);
                 });
@@ -469,7 +402,7 @@ impl Shard {
             // Nobody knows how far a shard came that does not answer.
             let result = result.await.unwrap_or_else(|_| {
                 Err(FailedWrite {
-                    error: self.no_answer_from(owner),
+                    error: self.context.no_answer_from(owner),
                     is_partial: true,
                 })
             });
@@ -495,7 +428,7 @@ impl Shard {
         kind: BatchKind,
         deadline: Deadline,
     ) -> Result<(), FailedWrite> {
-        if deadline.is_over(self.clock.monotonic_ns()) {
+        if deadline.is_over(self.context.clock.monotonic_ns()) {
             return Err(FailedWrite::whole(not_begun_in_time()));
         }
         // The log's positions ascend, but for writes that are not logged.
@@ -521,7 +454,7 @@ impl Shard {
             is_partial = true;
         }
         let durable = match last {
-            Some(position) => self.durable(position, deadline).await,
+            Some(position) => self.persistence.durable(position, deadline).await,
             None => Ok(()),
         };
         durable.map_err(|error| FailedWrite {
@@ -546,10 +479,10 @@ impl Shard {
         deadline: Deadline,
     ) -> Result<LogPosition, CqlError> {
         loop {
-            match self.apply(token, update) {
+            match self.persistence.apply(token, update) {
                 Ok(position) => return Ok(position),
                 Err(error @ WriteError::MemtablesFull { .. }) => {
-                    if !self.wait_for_room(deadline).await {
+                    if !self.persistence.wait_for_room(deadline).await {
                         return Err(write_failure(&error));
                     }
                     if let Some(partition) = partition_of(update) {
@@ -559,17 +492,6 @@ impl Shard {
                 Err(error) => return Err(write_failure(&error)),
             }
         }
-    }
-
-    pub(crate) async fn durable(&self, position: LogPosition, deadline: Deadline) -> Result<(), CqlError> {
-        if !self.waits_for_log(position) {
-            return Ok(());
-        }
-        let (sender, receiver) = oneshot::channel();
-        self.acknowledge_at(position, deadline, Acknowledgement::Task(sender));
-        receiver
-            .await
-            .unwrap_or_else(|_| Err(crate::unavailable::node_is_stopping()))
     }
 }
 

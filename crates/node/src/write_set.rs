@@ -133,4 +133,45 @@ impl WriteSets {
     pub fn are_resolved(&self) -> bool {
         self.under_way.borrow().is_empty()
     }
+
+    /// An owner has acknowledged its share, or told why it could not.
+    fn share_acknowledged(&self, number: u64, result: Result<(), CqlError>) {
+        let mut under_way = self.under_way.borrow_mut();
+        let Some(set) = under_way.get_mut(&number) else {
+            return;
+        };
+        set.shares_left = set.shares_left.saturating_sub(1);
+        if set.first_error.is_ok() {
+            set.first_error = result;
+        }
+        if set.shares_left == 0
+            && let Some(acknowledged) = set.acknowledged.take()
+        {
+            let result = std::mem::replace(&mut set.first_error, Ok(()));
+            // Its client may have been told that it is late.
+            let _gone = acknowledged.send(result);
+        }
+        drop(under_way);
+        self.resolve_if_done(number);
+    }
+
+    /// A part of the set is durable.
+    fn part_durable(&self, number: u64) {
+        if let Some(set) = self.under_way.borrow_mut().get_mut(&number) {
+            set.parts_left = set.parts_left.saturating_sub(1);
+        }
+        self.resolve_if_done(number);
+    }
+
+    fn resolve_if_done(&self, number: u64) {
+        let mut under_way = self.under_way.borrow_mut();
+        if under_way
+            .get(&number)
+            .is_some_and(|set| set.parts_left == 0 && set.shares_left == 0)
+        {
+            under_way.remove(&number);
+            self.numbers.borrow_mut().resolve(number);
+            self.resolved.notify_waiters();
+        }
+    }
 }

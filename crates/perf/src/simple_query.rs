@@ -168,7 +168,7 @@ async fn measure(
         let fill = execute_frame(&insert, !options.counters, key)?;
         line.ask(shard, &fill).await?;
     }
-    if options.rows_in != RowsIn::Memtable && !shard.flush(None).await {
+    if options.rows_in != RowsIn::Memtable && !shard.persistence.flush(None).await {
         return Err(io::Error::other("the rows could not be flushed"));
     }
     let measured = match options.condition {
@@ -185,7 +185,7 @@ async fn measure(
     let errors = line.warm_up(shard, &batches, options).await?;
     line.is_cold = options.rows_in == RowsIn::ColdSsTables;
 
-    let tasks_before = shard.tasks_spawned();
+    let tasks_before = shard.context.tasks_spawned();
     counter.start();
     let started = Instant::now();
     line.run(shard, &batches, options.operations, options.concurrency)
@@ -196,7 +196,7 @@ async fn measure(
     Ok(SimpleQueryReport {
         tps: operations / elapsed_s,
         allocations_per_op: allocations as f64 / operations,
-        tasks_per_op: (shard.tasks_spawned() - tasks_before) as f64 / operations,
+        tasks_per_op: (shard.context.tasks_spawned() - tasks_before) as f64 / operations,
         errors,
     })
 }
@@ -242,8 +242,8 @@ impl Line {
         // As a connection has it.
         let session = Session::of_connection(
             ClientState::in_process(VERSION),
-            &shard.transport.buffers,
-            shard.request_memory(),
+            &shard.context.transport.buffers,
+            shard.context.request_memory(),
         );
         Line {
             session: Rc::new(session),
@@ -288,7 +288,7 @@ impl Line {
 
     fn hand_over(&mut self, shard: &Rc<Shard>, frames: &[u8]) -> io::Result<()> {
         self.received.feed(frames);
-        let received_ns = shard.look_at_clock();
+        let received_ns = shard.context.look_at_clock();
         while let Some(envelope) = self
             .reader
             .next_envelope(&mut self.received)
@@ -302,7 +302,7 @@ impl Line {
             }
             if self.asked == Asked::TimedOut {
                 // Time passes between the bytes and their turn.
-                while shard.look_at_clock() == received_ns {}
+                while shard.context.look_at_clock() == received_ns {}
             }
             let context = RequestContext {
                 session: &self.session,

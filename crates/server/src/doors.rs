@@ -94,7 +94,7 @@ fn metrics_page(first_shard: &Mailbox) -> MetricsPage {
     let (page, made) = oneshot::channel();
     first_shard.run(move |shard| {
         let asking = shard.clone();
-        shard.spawn(async move {
+        shard.context.spawn(async move {
             let _gone = page.send(metrics::render(&asking.metrics_snapshots().await));
         });
     });

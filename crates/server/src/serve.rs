@@ -132,12 +132,12 @@ impl Server {
 fn open_doors(listeners: Arc<Listeners>, metrics: Option<TcpListener>) -> OpenDoors {
     let metrics = Mutex::new(metrics);
     Arc::new(move |shard| {
-        listeners.open(shard, usize::from(shard.id.0));
-        if shard.id.0 == 0
+        listeners.open(shard, usize::from(shard.context.id.0));
+        if shard.context.id.0 == 0
             && let Some(listener) = take(&metrics)
         {
             let serving = metrics_page::serve(listener, shard.clone());
-            shard.spawn(listeners.clone().until_stopped(serving));
+            shard.context.spawn(listeners.clone().until_stopped(serving));
         }
     })
 }

@@ -45,7 +45,7 @@ impl SimulatedNode {
             tokio::task::yield_now().await;
         }
         let mut shards = started.take();
-        shards.sort_by_key(|shard| shard.id);
+        shards.sort_by_key(|shard| shard.context.id);
         Ok(SimulatedNode {
             shards,
             mailboxes,

@@ -16,6 +16,7 @@ pub(crate) type Hook = Arc<dyn Fn(Operation, &Path) -> io::Result<()> + Send + S
 pub struct HookedDisk {
     disk: Arc<dyn Disk>,
     hook: Hook,
+    tells_looks: bool,
 }
 
 struct HookedFile {
@@ -32,6 +33,23 @@ impl HookedDisk {
         HookedDisk {
             disk,
             hook: Arc::new(hook),
+            tells_looks: false,
+        }
+    }
+
+    /// Files that are opened and folders that are looked into are told as well, as [`Operation::Open`].
+    #[must_use]
+    pub fn telling_looks(self) -> Self {
+        HookedDisk {
+            tells_looks: true,
+            ..self
+        }
+    }
+
+    fn look(&self, path: &Path) -> io::Result<()> {
+        match self.tells_looks {
+            true => self.ask(Operation::Open, path),
+            false => Ok(()),
         }
     }
 
@@ -92,10 +110,12 @@ impl File for HookedFile {
 
 impl Disk for HookedDisk {
     fn open(&self, path: &Path) -> io::Result<Arc<dyn File>> {
+        self.look(path)?;
         self.disk.open(path)
     }
 
     fn open_writable(&self, path: &Path) -> io::Result<Arc<dyn File>> {
+        self.look(path)?;
         Ok(self.hooked(self.disk.open_writable(path)?, path))
     }
 
@@ -120,6 +140,7 @@ impl Disk for HookedDisk {
     }
 
     fn list(&self, directory: &Path) -> io::Result<Vec<DirectoryEntry>> {
+        self.look(directory)?;
         self.disk.list(directory)
     }
 
@@ -142,6 +163,7 @@ impl Disk for HookedDisk {
     }
 
     fn exists(&self, path: &Path) -> io::Result<bool> {
+        self.look(path)?;
         self.disk.exists(path)
     }
 

@@ -292,7 +292,7 @@ impl TestNode {
             let shard = shard.clone();
             gate.recv_timeout(ANSWER_TIMEOUT).expect("the gate is opened");
             let mut answer = Box::pin(async move {
-                let received_ns = shard.look_at_clock();
+                let received_ns = shard.context.look_at_clock();
                 let message = Message::prepare(&text, None);
                 shard.answer(&message, EnvelopeFlags::NONE, received_ns).await
             });
@@ -525,7 +525,7 @@ pub async fn execute_prepared_on(shard: &Rc<Shard>, id: &[u8], execution: &Execu
 
 async fn ask(shard: &Rc<Shard>, message: &Message, execution: &Execution) -> Result<Reply, RequestError> {
     let waited_ns = execution.waited.as_nanos() as u64;
-    let received_ns = shard.look_at_clock().saturating_sub(waited_ns);
+    let received_ns = shard.context.look_at_clock().saturating_sub(waited_ns);
     shard.answer(message, execution.flags(), received_ns).await
 }
 

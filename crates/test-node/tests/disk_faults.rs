@@ -3,6 +3,7 @@
 
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
+use std::thread;
 
 use helenus_protocol::ErrorCode;
 use helenus_test_node::{Answer, TestNode, options};
@@ -379,7 +380,12 @@ fn a_table_is_not_made_over_the_files_of_another() {
     node.node.run(TABLE_WITH_ID);
     node.node.run("DROP TABLE k.made_again");
 
-    node.disk.create_dir_all(components[0].parent().unwrap()).unwrap();
+    // The folder goes in the background.
+    let folder = components[0].parent().unwrap();
+    while node.disk.exists(folder).unwrap() {
+        thread::yield_now();
+    }
+    node.disk.create_dir_all(folder).unwrap();
     for path in &components {
         node.disk.hard_link(&kept(path), path).unwrap();
     }

@@ -334,7 +334,7 @@ fn an_index_is_made_once_another_shard_gives_its_compactor_back() {
     // Each shard has looked for work since: one builds, and the other found no compactor.
     for _ in 0..10 {
         for shard in 0..2 {
-            node.on_shard(shard, |shard| shard.schedule_turn());
+            node.on_shard(shard, |shard| shard.persistence.schedule_turn());
         }
     }
     assert!(built(&node).is_empty());

@@ -30,7 +30,7 @@ impl Shard {
         if self.views.has_update(update) {
             return self.apply_viewed_now(&[update.to_vec()]);
         }
-        match self.apply(token, update) {
+        match self.persistence.apply(token, update) {
             Ok(position) => Ok(Some(position)),
             Err(WriteError::MemtablesFull { .. }) => Ok(None),
             Err(error) => Err(write_failure(&error)),
@@ -56,7 +56,7 @@ impl Shard {
             *reading = CounterReading::default();
             return Ok(None);
         }
-        match self.apply(token, counted) {
+        match self.persistence.apply(token, counted) {
             Ok(position) => Ok(Some(position)),
             Err(WriteError::MemtablesFull { .. }) => Ok(None),
             Err(error) => Err(write_failure(&error)),
@@ -76,7 +76,7 @@ impl Shard {
             self.sample_write(token, update);
         }
         while self.counters.is_taken(partition) {
-            let left = deadline.left(self.clock.monotonic_ns());
+            let left = deadline.left(self.context.clock.monotonic_ns());
             let given_back = tokio::time::timeout(left, self.counters.given_back.notified());
             given_back.await.map_err(|_| not_begun_in_time())?;
         }
@@ -86,7 +86,7 @@ impl Shard {
         }
         let _others_wait = self.counters.take(partition);
         let counted = self.counted(token, &decoded).await?;
-        if deadline.is_over(self.clock.monotonic_ns()) {
+        if deadline.is_over(self.context.clock.monotonic_ns()) {
             return Err(not_begun_in_time());
         }
         self.apply_where_there_is_room(token, &counted, deadline).await
@@ -105,16 +105,16 @@ impl Shard {
             match progress.map_err(read_failure)? {
                 ReadProgress::Done => return Ok(counted),
                 ReadProgress::Yield => tokio::task::yield_now().await,
-                ReadProgress::Absent(absent) => self.bring(reading.state(), &absent).await?,
+                ReadProgress::Absent(absent) => self.reader.bring(reading.state(), &absent).await?,
             }
         }
     }
 
     fn counting(&self) -> Counting {
         Counting {
-            node_id: self.host_id.into_bytes(),
-            now_us: self.clock.wall_us(),
-            now_s: self.now_s(),
+            node_id: self.context.host_id.into_bytes(),
+            now_us: self.context.clock.wall_us(),
+            now_s: self.context.now_s(),
         }
     }
 }

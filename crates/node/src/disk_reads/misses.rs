@@ -1,7 +1,5 @@
 //! Reads that miss the caches of their shard: queued, begun in turn, resumed when their pages are there.
 
-use std::rc::Rc;
-
 use helenus_engine::CqlError;
 use helenus_engine::error::PreparedId;
 use helenus_engine::execute::read_failure;
@@ -17,7 +15,7 @@ use tokio::sync::oneshot;
 use super::{MOSTLY_MISSES_PERMILLE, QUEUED_BYTES, QueuedMiss, Waiting, readable_event};
 use crate::deadline::{no_memory, not_begun_in_time};
 use crate::panic_boundary::Panicked;
-use crate::shard::Shard;
+use crate::reader::Reader;
 use crate::suspended_read::SuspendedRead;
 use crate::unavailable::node_is_stopping;
 
@@ -28,11 +26,12 @@ const RESUMED_AT_A_TIME_MAX: usize = READS_UNDER_WAY_MAX;
 /// Reads that are begun together: as many as may be under way.
 const BEGUN_AT_A_TIME_MAX: usize = READS_UNDER_WAY_MAX;
 
-impl Shard {
+impl Reader {
     /// Brings what a read lacks: at once where it was begun before or few are under way, else in its turn.
-    pub(crate) fn bring_in_turn(self: &Rc<Self>, read: Box<SuspendedRead>, absent: Box<AbsentPages>) {
+    pub(crate) fn bring_in_turn(&self, read: Box<SuspendedRead>, absent: Box<AbsentPages>) {
         let mut reads = self.disk_reads.borrow_mut();
-        if read.has_waited || (reads.queued.is_empty() && reads.has_room()) || !self.options.admission {
+        if read.has_waited || (reads.queued.is_empty() && reads.has_room()) || !self.context.options.admission
+        {
             return reads.bring_for(read, absent);
         }
         drop(reads);
@@ -41,7 +40,7 @@ impl Shard {
 
     fn set_disk_is_busy(&self, is_busy: bool) {
         self.disk_is_busy.set(is_busy);
-        self.transport.admission.set_has_begun(is_busy);
+        self.context.transport.admission.set_has_begun(is_busy);
     }
 
     /// Whether a read is to wait for its turn at the disk before anything is looked up for it.
@@ -55,9 +54,9 @@ impl Shard {
         self.prepared.borrow().misses_permille(statement) >= MOSTLY_MISSES_PERMILLE
     }
 
-    pub(crate) fn queue_miss(self: &Rc<Self>, read: Box<SuspendedRead>, absent: Option<Box<AbsentPages>>) {
-        let account = self.account_of(&read.asker);
-        let now_ns = self.last_looked_ns();
+    pub(crate) fn queue_miss(&self, read: Box<SuspendedRead>, absent: Option<Box<AbsentPages>>) {
+        let account = self.context.account_of(&read.asker);
+        let now_ns = self.context.last_looked_ns();
         let mut reads = self.disk_reads.borrow_mut();
         let offer = reads.offer_of(&read.execution, &account);
         let held = match reads.has_no_time_for(&offer, read.execution.throws_on_overload, now_ns) {
@@ -79,7 +78,7 @@ impl Shard {
             }
             Err(error) => {
                 drop(reads);
-                self.answer_asker(&read.asker, Err(error));
+                self.context.answer_asker(&read.asker, Err(error));
             }
         }
     }
@@ -110,11 +109,11 @@ impl Shard {
             },
             cost_ns: reads.pace.read_ns,
         };
-        reads.has_no_time_for(&offer, true, self.last_looked_ns())
+        reads.has_no_time_for(&offer, true, self.context.last_looked_ns())
     }
 
     /// As many as there is room for; those that waited too long are refused.
-    fn begin_queued_misses(self: &Rc<Self>, now_ns: u64) {
+    fn begin_queued_misses(&self, now_ns: u64) {
         for _ in 0..BEGUN_AT_A_TIME_MAX {
             let mut reads = self.disk_reads.borrow_mut();
             if !reads.has_room() {
@@ -132,23 +131,26 @@ impl Shard {
                     }
                 }
                 Some(Turn::TooLate(queued)) => {
-                    self.answer_asker(&queued.read.asker, Err(not_begun_in_time()));
+                    self.context
+                        .answer_asker(&queued.read.asker, Err(not_begun_in_time()));
                 }
             }
         }
         // None of them needed the disk: nothing would call again.
         if self.disk_reads.borrow().has_room() {
-            self.mailbox(self.id)
-                .run(|shard| shard.begin_queued_misses(shard.look_at_clock()));
+            self.context
+                .mailbox(self.context.id)
+                .run(|shard| shard.reader.begin_queued_misses(shard.context.look_at_clock()));
         }
     }
 
     /// Refuses what was not begun in time.
-    pub(crate) fn refuse_late_misses(self: &Rc<Self>, now_ns: u64) {
+    pub(crate) fn refuse_late_misses(&self, now_ns: u64) {
         loop {
             let late = self.disk_reads.borrow_mut().queued.pop_late(now_ns);
             let Some(late) = late else { break };
-            self.answer_asker(&late.read.asker, Err(not_begun_in_time()));
+            self.context
+                .answer_asker(&late.read.asker, Err(not_begun_in_time()));
         }
         self.begin_queued_misses(now_ns);
     }
@@ -192,15 +194,15 @@ impl Shard {
     pub(crate) fn tell_of_refused_reads(&self) {
         let refusal = self.disk_reads.borrow_mut().queue.take_refusal();
         if let Some(error) = refusal {
-            self.options.events.event(&Event::DiskReadsFailed {
-                shard: self.id.0,
+            self.context.options.events.event(&Event::DiskReadsFailed {
+                shard: self.context.id.0,
                 error: &error,
             });
         }
     }
 
-    pub(super) fn disk_reads_completed(self: &Rc<Self>) {
-        let now_ns = self.look_at_clock();
+    pub(super) fn disk_reads_completed(&self) {
+        let now_ns = self.context.look_at_clock();
         self.disk_reads.borrow_mut().take_completed(now_ns);
         self.tell_of_refused_reads();
         self.begin_queued_misses(now_ns);
@@ -215,12 +217,14 @@ impl Shard {
             }
         }
         if !self.disk_reads.borrow().ready.is_empty() {
-            self.mailbox(self.id).run(Shard::disk_reads_completed);
+            self.context
+                .mailbox(self.context.id)
+                .run(|shard| shard.reader.disk_reads_completed());
         }
     }
 
     /// Takes completed reads where the queue has an event instead of calling the shard.
-    pub(crate) async fn watch_disk_reads(self: Rc<Self>) {
+    pub(crate) async fn watch_disk_reads(&self) {
         let event = self
             .disk_reads
             .borrow()
@@ -234,8 +238,8 @@ impl Shard {
         let event = match event {
             Ok(event) => event,
             Err(error) => {
-                self.options.events.event(&Event::DiskReadsFailed {
-                    shard: self.id.0,
+                self.context.options.events.event(&Event::DiskReadsFailed {
+                    shard: self.context.id.0,
                     error: &error,
                 });
                 return;

@@ -31,7 +31,8 @@ impl Shard {
             latest_ns: u64::MAX,
         };
         let handled = message.with_envelope(flags, |envelope| {
-            self.watching_stalls("a request", || self.handle(context, envelope))
+            self.context
+                .watching_stalls("a request", || self.handle(context, envelope))
         });
         if let Err(error) = handled {
             let mut body = Vec::new();

@@ -23,19 +23,22 @@ impl Shard {
     /// Whether a request is begun; if not it is answered OVERLOADED.
     fn admits_asked(&self, session: &Session, envelope: &Envelope<'_>, received_ns: u64) -> bool {
         let mut turn = self.lanes.turn(|| {
-            let now_ns = self.last_looked_ns();
-            self.transport.admission.turn_begins(now_ns);
+            let now_ns = self.context.last_looked_ns();
+            self.context.transport.admission.turn_begins(now_ns);
             now_ns
         });
         let work = &mut turn.work;
         let throws_on_overload = session.client().throws_on_overload;
-        let wait_ns_max = self.transport.admission.wait_ns_max(throws_on_overload);
-        let delay_ns = self.last_looked_ns().saturating_sub(received_ns);
+        let wait_ns_max = self.context.transport.admission.wait_ns_max(throws_on_overload);
+        let delay_ns = self.context.last_looked_ns().saturating_sub(received_ns);
         work.delay_ns_max = work.delay_ns_max.max(delay_ns);
         let is_late = || {
             delay_ns > wait_ns_max
                 || !session.outbox().has_room()
-                || (throws_on_overload && self.cannot_begin_read_in_time(session, envelope, received_ns))
+                || (throws_on_overload
+                    && self
+                        .reader
+                        .cannot_begin_read_in_time(session, envelope, received_ns))
         };
         let is_shed = is_time_to_shed(delay_ns, wait_ns_max) && self.sheds_partition_of(envelope);
         let is_begun = !is_shed && !is_late();
@@ -45,7 +48,7 @@ impl Shard {
             (false, false) => work.refused += 1,
         }
         if is_begun && work.handled.is_multiple_of(STATEMENTS_PER_LOOK) {
-            self.look_at_clock();
+            self.context.look_at_clock();
         }
         self.lanes.set_turn(turn);
         is_begun
@@ -58,11 +61,15 @@ impl Shard {
         };
         let overloaded = turn.work.overloaded();
         if overloaded > 0 {
-            self.transport
+            self.context
+                .transport
                 .metrics
                 .count_errors(ErrorCode::Overloaded, overloaded);
         }
-        self.transport.admission.turn_ended(turn.began_ns, &turn.work);
+        self.context
+            .transport
+            .admission
+            .turn_ended(turn.began_ns, &turn.work);
     }
 }
 
@@ -115,7 +122,10 @@ impl Shard {
             };
             if let Err(error) = self.handle(context, &envelope) {
                 session.respond_protocol_error(stream, &error);
-                self.transport.metrics.count_error(ErrorCode::ProtocolError);
+                self.context
+                    .transport
+                    .metrics
+                    .count_error(ErrorCode::ProtocolError);
             }
         }
         if session.outbox().has_output() {
@@ -136,14 +146,18 @@ impl Shard {
         if let Some(lane) = self.lanes.get(client.number) {
             return Some(lane);
         }
-        let lane = Lane::new(client, usize::from(self.id.0), &self.transport.buffers)?;
+        let lane = Lane::new(
+            client,
+            usize::from(self.context.id.0),
+            &self.context.transport.buffers,
+        )?;
         self.lanes.insert(client.number, &lane);
-        if client.home == self.id {
+        if client.home == self.context.id {
             let options = client.startup_options.iter();
             let options = options.map(|(name, value)| (*name, value.as_str()));
             self.clients.started(client.number, &lane.session, options);
         }
-        self.spawn(lane.clone().run());
+        self.context.spawn(lane.clone().run());
         Some(lane)
     }
 

@@ -1,5 +1,6 @@
 //! Which requests are for the partition that is refused first, without planning them.
 
+use std::cell::RefCell;
 use std::sync::Arc;
 
 use helenus_engine::Plan;
@@ -12,7 +13,10 @@ use helenus_protocol::request::{Request, Value, Values};
 use helenus_schema::{TableId, TableMetadata};
 use helenus_types::{Token, token_of};
 
+use super::HotPartitions;
+use crate::context::ShardContext;
 use crate::shard::Shard;
+use crate::shard::prepared_cache::PreparedCache;
 
 /// Puts the partition's key together from positional values. False where they do not give it.
 fn write_key(key: &mut Vec<u8>, values: Values<'_>, indexes: &[u16]) -> bool {
@@ -49,11 +53,19 @@ fn key_end(body: &[u8], values: Values<'_>, indexes: &[u16]) -> Option<usize> {
 }
 
 impl Shard {
+    /// [`HotPartitions::sheds`] of this shard's.
+    #[inline]
+    pub fn sheds_partition_of(&self, envelope: &Envelope<'_>) -> bool {
+        self.hot_partitions.sheds(&self.context, &self.prepared, envelope)
+    }
+}
+
+impl HotPartitions {
     /// Whether a message executes a prepared statement on the partition that is refused first. Looks at no more than the
     /// statement's id and the values of the key; other messages than EXECUTE say no.
     #[inline]
-    pub fn sheds_partition_of(&self, envelope: &Envelope<'_>) -> bool {
-        let hot = &self.hot_partitions;
+    fn sheds(&self, context: &ShardContext, plans: &RefCell<PreparedCache>, envelope: &Envelope<'_>) -> bool {
+        let hot = self;
         let shed = hot.shed.get();
         if shed.iter().all(Option::is_none) {
             return false;
@@ -66,18 +78,24 @@ impl Shard {
             hot.shed_requests.set(hot.shed_requests.get() + 1);
             return true;
         }
-        self.sheds_decoded(envelope, &shed)
+        self.sheds_decoded(context, plans, envelope, &shed)
     }
 
-    fn sheds_decoded(&self, envelope: &Envelope<'_>, shed: &[Option<(TableId, Token)>]) -> bool {
-        let hot = &self.hot_partitions;
+    fn sheds_decoded(
+        &self,
+        context: &ShardContext,
+        plans: &RefCell<PreparedCache>,
+        envelope: &Envelope<'_>,
+        shed: &[Option<(TableId, Token)>],
+    ) -> bool {
+        let hot = self;
         let Ok((Request::Execute(execute), _payload)) = Request::decode(envelope) else {
             return false;
         };
         let Ok(id) = execute.statement_id.try_into() else {
             return false;
         };
-        let mut plans = self.prepared.borrow_mut();
+        let mut plans = plans.borrow_mut();
         let Some(prepared) = plans.find(&PreparedId(id)) else {
             return false;
         };
@@ -99,7 +117,7 @@ impl Shard {
         }
         hot.shed_requests.set(hot.shed_requests.get() + 1);
         if hot.is_sampled() {
-            self.sample_partition(known, operation, token, &key);
+            self.note_sample(context, known, operation, token, &key);
         }
         if hot.is_to_be_shed(table, token)
             && !hot.known.borrow().knows(envelope)
@@ -114,17 +132,18 @@ impl Shard {
     ///
     /// [`HotPartitions::is_sampled`]: super::HotPartitions::is_sampled
     #[cold]
-    pub(crate) fn sample_partition(
+    pub(crate) fn note_sample(
         &self,
+        context: &ShardContext,
         table: &Arc<TableMetadata>,
         operation: Operation,
         token: Token,
         key: &[u8],
     ) {
-        let now_ns = self.last_looked_ns();
-        if let Some(report) = self.hot_partitions.sample(table, operation, token, key, now_ns) {
-            self.options.events.event(&Event::HotPartition {
-                shard: self.id.0,
+        let now_ns = context.last_looked_ns();
+        if let Some(report) = self.sample(table, operation, token, key, now_ns) {
+            context.options.events.event(&Event::HotPartition {
+                shard: context.id.0,
                 report: &report,
             });
         }

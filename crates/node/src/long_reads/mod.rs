@@ -8,6 +8,7 @@
 
 pub(crate) mod executor;
 mod lane;
+mod queue;
 mod refusing;
 mod turns;
 

@@ -10,8 +10,9 @@ use super::executor::Started;
 use super::lane::Lane;
 use super::{TRIED_AT_ONCE_NS_MAX, Tag};
 use crate::execution::Statement;
+use crate::reader::Reader;
 use crate::session::Session;
-use crate::shard::{LearnedCost, Shard};
+use crate::shard::LearnedCost;
 
 /// A read may wait for so many of its own kind: who asks for something that takes 5 ms does not hope for an answer in 10.
 const WAIT_OF_COSTS: u64 = 4;
@@ -23,7 +24,7 @@ fn left_ns(started: &Started<Tag>) -> u64 {
     started.tag.cost_ns.saturating_sub(started.took_ns)
 }
 
-impl Shard {
+impl Reader {
     /// How long a read whose client asked to be told of overload may wait.
     pub(super) fn lane_delay_ns_max(&self, cost_ns: u64) -> u64 {
         let lane = self.long_reads.lane_of(cost_ns).borrow();
@@ -33,7 +34,7 @@ impl Shard {
     /// Whether a read whose client asked to be told of overload would not be begun in time. It is one more that its lane has
     /// seen.
     pub(super) fn has_no_time_for(&self, offer: &Offer, now_ns: u64) -> bool {
-        if !self.options.admission {
+        if !self.context.options.admission {
             return false;
         }
         let lane = &mut *self.long_reads.lane_of(offer.cost_ns).borrow_mut();
@@ -43,7 +44,7 @@ impl Shard {
         delay_ns > delay_ns_max(lane, offer.cost_ns)
     }
 
-    /// As [`Shard::cannot_begin_read_in_time`], of a statement that was decoded: before its values are kept.
+    /// As [`Reader::cannot_begin_read_in_time`], of a statement that was decoded: before its values are kept.
     pub(crate) fn has_no_time_for_statement(&self, statement: &Statement<'_>) -> bool {
         let session = statement.request.session;
         if !session.client().throws_on_overload || !self.long_reads.is_busy() {
@@ -65,7 +66,7 @@ impl Shard {
             },
             cost_ns,
         };
-        self.has_no_time_for(&offer, self.last_looked_ns())
+        self.has_no_time_for(&offer, self.context.last_looked_ns())
     }
 
     /// Whether a request that came at `received_ns`, of a client that asked to be told of overload, is a read that would not
@@ -99,7 +100,7 @@ impl Shard {
     }
 }
 
-impl Shard {
+impl Reader {
     /// Whether a request would not be answered at once, by what is known of its statement and the shard has to do now.
     pub(crate) fn would_queue_read(&self, envelope: &Envelope<'_>) -> bool {
         let (is_busy, disk_is_busy) = (self.long_reads.is_busy(), self.disk_is_busy.get());

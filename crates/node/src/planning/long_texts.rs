@@ -33,7 +33,7 @@ impl Shard {
             received_ns,
             latest_ns,
         } = context;
-        let held = Held::nothing_of(&self.account_of_session(session));
+        let held = Held::nothing_of(&self.context.account_of_session(session));
         // The connection begins no more while memory is full; this one was let in.
         held.set(envelope.body.len());
         let message = Arc::new(Message {
@@ -42,15 +42,15 @@ impl Shard {
         });
         let keyspace = session.conversation.keyspace();
         let (shard, answered) = (self.clone(), session.clone());
-        self.answer_later(session, stream, async move {
-            let timeout_ns = shard.timeouts.of_class(class);
+        self.context.answer_later(session, stream, async move {
+            let timeout_ns = shard.context.timeouts.of_class(class);
             let deadline_ns = received_ns.saturating_add(timeout_ns).min(latest_ns);
             let outcome = match shard
                 .plan_beside(held.account(), &message, &keyspace, deadline_ns)
                 .await
             {
                 Ok(plans) => {
-                    shard.look_at_clock();
+                    shard.context.look_at_clock();
                     // What was prepared is kept, and bounded in size.
                     let is_kept = message.header.opcode == Opcode::Prepare;
                     let used: Vec<_> = plans.iter().flatten().filter(|_| !is_kept).cloned().collect();
@@ -66,7 +66,7 @@ impl Shard {
                 }
                 Err(error) => Err(error),
             };
-            shard.count_failure(&outcome);
+            shard.context.count_failure(&outcome);
             match outcome {
                 Ok(()) => answered.answer_came(),
                 Err(error) => {
@@ -86,9 +86,9 @@ impl Shard {
     ) -> Result<Plans, CqlError> {
         for _ in 0..PLANNINGS_MAX {
             let (schema, message, keyspace) = (self.schema(), message.clone(), keyspace.clone());
-            let now = self.now();
+            let now = self.context.now();
             let work = move || message.plan(&schema, keyspace.as_deref(), now);
-            let left_ns = deadline_ns.saturating_sub(self.clock.monotonic_ns());
+            let left_ns = deadline_ns.saturating_sub(self.context.clock.monotonic_ns());
             let planned = self.planner.run(asker, work);
             let planned = tokio::time::timeout(Duration::from_nanos(left_ns), planned).await;
             let plans = planned
@@ -110,21 +110,21 @@ impl Shard {
         session: &Rc<Session>,
         prepared: &Arc<Prepared>,
     ) -> Result<Prepared, CqlError> {
-        let (schema, outdated, now) = (self.schema(), prepared.clone(), self.now());
+        let (schema, outdated, now) = (self.schema(), prepared.clone(), self.context.now());
         let plan =
             move || helenus_engine::prepare(&schema, outdated.keyspace.as_deref(), now, &outdated.query);
         if prepared.query.len() <= PLANNED_AT_ONCE_BYTES_MAX {
             return plan();
         }
         self.planner
-            .run(&self.account_of_session(session), plan)
+            .run(&self.context.account_of_session(session), plan)
             .await?
             .ok_or_else(|| self.no_plan())?
     }
 
     /// The planner has given no answer.
     pub(crate) fn no_plan(&self) -> CqlError {
-        if self.mailbox(self.id).is_closed() {
+        if self.context.mailbox(self.context.id).is_closed() {
             node_is_stopping()
         } else {
             Panicked.error()

@@ -16,6 +16,7 @@ use helenus_vfs::Disk;
 const FILE: &str = "default-role-made";
 
 /// Whether the default role was made, where that is kept. The schema's owner has it.
+#[derive(Clone)]
 pub(crate) struct DefaultRole {
     is_made: bool,
     /// None in memory.
@@ -37,12 +38,12 @@ impl DefaultRole {
         })
     }
 
-    fn mark(&mut self) -> io::Result<()> {
+    /// Waits for the disk.
+    fn mark(&self) -> io::Result<()> {
         if let Some((disk, root)) = &self.folder {
             disk.create(&root.join(FILE))?.sync_data()?;
             disk.sync_directory(root)?;
         }
-        self.is_made = true;
         Ok(())
     }
 }

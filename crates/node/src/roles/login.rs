@@ -8,6 +8,7 @@ use helenus_protocol::Opcode;
 use helenus_protocol::frame::EnvelopeFlags;
 use helenus_protocol::response::write_auth_success;
 
+use super::tables::RoleTables;
 use crate::session::Session;
 use crate::shard::Shard;
 
@@ -49,9 +50,9 @@ impl Shard {
         let shard = self.clone();
         let answered = session.clone();
         let token = token.to_vec();
-        self.answer_later(session, stream, async move {
+        self.context.answer_later(session, stream, async move {
             let user = shard.log_in(&answered, &token).await;
-            shard.count_failure(&user);
+            shard.context.count_failure(&user);
             match user {
                 Ok(user) => {
                     answered.set_user(user);
@@ -71,7 +72,7 @@ impl Shard {
         let Credentials { user, password } = Credentials::decode(token)?;
         self.check_roles_are_whole()?;
         self.settle_default_role().await?;
-        let role = self.role(&user).await?;
+        let role = RoleTables::of(self).role(&user).await?;
         let refused = || {
             CqlError::BadCredentials(
                 format_args!("Provided username {user} and/or password are incorrect").into(),

@@ -6,12 +6,15 @@
 
 pub(crate) mod authenticator;
 pub(crate) mod default_role;
+mod listing;
 mod login;
 pub(crate) mod password_threads;
 pub(crate) mod passwords;
+mod permissions;
+mod role_options;
 mod statements;
+mod tables;
 
-use std::collections::HashSet;
 use std::rc::Rc;
 
 use helenus_engine::CqlError;
@@ -22,7 +25,7 @@ use helenus_types::value::{CollectionElements, write_collection};
 use crate::own_statement::OwnRow;
 use crate::shard::Shard;
 
-pub(crate) use statements::not_anonymous;
+use tables::RoleTables;
 
 /// A row of `system_auth.roles`.
 #[derive(Clone, Debug, Default)]
@@ -76,6 +79,15 @@ fn set_of(element: &str) -> Vec<u8> {
     set
 }
 
+/// Statements about roles are closed to whoever has not logged in, already when they are prepared.
+pub(crate) fn not_anonymous(user: Option<&str>) -> Result<&str, CqlError> {
+    user.ok_or_else(|| {
+        CqlError::unauthorized(format_args!(
+            "You have to be logged in and not anonymous to perform this request"
+        ))
+    })
+}
+
 /// What a truncation by anybody else must leave alone.
 const AUTH_KEYSPACE: &str = "system_auth";
 
@@ -103,55 +115,12 @@ impl Shard {
             return Ok(());
         }
         let user = not_anonymous(user)?;
-        if self.is_superuser(user).await? {
+        if RoleTables::of(self).is_superuser(user).await? {
             return Ok(());
         }
         Err(CqlError::unauthorized(format_args!(
             "User {user} has no MODIFY permission on <table {}.{}> or any of its parents",
             table.keyspace, table.name
         )))
-    }
-
-    async fn role(self: &Rc<Self>, name: &str) -> Result<Option<Role>, CqlError> {
-        let text = format!("SELECT {COLUMNS} FROM system_auth.roles WHERE role = ?");
-        let rows = self.execute_own(&text, &[text_value(name)]).await?;
-        Ok(rows.into_iter().next().and_then(Role::from_row))
-    }
-
-    async fn existing_role(self: &Rc<Self>, name: &str) -> Result<Role, CqlError> {
-        let role = self.role(name).await?;
-        role.ok_or_else(|| CqlError::invalid(format_args!("{name} doesn't exist")))
-    }
-
-    /// All roles, in the order of their names.
-    async fn all_roles(self: &Rc<Self>) -> Result<Vec<Role>, CqlError> {
-        let text = format!("SELECT {COLUMNS} FROM system_auth.roles");
-        let rows = self.execute_own(&text, &[]).await?;
-        let mut roles: Vec<Role> = rows.into_iter().filter_map(Role::from_row).collect();
-        roles.sort_by(|one, other| one.name.cmp(&other.name));
-        Ok(roles)
-    }
-
-    /// A role and those granted to it: directly, or with all that these were granted. Empty if there is no such role.
-    async fn roles_of(self: &Rc<Self>, name: &str, is_recursive: bool) -> Result<Vec<Role>, CqlError> {
-        let mut found: Vec<Role> = self.role(name).await?.into_iter().collect();
-        let mut seen: HashSet<String> = HashSet::from([name.to_owned()]);
-        let mut looked_at = 0;
-        while looked_at < found.len() && (is_recursive || looked_at == 0) {
-            for granted in found[looked_at].member_of.clone() {
-                if seen.insert(granted.clone()) {
-                    found.extend(self.role(&granted).await?);
-                }
-            }
-            looked_at += 1;
-        }
-        found.sort_by(|one, other| one.name.cmp(&other.name));
-        Ok(found)
-    }
-
-    /// Whether a role is a superuser, itself or by a role that it was granted.
-    async fn is_superuser(self: &Rc<Self>, name: &str) -> Result<bool, CqlError> {
-        let roles = self.roles_of(name, true).await?;
-        Ok(roles.iter().any(|role| role.is_superuser))
     }
 }

@@ -65,7 +65,7 @@ impl BackgroundThread {
         };
         let work = move |job: BackgroundJob| {
             let result = job.run();
-            mailbox.run(move |shard| shard.job_finished(index, result));
+            mailbox.run(move |shard| shard.persistence.job_finished(index, result));
         };
         Ok(BackgroundThread {
             worker: Worker::start(threads, name, Urgency::GivesWay, work)?,

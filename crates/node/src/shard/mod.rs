@@ -9,12 +9,12 @@ mod background;
 pub(crate) mod deferred_read;
 mod durability;
 mod ending;
-mod foreground;
+pub(crate) mod foreground;
 mod log;
 mod log_queue;
 pub mod mailbox;
-mod prepared_cache;
-mod tasks;
+mod persistence;
+pub(crate) mod prepared_cache;
 
 use std::cell::{Cell, RefCell};
 use std::rc::Rc;
@@ -27,47 +27,39 @@ use helenus_engine::functions;
 use helenus_schema::Schema;
 use helenus_storage::ShardStore;
 use helenus_storage::commitlog::ResolvedWriteSets;
-use helenus_storage::store::JobResult;
 use helenus_transport::request_memory::RequestMemory;
 use helenus_transport::{TransportContext, TransportOptions};
-use helenus_types::value::timeuuid::TimeuuidGenerator;
-use helenus_types::{ShardId, Token, shard_of};
-use helenus_vfs::Clock;
-use tokio::sync::{Mutex, Notify, broadcast};
+use helenus_types::ShardId;
+use tokio::sync::broadcast;
 use uuid::Uuid;
 
 pub use background::BackgroundThreads;
 pub use durability::{Acknowledgement, LogThread};
 pub use ending::Ending;
-pub use foreground::Foreground;
 pub use prepared_cache::{LearnedCost, PreparedCache, is_valid};
 
 use crate::clients::Clients;
+use crate::context::{ShardContext, Timestamps};
 use crate::counting::Counters;
-use crate::deadline::{Deadline, Timeouts};
 use crate::disk_reads::DiskReads;
 use crate::forward::PendingForwards;
 use crate::handle::lane::Lanes;
 use crate::hot_partitions::HotPartitions;
-use crate::long_reads::LongReads;
-use crate::metrics::{Gauges, MetricsSnapshot, ShardMetrics};
+use crate::metrics::{Gauges, MetricsSnapshot};
 use crate::options::{CommitlogSync, NodeOptions};
 use crate::panic_boundary::catch;
 use crate::planning::Planner;
-use crate::rate_limit::{RateLimiter, has_rate_limits};
-use crate::roles::default_role::DefaultRole;
+use crate::rate_limit::{PartitionRates, RateLimiter};
+use crate::reader::Reader;
 use crate::roles::password_threads::PasswordThreads;
 use crate::roles::passwords::Passwords;
-use crate::schema_change::{SCHEMA_OWNER, SchemaKeeper, SchemaListeners, SchemaWorker};
+use crate::schema_change::{SCHEMA_OWNER, SchemaListeners};
+use crate::schema_owner::{SchemaOwner, SchemaOwnerParts};
 use crate::sealed_partitions::SealedPartitions;
-use crate::snapshot_worker::SnapshotWorker;
-use crate::stall::StallDetector;
-use crate::truncation::Truncations;
 use crate::viewed_writes::Views;
 use crate::write_set::WriteSets;
-use foreground::PROBE_INTERVAL;
-use log_queue::LogQueue;
 use mailbox::{Inbox, Mailbox, Message};
+use persistence::Persistence;
 
 /// What a shard starts with; its store, log and background thread are its own.
 pub(crate) struct ShardParts {
@@ -78,15 +70,9 @@ pub(crate) struct ShardParts {
     pub schema: Arc<Schema>,
     pub schema_version: Uuid,
     /// Of shard 0 only.
-    pub schema_worker: Option<SchemaWorker>,
+    pub schema_owner: Option<SchemaOwnerParts>,
     /// Of shard 0 only: where it announces changes of the schema to clients in this process.
     pub announcing: Option<broadcast::Sender<SchemaChange>>,
-    /// Of shard 0 only, and of none in memory.
-    pub schema_keeper: Option<SchemaKeeper>,
-    /// Of shard 0 only, and of none in memory.
-    pub snapshot_worker: Option<SnapshotWorker>,
-    /// Of shard 0 only.
-    pub default_role: Option<DefaultRole>,
     pub host_id: Uuid,
     pub log: Option<LogThread>,
     pub resolved: Arc<ResolvedWriteSets>,
@@ -97,71 +83,33 @@ pub(crate) struct ShardParts {
 }
 
 pub struct Shard {
-    pub id: ShardId,
-    pub options: Arc<NodeOptions>,
-    pub(crate) timeouts: Timeouts,
-    pub clock: Arc<dyn Clock>,
-    /// Every shard's mailbox, by id; this shard's own included.
-    pub mailboxes: Arc<[Mailbox]>,
-    pub store: RefCell<ShardStore>,
+    pub context: Rc<ShardContext>,
+    pub store: Rc<RefCell<ShardStore>>,
+    pub persistence: Rc<Persistence>,
     pub schema: RefCell<Arc<Schema>>,
     /// Of that: to compute it takes time in proportion to the schema.
     pub(crate) schema_version: Cell<Uuid>,
-    /// Of the owner of the schema.
-    pub(crate) schema_worker: Option<SchemaWorker>,
-    pub prepared: RefCell<PreparedCache>,
-    pub metrics: ShardMetrics,
-    /// What it shares with its connections.
-    pub transport: Rc<TransportContext>,
+    pub(crate) reader: Reader,
+    pub(crate) prepared: Rc<RefCell<PreparedCache>>,
     pub(crate) hot_partitions: HotPartitions,
-    /// Where a key is put together to see whether its request is shed.
-    pub(crate) shed_key: RefCell<Vec<u8>>,
-    /// What the answer to one statement may take.
-    pub(crate) answer_bytes_max: usize,
     pub clients: Clients,
     /// Of clients in this process.
     pub(crate) lanes: Lanes,
     /// Where clients log in with passwords.
     pub(crate) passwords: Option<Passwords>,
-    pub(crate) rate_limiter: RefCell<RateLimiter>,
-    /// Whether any table limits what its partitions are asked for.
-    pub(crate) has_rate_limits: Cell<bool>,
-    pub(crate) foreground: Foreground,
-    pub(crate) disk_reads: RefCell<DiskReads>,
-    pub(crate) long_reads: LongReads,
-    /// Reads wait until the disk has less to do.
-    pub(crate) disk_is_busy: Cell<bool>,
-    stalls: StallDetector,
+    pub(crate) rates: PartitionRates,
     pub(crate) planner: Planner,
     pub(crate) forwards: RefCell<PendingForwards>,
-    pub(crate) scratch: RefCell<Scratch>,
+    pub(crate) scratch: Rc<RefCell<Scratch>>,
     pub(crate) counters: Counters,
     pub(crate) views: Views,
     pub(crate) sealed: SealedPartitions,
-    /// Where the owner of the schema makes changes durable. The mutex orders changes: each starts from the schema
-    /// that the one before it made.
-    pub(crate) schema_keeper: Mutex<Option<SchemaKeeper>>,
-    /// Where the owner of the schema knows whether the default role was made. The mutex lets one login at a time decide.
-    pub(crate) default_role: Mutex<Option<DefaultRole>>,
-    pub(crate) snapshot_worker: Option<SnapshotWorker>,
-    /// Of the owner of the schema.
-    pub(crate) truncations: Truncations,
+    pub(crate) schema_owner: Option<SchemaOwner>,
     /// The default role is known to have been made.
     pub(crate) default_role_is_settled: Cell<bool>,
-    /// Chosen once per data folder.
-    pub host_id: Uuid,
     pub(crate) schema_listeners: SchemaListeners,
-    timeuuids: RefCell<TimeuuidGenerator>,
-    tasks_spawned: Cell<u64>,
-    log: LogQueue,
     pub(crate) write_sets: WriteSets,
-    background: RefCell<BackgroundThreads>,
-    /// Set where the loop must look at log and background work before it sleeps.
-    turn: Notify,
-    /// Woken when a flush gave memory back, or the log accepted more.
-    room: Notify,
     stopping: Cell<bool>,
-    pub(crate) last_timestamp_us: Cell<i64>,
 }
 
 /// Messages taken from the inbox between two looks at the sockets: enough to amortise the look, few enough that a
@@ -170,94 +118,90 @@ const MESSAGES_PER_TURN_MAX: usize = 256;
 
 impl Shard {
     pub(crate) fn new(parts: ShardParts, disk_reads: DiskReads, has_slept: Arc<AtomicBool>) -> Rc<Shard> {
-        let memory = parts.mailboxes[usize::from(parts.id.0)].memory().clone();
-        let answer_bytes_max = memory.answer_bytes_max();
-        let transport = TransportContext::new(transport_options(&parts.options, memory), has_slept);
-        let clock = parts.options.clock.clone();
+        let (options, mailboxes) = (parts.options, parts.mailboxes);
+        let memory = mailboxes[usize::from(parts.id.0)].memory().clone();
+        let transport = TransportContext::new(transport_options(&options, memory), has_slept);
+        let prepared = PreparedCache::of_memory(options.memory_bytes);
         let started_at = functions::Clock {
-            server_timestamp_us: clock.wall_us(),
+            server_timestamp_us: options.clock.wall_us(),
         };
         // Random, so that two nodes (or this one before a restart) never make the same timeuuid.
-        let timeuuid_seed = parts.options.random.next_u64();
-        let rate_limiter = RateLimiter::new(parts.options.random.next_u64());
-        let stalls = StallDetector::telling(parts.options.stalls.clone());
+        let timeuuid_seed = options.random.next_u64();
+        let rate_limiter = RateLimiter::new(options.random.next_u64());
+        let hot_partitions = HotPartitions::new(timeuuid_seed);
+        let timestamps = Timestamps::new(options.clock.clone(), timeuuid_seed);
+        let context = ShardContext::new(parts.id, options, mailboxes, transport, timestamps, parts.host_id);
+        let (context, store) = (Rc::new(context), Rc::new(RefCell::new(parts.store)));
+        let persistence = Persistence::new(context.clone(), store.clone(), parts.log, parts.background);
+        let (prepared, scratch) = (Rc::new(RefCell::new(prepared)), Rc::new(RefCell::default()));
+        let reader = Reader::new(
+            context.clone(),
+            store.clone(),
+            prepared.clone(),
+            Rc::clone(&scratch),
+            disk_reads,
+        );
+        let rates = PartitionRates::new(context.clone(), rate_limiter, &parts.schema);
         Rc::new(Shard {
+            context,
+            rates,
             write_sets: WriteSets::new(parts.id, parts.resolved),
-            id: parts.id,
-            has_rate_limits: Cell::new(has_rate_limits(&parts.schema)),
             views: Views::of_schema(&parts.schema, started_at),
             sealed: SealedPartitions::default(),
-            clock,
-            prepared: RefCell::new(PreparedCache::of_memory(parts.options.memory_bytes)),
-            timeouts: Timeouts::of(&parts.options),
-            options: parts.options,
-            mailboxes: parts.mailboxes,
-            store: RefCell::new(parts.store),
+            reader,
+            prepared,
+            store,
+            persistence: Rc::new(persistence),
             schema: RefCell::new(parts.schema),
             schema_version: Cell::new(parts.schema_version),
-            schema_worker: parts.schema_worker,
-            metrics: ShardMetrics::default(),
-            transport,
-            shed_key: RefCell::new(Vec::new()),
-            hot_partitions: HotPartitions::new(timeuuid_seed),
-            answer_bytes_max,
+            hot_partitions,
             clients: Clients::default(),
             lanes: Lanes::default(),
             passwords: parts.passwords.map(Passwords::new),
-            rate_limiter: RefCell::new(rate_limiter),
-            foreground: Foreground::default(),
-            disk_reads: RefCell::new(disk_reads),
-            long_reads: LongReads::default(),
-            disk_is_busy: Cell::new(false),
-            stalls,
             planner: parts.planner,
             forwards: RefCell::new(PendingForwards::default()),
-            scratch: RefCell::new(Scratch::default()),
+            scratch,
             counters: Counters::default(),
-            schema_keeper: Mutex::new(parts.schema_keeper),
-            snapshot_worker: parts.snapshot_worker,
-            truncations: Truncations::default(),
-            default_role: Mutex::new(parts.default_role),
+            schema_owner: parts.schema_owner.map(SchemaOwner::new),
             default_role_is_settled: Cell::new(false),
-            host_id: parts.host_id,
             schema_listeners: SchemaListeners::default(),
-            timeuuids: RefCell::new(TimeuuidGenerator::new(timeuuid_seed)),
-            tasks_spawned: Cell::new(0),
-            log: LogQueue::new(parts.log),
-            background: RefCell::new(parts.background),
-            turn: Notify::new(),
-            room: Notify::new(),
             stopping: Cell::new(false),
-            last_timestamp_us: Cell::new(0),
         })
     }
 
     /// Runs until [`Shard::stop`]; the thread's main task.
     pub(crate) async fn run(self: &Rc<Self>, mut inbox: Inbox) {
-        self.spawn(self.clone().turns());
-        if !self.options.in_memory {
-            self.spawn(self.clone().pace_compactions());
+        self.context.spawn(self.persistence.clone().turns());
+        if !self.context.options.in_memory {
+            self.context.spawn(self.persistence.clone().pace_compactions());
         }
-        if self.id == SCHEMA_OWNER {
+        if self.context.id == SCHEMA_OWNER {
             self.build_views_at_start();
         }
-        self.spawn(self.clone().tend_vectors());
-        if self.snapshot_worker.is_some() {
-            self.spawn(self.clone().sweep_snapshots());
+        self.context.spawn(self.clone().tend_vectors());
+        if self.snapshots().is_some() {
+            self.context.spawn(self.clone().sweep_snapshots());
         }
-        self.spawn(self.clone().watch_disk_reads());
-        self.spawn(self.clone().give_up_late_requests());
-        self.spawn(self.transport.clone().mark_rounds());
+        let shard = self.clone();
+        self.context
+            .spawn(async move { shard.reader.watch_disk_reads().await });
+        self.context.spawn(self.clone().give_up_late_requests());
+        self.context.spawn(self.context.transport.clone().mark_rounds());
         // Not watched as a whole for what holds the shard: each step is.
         tokio::task::spawn_local(self.clone().run_long_reads());
-        if matches!(self.options.commitlog_sync, CommitlogSync::Periodic { .. }) && !self.options.in_memory {
-            self.spawn(self.clone().write_log_periodically());
+        if matches!(
+            self.context.options.commitlog_sync,
+            CommitlogSync::Periodic { .. }
+        ) && !self.context.options.in_memory
+        {
+            self.context
+                .spawn(self.persistence.clone().write_log_periodically());
         }
         let mut messages = Vec::with_capacity(MESSAGES_PER_TURN_MAX);
         while !self.stopping.get() && inbox.receive(&mut messages, MESSAGES_PER_TURN_MAX).await {
-            self.look_at_clock();
+            self.context.look_at_clock();
             for message in messages.drain(..) {
-                self.stalls.watch("a message", || match message {
+                self.context.stalls.watch("a message", || match message {
                     // These two answer the sender themselves where they panic.
                     Message::Read(read) => self.read_forwarded(*read),
                     Message::Write(write) => self.write_forwarded(*write),
@@ -276,130 +220,29 @@ impl Shard {
         }
     }
 
-    pub fn owner_of(&self, token: Token) -> ShardId {
-        shard_of(token, self.options.shard_count)
-    }
-
-    pub fn mailbox(&self, shard: ShardId) -> &Mailbox {
-        &self.mailboxes[usize::from(shard.0)]
-    }
-
-    /// Of this shard's requests and answers.
-    pub fn request_memory(&self) -> &Arc<RequestMemory> {
-        self.mailbox(self.id).memory()
-    }
-
     pub fn schema(&self) -> Arc<Schema> {
         self.schema.borrow().clone()
     }
 
-    /// Seconds since the Unix epoch.
-    pub fn now_s(&self) -> u32 {
-        self.clock.wall_s()
-    }
-
-    /// A write timestamp in microseconds, larger than any this shard gave out before.
-    pub fn next_timestamp_us(&self) -> i64 {
-        let timestamp_us = self.clock.wall_us().max(self.last_timestamp_us.get() + 1);
-        self.last_timestamp_us.set(timestamp_us);
-        timestamp_us
-    }
-
-    pub fn new_timeuuid(&self) -> Uuid {
-        Uuid::from_bytes(self.timeuuids.borrow_mut().next(self.clock.wall_us()))
-    }
-
-    pub fn shards(&self) -> impl Iterator<Item = ShardId> + use<> {
-        (0..self.options.shard_count).map(ShardId)
-    }
-
-    /// Something was appended to the log or to a memtable: look at it when the tasks that are ready have run.
-    pub fn schedule_turn(&self) {
-        self.turn.notify_one();
-    }
-
-    /// Waits until a flush has given memory back. False if the write's time is over.
-    pub(crate) async fn wait_for_room(&self, deadline: Deadline) -> bool {
-        self.schedule_turn();
-        let left = deadline.left(self.clock.monotonic_ns());
-        tokio::time::timeout(left, self.room.notified()).await.is_ok()
-    }
-
-    /// Waits until a background job has ended, a request was found to need none, or the log has accepted more.
-    pub(crate) async fn job_ended(&self) {
-        self.schedule_turn();
-        self.room.notified().await;
-    }
-
-    async fn turns(self: Rc<Self>) {
-        loop {
-            self.turn.notified().await;
-            self.log.begin_turn();
-            // Without its turns the shard would acknowledge nothing any more.
-            let _reported = catch(|| {
-                self.hand_over_log(!self.acknowledges_at_once());
-                self.offer_background_work();
-            });
-        }
-    }
-
-    /// Looks how late the loop is, and lets compactions go as fast as requests do not feel.
-    async fn pace_compactions(self: Rc<Self>) {
-        loop {
-            let due_ns = self.clock.monotonic_ns() + PROBE_INTERVAL.as_nanos() as u64;
-            tokio::time::sleep(PROBE_INTERVAL).await;
-            if self
-                .foreground
-                .probe(self.clock.monotonic_ns().saturating_sub(due_ns))
-            {
-                let store = self.store.borrow();
-                let share = self
-                    .foreground
-                    .next_share(store.has_compactions(), store.is_far_behind());
-                store.compaction_pace().set_share(share);
-            }
-        }
-    }
-
-    fn offer_background_work(&self) {
-        let mut store = self.store.borrow_mut();
-        if store.tend_row_cache() {
-            self.schedule_turn();
-        }
-        self.background.borrow_mut().offer(&mut store);
-        if store.take_settled_request() {
-            self.schedule_turn();
-            self.room.notify_waiters();
-        }
-    }
-
-    pub(crate) fn job_finished(self: &Rc<Self>, thread: usize, result: JobResult) {
-        self.background.borrow_mut().job_finished(thread);
-        let report = self.store.borrow_mut().complete(result);
-        report.tell(self.id.0, &self.options.events);
-        self.room.notify_waiters();
-        self.schedule_turn();
-    }
-
     pub fn metrics_snapshot(&self) -> MetricsSnapshot {
         let store = self.store.borrow();
-        self.metrics.snapshot(
-            self.id.0,
-            &self.transport,
+        self.context.metrics.snapshot(
+            self.context.id.0,
+            &self.context.transport,
             &self.gauges(),
             &store,
-            self.hot_partitions.activity(self.last_looked_ns()),
+            self.hot_partitions.activity(self.context.last_looked_ns()),
             self.hot_partitions.shed_requests(),
         )
     }
 
     fn gauges(&self) -> Gauges {
-        let (waiting, begun) = self.long_reads.counts();
+        let (waiting, begun) = self.reader.long_reads.counts();
         Gauges {
             prepared_statements: self.prepared.borrow().len() as u64,
             long_reads_waiting: waiting as u64,
             long_reads_begun: begun as u64,
-            disk_reads_waiting: self.disk_reads.borrow().queued() as u64,
+            disk_reads_waiting: self.reader.disk_reads.borrow().queued() as u64,
         }
     }
 

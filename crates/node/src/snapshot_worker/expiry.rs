@@ -6,16 +6,22 @@ use std::time::Duration;
 use helenus_events::Event;
 use helenus_tools::snapshot::remove_expired;
 
+use super::SnapshotWorker;
 use crate::shard::Shard;
 
 /// How often expired snapshots are looked for: Cassandra's `snapshot_cleanup_period`.
 const SWEEP_INTERVAL: Duration = Duration::from_secs(60);
 
 impl Shard {
+    /// Of the owner of the schema, and of none in memory.
+    pub(crate) fn snapshots(&self) -> Option<&SnapshotWorker> {
+        self.schema_owner.as_ref()?.snapshots.as_ref()
+    }
+
     /// Removes snapshots whose time is over, again and again.
     pub(crate) async fn sweep_snapshots(self: Rc<Self>) {
         let data_folder = self.store.borrow().data_folder().cloned();
-        let (Some(worker), Some(data_folder)) = (&self.snapshot_worker, data_folder) else {
+        let (Some(worker), Some(data_folder)) = (self.snapshots(), data_folder) else {
             return;
         };
         loop {
@@ -24,7 +30,8 @@ impl Shard {
             let swept = worker.run(move || remove_expired(&data_folder)).await;
             // What could not be removed is tried again with the next.
             if let Ok(Some(Err(error))) = swept {
-                self.options
+                self.context
+                    .options
                     .events
                     .event(&Event::SnapshotsNotRemoved { error: &error });
             }

@@ -14,6 +14,9 @@ use crate::schema_change::SCHEMA_OWNER;
 use crate::session::Session;
 use crate::shard::Shard;
 
+/// How often a truncation that waits looks again: another one of the table, which has given up, may have taken its place.
+const LOOK_AGAIN: Duration = Duration::from_millis(100);
+
 /// Holds background work on a table back while a truncation waits; given back also where the wait times out.
 struct HeldTable<'a> {
     shard: &'a Shard,
@@ -23,7 +26,7 @@ struct HeldTable<'a> {
 impl Drop for HeldTable<'_> {
     fn drop(&mut self) {
         self.shard.store.borrow_mut().truncation_given_up(self.table);
-        self.shard.schedule_turn();
+        self.shard.persistence.schedule_turn();
     }
 }
 
@@ -37,9 +40,9 @@ impl Shard {
     ) {
         let shard = self.clone();
         let answered = session.clone();
-        self.answer_later(session, stream, async move {
+        self.context.answer_later(session, stream, async move {
             let timed_out = CqlError::truncate(format_args!("Truncate timed out"));
-            let left = Duration::from_nanos(deadline_ns.saturating_sub(shard.clock.monotonic_ns()));
+            let left = Duration::from_nanos(deadline_ns.saturating_sub(shard.context.clock.monotonic_ns()));
             let table_id = table.id;
             let truncated = tokio::time::timeout(left, async {
                 shard.may_truncate(answered.user().as_deref(), &table).await?;
@@ -48,27 +51,18 @@ impl Shard {
                 });
                 truncated
                     .await
-                    .unwrap_or_else(|| Err(shard.no_answer_from(SCHEMA_OWNER)))
+                    .unwrap_or_else(|| Err(shard.context.no_answer_from(SCHEMA_OWNER)))
             });
             let result = truncated.await.unwrap_or(Err(timed_out));
-            shard.answer_write_later(&answered, stream, result);
+            shard.context.answer_write_later(&answered, stream, result);
         });
     }
 
     async fn truncate_in_turn(self: &Rc<Self>, table: TableId) -> Result<(), CqlError> {
-        self.in_turn_of_truncations(table, self.truncate_everywhere(table))
+        self.schema_owner()?
+            .truncations
+            .in_turn(table, self.truncate_everywhere(table))
             .await
-    }
-
-    /// Of the owner of the schema: while no truncation of the table is under way.
-    pub(crate) async fn in_turn_of_truncations<T>(
-        &self,
-        table: TableId,
-        work: impl Future<Output = Result<T, CqlError>>,
-    ) -> Result<T, CqlError> {
-        let wanted = self.truncations.want(table)?;
-        let _turn = wanted.turn.mutex.lock().await;
-        work.await
     }
 
     async fn truncate_everywhere(self: &Rc<Self>, table: TableId) -> Result<(), CqlError> {
@@ -84,9 +78,10 @@ impl Shard {
     pub(crate) async fn truncate_on_all_shards(self: &Rc<Self>, table: TableId) -> Result<(), CqlError> {
         let truncated =
             self.on_all_shards_async(move |shard| async move { shard.truncate_here(table).await });
-        let mut truncated = self.shards().zip(truncated.await);
-        truncated
-            .try_for_each(|(shard, truncated)| truncated.unwrap_or_else(|| Err(self.no_answer_from(shard))))
+        let mut truncated = self.context.shards().zip(truncated.await);
+        truncated.try_for_each(|(shard, truncated)| {
+            truncated.unwrap_or_else(|| Err(self.context.no_answer_from(shard)))
+        })
     }
 
     /// The files of a table go as one, and what the log has of it goes as one. Were one gone after a crash and the other not,
@@ -94,8 +89,8 @@ impl Shard {
     /// while this flushes. Where that is not possible the table is truncated all the same.
     async fn leave_nothing_in_the_log(&self, table: TableId) {
         let has_files = !self.store.borrow().sstables(table).is_empty();
-        if has_files && self.flush(Some(table)).await {
-            self.record_flushes().await;
+        if has_files && self.persistence.flush(Some(table)).await {
+            self.persistence.record_flushes().await;
         }
     }
 
@@ -106,16 +101,18 @@ impl Shard {
             // A job that ends after this look is not missed: it is reported on this thread.
             let truncated = self.store.borrow_mut().truncate(table);
             match truncated {
-                Err(TruncateError::Busy) => self.job_ended().await,
+                Err(TruncateError::Busy) => {
+                    let _either = tokio::time::timeout(LOOK_AGAIN, self.persistence.job_ended()).await;
+                }
                 truncated => break truncated,
             }
         };
         match truncated {
             // The statement's own time ends the wait.
             Ok(position) => {
-                self.durable(position, Deadline::ENDLESS).await?;
+                self.persistence.durable(position, Deadline::ENDLESS).await?;
                 // A periodic log makes nobody wait, and a start would bring back what is in it.
-                if self.record_flushes().await {
+                if self.persistence.record_flushes().await {
                     Ok(())
                 } else {
                     Err(CqlError::truncate(format_args!("the commit log has failed")))

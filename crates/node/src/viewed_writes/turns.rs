@@ -15,10 +15,10 @@ use helenus_storage::read_state::{ReadProgress, ReadState};
 use helenus_types::{ShardId, Token, token_of};
 use tokio::sync::oneshot;
 
-use crate::built_updates::UpdatesByShard;
+use crate::built_updates::{UpdatesByShard, by_owner};
 use crate::deadline::{Deadline, not_begun_in_time};
 use crate::panic_boundary::catch_async;
-use crate::shard::{Acknowledgement, Shard};
+use crate::shard::Shard;
 use crate::unavailable::node_is_stopping;
 use crate::write::write_failure;
 use crate::write_set::RequiredTables;
@@ -83,7 +83,7 @@ impl Shard {
             if !self.write_sets.unresolved_of(&[token]).is_empty() || !views.know(&decoded) {
                 return Ok(None);
             }
-            let mut delta = ViewDelta::new(&views, &decoded, self.now_s());
+            let mut delta = ViewDelta::new(&views, &decoded, self.context.now_s());
             let mut state = ReadState::suspending();
             let slices = delta.slices();
             let progress =
@@ -95,7 +95,7 @@ impl Shard {
             let changes = delta.finish()?;
             if changes
                 .iter()
-                .any(|change| self.owner_of_update(change) != Some(self.id))
+                .any(|change| self.owner_of_update(change) != Some(self.context.id))
             {
                 return Ok(None);
             }
@@ -106,7 +106,7 @@ impl Shard {
         let applied = self.store.borrow_mut().apply_all(&decoded);
         match applied {
             Ok(position) => {
-                self.note_write();
+                self.persistence.note_write();
                 Ok(Some(position))
             }
             Err(
@@ -133,7 +133,7 @@ impl Shard {
             partitions: PartitionRange::One { token, key },
             slices,
             reversed: false,
-            now_s: self.now_s(),
+            now_s: self.context.now_s(),
             index: &[],
         };
         let progress = self
@@ -144,7 +144,7 @@ impl Shard {
     }
 
     fn owner_of_update(&self, update: &[u8]) -> Option<ShardId> {
-        partition_of(update).map(|(_, token)| self.owner_of(token))
+        partition_of(update).map(|(_, token)| self.context.owner_of(token))
     }
 
     /// Waits until nobody else writes to these partitions of this shard, and nothing that was written to them may be undone.
@@ -154,12 +154,12 @@ impl Shard {
         deadline: Deadline,
     ) -> Result<PartitionTurns, CqlError> {
         loop {
-            if deadline.is_over(self.clock.monotonic_ns()) {
+            if deadline.is_over(self.context.clock.monotonic_ns()) {
                 return Err(not_begun_in_time());
             }
             let notified = self.views.given_back.notified();
             if partitions.iter().any(|partition| self.views.is_taken(*partition)) {
-                let left = deadline.left(self.clock.monotonic_ns());
+                let left = deadline.left(self.context.clock.monotonic_ns());
                 let given_back = tokio::time::timeout(left, notified);
                 given_back.await.map_err(|_| not_begun_in_time())?;
                 continue;
@@ -186,7 +186,7 @@ impl Shard {
             if !partitions.iter().any(|partition| self.views.is_taken(*partition)) {
                 return Ok(());
             }
-            let left = deadline.left(self.clock.monotonic_ns());
+            let left = deadline.left(self.context.clock.monotonic_ns());
             let given_back = tokio::time::timeout(left, notified);
             given_back.await.map_err(|_| not_begun_in_time())?;
         }
@@ -225,7 +225,7 @@ impl Shard {
     ) -> Result<(), CqlError> {
         let (sender, receiver) = oneshot::channel();
         let shard = self.clone();
-        self.spawn(async move {
+        self.context.spawn(async move {
             let written = catch_async(shard.write_with_changes(&updates, deadline)).await;
             let written = written.unwrap_or_else(|panicked| Err(panicked.error()));
             drop(turns);
@@ -250,8 +250,12 @@ impl Shard {
                 all.extend(self.changes_of(update, &mut chunks, deadline).await?);
             }
             let required = RequiredTables::of(updates);
-            self.write_computed(self.by_owner(std::mem::take(&mut all)), required, deadline)
-                .await
+            self.write_computed(
+                by_owner(std::mem::take(&mut all), self.context.options.shard_count),
+                required,
+                deadline,
+            )
+            .await
         };
         match written.await {
             Err(error) if chunks.is_begun && error.promises_nothing_was_done() => Err(deadline.timed_out()),
@@ -274,7 +278,7 @@ impl Shard {
         };
         let views = self.views_that_know(views, &decoded, deadline).await?;
         let token = token_of(decoded.partition_key);
-        let mut delta = ViewDelta::new(&views, &decoded, self.now_s());
+        let mut delta = ViewDelta::new(&views, &decoded, self.context.now_s());
         let place = (decoded.table, token);
         self.read_delta(place, decoded.partition_key, &mut delta, chunks, deadline)
             .await?;
@@ -295,7 +299,7 @@ impl Shard {
         loop {
             match self.delta_step((token, key), &slices, delta, &mut state)? {
                 ReadProgress::Done => break,
-                ReadProgress::Absent(absent) => self.bring(&state, &absent).await?,
+                ReadProgress::Absent(absent) => self.reader.bring(&state, &absent).await?,
                 ReadProgress::Yield => {
                     tokio::task::yield_now().await;
                     if !chunks.are_allowed {
@@ -306,8 +310,12 @@ impl Shard {
                         let Chunk { mut views, base } = delta.take_chunk()?;
                         views.extend(base);
                         let required = RequiredTables::Only([table].into());
-                        self.write_computed(self.by_owner(views), required, deadline)
-                            .await?;
+                        self.write_computed(
+                            by_owner(views, self.context.options.shard_count),
+                            required,
+                            deadline,
+                        )
+                        .await?;
                         chunks.is_begun = true;
                         self.resolved(&[(table, token)]).await?;
                     }
@@ -326,7 +334,7 @@ impl Shard {
         deadline: Deadline,
     ) -> Result<Rc<BaseViews>, CqlError> {
         while !views.know(update) {
-            if deadline.is_over(self.clock.monotonic_ns()) {
+            if deadline.is_over(self.context.clock.monotonic_ns()) {
                 return Err(not_begun_in_time());
             }
             tokio::time::sleep(SCHEMA_CHANGE_PAUSE).await;
@@ -344,7 +352,7 @@ impl Shard {
         let (sender, receiver) = oneshot::channel();
         let shard = self.clone();
         // To its end, with the partitions' turns, also if nobody waits for it any more.
-        self.spawn(async move {
+        self.context.spawn(async move {
             let written = catch_async(shard.write_leased(&updates, deadline)).await;
             let _gone = sender.send(written.unwrap_or_else(|panicked| Err(panicked.error())));
         });
@@ -366,11 +374,18 @@ impl Shard {
                 let leased = catch_async(shard.lease(own, deadline)).await;
                 leased.unwrap_or_else(|panicked| Err(panicked.error()))
             });
-            let mut lease = leased.await.unwrap_or_else(|| Err(self.no_answer_from(owner)))?;
+            let mut lease = leased
+                .await
+                .unwrap_or_else(|| Err(self.context.no_answer_from(owner)))?;
             all.append(&mut lease.changes);
             leases.push(lease);
         }
-        self.write_computed(self.by_owner(all), required, deadline).await
+        self.write_computed(
+            by_owner(all, self.context.options.shard_count),
+            required,
+            deadline,
+        )
+        .await
     }
 
     async fn lease(self: &Rc<Self>, updates: Vec<Vec<u8>>, deadline: Deadline) -> Result<Lease, CqlError> {
@@ -378,7 +393,7 @@ impl Shard {
         let turns = self.take_turns(partitions, deadline).await?;
         let changes = self.changes_of_all(&updates, deadline).await?;
         let (sender, released) = oneshot::channel::<()>();
-        self.spawn(async move {
+        self.context.spawn(async move {
             let _dropped = released.await;
             drop(turns);
         });
@@ -418,12 +433,16 @@ impl Shard {
         if !self.views.has_any.get() {
             return Ok(all);
         }
-        for (owner, own) in self.by_owner(updates) {
+        for (owner, own) in by_owner(updates, self.context.options.shard_count) {
             let changes = self.call_async(owner, move |shard| async move {
                 let changes = catch_async(shard.changes_of_all(&own, deadline)).await;
                 changes.unwrap_or_else(|panicked| Err(panicked.error()))
             });
-            all.extend(changes.await.unwrap_or_else(|| Err(self.no_answer_from(owner)))?);
+            all.extend(
+                changes
+                    .await
+                    .unwrap_or_else(|| Err(self.context.no_answer_from(owner)))?,
+            );
         }
         Ok(all)
     }
@@ -446,19 +465,6 @@ impl Shard {
 
     pub(crate) fn views_epoch(&self) -> u64 {
         self.views.epoch.get()
-    }
-
-    /// Waits until a crash loses nothing of what this shard's log has now.
-    pub(crate) async fn log_durable(self: &Rc<Self>) -> Result<(), CqlError> {
-        let Some(position) = self.store.borrow().undurable_position() else {
-            return Ok(());
-        };
-        if self.acknowledges_at_once() {
-            self.sync_logs_soon();
-        }
-        let (sender, receiver) = oneshot::channel();
-        self.acknowledge_at(position, Deadline::ENDLESS, Acknowledgement::Task(sender));
-        receiver.await.unwrap_or_else(|_| Err(node_is_stopping()))
     }
 }
 

@@ -27,7 +27,7 @@ impl Shard {
         updates: UpdatesByShard,
         deadline: Deadline,
     ) -> Result<(), CqlError> {
-        if self.has_rate_limits.get() {
+        if self.rates.has_limits() {
             self.check_rates_everywhere(partitions_of(&updates)).await?;
         }
         if updates.len() < 2 {
@@ -47,7 +47,9 @@ impl Shard {
                 let written = catch_async(written).await;
                 written.unwrap_or_else(|panicked| Err(panicked.error()))
             });
-            return written.await.unwrap_or_else(|| Err(self.no_answer_from(owner)));
+            return written
+                .await
+                .unwrap_or_else(|| Err(self.context.no_answer_from(owner)));
         }
         loop {
             if self.views.has_one_of(updates.values().flatten()) {
@@ -75,7 +77,9 @@ impl Shard {
             let written = catch_async(shard.write_whole_here(updates, required, true, deadline)).await;
             written.unwrap_or_else(|panicked| Err(panicked.error()))
         });
-        written.await.unwrap_or_else(|| Err(self.no_answer_from(owner)))
+        written
+            .await
+            .unwrap_or_else(|| Err(self.context.no_answer_from(owner)))
     }
 
     /// Writes the shares of several shards. False if nothing was done because this shard's views are not those of `views_epoch`
@@ -94,7 +98,7 @@ impl Shard {
         // Who looks for views has not taken any turns.
         let has_turns = views_epoch.is_none();
         let are_logged = self.promises(&shares, &required, has_turns, deadline).await?;
-        if deadline.is_over(self.clock.monotonic_ns()) {
+        if deadline.is_over(self.context.clock.monotonic_ns()) {
             return Err(not_begun_in_time());
         }
         if views_epoch.is_some_and(|epoch| epoch != self.views_epoch()) {
@@ -116,7 +120,7 @@ impl Shard {
     ) -> Result<(), CqlError> {
         let decoded = self.decode_sampled(&updates)?;
         let position = loop {
-            if deadline.is_over(self.clock.monotonic_ns()) {
+            if deadline.is_over(self.context.clock.monotonic_ns()) {
                 return Err(not_begun_in_time());
             }
             let decoded = self.without_unknown(&decoded, &required);
@@ -124,7 +128,7 @@ impl Shard {
             match applied {
                 Ok(position) => break position,
                 Err(error @ WriteError::MemtablesFull { .. }) => {
-                    if !self.wait_for_room(deadline).await {
+                    if !self.persistence.wait_for_room(deadline).await {
                         return Err(write_failure(&error));
                     }
                     if !has_turns {
@@ -134,8 +138,8 @@ impl Shard {
                 Err(error) => return Err(write_failure(&error)),
             }
         };
-        self.note_write();
-        self.durable(position, deadline).await
+        self.persistence.note_write();
+        self.persistence.durable(position, deadline).await
     }
 
     /// Asks all owners at the same time. Whether the log of each will have a part, or the first refusal.
@@ -150,9 +154,9 @@ impl Shard {
         for (owner, updates) in shares {
             let (sender, receiver) = oneshot::channel();
             let (updates, required) = (updates.clone(), required.clone());
-            self.mailbox(*owner).run(move |owner| {
+            self.context.mailbox(*owner).run(move |owner| {
                 let shard = owner.clone();
-                owner.spawn(async move {
+                owner.context.spawn(async move {
                     // The coordinator may have given up.
                     let promised = shard.promise_share(&updates, &required, has_turns, deadline);
                     let _gone = sender.send(promised.await);
@@ -162,7 +166,11 @@ impl Shard {
         }
         let mut promised = Vec::with_capacity(shares.len());
         for (owner, answer) in answers {
-            promised.push(answer.await.unwrap_or_else(|_| Err(self.no_answer_from(owner))));
+            promised.push(
+                answer
+                    .await
+                    .unwrap_or_else(|_| Err(self.context.no_answer_from(owner))),
+            );
         }
         promised.into_iter().collect()
     }
@@ -180,7 +188,7 @@ impl Shard {
             if !has_turns {
                 self.wait_for_turns(&partitions_in(updates), deadline).await?;
             }
-            if deadline.is_over(self.clock.monotonic_ns()) {
+            if deadline.is_over(self.context.clock.monotonic_ns()) {
                 return Err(not_begun_in_time());
             }
             let decoded = self.without_unknown(&decoded, required);
@@ -188,7 +196,7 @@ impl Shard {
             match promised {
                 Ok(is_logged) => return Ok(is_logged),
                 Err(error @ WriteError::MemtablesFull { .. }) => {
-                    if !self.wait_for_room(deadline).await {
+                    if !self.persistence.wait_for_room(deadline).await {
                         return Err(write_failure(&error));
                     }
                 }
@@ -259,7 +267,7 @@ impl Shard {
                 }
             });
             let share = Share {
-                coordinator: self.id,
+                coordinator: self.context.id,
                 number: id.number,
                 part,
                 updates,
@@ -267,11 +275,15 @@ impl Shard {
             };
             let (number, is_part) = (id.number, part.is_some());
             // At once: whoever looks at the partition next knows of the set.
-            if owner == self.id {
+            if owner == self.context.id {
                 self.take_share(share);
                 continue;
             }
-            if !self.mailbox(owner).run(move |shard| shard.take_share(share)) {
+            if !self
+                .context
+                .mailbox(owner)
+                .run(move |shard| shard.take_share(share))
+            {
                 self.share_failed(number, is_part, node_is_stopping());
             }
         }
@@ -298,7 +310,7 @@ impl Shard {
             }
             self.store.borrow_mut().apply_part(part, &updates)
         });
-        self.note_write();
+        self.persistence.note_write();
         let applied = applied
             .map_err(|panicked| panicked.error())
             .and_then(|applied| applied.map_err(|error| write_failure(&error)));
@@ -306,15 +318,17 @@ impl Shard {
             Ok(position) => position,
             Err(error) => {
                 let is_part = part.is_some();
-                self.mailbox(coordinator)
+                self.context
+                    .mailbox(coordinator)
                     .run(move |shard| shard.share_failed(number, is_part, error));
                 return;
             }
         };
-        let acknowledges = self.waits_for_log(position);
+        let acknowledges = self.persistence.waits_for_log(position);
         if !acknowledges {
-            self.mailbox(coordinator)
-                .run(move |shard| shard.share_acknowledged(number, Ok(())));
+            self.context
+                .mailbox(coordinator)
+                .run(move |shard| shard.write_sets.share_acknowledged(number, Ok(())));
         }
         if part.is_some() {
             let part = PartOfSet {
@@ -322,61 +336,25 @@ impl Shard {
                 number,
                 acknowledges,
             };
-            self.acknowledge_at(position, Deadline::ENDLESS, Acknowledgement::Part(part));
+            self.persistence
+                .acknowledge_at(position, Deadline::ENDLESS, Acknowledgement::Part(part));
         }
     }
 
     /// A log of this shard's has come to an end with a part: it is durable, or will never be.
     pub(crate) fn part_persisted(self: &Rc<Self>, part: PartOfSet, result: Result<(), CqlError>) {
         let number = part.number;
-        self.mailbox(part.coordinator).run(move |shard| match result {
-            Ok(()) => {
-                if part.acknowledges {
-                    shard.share_acknowledged(number, Ok(()));
+        self.context
+            .mailbox(part.coordinator)
+            .run(move |shard| match result {
+                Ok(()) => {
+                    if part.acknowledges {
+                        shard.write_sets.share_acknowledged(number, Ok(()));
+                    }
+                    shard.write_sets.part_durable(number);
                 }
-                shard.part_durable(number);
-            }
-            Err(error) => shard.share_failed(number, true, error),
-        });
-    }
-
-    fn share_acknowledged(&self, number: u64, result: Result<(), CqlError>) {
-        let mut under_way = self.write_sets.under_way.borrow_mut();
-        let Some(set) = under_way.get_mut(&number) else {
-            return;
-        };
-        set.shares_left = set.shares_left.saturating_sub(1);
-        if set.first_error.is_ok() {
-            set.first_error = result;
-        }
-        if set.shares_left == 0
-            && let Some(acknowledged) = set.acknowledged.take()
-        {
-            let result = std::mem::replace(&mut set.first_error, Ok(()));
-            // Its client may have been told that it is late.
-            let _gone = acknowledged.send(result);
-        }
-        drop(under_way);
-        self.resolve_if_done(number);
-    }
-
-    fn part_durable(&self, number: u64) {
-        if let Some(set) = self.write_sets.under_way.borrow_mut().get_mut(&number) {
-            set.parts_left = set.parts_left.saturating_sub(1);
-        }
-        self.resolve_if_done(number);
-    }
-
-    fn resolve_if_done(&self, number: u64) {
-        let mut under_way = self.write_sets.under_way.borrow_mut();
-        if under_way
-            .get(&number)
-            .is_some_and(|set| set.parts_left == 0 && set.shares_left == 0)
-        {
-            under_way.remove(&number);
-            self.write_sets.numbers.borrow_mut().resolve(number);
-            self.write_sets.resolved.notify_waiters();
-        }
+                Err(error) => shard.share_failed(number, true, error),
+            });
     }
 
     /// A share was not taken although it was promised: its shard's log has failed, or it panicked. A set that lacks a
@@ -385,9 +363,10 @@ impl Shard {
     fn share_failed(&self, number: u64, is_part: bool, error: CqlError) {
         if is_part {
             let reason = format!("an atomic batch could not be written everywhere ({error})");
-            for shard in self.shards() {
+            for shard in self.context.shards() {
                 let reason = reason.clone();
-                self.mailbox(shard)
+                self.context
+                    .mailbox(shard)
                     .run(move |shard| shard.store.borrow_mut().refuse_writes(&reason));
             }
         }
@@ -396,7 +375,7 @@ impl Shard {
             error if error.promises_nothing_was_done() => CqlError::server(format_args!("{error}")),
             error => error,
         };
-        self.share_acknowledged(number, Err(error));
+        self.write_sets.share_acknowledged(number, Err(error));
     }
 
     /// Waits until whatever this shard has of write sets now counts also after a crash: what is decided on it must not
@@ -409,7 +388,7 @@ impl Shard {
     /// Fails where a coordinator has stopped: nobody resolves its sets any more, and the next start may undo them.
     pub(crate) async fn wait_resolved(self: &Rc<Self>, unresolved: Vec<WriteSetId>) -> Result<(), CqlError> {
         if !unresolved.is_empty() {
-            self.sync_logs_soon();
+            self.persistence.sync_logs_soon();
         }
         for id in unresolved {
             let resolved = self.call_async(id.coordinator, move |shard| async move {
@@ -420,16 +399,6 @@ impl Shard {
             resolved.await.ok_or_else(node_is_stopping)?;
         }
         Ok(())
-    }
-
-    /// Whether this shard has parts that nobody is left to resolve: their coordinator has ended. Once the caller `has_waited`
-    /// it is enough that any shard has ended: it may have had a part of the same set, and told nobody what became of it.
-    pub(crate) fn has_orphaned_parts(&self, has_waited: bool) -> bool {
-        let unresolved = self.store.borrow_mut().unresolved_write_sets();
-        let has_ended = |shard: ShardId| self.mailbox(shard).is_closed();
-        let is_orphaned = |id: &WriteSetId| has_ended(id.coordinator);
-        unresolved.iter().any(is_orphaned)
-            || (has_waited && !unresolved.is_empty() && self.shards().any(has_ended))
     }
 }
 

@@ -5,6 +5,7 @@ use std::rc::Rc;
 use helenus_engine::CqlError;
 
 use super::super::{DEFAULT_SUPERUSER, DEFAULT_SUPERUSER_HASH, text_value};
+use crate::own_statement::OwnStatements;
 use crate::schema_change::SCHEMA_OWNER;
 use crate::shard::Shard;
 
@@ -19,29 +20,34 @@ impl Shard {
             |owner| async move { owner.decide_default_role().await },
         )
         .await
-        .unwrap_or_else(|| Err(self.no_answer_from(SCHEMA_OWNER)))?;
+        .unwrap_or_else(|| Err(self.context.no_answer_from(SCHEMA_OWNER)))?;
         self.default_role_is_settled.set(true);
         Ok(())
     }
 
     async fn decide_default_role(self: &Rc<Self>) -> Result<(), CqlError> {
-        let mut default_role = self.default_role.lock().await;
-        let Some(default_role) = default_role.as_mut().filter(|role| !role.is_made) else {
+        let owner = self.schema_owner()?;
+        let mut default_role = owner.default_role.lock().await;
+        if default_role.is_made {
             return Ok(());
-        };
-        let any = self
-            .execute_own("SELECT role FROM system_auth.roles LIMIT 1", &[])
+        }
+        let any = OwnStatements::on(self)
+            .execute("SELECT role FROM system_auth.roles LIMIT 1", &[])
             .await?;
         if any.is_empty() {
             self.make_default_role().await?;
         }
-        default_role.mark().map_err(|error| {
+        let made = default_role.clone();
+        let marked = owner.beside(move || made.mark()).await?;
+        marked.map_err(|error| {
             CqlError::server(format_args!("The default role cannot be marked as made: {error}"))
-        })
+        })?;
+        default_role.is_made = true;
+        Ok(())
     }
 
     async fn make_default_role(self: &Rc<Self>) -> Result<(), CqlError> {
-        self.execute_own(
+        OwnStatements::on(self).execute(
             "INSERT INTO system_auth.roles (role, is_superuser, can_login, salted_hash) VALUES (?, true, true, ?) \
              USING TIMESTAMP 0",
             &[text_value(DEFAULT_SUPERUSER), text_value(DEFAULT_SUPERUSER_HASH)],
@@ -49,7 +55,8 @@ impl Shard {
         .await?;
         // A periodic log may lose it yet, and the mark must not outlive it: nobody could log in.
         let table = self.schema().table("system_auth", "roles").map(|table| table.id);
-        let flushed = self.on_all_shards_async(move |shard| async move { shard.flush(table).await });
+        let flushed =
+            self.on_all_shards_async(move |shard| async move { shard.persistence.flush(table).await });
         if flushed
             .await
             .into_iter()
