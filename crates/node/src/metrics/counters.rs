@@ -23,7 +23,7 @@ impl RequestKind {
 }
 
 #[derive(Default)]
-pub struct ShardMetrics {
+pub(crate) struct ShardMetrics {
     pub(super) requests: [Cell<u64>; RequestKind::NAMES.len()],
     pub(super) errors: [Cell<u64>; ErrorCode::ALL.len()],
     pub(super) forwarded: Cell<u64>,

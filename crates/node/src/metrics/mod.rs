@@ -13,7 +13,8 @@ mod tables;
 
 use std::sync::atomic::AtomicU64;
 
-pub use counters::{RequestKind, ShardMetrics};
+pub use counters::RequestKind;
+pub(crate) use counters::ShardMetrics;
 pub use descriptor::{Metric, MetricKind, Sample, Series, Source, Unit};
 pub use page::render;
 pub use snapshot::{Gauges, MetricsSnapshot, RefusedCount};
