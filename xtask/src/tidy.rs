@@ -59,6 +59,11 @@ pub fn run(arguments: &Arguments) -> Result<(), TaskError> {
     }
 }
 
+/// A part of the test command.
+pub fn all() -> Result<Tally, TaskError> {
+    Ok(check(&Sources::load()?))
+}
+
 fn check(sources: &Sources) -> Tally {
     let mut tally = Tally::default();
     for rule in rules::ALL {

@@ -6,6 +6,7 @@ use crate::program::Tally;
 use crate::runtime::Runtime;
 use crate::{
     TaskError, attack, crash, differential, interchange, metamorphic, mutate_frames, simulate, statements,
+    tidy,
 };
 
 /// What all parts share.
@@ -46,6 +47,14 @@ pub const ALL: &[Part] = &[
         after: &["format"],
         is_alone: false,
         run: rust::lints,
+    },
+    Part {
+        name: "tidy",
+        about: "the rules of STYLE.md that a program can look after are kept",
+        runtimes: &[],
+        after: &[],
+        is_alone: false,
+        run: |_| tidy::all(),
     },
     Part {
         name: "unit",
