@@ -57,6 +57,7 @@ mod unavailable;
 mod usage;
 mod vector_tending;
 mod view_builds;
+mod view_names;
 mod view_progress;
 mod viewed_writes;
 mod write;

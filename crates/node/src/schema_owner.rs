@@ -15,6 +15,7 @@ use crate::roles::default_role::DefaultRole;
 use crate::schema_change::{DATA_CENTER, SchemaKeeper, SchemaStatement, SchemaWorker, StoreFailure};
 use crate::snapshot_worker::SnapshotWorker;
 use crate::truncation::Truncations;
+use crate::view_names::ViewNames;
 
 /// What it starts with.
 pub(crate) struct SchemaOwnerParts {
@@ -32,6 +33,7 @@ pub(crate) struct SchemaOwner {
     /// None in memory.
     pub snapshots: Option<SnapshotWorker>,
     pub truncations: Truncations,
+    pub view_names: ViewNames,
     /// Whether it was made. The mutex lets one login at a time decide.
     pub default_role: Mutex<DefaultRole>,
 }
@@ -43,6 +45,7 @@ impl SchemaOwner {
             keeper: Mutex::new(parts.keeper),
             snapshots: parts.snapshots,
             truncations: Truncations::default(),
+            view_names: ViewNames::default(),
             default_role: Mutex::new(parts.default_role),
         }
     }

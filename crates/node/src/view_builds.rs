@@ -30,6 +30,7 @@ use crate::panic_boundary::catch_async;
 use crate::schema_change::SCHEMA_OWNER;
 use crate::shard::Shard;
 use crate::unavailable::node_is_stopping;
+use crate::view_names::UsedName;
 use crate::view_progress::{DoneTokens, IN_PROGRESS};
 use crate::viewed_writes::turns::Chunks;
 use crate::write_set::RequiredTables;
@@ -112,12 +113,35 @@ impl Shard {
             return;
         }
         let shard = self.clone();
+        let gone: Vec<_> = gone.into_iter().map(|view| (self.used(&view), view)).collect();
         self.context.spawn(async move {
-            for view in gone {
+            for (_used, view) in gone {
                 // What is left of a name is forgotten before it is given again.
                 let _left = shard.forget_build(&view.keyspace, &view.name).await;
             }
         });
+    }
+
+    /// Until it is dropped no other view is given the name. `None` on a shard that does not own the schema.
+    fn used(&self, view: &ViewToBuild) -> Option<UsedName> {
+        let owner = self.schema_owner().ok()?;
+        Some(owner.view_names.take(&view.keyspace, &view.name))
+    }
+
+    /// Waits until all that was begun for an earlier view of the name has ended.
+    async fn wait_until_unused(self: &Rc<Self>, view: &ViewToBuild) -> Result<(), CqlError> {
+        let names = &self.schema_owner()?.view_names;
+        loop {
+            let unused = names.unused(&view.keyspace, &view.name);
+            if tokio::time::timeout(FORGETTING_PAUSE, unused).await.is_ok() {
+                return Ok(());
+            }
+            if self.any_log_has_failed().await {
+                return Err(CqlError::server(format_args!(
+                    "An earlier view of that name is still being built, and a log has failed: restart the node"
+                )));
+            }
+        }
     }
 
     /// Nothing that is known of an earlier view may be taken for one that is about to be made.
@@ -132,6 +156,7 @@ impl Shard {
             .collect();
         let forgotten = async {
             for view in &new {
+                self.wait_until_unused(view).await?;
                 while let Err(error) = self.forget_build(&view.keyspace, &view.name).await {
                     if self.any_log_has_failed().await {
                         return Err(error);
@@ -156,7 +181,9 @@ impl Shard {
 
     fn build_later(self: &Rc<Self>, view: ViewToBuild, is_empty: bool) {
         let shard = self.clone();
+        let used = self.used(&view);
         self.context.spawn(async move {
+            let _used = used;
             while view.is_in(&shard.schema()) {
                 let built = catch_async(shard.build(&view, is_empty)).await;
                 if matches!(built, Ok(Ok(()))) {
@@ -392,6 +419,7 @@ impl Shard {
         let views = self.schema();
         let views = ViewToBuild::all_of(&views).into_iter();
         let views: Vec<ViewToBuild> = views.filter(|view| view.base == table).collect();
+        let _used: Vec<_> = views.iter().map(|view| self.used(view)).collect();
         let _alone = self.hold_table(table, Held::ForTruncation).await?;
         let mut built = Vec::new();
         for view in &views {

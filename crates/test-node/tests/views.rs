@@ -5,11 +5,13 @@ use std::time::{Duration, Instant};
 
 use helenus_node::NodeOptions;
 use helenus_protocol::ErrorCode;
-use helenus_test_node::{Answer, Execution, TestNode, options};
+use helenus_test_node::{Answer, Execution, HookedDisk, TestNode, options};
 use helenus_tools::host::{Host, Incumbents, TableChoice};
 use helenus_tools::progress::Silent;
 use helenus_tools::snapshot;
-use helenus_vfs::{Clock, Disk, ManualClock, MemoryDisk, Random, SeededRandom, SimulatedDisk, SystemClock};
+use helenus_vfs::{
+    Clock, Disk, ManualClock, MemoryDisk, Operation, Random, SeededRandom, SimulatedDisk, SystemClock,
+};
 
 const KEYSPACE: &str =
     "CREATE KEYSPACE k WITH replication = {'class': 'SimpleStrategy', 'replication_factor': 1}";
@@ -320,6 +322,35 @@ fn a_view_is_built_of_what_was_there_and_kept_up_to_date_meanwhile() {
     make_view(&node, &VIEWS[0]);
     wait_built(&node, "by_a");
     check(&node, &[&VIEWS[0]], "built again");
+}
+
+/// What the builders of a dropped view wrote of its name was taken for progress of the next view of that name, which lacked rows
+/// and was said to be built.
+#[test]
+fn a_view_made_in_the_place_of_one_that_is_being_built_is_whole() {
+    let slow = HookedDisk::new(Arc::new(MemoryDisk::new()), |operation, path| {
+        if operation == Operation::Sync && path.components().any(|part| part.as_os_str() == "commitlog") {
+            std::thread::sleep(Duration::from_millis(4));
+        }
+        Ok(())
+    });
+    let node = node_on(3, Arc::new(slow), Arc::new(SystemClock::new()));
+    make_table(&node);
+    for p in 0..60 {
+        node.run(&format!(
+            "INSERT INTO k.t (p, c, a, b) VALUES ({p}, 1, {}, 'b')",
+            p % 7
+        ));
+    }
+    for round in 0..30 {
+        make_view(&node, &VIEWS[0]);
+        std::thread::sleep(Duration::from_millis(2 * round));
+        node.run("DROP MATERIALIZED VIEW k.by_a");
+        make_view(&node, &VIEWS[0]);
+        wait_built(&node, "by_a");
+        check(&node, &[&VIEWS[0]], &format!("round {round}"));
+        node.run("DROP MATERIALIZED VIEW k.by_a");
+    }
 }
 
 #[test]
