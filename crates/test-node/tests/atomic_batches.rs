@@ -180,10 +180,8 @@ fn flushes_do_not_wait_for_ever_for_the_parts_of_others() {
     }
 }
 
-/// Where two long rows were on the disk, each run of the batch lost the pages of one while it read the other: it never ended,
-/// and held its shard until its time was over.
-#[test]
-fn a_batch_that_reads_lists_of_long_rows_from_the_disk_comes_to_its_end() {
+/// A node with rows of a megabyte and a list each, in partitions of their own, all of them on the disk.
+fn node_with_long_rows(rows: i32) -> TestNode {
     let mut node = TestNode::start(options(
         1,
         Arc::new(MemoryDisk::new()),
@@ -191,12 +189,11 @@ fn a_batch_that_reads_lists_of_long_rows_from_the_disk_comes_to_its_end() {
     ))
     .unwrap();
     make_table(&node);
-    let mut bytes = 1_u64;
+    let mut state = 1_u64;
     let mut byte = || {
-        bytes = bytes.wrapping_mul(6_364_136_223_846_793_005).wrapping_add(1);
-        (bytes >> 56) as u8
+        state = state.wrapping_mul(6_364_136_223_846_793_005).wrapping_add(1);
+        (state >> 56) as u8
     };
-    let rows = 5;
     for c in 0..rows {
         let execution = Execution {
             values: vec![Some((0..1_000_000).map(|_| byte()).collect())],
@@ -207,17 +204,43 @@ fn a_batch_that_reads_lists_of_long_rows_from_the_disk_comes_to_its_end() {
     }
     node.operator().flush(None).unwrap();
     node.restart().unwrap();
+    node
+}
+
+fn change_lists(node: &TestNode, rows: i32) -> Answer {
     let members: String = (0..rows)
         .map(|c| format!("UPDATE k.t SET l[1] = {c} WHERE p = {c} AND c = {c}; "))
         .collect();
-    assert_eq!(
-        node.execute(&format!("BEGIN BATCH {members} APPLY BATCH")),
-        Answer::Void
-    );
-    let lets: String = (0..rows)
+    node.execute(&format!("BEGIN BATCH {members} APPLY BATCH"))
+}
+
+/// Where two long rows were on the disk, each run of the batch lost the pages of one while it read the other: it never ended,
+/// and held its shard until its time was over.
+#[test]
+fn a_batch_that_reads_lists_of_long_rows_from_the_disk_comes_to_its_end() {
+    let node = node_with_long_rows(5);
+    assert_eq!(change_lists(&node, 5), Answer::Void);
+}
+
+/// As the batch: a transaction reads its rows one after the other, in one turn.
+#[test]
+fn a_transaction_that_reads_long_rows_from_the_disk_comes_to_its_end() {
+    let node = node_with_long_rows(5);
+    let lets: String = (0..5)
         .map(|c| format!("LET r{c} = (SELECT l FROM k.t WHERE p = {c} AND c = {c}); "))
         .collect();
-    node.restart().unwrap();
     let transaction = format!("BEGIN TRANSACTION {lets} SELECT r0.l, r4.l; COMMIT TRANSACTION");
     assert_eq!(node.rows(&transaction).len(), 1);
+}
+
+#[test]
+fn lists_of_more_than_can_be_read_in_one_turn_are_refused_by_name() {
+    let node = node_with_long_rows(40);
+    let (code, message) = error_of(change_lists(&node, 40));
+    assert_eq!(code, ErrorCode::Invalid);
+    assert!(
+        message.contains("32 MiB") && message.contains("send fewer"),
+        "{message}"
+    );
+    assert_eq!(change_lists(&node, 10), Answer::Void);
 }

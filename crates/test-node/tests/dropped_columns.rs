@@ -147,3 +147,25 @@ fn check(format: SsTableFormat, [before, between, after]: [Event; 3]) {
     let points: Vec<String> = points.concat();
     assert_eq!(points, wanted, "{context}");
 }
+
+/// Symptom: an SSTable was written with partitions of no rows.
+#[test]
+fn a_flush_of_nothing_but_a_dropped_column_writes_no_sstable() {
+    let node = node(SsTableFormat::Nb);
+    node.run("UPDATE k.t USING TIMESTAMP 100 SET v = 'gone' WHERE p = 1 AND c = 1");
+    node.run("UPDATE k.t USING TIMESTAMP 100 SET s = 'gone' WHERE p = 2");
+    node.run("DELETE m FROM k.t USING TIMESTAMP 100 WHERE p = 3 AND c = 1");
+    for column in ["v", "s", "m"] {
+        node.run(&format!("ALTER TABLE k.t DROP {column} USING TIMESTAMP 200"));
+    }
+    node.operator().flush(None).unwrap();
+    let schema = node.operator().schema().unwrap();
+    let sstables = || {
+        let table = schema.table("k", "t").unwrap();
+        node.operator().sstables(table).unwrap().len()
+    };
+    assert_eq!(sstables(), 0);
+    node.run("UPDATE k.t SET w = 1 WHERE p = 1 AND c = 1");
+    node.operator().flush(None).unwrap();
+    assert_eq!(sstables(), 1, "of what is left");
+}

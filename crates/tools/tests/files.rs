@@ -3,7 +3,9 @@
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
-use helenus_sstable::{Component, SsTableFormat};
+use helenus_rows::deletion::{DeletionTime, NEVER_S};
+use helenus_rows::row::{CellRef, Entry, Liveness, RowBuilder, RowRef};
+use helenus_sstable::{Component, SsTableFormat, SsTableId, SsTableWriter, WriterOptions};
 use helenus_tools::dump::{DumpOptions, Shape, dump};
 use helenus_tools::export::{export_csv, export_sstables};
 use helenus_tools::metadata::metadata;
@@ -11,6 +13,7 @@ use helenus_tools::progress::Silent;
 use helenus_tools::scrub::scrub;
 use helenus_tools::target::{Target, Targets};
 use helenus_tools::verify::verify;
+use helenus_types::token_of;
 use helenus_vfs::{Disk, MemoryDisk};
 
 const TABLES: [&str; 5] = ["types", "ranges", "wide", "dropped", "counts"];
@@ -186,6 +189,44 @@ fn export_to_every_version_keeps_every_row() {
             assert_eq!(lines(&*disk, &to), lines(&*disk, &from), "{table} {format:?}");
         }
     }
+}
+
+/// Symptoms: `verify` found a row too few, and `export` panicked, where nothing was left of an SSTable but a partition's key: its rows
+/// had nothing but a column that was dropped.
+#[test]
+fn an_sstable_of_nothing_is_sound_and_exported_as_nothing() {
+    let (disk, folder) = disk_with("types");
+    let table = target(&*disk, &folder).metadata(&*disk).unwrap();
+    let table = table.table("", "").unwrap();
+    assert!(!table.statics().is_empty());
+    let folder = PathBuf::from("/nothing");
+    disk.create_dir_all(&folder).unwrap();
+    let id = SsTableId::Number(1);
+    let options = WriterOptions::of(&table);
+    let mut writer = SsTableWriter::new(disk.clone(), &folder, id, &table, options).unwrap();
+    let mut row = Vec::new();
+    let mut builder = RowBuilder::new(&mut row, Liveness::NONE, DeletionTime::LIVE);
+    builder.push(Entry::Cell(CellRef {
+        column: table.next_column_id,
+        timestamp_us: 1,
+        ttl_s: 0,
+        local_deletion_s: NEVER_S,
+        path: None,
+        value: b"of a column that is gone",
+    }));
+    let key = 7_i32.to_be_bytes();
+    writer
+        .begin_partition(token_of(&key), &key, DeletionTime::LIVE, RowRef::new(&row))
+        .unwrap();
+    writer.end_partition().unwrap();
+    writer.finish().unwrap();
+    let from = target(&*disk, &folder);
+    let verification = verify(&*disk, &from, &Silent);
+    assert!(verification.is_sound(), "{verification:?}");
+    let out = PathBuf::from("/exported");
+    let exported = export_sstables(&disk, &[from], SsTableFormat::Nb, &out, &Silent).unwrap();
+    assert_eq!((exported.partitions, exported.files.len()), (0, 0));
+    assert_eq!(disk.list(&out).unwrap().len(), 0);
 }
 
 #[test]
