@@ -38,31 +38,13 @@ impl Display for Event<'_> {
                 f,
                 "{place}: the type is larger than can be declared; its values are served as blobs"
             ),
-            Event::JobFailed { .. }
-            | Event::NotFlushed { .. }
-            | Event::NotFlushedAtStop { .. }
-            | Event::SsTableDamaged { .. }
-            | Event::SsTableRefused { .. }
-            | Event::SidecarFault { .. }
-            | Event::SnapshotsNotRemoved { .. }
-            | Event::SnapshotIncomplete { .. } => self.fmt_storage(f),
-            Event::BatchTooLarge { .. }
-            | Event::Guardrail { .. }
-            | Event::HotPartition { .. }
-            | Event::Stall { .. }
-            | Event::TraceNotStored { .. }
-            | Event::ConnectionsNotAccepted { .. }
-            | Event::ConnectionRefused { .. }
-            | Event::ControlSocketNotOpened { .. }
-            | Event::DoorsNotOpened { .. }
-            | Event::ListenerStopped { .. }
-            | Event::DrainTimedOut { .. } => self.fmt_serving(f),
+            _ => self.fmt_storage(f),
         }
     }
 }
 
 impl Event<'_> {
-    /// Of tables, their files and snapshots.
+    /// Of tables, their files and snapshots, and what comes after them.
     fn fmt_storage(&self, f: &mut Formatter<'_>) -> fmt::Result {
         match self {
             Event::JobFailed {
@@ -110,7 +92,7 @@ impl Event<'_> {
                 f,
                 "{keyspace}.{table} cannot be flushed: its snapshot is without what it had in memory only"
             ),
-            _ => Ok(()),
+            _ => self.fmt_serving(f),
         }
     }
 
@@ -152,7 +134,105 @@ impl Event<'_> {
             Event::DrainTimedOut { drain_timeout } => {
                 write!(f, "some requests were not answered within {drain_timeout:?}")
             }
+            // All others are above.
             _ => Ok(()),
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::collections::BTreeSet;
+    use std::time::Duration;
+
+    use super::*;
+
+    fn every_event() -> Vec<Event<'static>> {
+        let (shard, keyspace, table, said): (_, _, _, &dyn Display) = (0, "k", "t", &"why");
+        let error = said;
+        vec![
+            Event::Started {
+                disk_reads: "threads",
+                has_short_slices: true,
+            },
+            Event::ShardNotStarted { shard, error },
+            Event::DiskReadsFailed { shard, error },
+            Event::LogFailed { shard, error },
+            Event::LogStalled { shard, error },
+            Event::SchemaUndecided { error },
+            Event::JobFailed {
+                shard,
+                job: "a flush",
+                keyspace,
+                table,
+                error,
+            },
+            Event::NotFlushed {
+                shard,
+                keyspace,
+                table,
+                error,
+            },
+            Event::NotFlushedAtStop { shard },
+            Event::SsTableDamaged {
+                shard,
+                keyspace,
+                table,
+                sstable: said,
+            },
+            Event::SsTableRefused {
+                keyspace,
+                table,
+                reason: said,
+            },
+            Event::SidecarFault { fault: said },
+            Event::WriteSetsUndone { count: 1 },
+            Event::TypeTooLarge { place: said },
+            Event::SnapshotsNotRemoved { error },
+            Event::SnapshotIncomplete { keyspace, table },
+            Event::BatchTooLarge {
+                tables: "k.t",
+                bytes: 2,
+                bytes_max: 1,
+            },
+            Event::Guardrail { violation: said },
+            Event::HotPartition { shard, report: said },
+            Event::Stall {
+                work: "a task",
+                held: Duration::ZERO,
+                held_max: Duration::ZERO,
+                count: 1,
+            },
+            Event::TraceNotStored { shard, error },
+            Event::ConnectionsNotAccepted { error },
+            Event::ConnectionRefused { reason: said },
+            Event::ListenerStopped { error },
+            Event::ControlSocketNotOpened { error },
+            Event::DoorsNotOpened { address: said, error },
+            Event::DrainTimedOut {
+                drain_timeout: Duration::ZERO,
+            },
+        ]
+    }
+
+    #[test]
+    fn every_event_is_a_line_and_the_document_has_it() {
+        let document = include_str!("../../../docs/operating/log.md");
+        let rows = document.lines().filter(|line| line.starts_with("| `"));
+        let first = rows.filter_map(|row| row.split('|').nth(1));
+        let documented: BTreeSet<&str> = first
+            .flat_map(|names| names.split('`').skip(1).step_by(2))
+            .collect();
+        let events = every_event();
+        let names: BTreeSet<&str> = events.iter().map(Event::name).collect();
+        assert_eq!(names, documented);
+        for event in events {
+            let line = event.to_string();
+            assert!(
+                !line.is_empty() && !line.contains('\n'),
+                "{}: {line:?}",
+                event.name()
+            );
         }
     }
 }
