@@ -1,6 +1,6 @@
 //! Buffers of answers and of bound values, used again.
 //!
-//! A body below [`POOLED_BYTES_MIN`] costs less to allocate than to look up; larger ones come from and return to the
+//! A body below `POOLED_BYTES_MIN` costs less to allocate than to look up; larger ones come from and return to the
 //! pool of their session when the last reader of the answer is done with them.
 
 use std::ops::Deref;

@@ -1,11 +1,11 @@
 //! A node's doors beside CQL: HTTP with JSON, gRPC and the console, all on one listener.
 //!
-//! A connection says what it speaks with its first bytes ([`socket`]): HTTP/1.1, or HTTP/2 without TLS. What it asks for is looked up in
-//! [`routes`], and becomes requests of the native protocol that go through `helenus_node::Handle`: admission, deadlines, rate limits,
+//! A connection says what it speaks with its first bytes (`socket`): HTTP/1.1, or HTTP/2 without TLS. What it asks for is looked up in
+//! `routes`, and becomes requests of the native protocol that go through `helenus_node::Handle`: admission, deadlines, rate limits,
 //! accounts and metrics are those of CQL.
 //!
 //! All of it runs on one thread of its own, so that no flood at a door takes more than that thread's share of the processor, and
-//! shards see a door's requests only as messages in their inboxes. What clients can make the doors hold is in [`bounds`].
+//! shards see a door's requests only as messages in their inboxes. What clients can make the doors hold is in `bounds`.
 
 #![deny(missing_docs)]
 

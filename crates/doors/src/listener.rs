@@ -3,8 +3,10 @@
 use std::cell::RefCell;
 use std::net::IpAddr;
 use std::rc::Rc;
+use std::sync::atomic::Ordering;
 
 use hashbrown::HashMap;
+use helenus_node::metrics::DOOR_CONNECTIONS;
 use tokio::net::{TcpListener, TcpStream};
 use tokio::task::JoinSet;
 
@@ -38,6 +40,7 @@ impl Place {
         }
         *count += 1;
         state.connections.set(state.connections.get() + 1);
+        DOOR_CONNECTIONS.fetch_add(1, Ordering::Relaxed);
         Some(Place {
             places: places.clone(),
             state: state.clone(),
@@ -49,6 +52,7 @@ impl Place {
 impl Drop for Place {
     fn drop(&mut self) {
         self.state.connections.set(self.state.connections.get() - 1);
+        DOOR_CONNECTIONS.fetch_sub(1, Ordering::Relaxed);
         let mut counts = self.places.0.borrow_mut();
         if let Some(count) = counts.get_mut(&self.address) {
             *count -= 1;

@@ -72,11 +72,7 @@ impl State {
 
     /// What Prometheus reads.
     pub async fn metrics_page(&self) -> String {
-        let mut page = (self.metrics)().await;
-        page.push_str("# HELP helenus_door_connections Connections of HTTP and gRPC.\n");
-        page.push_str("# TYPE helenus_door_connections gauge\n");
-        page.push_str(&format!("helenus_door_connections {}\n", self.connections.get()));
-        page
+        (self.metrics)().await
     }
 
     /// Whether the node answers, and will for a while.

@@ -1,8 +1,8 @@
 //! A node: shards that each own a range of tokens, the messages between them, and what they must agree on.
 //!
-//! The request path reads top to bottom: a connection hands a whole message to [`Shard::handle`] ([`service`], [`request`]), which finds
-//! the plan and reads ([`read`]) or writes ([`write`]): here, on the shard that owns the partition ([`forward`]), or on
-//! several; a write is acknowledged by the shard's log ([`shard`]).
+//! The request path reads top to bottom: a connection hands a whole message to [`Shard::handle`] (`service`, `request`), which finds
+//! the plan and reads (`read`) or writes (`write`): here, on the shard that owns the partition (`forward`), or on
+//! several; a write is acknowledged by the shard's log (`shard`).
 
 mod auto_snapshot;
 mod built_updates;

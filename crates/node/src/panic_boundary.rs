@@ -59,7 +59,7 @@ fn caught() -> Panicked {
     Panicked
 }
 
-/// As [`catch`], for work that waits. It is boxed, because a future is as large as all that it waits for: each that
+/// As `catch`, for work that waits. It is boxed, because a future is as large as all that it waits for: each that
 /// wraps it would copy it, and hold it twice.
 pub fn catch_async<T>(work: impl Future<Output = T>) -> impl Future<Output = Result<T, Panicked>> {
     let mut work = Box::pin(work);

@@ -6,7 +6,7 @@
 //! after its last request, whichever is longer, and at most a second and a burst.
 //!
 //! The places are a table of buckets. Where all places of a bucket are taken the table doubles, up to
-//! [`RATE_LIMIT_BYTES_MAX`]; at that size a newcomer takes the place with the earliest time and *goes on from it*. Times
+//! `RATE_LIMIT_BYTES_MAX`; at that size a newcomer takes the place with the earliest time and *goes on from it*. Times
 //! only grow and each place's successor starts at what was forgotten, so a forgotten partition never gets more than its
 //! limit; a newcomer may be refused for as long as the time it took over is ahead. The error is on the safe side.
 

@@ -28,7 +28,7 @@ pub enum ErrorCode {
     ConfigError = 0x2300,
     AlreadyExists = 0x2400,
     Unprepared = 0x2500,
-    /// ScyllaDB's; sent to clients that have negotiated it, see [`RATE_LIMIT_ERROR_NUMBER`].
+    /// ScyllaDB's; sent to clients that have negotiated it, see `RATE_LIMIT_ERROR_NUMBER`.
     RateLimited = RATE_LIMIT_ERROR_NUMBER,
 }
 

@@ -74,7 +74,7 @@ pub enum ReadError {
         found: String,
     },
     /// The end of a read's run, not of the read: these pages are to be brought, then it is run again. Only reads that
-    /// were begun with [`PageCache::suspending`](helenus_sstable::PageCache::suspending) end so.
+    /// were begun with `PageCache::suspending` end so.
     #[error("{} is not in memory from byte {} on", .0.path().display(), .0.offset())]
     Absent(Box<AbsentPages>),
 }

@@ -12,7 +12,7 @@ use helenus_rows::clustering::{ClusteringBound, Side};
 use helenus_sstable::{AbsentPages, ReadCost, ReadTicket};
 
 /// Work that one step may do, in units: one for each row, marker or hidden row that is passed, and one more for every
-/// [`BYTES_PER_UNIT`] of a row. A row costs 0.2 to 1 microsecond, so a step stays well below a millisecond, and opening
+/// `BYTES_PER_UNIT` of a row. A row costs 0.2 to 1 microsecond, so a step stays well below a millisecond, and opening
 /// the cursors again stays below a tenth of it.
 pub const STEP_UNITS_MAX: u32 = 512;
 

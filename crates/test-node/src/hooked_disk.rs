@@ -12,7 +12,7 @@ use helenus_vfs::{DirectoryEntry, DirectoryLock, Disk, DiskIo, DiskUsage, File, 
 /// caller gets, and nothing was changed.
 pub(crate) type Hook = Arc<dyn Fn(Operation, &Path) -> io::Result<()> + Send + Sync>;
 
-/// Another disk behind a [`Hook`].
+/// Another disk behind a `Hook`.
 pub struct HookedDisk {
     disk: Arc<dyn Disk>,
     hook: Hook,

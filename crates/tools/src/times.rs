@@ -63,7 +63,7 @@ pub(crate) fn instant_of_us(us: i64) -> String {
     instant(us.div_euclid(1_000_000), u32::try_from(nanos).unwrap_or(0))
 }
 
-/// Microseconds since the Unix epoch of an ISO 8601 instant in UTC, as [`instant_of_us`] and Cassandra print it; what is
+/// Microseconds since the Unix epoch of an ISO 8601 instant in UTC, as `instant_of_us` and Cassandra print it; what is
 /// finer is cut off. `None` for anything else.
 pub fn us_of_instant(text: &str) -> Option<i64> {
     let (date, time) = text.strip_suffix('Z')?.split_once('T')?;

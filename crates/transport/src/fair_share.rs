@@ -1,7 +1,7 @@
 //! Fair share of a shard's time: work of many clients that waits for its turn, whatever the others have asked for.
 //!
 //! Start-time fair queueing over the clients, by the cost of what they ask for: the next turn is of the client that has had
-//! least since it came. Among a client's own requests the order is that of an [`AgedQueue`].
+//! least since it came. Among a client's own requests the order is that of an `AgedQueue`.
 
 use std::collections::{BTreeMap, HashMap};
 use std::sync::Arc;

@@ -122,7 +122,7 @@ pub enum EntryKind {
     Directory,
 }
 
-/// A snapshot of [`DiskCounters`].
+/// A snapshot of `DiskCounters`.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct DiskUsage {
     pub reads: u64,

@@ -42,7 +42,7 @@ pub const ALL: &[Part] = &[
     },
     Part {
         name: "lints",
-        about: "clippy finds nothing",
+        about: "clippy and rustdoc find nothing",
         runtimes: &[],
         after: &["format"],
         is_alone: false,

@@ -28,12 +28,17 @@ pub fn lints(_: &Context) -> Result<Tally, TaskError> {
     // A workspace of its own that nothing else builds: checked here, without the fuzzer, so that it does not rot.
     let mut fuzz_targets = cargo();
     fuzz_targets
-        .args(["clippy", "--quiet", "--no-default-features"])
+        .args(["clippy", "--quiet", "--locked", "--no-default-features"])
         .args(["--manifest-path", "fuzz/Cargo.toml"])
         .arg("--target-dir")
         .arg(workspace::target())
         .args(["--", "-D", "warnings"]);
     tally.check("fuzz targets", process::run(&mut fuzz_targets));
+    let mut documents = cargo();
+    documents
+        .args(["doc", "--quiet", "--workspace", "--no-deps"])
+        .env("RUSTDOCFLAGS", "-D warnings");
+    tally.check("documentation", process::run(&mut documents));
     Ok(tally)
 }
 

@@ -2,7 +2,7 @@
 //!
 //! Each node has a throttle. A caller that finds it full waits in a bounded queue, fair among callers, until a request
 //! ends or the caller's deadline passes; it is never told that a pool is busy. The limit is found by
-//! [`AdaptiveLimit`] unless it is given.
+//! `AdaptiveLimit` unless it is given.
 
 mod adaptive;
 mod queue;

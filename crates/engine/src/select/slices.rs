@@ -73,7 +73,7 @@ pub fn clusterings(
 }
 
 /// The partition keys that equalities and INs name, in the order of their values, without repetitions. They may
-/// be empty, which [`check_keys`] refuses.
+/// be empty, which `check_keys` refuses.
 pub fn partition_keys(
     table: &TableMetadata,
     restrictions: &[Restriction],

@@ -1,7 +1,7 @@
 //! Materialized views: what a write to a base table does to its views.
 //!
-//! A row of a view is a pure function of the base row ([`entry`]). A write reads the base rows that it touches and comes to
-//! the differences between the rows that the views had and those that they will have ([`delta`]).
+//! A row of a view is a pure function of the base row (`entry`). A write reads the base rows that it touches and comes to
+//! the differences between the rows that the views had and those that they will have (`delta`).
 
 mod conditions;
 mod delta;

@@ -38,7 +38,7 @@ pub enum GoodputWorkload {
 }
 
 impl GoodputWorkload {
-    /// Those of [`statements`].
+    /// Those of `statements`.
     pub const STATEMENTS: [GoodputWorkload; 8] = [
         GoodputWorkload::PointRead,
         GoodputWorkload::PointWrite,

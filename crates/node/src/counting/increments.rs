@@ -16,7 +16,7 @@ use crate::shard::Shard;
 use crate::write::write_failure;
 
 impl Shard {
-    /// As [`Shard::apply`]; `None` where it has to wait for something first.
+    /// As [`Persistence::apply`](crate::shard::persistence::Persistence::apply); `None` where it has to wait for something first.
     #[inline]
     pub(crate) fn apply_now(
         &self,

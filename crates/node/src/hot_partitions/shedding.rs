@@ -53,7 +53,7 @@ fn key_end(body: &[u8], values: Values<'_>, indexes: &[u16]) -> Option<usize> {
 }
 
 impl Shard {
-    /// [`HotPartitions::sheds`] of this shard's.
+    /// `HotPartitions::sheds` of this shard's.
     #[inline]
     pub fn sheds_partition_of(&self, envelope: &Envelope<'_>) -> bool {
         self.hot_partitions.sheds(&self.context, &self.prepared, envelope)

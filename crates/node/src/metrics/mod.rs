@@ -22,6 +22,9 @@ pub use snapshot::{Gauges, MetricsSnapshot, RefusedCount};
 /// Panics caught at a request's boundary or in a shard's task, over the life of the process. Each one is a bug.
 pub static PANICS: AtomicU64 = AtomicU64::new(0);
 
+/// Open connections of HTTP and gRPC, which stand outside of the shards; whoever serves them counts.
+pub static DOOR_CONNECTIONS: AtomicU64 = AtomicU64::new(0);
+
 const MICROSECONDS_PER_SECOND: f64 = 1e6;
 
 /// Every metric, in the order of the page.

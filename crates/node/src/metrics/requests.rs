@@ -9,7 +9,7 @@ use super::counters::RequestKind;
 use super::descriptor::MetricKind::{Counter, Gauge};
 use super::descriptor::{Metric, Series, Source, Unit};
 use super::snapshot::MetricsSnapshot;
-use super::{MICROSECONDS_PER_SECOND, PANICS};
+use super::{DOOR_CONNECTIONS, MICROSECONDS_PER_SECOND, PANICS};
 
 pub const METRICS: &[Metric] = &[
     Metric {
@@ -25,6 +25,13 @@ pub const METRICS: &[Metric] = &[
         unit: Unit::Count,
         help: "Open CQL connections.",
         source: Source::Shards(|shard| shard.connections as f64),
+    },
+    Metric {
+        name: "helenus_door_connections",
+        kind: Gauge,
+        unit: Unit::Count,
+        help: "Open connections of HTTP and gRPC.",
+        source: Source::Process(|| DOOR_CONNECTIONS.load(Ordering::Relaxed) as f64),
     },
     Metric {
         name: "helenus_connections_accepted_total",

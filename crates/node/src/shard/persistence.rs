@@ -147,7 +147,7 @@ impl Persistence {
         self.schedule_turn();
     }
 
-    /// Whether a write must wait for [`Shard::acknowledge_at`], or is acknowledged at once.
+    /// Whether a write must wait for [`Persistence::acknowledge_at`], or is acknowledged at once.
     pub fn acknowledges_at_once(&self) -> bool {
         self.context.options.in_memory
             || matches!(

@@ -1,8 +1,8 @@
 //! The log of writes that are not in SSTables yet; `docs/formats/commitlog.md` has its bytes.
 //!
 //! Each shard has its own log, cut in halves that never wait for each other: the shard appends records to a buffer
-//! ([`CommitLog`]) and hands what has gathered to a log thread, which writes and syncs it ([`LogWriter`]). At start
-//! the logs of all shards are read back before any shard runs ([`replay`]).
+//! (`CommitLog`) and hands what has gathered to a log thread, which writes and syncs it ([`LogWriter`]). At start
+//! the logs of all shards are read back before any shard runs ([`replay()`]).
 
 mod format;
 mod position;

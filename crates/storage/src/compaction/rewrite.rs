@@ -60,7 +60,7 @@ impl RowGuard {
 
 /// Who may end a rewrite, or make it wait.
 pub trait Watch: std::fmt::Debug {
-    /// Called after about [`WATCH_BYTES`] of output, with how many there were.
+    /// Called after about `WATCH_BYTES` of output, with how many there were.
     fn look(&mut self, bytes: u64) -> Result<(), Stopped>;
 }
 

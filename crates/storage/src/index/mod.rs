@@ -1,7 +1,7 @@
 //! Secondary indexes: which rows may match a predicate, in the order of a scan.
 //!
-//! An index narrows a read and never decides. What it has of a memtable is fed where writes are applied ([`MemtableTerms`]),
-//! what it has of an SSTable lies in a file of terms beside it ([`build`]). A read goes through the [`Candidates`] of
+//! An index narrows a read and never decides. What it has of a memtable is fed where writes are applied (`memtable::MemtableIndexes`),
+//! what it has of an SSTable lies in a file of terms beside it (`build`). A read goes through the `Candidates` of
 //! its predicates and reads these rows as any other; whoever takes them looks at the predicates again. So entries of rows
 //! that are overwritten, deleted or expired do no harm, and nothing is read before it is written.
 

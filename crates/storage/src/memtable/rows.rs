@@ -14,7 +14,7 @@ const SPLIT: RowRef<'static> = RowRef::MORTAL_WITHOUT_ENTRIES;
 /// place to put a row.
 const CHUNK_ROWS_MAX: usize = 64;
 
-/// A clustering key and its row in one allocation: key length u32, key, row. The row of a split row is [`SPLIT`].
+/// A clustering key and its row in one allocation: key length u32, key, row. The row of a split row is `SPLIT`.
 #[derive(Debug)]
 pub struct PackedRow {
     bytes: Box<[u8]>,

@@ -6,7 +6,7 @@
 //! deletion in force there. A slice that lies in known places is answered without an SSTable; of another one only
 //! the gaps are read, and filled in.
 //!
-//! Partitions are cut in packed [`block`]s of about 4 KiB, which are also what is evicted. When a memtable has become
+//! Partitions are cut in packed `block`s of about 4 KiB, which are also what is evicted. When a memtable has become
 //! an SSTable, [`absorb`](RowCache::absorb) takes it over; compaction changes nothing that a read could see.
 
 mod block;
