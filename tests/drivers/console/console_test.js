@@ -57,6 +57,8 @@ const tests = {
     await page.waitForFunction(() => document.querySelectorAll('#tiles .tile').length === 8);
     await page.waitForSelector('#memory .bar');
     await page.waitForSelector('#clients td');
+    const metrics = await (await fetch(`${BASE}metrics`)).text();
+    assert.match(metrics, /^helenus_door_connections [1-9]/m);
     await page.waitForFunction(() => document.getElementById('tasks').textContent.includes('under way'));
     await page.waitForTimeout(3000);
     await picture(page, 'console-now');
