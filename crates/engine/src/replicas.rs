@@ -32,7 +32,12 @@ impl CopyRule {
             Plan::Transaction(plan) => plan
                 .tables()
                 .try_for_each(|table| self.check_keyspace(schema, &table.keyspace, consistency)),
-            Plan::Use(_) | Plan::Truncate(_) | Plan::Schema(_) | Plan::Role(_) | Plan::Describe(_) => Ok(()),
+            Plan::Use(_)
+            | Plan::Truncate(_)
+            | Plan::Prune(_)
+            | Plan::Schema(_)
+            | Plan::Role(_)
+            | Plan::Describe(_) => Ok(()),
         }
     }
 

@@ -212,6 +212,7 @@ enum PresetName {
     Mixed,
     Lwt,
     Counter,
+    Mv,
     LargePartition,
     ConcurrentClient,
 }
@@ -400,6 +401,7 @@ fn preset(name: PresetName) -> Preset {
         PresetName::Mixed => Preset::Mixed,
         PresetName::Lwt => Preset::Lwt,
         PresetName::Counter => Preset::Counter,
+        PresetName::Mv => Preset::Mv,
         PresetName::LargePartition => Preset::LargePartition,
         PresetName::ConcurrentClient => Preset::ConcurrentClient,
     }

@@ -66,7 +66,7 @@ impl Timeouts {
             Plan::Select(plan) if plan.is_range_scan() => self.range_ns,
             Plan::Select(_) => self.read_ns,
             Plan::Modify(_) | Plan::Batch(_) | Plan::Transaction(_) => self.write_ns,
-            Plan::Truncate(_) => self.truncate_ns,
+            Plan::Truncate(_) | Plan::Prune(_) => self.truncate_ns,
             Plan::Use(_) | Plan::Schema(_) | Plan::Role(_) | Plan::Describe(_) => u64::MAX,
         }
     }

@@ -59,6 +59,7 @@ mod vector_tending;
 mod view_builds;
 mod view_names;
 mod view_progress;
+mod view_pruning;
 mod viewed_writes;
 mod write;
 mod write_set;

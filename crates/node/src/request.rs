@@ -201,6 +201,7 @@ impl Shard {
             Plan::Transaction(plan) => self.transact(statement, plan, &values, &options),
             Plan::Use(keyspace) => self.use_keyspace(session, stream, keyspace),
             Plan::Truncate(table) => self.truncate_table(session, stream, table, &options),
+            Plan::Prune(plan) => self.prune_view(statement, plan, &values, &options),
             Plan::Schema(change) => {
                 self.change_schema_later(statement, change);
                 Ok(())
@@ -222,9 +223,12 @@ fn kind_of(plan: &Plan) -> RequestKind {
         Plan::Select(_) => RequestKind::Read,
         Plan::Modify(_) => RequestKind::Write,
         Plan::Batch(_) | Plan::Transaction(_) => RequestKind::Batch,
-        Plan::Use(_) | Plan::Truncate(_) | Plan::Schema(_) | Plan::Role(_) | Plan::Describe(_) => {
-            RequestKind::Other
-        }
+        Plan::Use(_)
+        | Plan::Truncate(_)
+        | Plan::Prune(_)
+        | Plan::Schema(_)
+        | Plan::Role(_)
+        | Plan::Describe(_) => RequestKind::Other,
     }
 }
 

@@ -36,6 +36,8 @@ pub struct ReadState {
     pub(crate) searched_to: Option<Token>,
     /// Whether a step ends where a page is not in memory, instead of waiting for the disk.
     pub(crate) suspends: bool,
+    /// Whether it takes nothing from the row cache, and leaves all caches as they are.
+    pub(crate) bypasses_cache: bool,
 }
 
 /// One predicate of a read by indexes.
@@ -102,7 +104,13 @@ impl ReadState {
             searched_to: None,
             ticket: ReadTicket::default(),
             suspends: true,
+            bypasses_cache: false,
         }
+    }
+
+    /// Nobody is expected to ask for the same again soon: caches are left to those who do.
+    pub fn bypass_cache(&mut self) {
+        self.bypasses_cache = true;
     }
 
     /// For several reads that end their steps where a page is not in memory, and are made again from the first until none of them
@@ -140,6 +148,7 @@ impl ReadState {
                 cost: ReadCost::default(),
                 ..self.statistics
             },
+            bypasses_cache: self.bypasses_cache,
             ..ReadState::suspending()
         }
     }

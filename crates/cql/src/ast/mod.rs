@@ -60,4 +60,4 @@ pub use table::{
 };
 pub use trigger::{CreateTrigger, DropTrigger};
 pub use user_type::{AlterType, AlterTypeAction, CreateType, DropType, FieldDefinition};
-pub use view::{AlterView, CreateView, DropView};
+pub use view::{AlterView, CreateView, DropView, Prune};

@@ -18,6 +18,8 @@ pub struct Select {
     /// An integer literal or a marker.
     pub limit: Option<Term>,
     pub allow_filtering: bool,
+    /// `BYPASS CACHE`, an extension.
+    pub bypass_cache: bool,
     /// `USING TIMEOUT d`, an extension: a duration literal or a marker.
     pub timeout: Option<Term>,
 }

@@ -5,7 +5,7 @@ use super::{
     CreateFunction, CreateIndex, CreateKeyspace, CreateRole, CreateTable, CreateTrigger, CreateType,
     CreateView, DescribeStatement, DropFunction, DropIdentity, DropIndex, DropKeyspace, DropRole, DropTable,
     DropTrigger, DropType, DropView, GrantPermissions, GrantRole, ListPermissions, ListRoles, Modification,
-    QualifiedName, RevokePermissions, RevokeRole, RoleSyntax, Select, Transaction,
+    Prune, QualifiedName, RevokePermissions, RevokeRole, RoleSyntax, Select, Transaction,
 };
 
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -17,6 +17,7 @@ pub enum Statement {
     /// The keyspace of a session's later statements.
     Use(String),
     Truncate(QualifiedName),
+    Prune(Box<Prune>),
     Schema(SchemaStatement),
     Role(RoleStatement),
     Describe(DescribeStatement),
@@ -75,6 +76,7 @@ impl Statement {
             Statement::Transaction(_) => "TRANSACTION",
             Statement::Use(_) => "USE",
             Statement::Truncate(_) => "TRUNCATE",
+            Statement::Prune(_) => "PRUNE MATERIALIZED VIEW",
             Statement::Schema(statement) => statement.name(),
             Statement::Role(statement) => statement.name(),
             Statement::Describe(_) => "DESCRIBE",

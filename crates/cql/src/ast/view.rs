@@ -1,6 +1,6 @@
 //! `CREATE`, `ALTER` and `DROP MATERIALIZED VIEW`.
 
-use super::{PrimaryKey, Properties, QualifiedName, Relation, Selection, TableOptions};
+use super::{PrimaryKey, Properties, QualifiedName, Relation, Selection, TableOptions, Term};
 
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct CreateView {
@@ -18,6 +18,17 @@ pub struct AlterView {
     pub if_exists: bool,
     pub view: QualifiedName,
     pub properties: Properties,
+}
+
+/// `PRUNE MATERIALIZED VIEW`, an extension.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Prune {
+    pub view: QualifiedName,
+    pub relations: Vec<Relation>,
+    /// An integer literal or a marker.
+    pub concurrency: Option<Term>,
+    /// A duration literal or a marker.
+    pub timeout: Option<Term>,
 }
 
 #[derive(Clone, Debug, PartialEq, Eq)]

@@ -95,15 +95,28 @@ impl<'a> Parser<'a> {
         self.ahead(n + 1);
     }
 
-    /// Whether `USING TIMEOUT`, which Cassandra does not have, begins at the `n`th token from here. The second word
-    /// does not count as looked at.
+    /// Whether a clause that Cassandra does not have begins at the `n`th token from here: `USING TIMEOUT`, `USING
+    /// CONCURRENCY` or `BYPASS CACHE`. The second word does not count as looked at.
+    pub(super) fn begins_extension(&self, n: usize) -> bool {
+        self.is_using_timeout(n) || self.is_using(n, "concurrency") || self.is_bypass_cache(n)
+    }
+
     pub(super) fn is_using_timeout(&self, n: usize) -> bool {
-        if self.look(n) != TokenKind::Keyword(Keyword::Using) {
-            return false;
-        }
+        self.is_using(n, "timeout")
+    }
+
+    fn is_using(&self, n: usize, word: &str) -> bool {
+        self.look(n) == TokenKind::Keyword(Keyword::Using) && self.is_word_after(n, word)
+    }
+
+    pub(super) fn is_bypass_cache(&self, n: usize) -> bool {
+        self.is_word(self.token(self.ahead(n)), "bypass") && self.is_word_after(n, "cache")
+    }
+
+    fn is_word_after(&self, n: usize, word: &str) -> bool {
         let after = self.lexed.tokens.get(self.ahead(n) + 1..).unwrap_or_default();
-        let second = after.iter().find(|token| token.kind != TokenKind::Hidden);
-        second.is_some_and(|token| self.is_word(*token, "timeout"))
+        let next = after.iter().find(|token| token.kind != TokenKind::Hidden);
+        next.is_some_and(|token| self.is_word(*token, word))
     }
 
     fn is_word(&self, token: Token, word: &str) -> bool {

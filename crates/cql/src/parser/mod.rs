@@ -7,6 +7,7 @@ mod statements;
 
 mod names;
 mod properties;
+mod prune;
 mod relations;
 mod selectors;
 mod terms;

@@ -28,6 +28,7 @@ impl Parser<'_> {
             None
         };
         let allow_filtering = self.optional_clause(&[Keyword::Allow, Keyword::Filtering])?;
+        let bypass_cache = self.bypass_cache()?;
         let timeout = self.select_timeout()?;
         Ok(Select {
             json,
@@ -40,6 +41,7 @@ impl Parser<'_> {
             per_partition_limit,
             limit,
             allow_filtering,
+            bypass_cache,
             timeout,
         })
     }
@@ -120,6 +122,16 @@ impl Parser<'_> {
             expression,
             direction,
         })
+    }
+
+    /// `BYPASS CACHE`, which Cassandra does not have.
+    fn bypass_cache(&mut self) -> Parsed<bool> {
+        if !self.is_bypass_cache(1) {
+            return Ok(false);
+        }
+        self.consume();
+        self.consume();
+        Ok(true)
     }
 
     /// `USING TIMEOUT d`, which Cassandra does not have.

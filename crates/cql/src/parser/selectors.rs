@@ -280,14 +280,14 @@ impl Parser<'_> {
                 kind if kind.is_function_identifier() => match self.look(4) {
                     TokenKind::LeftParenthesis => Ok((NameForm::Function, 4)),
                     TokenKind::Dot | TokenKind::LeftBracket => Ok((NameForm::Plain, 4)),
-                    fourth if follows_selector(fourth) || self.is_using_timeout(4) => {
+                    fourth if follows_selector(fourth) || self.begins_extension(4) => {
                         Ok((NameForm::Plain, 4))
                     }
                     _ => self.no_viable(4),
                 },
                 _ => self.no_viable(3),
             },
-            kind if follows_selector(kind) || self.is_using_timeout(2) => Ok((NameForm::Plain, 2)),
+            kind if follows_selector(kind) || self.begins_extension(2) => Ok((NameForm::Plain, 2)),
             _ => self.no_viable(2),
         }
     }

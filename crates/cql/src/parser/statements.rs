@@ -15,6 +15,9 @@ impl Parser<'_> {
     }
 
     fn statement(&mut self) -> Parsed<Statement> {
+        if self.begins_prune() {
+            return self.prune().map(Box::new).map(Statement::Prune);
+        }
         let TokenKind::Keyword(keyword) = self.next() else {
             return self.no_viable(1);
         };

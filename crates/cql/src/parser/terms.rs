@@ -73,7 +73,7 @@ impl Parser<'_> {
                 Ok(Some(ArithmeticOperator::Subtract))
             }
             TokenKind::Plus => self.plus_operator(),
-            kind if ends_term(kind) || self.is_using_timeout(1) || self.ends_row_condition(1) => {
+            kind if ends_term(kind) || self.begins_extension(1) || self.ends_row_condition(1) => {
                 self.predicted(1);
                 Ok(None)
             }
@@ -139,7 +139,7 @@ impl Parser<'_> {
             },
             TokenKind::QuestionMark => match self.look(2) {
                 TokenKind::Dot => (TermForm::Function, 2),
-                kind if follows_marker(kind) || self.is_using_timeout(2) || self.ends_row_condition(2) => {
+                kind if follows_marker(kind) || self.begins_extension(2) || self.ends_row_condition(2) => {
                     (TermForm::Value, 2)
                 }
                 _ => return self.no_viable(2),
@@ -215,7 +215,7 @@ impl Parser<'_> {
             TokenKind::Colon => self.string_form_before_colon(),
             TokenKind::Minus => Ok((TermForm::Value, 4)),
             kind if kind.begins_term() => Ok((TermForm::TypeHint, 4)),
-            kind if follows_marker(kind) || self.is_using_timeout(4) => Ok((TermForm::Value, 4)),
+            kind if follows_marker(kind) || self.begins_extension(4) => Ok((TermForm::Value, 4)),
             _ => self.no_viable(4),
         }
     }

@@ -99,6 +99,7 @@ impl Parser<'_> {
             per_partition_limit: None,
             limit,
             allow_filtering: false,
+            bypass_cache: false,
             timeout: None,
         })
     }

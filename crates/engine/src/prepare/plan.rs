@@ -16,6 +16,7 @@ use crate::modify::{BatchPlan, ModifyPlan};
 use crate::select::SelectPlan;
 use crate::term::ColumnSpec;
 use crate::transaction::TransactionPlan;
+use crate::views::PrunePlan;
 
 /// A statement ready to be executed any number of times, on any shard.
 #[derive(Debug)]
@@ -47,6 +48,7 @@ pub enum Plan {
     Transaction(Box<TransactionPlan>),
     Use(String),
     Truncate(Arc<TableMetadata>),
+    Prune(Box<PrunePlan>),
     Schema(Box<SchemaStatement>),
     Role(Box<RoleStatement>),
     Describe(Box<DescribeStatement>),
@@ -91,6 +93,7 @@ impl Plan {
         match self {
             Plan::Select(plan) => Some(&plan.result),
             Plan::Transaction(plan) => plan.result(),
+            Plan::Prune(plan) => Some(&plan.result),
             Plan::Modify(_)
             | Plan::Batch(_)
             | Plan::Use(_)
@@ -109,6 +112,7 @@ impl HeapBytes for Plan {
             Plan::Modify(plan) => plan.heap_bytes(),
             Plan::Batch(plan) => plan.heap_bytes(),
             Plan::Transaction(plan) => plan.heap_bytes(),
+            Plan::Prune(plan) => plan.heap_bytes(),
             Plan::Use(keyspace) => keyspace.heap_bytes(),
             // Syntax trees are weighed by the text they were made from.
             Plan::Truncate(_) | Plan::Schema(_) | Plan::Role(_) | Plan::Describe(_) => 0,

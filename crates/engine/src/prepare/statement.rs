@@ -18,6 +18,7 @@ use crate::modify::{
 use crate::select::prepare_select;
 use crate::term::{BindMarkers, CallTypes, StatementScope, Typing};
 use crate::transaction::{TransactionText, prepare_transaction};
+use crate::views::prepare_prune;
 
 /// A request counts its values in a u16.
 const MARKERS_MAX: usize = u16::MAX as usize;
@@ -124,6 +125,11 @@ impl Preparation<'_> {
             }
             Statement::Use(keyspace) => Ok((Plan::Use(keyspace), None)),
             Statement::Truncate(name) => Ok((Plan::Truncate(Arc::clone(self.table(&name)?)), None)),
+            Statement::Prune(prune) => {
+                let view = self.table(&prune.view)?;
+                let plan = prepare_prune(self.scope(view, &self.calls), &prune)?;
+                Ok((Plan::Prune(Box::new(plan)), None))
+            }
             Statement::Schema(statement) => Ok((Plan::Schema(Box::new(statement)), None)),
             Statement::Role(statement) => Ok((Plan::Role(Box::new(statement)), None)),
             Statement::Describe(statement) => Ok((Plan::Describe(Box::new(statement)), None)),
@@ -215,6 +221,7 @@ fn is_fully_qualified(statement: &Statement) -> bool {
         Statement::Select(select) => select.table.keyspace.is_some(),
         Statement::Modification(modification) => table_of(modification).keyspace.is_some(),
         Statement::Truncate(table) => table.keyspace.is_some(),
+        Statement::Prune(prune) => prune.view.keyspace.is_some(),
         Statement::Batch(batch) => batch
             .statements
             .iter()

@@ -61,6 +61,7 @@ pub(super) fn timeout_of(statement: &Statement) -> Option<&Term> {
             // Its members have one deadline, the batch's own.
             batch.using.timeout.as_ref().or(members.next_back())
         }
+        Statement::Prune(prune) => prune.timeout.as_ref(),
         _ => None,
     }
 }

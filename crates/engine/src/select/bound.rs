@@ -5,7 +5,7 @@ use std::sync::Arc;
 use helenus_index::IndexPredicate;
 use helenus_protocol::request::Value;
 use helenus_rows::clustering::Slice;
-use helenus_types::{shard_of, token_of};
+use helenus_types::{ShardId, shard_of, token_of};
 
 use super::filter::{Filter, bind_filters};
 use super::indexed;
@@ -37,6 +37,9 @@ pub(crate) fn json_effort<'v>(values: impl IntoIterator<Item = Value<'v>>) -> u6
 
 /// What the INs on the partition key multiply to, and those on clustering columns; `None` where there is no IN.
 pub type InProducts = (Option<u64>, Option<u64>);
+
+/// Partitions by the shard that owns them, and the slices of each.
+pub(crate) type BoundPlaces = (Vec<(ShardId, ReadPartitions)>, Vec<Slice>);
 
 /// A SELECT with its values.
 #[derive(Debug)]
@@ -152,6 +155,19 @@ impl SelectPlan {
             paging_state,
             warnings: warnings.unwrap_or_default(),
         })
+    }
+
+    /// The places that are read, for who takes more of rows than a SELECT does.
+    pub(crate) fn bind_places(
+        &self,
+        values: &BoundValues<'_>,
+        options: &QueryOptions<'_>,
+        shard_count: u16,
+    ) -> Result<BoundPlaces, CqlError> {
+        let context = options.evaluation(values);
+        let targets = targets(self, &context, shard_count)?.into_iter();
+        let places = targets.map(|target| (target.shard, target.partitions));
+        Ok((places.collect(), slices(&self.table, self.slicing(), &context)?))
     }
 
     fn bind_clause(

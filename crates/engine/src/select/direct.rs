@@ -132,6 +132,9 @@ impl DirectRead<'_> {
                 now_s: options.now_s,
                 index: &[],
             };
+            if plan.bypasses_cache {
+                state.bypass_cache();
+            }
             let progress = store
                 .read_step(&command, state, &mut sink)
                 .map_err(read_failure)?;

@@ -41,6 +41,8 @@ pub struct SelectPlan {
     pub(super) per_partition_limit: Option<Expression>,
     /// Indexes without which the statement would not be allowed: none if it allows filtering.
     pub(super) needed_indexes: Vec<IndexId>,
+    /// `BYPASS CACHE`: what is read is not asked for again soon.
+    pub(super) bypasses_cache: bool,
     /// Binding takes longer the longer the values are.
     pub(super) decodes_json: bool,
 }
@@ -81,7 +83,7 @@ pub(super) struct OrderColumn {
 
 impl SelectPlan {
     /// The restrictions that are met by looking at rows.
-    pub(super) fn filtering(&self) -> impl Iterator<Item = &Restriction> {
+    pub(crate) fn filtering(&self) -> impl Iterator<Item = &Restriction> {
         let of_key = if self.filters_partition_key {
             self.clause.partition.as_slice()
         } else {

@@ -91,6 +91,7 @@ pub fn prepare_select(scope: StatementScope<'_>, select: &Select) -> Result<Sele
             false => clause.needed_indexes.clone(),
         },
         clause,
+        bypasses_cache: select.bypass_cache,
         decodes_json,
     })
 }

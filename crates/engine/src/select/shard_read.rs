@@ -199,6 +199,9 @@ impl ShardReading<'_> {
             return Err(index_not_available(self.consistency, store.address()));
         }
         while self.stage != Stage::Done {
+            if self.plan.bypasses_cache {
+                self.state.bypass_cache();
+            }
             let progress = match self.stage {
                 Stage::Nearest => match self.step_nearest(store)? {
                     Some(progress) => progress,

@@ -9,7 +9,7 @@ use helenus_types::CqlType;
 
 /// The ttl of a marker that has expired from the beginning, which takes a view's row away
 /// (`LivenessInfo.EXPIRED_LIVENESS_TTL`).
-const EXPIRED_TTL_S: u32 = i32::MAX as u32;
+pub(super) const EXPIRED_TTL_S: u32 = i32::MAX as u32;
 
 /// What a view has of its base table's columns.
 #[derive(Clone, Debug)]
@@ -65,7 +65,7 @@ impl ViewShape {
     }
 
     /// Whether the view has a row of this base row, as far as its columns go.
-    fn has_entry(&self, row: RowRef<'_>, now_s: u32) -> bool {
+    pub(super) fn has_entry(&self, row: RowRef<'_>, now_s: u32) -> bool {
         match self.key_column {
             Some(column) => live_cell(row, column, now_s).is_some(),
             None => row.liveness().is_live(now_s) || cells(row).any(|cell| cell.is_live(now_s)),

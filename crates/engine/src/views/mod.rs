@@ -7,8 +7,11 @@ mod conditions;
 mod delta;
 mod entry;
 mod plan;
+mod pruning;
 
 pub use conditions::{conditions_of, view_clause};
 pub use delta::{Chunk, ViewDelta};
 pub use entry::{EntryChange, ViewShape};
 pub use plan::{BaseViews, ViewPlan, ViewsByTable};
+pub(crate) use pruning::prepare_prune;
+pub use pruning::{BaseKey, BoundPrune, NextViewRows, PrunePlan, PrunedPart, ViewRow};

@@ -36,8 +36,8 @@ pub struct ViewPlan {
     pub metadata: Arc<ViewMetadata>,
     pub table: Arc<TableMetadata>,
     pub shape: ViewShape,
-    partition: Vec<KeyPart>,
-    clustering: Vec<KeyPart>,
+    pub(super) partition: Vec<KeyPart>,
+    pub(super) clustering: Vec<KeyPart>,
     /// Regular columns of both: the base table's, by its id, and the view's.
     columns: Vec<(ColumnId, ColumnId)>,
     /// Of the base table's key.
@@ -46,7 +46,7 @@ pub struct ViewPlan {
 
 /// Where a column of the view's key comes from.
 #[derive(Clone, Copy, Debug)]
-enum KeyPart {
+pub(super) enum KeyPart {
     /// That column of the base table's partition key.
     Partition(usize),
     /// That one of its clustering.

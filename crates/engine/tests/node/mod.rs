@@ -191,7 +191,12 @@ impl Shards {
                     }
                 }
             }
-            Plan::Use(_) | Plan::Truncate(_) | Plan::Transaction(_) | Plan::Role(_) | Plan::Describe(_) => {}
+            Plan::Use(_)
+            | Plan::Truncate(_)
+            | Plan::Prune(_)
+            | Plan::Transaction(_)
+            | Plan::Role(_)
+            | Plan::Describe(_) => {}
         }
         for (token, update) in updates {
             let store = &mut self.stores[usize::from(shard_of(token, count).0)];

@@ -14,6 +14,8 @@ pub enum Preset {
     Lwt,
     /// Increments of five counters of one row, all keys alike.
     Counter,
+    /// Writes that move their rows in a materialized view, all keys alike.
+    Mv,
     /// Rows of one partition of a million.
     LargePartition,
     /// Very many workers that read one row each, over and over.
@@ -38,6 +40,7 @@ impl Preset {
             }
             Preset::Lwt => standard("lwt", keys, vec![conditional(key)]),
             Preset::Counter => counter(key),
+            Preset::Mv => viewed(key, keys),
             Preset::LargePartition => large_partition(),
             Preset::ConcurrentClient => standard(
                 "concurrent-client",
@@ -79,12 +82,17 @@ fn read(key: Generator, weight: u32) -> WorkloadStatement {
 }
 
 fn write(key: Generator, weight: u32) -> WorkloadStatement {
+    write_to("standard", key, weight)
+}
+
+fn write_to(table: &str, key: Generator, weight: u32) -> WorkloadStatement {
     let mut values = vec![key];
     values.resize(6, Generator::Blob { bytes: COLUMN_BYTES });
     WorkloadStatement {
         name: "write".to_owned(),
-        cql: "INSERT INTO helenus_loadgen.standard (key, c0, c1, c2, c3, c4) VALUES (?, ?, ?, ?, ?, ?)"
-            .to_owned(),
+        cql: format!(
+            "INSERT INTO helenus_loadgen.{table} (key, c0, c1, c2, c3, c4) VALUES (?, ?, ?, ?, ?, ?)"
+        ),
         weight,
         values,
         is_idempotent: true,
@@ -122,6 +130,24 @@ fn counter(key: Generator) -> Workload {
             // One that may have run is not sent again.
             is_idempotent: false,
         }],
+    }
+}
+
+fn viewed(key: Generator, keys: u64) -> Workload {
+    let mut schema = schema("viewed (key blob PRIMARY KEY, c0 blob, c1 blob, c2 blob, c3 blob, c4 blob)");
+    schema.push(
+        "CREATE MATERIALIZED VIEW IF NOT EXISTS helenus_loadgen.viewed_by_c0 AS SELECT * FROM helenus_loadgen.viewed \
+         WHERE c0 IS NOT NULL AND key IS NOT NULL PRIMARY KEY (c0, key)"
+            .to_owned(),
+    );
+    Workload {
+        name: "mv".to_owned(),
+        schema,
+        populate: Some(Populate {
+            statement: write_to("viewed", Generator::Sequence { of: 0 }, 1),
+            rows: keys,
+        }),
+        statements: vec![write_to("viewed", key, 1)],
     }
 }
 

@@ -136,10 +136,10 @@ pub fn generate(seed: u64, steps: usize) -> Script {
             _ if chance.one_in(statements_per_event) => Step::Event(event(&chance)),
             0..60 if subject.counts() => Step::Statement(counters::write(&chance, subject).finish()),
             0..60 => Step::Statement(writes::write(&chance, flavour, subject, &timestamps).finish()),
-            60..70 if subject.view.is_some() => statement(format!(
-                "SELECT * FROM {}",
-                subject.view.as_deref().unwrap_or_default()
-            )),
+            60..70 if let Some(view) = &subject.view => statement(match chance.below(8) {
+                0 => format!("PRUNE MATERIALIZED VIEW {view}"),
+                _ => format!("SELECT * FROM {view}"),
+            }),
             _ => Step::Statement(reads::read(&chance, subject).finish()),
         };
         script.steps.push(step);

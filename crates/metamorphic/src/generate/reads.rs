@@ -10,6 +10,14 @@ use super::text::Text;
 use super::vectors;
 
 pub fn read(chance: &Chance, subject: &Subject) -> Text {
+    let mut text = statement(chance, subject);
+    if chance.one_in(8) {
+        text.put(" BYPASS CACHE");
+    }
+    text
+}
+
+fn statement(chance: &Chance, subject: &Subject) -> Text {
     match chance.below(20) {
         0..8 if vectors::has_vectors(&subject.table) && chance.one_in(2) => vectors::nearest(chance, subject),
         0..3 => Text::of(format!("SELECT * FROM {}", subject.name)),

@@ -51,7 +51,7 @@ impl Model {
         };
         self.statements += 1;
         match &statement {
-            Statement::Select(_) => {}
+            Statement::Select(_) | Statement::Prune(_) => {}
             Statement::Modification(_) | Statement::Batch(_) => {
                 for (table, facts) in writes::facts(self, &statement, values, now_s) {
                     self.write(table, facts);

@@ -200,6 +200,7 @@ impl Resolver<'_> {
             per_partition_limit: None,
             limit: None,
             allow_filtering: false,
+            bypass_cache: false,
             timeout: None,
         };
         let facts = self.model.facts(&update.table)?;

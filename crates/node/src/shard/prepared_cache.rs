@@ -187,6 +187,7 @@ pub fn is_valid(plan: &Plan, schema: &Schema) -> bool {
             .all(|statement| is_current(&statement.table)),
         Plan::Transaction(plan) => plan.tables().all(is_current),
         Plan::Truncate(table) => is_current(table),
+        Plan::Prune(plan) => is_current(plan.view()),
         Plan::Use(_) | Plan::Schema(_) | Plan::Role(_) | Plan::Describe(_) => true,
     }
 }

@@ -138,6 +138,15 @@ impl World {
             if found != expected {
                 return Err(format!("{view} is {found:?}, and its base makes it {expected:?}"));
             }
+            let text = format!("PRUNE MATERIALIZED VIEW k.{view}");
+            let pruned = self.all_rows(node, &text).await?.unwrap_or_default();
+            let count = |count: usize| Some((count as u64).to_be_bytes().to_vec());
+            if pruned != [[count(expected.len()), count(0)]] {
+                return Err(format!(
+                    "{view} has {} rows, and pruned were {pruned:?}",
+                    expected.len()
+                ));
+            }
             self.report.reads_checked += 1;
         }
         Ok(())
@@ -171,7 +180,7 @@ impl World {
                 Answer::Rows(rows) => return Ok(Some(rows.rows)),
                 Answer::Error { message, .. } if message.contains("does not exist") => return Ok(None),
                 Answer::Error {
-                    code: ErrorCode::Overloaded | ErrorCode::ReadTimeout,
+                    code: ErrorCode::Overloaded | ErrorCode::ReadTimeout | ErrorCode::WriteTimeout,
                     ..
                 } if tries < READ_TRIES => tries += 1,
                 other => return Err(format!("{text}: {other:?}")),

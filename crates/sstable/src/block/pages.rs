@@ -23,11 +23,17 @@ use crate::sidecar::SidecarFault;
 pub struct Pages<'a> {
     cache: &'a PageCache,
     ticket: Option<&'a ReadTicket>,
+    /// Whether the cache is left as it is.
+    passes_by: bool,
 }
 
 impl<'a> From<&'a PageCache> for Pages<'a> {
     fn from(cache: &'a PageCache) -> Self {
-        Pages { cache, ticket: None }
+        Pages {
+            cache,
+            ticket: None,
+            passes_by: false,
+        }
     }
 }
 
@@ -37,6 +43,7 @@ impl PageCache {
         Pages {
             cache: self,
             ticket: Some(ticket),
+            passes_by: false,
         }
     }
 
@@ -154,6 +161,11 @@ impl AbsentPages {
 }
 
 impl<'a> Pages<'a> {
+    /// For a read of what nobody asks for again soon: it uses what is in the cache and leaves nothing there, as scans do.
+    pub fn passing_by(self, passes_by: bool) -> Self {
+        Pages { passes_by, ..self }
+    }
+
     pub(crate) fn ticket(&self) -> Option<&'a ReadTicket> {
         self.ticket
     }
@@ -164,7 +176,7 @@ impl<'a> Pages<'a> {
 
     /// What memory has of a page and behind it.
     pub(crate) fn find(&self, file: &ChunkedFile, page: u64) -> Option<PageRun> {
-        self.find_as(file, page, false)
+        self.find_as(file, page, self.passes_by)
     }
 
     /// As [`Self::find`], for a scan that comes by.
@@ -204,11 +216,12 @@ impl<'a> Pages<'a> {
     /// As [`Self::fetch`], behind what `out` holds; `stored` is room for the bytes as they are in the file.
     pub(crate) fn fetch_into(
         &self,
-        absent: AbsentPages,
+        mut absent: AbsentPages,
         stored: &mut Vec<u8>,
         out: &mut Vec<u8>,
     ) -> Result<(), ReadError> {
         let (is_index, count) = (absent.file.is_index(), absent.last - absent.first + 1);
+        absent.is_kept &= !self.passes_by;
         self.count(|cost| {
             if is_index {
                 cost.index_misses += count;

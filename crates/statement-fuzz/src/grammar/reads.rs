@@ -50,11 +50,29 @@ impl<'a> Grammar<'a> {
         if !self.chance.one_in(3) {
             text += " ALLOW FILTERING";
         }
+        text += &self.sometimes(12, " BYPASS CACHE");
         if self.chance.one_in(12) {
             text += &format!(
                 " USING TIMEOUT {}",
                 self.one_of(&["1ms", "10ms", "1s", "?", "0s", "1mo", "5d"])
             );
+        }
+        text
+    }
+
+    pub(super) fn prune(&self) -> String {
+        let Some(table) = self.table() else {
+            return format!("PRUNE MATERIALIZED VIEW {}", self.new_name());
+        };
+        let mut text = format!("PRUNE MATERIALIZED VIEW {}", self.name_of(table));
+        text += &self.where_clause(table, 2);
+        if self.chance.one_in(3) {
+            text += self.one_of(&[
+                " USING CONCURRENCY 3",
+                " USING CONCURRENCY ?",
+                " USING CONCURRENCY -1 AND TIMEOUT 5ms",
+                " USING TIMEOUT 1s",
+            ]);
         }
         text
     }

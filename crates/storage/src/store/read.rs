@@ -73,7 +73,9 @@ impl ShardStore {
             pages: match state.suspends {
                 true => self.cache.suspending(&ticket),
                 false => Pages::from(&self.cache),
-            },
+            }
+            .passing_by(state.bypasses_cache),
+            bypasses_cache: state.bypasses_cache,
             rows: &self.row_cache,
             fills: &fills,
         };
@@ -134,6 +136,7 @@ pub(super) struct TableRead<'a> {
     ticket: &'a ReadTicket,
     pub pages: Pages<'a>,
     rows: &'a RowCache,
+    bypasses_cache: bool,
     fills: &'a Fills,
 }
 
@@ -220,7 +223,8 @@ impl<'a> TableRead<'a> {
 
     /// Whether the row cache has a part in the read. What a scan passes would displace what others come back to.
     fn is_cached(&self) -> bool {
-        self.rows.is_enabled() && matches!(self.command.partitions, PartitionRange::One { .. })
+        let is_of_one = matches!(self.command.partitions, PartitionRange::One { .. });
+        self.rows.is_enabled() && is_of_one && !self.bypasses_cache
     }
 
     #[inline]
