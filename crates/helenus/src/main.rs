@@ -13,6 +13,7 @@ mod terminal;
 #[cfg(feature = "tls")]
 mod tls;
 mod top;
+mod view;
 
 use std::process::ExitCode;
 
@@ -47,6 +48,9 @@ enum Command {
     /// Compactions of a running node.
     #[command(subcommand)]
     Compaction(compaction::CompactionCommand),
+    /// Materialized views of a running node.
+    #[command(subcommand)]
+    View(view::ViewCommand),
     /// What a node does right now: rates, refusals, caches, the hottest partitions.
     #[command(after_help = top::EXAMPLES)]
     Top(top::TopArguments),
@@ -71,6 +75,7 @@ fn main() -> ExitCode {
         Some(Command::Snapshot(command)) => snapshot::run(&command),
         Some(Command::Flush(arguments)) => snapshot::flush(&arguments),
         Some(Command::Compaction(command)) => compaction::run(&command),
+        Some(Command::View(command)) => view::run(&command),
         Some(Command::Top(arguments)) => top::run(&arguments),
         Some(Command::Bench(command)) => bench::run(&command),
     }

@@ -11,6 +11,7 @@ use helenus_tools::snapshot::SnapshotInfo;
 use crate::compaction::print_status;
 use crate::operation::{NodeArguments, TableArguments, perform};
 use crate::terminal::{Bar, bytes_text, fail, print_json};
+use crate::view::print_views;
 
 #[derive(Subcommand)]
 #[command(after_help = EXAMPLES)]
@@ -191,6 +192,7 @@ fn print(answer: &Answer) {
         }
         Answer::Compactions(status) => print_status(status),
         Answer::Compacted(compacted) => println!("{} tables compacted", compacted.tables),
+        Answer::Views(views) => print_views(views),
         Answer::CompactionsStopped { count } => println!("{count} compactions stopped"),
     }
 }

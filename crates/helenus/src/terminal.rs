@@ -41,6 +41,7 @@ impl Progress for Bar {
         let bar = ProgressBar::with_draw_target((total > 0).then_some(total), ProgressDrawTarget::stderr());
         let template = match (unit, total) {
             (Unit::Bytes, 1..) => "{msg} [{bar:40}] {bytes}/{total_bytes} {bytes_per_sec} eta {eta}",
+            (Unit::PerMille, 1..) => "{msg} [{bar:40}] {percent}% eta {eta}",
             (_, 1..) => "{msg} [{bar:40}] {pos}/{len} eta {eta}",
             (_, 0) => "{msg} {spinner} {pos}",
         };

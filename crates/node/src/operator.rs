@@ -14,10 +14,10 @@ use helenus_schema::{Schema, TableId, TableMetadata};
 use helenus_sstable::{Descriptor, SsTable};
 use helenus_storage::error::TruncateError;
 use helenus_storage::store::{Adoption, CompactionRequest, DataFolder, ShardCompactions};
-use helenus_tools::host::{Host, HostError, Incumbents};
+use helenus_tools::host::{Host, HostError, Incumbents, ViewBuild};
 use helenus_types::{ShardId, shard_of};
 
-use crate::schema_change::SchemaStatement;
+use crate::schema_change::{SCHEMA_OWNER, SchemaStatement};
 use crate::shard::Shard;
 use crate::shard::mailbox::Mailbox;
 
@@ -128,6 +128,11 @@ impl Host for Operator {
             ShardId(0),
             move |shard| async move { shard.compact(request).await },
         )??)
+    }
+
+    fn view_builds(&self) -> Result<Vec<ViewBuild>, HostError> {
+        let builds = self.look(SCHEMA_OWNER, |shard| async move { shard.view_status().await })?;
+        builds.map_err(HostError::Views)
     }
 
     fn stop_compactions(&self, table: Option<TableId>) -> Result<u64, HostError> {

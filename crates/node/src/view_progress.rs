@@ -12,6 +12,7 @@ use helenus_rows::deletion::{DeletionTime, NEVER_S};
 use helenus_rows::row::{CellRef, Liveness};
 use helenus_rows::update::{BoundRef, UpdateBuilder};
 use helenus_schema::TableMetadata;
+use helenus_tools::host::ViewBuild;
 use helenus_types::Token;
 use helenus_types::partition_key::write_partition_key;
 
@@ -63,6 +64,30 @@ impl Shard {
         let mut done: Vec<DoneTokens> = done.collect();
         done.sort_by_key(|done| done.first);
         Ok(done)
+    }
+
+    /// All views, by keyspace and name.
+    pub(crate) async fn view_status(self: &Rc<Self>) -> Result<Vec<ViewBuild>, CqlError> {
+        let schema = self.schema();
+        let mut builds = Vec::new();
+        for keyspace in schema.keyspaces.values() {
+            for view in keyspace.views.values() {
+                let is_built = self.is_built(&keyspace.name, &view.name).await?;
+                let done = match is_built {
+                    true => Vec::new(),
+                    false => self.done_of(&keyspace.name, &view.name).await?,
+                };
+                builds.push(ViewBuild {
+                    keyspace: keyspace.name.to_string(),
+                    view: view.name.to_string(),
+                    base: view.base.to_string(),
+                    is_built,
+                    per_mille: if is_built { 1_000 } else { per_mille(&done) },
+                });
+            }
+        }
+        builds.sort_by(|left, right| (&left.keyspace, &left.view).cmp(&(&right.keyspace, &right.view)));
+        Ok(builds)
     }
 
     pub(crate) async fn mark_built(self: &Rc<Self>, keyspace: &str, view: &str) -> Result<(), CqlError> {
@@ -266,6 +291,15 @@ impl Shard {
     }
 }
 
+/// Of all tokens; less than all of them, as the view is not built.
+fn per_mille(done: &[DoneTokens]) -> u16 {
+    let lengths = done
+        .iter()
+        .map(|done| u128::from(done.last.0.abs_diff(done.first.0)) + 1);
+    let of_all = (lengths.sum::<u128>() * 1_000) >> u64::BITS;
+    u16::try_from(of_all).unwrap_or(u16::MAX).min(999)
+}
+
 fn cell<'v>(table: &TableMetadata, name: &str, value: &'v [u8], timestamp_us: i64) -> Option<CellRef<'v>> {
     Some(CellRef {
         column: table.column(name)?.id,
@@ -295,4 +329,25 @@ fn token(value: &Option<Vec<u8>>) -> Option<Token> {
         .parse()
         .ok()
         .map(Token)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn what_is_done_of_a_view_is_a_share_of_all_tokens() {
+        let done = |first, last| DoneTokens {
+            first: Token(first),
+            last: Token(last),
+        };
+        assert_eq!(per_mille(&[]), 0);
+        assert_eq!(per_mille(&[done(i64::MIN, -1)]), 500);
+        assert_eq!(per_mille(&[done(i64::MIN, i64::MIN), done(0, i64::MAX / 2)]), 250);
+        assert_eq!(
+            per_mille(&[done(i64::MIN, i64::MAX)]),
+            999,
+            "nobody has said that it is built"
+        );
+    }
 }

@@ -6,6 +6,7 @@ use std::time::{Duration, Instant};
 use helenus_node::NodeOptions;
 use helenus_protocol::ErrorCode;
 use helenus_test_node::{Answer, Execution, HookedDisk, TestNode, options};
+use helenus_tools::control;
 use helenus_tools::host::{Host, Incumbents, TableChoice};
 use helenus_tools::progress::Silent;
 use helenus_tools::snapshot;
@@ -531,4 +532,41 @@ fn a_snapshot_of_a_keyspace_with_a_view_is_restored() {
     assert_eq!(node.rows("SELECT p FROM k.t").len(), 10);
     assert!(node.rows("SELECT p FROM k.by_a WHERE a = 7").is_empty());
     check(&node, &VIEWS[..1].iter().collect::<Vec<_>>(), "restored");
+}
+
+#[test]
+fn an_operator_is_told_how_far_views_are_built() {
+    let node = node_on(2, Arc::new(MemoryDisk::new()), Arc::new(SystemClock::new()));
+    make_table(&node);
+    assert_eq!(node.operator().view_builds().unwrap(), []);
+    for view in &VIEWS[..2] {
+        make_view(&node, view);
+    }
+    let builds = node.operator().view_builds().unwrap();
+    let names: Vec<(&str, &str, &str)> = builds
+        .iter()
+        .map(|build| (&*build.keyspace, &*build.view, &*build.base))
+        .collect();
+    assert_eq!(names, [("k", "by_a", "t"), ("k", "by_c", "t")]);
+    for view in &VIEWS[..2] {
+        wait_built(&node, view.name);
+    }
+    let builds = node.operator().view_builds().unwrap();
+    assert!(
+        builds
+            .iter()
+            .all(|build| build.is_built && build.per_mille == 1_000)
+    );
+    // One that is not there is told of; a table is no view.
+    let views = |table: &str| {
+        let tables = TableChoice::of(Some("k"), Some(table));
+        control::execute(
+            &node.operator(),
+            &control::Request::ViewStatus { tables },
+            &Silent,
+        )
+    };
+    assert!(matches!(views("by_c"), Ok(control::Answer::Views(views)) if views.len() == 1));
+    assert!(matches!(views("t"), Ok(control::Answer::Views(views)) if views.is_empty()));
+    assert!(views("none").is_err());
 }

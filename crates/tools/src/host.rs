@@ -50,6 +50,22 @@ pub trait Host {
 
     /// Stops the compactions of a table, or of all with `None`; returns how many ran.
     fn stop_compactions(&self, table: Option<TableId>) -> Result<u64, HostError>;
+
+    /// All materialized views, by keyspace and name, and how far their building came.
+    fn view_builds(&self) -> Result<Vec<ViewBuild>, HostError>;
+}
+
+/// A materialized view of a running node.
+#[derive(Clone, Debug, PartialEq, Eq, serde::Serialize, serde::Deserialize)]
+pub struct ViewBuild {
+    pub keyspace: String,
+    pub view: String,
+    /// Its base table.
+    pub base: String,
+    /// Whether it has all rows that its base table makes; what is written meanwhile is always in it.
+    pub is_built: bool,
+    /// Of all tokens, those whose rows it has, in thousandths.
+    pub per_mille: u16,
 }
 
 /// Whether what a table held goes when files are brought in.
@@ -65,6 +81,8 @@ pub enum Incumbents {
 pub enum HostError {
     #[error("the node is stopping")]
     Stopping,
+    #[error("what is known of materialized views cannot be read: {0}")]
+    Views(CqlError),
     #[error(
         "shard {shard} has not answered for {seconds} s, so the request was given up: the shard or its disk is held up. The \
          node's own messages and `helenus top` show more; try again when it answers, or restart the node"

@@ -15,6 +15,8 @@ pub enum Unit {
     Bytes,
     Files,
     Partitions,
+    /// Of a thousand.
+    PerMille,
 }
 
 /// Shows nothing.

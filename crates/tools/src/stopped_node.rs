@@ -14,7 +14,7 @@ use helenus_types::value::timeuuid::TimeuuidGenerator;
 use helenus_vfs::{Clock, Disk, Random, SystemRandom};
 use uuid::Uuid;
 
-use crate::host::{Host, HostError, Incumbents};
+use crate::host::{Host, HostError, Incumbents, ViewBuild};
 
 /// The folder is locked while this lives: no node starts on it.
 #[derive(Debug)]
@@ -175,6 +175,10 @@ impl Host for StoppedNode {
     }
 
     fn compact(&self, _request: CompactionRequest) -> Result<(), HostError> {
+        Err(self.needs_node())
+    }
+
+    fn view_builds(&self) -> Result<Vec<ViewBuild>, HostError> {
         Err(self.needs_node())
     }
 

@@ -56,12 +56,9 @@ pub fn prepare_select(scope: StatementScope<'_>, select: &Select) -> Result<Sele
         nearest.slot = selection.borrow_mut().fetch(Fetched::Value(nearest.column.id));
     }
     let decodes_json = scope.markers.borrow().decodes_json();
+    let per_partition = select.per_partition_limit.as_ref();
+    let per_partition_limit = limit(&terms, per_partition, "[per_partition_limit]")?;
     let limit = limit(&terms, select.limit.as_ref(), "[limit]")?;
-    let per_partition_limit = self::limit(
-        &terms,
-        select.per_partition_limit.as_ref(),
-        "[per_partition_limit]",
-    )?;
     let SelectionScope {
         fetched, aggregates, ..
     } = selection.into_inner();

@@ -22,6 +22,7 @@ impl Kind {
             Request::SnapshotList { .. }
             | Request::RefusedSsTables {}
             | Request::CompactionStatus {}
+            | Request::ViewStatus { .. }
             | Request::CompactionStop { .. } => Kind::Quick,
             Request::SnapshotCreate { .. }
             | Request::SnapshotRestore { .. }

@@ -3,6 +3,7 @@
 use helenus_storage::store::ShardCompactions;
 use serde::{Deserialize, Serialize};
 
+use crate::host::ViewBuild;
 use crate::import::Imported;
 use crate::progress::Unit;
 use crate::snapshot::{Created, SnapshotInfo};
@@ -43,6 +44,7 @@ pub enum Answer {
     Compactions(Compactions),
     Compacted(TableCount),
     CompactionsStopped { count: u64 },
+    Views(Vec<ViewBuild>),
 }
 
 /// An SSTable without which its table is served.

@@ -67,6 +67,7 @@ pub fn execute(host: &dyn Host, request: &Request, progress: &dyn Progress) -> R
         Request::Flush { tables } => flush(host, tables),
         Request::RefusedSsTables {} => refused_sstables(host),
         Request::CompactionStatus {} => Ok(Answer::Compactions(Compactions::of(&host.compactions()?))),
+        Request::ViewStatus { tables } => view_status(host, tables),
         Request::CompactionMajor { tables, split_output } => {
             let split_output = *split_output;
             compact(host, tables, CompactionKind::Major { split_output }, progress)
@@ -84,6 +85,16 @@ fn flush(host: &dyn Host, choice: &TableChoice) -> Result<Answer, ExecuteError> 
     Ok(Answer::Flushed(TableCount {
         tables: tables.len() as u64,
     }))
+}
+
+fn view_status(host: &dyn Host, choice: &TableChoice) -> Result<Answer, ExecuteError> {
+    let chosen = choice.tables(&*host.schema()?)?;
+    let mut views = host.view_builds()?;
+    views.retain(|view| {
+        let mut chosen = chosen.iter();
+        chosen.any(|table| (&*table.keyspace, &*table.name) == (&*view.keyspace, &*view.view))
+    });
+    Ok(Answer::Views(views))
 }
 
 fn refused_sstables(host: &dyn Host) -> Result<Answer, ExecuteError> {

@@ -58,6 +58,12 @@ pub enum Request {
     /// The SSTables that did not open when the node started.
     RefusedSsTables {},
     CompactionStatus {},
+    /// How far materialized views are built.
+    ViewStatus {
+        /// The views.
+        #[serde(default)]
+        tables: TableChoice,
+    },
     /// Answered when all is compacted.
     CompactionMajor {
         #[serde(default)]
@@ -87,6 +93,7 @@ impl Request {
             Request::Flush { .. }
                 | Request::RefusedSsTables {}
                 | Request::CompactionStatus {}
+                | Request::ViewStatus { .. }
                 | Request::CompactionMajor { .. }
                 | Request::CompactionCleanup { .. }
                 | Request::CompactionStop { .. }
