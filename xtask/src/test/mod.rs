@@ -1,6 +1,8 @@
 //! `cargo xtask test`: everything that a change must pass.
 
+mod doors;
 mod drivers;
+mod grpcurl;
 mod load;
 mod operator;
 mod part;

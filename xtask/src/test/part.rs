@@ -1,6 +1,6 @@
 //! The parts of the test command, in the order they run: cheap and telling ones first.
 
-use super::{drivers, load, operator, refusal, rust, temporal};
+use super::{drivers, grpcurl, load, operator, refusal, rust, temporal};
 use crate::node::{Node, Target};
 use crate::program::Tally;
 use crate::runtime::Runtime;
@@ -180,6 +180,12 @@ pub const ALL: &[Part] = &[
         "the console in Chromium",
         &[Runtime::Node],
         drivers::console,
+    ),
+    driver(
+        "grpcurl",
+        "grpcurl at the gRPC door (1 s)",
+        &[Runtime::Go],
+        grpcurl::run,
     ),
     driver(
         "stargate-node",

@@ -4,7 +4,7 @@ use std::cell::OnceCell;
 use std::rc::Rc;
 
 use prost::Message;
-use prost_types::{DescriptorProto, FileDescriptorProto, FileDescriptorSet};
+use prost_types::{DescriptorProto, EnumDescriptorProto, FileDescriptorProto, FileDescriptorSet};
 
 use super::answers::Answers;
 use super::call::Context;
@@ -13,8 +13,8 @@ use super::proto::DESCRIPTORS;
 use super::proto::reflection::server_reflection_request::MessageRequest;
 use super::proto::reflection::server_reflection_response::MessageResponse;
 use super::proto::reflection::{
-    ErrorResponse, FileDescriptorResponse, ListServiceResponse, ServerReflectionRequest,
-    ServerReflectionResponse, ServiceResponse,
+    ErrorResponse, ExtensionNumberResponse, FileDescriptorResponse, ListServiceResponse,
+    ServerReflectionRequest, ServerReflectionResponse, ServiceResponse,
 };
 use super::status::{Code, Status};
 
@@ -59,10 +59,14 @@ impl Files {
             Some(MessageRequest::FileByFilename(name)) => {
                 self.0.iter().find(|file| file.descriptor.name() == name)
             }
-            Some(MessageRequest::FileContainingSymbol(symbol)) => self
-                .0
-                .iter()
-                .find(|file| file.symbols.iter().any(|known| known == symbol)),
+            Some(MessageRequest::FileContainingSymbol(symbol)) => self.with(symbol),
+            // No message here may be extended.
+            Some(MessageRequest::AllExtensionNumbersOfType(name)) if self.with(name).is_some() => {
+                return MessageResponse::AllExtensionNumbersResponse(ExtensionNumberResponse {
+                    base_type_name: name.clone(),
+                    extension_number: Vec::new(),
+                });
+            }
             Some(
                 MessageRequest::FileContainingExtension(_) | MessageRequest::AllExtensionNumbersOfType(_),
             ) => None,
@@ -79,6 +83,11 @@ impl Files {
             }
             None => error(Code::NotFound, "There is no such thing here"),
         }
+    }
+
+    fn with(&self, symbol: &str) -> Option<&File> {
+        let declares = |file: &&File| file.symbols.iter().any(|known| known == symbol);
+        self.0.iter().find(declares)
     }
 
     fn add_with_imports<'f>(&'f self, file: &'f File, files: &mut Vec<&'f File>) {
@@ -127,7 +136,7 @@ impl File {
             add_message(package, message, &mut symbols);
         }
         for declared in &descriptor.enum_type {
-            symbols.push(format!("{package}.{}", declared.name()));
+            add_enum(package, declared, &mut symbols);
         }
         for service in &descriptor.service {
             let name = format!("{package}.{}", service.name());
@@ -148,13 +157,23 @@ fn add_message(scope: &str, message: &DescriptorProto, symbols: &mut Vec<String>
     for nested in &message.nested_type {
         add_message(&name, nested, symbols);
     }
-    symbols.extend(
-        message
-            .enum_type
-            .iter()
-            .map(|declared| format!("{name}.{}", declared.name())),
-    );
+    for declared in &message.enum_type {
+        add_enum(&name, declared, symbols);
+    }
+    let fields = message.field.iter().map(|field| field.name());
+    let choices = message.oneof_decl.iter().map(|choice| choice.name());
+    symbols.extend(fields.chain(choices).map(|part| format!("{name}.{part}")));
     symbols.push(name);
+}
+
+/// Values of an enum are declared beside it and not within it.
+fn add_enum(scope: &str, declared: &EnumDescriptorProto, symbols: &mut Vec<String>) {
+    let values = declared.value.iter().map(|value| value.name());
+    symbols.extend(
+        values
+            .chain([declared.name()])
+            .map(|name| format!("{scope}.{name}")),
+    );
 }
 
 #[cfg(test)]
@@ -172,6 +191,13 @@ mod tests {
         assert_eq!(symbol("stargate.Stargate"), 5);
         assert_eq!(symbol("stargate.Stargate.ExecuteQuery"), 5);
         assert_eq!(symbol("stargate.TypeSpec.Basic"), 4);
+        for part in [
+            "stargate.TypeSpec.TINYINT",
+            "stargate.Query.cql",
+            "stargate.Value.inner",
+        ] {
+            assert!(symbol(part) > 0, "{part}");
+        }
         assert_eq!((symbol("grpc.health.v1.Health"), symbol("stargate.None")), (1, 0));
         let MessageResponse::ListServicesResponse(services) = files.services() else {
             panic!("no services");
