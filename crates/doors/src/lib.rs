@@ -62,6 +62,8 @@ pub struct DoorOptions {
     pub asks_for_passwords: bool,
     /// Whether only statements that read are taken.
     pub is_read_only: bool,
+    /// Whether gRPC's `TestService` is there, which interop clients call.
+    pub serves_tests: bool,
     /// Makes the page that Prometheus reads.
     pub metrics: Arc<dyn Fn() -> MetricsPage + Send + Sync>,
     /// The node's.

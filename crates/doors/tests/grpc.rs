@@ -421,6 +421,21 @@ fn errors_have_stargates_codes_and_details() {
     });
 }
 
+/// Strangers' interop clients have it where a flag says so, and nobody else.
+#[test]
+fn the_test_service_is_not_there_unless_it_is_asked_for() {
+    for (serves_tests, code) in [(false, 12), (true, 0)] {
+        let served = Served::start_as(Serving {
+            serves_tests,
+            ..Serving::default()
+        });
+        let frame = Bytes::from_static(&[0; 5]);
+        let method = "grpc.testing.TestService/EmptyCall";
+        let called = run(async { Client::connect(&served).await.call_with(method, frame).await });
+        assert_eq!(called.code, code);
+    }
+}
+
 #[test]
 fn messages_that_are_not_what_they_say_are_named() {
     let served = Served::start();

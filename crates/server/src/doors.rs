@@ -22,6 +22,8 @@ pub struct DoorSettings {
     pub is_asked_for: bool,
     /// Whether only statements that read are taken.
     pub is_read_only: bool,
+    /// Whether gRPC's `TestService` is there, which interop clients call.
+    pub serves_tests: bool,
 }
 
 /// Where clients will connect.
@@ -75,6 +77,7 @@ impl Opening {
             node_memory_bytes: self.node_memory_bytes,
             asks_for_passwords: self.asks_for_passwords,
             is_read_only: self.settings.is_read_only,
+            serves_tests: self.settings.serves_tests,
             metrics: Arc::new(move || metrics_page(&first_shard)),
             clock: self.clock,
             random: self.random,

@@ -1,10 +1,11 @@
 //! A node whose HTTP and gRPC door has an address that the test knows, and the programs that go through it.
 
 use std::path::PathBuf;
+use std::process::Command;
 
 use super::Context;
 use crate::node::{Node, free_address};
-use crate::program::Tally;
+use crate::program::{self, Tally};
 use crate::{TaskError, workspace};
 
 /// A node, and where its door is.
@@ -33,5 +34,24 @@ impl Door {
 
 /// The Go module that pins programs of others.
 pub fn go_tools() -> PathBuf {
-    workspace::path("tests/drivers/grpc-tools")
+    folder("grpc-tools")
+}
+
+/// A program of the tests in a folder of its own.
+pub fn folder(name: &str) -> PathBuf {
+    workspace::path("tests/drivers").join(name)
+}
+
+/// Runs a program that finds the door's address in `DOORS`, against a node of its own.
+pub fn run(
+    name: &str,
+    mut command: Command,
+    options: &[&str],
+    context: &Context,
+) -> Result<Tally, TaskError> {
+    let mut door = Door::start(context, name, options)?;
+    command.current_dir(workspace::root()).env("DOORS", &door.address);
+    let mut tally = program::run(name, command, &mut door.node, &program::log_path(name))?;
+    tally.check(&format!("{name}: the server stops cleanly"), door.node.stop());
+    Ok(tally)
 }

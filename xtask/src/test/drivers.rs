@@ -1,12 +1,15 @@
 //! Unmodified drivers in their own languages, each a program that is installed, built and run here.
 
-use std::path::PathBuf;
 use std::process::Command;
 
 use super::Context;
-use crate::node::{Node, free_address};
+use super::doors::{self, folder};
+use crate::node::Node;
 use crate::program::{self, Tally};
 use crate::{TaskError, process, runtime, workspace};
+
+/// Clients of the door have to say who they are.
+const LOGIN: &[&str] = &["--authenticator", "password"];
 
 pub fn python(context: &Context) -> Result<Tally, TaskError> {
     python_driver("python", context)
@@ -65,18 +68,11 @@ pub fn console(context: &Context) -> Result<Tally, TaskError> {
 
 fn node_through_doors(name: &str, program: &str, context: &Context) -> Result<Tally, TaskError> {
     let packages = runtime::node_packages(name, &folder(name))?;
-    let doors = free_address()?.to_string();
     let mut command = Command::new("node");
     command
         .arg(folder(name).join(program))
-        .env("NODE_PATH", packages.join("node_modules"))
-        .env("DOORS", &doors);
-    run_with(
-        name,
-        &["--grpc", &doors, "--authenticator", "password"],
-        command,
-        context,
-    )
+        .env("NODE_PATH", packages.join("node_modules"));
+    doors::run(name, command, LOGIN, context)
 }
 
 /// The Rust driver is a workspace of its own: its dependencies are none of Helenus'.
@@ -95,22 +91,9 @@ pub fn rust(context: &Context) -> Result<Tally, TaskError> {
     )
 }
 
-fn folder(name: &str) -> PathBuf {
-    workspace::path("tests/drivers").join(name)
-}
-
 /// Runs a driver's program against a node of its own.
-fn run(name: &str, command: Command, context: &Context) -> Result<Tally, TaskError> {
-    run_with(name, &[], command, context)
-}
-
-fn run_with(
-    name: &str,
-    options: &[&str],
-    mut command: Command,
-    context: &Context,
-) -> Result<Tally, TaskError> {
-    let mut node = Node::start(&context.target, name, options)?;
+fn run(name: &str, mut command: Command, context: &Context) -> Result<Tally, TaskError> {
+    let mut node = Node::start(&context.target, name, &[])?;
     command.current_dir(workspace::root());
     let mut tally = program::run(name, command, &mut node, &program::log_path(name))?;
     tally.check(&format!("{name}: the server stops cleanly"), node.stop());

@@ -3,6 +3,7 @@
 mod doors;
 mod drivers;
 mod grpcurl;
+mod interop;
 mod load;
 mod operator;
 mod part;

@@ -1,6 +1,6 @@
 //! The parts of the test command, in the order they run: cheap and telling ones first.
 
-use super::{drivers, grpcurl, load, operator, refusal, rust, temporal};
+use super::{drivers, grpcurl, interop, load, operator, refusal, rust, temporal};
 use crate::node::{Node, Target};
 use crate::program::Tally;
 use crate::runtime::Runtime;
@@ -186,6 +186,18 @@ pub const ALL: &[Part] = &[
         "grpcurl at the gRPC door (1 s)",
         &[Runtime::Go],
         grpcurl::run,
+    ),
+    driver(
+        "grpc-interop",
+        "grpc-go's interop client at the gRPC door (1 s)",
+        &[Runtime::Go],
+        interop::go,
+    ),
+    driver(
+        "grpc-java",
+        "grpc-java's interop tests at the gRPC door (5 s)",
+        &[Runtime::Java],
+        interop::java,
     ),
     driver(
         "stargate-node",

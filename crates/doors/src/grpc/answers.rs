@@ -1,10 +1,11 @@
 //! Answers as gRPC sends them: messages with their lengths, then the status.
 
+use std::cell::RefCell;
 use std::sync::Arc;
 
 use bytes::Bytes;
 use http::header::CONTENT_TYPE;
-use http::{HeaderValue, Response};
+use http::{HeaderMap, HeaderValue, Response};
 use prost::Message;
 use tokio::sync::mpsc;
 
@@ -23,19 +24,31 @@ pub struct Answers {
     pub pieces: mpsc::Sender<Piece>,
     pub compression: Option<Compression>,
     pub memory: Arc<Memory>,
+    /// What the end says besides the status.
+    pub trailers: RefCell<HeaderMap>,
 }
 
 impl Answers {
     /// Sends a message, once the client has taken enough of those before it.
     pub async fn send(&self, message: &impl Message) -> Result<(), Status> {
-        let bytes = framed(message, self.compression, &self.memory)?;
+        self.send_as(message, self.compression).await
+    }
+
+    /// As [`send`](Self::send), without compression.
+    pub async fn send_plain(&self, message: &impl Message) -> Result<(), Status> {
+        self.send_as(message, None).await
+    }
+
+    async fn send_as(&self, message: &impl Message, compression: Option<Compression>) -> Result<(), Status> {
+        let bytes = framed(message, compression, &self.memory)?;
         let sent = self.pieces.send(Piece::Data(bytes)).await;
         sent.map_err(|_gone| Status::new(Code::Unknown, "The client has gone"))
     }
 
     /// Says how the call ended.
     pub async fn end(&self, status: Status) {
-        let trailers = Box::new(status.into_headers());
+        let mut trailers = Box::new(self.trailers.take());
+        trailers.extend(status.into_headers());
         let _gone = self.pieces.send(Piece::Trailers(trailers)).await;
     }
 }

@@ -1,5 +1,6 @@
 //! One call: what its headers say, its deadline, and who works on it.
 
+use std::cell::{Cell, RefCell};
 use std::future::Future;
 use std::rc::Rc;
 use std::time::Duration;
@@ -11,7 +12,7 @@ use tokio::sync::mpsc;
 
 use super::answers::{self, Answers};
 use super::compression::Compression;
-use super::messages::Messages;
+use super::messages::{Charged, Messages};
 use super::status::{Code, Status};
 use crate::body::Body;
 use crate::bounds::{BODY_TIMEOUT, STREAM_ANSWERS_MAX};
@@ -34,7 +35,7 @@ pub struct Context {
     /// From then on.
     pub timeout: Option<Duration>,
     /// How its answers may be compressed.
-    compression: Option<Compression>,
+    pub compression: Cell<Option<Compression>>,
 }
 
 impl Context {
@@ -60,7 +61,7 @@ impl Call {
                 caller: caller.clone(),
                 received_ns: received.received_ns,
                 timeout: timeout(&parts.headers)?,
-                compression: Compression::accepted(&parts.headers),
+                compression: Cell::new(Compression::accepted(&parts.headers)),
                 headers: parts.headers,
             },
         })
@@ -69,17 +70,17 @@ impl Call {
     /// A call with one message each way.
     pub async fn unary<Q: Message + Default, A: Message>(
         mut self,
-        work: impl AsyncFnOnce(&Context, &Q) -> Result<A, Status>,
+        work: impl AsyncFnOnce(&Context, &Charged<Q>) -> Result<A, Status>,
     ) -> Response<Body> {
         let time_left = self.context.time_left();
         let working = async {
             let reading = tokio::time::timeout(BODY_TIMEOUT, only_message(&mut self.messages));
             let asked = reading.await.map_err(|_| Status::of(&Failure::Slow))??;
-            let answer = work(&self.context, &asked.message).await?;
+            let answer = work(&self.context, &asked).await?;
             let caller = &self.context.caller;
             Ok(answers::answered(
                 &answer,
-                self.context.compression,
+                self.context.compression.get(),
                 &caller.memory,
             )?)
         };
@@ -94,11 +95,12 @@ impl Call {
         F: Future<Output = Result<(), Status>> + 'static,
     {
         let (pieces, body) = mpsc::channel(STREAM_ANSWERS_MAX);
-        let compression = self.context.compression;
+        let compression = self.context.compression.get();
         let answers = Rc::new(Answers {
             pieces,
             compression,
             memory: self.context.caller.memory.clone(),
+            trailers: RefCell::default(),
         });
         let time_left = self.context.time_left();
         let work = work(self.messages, Rc::new(self.context), answers.clone());
@@ -124,9 +126,7 @@ impl Call {
 }
 
 /// The message of a call that has one.
-async fn only_message<M: Message + Default>(
-    messages: &mut Messages,
-) -> Result<super::messages::Charged<M>, Status> {
+async fn only_message<M: Message + Default>(messages: &mut Messages) -> Result<Charged<M>, Status> {
     let message = messages.next::<M>().await?;
     let message = message.ok_or_else(|| Status::new(Code::Internal, "The call has no message"))?;
     match messages.next::<M>().await? {

@@ -11,7 +11,7 @@ use prost::Message;
 
 use super::answers::Answers;
 use super::call::Context;
-use super::messages::Messages;
+use super::messages::{Charged, Messages};
 use super::proto::stargate::{
     self, Batch, BatchParameters, ColumnSpec, ConsistencyValue, Query, QueryParameters, Response, ResultSet,
     Row, StreamingResponse, response, streaming_response,
@@ -28,7 +28,8 @@ use crate::statements::{Member, check_reads};
 const PAGE_SIZE_DEFAULT: i32 = 100;
 
 /// Executes a statement.
-pub async fn query(context: &Context, query: &Query) -> Result<Response, Status> {
+pub async fn query(context: &Context, asked: &Charged<Query>) -> Result<Response, Status> {
+    let query = &asked.message;
     let client = context.client().await?;
     let default = QueryParameters::default();
     let parameters = query.parameters.as_ref().unwrap_or(&default);
@@ -42,7 +43,8 @@ pub async fn query(context: &Context, query: &Query) -> Result<Response, Status>
 }
 
 /// Executes several writes together.
-pub async fn batch(context: &Context, batch: &Batch) -> Result<Response, Status> {
+pub async fn batch(context: &Context, asked: &Charged<Batch>) -> Result<Response, Status> {
+    let batch = &asked.message;
     let client = context.client().await?;
     let default = BatchParameters::default();
     let parameters = batch.parameters.as_ref().unwrap_or(&default);
@@ -98,7 +100,7 @@ async fn each<Q: Message + Default>(
     mut messages: Messages,
     context: &Context,
     answers: &Answers,
-    work: impl AsyncFn(&Context, &Q) -> Result<Response, Status>,
+    work: impl AsyncFn(&Context, &Charged<Q>) -> Result<Response, Status>,
 ) -> Result<(), Status> {
     loop {
         let asked = tokio::select! {
@@ -108,7 +110,7 @@ async fn each<Q: Message + Default>(
         let Some(asked) = asked else {
             return Ok(());
         };
-        let message = match work(context, &asked.message).await {
+        let message = match work(context, &asked).await {
             Ok(response) => streaming_response::Message::Response(response),
             Err(status) => streaming_response::Message::Status(RpcStatus {
                 code: status.code,

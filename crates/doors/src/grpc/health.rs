@@ -4,7 +4,7 @@ use std::rc::Rc;
 
 use super::answers::Answers;
 use super::call::Context;
-use super::messages::Messages;
+use super::messages::{Charged, Messages};
 use super::proto::health::health_check_response::ServingStatus;
 use super::proto::health::{HealthCheckRequest, HealthCheckResponse};
 use super::status::{Code, Status};
@@ -15,8 +15,11 @@ use crate::failure::Failure;
 const SERVICES: [&str; 3] = ["", "stargate.Stargate", "grpc.health.v1.Health"];
 
 /// How it is now.
-pub async fn check(context: &Context, request: &HealthCheckRequest) -> Result<HealthCheckResponse, Status> {
-    match SERVICES.contains(&request.service.as_str()) {
+pub async fn check(
+    context: &Context,
+    asked: &Charged<HealthCheckRequest>,
+) -> Result<HealthCheckResponse, Status> {
+    match SERVICES.contains(&asked.message.service.as_str()) {
         true => Ok(response(serving(context.caller.state.stage()))),
         false => Err(Status::new(Code::NotFound, "There is no such service")),
     }

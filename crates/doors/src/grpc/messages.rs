@@ -27,6 +27,7 @@ pub struct Messages {
 /// A message with what it takes while it is worked on.
 pub struct Charged<M> {
     pub message: M,
+    pub is_compressed: bool,
     _taken: Taken,
 }
 
@@ -64,6 +65,7 @@ impl Messages {
             .map_err(|error| Status::new(Code::Internal, format!("A message cannot be read: {error}")))?;
         Ok(Some(Charged {
             message,
+            is_compressed,
             _taken: taken,
         }))
     }

@@ -9,6 +9,7 @@ mod messages;
 pub mod proto;
 mod reflection;
 mod status;
+mod testing;
 mod traces;
 mod types;
 mod values_in;
@@ -45,6 +46,10 @@ pub async fn call(caller: &Rc<Caller>, received: Received) -> Response<Body> {
         "/grpc.health.v1.Health/Watch" => call.stream(health::watch),
         "/grpc.reflection.v1.ServerReflection/ServerReflectionInfo"
         | "/grpc.reflection.v1alpha.ServerReflection/ServerReflectionInfo" => call.stream(reflection::answer),
+        path if caller.state.serves_tests && path.starts_with(testing::SERVICE) => {
+            let method = path.strip_prefix(testing::SERVICE).unwrap_or_default();
+            testing::call(call, method).await
+        }
         path => answers::failed(&Status::new(
             Code::Unimplemented,
             format!("There is no method {path}"),

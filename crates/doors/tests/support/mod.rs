@@ -28,6 +28,7 @@ pub struct Served {
 pub struct Serving {
     pub asks_for_passwords: bool,
     pub is_read_only: bool,
+    pub serves_tests: bool,
     /// 1 GiB if it is not said.
     pub node_memory_bytes: Option<u64>,
     /// The doors' clock; the machine's if there is none.
@@ -60,6 +61,7 @@ impl Served {
             node_memory_bytes: serving.node_memory_bytes.unwrap_or(1 << 30),
             asks_for_passwords: serving.asks_for_passwords,
             is_read_only: serving.is_read_only,
+            serves_tests: serving.serves_tests,
             metrics: Arc::new(|| Box::pin(async { "up 1\n".to_owned() })),
             clock,
             random,

@@ -58,6 +58,9 @@ pub struct ServeArguments {
     /// Takes only statements that read through HTTP and gRPC.
     #[arg(long)]
     pub(super) grpc_read_only: bool,
+    /// Serves gRPC's `TestService`, too, which interop clients call: for tests, since it lets whoever connects keep this node busy.
+    #[arg(long, hide = true)]
+    pub(super) grpc_test_service: bool,
 }
 
 #[derive(Clone, Copy, ValueEnum)]

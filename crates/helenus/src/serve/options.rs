@@ -196,6 +196,7 @@ fn doors(arguments: &ServeArguments, config: &ConfigFile, listen: SocketAddr) ->
         address,
         is_asked_for: asked_for.is_some(),
         is_read_only: arguments.grpc_read_only || config.grpc_read_only.unwrap_or(false),
+        serves_tests: arguments.grpc_test_service,
     })
 }
 
