@@ -138,6 +138,21 @@ pub enum Event<'e> {
     DrainTimedOut {
         drain_timeout: Duration,
     },
+    /// The node serves, and can be stopped, but not replaced.
+    HandoverNotOffered {
+        error: &'e dyn Display,
+    },
+    /// Another process serves in place of this one.
+    Replaced {
+        process: u64,
+        connections: u64,
+        /// From when this process took no more to when the other one did.
+        away: Duration,
+    },
+    /// Another process was to serve and does not; this one goes on.
+    NotReplaced {
+        error: &'e dyn Display,
+    },
 }
 
 /// One part of an event.
@@ -151,7 +166,7 @@ pub enum Field<'f> {
 impl Event<'_> {
     pub fn level(&self) -> Level {
         match self {
-            Event::Started { .. } | Event::HotPartition { .. } => Level::Info,
+            Event::Started { .. } | Event::HotPartition { .. } | Event::Replaced { .. } => Level::Info,
             Event::ShardNotStarted { .. }
             | Event::DiskReadsFailed { .. }
             | Event::LogFailed { .. }
@@ -186,7 +201,10 @@ impl Event<'_> {
             | Event::ListenerStopped { .. }
             | Event::ControlSocketNotOpened { .. }
             | Event::DoorsNotOpened { .. }
-            | Event::DrainTimedOut { .. } => "transport",
+            | Event::DrainTimedOut { .. }
+            | Event::HandoverNotOffered { .. }
+            | Event::Replaced { .. }
+            | Event::NotReplaced { .. } => "transport",
         }
     }
 
@@ -220,6 +238,9 @@ impl Event<'_> {
             Event::ControlSocketNotOpened { .. } => "control_socket_not_opened",
             Event::DoorsNotOpened { .. } => "doors_not_opened",
             Event::DrainTimedOut { .. } => "drain_timed_out",
+            Event::HandoverNotOffered { .. } => "handover_not_offered",
+            Event::Replaced { .. } => "replaced",
+            Event::NotReplaced { .. } => "not_replaced",
         }
     }
 
@@ -288,6 +309,15 @@ impl Event<'_> {
                 take("work", Field::Text(&work));
                 take("held_us", Field::Number(microseconds(held)));
                 take("count", Field::Number(count));
+            }
+            Event::Replaced {
+                process,
+                connections,
+                away,
+            } => {
+                take("process", Field::Number(process));
+                take("connections", Field::Number(connections));
+                take("away_us", Field::Number(microseconds(away)));
             }
             _ => {}
         }

@@ -134,6 +134,26 @@ impl Event<'_> {
             Event::DrainTimedOut { drain_timeout } => {
                 write!(f, "some requests were not answered within {drain_timeout:?}")
             }
+            Event::HandoverNotOffered { error } => write!(
+                f,
+                "the node serves and can be stopped, but not replaced by `helenus serve --replace`: {error}"
+            ),
+            Event::Replaced {
+                process,
+                connections,
+                away,
+            } => write!(
+                f,
+                "process {process} serves in place of this one, with {connections} of its connections; for {} ms nobody \
+                 was answered",
+                away.as_millis()
+            ),
+            Event::NotReplaced { error } => {
+                write!(
+                    f,
+                    "this process goes on serving, the one that was to replace it does not: {error}"
+                )
+            }
             // All others are above.
             _ => Ok(()),
         }
@@ -212,6 +232,13 @@ mod tests {
             Event::DrainTimedOut {
                 drain_timeout: Duration::ZERO,
             },
+            Event::HandoverNotOffered { error },
+            Event::Replaced {
+                process: 4711,
+                connections: 12,
+                away: Duration::from_millis(80),
+            },
+            Event::NotReplaced { error },
         ]
     }
 

@@ -64,7 +64,8 @@ const EXAMPLES: &str = "Examples:
   helenus serve --in-memory --listen 127.0.0.1:0
                                               a throw-away node on a free port, for tests
   helenus serve --config helenus.yaml         settings by cassandra.yaml's names
-  helenus serve --shards 4 --memory 2GiB      four data threads, at most 2 GiB of caches and memtables";
+  helenus serve --shards 4 --memory 2GiB      four data threads, at most 2 GiB of caches and memtables
+  helenus serve --replace                     take the place of the running node: a new release, or other settings";
 
 fn main() -> ExitCode {
     let command_line = CommandLine::parse();

@@ -8,7 +8,7 @@ use std::process::ExitCode;
 use std::time::Instant;
 
 use helenus_server::config::{ConfigError, ConfigFile};
-use helenus_server::{ServeError, Server};
+use helenus_server::{Handover, ServeError, Server};
 use tokio::signal::unix::{Signal, SignalKind, signal};
 
 pub use arguments::ServeArguments;
@@ -47,7 +47,11 @@ fn start(arguments: &ServeArguments) -> Result<(Server, Summary), StartupError> 
             format!("data {}", options.node.data_folder.display())
         },
     };
-    Ok((Server::start(options)?, summary))
+    let server = match arguments.replace {
+        true => Server::replace(options)?,
+        false => Server::start(options)?,
+    };
+    Ok((server, summary))
 }
 
 struct Summary {
@@ -73,11 +77,30 @@ fn serve(server: Server, summary: &Summary, started: Instant) -> ExitCode {
     say_ready(&server, summary, started);
     // All that this thread has left to do is to end the process: what that frees, nobody waits for.
     helenus_scheduling::give_way();
-    runtime.block_on(async {
-        signals.wait().await;
-        server.stop().await;
-    });
-    ExitCode::SUCCESS
+    match runtime.block_on(until_stopped_or_replaced(server, signals)) {
+        Ok(()) => ExitCode::SUCCESS,
+        Err(error) => {
+            eprintln!("helenus: {error}");
+            ExitCode::FAILURE
+        }
+    }
+}
+
+async fn until_stopped_or_replaced(mut server: Server, mut signals: StopSignals) -> Result<(), ServeError> {
+    loop {
+        let takeover = tokio::select! {
+            () = signals.wait() => None,
+            takeover = server.takeover() => Some(takeover),
+        };
+        let Some(takeover) = takeover else {
+            server.stop().await;
+            return Ok(());
+        };
+        match server.hand_over(takeover, signals.wait()).await? {
+            Handover::Done => return Ok(()),
+            Handover::TakenBack(taken_back) => server = *taken_back,
+        }
+    }
 }
 
 fn say_ready(server: &Server, summary: &Summary, started: Instant) {
@@ -114,7 +137,7 @@ impl StopSignals {
         })
     }
 
-    async fn wait(mut self) {
+    async fn wait(&mut self) {
         tokio::select! {
             _ = self.terminate.recv() => {}
             _ = self.interrupt.recv() => {}

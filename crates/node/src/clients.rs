@@ -5,6 +5,7 @@ use std::collections::BTreeMap;
 use std::rc::Rc;
 
 use helenus_catalog::system::ClientConnection;
+use helenus_protocol::wire::{DecodeError, WireReader, put_short, put_string};
 
 use crate::session::Session;
 
@@ -42,6 +43,37 @@ impl Clients {
             options: kept(options),
         };
         self.clients.borrow_mut().insert(connection, client);
+    }
+
+    /// What another process has to know of a client that goes on there: the options of its STARTUP.
+    pub fn tell(&self, connection: u64, out: &mut Vec<u8>) {
+        let clients = self.clients.borrow();
+        let Some(client) = clients.get(&connection) else {
+            return;
+        };
+        put_short(out, u16::try_from(client.options.len()).unwrap_or(u16::MAX));
+        for (name, value) in &client.options {
+            put_string(out, name);
+            put_string(out, value);
+        }
+    }
+
+    /// A client that another process has told of. One that has not sent STARTUP is not shown.
+    pub fn resumed(
+        &self,
+        connection: u64,
+        session: &Rc<Session>,
+        told: &mut WireReader<'_>,
+    ) -> Result<(), DecodeError> {
+        if told.rest().is_empty() {
+            return Ok(());
+        }
+        let mut options = Vec::new();
+        for _ in 0..told.count("options", 4)? {
+            options.push((told.string()?, told.string()?));
+        }
+        self.started(connection, session, options.into_iter());
+        Ok(())
     }
 
     pub fn closed(&self, connection: u64) {

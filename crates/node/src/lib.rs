@@ -71,7 +71,7 @@ pub use handle::{Handle, block_on};
 pub use helenus_engine::TombstoneLimits;
 pub use helenus_engine::replicas::CopyRule;
 pub use helenus_schema::{IndexKind, SsTableFormat};
-pub use node::{AssembledNode, AssembledShard, Node, OpenDoors, StartError};
+pub use node::{AssembledNode, AssembledShard, Node, OpenDoors, StartError, check_data_folder};
 pub use operator::Operator;
 pub use options::{CommitlogSync, CompactionSettings, NodeOptions};
 pub use panic_boundary::{Panicked, catch_async, count_panics};

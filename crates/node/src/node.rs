@@ -70,6 +70,11 @@ pub enum StartError {
     ShardStopped,
 }
 
+/// Whether a node can be started on the data folder, as far as that can be seen while another process has it.
+pub fn check_data_folder(options: &NodeOptions) -> Result<(), StartError> {
+    Ok(DataFolder::check(&*options.disk, &options.data_folder)?)
+}
+
 /// The stack of a shard's thread, in bytes: deep enough for the parser's and planner's bounded recursion.
 const SHARD_STACK_BYTES: usize = 8 << 20;
 

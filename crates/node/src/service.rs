@@ -6,7 +6,7 @@ use helenus_protocol::extensions::Sharding;
 use helenus_protocol::frame::Envelope;
 use helenus_protocol::request::Startup;
 use helenus_protocol::response::SchemaChange;
-use helenus_protocol::wire::DecodeError;
+use helenus_protocol::wire::{DecodeError, WireReader};
 use helenus_transport::{Service, TransportContext};
 
 use crate::session::{Conversation, RequestContext, Session};
@@ -65,6 +65,19 @@ impl Service for Shard {
 
     fn connection_started(&self, connection: u64, session: &Rc<Session>, startup: &Startup<'_>) {
         self.clients.started(connection, session, startup.iter());
+    }
+
+    fn conversation_of(&self, connection: u64, session: &Rc<Session>) -> Vec<u8> {
+        let mut out = Vec::new();
+        session.conversation.tell(&mut out);
+        self.clients.tell(connection, &mut out);
+        out
+    }
+
+    fn resume(&self, connection: u64, session: &Rc<Session>, conversation: &[u8]) -> Result<(), DecodeError> {
+        let mut told = WireReader::new(conversation);
+        session.conversation.resume(&mut told)?;
+        self.clients.resumed(connection, session, &mut told)
     }
 
     fn connection_closed(&self, connection: u64) {

@@ -5,6 +5,7 @@ use std::cell::{Cell, RefCell};
 use std::sync::Arc;
 
 use helenus_engine::CqlError;
+use helenus_protocol::wire::{DecodeError, WireReader, put_string};
 
 /// One client's side of the conversation.
 pub type Session = helenus_transport::Session<Conversation>;
@@ -71,6 +72,23 @@ impl Conversation {
 
     pub(crate) fn set_keyspace(&self, keyspace: Arc<str>) {
         *self.keyspace.borrow_mut() = Some(keyspace);
+    }
+
+    /// What another process has to know that goes on with the conversation.
+    pub(crate) fn tell(&self, out: &mut Vec<u8>) {
+        let keyspace = self.keyspace.borrow();
+        out.push(u8::from(keyspace.is_some()));
+        put_string(out, keyspace.as_deref().unwrap_or_default());
+        out.push(u8::from(self.is_warned_of_use_keyspace.get()));
+    }
+
+    /// Goes on where another process has stopped.
+    pub(crate) fn resume(&self, told: &mut WireReader<'_>) -> Result<(), DecodeError> {
+        let has_keyspace = told.byte("flag")? != 0;
+        let keyspace = told.string()?;
+        self.keyspace.replace(has_keyspace.then(|| keyspace.into()));
+        self.is_warned_of_use_keyspace.set(told.byte("flag")? != 0);
+        Ok(())
     }
 
     /// Whether this is the first time that the client is to be warned of prepared statements without a keyspace.

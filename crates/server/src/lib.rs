@@ -6,8 +6,11 @@
 pub mod config;
 mod control;
 mod doors;
+mod handover;
 mod metrics_page;
 mod serve;
+mod sockets;
 
 pub use doors::DoorSettings;
-pub use serve::{ServeError, ServeOptions, Server};
+pub use handover::{ReplaceError, Takeover};
+pub use serve::{Handover, ServeError, ServeOptions, Server};

@@ -49,6 +49,7 @@ impl CannedServer {
             frame_limits: FrameLimits::default(),
             connection_limits: options.connection_limits,
             advertised: address,
+            handed_over: Vec::new(),
             events: helenus_events::silent(),
         });
         let threads = (0..THREADS)

@@ -3,6 +3,7 @@
 use std::cell::{Cell, RefCell};
 use std::net::SocketAddr;
 use std::rc::Rc;
+use std::sync::Arc;
 use std::time::Duration;
 
 use hashbrown::HashMap;
@@ -14,16 +15,22 @@ use tokio::time::sleep;
 
 use crate::context::TransportContext;
 use crate::deadline::nanoseconds;
+use crate::handover::{Departures, HandedOver};
 use crate::session::{Conversation, Session};
 
 /// The connections of one thread.
 pub(crate) struct ConnectionRegistry<C> {
     connections: RefCell<HashMap<u64, Connected<C>, foldhash::fast::RandomState>>,
     next_id: Cell<u64>,
+    /// The thread's number.
+    thread: u16,
     shard_aware_port: Option<u16>,
     transport: Rc<TransportContext>,
     /// On the thread's clock.
     draining_since_ns: Cell<Option<u64>>,
+    is_handing_over: Cell<bool>,
+    /// Where connections go that another process goes on with.
+    departures: Arc<Departures>,
     closed: Notify,
 }
 
@@ -43,15 +50,27 @@ impl<C: Conversation> Connected<C> {
 }
 
 impl<C: Conversation> ConnectionRegistry<C> {
-    pub fn new(transport: Rc<TransportContext>, shard_aware_port: Option<u16>) -> Rc<Self> {
+    pub fn new(
+        transport: Rc<TransportContext>,
+        thread: u16,
+        shard_aware_port: Option<u16>,
+        departures: Arc<Departures>,
+    ) -> Rc<Self> {
         Rc::new(ConnectionRegistry {
             connections: RefCell::default(),
             next_id: Cell::new(0),
+            thread,
             shard_aware_port,
             transport,
             draining_since_ns: Cell::new(None),
+            is_handing_over: Cell::new(false),
+            departures,
             closed: Notify::new(),
         })
+    }
+
+    pub fn thread(&self) -> u16 {
+        self.thread
     }
 
     pub fn shard_aware_port(&self) -> Option<u16> {
@@ -84,6 +103,40 @@ impl<C: Conversation> ConnectionRegistry<C> {
         if self.draining_since_ns.get().is_some() && connected.events.contains(EventKind::GracefulDisconnect)
         {
             connected.send(&Event::GracefulDisconnect);
+        }
+    }
+
+    /// What a connection is registered for.
+    pub fn events_of(&self, id: u64) -> Register {
+        let connections = self.connections.borrow();
+        connections
+            .get(&id)
+            .map_or(Register::default(), |connected| connected.events)
+    }
+
+    /// Whether connections go to another process as soon as they are at rest.
+    #[inline]
+    pub fn is_handing_over(&self) -> bool {
+        self.is_handing_over.get()
+    }
+
+    /// Another process goes on with a connection.
+    pub fn depart(&self, connection: HandedOver) {
+        self.departures.add(connection);
+    }
+
+    /// Hands every connection over, and returns when `count` says that none is left. Clients are told nothing: nothing happens to
+    /// them.
+    pub async fn hand_over(&self, count: impl Fn() -> usize) {
+        self.is_handing_over.set(true);
+        while count() > 0 {
+            for connected in self.connections.borrow().values() {
+                connected.session.outbox().wake();
+            }
+            tokio::select! {
+                () = self.closed.notified() => {}
+                () = sleep(HAND_OVER_LOOK) => {}
+            }
         }
     }
 
@@ -158,6 +211,9 @@ impl<C: Conversation> ConnectionRegistry<C> {
         }
     }
 }
+
+/// How often connections that are to be handed over are looked at, should nothing else wake them.
+const HAND_OVER_LOOK: Duration = Duration::from_millis(5);
 
 /// How far the end of the connections has come.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

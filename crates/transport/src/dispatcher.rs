@@ -12,6 +12,7 @@ use socket2::{Domain, Socket, Type};
 use tokio::sync::mpsc::UnboundedSender;
 
 use crate::connection_limits::ConnectionPermit;
+use crate::handover::Resumed;
 
 /// Where accepted sockets go, and how many each thread has.
 #[derive(Clone)]
@@ -30,6 +31,8 @@ pub struct NewConnection {
     pub peer: SocketAddr,
     /// What was read of it: its first message, and what came right behind.
     pub first: Box<[u8]>,
+    /// What another process knows of it, who has served it until now.
+    pub resumed: Option<Box<Resumed>>,
     /// Held for as long as the connection is open.
     pub slot: ConnectionSlot,
 }
@@ -73,20 +76,47 @@ impl ConnectionDispatcher {
             Placement::BySourcePort => usize::from(peer.port()) % self.threads.len(),
             Placement::FewestConnections => self.emptiest(),
         };
-        self.threads[thread].connections.fetch_add(1, Ordering::Relaxed);
-        let slot = ConnectionSlot {
-            dispatcher: self.clone(),
-            thread,
-            _permit: permit,
-        };
-        let connection = NewConnection {
+        let slot = self.slot(thread, permit);
+        self.send(NewConnection {
             stream,
             peer,
             first,
+            resumed: None,
             slot,
-        };
+        });
+    }
+
+    /// Gives a connection that another process has served to the thread that has the same number here.
+    pub fn resume(&self, stream: TcpStream, peer: SocketAddr, resumed: Resumed, permit: ConnectionPermit) {
+        let thread = usize::from(resumed.thread) % self.threads.len();
+        let slot = self.slot(thread, permit);
+        self.send(NewConnection {
+            stream,
+            peer,
+            first: Box::default(),
+            resumed: Some(Box::new(resumed)),
+            slot,
+        });
+    }
+
+    /// Connections of a thread, also those that it has not seen yet.
+    pub fn count(&self, thread: usize) -> usize {
+        let thread = self.threads.get(thread);
+        thread.map_or(0, |thread| thread.connections.load(Ordering::Relaxed))
+    }
+
+    fn slot(&self, thread: usize, permit: ConnectionPermit) -> ConnectionSlot {
+        self.threads[thread].connections.fetch_add(1, Ordering::Relaxed);
+        ConnectionSlot {
+            dispatcher: self.clone(),
+            thread,
+            _permit: permit,
+        }
+    }
+
+    fn send(&self, connection: NewConnection) {
         // A thread that has stopped takes no more: socket and slot are dropped.
-        let _stopped = self.threads[thread].sockets.send(connection);
+        let _stopped = self.threads[connection.slot.thread].sockets.send(connection);
     }
 
     fn emptiest(&self) -> usize {

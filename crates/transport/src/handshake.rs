@@ -15,6 +15,7 @@ use tokio::time::{Sleep, sleep};
 
 use crate::client_state::ClientState;
 use crate::connection_registry::ConnectionRegistry;
+use crate::handover::ResumedStage;
 use crate::service::Service;
 use crate::session::Session;
 
@@ -79,6 +80,27 @@ impl Stage {
         Stage::AwaitingStartup(AwaitingStartup {
             handshake_ends: Timer::after(handshake_timeout),
         })
+    }
+
+    /// Of a connection that another process has served: who has to log in still has the handshake's time.
+    pub fn resumed(at: ResumedStage, handshake_timeout: Duration) -> Self {
+        match at {
+            ResumedStage::AwaitingStartup => Stage::new(handshake_timeout),
+            ResumedStage::Authenticating => Stage::Authenticating(Authenticating {
+                handshake_ends: Timer::after(handshake_timeout),
+            }),
+            ResumedStage::Open => Stage::Open,
+        }
+    }
+
+    /// Where another process can go on; nowhere behind the last answer.
+    pub fn to_resume(&self) -> Option<ResumedStage> {
+        match self {
+            Stage::AwaitingStartup(_) => Some(ResumedStage::AwaitingStartup),
+            Stage::Authenticating(_) => Some(ResumedStage::Authenticating),
+            Stage::Open => Some(ResumedStage::Open),
+            Stage::Closing(_) => None,
+        }
     }
 
     /// The next answer is the last: the client is to read it and close.

@@ -11,13 +11,14 @@ use helenus_protocol::frame::FrameLimits;
 use tokio::sync::mpsc::{UnboundedReceiver, unbounded_channel};
 use tokio::sync::{Semaphore, watch};
 
-use crate::acceptor::Acceptor;
+use crate::acceptor::{Acceptor, Arrival, Relay};
 use crate::client_state::ClientState;
 use crate::connection::{Connection, Limits};
 use crate::connection_limits::{ConnectionCounts, ConnectionLimits};
 use crate::connection_registry::ConnectionRegistry;
 use crate::descriptors::DescriptorReserve;
 use crate::dispatcher::{ConnectionDispatcher, NewConnection, Placement};
+use crate::handover::{Departures, HandedOver, Progress};
 use crate::service::Service;
 use crate::session::Session;
 use crate::socket::Socket;
@@ -36,6 +37,8 @@ pub struct ListenOptions {
     pub connection_limits: ConnectionLimits,
     /// The address that clients know the server by.
     pub advertised: SocketAddr,
+    /// Connections that another process has served until now.
+    pub handed_over: Vec<HandedOver>,
     /// Who is told what happens.
     pub events: Events,
 }
@@ -51,8 +54,23 @@ pub struct Listeners {
     frame_limits: FrameLimits,
     counts: Arc<ConnectionCounts>,
     descriptor_reserve: DescriptorReserve,
-    stop: watch::Sender<bool>,
+    arrivals: Mutex<Vec<Arrival>>,
+    departures: Arc<Departures>,
+    ending: watch::Sender<Ending>,
+    /// Set once nothing is accepted any more.
+    accepting_ended: watch::Sender<bool>,
     drained: Vec<Semaphore>,
+}
+
+/// What becomes of the connections.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Ending {
+    /// They are served.
+    None,
+    /// They are closed, as mildly as their clients allow.
+    Drain,
+    /// Another process goes on with them.
+    HandOver,
 }
 
 impl Listeners {
@@ -71,7 +89,7 @@ impl Listeners {
                 .shard_aware
                 .map(|listener| (listener, Placement::BySourcePort)),
         );
-        Arc::new(Listeners {
+        let listeners = Listeners {
             events: options.events,
             advertised: options.advertised,
             dispatcher: ConnectionDispatcher::new(senders),
@@ -84,15 +102,49 @@ impl Listeners {
             frame_limits: options.frame_limits,
             counts: ConnectionCounts::new(options.connection_limits),
             descriptor_reserve: DescriptorReserve::of_this_process(),
-            stop: watch::Sender::new(false),
+            arrivals: Mutex::default(),
+            departures: Arc::default(),
+            ending: watch::Sender::new(Ending::None),
+            accepting_ended: watch::Sender::new(false),
             drained: (0..options.threads).map(|_| Semaphore::new(0)).collect(),
-        })
+        };
+        listeners.go_on_with(options.handed_over);
+        Arc::new(listeners)
+    }
+
+    /// Gives connections of another process their threads, or those that were in its acceptor to this one's.
+    fn go_on_with(&self, connections: Vec<HandedOver>) {
+        for connection in connections {
+            let (stream, progress) = connection.into_parts();
+            match progress {
+                Progress::Pending { placement, received } => {
+                    let mut arrivals = self.arrivals.lock().unwrap_or_else(PoisonError::into_inner);
+                    arrivals.push(Arrival {
+                        stream,
+                        placement,
+                        received,
+                    });
+                }
+                Progress::Served(resumed) => {
+                    // Who has gone meanwhile has no address.
+                    let Ok(peer) = stream.peer_addr() else { continue };
+                    if let Ok(permit) = self.counts.admit(peer.ip().to_canonical()) {
+                        self.dispatcher.resume(stream, peer, resumed, permit);
+                    }
+                }
+            }
+        }
     }
 
     /// Serves the connections of one of the threads, and on the first accepts for all. To be called once on each, from the
     /// thread itself.
     pub fn open<S: Service>(self: &Arc<Self>, service: &Rc<S>, thread: usize) {
-        let registry = ConnectionRegistry::new(service.transport().clone(), self.shard_aware_port);
+        let registry = ConnectionRegistry::new(
+            service.transport().clone(),
+            u16::try_from(thread).unwrap_or(u16::MAX),
+            self.shard_aware_port,
+            self.departures.clone(),
+        );
         let announced = registry.clone();
         service.on_schema_change(Box::new(move |change| announced.announce(change)));
         if let Some(connections) = self.new_connections.get(thread).and_then(take) {
@@ -106,8 +158,14 @@ impl Listeners {
         }
         let listeners = self.clone();
         service.spawn(async move {
-            listeners.stopping().await;
-            registry.drain(listeners.advertised).await;
+            match listeners.stopping().await {
+                Ending::HandOver => {
+                    // What was accepted last is on its way to its thread by then, and counted.
+                    listeners.wait_until_accepting_ended().await;
+                    registry.hand_over(|| listeners.dispatcher.count(thread)).await;
+                }
+                _ => registry.drain(listeners.advertised).await,
+            }
             if let Some(drained) = listeners.drained.get(thread) {
                 drained.add_permits(1);
             }
@@ -116,10 +174,22 @@ impl Listeners {
 
     /// Accepts no more, and has every thread end its connections as mildly as their clients allow.
     pub fn stop(&self) {
-        self.stop.send_replace(true);
+        self.ending.send_replace(Ending::Drain);
     }
 
-    /// Waits until all connections are closed; only after [`Listeners::stop`].
+    /// Accepts no more, and has every thread give up its connections as soon as what was read of them is answered, for another
+    /// process to go on with: [`Listeners::handed_over`].
+    pub fn hand_over(&self) {
+        self.departures.begin();
+        self.ending.send_replace(Ending::HandOver);
+    }
+
+    /// The connections that were given up so far.
+    pub fn handed_over(&self) -> Vec<HandedOver> {
+        self.departures.take()
+    }
+
+    /// Waits until all connections are closed or given up; only after [`Listeners::stop`] or [`Listeners::hand_over`].
     pub async fn drained(&self) {
         for drained in &self.drained {
             // Never closed, so acquiring cannot fail.
@@ -135,14 +205,20 @@ impl Listeners {
                     self.events.event(&Event::ListenerStopped { error: &error });
                 }
             }
-            () = self.stopping() => {}
+            _ending = self.stopping() => {}
         }
     }
 
-    async fn stopping(&self) {
-        let mut stop = self.stop.subscribe();
+    async fn stopping(&self) -> Ending {
+        let mut ending = self.ending.subscribe();
         // An error would mean that the sender is gone, but it is ours.
-        let _stopping = stop.wait_for(|&stopping| stopping).await.is_ok();
+        let ending = ending.wait_for(|&ending| ending != Ending::None).await;
+        ending.map_or(Ending::Drain, |ending| *ending)
+    }
+
+    async fn wait_until_accepting_ended(&self) {
+        let mut ended = self.accepting_ended.subscribe();
+        let _ended = ended.wait_for(|&ended| ended).await.is_ok();
     }
 
     fn accept<S: Service>(self: &Arc<Self>, service: &Rc<S>, sockets: Vec<(TcpListener, Placement)>) {
@@ -152,10 +228,21 @@ impl Listeners {
             self.counts.clone(),
             self.descriptor_reserve,
             sockets,
+            Relay {
+                arrivals: std::mem::take(&mut *self.arrivals.lock().unwrap_or_else(PoisonError::into_inner)),
+                departures: self.departures.clone(),
+            },
         );
         match acceptor {
-            Ok(acceptor) => service.spawn(self.clone().until_stopped(acceptor.receive())),
+            Ok(acceptor) => {
+                let listeners = self.clone();
+                service.spawn(async move {
+                    listeners.clone().until_stopped(acceptor.receive()).await;
+                    listeners.accepting_ended.send_replace(true);
+                });
+            }
             Err(error) => {
+                self.accepting_ended.send_replace(true);
                 let event = Event::ConnectionsNotAccepted { error: &error };
                 self.events.event(&event);
             }
@@ -179,7 +266,7 @@ impl Listeners {
             let client = ClientState::new(new.peer, ProtocolVersion::CURRENT);
             let transport = service.transport();
             let session = Session::of_connection(client, &transport.buffers, &transport.memory);
-            let connection = Connection::new(
+            let mut connection = Connection::new(
                 socket,
                 &new.first,
                 service.clone(),
@@ -188,6 +275,11 @@ impl Listeners {
                 limits,
             );
             let slot = new.slot;
+            if let Some(resumed) = &new.resumed
+                && !connection.resume(resumed, limits.connections.handshake_timeout)
+            {
+                continue;
+            }
             // A future that is moved into another one keeps its place there too: a pointer is smaller.
             let connection = Box::pin(connection);
             service.spawn(async move {

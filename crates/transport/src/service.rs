@@ -76,6 +76,22 @@ pub trait Service: 'static {
     ) {
     }
 
+    /// What it knows of a client's conversation, for another process that goes on with it; see [`Service::resume`].
+    fn conversation_of(&self, _connection: u64, _session: &Rc<Session<Self::Conversation>>) -> Vec<u8> {
+        Vec::new()
+    }
+
+    /// Goes on with a conversation of another process, of which that one's [`Service::conversation_of`] has told. An error closes the
+    /// connection.
+    fn resume(
+        &self,
+        _connection: u64,
+        _session: &Rc<Session<Self::Conversation>>,
+        _conversation: &[u8],
+    ) -> Result<(), DecodeError> {
+        Ok(())
+    }
+
     /// A connection has gone.
     fn connection_closed(&self, _connection: u64) {}
 

@@ -1,6 +1,7 @@
 //! A client's socket.
 
 use std::io::{self, Read};
+use std::os::fd::AsFd;
 use std::pin::{Pin, pin};
 use std::task::{Context, Poll};
 
@@ -47,6 +48,13 @@ impl Socket {
     pub fn poll_write(&mut self, context: &mut Context<'_>, bytes: &[u8]) -> Poll<io::Result<usize>> {
         match self {
             Socket::Plain(stream) => Pin::new(stream).poll_write(context, bytes),
+        }
+    }
+
+    /// Another descriptor of the same connection, for who goes on with it.
+    pub fn duplicate(&self) -> io::Result<std::net::TcpStream> {
+        match self {
+            Socket::Plain(stream) => Ok(stream.as_fd().try_clone_to_owned()?.into()),
         }
     }
 

@@ -55,6 +55,10 @@ pub struct ServeArguments {
     /// Address and port for HTTP, gRPC and the console, or `off`; port 0 picks a free one [default: 127.0.0.1:8090].
     #[arg(long, value_name = "IP:PORT|off")]
     pub(super) grpc: Option<DoorAddress>,
+    /// Take the place of the node that runs on this data folder, with its sockets and connections: no client is refused or
+    /// disconnected. Where none runs, start as ever.
+    #[arg(long)]
+    pub(super) replace: bool,
     /// Takes only statements that read through HTTP and gRPC.
     #[arg(long)]
     pub(super) grpc_read_only: bool,

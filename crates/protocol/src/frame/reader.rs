@@ -190,6 +190,23 @@ impl FrameReader {
         self.skipped = Some(SkippedMessage { bytes_left, error });
     }
 
+    /// Whether no part of a message has arrived, after [`Self::next_envelope`] has found no whole one.
+    pub fn is_between_messages(&self, buffer: &ReceiveBuffer) -> bool {
+        buffer.unread().is_empty()
+            && self.segment_rest == 0
+            && self.skipped.is_none()
+            && self.scratch_use == ScratchUse::Free
+    }
+
+    /// What bodies are compressed with, where they are.
+    pub fn compression(&self) -> Option<Compression> {
+        match self.framing {
+            Framing::Envelopes { compression } => compression,
+            // The only one of v5.
+            Framing::Segments { is_compressed } => is_compressed.then_some(Compression::Lz4),
+        }
+    }
+
     /// Memory of what was decompressed or put together.
     pub fn scratch_bytes(&self) -> usize {
         self.scratch.capacity()

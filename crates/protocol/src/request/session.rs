@@ -190,4 +190,15 @@ impl Register {
     pub fn is_empty(self) -> bool {
         self.kinds == 0
     }
+
+    /// A byte that [`Register::of_byte`] understands.
+    pub fn to_byte(self) -> u8 {
+        self.kinds
+    }
+
+    /// Kinds that are not known are left out.
+    pub fn of_byte(byte: u8) -> Register {
+        let known = EventKind::ALL.iter().fold(0, |kinds, kind| kinds | kind.bit());
+        Register { kinds: byte & known }
+    }
 }

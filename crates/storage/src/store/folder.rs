@@ -76,6 +76,16 @@ pub enum FolderError {
 }
 
 impl DataFolder {
+    /// Whether this program understands the folder, which another process may have open.
+    pub fn check(disk: &dyn Disk, root: &Path) -> Result<(), FolderError> {
+        let version_file = root.join(VERSION_FILE);
+        match disk.exists(&version_file) {
+            Ok(true) => check_version(disk, root, &version_file),
+            Ok(false) => Ok(()),
+            Err(source) => Err(folder_error(root, source)),
+        }
+    }
+
     /// As [`Self::open_telling`], with nobody who listens.
     pub fn open(disk: Arc<dyn Disk>, clock: Arc<dyn Clock>, root: &Path) -> Result<Arc<Self>, FolderError> {
         Self::open_telling(disk, clock, root, helenus_events::silent())

@@ -23,6 +23,7 @@ use crate::connection_limits::{ConnectionCounts, ConnectionPermit};
 use crate::context::TransportContext;
 use crate::descriptors::DescriptorReserve;
 use crate::dispatcher::{ConnectionDispatcher, Placement};
+use crate::handover::{Departures, HandedOver, Progress};
 use crate::metrics::{ConnectionMetrics, ConnectionRefusal};
 use crate::pending_connections::{PendingConnections, Queue};
 use first_message::{Judgement, Rest};
@@ -95,6 +96,21 @@ pub(crate) struct Acceptor {
     answer: Vec<u8>,
     /// When the log was last told that connections wait.
     complained_s: Option<u64>,
+    departures: Arc<Departures>,
+}
+
+/// Connections that were accepted elsewhere, and those that others go on with.
+pub(crate) struct Relay {
+    /// Of which nothing but the beginning of a first message has come.
+    pub arrivals: Vec<Arrival>,
+    pub departures: Arc<Departures>,
+}
+
+/// A connection that another process has accepted and nobody has served.
+pub(crate) struct Arrival {
+    pub stream: std::net::TcpStream,
+    pub placement: Placement,
+    pub received: Vec<u8>,
 }
 
 struct Listener {
@@ -120,6 +136,7 @@ impl Acceptor {
         counts: Arc<ConnectionCounts>,
         reserve: DescriptorReserve,
         sockets: Vec<(std::net::TcpListener, Placement)>,
+        relay: Relay,
     ) -> io::Result<Acceptor> {
         let poll = Poll::new()?;
         let mut listeners = Vec::new();
@@ -137,7 +154,7 @@ impl Acceptor {
         // SAFETY: a `Poll` owns its descriptor, names the same one each time, and keeps it open until it is dropped; the
         // `AsyncFd` owns the `Poll` and never gives it out to be replaced.
         let poll = unsafe { AsyncFd::register_with_interest(poll, tokio::io::Interest::READABLE) }?;
-        Ok(Acceptor {
+        let mut acceptor = Acceptor {
             transport,
             dispatcher,
             counts,
@@ -151,7 +168,50 @@ impl Acceptor {
             scratch: vec![0; READ_BYTES].into_boxed_slice(),
             answer: Vec::new(),
             complained_s: None,
-        })
+            departures: relay.departures,
+        };
+        for arrival in relay.arrivals {
+            acceptor.arrive(arrival);
+        }
+        Ok(acceptor)
+    }
+
+    /// Goes on waiting for the first message of a connection.
+    fn arrive(&mut self, arrival: Arrival) {
+        let Arrival {
+            stream,
+            placement,
+            received,
+        } = arrival;
+        // Who has gone meanwhile has no address.
+        let Ok(peer) = stream.peer_addr() else { return };
+        if let Some(permit) = self.admit_from(peer)
+            && received.len() < READ_BYTES
+        {
+            self.keep_pending(PendingConnection {
+                stream: TcpStream::from_std(stream),
+                peer,
+                placement,
+                permit,
+                received,
+                ignored_bytes: 0,
+            });
+        }
+    }
+
+    /// A place among the connections, if there is one.
+    fn admit_from(&mut self, peer: SocketAddr) -> Option<ConnectionPermit> {
+        match self.counts.admit(peer.ip().to_canonical()) {
+            Ok(permit) => Some(permit),
+            Err(too_many) => {
+                self.transport
+                    .metrics
+                    .connection_refused(ConnectionRefusal::TooMany);
+                self.counts
+                    .report(too_many, self.now_ms() / 1_000, &self.transport.events);
+                None
+            }
+        }
     }
 
     /// Receives connections until the future is dropped, which closes the listeners and everybody in the acceptor.
@@ -302,16 +362,8 @@ impl Acceptor {
 
     /// A new connection: what it has sent by now is usually all there is to know of it.
     fn accepted(&mut self, stream: TcpStream, peer: SocketAddr, placement: Placement) {
-        let permit = match self.counts.admit(peer.ip().to_canonical()) {
-            Ok(permit) => permit,
-            Err(too_many) => {
-                self.transport
-                    .metrics
-                    .connection_refused(ConnectionRefusal::TooMany);
-                return self
-                    .counts
-                    .report(too_many, self.now_ms() / 1_000, &self.transport.events);
-            }
+        let Some(permit) = self.admit_from(peer) else {
+            return;
         };
         let mut connection = PendingConnection {
             stream,
@@ -498,6 +550,26 @@ impl Acceptor {
                 self.count_if_waiting(number, ConnectionRefusal::HandshakeTimeout);
                 self.close_behind(number);
             }
+        }
+    }
+}
+
+impl Drop for Acceptor {
+    /// Where another process takes the connections, who has not said everything goes on there.
+    fn drop(&mut self) {
+        if !self.departures.has_begun() {
+            return;
+        }
+        while let Some((number, _)) = self.pending.oldest(Queue::Waiting) {
+            let Some(connection) = self.pending.remove(number) else {
+                return;
+            };
+            let progress = Progress::Pending {
+                placement: connection.placement,
+                received: connection.received,
+            };
+            self.departures
+                .add(HandedOver::new(connection.stream.into(), progress));
         }
     }
 }

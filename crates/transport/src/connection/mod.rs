@@ -5,6 +5,7 @@
 //! its time is over: what is left is handled in the next, before more is read. Statements that have waited longer than
 //! admission control allows are refused by their headers.
 
+mod handing_over;
 mod handling;
 mod receiver;
 mod sender;
@@ -233,6 +234,11 @@ impl<S: Service> Connection<S> {
         if self.is_late(context) {
             return Poll::Ready(());
         }
+        if self.serving.registry.is_handing_over()
+            && let Some(poll) = self.poll_hand_over()
+        {
+            return poll;
+        }
         if !self.may_read() {
             return Poll::Pending;
         }
@@ -307,7 +313,8 @@ impl<S: Service> Connection<S> {
         if !goes_on && self.has_left() {
             return Poll::Ready(());
         }
-        if self.may_read() && goes_on {
+        let is_to_leave = self.serving.registry.is_handing_over() && self.is_between_messages();
+        if self.may_read() && (goes_on || is_to_leave) {
             context.waker().wake_by_ref();
         }
         Poll::Pending

@@ -205,6 +205,11 @@ impl Receiver {
         (has_read, is_empty)
     }
 
+    /// Whether no part of a message has arrived.
+    pub fn is_between_messages(&self) -> bool {
+        self.reader.is_between_messages(&self.received)
+    }
+
     /// The message of which the beginning has arrived.
     pub fn begun(&self) -> Option<EnvelopeHeader> {
         self.reader.begun(&self.received)
