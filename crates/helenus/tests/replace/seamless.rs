@@ -1,0 +1,158 @@
+//! What clients see of a replacement: nothing.
+
+use std::net::SocketAddr;
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
+use std::thread;
+
+use helenus_protocol::{Opcode, ProtocolVersion};
+use helenus_test_service::{Client, Reply};
+
+use crate::program::{Folder, Program, any_ports, create_table};
+
+const VERSIONS: [ProtocolVersion; 3] = [ProtocolVersion::V3, ProtocolVersion::V4, ProtocolVersion::V5];
+
+/// Enough for every moment of a replacement to be met by some request.
+const REPLACEMENTS: usize = 6;
+
+/// What the writers have been told, and when to end.
+#[derive(Default)]
+struct Load {
+    ends: AtomicBool,
+    acknowledged: AtomicU64,
+    connected: AtomicU64,
+}
+
+/// A counter is added to by one connection for as long as the load runs: an increment that is lost or done twice is seen. Ends with as many
+/// as were acknowledged.
+fn count_up(load: &Load, address: SocketAddr, version: ProtocolVersion, id: usize) -> u64 {
+    let mut client = Client::open(address, version);
+    // What was chosen stays chosen.
+    assert_eq!(client.ask("USE k"), Reply::Message(Opcode::Result));
+    let statement = format!("UPDATE counts SET count = count + 1 WHERE id = {id}");
+    let mut count = 0;
+    while !load.ends.load(Ordering::Relaxed) {
+        assert_eq!(client.ask(&statement), Reply::Message(Opcode::Result));
+        count += 1;
+        load.acknowledged.fetch_add(1, Ordering::Relaxed);
+    }
+    count
+}
+
+/// A client that connects for each of its requests: none is refused, and none waits in vain.
+fn connect_anew(load: &Load, address: SocketAddr) {
+    while !load.ends.load(Ordering::Relaxed) {
+        let mut client = Client::open(address, ProtocolVersion::V5);
+        let reply = client.ask("SELECT key FROM system.local");
+        assert_eq!(reply, Reply::Message(Opcode::Result));
+        load.connected.fetch_add(1, Ordering::Relaxed);
+    }
+}
+
+/// Until so much more was done.
+fn wait_for(count: &AtomicU64, more: u64) {
+    let goal = count.load(Ordering::Relaxed) + more;
+    while count.load(Ordering::Relaxed) < goal {
+        thread::sleep(std::time::Duration::from_millis(1));
+    }
+}
+
+#[test]
+fn no_connection_is_refused_or_lost_and_nothing_is_done_twice_or_not_at_all() {
+    let folder = Folder::new("seamless");
+    let mut node = Program::start(&folder.0, any_ports(), &[]);
+    let addresses = node.addresses();
+    create_table(node.cql);
+    let mut asking = Client::open(node.cql, ProtocolVersion::V4);
+    asking.ask("CREATE TABLE k.counts (id int PRIMARY KEY, count counter)");
+    let load = Load::default();
+    let counted: Vec<u64> = thread::scope(|scope| {
+        let counting: Vec<_> = VERSIONS
+            .iter()
+            .cycle()
+            .take(9)
+            .enumerate()
+            .map(|(id, version)| {
+                let (load, address) = (&load, node.cql);
+                scope.spawn(move || count_up(load, address, *version, id))
+            })
+            .collect();
+        scope.spawn(|| connect_anew(&load, addresses[0]));
+        for _ in 0..REPLACEMENTS {
+            wait_for(&load.acknowledged, 200);
+            wait_for(&load.connected, 5);
+            let successor = Program::start(&folder.0, addresses, &["--replace"]);
+            assert_eq!(successor.addresses(), addresses);
+            let log = std::mem::replace(&mut node, successor).end();
+            assert!(log.contains("serves in place of this one"), "{log}");
+            assert!(!log.contains("not answered"), "{log}");
+        }
+        wait_for(&load.acknowledged, 200);
+        load.ends.store(true, Ordering::Relaxed);
+        counting
+            .into_iter()
+            .map(|counting| counting.join().unwrap())
+            .collect()
+    });
+    for (id, count) in counted.iter().enumerate() {
+        let rows = asking.ask_rows(&format!("SELECT JSON count FROM k.counts WHERE id = {id}"));
+        assert_eq!(rows, [[format!("{{\"count\": {count}}}")]]);
+    }
+    node.terminate();
+    node.end();
+}
+
+/// Not even a client that is silent the whole time, or has sent half of a message.
+#[test]
+fn connections_that_say_nothing_or_half_of_a_message_go_on() {
+    let folder = Folder::new("silent");
+    let node = Program::start(&folder.0, any_ports(), &[]);
+    let addresses = node.addresses();
+    create_table(node.cql);
+    let mut silent = Client::connect(node.cql, ProtocolVersion::V4);
+    let mut half_said = Client::connect(node.cql, ProtocolVersion::V5);
+    let startup = half_said.startup();
+    half_said.send(&startup[..5]);
+    let mut resting = VERSIONS.map(|version| Client::open(node.cql, version));
+    let mut half_asked = Client::open(node.cql, ProtocolVersion::V4);
+    let question = half_asked.query("SELECT key FROM system.local");
+    // Seen by the node before it is replaced.
+    assert_eq!(
+        half_asked.ask("SELECT key FROM system.local"),
+        Reply::Message(Opcode::Result)
+    );
+    let successor = Program::start(&folder.0, addresses, &["--replace"]);
+    node.end();
+    half_asked.send(&question);
+    assert_eq!(half_asked.reply(), Reply::Message(Opcode::Result));
+    for client in &mut resting {
+        let reply = client.ask("SELECT id FROM k.rows");
+        assert_eq!(reply, Reply::Message(Opcode::Result));
+    }
+    for (client, said) in [(&mut silent, 0), (&mut half_said, 5)] {
+        let startup = client.startup();
+        client.send(&startup[said..]);
+        assert_eq!(client.reply(), Reply::Message(Opcode::Ready));
+    }
+    successor.terminate();
+    successor.end();
+}
+
+#[test]
+fn who_has_logged_in_stays_logged_in_and_who_has_not_still_can() {
+    let folder = Folder::new("login");
+    let options = ["--authenticator", "password"];
+    let node = Program::start(&folder.0, any_ports(), &options);
+    let addresses = node.addresses();
+    let mut client = Client::log_in_as(node.cql, "cassandra", "cassandra");
+    let mut undecided = Client::start(node.cql, ProtocolVersion::V5);
+    let successor = Program::start(&folder.0, addresses, &[&options[..], &["--replace"]].concat());
+    node.end();
+    let users = client.ask_rows("SELECT username, connection_stage FROM system_views.clients");
+    let mut stages: Vec<String> = users.into_iter().map(|row| row.join(" ")).collect();
+    stages.sort();
+    assert_eq!(stages, ["anonymous authenticating", "cassandra ready"]);
+    let reply = undecided.log_in("cassandra", "cassandra");
+    assert_eq!(reply, Reply::Message(Opcode::AuthSuccess));
+    successor.terminate();
+    successor.end();
+}
