@@ -114,6 +114,13 @@ pub const LINGER: Duration = Duration::from_secs(2);
 /// Between telling balancers that the node is going away, and going away: what they need to send new calls elsewhere.
 pub const NOTICE: Duration = Duration::from_millis(100);
 
+/// How long a client may need to hear that its connection goes, where somebody waits for that: a round trip around the earth. What it
+/// sends until then is answered.
+pub const HEARING: Duration = Duration::from_millis(250);
+
+/// How often it is looked whether everything is answered.
+pub const LOOK: Duration = Duration::from_millis(2);
+
 /// An answer that is shorter is not compressed: the call costs more than its bytes.
 pub const COMPRESSED_BYTES_MIN: usize = 1_024;
 

@@ -7,6 +7,9 @@ pub enum Stage {
     Open,
     /// They are asked to go elsewhere, and answered what they have asked.
     Draining,
+    /// Their connections go to another process where it can go on with them, and are asked to connect again where it cannot; what they
+    /// have asked is answered here.
+    HandingOver,
     /// Their connections are closed.
     Closed,
 }

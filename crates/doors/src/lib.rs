@@ -18,6 +18,7 @@ mod drain;
 mod executor;
 mod failure;
 mod grpc;
+mod handover;
 mod http_door;
 mod listener;
 mod memory;
@@ -27,6 +28,7 @@ mod socket;
 mod state;
 mod statements;
 mod tokens;
+mod underway;
 
 use std::future::Future;
 use std::io;
@@ -43,9 +45,11 @@ use tokio::sync::watch;
 use tokio::task::LocalSet;
 
 use drain::Stage;
+use handover::Departures;
 use state::State;
 
 pub use grpc::proto;
+pub use handover::HandedOver;
 
 /// A page of metrics that is being made.
 pub type MetricsPage = Pin<Box<dyn Future<Output = String> + Send>>;
@@ -54,6 +58,8 @@ pub type MetricsPage = Pin<Box<dyn Future<Output = String> + Send>>;
 pub struct DoorOptions {
     /// Where clients connect.
     pub listener: TcpListener,
+    /// Connections that another process has served until now.
+    pub handed_over: Vec<HandedOver>,
     /// The node; each client is given a handle of its own.
     pub node: Handle,
     /// The memory that the node has; what the doors' clients may take beside it depends on that.
@@ -77,6 +83,8 @@ pub struct Doors {
     /// Where clients connect.
     pub address: SocketAddr,
     stage: watch::Sender<Stage>,
+    answered: watch::Receiver<bool>,
+    departures: Departures,
     /// Closed once nobody is served any more.
     ended: watch::Receiver<()>,
     thread: JoinHandle<()>,
@@ -93,12 +101,15 @@ impl Doors {
             .build()?;
         let (stage, stages) = watch::channel(Stage::Open);
         let (ending, ended) = watch::channel(());
+        let (answering, answered) = watch::channel(false);
+        let departures = Departures::default();
+        let departing = departures.clone();
         let serve = move || {
             let _ends_with_the_thread = ending;
             let served = LocalSet::new();
             served.block_on(&runtime, async move {
-                let (listener, state) = State::new(options, stages);
-                listener::serve(listener, Rc::new(state)).await;
+                let (beginning, state) = State::new(options, stages, departing);
+                listener::serve(beginning, Rc::new(state), answering).await;
             });
         };
         let thread = std::thread::Builder::new()
@@ -107,6 +118,8 @@ impl Doors {
         Ok(Doors {
             address,
             stage,
+            answered,
+            departures,
             ended,
             thread,
         })
@@ -115,6 +128,24 @@ impl Doors {
     /// Takes no new connections, tells clients to go elsewhere, and answers what is under way.
     pub fn begin_drain(&self) {
         self.stage.send_replace(Stage::Draining);
+    }
+
+    /// Takes no new connections, for another process to do so. It goes on with connections that are at rest, once
+    /// [`Doors::answered`]; those of HTTP/2 are told to connect again, which that process answers.
+    pub fn begin_hand_over(&self) {
+        self.stage.send_replace(Stage::HandingOver);
+    }
+
+    /// Waits until nothing is asked that was not answered. Clients may still be there, to be told the last.
+    pub async fn answered(&self) {
+        let mut answered = self.answered.clone();
+        // Who has no thread any more has answered everything that it will.
+        let _ended = answered.wait_for(|answered| *answered).await.is_ok();
+    }
+
+    /// The connections that were given up so far.
+    pub fn handed_over(&self) -> Vec<HandedOver> {
+        self.departures.take()
     }
 
     /// Waits until all clients have gone.

@@ -1,13 +1,14 @@
 //! Accepting connections.
 
 use std::cell::RefCell;
-use std::net::IpAddr;
+use std::net::{IpAddr, SocketAddr};
 use std::rc::Rc;
 use std::sync::atomic::Ordering;
 
 use hashbrown::HashMap;
 use helenus_node::metrics::DOOR_CONNECTIONS;
 use tokio::net::{TcpListener, TcpStream};
+use tokio::sync::watch;
 use tokio::task::JoinSet;
 
 use crate::DRAIN_TIMEOUT;
@@ -15,7 +16,9 @@ use crate::bounds::{ACCEPT_PAUSE, CONNECTIONS_PER_ADDRESS_MAX};
 use crate::caller::Caller;
 use crate::connection;
 use crate::drain::Stage;
-use crate::state::State;
+use crate::handover::HandedOver;
+use crate::socket::Socket;
+use crate::state::{Beginning, State};
 
 /// How many connections there are, by address.
 #[derive(Default)]
@@ -63,48 +66,91 @@ impl Drop for Place {
     }
 }
 
-/// Serves clients until the doors are closed, or have drained.
-pub async fn serve(listener: std::net::TcpListener, state: Rc<State>) {
-    let Ok(listener) = TcpListener::from_std(listener) else {
+/// Serves clients until the doors are closed, or have drained. Says when everything is answered.
+pub async fn serve(beginning: Beginning, state: Rc<State>, answered: watch::Sender<bool>) {
+    let Ok(listener) = TcpListener::from_std(beginning.listener) else {
         return;
     };
     let forgetting = tokio::task::spawn_local(forget_statements(state.clone()));
-    let mut connections = JoinSet::new();
+    let mut accepted = Accepted {
+        places: Rc::default(),
+        state: state.clone(),
+        connections: JoinSet::new(),
+    };
+    for connection in beginning.handed_over {
+        accepted.go_on_with(connection);
+    }
     tokio::select! {
-        () = accept(&listener, &state, &mut connections) => {}
+        () = accept(&listener, &mut accepted) => {}
         () = state.reached(Stage::Draining) => {}
     }
     drop(listener);
+    let mut connections = accepted.connections;
+    let saying = tokio::task::spawn_local({
+        let state = state.clone();
+        async move {
+            // Each connection has begun to be served by then.
+            tokio::task::yield_now().await;
+            state.all_answered().await;
+            answered.send_replace(true);
+        }
+    });
     let ended = async { while connections.join_next().await.is_some() {} };
     tokio::select! {
         _ = tokio::time::timeout(DRAIN_TIMEOUT, ended) => {}
         () = state.reached(Stage::Closed) => {}
     }
     connections.shutdown().await;
+    saying.abort();
     forgetting.abort();
 }
 
-async fn accept(listener: &TcpListener, state: &Rc<State>, connections: &mut JoinSet<()>) {
-    let places = Rc::new(Places::default());
-    loop {
-        tokio::select! {
-            accepted = listener.accept() => match accepted {
-                // One too many is closed at once, as CQL's are; so is one for which the log or a flush would lack a descriptor.
-                Ok((stream, _)) if state.descriptors.is_touched_by(&stream) => drop(stream),
-                Ok((stream, peer)) => if let Some(place) = Place::take(&places, state, peer.ip()) {
-                    let caller = Rc::new(Caller::new(state, peer));
-                    connections.spawn_local(serve_one(stream, caller, place));
-                },
-                Err(_) => tokio::time::sleep(ACCEPT_PAUSE).await,
-            },
-            Some(_ended) = connections.join_next() => {}
+/// Connections that are served.
+struct Accepted {
+    places: Rc<Places>,
+    state: Rc<State>,
+    connections: JoinSet<()>,
+}
+
+impl Accepted {
+    /// Serves a connection of which `received` was read already. One too many is closed at once, as CQL's are.
+    fn serve(&mut self, stream: TcpStream, peer: SocketAddr, received: Vec<u8>) {
+        if let Some(place) = Place::take(&self.places, &self.state, peer.ip()) {
+            let caller = Rc::new(Caller::new(&self.state, peer));
+            let socket = Socket::new(stream, received);
+            self.connections.spawn_local(serve_one(socket, caller, place));
+        }
+    }
+
+    /// Serves a connection that another process has served until now.
+    fn go_on_with(&mut self, connection: HandedOver) {
+        let HandedOver { socket, received } = connection;
+        // Who has gone meanwhile has no address.
+        if let Ok(peer) = socket.peer_addr()
+            && let Ok(stream) = TcpStream::from_std(socket)
+        {
+            self.serve(stream, peer, received);
         }
     }
 }
 
-async fn serve_one(stream: TcpStream, caller: Rc<Caller>, place: Place) {
+async fn accept(listener: &TcpListener, accepted: &mut Accepted) {
+    loop {
+        tokio::select! {
+            connection = listener.accept() => match connection {
+                // The log or a flush would lack its descriptor.
+                Ok((stream, _)) if accepted.state.descriptors.is_touched_by(&stream) => drop(stream),
+                Ok((stream, peer)) => accepted.serve(stream, peer, Vec::new()),
+                Err(_) => tokio::time::sleep(ACCEPT_PAUSE).await,
+            },
+            Some(_ended) = accepted.connections.join_next() => {}
+        }
+    }
+}
+
+async fn serve_one(socket: Socket, caller: Rc<Caller>, place: Place) {
     let _given_back_at_the_end = place;
-    connection::serve(stream, caller).await;
+    connection::serve(socket, caller).await;
 }
 
 /// Types of markers are those of the schema, so what is prepared goes with it.

@@ -3,6 +3,7 @@
 use std::cell::RefCell;
 use std::future::Future;
 use std::io::{self, IoSlice};
+use std::os::fd::{AsFd, BorrowedFd};
 use std::pin::Pin;
 use std::rc::Rc;
 use std::task::{Context, Poll, ready};
@@ -32,6 +33,8 @@ struct Connected {
     stream: TcpStream,
     /// Runs while the client takes nothing of what is sent.
     stalled: RefCell<Option<Pin<Box<Sleep>>>>,
+    /// What another process has read of the connection and not answered; it comes first.
+    received: RefCell<Vec<u8>>,
 }
 
 /// What a connection speaks.
@@ -42,13 +45,25 @@ pub enum Spoken {
 }
 
 impl Socket {
-    pub fn new(stream: TcpStream) -> Self {
+    /// `received` was read by another process.
+    pub fn new(stream: TcpStream, received: Vec<u8>) -> Self {
         // Without it an answer waits for the acknowledgement of the one before; a socket that refuses is only slower.
         let _slower = stream.set_nodelay(true);
         Socket(Rc::new(Connected {
             stream,
             stalled: RefCell::new(None),
+            received: RefCell::new(received),
         }))
+    }
+
+    /// What was read elsewhere, if it has not come yet.
+    pub fn take_received(&self) -> Vec<u8> {
+        self.0.received.take()
+    }
+
+    /// Whether something is to be sent that the client does not take.
+    pub fn is_stalled(&self) -> bool {
+        self.0.stalled.borrow().is_some()
     }
 
     /// What the first bytes say, which are left where they are; `None` if none come in time.
@@ -59,6 +74,10 @@ impl Socket {
     }
 
     async fn peek_spoken(&self) -> Option<Spoken> {
+        // Only a connection of HTTP/1.1 was read elsewhere.
+        if !self.0.received.borrow().is_empty() {
+            return Some(Spoken::Http1);
+        }
         let mut first = [0; PREFACE.len()];
         loop {
             let count = self.0.stream.peek(&mut first).await.ok()?;
@@ -99,6 +118,13 @@ impl Read for Socket {
         context: &mut Context<'_>,
         mut buffer: ReadBufCursor<'_>,
     ) -> Poll<io::Result<()>> {
+        let mut received = self.0.received.borrow_mut();
+        if !received.is_empty() {
+            let count = received.len().min(buffer.remaining());
+            buffer.put_slice(received.get(..count).unwrap_or_default());
+            received.drain(..count);
+            return Poll::Ready(Ok(()));
+        }
         loop {
             ready!(self.0.stream.poll_read_ready(context))?;
             let read = SCRATCH.with_borrow_mut(|scratch| {
@@ -170,5 +196,11 @@ impl Write for Socket {
         slices: &[IoSlice<'_>],
     ) -> Poll<io::Result<usize>> {
         self.poll_written(context, |stream| stream.try_write_vectored(slices))
+    }
+}
+
+impl AsFd for Socket {
+    fn as_fd(&self) -> BorrowedFd<'_> {
+        self.0.stream.as_fd()
     }
 }

@@ -2,6 +2,7 @@
 
 use std::cell::{Cell, RefCell};
 use std::net::TcpListener;
+use std::rc::Rc;
 use std::sync::Arc;
 
 use helenus_node::Handle;
@@ -9,8 +10,9 @@ use helenus_transport::descriptors::DescriptorReserve;
 use helenus_vfs::{Clock, Random};
 use tokio::sync::watch;
 
-use crate::bounds::{CONNECTIONS_MAX, DESCRIPTORS_SHARE, READY_TIMEOUT};
+use crate::bounds::{CONNECTIONS_MAX, DESCRIPTORS_SHARE, LOOK, READY_TIMEOUT};
 use crate::drain::Stage;
+use crate::handover::{Departures, HandedOver};
 use crate::memory::Memory;
 use crate::statements::Statements;
 use crate::tokens::Tokens;
@@ -30,12 +32,34 @@ pub struct State {
     pub tokens: RefCell<Tokens>,
     pub connections: Cell<usize>,
     pub descriptors: DescriptorReserve,
+    pub departures: Departures,
+    /// Connections with something to be answered, or that may ask something still.
+    serving: Rc<Cell<usize>>,
     stages: watch::Receiver<Stage>,
     metrics: Arc<dyn Fn() -> MetricsPage + Send + Sync>,
 }
 
+/// A connection that is waited for.
+pub struct Serving(Rc<Cell<usize>>);
+
+impl Drop for Serving {
+    fn drop(&mut self) {
+        self.0.set(self.0.get() - 1);
+    }
+}
+
+/// What the doors have at their beginning.
+pub struct Beginning {
+    pub listener: TcpListener,
+    pub handed_over: Vec<HandedOver>,
+}
+
 impl State {
-    pub fn new(options: DoorOptions, stages: watch::Receiver<Stage>) -> (TcpListener, State) {
+    pub fn new(
+        options: DoorOptions,
+        stages: watch::Receiver<Stage>,
+        departures: Departures,
+    ) -> (Beginning, State) {
         let state = State {
             node: options.node,
             asks_for_passwords: options.asks_for_passwords,
@@ -48,10 +72,29 @@ impl State {
             tokens: RefCell::default(),
             connections: Cell::new(0),
             descriptors: DescriptorReserve::of_this_process(),
+            departures,
+            serving: Rc::default(),
             stages,
             metrics: options.metrics,
         };
-        (options.listener, state)
+        let beginning = Beginning {
+            listener: options.listener,
+            handed_over: options.handed_over,
+        };
+        (beginning, state)
+    }
+
+    /// A connection is waited for until this is dropped.
+    pub fn serving(&self) -> Serving {
+        self.serving.set(self.serving.get() + 1);
+        Serving(self.serving.clone())
+    }
+
+    /// Waits until no connection is waited for.
+    pub async fn all_answered(&self) {
+        while self.serving.get() > 0 {
+            tokio::time::sleep(LOOK).await;
+        }
     }
 
     /// Connections at a time.

@@ -3,7 +3,7 @@
 use std::net::{SocketAddr, TcpListener};
 use std::sync::Arc;
 
-use helenus_doors::{DoorOptions, Doors, MetricsPage};
+use helenus_doors::{DoorOptions, Doors, HandedOver, MetricsPage};
 use helenus_events::{Event, Events};
 use helenus_node::{Authenticator, Mailbox, Node, NodeOptions, metrics};
 use helenus_types::ShardId;
@@ -52,6 +52,7 @@ pub(crate) fn listen(
 /// Doors to a node that is not there yet.
 pub(crate) struct Opening {
     listener: TcpListener,
+    handed_over: Vec<HandedOver>,
     settings: DoorSettings,
     node_memory_bytes: u64,
     asks_for_passwords: bool,
@@ -61,9 +62,15 @@ pub(crate) struct Opening {
 }
 
 impl Opening {
-    pub fn new(listener: TcpListener, settings: DoorSettings, node: &NodeOptions) -> Self {
+    pub fn new(
+        listener: TcpListener,
+        handed_over: Vec<HandedOver>,
+        settings: DoorSettings,
+        node: &NodeOptions,
+    ) -> Self {
         Opening {
             listener,
+            handed_over,
             settings,
             node_memory_bytes: node.memory_bytes,
             asks_for_passwords: node.authenticator != Authenticator::AllowAll,
@@ -78,6 +85,7 @@ impl Opening {
         let first_shard = node.mailbox(ShardId(0)).clone();
         let opened = Doors::open(DoorOptions {
             listener: self.listener,
+            handed_over: self.handed_over,
             node: node.handle(),
             node_memory_bytes: self.node_memory_bytes,
             asks_for_passwords: self.asks_for_passwords,

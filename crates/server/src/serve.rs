@@ -6,7 +6,7 @@ use std::path::Path;
 use std::sync::{Arc, Mutex};
 use std::time::{Duration, Instant};
 
-use helenus_doors::Doors;
+use helenus_doors::{DRAIN_TIMEOUT, Doors};
 use helenus_events::{Event, Events};
 use helenus_handover::HandoverError;
 use helenus_node::{Node, NodeOptions, OpenDoors, StartError};
@@ -150,9 +150,9 @@ impl Server {
             events: events.clone(),
         });
         let open = open_doors(listeners.clone(), metrics);
-        let opening = doors
-            .zip(options.doors)
-            .map(|(listener, settings)| doors::Opening::new(listener, settings, &options.node));
+        let opening = doors.zip(options.doors).map(|(listener, settings)| {
+            doors::Opening::new(listener, connections.doors, settings, &options.node)
+        });
         let node = start_node(&options.node, &open, lock_patience)?;
         let doors = opening.and_then(|opening| opening.open(&node));
         let data_folder = (!options.node.in_memory).then_some(&*options.node.data_folder);
@@ -220,12 +220,12 @@ impl Server {
         self.close_sockets();
         self.listeners.hand_over();
         if let Some(doors) = &self.doors {
-            doors.begin_drain();
+            doors.begin_hand_over();
         }
         let at_rest = async {
             self.listeners.drained().await;
             if let Some(doors) = &self.doors {
-                doors.drained().await;
+                doors.answered().await;
             }
         };
         if tokio::time::timeout(HAND_OVER_TIMEOUT, at_rest).await.is_err() {
@@ -233,13 +233,11 @@ impl Server {
                 drain_timeout: HAND_OVER_TIMEOUT,
             });
         }
-        if let Some(doors) = self.doors.take() {
-            doors.close();
-        }
         self.node.stop();
+        let doors = self.doors.as_ref();
         let connections = Connections {
             cql: self.listeners.handed_over(),
-            doors: Vec::new(),
+            doors: doors.map(Doors::handed_over).unwrap_or_default(),
         };
         let process = takeover.process();
         let served = match takeover.release(&connections) {
@@ -253,9 +251,17 @@ impl Server {
                     connections: connections.len() as u64,
                     away: begun.elapsed(),
                 });
+                if let Some(doors) = self.doors {
+                    // Clients of HTTP/2 close when they have read the last answer.
+                    let _given_up = tokio::time::timeout(DRAIN_TIMEOUT, doors.drained()).await;
+                    doors.close();
+                }
                 Ok(Handover::Done)
             }
             Err(error) => {
+                if let Some(doors) = self.doors {
+                    doors.close();
+                }
                 let server = take_back(self.options, self.sockets.take(), connections)?;
                 server.events.event(&Event::NotReplaced { error: &error });
                 Ok(Handover::TakenBack(Box::new(server)))

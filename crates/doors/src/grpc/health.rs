@@ -8,6 +8,7 @@ use super::messages::{Charged, Messages};
 use super::proto::health::health_check_response::ServingStatus;
 use super::proto::health::{HealthCheckRequest, HealthCheckResponse};
 use super::status::{Code, Status};
+use crate::bounds::HEARING;
 use crate::drain::Stage;
 use crate::failure::Failure;
 
@@ -38,14 +39,19 @@ pub async fn watch(mut messages: Messages, context: Rc<Context>, answers: Rc<Ans
     answers.send(&response(serving(state.stage()))).await?;
     if state.stage() == Stage::Open {
         state.reached(Stage::Draining).await;
-        answers.send(&response(ServingStatus::NotServing)).await?;
+        match state.stage() {
+            // The node goes on in another process: who turned from it would fail calls that have to wait a moment. The connection is
+            // told first that it goes.
+            Stage::HandingOver => tokio::time::sleep(HEARING).await,
+            _ => answers.send(&response(ServingStatus::NotServing)).await?,
+        }
     }
     Err(Failure::Stopping.into())
 }
 
 fn serving(stage: Stage) -> ServingStatus {
     match stage {
-        Stage::Open => ServingStatus::Serving,
+        Stage::Open | Stage::HandingOver => ServingStatus::Serving,
         _ => ServingStatus::NotServing,
     }
 }

@@ -1,11 +1,12 @@
 //! What clients see of a replacement: nothing.
 
-use std::net::SocketAddr;
+use std::io::{Read, Write};
+use std::net::{SocketAddr, TcpStream};
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::thread;
 
 use helenus_protocol::{Opcode, ProtocolVersion};
-use helenus_test_service::{Client, Reply};
+use helenus_test_service::{Client, PATIENCE, Reply};
 
 use crate::program::{Folder, Program, any_ports, create_table};
 
@@ -19,6 +20,7 @@ const REPLACEMENTS: usize = 6;
 struct Load {
     ends: AtomicBool,
     acknowledged: AtomicU64,
+    by_http: AtomicU64,
     connected: AtomicU64,
 }
 
@@ -36,6 +38,49 @@ fn count_up(load: &Load, address: SocketAddr, version: ProtocolVersion, id: usiz
         load.acknowledged.fetch_add(1, Ordering::Relaxed);
     }
     count
+}
+
+/// The same over HTTP/1.1, all on one connection.
+fn count_up_by_http(load: &Load, address: SocketAddr, id: usize) -> u64 {
+    let mut stream = TcpStream::connect(address).unwrap();
+    stream.set_read_timeout(Some(PATIENCE)).unwrap();
+    let body = format!("{{\"query\": \"UPDATE k.counts SET count = count + 1 WHERE id = {id}\"}}");
+    let request = format!(
+        "POST /v1/query HTTP/1.1\r\nHost: node\r\nContent-Type: application/json\r\nContent-Length: {}\r\n\r\n{body}",
+        body.len()
+    );
+    let mut count = 0;
+    while !load.ends.load(Ordering::Relaxed) {
+        // In two pieces, so that a replacement also meets halves of requests.
+        let (first, rest) = request.split_at(request.len() / 3);
+        stream.write_all(first.as_bytes()).unwrap();
+        stream.write_all(rest.as_bytes()).unwrap();
+        let answer = http_answer(&mut stream);
+        assert!(answer.starts_with("HTTP/1.1 200"), "{answer}");
+        count += 1;
+        load.by_http.fetch_add(1, Ordering::Relaxed);
+    }
+    count
+}
+
+/// Head and body of an answer that says its length.
+fn http_answer(stream: &mut TcpStream) -> String {
+    let mut bytes = Vec::new();
+    loop {
+        let mut piece = [0; 4096];
+        let count = stream.read(&mut piece).unwrap();
+        bytes.extend_from_slice(&piece[..count]);
+        let text = String::from_utf8_lossy(&bytes);
+        assert!(count > 0, "closed behind {text:?}");
+        if let Some((head, body)) = text.split_once("\r\n\r\n") {
+            let length = head
+                .lines()
+                .find_map(|line| line.to_lowercase().strip_prefix("content-length: ")?.parse().ok());
+            if length == Some(body.len()) {
+                return text.into_owned();
+            }
+        }
+    }
 }
 
 /// A client that connects for each of its requests: none is refused, and none waits in vain.
@@ -75,10 +120,15 @@ fn no_connection_is_refused_or_lost_and_nothing_is_done_twice_or_not_at_all() {
                 let (load, address) = (&load, node.cql);
                 scope.spawn(move || count_up(load, address, *version, id))
             })
+            .chain((9..12).map(|id| {
+                let (load, address) = (&load, addresses[2]);
+                scope.spawn(move || count_up_by_http(load, address, id))
+            }))
             .collect();
         scope.spawn(|| connect_anew(&load, addresses[0]));
         for _ in 0..REPLACEMENTS {
             wait_for(&load.acknowledged, 200);
+            wait_for(&load.by_http, 50);
             wait_for(&load.connected, 5);
             let successor = Program::start(&folder.0, addresses, &["--replace"]);
             assert_eq!(successor.addresses(), addresses);

@@ -13,7 +13,7 @@ use super::door::DoorKind;
 pub(crate) struct Connections {
     pub cql: Vec<HandedOver>,
     /// Between two requests of HTTP/1.1, or before the first bytes of any protocol.
-    pub doors: Vec<TcpStream>,
+    pub doors: Vec<helenus_doors::HandedOver>,
 }
 
 /// In front of each state: its length, and whose it is.
@@ -33,7 +33,7 @@ impl Connections {
         let doors = self
             .doors
             .iter()
-            .map(|socket| (DoorKind::HttpAndGrpc, Vec::new(), socket.as_fd()));
+            .map(|door| (DoorKind::HttpAndGrpc, door.received.clone(), door.socket.as_fd()));
         let mut batch = Batch::default();
         for (kind, state, socket) in cql.chain(doors) {
             if !batch.has_room_for(&state) {
@@ -67,7 +67,10 @@ impl Connections {
         }
         match DoorKind::of_byte(door) {
             Some(DoorKind::Cql) => self.cql.extend(HandedOver::of_state(socket, state)),
-            Some(DoorKind::HttpAndGrpc) => self.doors.push(socket),
+            Some(DoorKind::HttpAndGrpc) => self.doors.push(helenus_doors::HandedOver {
+                socket,
+                received: state.to_vec(),
+            }),
             _ => {}
         }
     }
@@ -132,13 +135,17 @@ mod tests {
         let (one, other) = channels();
         let listener = TcpListener::bind("127.0.0.1:0").unwrap();
         let address = listener.local_addr().unwrap();
-        let connect = || TcpStream::connect(address).unwrap();
+        let connected = TcpStream::connect(address).unwrap();
+        let connect = || connected.try_clone().unwrap();
         // The beginning of a first message that did not come to its end.
         let pending = |socket| HandedOver::of_state(socket, &[&[0][..], &[4; 5000]].concat()).unwrap();
         let count = 2 * DESCRIPTORS_MAX + 1;
         let connections = Connections {
             cql: (0..count).map(|_| pending(connect())).collect(),
-            doors: vec![connect()],
+            doors: vec![helenus_doors::HandedOver {
+                socket: connect(),
+                received: b"GET".to_vec(),
+            }],
         };
         assert_eq!(connections.len(), count + 1);
         let arrived = std::thread::scope(|scope| {
@@ -156,6 +163,7 @@ mod tests {
             }
         });
         assert_eq!((arrived.cql.len(), arrived.doors.len()), (count, 1));
+        assert_eq!(arrived.doors[0].received, b"GET");
         let state = connections.cql[0].state();
         assert!(arrived.cql.iter().all(|connection| connection.state() == state));
     }
