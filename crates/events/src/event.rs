@@ -310,16 +310,20 @@ impl Event<'_> {
                 take("held_us", Field::Number(microseconds(held)));
                 take("count", Field::Number(count));
             }
-            Event::Replaced {
-                process,
-                connections,
-                away,
-            } => {
-                take("process", Field::Number(process));
-                take("connections", Field::Number(connections));
-                take("away_us", Field::Number(microseconds(away)));
-            }
-            _ => {}
+            _ => self.fields_of_transport(take),
+        }
+    }
+
+    fn fields_of_transport(&self, take: &mut dyn FnMut(&'static str, Field<'_>)) {
+        if let Event::Replaced {
+            process,
+            connections,
+            away,
+        } = *self
+        {
+            take("process", Field::Number(process));
+            take("connections", Field::Number(connections));
+            take("away_us", Field::Number(microseconds(away)));
         }
     }
 }

@@ -13,6 +13,7 @@ use tokio::sync::mpsc::UnboundedSender;
 
 use crate::connection_limits::ConnectionPermit;
 use crate::handover::Resumed;
+use crate::placement::Placement;
 
 /// Where accepted sockets go, and how many each thread has.
 #[derive(Clone)]
@@ -42,13 +43,6 @@ pub struct ConnectionSlot {
     dispatcher: ConnectionDispatcher,
     thread: usize,
     _permit: ConnectionPermit,
-}
-
-/// Which thread an accepted connection belongs to.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Placement {
-    FewestConnections,
-    BySourcePort,
 }
 
 impl ConnectionDispatcher {

@@ -11,7 +11,7 @@ use helenus_protocol::request::Register;
 use helenus_protocol::wire::{DecodeError, WireReader, put_short, put_string};
 
 use crate::client_state::ClientState;
-use crate::dispatcher::Placement;
+use crate::placement::Placement;
 
 /// A connection at rest: nothing of a message has been read that was not answered.
 pub struct HandedOver {

@@ -34,6 +34,7 @@ mod message_bounds;
 pub mod metrics;
 mod outbox;
 mod pending_connections;
+mod placement;
 mod priority_statements;
 mod read_rotation;
 mod receive_times;

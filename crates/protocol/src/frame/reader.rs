@@ -202,7 +202,6 @@ impl FrameReader {
     pub fn compression(&self) -> Option<Compression> {
         match self.framing {
             Framing::Envelopes { compression } => compression,
-            // The only one of v5.
             Framing::Segments { is_compressed } => is_compressed.then_some(Compression::Lz4),
         }
     }

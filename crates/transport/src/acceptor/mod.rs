@@ -22,10 +22,11 @@ use tokio::time::{Sleep, sleep};
 use crate::connection_limits::{ConnectionCounts, ConnectionPermit};
 use crate::context::TransportContext;
 use crate::descriptors::DescriptorReserve;
-use crate::dispatcher::{ConnectionDispatcher, Placement};
+use crate::dispatcher::ConnectionDispatcher;
 use crate::handover::{Departures, HandedOver, Progress};
 use crate::metrics::{ConnectionMetrics, ConnectionRefusal};
 use crate::pending_connections::{PendingConnections, Queue};
+use crate::placement::Placement;
 use first_message::{Judgement, Rest};
 
 /// What is read at once of a connection in the acceptor: a first message and what a hasty client sends behind it.
