@@ -209,10 +209,15 @@ impl<'a> RowRef<'a> {
     }
 }
 
-impl Entries<'_> {
+impl<'a> Entries<'a> {
     /// The packed bytes of the entries that are left.
     pub fn bytes_left(&self) -> usize {
         self.rest.len()
+    }
+
+    /// Of a row without a marker they are the same beside any, but for cells that are as old as it.
+    pub(crate) fn as_bytes(&self) -> &'a [u8] {
+        self.rest
     }
 }
 

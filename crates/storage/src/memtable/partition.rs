@@ -6,6 +6,7 @@ use super::{ALLOCATION_OVERHEAD_BYTES, PackedRow, RangeTombstone, RangeTombstone
 use helenus_rows::clustering::ClusteringBound;
 use helenus_rows::deletion::DeletionTime;
 use helenus_rows::layout::TableLayout;
+use helenus_rows::row::merge::Left;
 use helenus_rows::row::split::{self, SplitRow};
 use helenus_rows::row::{RowRef, merge};
 use helenus_rows::update::{BoundRef, Update, UpdateItem};
@@ -228,15 +229,20 @@ fn merge_into(
     scratch: &mut Vec<u8>,
 ) -> Merged {
     let before = existing.memory_bytes();
-    if merge::replaces(&layout.shape, row, existing.row()) {
-        existing.replace_row(row);
-    } else {
-        if existing.is_split() || split::is_large(&layout.shape, existing.row().as_bytes()) {
-            return Merged::Split;
+    scratch.clear();
+    match merge::left_of(&layout.shape, existing.row(), row) {
+        Left::Nothing => existing.replace_row(row),
+        Left::Marker => {
+            merge::with_marker_of(existing.row(), row, scratch);
+            existing.replace_row(RowRef::new(scratch));
         }
-        scratch.clear();
-        merge::merge(&layout.shape, existing.row(), row, shadow, scratch);
-        existing.replace_row(RowRef::new(scratch));
+        Left::Unknown => {
+            if existing.is_split() || split::is_large(&layout.shape, existing.row().as_bytes()) {
+                return Merged::Split;
+            }
+            merge::merge(&layout.shape, existing.row(), row, shadow, scratch);
+            existing.replace_row(RowRef::new(scratch));
+        }
     }
     Merged::Whole {
         grown: existing.memory_bytes() as isize - before as isize,
