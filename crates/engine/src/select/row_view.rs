@@ -161,11 +161,11 @@ fn column_cells<'a>(row: RowRef<'a>, column: &ColumnMetadata) -> impl Iterator<I
 }
 
 fn cell_value<'a>(row: RowRef<'a>, column: &ColumnMetadata) -> Option<Cow<'a, [u8]>> {
+    if is_stored_as_returned(&column.cql_type) {
+        return SimpleCells::new(row).value(column.id).map(Cow::Borrowed);
+    }
     let mut cells = column_cells(row, column).peekable();
     cells.peek()?;
-    if is_stored_as_returned(&column.cql_type) {
-        return cells.next().map(|cell| Cow::Borrowed(cell.value));
-    }
     let mut out = Vec::new();
     match &column.cql_type {
         CqlType::Counter => out.extend(counter::total(cells.next()?.value).to_be_bytes()),

@@ -56,7 +56,7 @@ pub struct ConditionalRequest<'r> {
     is_batch: bool,
     options: &'r QueryOptions<'r>,
     table: &'r Arc<TableMetadata>,
-    comparator: Arc<ClusteringComparator>,
+    comparator: Cow<'r, ClusteringComparator>,
     key: Cow<'r, [u8]>,
     token: Token,
     columns: ReadColumns,
@@ -109,8 +109,8 @@ impl<'r> ConditionalRequest<'r> {
         let table = &first.plan.table;
         let conditional = members.iter().find_map(|member| member.plan.conditions.as_ref());
         let comparator = match conditional {
-            Some(conditions) => conditions.comparator.clone(),
-            None => Arc::new(ClusteringComparator::of(table)),
+            Some(conditions) => Cow::Borrowed(&*conditions.comparator),
+            None => Cow::Owned(ClusteringComparator::of(table)),
         };
         let mut request = ConditionalRequest {
             members,
@@ -545,7 +545,10 @@ impl ModifyPlan {
         let decoded = self.decoded(values, options)?;
         let extended = decoded.as_ref().map(|row| row.behind(values));
         let context = options.evaluation(extended.as_ref().unwrap_or(values));
-        let mut clustering = Vec::with_capacity(CLUSTERING_BYTES);
+        let mut clustering = match self.keys.clustering.is_empty() {
+            true => Vec::new(),
+            false => Vec::with_capacity(CLUSTERING_BYTES),
+        };
         if append_single_clustering(&mut clustering, &self.keys.clustering, &context)? {
             return Ok(clustering);
         }

@@ -67,8 +67,8 @@ pub struct RowsRead<'r> {
     rows_max: usize,
     now_s: u32,
     buffers: ReadBuffers,
-    /// The newest of their timestamps.
-    newest_us: i64,
+    /// The newest timestamp of the static row, also if it is not kept.
+    newest_static_us: i64,
 }
 
 impl<'r> RowsRead<'r> {
@@ -85,7 +85,7 @@ impl<'r> RowsRead<'r> {
             comparator,
             rows_max,
             now_s,
-            newest_us: i64::MIN,
+            newest_static_us: i64::MIN,
         }
     }
 
@@ -93,8 +93,11 @@ impl<'r> RowsRead<'r> {
         self.columns
     }
 
+    /// The newest of all timestamps.
     pub fn newest_us(&self) -> i64 {
-        self.newest_us
+        let rows = self.buffers.rows.iter();
+        rows.map(|place| newest_us(self.buffers.row_at(place)))
+            .fold(self.newest_static_us, i64::max)
     }
 
     pub fn static_row(&self) -> Option<RowRef<'_>> {
@@ -141,18 +144,18 @@ impl<'r> RowsRead<'r> {
         self.buffers
     }
 
-    fn note_times(&mut self, row: RowRef<'_>) {
-        let (liveness, _, entries) = row.open();
-        let entries = entries.map(|entry| entry.timestamp_us());
-        self.newest_us = entries.fold(self.newest_us.max(liveness.timestamp_us), i64::max);
-    }
-
     fn place(&self, clustering: Option<&[u8]>) -> Option<RowRef<'_>> {
         match clustering {
             Some(clustering) => self.row(clustering),
             None => self.static_row(),
         }
     }
+}
+
+fn newest_us(row: RowRef<'_>) -> i64 {
+    let (liveness, _, entries) = row.open();
+    let entries = entries.map(|entry| entry.timestamp_us());
+    entries.fold(liveness.timestamp_us, i64::max)
 }
 
 impl ReadBuffers {
@@ -183,7 +186,9 @@ impl ReadBuffers {
 
 impl RowSink for RowsRead<'_> {
     fn partition(&mut self, _: Token, _: &[u8], static_row: RowRef<'_>) -> ControlFlow<()> {
-        self.note_times(static_row);
+        if !static_row.is_empty() {
+            self.newest_static_us = newest_us(static_row);
+        }
         if self.columns.has_static(static_row) {
             self.buffers.static_row = Some(self.buffers.append(static_row.as_bytes()));
         }
@@ -194,7 +199,6 @@ impl RowSink for RowsRead<'_> {
         if !self.columns.all_regular && !row.liveness().is_live(self.now_s) {
             return ControlFlow::Continue(());
         }
-        self.note_times(row);
         let clustering = self.buffers.append(clustering);
         let row = self.buffers.append(row.as_bytes());
         self.buffers.rows.push(RowPlace {
