@@ -58,7 +58,8 @@ fn prepare(
         return Err(invalid!("Cannot directly modify a materialized view"));
     }
     check_table(&plan)?;
-    Ok(plan.with_decoding(typing.scope.markers.borrow().decodes_json()))
+    let decodes_json = typing.scope.markers.borrow().decodes_json();
+    Ok(plan.with_decoding(decodes_json).with_columns_read())
 }
 
 fn check_table(plan: &ModifyPlan) -> Result<(), CqlError> {

@@ -42,6 +42,16 @@ impl<T> Few<T> {
         };
     }
 
+    /// Of all of them, or the first error.
+    pub fn of_results<E>(mut elements: impl Iterator<Item = Result<T, E>>) -> Result<Self, E> {
+        let mut few = match elements.next() {
+            None => return Ok(Few::new()),
+            Some(first) => Few::One(first?),
+        };
+        few.try_extend(elements)?;
+        Ok(few)
+    }
+
     /// Adds all of them, or those before the first error.
     pub fn try_extend<E>(&mut self, elements: impl Iterator<Item = Result<T, E>>) -> Result<(), E> {
         for element in elements {

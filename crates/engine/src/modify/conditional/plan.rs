@@ -8,6 +8,7 @@ use helenus_schema::{ColumnKind, ColumnMetadata};
 use helenus_types::CqlType;
 
 use super::answer::{NotApplied, applied_metadata};
+use super::rows::ReadColumns;
 use crate::CqlError;
 use crate::heap_bytes::{HeapBytes, flat_bytes};
 use crate::prepare::ResultMetadata;
@@ -23,6 +24,8 @@ pub struct ConditionPlan {
     pub conditions: Conditions,
     /// Of the table.
     pub comparator: Arc<ClusteringComparator>,
+    /// What a statement by itself reads.
+    pub columns: ReadColumns,
     /// Of the answer of a statement by itself.
     pub applied: Arc<ResultMetadata>,
     pub not_applied: Arc<NotApplied>,
@@ -84,6 +87,8 @@ impl ConditionPlan {
         let table = typing.scope.table;
         Ok(Some(ConditionPlan {
             comparator: Arc::new(ClusteringComparator::of(table)),
+            // See `ModifyPlan::with_columns_read`.
+            columns: ReadColumns::default(),
             applied: Arc::new(applied_metadata(table)),
             not_applied: Arc::new(NotApplied::new(table, conditions.columns())),
             conditions,

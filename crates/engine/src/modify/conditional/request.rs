@@ -59,7 +59,7 @@ pub struct ConditionalRequest<'r> {
     comparator: Cow<'r, ClusteringComparator>,
     key: Cow<'r, [u8]>,
     token: Token,
-    columns: ReadColumns,
+    columns: Cow<'r, ReadColumns>,
     of_static_row: Option<RowTest<'r>>,
     /// In the order of clusterings.
     of_rows: Few<(Vec<u8>, RowTest<'r>)>,
@@ -193,8 +193,7 @@ impl<'r> ConditionalRequest<'r> {
                 for (clustering, conditions) in [(clustering, regular), (None, statics)] {
                     if !conditions.is_empty() {
                         let bind = |condition| BoundCondition::bind(condition, &context);
-                        self.columns_at(clustering)?
-                            .try_extend(conditions.iter().map(bind))?;
+                        self.add_columns(clustering, conditions.iter().map(bind))?;
                     }
                 }
                 Ok(())
@@ -256,17 +255,21 @@ impl<'r> ConditionalRequest<'r> {
         }
     }
 
-    /// The conditions on columns of a row, none at first.
-    fn columns_at(&mut self, clustering: Option<Vec<u8>>) -> Result<&mut Few<BoundCondition<'r>>, CqlError> {
+    fn add_columns(
+        &mut self,
+        clustering: Option<Vec<u8>>,
+        conditions: impl Iterator<Item = Result<BoundCondition<'r>, CqlError>>,
+    ) -> Result<(), CqlError> {
         let place = match self.place(clustering.as_deref()) {
             Ok(place) => place,
             Err(place) => {
-                self.insert(place, clustering, RowTest::Columns(Few::new()));
-                place
+                let test = RowTest::Columns(Few::of_results(conditions)?);
+                self.insert(place, clustering, test);
+                return Ok(());
             }
         };
         match self.test_at(place) {
-            Some(RowTest::Columns(conditions)) => Ok(conditions),
+            Some(RowTest::Columns(before)) => before.try_extend(conditions),
             _ => Err(invalid!(
                 "Cannot mix IF conditions and IF NOT EXISTS for the same row"
             )),
@@ -489,18 +492,29 @@ impl<'r> ConditionalRequest<'r> {
     }
 }
 
+fn columns_read<'r>(members: &'r [ConditionalMember<'r>]) -> Cow<'r, ReadColumns> {
+    match members {
+        [ConditionalMember { plan, .. }] if let Some(conditions) = &plan.conditions => {
+            Cow::Borrowed(&conditions.columns)
+        }
+        members => Cow::Owned(columns_of(members.iter().map(|member| member.plan))),
+    }
+}
+
 /// If rows are written all of their columns are read, also if only some are compared: whether there is a row cannot be told
 /// by its marker alone. Likewise of the static row.
-fn columns_read(members: &[ConditionalMember<'_>]) -> ReadColumns {
-    let plans = || members.iter().map(|member| member.plan);
-    let all_statics = plans().any(|plan| !plan.static_operations.is_empty());
-    let compared = plans().filter_map(|plan| match &plan.conditions.as_ref()?.conditions {
-        Conditions::Columns { statics, .. } => Some(statics),
-        Conditions::Exists | Conditions::NotExists => None,
-    });
+fn columns_of<'p>(plans: impl Iterator<Item = &'p ModifyPlan> + Clone) -> ReadColumns {
+    let all_statics = plans.clone().any(|plan| !plan.static_operations.is_empty());
+    let compared = plans
+        .clone()
+        .filter_map(|plan| match &plan.conditions.as_ref()?.conditions {
+            Conditions::Columns { statics, .. } => Some(statics),
+            Conditions::Exists | Conditions::NotExists => None,
+        });
+    let statics = compared.flatten().map(|condition| condition.column.id);
     ReadColumns {
-        all_regular: plans().any(ModifyPlan::updates_rows),
-        statics: (!all_statics).then(|| compared.flatten().map(|condition| condition.column.id).collect()),
+        statics: (!all_statics).then(|| statics.collect()),
+        all_regular: plans.clone().any(ModifyPlan::updates_rows),
     }
 }
 
@@ -529,6 +543,15 @@ fn check_consistency(options: &QueryOptions<'_>) -> Result<(), CqlError> {
 }
 
 impl ModifyPlan {
+    /// Once all of the statement is planned: what its conditions read.
+    pub(in crate::modify) fn with_columns_read(mut self) -> Self {
+        let columns = columns_of(std::iter::once(&self));
+        if let Some(conditions) = &mut self.conditions {
+            conditions.columns = columns;
+        }
+        self
+    }
+
     /// The first partition key that it names.
     fn single_key<'e>(&'e self, context: &EvaluationContext<'e>) -> Result<Cow<'e, [u8]>, CqlError> {
         if let Some(key) = borrowed_key(&self.keys.partition, context)? {

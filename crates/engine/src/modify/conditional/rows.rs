@@ -19,7 +19,7 @@ const BUFFER_BYTES_MAX: usize = 64 << 10;
 const BUFFER_ROWS_MAX: usize = 512;
 
 /// Which columns are read. A row that has nothing in them is none, unless an INSERT has written it.
-#[derive(Clone, Debug)]
+#[derive(Clone, Debug, Default)]
 pub struct ReadColumns {
     pub all_regular: bool,
     /// `None` for all.
