@@ -209,7 +209,6 @@ cdc_raw_directory: {folder}/cdc_raw
 commitlog_disk_access_mode: legacy
 materialized_views_enabled: true
 sasi_indexes_enabled: true
-user_defined_functions_enabled: true
 drop_compact_storage_enabled: true
 seed_provider:
   - class_name: org.apache.cassandra.locator.SimpleSeedProvider

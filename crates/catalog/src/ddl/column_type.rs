@@ -219,7 +219,7 @@ pub(super) fn is_native(written: &TypeName, native: NativeType) -> bool {
     matches!(written, TypeName::Native(found) if *found == native)
 }
 
-fn supports_freezing(written: &TypeName) -> bool {
+pub(super) fn supports_freezing(written: &TypeName) -> bool {
     !matches!(written, TypeName::Native(_) | TypeName::Custom(_))
 }
 
@@ -233,7 +233,7 @@ pub(super) struct Written<'a> {
 }
 
 impl<'a> Written<'a> {
-    fn new(type_name: &'a TypeName) -> Self {
+    pub(super) fn new(type_name: &'a TypeName) -> Self {
         Written {
             type_name,
             frozen: false,

@@ -57,10 +57,8 @@ fn change(
         SchemaStatement::DropAggregate(drop) => absent::drop_function(schema, "Aggregate", drop, context),
         SchemaStatement::CreateTrigger(create) => absent::create_trigger(schema, create, context),
         SchemaStatement::DropTrigger(drop) => absent::drop_trigger(drop, context),
-        // As a Cassandra answers whose configuration leaves these off, but without advice to turn them on.
-        SchemaStatement::CreateFunction(_) | SchemaStatement::CreateAggregate(_) => Err(CqlError::invalid(
-            format_args!("User-defined functions are disabled: this server does not have them yet"),
-        )),
+        SchemaStatement::CreateFunction(create) => absent::create_function(create, context),
+        SchemaStatement::CreateAggregate(create) => absent::create_aggregate(schema, create, context),
     }
 }
 

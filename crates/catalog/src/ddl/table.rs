@@ -149,7 +149,8 @@ pub(crate) fn build_table(
 
 pub(super) fn masking_is_off() -> CqlError {
     CqlError::invalid(format_args!(
-        "Cannot mask columns because dynamic data masking is not enabled: this server does not have it yet"
+        "Cannot mask columns because dynamic data masking is not enabled. You can enable it with the \
+         dynamic_data_masking_enabled property on cassandra.yaml"
     ))
 }
 
