@@ -165,6 +165,22 @@ impl Node {
         Ok(true)
     }
 
+    /// Another process takes the place of this one, with the same options; nothing where the node is not ours.
+    pub fn replace(&mut self) -> Result<(), NodeError> {
+        match self {
+            Self::Helenus(helenus) => helenus.replace(),
+            Self::Cassandra(_) | Self::External(_) => Ok(()),
+        }
+    }
+
+    /// For how long nobody was answered, each time that the node was replaced.
+    pub fn times_away_ms(&self) -> Vec<u64> {
+        match self {
+            Self::Helenus(helenus) => helenus.times_away_ms(),
+            Self::Cassandra(_) | Self::External(_) => Vec::new(),
+        }
+    }
+
     /// SIGKILL, then a start on the same address and data with `options` replacing the earlier ones;
     /// `false` when the node is not ours.
     pub fn kill(&mut self) -> bool {
@@ -271,6 +287,33 @@ impl Helenus {
         } else {
             Err(NodeError::UncleanStop(status))
         }
+    }
+
+    fn replace(&mut self) -> Result<(), NodeError> {
+        let options: Vec<&str> = self.options.iter().map(String::as_str).collect();
+        let options = [&options[..], &["--replace"]].concat();
+        let (successor, address) = self
+            .launch
+            .start(&self.folder, self.address, self.metrics, &options)?;
+        let mut replaced = std::mem::replace(&mut self.process, successor);
+        self.address = address;
+        match replaced.wait_until(std::time::Instant::now() + READY_WAIT)? {
+            Some(status) if status.success() => Ok(()),
+            Some(status) => Err(NodeError::UncleanStop(status)),
+            None => Err(NodeError::NotReady {
+                log_tail: process::log_tail(&self.folder.join("log"), 20),
+            }),
+        }
+    }
+
+    fn times_away_ms(&self) -> Vec<u64> {
+        let log = fs::read_to_string(self.folder.join("log")).unwrap_or_default();
+        log.lines()
+            .filter_map(|line| {
+                let (_, behind) = line.split_once("connections; for ")?;
+                behind.split(' ').next()?.parse().ok()
+            })
+            .collect()
     }
 
     fn metrics_page(&self) -> Result<String, NodeError> {

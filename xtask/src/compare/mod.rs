@@ -19,6 +19,7 @@ mod load_generator;
 mod mixed;
 mod peer;
 mod reads;
+mod replacements;
 mod rolling_restart;
 mod storm;
 mod throttle;
@@ -64,6 +65,8 @@ pub enum Command {
     GoodputPeer(goodput::PeerArguments),
     /// The same wire load on both: throughput, latency, server CPU per operation
     Peer(peer::Arguments),
+    /// A node replaced by other processes under unmodified clients: errors seen, requests executed twice
+    Replacements(replacements::Arguments),
     /// Two nodes restarted in turns under load: errors seen, requests executed twice
     RollingRestart(rolling_restart::Arguments),
     /// Connections that can only be refused, beside the floor; and what a steady load notices of them
@@ -94,6 +97,7 @@ pub fn run(command: Command) -> Result<(), TaskError> {
         Command::GoodputMemory(arguments) => goodput_memory::run(&arguments),
         Command::GoodputPeer(arguments) => goodput::run_peer(&arguments),
         Command::Peer(arguments) => peer::run(&arguments),
+        Command::Replacements(arguments) => replacements::run(&arguments),
         Command::RollingRestart(arguments) => rolling_restart::run(&arguments),
         Command::Storm(arguments) => storm::run(&arguments),
         Command::Throttle(arguments) => throttle::run(&arguments),
@@ -105,10 +109,15 @@ pub fn run(command: Command) -> Result<(), TaskError> {
 
 /// The binaries that the benchmarks run.
 fn build_helenus() -> Result<(), crate::process::ProcessError> {
+    build(&["helenus", "helenus-perf"])
+}
+
+fn build(packages: &[&str]) -> Result<(), crate::process::ProcessError> {
+    let named = packages.iter().flat_map(|package| ["--package", package]);
     crate::process::run(
         std::process::Command::new("cargo")
             .args(["build", "--release", "--quiet"])
-            .args(["--package", "helenus", "--package", "helenus-perf"])
+            .args(named)
             .current_dir(workspace::root()),
     )
 }
