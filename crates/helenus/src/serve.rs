@@ -75,8 +75,6 @@ fn serve(server: Server, summary: &Summary, started: Instant) -> ExitCode {
         }
     };
     say_ready(&server, summary, started);
-    // All that this thread has left to do is to end the process: what that frees, nobody waits for.
-    helenus_scheduling::give_way();
     match runtime.block_on(until_stopped_or_replaced(server, signals)) {
         Ok(()) => ExitCode::SUCCESS,
         Err(error) => {
@@ -93,6 +91,8 @@ async fn until_stopped_or_replaced(mut server: Server, mut signals: StopSignals)
             takeover = server.takeover() => Some(takeover),
         };
         let Some(takeover) = takeover else {
+            // All that this thread has left to do is to end the process: what that frees, nobody waits for.
+            helenus_scheduling::give_way();
             server.stop().await;
             return Ok(());
         };

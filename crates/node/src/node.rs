@@ -85,7 +85,7 @@ impl Node {
         let opened = if options.in_memory {
             Opened::in_memory(&options)?
         } else {
-            beside_those_who_serve(|| Opened::on_disk(&options))?
+            beside_those_who_serve(options.is_awaited, || Opened::on_disk(&options))?
         };
         let AssembledNode {
             mailboxes,
@@ -149,13 +149,21 @@ impl Node {
         self.end(Ending::Flush);
     }
 
+    /// As [`Node::stop`], as fast as it goes: clients wait for another process that is to open the data folder.
+    pub fn stop_awaited(self) {
+        self.end(Ending::FlushAwaited);
+    }
+
     /// Ends the threads and leaves the disk as it is.
     pub fn abandon(self) {
         self.end(Ending::Abandon);
     }
 
     fn end(self, ending: Ending) {
-        let at_once = self.threads.len().div_ceil(ENDINGS);
+        let at_once = match ending {
+            Ending::FlushAwaited => self.threads.len(),
+            _ => self.threads.len().div_ceil(ENDINGS),
+        };
         let mut threads = self.threads.into_iter();
         for mailboxes in self.mailboxes.chunks(at_once.max(1)) {
             for mailbox in mailboxes {
@@ -294,8 +302,9 @@ impl AssembledShard {
 const ENDINGS: usize = 2;
 
 /// What a start does before any shard runs: reading schema, SSTables and log. Other processes may serve on these cores
-/// meanwhile, so it gives way to them; on a thread of its own, because shards inherit how the one who starts them runs.
+/// meanwhile, so it gives way to them, unless clients wait for this start; on a thread of its own, because shards inherit how the one who starts them runs.
 fn beside_those_who_serve<T: Send>(
+    is_awaited: bool,
     work: impl FnOnce() -> Result<T, StartError> + Send,
 ) -> Result<T, StartError> {
     thread::scope(|scope| {
@@ -303,7 +312,9 @@ fn beside_those_who_serve<T: Send>(
             .name("start".to_owned())
             .stack_size(SHARD_STACK_BYTES)
             .spawn_scoped(scope, || {
-                helenus_scheduling::give_way();
+                if !is_awaited {
+                    helenus_scheduling::give_way();
+                }
                 work()
             })
             .map_err(StartError::Thread)?;

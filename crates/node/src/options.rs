@@ -77,6 +77,8 @@ pub struct NodeOptions {
     pub random: Arc<dyn Random>,
     /// Who is told what happens.
     pub events: Events,
+    /// Whether clients wait for the start, in connections that another process has given up.
+    pub is_awaited: bool,
     /// Where shards say what held them; without, nobody measures it.
     pub stalls: Option<Arc<Stalls>>,
 }
@@ -125,6 +127,7 @@ impl NodeOptions {
             threads: Arc::new(SystemThreads),
             random: Arc::new(SystemRandom::new()),
             events: helenus_events::silent(),
+            is_awaited: false,
             stalls: None,
         }
     }

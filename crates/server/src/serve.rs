@@ -137,6 +137,7 @@ impl Server {
         let shard_aware_address = local_address_of(shard_aware.as_ref(), options.shard_aware)?;
         let metrics_address = local_address_of(metrics.as_ref(), options.metrics)?;
         options.node.advertised_address = address;
+        options.node.is_awaited = !lock_patience.is_zero();
 
         let events = options.node.events.clone();
         let listeners = Listeners::new(ListenOptions {
@@ -233,7 +234,7 @@ impl Server {
                 drain_timeout: HAND_OVER_TIMEOUT,
             });
         }
-        self.node.stop();
+        self.node.stop_awaited();
         let doors = self.doors.as_ref();
         let connections = Connections {
             cql: self.listeners.handed_over(),

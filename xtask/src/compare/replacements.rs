@@ -9,6 +9,7 @@ use std::process::{Command, Stdio};
 use std::thread;
 use std::time::{Duration, Instant};
 
+use clap::ValueEnum;
 use serde::Deserialize;
 
 use crate::native::Connection;
@@ -170,6 +171,7 @@ pub fn run(arguments: &Arguments) -> Result<(), TaskError> {
     ] {
         asking.query(statement)?;
     }
+    let begun = Instant::now();
     let mut loads = Vec::new();
     for (client, first_id) in arguments
         .client
@@ -193,11 +195,12 @@ pub fn run(arguments: &Arguments) -> Result<(), TaskError> {
     for load in loads {
         clients.push(load.stop()?);
     }
+    let seconds = begun.elapsed().as_secs_f64();
     let executed = ledger(&mut asking)?;
     let away_ms = node.times_away_ms();
     node.check_panics()?;
     node.stop()?;
-    let text = render(arguments, &clients, &executed, &away_ms);
+    let text = render(arguments, &clients, &executed, &away_ms, seconds);
     println!("{text}");
     let is_exact = wrong(&clients, &executed, arguments.workers) == (0, 0);
     if !is_exact || clients.iter().any(|client| !client.errors.is_empty()) {
@@ -236,6 +239,7 @@ fn render(
     clients: &[Figures],
     executed: &BTreeMap<u32, u64>,
     away_ms: &[u64],
+    seconds: f64,
 ) -> String {
     let Arguments {
         replacements,
@@ -245,6 +249,12 @@ fn render(
         ..
     } = arguments;
     let (missing, too_many) = wrong(clients, executed, *workers);
+    let names: Vec<String> = arguments
+        .client
+        .iter()
+        .filter_map(|client| Some(client.to_possible_value()?.get_name().to_owned()))
+        .collect();
+    let names = names.join(",");
     let mut sorted = away_ms.to_vec();
     sorted.sort_unstable();
     let at = |share: usize| {
@@ -255,9 +265,9 @@ fn render(
     };
     let mut text = format!(
         "# Replacements under load\n\n\
-         `cargo xtask compare replacements --replacements {replacements} --rate {rate} --workers {workers} --pause-ms {pause_ms}`: one \
-         node with the log synced\nperiodically, replaced by `helenus serve --replace` {replacements} times under all clients at once, \
-         each as it comes: {workers} workers that together\nsend {rate} increments/s, of a counter each. Everything shares {} cores. \
+         `cargo xtask compare replacements --replacements {replacements} --rate {rate} --workers {workers} --pause-ms {pause_ms} \
+         --client {names}`:\none node with the log synced\nperiodically, replaced by `helenus serve --replace` {replacements} times under all clients at once, \
+         each as it comes: {workers} workers that together\nsend at most {rate} increments/s, of a counter each, for {seconds:.0} s in all. Everything shares {} cores. \
          Nobody was answered, each time: median {} ms, p90 {} ms, at\nmost {} ms.\n\n\
          | client | answered | errors | p99 ms | max ms |\n|---|---|---|---|---|\n",
         thread::available_parallelism().map_or(0, usize::from),

@@ -11,6 +11,8 @@ use crate::panic_boundary::catch_async;
 pub enum Ending {
     /// Log synced, memtables flushed; compactions are left.
     Flush,
+    /// The same, while clients wait for another process to go on.
+    FlushAwaited,
     /// Nothing more is written: what a crash would leave.
     Abandon,
 }
@@ -19,7 +21,9 @@ impl Shard {
     /// Ends [`Shard::run`]: at once, or when everything acknowledged is in SSTables.
     pub(crate) fn stop(self: &Rc<Self>, ending: Ending) {
         // It has answered everybody; what it still does, down to giving its memory back, others need not wait for.
-        self.context.options.threads.give_way();
+        if ending != Ending::FlushAwaited {
+            self.context.options.threads.give_way();
+        }
         if ending == Ending::Abandon {
             self.stopping.set(true);
             return;
