@@ -12,6 +12,7 @@ mod differential;
 mod fuzz_corpus;
 mod interchange;
 mod metamorphic;
+mod mutate_doors;
 mod mutate_frames;
 mod native;
 mod node;
@@ -61,6 +62,8 @@ enum Task {
     Statements(statements::Arguments),
     /// Send damaged messages to a live node and see that nobody is harmed
     MutateFrames(mutate_frames::Arguments),
+    /// Send damaged frames of HTTP/2 and gRPC to the door of a live node and see that nobody is harmed
+    MutateDoors(mutate_doors::Arguments),
     /// Attack a live node in many ways and see that a polite client beside it notices little
     Attack(attack::Arguments),
     /// Run a whole node on a simulated disk, clock and scheduler, seed by seed
@@ -86,6 +89,7 @@ fn main() -> ExitCode {
         Task::Metamorphic(arguments) => metamorphic::run(&arguments),
         Task::Statements(arguments) => statements::run(&arguments),
         Task::MutateFrames(arguments) => mutate_frames::run(&arguments),
+        Task::MutateDoors(arguments) => mutate_doors::run(&arguments),
         Task::Attack(arguments) => attack::run(&arguments),
         Task::Simulate(arguments) => simulate::run(&arguments),
         Task::FuzzCorpus => fuzz_corpus::run(),

@@ -319,32 +319,8 @@ impl Corpus {
         &self.messages[random.below(self.messages.len() as u64) as usize]
     }
 
-    /// One of the messages, with one to four pieces of damage.
     fn damaged(&self, random: &SeededRandom) -> Vec<u8> {
-        let mut bytes = self.choose(random).to_vec();
-        for _ in 0..1 + random.below(4) {
-            let length = bytes.len().max(1) as u64;
-            // The header is where most is decided.
-            let is_in_header = random.below(2) == 0;
-            let at = random.below(if is_in_header { length.min(16) } else { length }) as usize;
-            match random.below(6) {
-                _ if bytes.is_empty() => bytes.push(random.next_u64() as u8),
-                0 => bytes[at] ^= 1 << random.below(8),
-                1 => bytes[at] = random.next_u64() as u8,
-                2 => bytes.truncate(at),
-                3 => drop(bytes.drain(at..(at + 1 + random.below(8) as usize).min(bytes.len()))),
-                4 => {
-                    let inserted = random.next_u64().to_be_bytes();
-                    bytes.splice(at..at, inserted);
-                }
-                _ => {
-                    let extreme = [0, 1, 0x7f, 0x80, 0xff][random.below(5) as usize];
-                    let end = (at + 4).min(bytes.len());
-                    bytes[at..end].fill(extreme);
-                }
-            }
-        }
-        bytes
+        damage(self.choose(random).to_vec(), random)
     }
 
     /// Sends damaged messages on a connection of their own, says that there are no more, and waits until it is closed.
@@ -380,4 +356,31 @@ impl Corpus {
             }
         }
     }
+}
+
+/// The bytes of a message with one to four pieces of damage.
+pub fn damage(mut bytes: Vec<u8>, random: &SeededRandom) -> Vec<u8> {
+    for _ in 0..1 + random.below(4) {
+        let length = bytes.len().max(1) as u64;
+        // The header is where most is decided.
+        let is_in_header = random.below(2) == 0;
+        let at = random.below(if is_in_header { length.min(16) } else { length }) as usize;
+        match random.below(6) {
+            _ if bytes.is_empty() => bytes.push(random.next_u64() as u8),
+            0 => bytes[at] ^= 1 << random.below(8),
+            1 => bytes[at] = random.next_u64() as u8,
+            2 => bytes.truncate(at),
+            3 => drop(bytes.drain(at..(at + 1 + random.below(8) as usize).min(bytes.len()))),
+            4 => {
+                let inserted = random.next_u64().to_be_bytes();
+                bytes.splice(at..at, inserted);
+            }
+            _ => {
+                let extreme = [0, 1, 0x7f, 0x80, 0xff][random.below(5) as usize];
+                let end = (at + 4).min(bytes.len());
+                bytes[at..end].fill(extreme);
+            }
+        }
+    }
+    bytes
 }

@@ -455,6 +455,17 @@ pub fn own_loopback_address() -> Ipv4Addr {
     Ipv4Addr::new(127, 72, high, low.clamp(1, 254))
 }
 
+/// Resident memory of a node that is ours; 0 of others.
+pub fn resident_bytes(node: &Node) -> u64 {
+    let status = node.process_id().map(|id| format!("/proc/{id}/status"));
+    let status = status
+        .and_then(|path| fs::read_to_string(path).ok())
+        .unwrap_or_default();
+    let line = status.lines().find_map(|line| line.strip_prefix("VmRSS:"));
+    let kib = line.and_then(|line| line.trim().strip_suffix(" kB")?.parse::<u64>().ok());
+    kib.unwrap_or_default() << 10
+}
+
 /// A port that was free a moment ago, for options that cannot report the port they chose.
 pub fn free_address() -> Result<SocketAddr, NodeError> {
     let listener = TcpListener::bind((Ipv4Addr::LOCALHOST, 0)).map_err(NodeError::NoPort)?;

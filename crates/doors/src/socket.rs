@@ -9,6 +9,7 @@ use std::rc::Rc;
 use std::task::{Context, Poll, ready};
 
 use hyper::rt::{Read, ReadBufCursor, Write};
+use tokio::io::Interest;
 use tokio::net::TcpStream;
 use tokio::time::Sleep;
 
@@ -86,10 +87,17 @@ impl Socket {
                 [] => return None,
                 _ if seen == PREFACE => return Some(Spoken::Http2),
                 _ if !PREFACE.starts_with(seen) => return Some(Spoken::Http1),
+                // Of a client that has gone no more will come.
+                _ if self.is_read_closed().await => return None,
                 // The kernel would say at once that there is something.
                 _ => tokio::time::sleep(PREFACE_PAUSE).await,
             }
         }
+    }
+
+    async fn is_read_closed(&self) -> bool {
+        let ready = self.0.stream.ready(Interest::READABLE).await;
+        ready.is_ok_and(|ready| ready.is_read_closed())
     }
 
     /// Says that no more is sent, and waits for the client to say so, too: a socket that is closed while bytes of the client are
@@ -202,5 +210,27 @@ impl Write for Socket {
 impl AsFd for Socket {
     fn as_fd(&self) -> BorrowedFd<'_> {
         self.0.stream.as_fd()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use tokio::io::AsyncWriteExt;
+    use tokio::net::TcpListener;
+    use tokio::time::Instant;
+
+    use super::*;
+
+    /// It held its place for ten seconds.
+    #[tokio::test(start_paused = true)]
+    async fn a_client_that_goes_within_its_first_bytes_is_not_waited_for() {
+        let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
+        let mut client = TcpStream::connect(listener.local_addr().unwrap()).await.unwrap();
+        let (stream, _) = listener.accept().await.unwrap();
+        client.write_all(b"PR").await.unwrap();
+        drop(client);
+        let began = Instant::now();
+        assert_eq!(Socket::new(stream).spoken().await, None);
+        assert!(began.elapsed() < FIRST_BYTES_TIMEOUT);
     }
 }

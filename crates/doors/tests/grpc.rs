@@ -3,177 +3,24 @@
 mod support;
 
 use std::collections::HashMap;
-use std::future::Future;
 use std::time::Duration;
 
 use bytes::{BufMut, Bytes, BytesMut};
-use h2::client::SendRequest;
-use h2::{RecvStream, SendStream};
 use helenus_doors::proto::health::{HealthCheckRequest, HealthCheckResponse};
 use helenus_doors::proto::reflection::{
     ServerReflectionRequest, ServerReflectionResponse, server_reflection_request,
 };
 use helenus_doors::proto::stargate::value::{Inner, Null, Unset};
 use helenus_doors::proto::stargate::{
-    AlreadyExists, Batch, BatchQuery, Collection, ConsistencyValue, Decimal, Inet, Query, QueryParameters,
-    Response, ResultSet, StreamingResponse, UdtValue, Uuid, Value, Values, Varint, response,
-    streaming_response,
+    AlreadyExists, Batch, BatchQuery, ConsistencyValue, Decimal, Duration as StargateDuration, Inet, Query,
+    QueryParameters, Response, StreamingResponse, UdtValue, Uuid, Value, Values, Varint, streaming_response,
 };
-use http::{HeaderMap, Request};
 use prost::Message;
-use support::{PATIENCE, Served, Serving};
-use tokio::net::TcpStream;
+use support::grpc::{Client, ended, framed, int, list, messages, query, rows, run, text, value};
+use support::{Served, Serving};
 
 const KEYSPACE: &str =
     "CREATE KEYSPACE k WITH replication = {'class': 'SimpleStrategy', 'replication_factor': 1}";
-
-fn run<T>(test: impl Future<Output = T>) -> T {
-    let runtime = tokio::runtime::Builder::new_current_thread()
-        .enable_all()
-        .build()
-        .unwrap();
-    runtime.block_on(async { tokio::time::timeout(PATIENCE, test).await.expect("in time") })
-}
-
-/// A connection of HTTP/2.
-struct Client {
-    requests: SendRequest<Bytes>,
-    headers: Vec<(&'static str, String)>,
-}
-
-/// How a call ended.
-#[derive(Debug)]
-struct Ended {
-    code: i32,
-    message: String,
-    headers: HeaderMap,
-    trailers: HeaderMap,
-    data: Bytes,
-}
-
-impl Client {
-    async fn connect(served: &Served) -> Client {
-        let stream = TcpStream::connect(served.address).await.unwrap();
-        let (requests, connection) = h2::client::handshake(stream).await.unwrap();
-        tokio::spawn(async move {
-            let _ended = connection.await;
-        });
-        Client {
-            requests,
-            headers: Vec::new(),
-        }
-    }
-
-    async fn begin(&mut self, method: &str) -> (h2::client::ResponseFuture, SendStream<Bytes>) {
-        let mut request = Request::post(format!("http://localhost/{method}"))
-            .header("content-type", "application/grpc")
-            .header("te", "trailers");
-        for (name, value) in &self.headers {
-            request = request.header(*name, value);
-        }
-        self.requests
-            .clone()
-            .ready()
-            .await
-            .unwrap()
-            .send_request(request.body(()).unwrap(), false)
-            .unwrap()
-    }
-
-    async fn call_with(&mut self, method: &str, frames: Bytes) -> Ended {
-        let (response, mut body) = self.begin(method).await;
-        body.send_data(frames, true).unwrap();
-        ended(response.await.unwrap()).await
-    }
-
-    async fn call<A: Message + Default>(&mut self, method: &str, message: &impl Message) -> Result<A, Ended> {
-        let ended = self.call_with(method, framed(message)).await;
-        match ended.code {
-            0 => Ok(messages::<A>(&ended.data).remove(0)),
-            _ => Err(ended),
-        }
-    }
-
-    async fn query(&mut self, cql: &str, values: Vec<Value>) -> Result<Response, Ended> {
-        self.call("stargate.Stargate/ExecuteQuery", &query(cql, values))
-            .await
-    }
-}
-
-async fn ended(response: http::Response<RecvStream>) -> Ended {
-    let (parts, mut body) = response.into_parts();
-    let mut data = BytesMut::new();
-    while let Some(bytes) = body.data().await {
-        let bytes = bytes.unwrap();
-        body.flow_control().release_capacity(bytes.len()).unwrap();
-        data.put(bytes);
-    }
-    let trailers = body
-        .trailers()
-        .await
-        .unwrap()
-        .unwrap_or_else(|| parts.headers.clone());
-    let text = |name: &str| trailers.get(name).map(|value| value.to_str().unwrap().to_owned());
-    Ended {
-        code: text("grpc-status").unwrap().parse().unwrap(),
-        message: text("grpc-message").unwrap_or_default(),
-        headers: parts.headers,
-        trailers,
-        data: data.freeze(),
-    }
-}
-
-fn framed(message: &impl Message) -> Bytes {
-    let mut out = BytesMut::new();
-    out.put_u8(0);
-    out.put_u32(message.encoded_len() as u32);
-    message.encode(&mut out).unwrap();
-    out.freeze()
-}
-
-fn messages<M: Message + Default>(mut data: &[u8]) -> Vec<M> {
-    let mut found = Vec::new();
-    while let Some((prefix, rest)) = data.split_first_chunk::<5>() {
-        let length = u32::from_be_bytes(prefix[1..].try_into().unwrap()) as usize;
-        found.push(M::decode(&rest[..length]).unwrap());
-        data = &rest[length..];
-    }
-    found
-}
-
-fn query(cql: &str, values: Vec<Value>) -> Query {
-    Query {
-        cql: cql.to_owned(),
-        values: (!values.is_empty()).then(|| Values {
-            values,
-            value_names: Vec::new(),
-        }),
-        parameters: None,
-    }
-}
-
-fn value(inner: Inner) -> Value {
-    Value { inner: Some(inner) }
-}
-
-fn int(number: i64) -> Value {
-    value(Inner::Int(number))
-}
-
-fn text(text: &str) -> Value {
-    value(Inner::String(text.to_owned()))
-}
-
-fn list(elements: Vec<Value>) -> Value {
-    value(Inner::Collection(Collection { elements }))
-}
-
-fn rows(response: Response) -> ResultSet {
-    match response.result {
-        Some(response::Result::ResultSet(rows)) => rows,
-        other => panic!("no rows: {other:?}"),
-    }
-}
 
 fn one_of_each_type() -> Vec<(&'static str, Value)> {
     let uuid = |bytes: [u8; 16]| {
@@ -196,7 +43,14 @@ fn one_of_each_type() -> Vec<(&'static str, Value)> {
             })),
         ),
         ("double", value(Inner::Double(0.5))),
-        ("duration", value(Inner::Bytes(vec![2, 4, 6]))),
+        (
+            "duration",
+            value(Inner::Duration(StargateDuration {
+                months: -1,
+                days: -2,
+                nanos: -3,
+            })),
+        ),
         ("float", value(Inner::Float(1.5))),
         (
             "inet",
@@ -276,6 +130,41 @@ fn every_type_goes_in_and_comes_out_as_it_was() {
                 .unwrap_err();
             assert_eq!(wrong.code, 3, "{of}: {}", wrong.message);
         }
+        // A client of a later version wrote null where its value was of a kind that was not known here.
+        let kinds = [
+            (Value { inner: None }, "no kind that is known"),
+            (
+                value(Inner::Duration(StargateDuration {
+                    months: 1,
+                    days: -1,
+                    nanos: 0,
+                })),
+                "duration",
+            ),
+        ];
+        for (given, wanted) in kinds {
+            let wrong = client
+                .query("UPDATE k.t SET c07 = ? WHERE id = 1", vec![given])
+                .await
+                .unwrap_err();
+            assert!(
+                wrong.code == 3 && wrong.message.contains(wanted),
+                "{}",
+                wrong.message
+            );
+        }
+        let as_bytes = vec![value(Inner::Bytes(vec![1, 3, 5]))];
+        client
+            .query("UPDATE k.t SET c07 = ? WHERE id = 1", as_bytes)
+            .await
+            .unwrap();
+        let read = rows(
+            client
+                .query("SELECT c07, c11 FROM k.t WHERE id = 1", vec![])
+                .await
+                .unwrap(),
+        );
+        assert_eq!(read.rows[0].values[0], given[8]);
         let unset = vec![value(Inner::Unset(Unset {})), value(Inner::Null(Null {}))];
         client
             .query("UPDATE k.t SET c10 = ?, c15 = ? WHERE id = 1", unset)

@@ -61,6 +61,22 @@ pub fn stargate_node(context: &Context) -> Result<Tally, TaskError> {
     node_through_doors("stargate-node", "driver_test.js", context)
 }
 
+pub fn stargate_go(context: &Context) -> Result<Tally, TaskError> {
+    let command = runtime::go_program("stargate-go", &folder("stargate-go"))?;
+    doors::run("stargate-go", command, LOGIN, context)
+}
+
+pub fn stargate_java(context: &Context) -> Result<Tally, TaskError> {
+    let mut command = runtime::java_program("stargate-java", &folder("stargate-java"))?;
+    command.arg("StargateTest");
+    doors::run("stargate-java", command, LOGIN, context)
+}
+
+pub fn stargate_rust(context: &Context) -> Result<Tally, TaskError> {
+    let command = rust_program("stargate-rust", "helenus-stargate-rust-test")?;
+    doors::run("stargate-rust", command, LOGIN, context)
+}
+
 /// What a browser sees.
 pub fn console(context: &Context) -> Result<Tally, TaskError> {
     node_through_doors("console", "console_test.js", context)
@@ -75,20 +91,20 @@ fn node_through_doors(name: &str, program: &str, context: &Context) -> Result<Ta
     doors::run(name, command, LOGIN, context)
 }
 
-/// The Rust driver is a workspace of its own: its dependencies are none of Helenus'.
 pub fn rust(context: &Context) -> Result<Tally, TaskError> {
+    run("rust", rust_program("rust", "helenus-rust-driver-test")?, context)
+}
+
+/// Rust drivers are workspaces of their own: their dependencies are none of Helenus'.
+fn rust_program(name: &str, program: &str) -> Result<Command, TaskError> {
     let target = workspace::target();
     process::run_quietly(
         Command::new("cargo")
             .args(["build", "--quiet", "--locked"])
-            .current_dir(folder("rust"))
+            .current_dir(folder(name))
             .env("CARGO_TARGET_DIR", &target),
     )?;
-    run(
-        "rust",
-        Command::new(target.join("debug/helenus-rust-driver-test")),
-        context,
-    )
+    Ok(Command::new(target.join("debug").join(program)))
 }
 
 /// Runs a driver's program against a node of its own.

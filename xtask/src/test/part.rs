@@ -5,8 +5,8 @@ use crate::node::{Node, Target};
 use crate::program::Tally;
 use crate::runtime::Runtime;
 use crate::{
-    TaskError, attack, crash, differential, interchange, metamorphic, mutate_frames, simulate, statements,
-    tidy,
+    TaskError, attack, crash, differential, interchange, metamorphic, mutate_doors, mutate_frames, simulate,
+    statements, tidy,
 };
 
 /// What all parts share.
@@ -145,6 +145,14 @@ pub const ALL: &[Part] = &[
         run: |_| mutate_frames::short(),
     },
     Part {
+        name: "door-mutations",
+        about: "damaged frames of HTTP/2 and gRPC do a live node no harm (2 s)",
+        runtimes: &[],
+        after: AFTER_BUILD,
+        is_alone: false,
+        run: |_| mutate_doors::short(),
+    },
+    Part {
         name: "refusal",
         about: "a refusal costs a fraction of a served write, counted in instructions",
         runtimes: &[],
@@ -204,6 +212,24 @@ pub const ALL: &[Part] = &[
         "Stargate's gRPC client for Node.js",
         &[Runtime::Node],
         drivers::stargate_node,
+    ),
+    driver(
+        "stargate-go",
+        "Stargate's gRPC client for Go (1 s)",
+        &[Runtime::Go],
+        drivers::stargate_go,
+    ),
+    driver(
+        "stargate-java",
+        "Stargate's gRPC client for Java (5 s)",
+        &[Runtime::Java],
+        drivers::stargate_java,
+    ),
+    driver(
+        "stargate-rust",
+        "Stargate's gRPC client for Rust (1 s)",
+        &[],
+        drivers::stargate_rust,
     ),
     driver("rust", "ScyllaDB Rust driver", &[], drivers::rust),
     driver(

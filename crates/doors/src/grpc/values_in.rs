@@ -2,6 +2,7 @@
 
 use helenus_node::handle::Column;
 use helenus_types::CqlType;
+use helenus_types::value::Duration;
 use helenus_types::value::vector::write_vector_element;
 use helenus_types::value::write_component;
 use helenus_values::{BoundValues, Unset};
@@ -65,7 +66,9 @@ fn push(bound: &mut BoundValues, marker: &Column, value: &Value) -> Result<(), F
 /// `None` is null.
 fn encoded(data_type: &CqlType, value: &Value) -> Result<Option<Vec<u8>>, String> {
     match &value.inner {
-        None | Some(Inner::Null(_)) => Ok(None),
+        // What a client of a later version sends may be a value of a kind that is not known here.
+        None => Err("the value is of no kind that is known here".to_owned()),
+        Some(Inner::Null(_)) => Ok(None),
         Some(Inner::Unset(_)) => Err("only a marker's whole value can be left unset".to_owned()),
         Some(inner) => encoded_inner(data_type, inner).map(Some),
     }
@@ -180,6 +183,14 @@ fn native_encoded(native: &CqlType, inner: &Inner) -> Result<Vec<u8>, String> {
             nanoseconds.to_be_bytes().to_vec()
         }
         (CqlType::Time, Inner::Time(nanoseconds)) => return Err(out_of_range(nanoseconds)),
+        (CqlType::Duration, Inner::Duration(given)) => {
+            let duration = Duration {
+                months: given.months,
+                days: given.days,
+                nanoseconds: given.nanos,
+            };
+            duration.to_bytes()
+        }
         (CqlType::Varint, Inner::Varint(varint)) => varint.value.clone(),
         (CqlType::Decimal, Inner::Decimal(decimal)) => {
             let mut out = decimal.scale.to_be_bytes().to_vec();

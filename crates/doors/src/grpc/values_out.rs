@@ -6,7 +6,9 @@ use helenus_types::CqlType;
 use helenus_types::value::{CollectionElements, TupleComponents, VectorElements};
 
 use super::proto::stargate::value::{Inner, Null};
-use super::proto::stargate::{Collection, Decimal, Inet, UdtValue, Uuid, Value, Varint};
+use helenus_types::value::Duration;
+
+use super::proto::stargate::{self, Collection, Decimal, Inet, UdtValue, Uuid, Value, Varint};
 
 /// A value; `None` is null. Also null is what is empty and of a type that has no empty value: Cassandra's drivers read it so.
 pub fn value(data_type: &CqlType, bytes: Option<&[u8]>) -> Value {
@@ -85,6 +87,14 @@ fn native_inner(native: &CqlType, bytes: &[u8]) -> Option<Inner> {
         }),
         CqlType::Date => Inner::Date(u32::from_be_bytes(bytes.try_into().ok()?)),
         CqlType::Time => Inner::Time(u64::from_be_bytes(bytes.try_into().ok()?)),
+        CqlType::Duration => {
+            let duration = Duration::from_bytes(bytes).ok()?;
+            Inner::Duration(stargate::Duration {
+                months: duration.months,
+                days: duration.days,
+                nanos: duration.nanoseconds,
+            })
+        }
         CqlType::Varint if bytes.is_empty() => return None,
         CqlType::Varint => Inner::Varint(Varint {
             value: bytes.to_vec(),

@@ -1,6 +1,8 @@
 //! Doors to a node in memory, and a client of HTTP/1.1 that says exactly what it is told to.
 #![allow(dead_code, reason = "each test uses some of it")]
 
+pub mod grpc;
+
 use std::io::{Read, Write};
 use std::net::{SocketAddr, TcpListener, TcpStream};
 use std::path::PathBuf;

@@ -35,11 +35,20 @@ pub struct Decimal {
     #[prost(bytes = "vec", tag = "3")]
     pub value: ::prost::alloc::vec::Vec<u8>,
 }
+#[derive(Clone, Copy, PartialEq, Eq, Hash, ::prost::Message)]
+pub struct Duration {
+    #[prost(sint32, tag = "1")]
+    pub months: i32,
+    #[prost(sint32, tag = "2")]
+    pub days: i32,
+    #[prost(sint64, tag = "3")]
+    pub nanos: i64,
+}
 #[derive(Clone, PartialEq, ::prost::Message)]
 pub struct Value {
     #[prost(
         oneof = "value::Inner",
-        tags = "1, 2, 3, 4, 5, 6, 7, 8, 9, 10, 11, 12, 13, 14, 15, 16"
+        tags = "1, 2, 3, 4, 5, 6, 7, 8, 9, 10, 11, 12, 13, 14, 15, 16, 17"
     )]
     pub inner: ::core::option::Option<value::Inner>,
 }
@@ -83,6 +92,8 @@ pub mod value {
         Varint(super::Varint),
         #[prost(message, tag = "16")]
         Decimal(super::Decimal),
+        #[prost(message, tag = "17")]
+        Duration(super::Duration),
     }
 }
 #[derive(Clone, PartialEq, ::prost::Message)]
@@ -137,21 +148,31 @@ pub mod type_spec {
         pub key: ::core::option::Option<::prost::alloc::boxed::Box<super::TypeSpec>>,
         #[prost(message, optional, boxed, tag = "2")]
         pub value: ::core::option::Option<::prost::alloc::boxed::Box<super::TypeSpec>>,
+        #[prost(bool, tag = "3")]
+        pub frozen: bool,
     }
     #[derive(Clone, PartialEq, ::prost::Message)]
     pub struct List {
         #[prost(message, optional, boxed, tag = "1")]
         pub element: ::core::option::Option<::prost::alloc::boxed::Box<super::TypeSpec>>,
+        #[prost(bool, tag = "2")]
+        pub frozen: bool,
     }
     #[derive(Clone, PartialEq, ::prost::Message)]
     pub struct Set {
         #[prost(message, optional, boxed, tag = "1")]
         pub element: ::core::option::Option<::prost::alloc::boxed::Box<super::TypeSpec>>,
+        #[prost(bool, tag = "2")]
+        pub frozen: bool,
     }
     #[derive(Clone, PartialEq, ::prost::Message)]
     pub struct Udt {
         #[prost(map = "string, message", tag = "1")]
         pub fields: ::std::collections::HashMap<::prost::alloc::string::String, super::TypeSpec>,
+        #[prost(string, tag = "2")]
+        pub name: ::prost::alloc::string::String,
+        #[prost(bool, tag = "3")]
+        pub frozen: bool,
     }
     #[derive(Clone, PartialEq, ::prost::Message)]
     pub struct Tuple {
@@ -183,6 +204,7 @@ pub mod type_spec {
         Time = 18,
         Smallint = 19,
         Tinyint = 20,
+        Duration = 21,
     }
     #[derive(Clone, PartialEq, ::prost::Oneof)]
     pub enum Spec {
