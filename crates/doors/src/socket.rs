@@ -81,6 +81,8 @@ impl Socket {
         }
         let mut first = [0; PREFACE.len()];
         loop {
+            // Looked at first: what comes together with the end is seen below.
+            let ready = self.0.stream.ready(Interest::READABLE).await.ok()?;
             let count = self.0.stream.peek(&mut first).await.ok()?;
             let seen = first.get(..count).unwrap_or_default();
             match seen {
@@ -88,16 +90,11 @@ impl Socket {
                 _ if seen == PREFACE => return Some(Spoken::Http2),
                 _ if !PREFACE.starts_with(seen) => return Some(Spoken::Http1),
                 // Of a client that has gone no more will come.
-                _ if self.is_read_closed().await => return None,
+                _ if ready.is_read_closed() => return None,
                 // The kernel would say at once that there is something.
                 _ => tokio::time::sleep(PREFACE_PAUSE).await,
             }
         }
-    }
-
-    async fn is_read_closed(&self) -> bool {
-        let ready = self.0.stream.ready(Interest::READABLE).await;
-        ready.is_ok_and(|ready| ready.is_read_closed())
     }
 
     /// Says that no more is sent, and waits for the client to say so, too: a socket that is closed while bytes of the client are
@@ -230,7 +227,7 @@ mod tests {
         client.write_all(b"PR").await.unwrap();
         drop(client);
         let began = Instant::now();
-        assert_eq!(Socket::new(stream).spoken().await, None);
+        assert_eq!(Socket::new(stream, Vec::new()).spoken().await, None);
         assert!(began.elapsed() < FIRST_BYTES_TIMEOUT);
     }
 }
