@@ -13,3 +13,5 @@ pub mod vectors;
 pub mod wire;
 mod wire_client;
 mod workload;
+
+pub use workload::View;

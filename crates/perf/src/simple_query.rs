@@ -18,14 +18,14 @@ use helenus_protocol::request::{
 use helenus_protocol::response::{ReceivedResult, Response};
 use helenus_protocol::{Consistency, Direction, Opcode, ProtocolVersion};
 use helenus_transport::{ClientState, overloaded_template};
-use helenus_types::ShardId;
+use helenus_types::{ShardId, shard_of, token_of};
 use helenus_vfs::MemoryDisk;
 use serde::Serialize;
 
 use crate::requests::Asked;
 use crate::workload::{
-    COLUMNS, VALUE_BYTES, conditional_statement, count_statement, create_statements, insert_statement,
-    select_statement,
+    COLUMNS, INSERT_ACCOUNT, TRANSFER, VALUE_BYTES, View, conditional_statement, count_statement,
+    create_statements, insert_statement, other_column_statement, select_statement,
 };
 
 #[derive(Clone, Copy, Debug)]
@@ -35,6 +35,10 @@ pub struct SimpleQueryOptions {
     pub counters: bool,
     /// Rows are written under a condition.
     pub condition: Option<Condition>,
+    /// Writes change a materialized view.
+    pub view: Option<View>,
+    /// Transactions move an amount from a row of one shard to a row of another.
+    pub transfer: bool,
     pub asked: Asked,
     pub rows_in: RowsIn,
     pub operations: u64,
@@ -49,6 +53,8 @@ impl Default for SimpleQueryOptions {
             write: false,
             counters: false,
             condition: None,
+            view: None,
+            transfer: false,
             asked: Asked::Execute,
             rows_in: RowsIn::Memtable,
             operations: 0,
@@ -93,6 +99,9 @@ pub trait AllocationCounter: Sync {
 
 pub(crate) const VERSION: ProtocolVersion = ProtocolVersion::V4;
 
+/// Where answers wait for other threads: a batch of requests takes as long.
+const ANSWERS_LOOKED_FOR_AFTER: Duration = Duration::from_micros(500);
+
 /// Batches between two looks at the shard's other tasks, as its event loop would have them.
 const BATCHES_PER_TURN: u64 = 16;
 
@@ -121,6 +130,7 @@ pub(crate) fn node_options(options: &SimpleQueryOptions) -> NodeOptions {
     NodeOptions {
         memory_bytes: 1 << 30,
         row_cache: options.rows_in == RowsIn::RowCache,
+        shard_count: if options.transfer { 2 } else { 1 },
         commitlog_sync: CommitlogSync::Periodic {
             period: Duration::from_secs(10),
         },
@@ -143,6 +153,8 @@ pub(crate) struct Line {
     output: Vec<u8>,
     /// Whether each batch begins with empty caches.
     is_cold: bool,
+    /// Whether answers wait for other threads, which have nothing of a thread that looks for them all the time.
+    sleeps: bool,
     asked: Asked,
 }
 
@@ -152,7 +164,7 @@ async fn measure(
     counter: &dyn AllocationCounter,
 ) -> io::Result<SimpleQueryReport> {
     let mut line = Line::new(shard);
-    for statement in create_statements() {
+    for statement in create_statements(options.view) {
         let parameters = QueryParameters::new(Consistency::One);
         let query = frame(Opcode::Query, |out| {
             write_query(out, VERSION, &statement, &parameters, BindValues::NONE)
@@ -168,6 +180,13 @@ async fn measure(
         let fill = execute_frame(&insert, !options.counters, key)?;
         line.ask(shard, &fill).await?;
     }
+    if options.transfer {
+        line.sleeps = true;
+        let insert = line.prepare(shard, INSERT_ACCOUNT).await?;
+        for key in 0..options.partitions {
+            line.ask(shard, &keys_frame(&insert, &[key])?).await?;
+        }
+    }
     if options.rows_in != RowsIn::Memtable && !shard.persistence.flush(None).await {
         return Err(io::Error::other("the rows could not be flushed"));
     }
@@ -176,7 +195,11 @@ async fn measure(
             let text = conditional_statement(condition == Condition::Met);
             line.prepare(shard, &text).await?
         }
-        None if options.write || options.counters => insert,
+        None if options.transfer => line.prepare(shard, TRANSFER).await?,
+        None if options.view == Some(View::OtherColumn) => {
+            line.prepare(shard, &other_column_statement()).await?
+        }
+        None if options.write || options.counters || options.view.is_some() => insert,
         None => line.prepare(shard, &select_statement()).await?,
     };
 
@@ -203,17 +226,57 @@ async fn measure(
 
 /// Requests that are handed over together: each partition once, none beside its neighbours.
 fn batches(options: &SimpleQueryOptions, measured: &[u8]) -> io::Result<Vec<Vec<u8>>> {
+    if options.transfer {
+        return transfers(options, measured);
+    }
+    let writes = options.write || matches!(options.view, Some(View::Moved | View::SameKey));
+    // A row moves each time if it is written with two values in turn.
+    let values: &[u8] = match options.view {
+        Some(View::Moved) => &[1, 2],
+        _ => &[0],
+    };
     let mut batches = Vec::new();
     let mut key = 0;
-    for _ in 0..options.partitions.div_ceil(u32::from(options.concurrency)) {
-        let mut batch = Vec::new();
-        for _ in 0..options.concurrency {
-            key = (key + 4_999) % options.partitions;
-            batch.extend_from_slice(&options.asked.frame(measured, options.write, key)?);
+    for value in values {
+        for _ in 0..options.partitions.div_ceil(u32::from(options.concurrency)) {
+            let mut batch = Vec::new();
+            for _ in 0..options.concurrency {
+                key = (key + 4_999) % options.partitions;
+                let frame = match options.view {
+                    Some(View::Moved) => execute_frame_with(measured, true, key, &moved_value(key, *value)),
+                    _ => options.asked.frame(measured, writes, key),
+                };
+                batch.extend_from_slice(&frame?);
+            }
+            batches.push(batch);
         }
-        batches.push(batch);
     }
     Ok(batches)
+}
+
+/// No two keys have the same, so that partitions of the view have a row each.
+fn moved_value(key: u32, value: u8) -> [u8; VALUE_BYTES] {
+    let mut bytes = [value; VALUE_BYTES];
+    bytes[..4].copy_from_slice(&key.to_be_bytes());
+    bytes
+}
+
+/// From an account of the one shard to one of the other; each is in one transfer of its batch.
+fn transfers(options: &SimpleQueryOptions, measured: &[u8]) -> io::Result<Vec<Vec<u8>>> {
+    let is_of_first = |key: &u32| shard_of(token_of(&u64::from(*key).to_be_bytes()), 2) == ShardId(0);
+    let (here, there): (Vec<u32>, Vec<u32>) = (0..options.partitions).partition(is_of_first);
+    let pairs: Vec<(u32, u32)> = here.into_iter().zip(there).collect();
+    let batch = |pairs: &[(u32, u32)]| {
+        let mut batch = Vec::new();
+        for (from, to) in pairs {
+            batch.extend_from_slice(&keys_frame(measured, &[*from, *to, *from, *to])?);
+        }
+        Ok(batch)
+    };
+    pairs
+        .chunks_exact(usize::from(options.concurrency))
+        .map(batch)
+        .collect()
 }
 
 impl Line {
@@ -251,6 +314,7 @@ impl Line {
             received: ReceiveBuffer::new(),
             output: Vec::new(),
             is_cold: false,
+            sleeps: false,
             asked: Asked::Execute,
         }
     }
@@ -279,7 +343,10 @@ impl Line {
         }
         self.hand_over(shard, batch)?;
         while self.session.outbox().in_flight() > 0 {
-            tokio::task::yield_now().await;
+            match self.sleeps {
+                true => tokio::time::sleep(ANSWERS_LOOKED_FOR_AFTER).await,
+                false => tokio::task::yield_now().await,
+            }
         }
         self.output.clear();
         self.session.outbox().take(&mut self.output);
@@ -366,11 +433,19 @@ pub(crate) fn frame(opcode: Opcode, body: impl FnOnce(&mut Vec<u8>)) -> io::Resu
 }
 
 pub(crate) fn execute_frame(statement_id: &[u8], write: bool, key: u32) -> io::Result<Vec<u8>> {
-    const BLOB: [u8; VALUE_BYTES] = [0xa5; VALUE_BYTES];
+    execute_frame_with(statement_id, write, key, &[0xa5; VALUE_BYTES])
+}
+
+fn execute_frame_with(
+    statement_id: &[u8],
+    write: bool,
+    key: u32,
+    blob: &[u8; VALUE_BYTES],
+) -> io::Result<Vec<u8>> {
     let mut parameters = QueryParameters::new(Consistency::One);
     parameters.skip_metadata = true;
     let key = u64::from(key).to_be_bytes();
-    let mut values = [Value::Bytes(&BLOB); COLUMNS + 1];
+    let mut values = [Value::Bytes(blob); COLUMNS + 1];
     values[0] = Value::Bytes(&key);
     let count = if write { COLUMNS + 1 } else { 1 };
     frame(Opcode::Execute, |out| {
@@ -382,6 +457,18 @@ pub(crate) fn execute_frame(statement_id: &[u8], write: bool, key: u32) -> io::R
             &parameters,
             BindValues::Positional(&values[..count]),
         );
+    })
+}
+
+/// An EXECUTE whose values are keys.
+fn keys_frame(statement_id: &[u8], keys: &[u32]) -> io::Result<Vec<u8>> {
+    let keys: Vec<[u8; 8]> = keys.iter().map(|key| u64::from(*key).to_be_bytes()).collect();
+    let values: Vec<Value<'_>> = keys.iter().map(|key| Value::Bytes(key)).collect();
+    let mut parameters = QueryParameters::new(Consistency::One);
+    parameters.skip_metadata = true;
+    frame(Opcode::Execute, |out| {
+        let values = BindValues::Positional(&values);
+        write_execute(out, VERSION, statement_id, &[], &parameters, values);
     })
 }
 

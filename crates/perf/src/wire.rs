@@ -181,7 +181,7 @@ async fn connect(address: SocketAddr, shards: ServerShards, shard: u16) -> io::R
 
 /// The table and its rows, unless they are there: every row is written, whatever was there before.
 async fn prepare_table(client: &mut WireClient, keys: u32) -> io::Result<()> {
-    for statement in create_statements() {
+    for statement in create_statements(None) {
         client.query(&statement).await?;
     }
     let statement_id = client.prepare(&insert_statement()).await?;

@@ -46,6 +46,26 @@ pub fn run(arguments: &Arguments) -> Result<(), TaskError> {
         ("increment of five counters", &["--counters"][..], "-"),
         ("the same above SSTables", &["--counters", "--flush"][..], "-"),
         (
+            "write that moves its row in a view",
+            &["--view", "moved"][..],
+            "-",
+        ),
+        (
+            "write to a view of the same key",
+            &["--view", "same-key"][..],
+            "-",
+        ),
+        (
+            "write of a column that a view lacks",
+            &["--view", "other-column"][..],
+            "-",
+        ),
+        (
+            "transfer between two shards, a transaction",
+            &["--transfer"][..],
+            "-",
+        ),
+        (
             "refusal of a write that has waited too long",
             &["--write", "--asked", "refused"][..],
             "40,615 (write timeout)",

@@ -6,6 +6,7 @@ use std::process::ExitCode;
 use std::time::Duration;
 
 use clap::Args;
+use helenus_perf::View;
 use helenus_perf::canned;
 use helenus_perf::compaction::{self, CompactionOptions};
 use helenus_perf::fast_forward::DataSet;
@@ -30,6 +31,12 @@ pub struct SimpleQueryArguments {
     /// Updates of a row under a condition on it.
     #[arg(long, value_enum, conflicts_with_all = ["write", "counters"])]
     lwt: Option<Condition>,
+    /// Writes to a table with a materialized view.
+    #[arg(long, value_enum, conflicts_with_all = ["write", "counters", "lwt"])]
+    view: Option<View>,
+    /// Transactions over two shards.
+    #[arg(long, conflicts_with_all = ["write", "counters", "lwt", "view"])]
+    transfer: bool,
     /// Requests that are not prepared, or that end in an error of a kind.
     #[arg(long, value_enum, default_value = "execute")]
     asked: Asked,
@@ -59,6 +66,8 @@ impl SimpleQueryArguments {
             write: self.write,
             counters: self.counters,
             condition: self.lwt,
+            view: self.view,
+            transfer: self.transfer,
             asked: self.asked,
             rows_in: match (self.flush, self.cached, self.cold) {
                 (_, _, true) => RowsIn::ColdSsTables,
