@@ -37,8 +37,9 @@ impl Service for Shard {
         self.sheds_partition_of(envelope)
     }
 
-    fn would_queue(&self, envelope: &Envelope<'_>) -> bool {
-        self.reader.would_queue_read(envelope)
+    fn queued_wait_ns(&self, envelope: &Envelope<'_>) -> Option<u64> {
+        let would_queue = self.reader.would_queue_read(envelope);
+        would_queue.then(|| self.reader.queued_wait_ns())
     }
 
     #[inline]

@@ -79,8 +79,8 @@ impl Backlog {
         waiting.push(wait, message, now_ns);
     }
 
-    /// The one whose turn it is, with the time at which it came.
-    pub fn next(&mut self, may_queue: bool, now_ns: u64) -> Option<(u64, KeptMessage)> {
+    /// The one whose turn it is.
+    pub fn next(&mut self, may_queue: bool, now_ns: u64) -> Option<(Wait, KeptMessage)> {
         self.served = self.served.wrapping_add(1);
         let is_turn_of_queued = self.prompt.is_empty() || self.served.is_multiple_of(TURNS_OF_QUEUED);
         let (wait, message) = match may_queue && is_turn_of_queued && !self.queued.is_empty() {
@@ -88,7 +88,7 @@ impl Backlog {
             false => self.prompt.pop(now_ns)?,
         };
         self.bytes -= message.bytes();
-        Some((wait.received_ns, message))
+        Some((wait, message))
     }
 
     /// The stream of one whose time to be begun is over.
@@ -154,9 +154,9 @@ mod tests {
         let mut backlog = Backlog::default();
         (0..3).for_each(|stream| keep(&mut backlog, stream, 0));
         keep(&mut backlog, 7, 990 * MS);
-        let next = backlog.next(true, 999 * MS).map(|(received_ns, message)| {
+        let next = backlog.next(true, 999 * MS).map(|(wait, message)| {
             (
-                received_ns,
+                wait.received_ns,
                 message.envelope().header.stream,
                 message.envelope().body.to_vec(),
             )

@@ -38,9 +38,9 @@ pub trait Service: 'static {
         false
     }
 
-    /// Whether a statement would wait in a queue of the service rather than be answered at once.
-    fn would_queue(&self, _envelope: &Envelope<'_>) -> bool {
-        false
+    /// How long a statement may wait, in nanoseconds, that would do so in a queue of the service; `None` for what is answered at once.
+    fn queued_wait_ns(&self, _envelope: &Envelope<'_>) -> Option<u64> {
+        None
     }
 
     /// Whether a statement, of a client that asked to be told of overload, would wait too long for what is queued before it.

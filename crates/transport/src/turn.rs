@@ -88,6 +88,12 @@ impl Turn {
         self.now_ns = now_ns;
     }
 
+    /// Whether statements of the client are kept at all: who asked to be told of overload is told.
+    #[inline]
+    pub fn may_keep(&self) -> bool {
+        !self.limits.throws_on_overload
+    }
+
     /// Whether a statement that came at `received_ns` is kept to be begun in another order than that of its arrival.
     /// `others_are_kept`: it came behind some that are. A driver's own statements are not.
     #[inline]
@@ -112,7 +118,7 @@ impl Turn {
         true
     }
 
-    /// How long a statement that came at `received_ns` may wait.
+    /// How long a statement that came at `received_ns` may wait, unless the service queues it.
     pub fn wait_of(&self, received_ns: u64) -> Wait {
         Wait {
             received_ns,
@@ -131,11 +137,11 @@ impl Turn {
     /// As [`Turn::admits`], of one that was kept.
     pub(crate) fn admits_kept(
         &mut self,
-        received_ns: u64,
+        wait: &Wait,
         envelope: &Envelope<'_>,
         service: &impl Service,
     ) -> bool {
-        !self.sheds(received_ns, envelope, service) && !self.refuses(received_ns, envelope)
+        !self.sheds(wait.received_ns, envelope, service) && !self.refuses(wait, envelope)
     }
 
     /// One that was kept is refused.
@@ -176,7 +182,8 @@ impl Turn {
             self.begins(self.now_ns.saturating_sub(received_ns));
             return true;
         }
-        !self.sheds(received_ns, envelope, service) && !self.refuses(received_ns, envelope)
+        let wait = self.wait_of(received_ns);
+        !self.sheds(received_ns, envelope, service) && !self.refuses(&wait, envelope)
     }
 
     #[inline(never)]
@@ -206,10 +213,10 @@ impl Turn {
         true
     }
 
-    /// Whether a statement that came at `received_ns` has waited too long, or there is no memory for it.
-    fn refuses(&mut self, received_ns: u64, envelope: &Envelope<'_>) -> bool {
-        let delay_ns = self.now_ns.saturating_sub(received_ns);
-        let may_begin = delay_ns <= self.limits.wait_ns_max && !self.limits.is_out_of_memory;
+    /// Whether a statement has waited too long, or there is no memory for it.
+    fn refuses(&mut self, wait: &Wait, envelope: &Envelope<'_>) -> bool {
+        let delay_ns = wait.age_ns(self.now_ns);
+        let may_begin = !wait.is_over(self.now_ns) && !self.limits.is_out_of_memory;
         if may_begin || (self.priority < PRIORITY_PER_TURN_MAX && is_priority(envelope)) {
             self.priority += u32::from(!may_begin);
             self.begins(delay_ns);
@@ -260,8 +267,8 @@ mod tests {
     fn what_waited_longer_than_the_bound_is_refused_by_its_header() {
         let mut turn = turn_at(100 * MS);
         let execute = envelope(Opcode::Execute, &[]);
-        assert!(!turn.refuses(95 * MS, &execute));
-        assert!(turn.refuses(94 * MS, &execute));
+        assert!(!turn.refuses(&turn.wait_of(95 * MS), &execute));
+        assert!(turn.refuses(&turn.wait_of(94 * MS), &execute));
         assert_eq!((turn.work.refused, turn.work.delay_ns_max), (1, 6 * MS));
     }
 
@@ -270,10 +277,12 @@ mod tests {
         let mut turn = turn_at(100 * MS);
         let prepare = envelope(Opcode::Prepare, &[]);
         for _ in 0..1_000 {
-            turn.refuses(0, &envelope(Opcode::Execute, &[]));
+            turn.refuses(&turn.wait_of(0), &envelope(Opcode::Execute, &[]));
         }
         assert_eq!(turn.work.refused, 1_000);
-        let passed = (0..1_000).filter(|_| !turn.refuses(0, &prepare)).count();
+        let passed = (0..1_000)
+            .filter(|_| !turn.refuses(&turn.wait_of(0), &prepare))
+            .count();
         assert_eq!(passed, PRIORITY_PER_TURN_MAX as usize);
     }
 
@@ -284,7 +293,7 @@ mod tests {
             ..limits(100 * MS)
         };
         let mut turn = Turn::begin(100 * MS, limits, false);
-        assert!(!turn.is_calm && turn.refuses(100 * MS, &envelope(Opcode::Execute, &[])));
+        assert!(!turn.is_calm && turn.refuses(&turn.wait_of(100 * MS), &envelope(Opcode::Execute, &[])));
     }
 
     #[test]

@@ -4,6 +4,7 @@ use helenus_engine::error::PreparedId;
 use helenus_protocol::Opcode;
 use helenus_protocol::frame::Envelope;
 use helenus_transport::aged_queue::Wait;
+use helenus_transport::deadline::nanoseconds;
 use helenus_transport::fair_share::{ClientId, Offer};
 
 use super::executor::Started;
@@ -112,6 +113,16 @@ impl Reader {
         };
         (disk_is_busy && self.waits_for_disk(&statement))
             || (is_busy && self.learned_cost(&statement).is_some_and(is_long))
+    }
+
+    /// How long a read may wait of which nothing is known but that it would be queued: half of its time, whichever it is.
+    pub(crate) fn queued_wait_ns(&self) -> u64 {
+        let options = &self.context.options;
+        let time = options.read_request_timeout.min(options.range_request_timeout);
+        match options.admission {
+            true => nanoseconds(time / 2),
+            false => u64::MAX,
+        }
     }
 }
 

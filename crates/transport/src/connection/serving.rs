@@ -8,6 +8,7 @@ use helenus_protocol::response::ErrorBody;
 use helenus_protocol::wire::DecodeError;
 
 use super::OUTPUT_BYTES_PER_TURN_MAX;
+use crate::aged_queue::Wait;
 use crate::backlog::Backlog;
 use crate::connection_registry::{ConnectionRegistry, DrainPhase};
 use crate::refusal::overloaded_template;
@@ -79,10 +80,16 @@ impl<S: Service> Serving<S> {
             self.refuse_to_start(stream);
             return Ok(());
         }
-        if turn.keeps(received_ns, !self.backlog.is_empty(), envelope) {
-            let is_queued = self.service.would_queue(envelope);
-            let wait = turn.wait_of(received_ns);
-            self.backlog.keep(envelope, wait, is_queued, turn.now_ns);
+        let others_are_kept = !self.backlog.is_empty() || self.would_queue_behind_others(turn, envelope);
+        if turn.keeps(received_ns, others_are_kept, envelope) {
+            let queued_wait_ns = self.service.queued_wait_ns(envelope);
+            let unqueued = turn.wait_of(received_ns);
+            let wait = Wait {
+                wait_ns_max: queued_wait_ns.unwrap_or(unqueued.wait_ns_max),
+                ..unqueued
+            };
+            self.backlog
+                .keep(envelope, wait, queued_wait_ns.is_some(), turn.now_ns);
             return Ok(());
         }
         let request = self.request(stream, received_ns);
@@ -92,6 +99,13 @@ impl<S: Service> Serving<S> {
             return Ok(());
         }
         self.service.handle(request, envelope)
+    }
+
+    /// Whether as many of the client's requests are under way as its service may have in a queue, and would have this one there too. Decoded
+    /// and queued it takes ten times the memory, and time that those need who can still be served.
+    #[inline]
+    fn would_queue_behind_others(&self, turn: &Turn, envelope: &Envelope<'_>) -> bool {
+        !self.may_queue() && turn.may_keep() && self.service.queued_wait_ns(envelope).is_some()
     }
 
     /// Begins what was kept, as far as the turn allows. `other_bytes`: what the connection holds beside it.
@@ -109,17 +123,19 @@ impl<S: Service> Serving<S> {
             && self.session.outbox().bytes() < OUTPUT_BYTES_PER_TURN_MAX
         {
             let may_queue = self.may_queue();
-            let Some((received_ns, message)) = self.backlog.next(may_queue, turn.now_ns) else {
+            let Some((wait, message)) = self.backlog.next(may_queue, turn.now_ns) else {
                 return Ok(());
             };
             let envelope = message.envelope();
             let stream = envelope.header.stream;
             if self.registry.drain_phase() == DrainPhase::Refusing {
                 self.refuse_to_start(stream);
-            } else if !turn.admits_kept(received_ns, &envelope, &*self.service) {
+            } else if !turn.admits_kept(&wait, &envelope, &*self.service) {
                 self.session.respond_template(stream, template);
             } else {
-                let handled = self.service.handle(self.request(stream, received_ns), &envelope);
+                let handled = self
+                    .service
+                    .handle(self.request(stream, wait.received_ns), &envelope);
                 handled.map_err(|error| Undecodable { stream, error })?;
             }
         }
