@@ -139,7 +139,8 @@ impl World {
                 return Err(format!("{view} is {found:?}, and its base makes it {expected:?}"));
             }
             let text = format!("PRUNE MATERIALIZED VIEW k.{view}");
-            let pruned = self.all_rows(node, &text).await?.unwrap_or_default();
+            let pruned = self.rows_within(node, &text, TRUNCATE_TIMEOUT).await?;
+            let pruned = pruned.unwrap_or_default();
             let count = |count: usize| Some((count as u64).to_be_bytes().to_vec());
             if pruned != [[count(expected.len()), count(0)]] {
                 return Err(format!(
@@ -173,9 +174,18 @@ impl World {
 
     /// `None` if there is no such table.
     pub(super) async fn all_rows(&mut self, node: &SimulatedNode, text: &str) -> Held<Option<Rows>> {
+        self.rows_within(node, text, RANGE_TIMEOUT).await
+    }
+
+    async fn rows_within(
+        &mut self,
+        node: &SimulatedNode,
+        text: &str,
+        timeout: Duration,
+    ) -> Held<Option<Rows>> {
         let mut tries = 0;
         loop {
-            let answer = self.submit(node, text, Execution::default(), RANGE_TIMEOUT + LATE_MAX);
+            let answer = self.submit(node, text, Execution::default(), timeout + LATE_MAX);
             match answer.await.map_err(|error| error.to_string())?? {
                 Answer::Rows(rows) => return Ok(Some(rows.rows)),
                 Answer::Error { message, .. } if message.contains("does not exist") => return Ok(None),
