@@ -90,7 +90,7 @@ impl Turn {
 
     /// Whether statements of the client are kept at all: who asked to be told of overload is told.
     #[inline]
-    pub fn may_keep(&self) -> bool {
+    pub(crate) fn may_keep(&self) -> bool {
         !self.limits.throws_on_overload
     }
 
