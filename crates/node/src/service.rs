@@ -37,6 +37,10 @@ impl Service for Shard {
         self.sheds_partition_of(envelope)
     }
 
+    fn queued_max(&self) -> u32 {
+        self.reader.queued_max()
+    }
+
     fn queued_wait_ns(&self, envelope: &Envelope<'_>) -> Option<u64> {
         let would_queue = self.reader.would_queue_read(envelope);
         would_queue.then(|| self.reader.queued_wait_ns())

@@ -13,10 +13,10 @@ use support::{Client, Reply, node_options, serve_node, stop};
 const ROWS: u32 = 1_000;
 
 /// Each takes some hundred microseconds.
-const READS: usize = 1_500;
+const READS: usize = 3_000;
 
 /// What a shard decodes of one connection and has in its queue.
-const QUEUED_MAX: u64 = 64;
+const QUEUED_MAX: u64 = 1_024;
 
 /// Long reads that wait in their shard's queue.
 fn waiting(metrics: SocketAddr) -> u64 {

@@ -12,6 +12,9 @@ use crate::context::TransportContext;
 use crate::request::RequestContext;
 use crate::session::{Conversation, Session};
 
+/// For services that do not say otherwise.
+const QUEUED_MAX: u32 = 64;
+
 /// The part of a server that lives on one thread and answers requests: a node's shard, or a gateway before other servers.
 ///
 /// Connections are generic over it, so that nothing is boxed, allocated or cloned for a request on its way here.
@@ -36,6 +39,11 @@ pub trait Service: 'static {
     /// Whether a statement is for a partition that is refused first where requests wait. Only asked then.
     fn sheds(&self, _envelope: &Envelope<'_>) -> bool {
         false
+    }
+
+    /// Requests of one connection that the service may have in its queues; what is beyond them stays raw.
+    fn queued_max(&self) -> u32 {
+        QUEUED_MAX
     }
 
     /// How long a statement may wait, in nanoseconds, that would do so in a queue of the service; `None` for what is answered at once.

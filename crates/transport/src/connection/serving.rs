@@ -17,9 +17,6 @@ use crate::service::Service;
 use crate::session::Session;
 use crate::turn::Turn;
 
-/// Requests of a connection with a backlog that its service has in a queue of its own: as many as the disk is asked for at a time.
-const QUEUED_MAX: u32 = 64;
-
 /// Answers that may wait for a client that does not read them; no more of its requests are read until it does.
 pub(super) const OUTPUT_BYTES_MAX: usize = 1 << 20;
 
@@ -55,7 +52,7 @@ impl<S: Service> Serving<S> {
 
     /// Whether more of what waits in a queue of the service may be begun. If not, an answer wakes the connection.
     pub fn may_queue(&self) -> bool {
-        self.session.outbox().in_flight() < QUEUED_MAX
+        self.session.outbox().in_flight() < self.service.queued_max()
     }
 
     fn request(&self, stream: i16, received_ns: u64) -> RequestContext<'_, S::Conversation> {
