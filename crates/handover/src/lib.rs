@@ -22,7 +22,7 @@ mod socket;
 
 pub use channel::Channel;
 pub use message::{HandoverError, Kind, Message};
-pub use socket::{SOCKET, bind, connect};
+pub use socket::{SOCKET, connect};
 
 /// The version of the messages, and of everything in them.
 pub const VERSION: u8 = 1;

@@ -8,6 +8,7 @@ mod control;
 mod doors;
 mod handover;
 mod metrics_page;
+mod private_socket;
 mod serve;
 mod sockets;
 

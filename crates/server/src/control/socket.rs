@@ -2,26 +2,22 @@
 
 use std::fs;
 use std::io;
-use std::os::unix::fs::PermissionsExt;
 use std::os::unix::net::{UnixListener, UnixStream};
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 use std::thread;
-use std::time::Duration;
 
 use helenus_node::Operator;
 use helenus_tools::control::SOCKET;
 
 use super::conversation;
 use super::places::{PLACES_PER_KIND, Places};
+use crate::private_socket;
 
 /// Connections at the same time: all that may be served, and as many that are still to say what they want, for which they
 /// have ten seconds. More are told to come back.
 const CONNECTIONS_MAX: usize = 4 * PLACES_PER_KIND;
-
-/// How long accepting pauses when the process has no file descriptor left.
-const OUT_OF_FILES_PAUSE: Duration = Duration::from_millis(50);
 
 #[derive(Debug, thiserror::Error)]
 #[error("no control socket at {}: {source}; snapshots, imports and compactions cannot be asked for", path.display())]
@@ -45,7 +41,7 @@ impl ControlSocket {
             path: path.clone(),
             source,
         };
-        let listener = listen(&path).map_err(failed)?;
+        let listener = private_socket::listen(&path).map_err(failed)?;
         let is_closing = Arc::new(AtomicBool::new(false));
         let closing = Arc::clone(&is_closing);
         let thread = thread::Builder::new()
@@ -72,33 +68,10 @@ impl ControlSocket {
     }
 }
 
-/// The socket gets its name when nobody else may use it any more.
-fn listen(path: &Path) -> io::Result<UnixListener> {
-    let new = path.with_extension("new");
-    for stale in [path, &new] {
-        match fs::remove_file(stale) {
-            Err(error) if error.kind() != io::ErrorKind::NotFound => return Err(error),
-            _ => {}
-        }
-    }
-    let listener = UnixListener::bind(&new)?;
-    fs::set_permissions(&new, fs::Permissions::from_mode(0o600))?;
-    fs::rename(&new, path)?;
-    Ok(listener)
-}
-
 fn accept(listener: &UnixListener, operator: &Operator, is_closing: &AtomicBool) {
     let connections = Arc::new(AtomicUsize::new(0));
     let places = Places::default();
-    loop {
-        let accepted = listener.accept();
-        if is_closing.load(Ordering::Acquire) {
-            return;
-        }
-        let Ok((stream, _peer)) = accepted else {
-            thread::sleep(OUT_OF_FILES_PAUSE);
-            continue;
-        };
+    while let Some(stream) = private_socket::next_connection(listener, is_closing) {
         let place = Place::take(&connections);
         if place.number > CONNECTIONS_MAX {
             conversation::refuse(stream);

@@ -17,6 +17,7 @@ use tokio::sync::oneshot;
 
 use super::connections::Connections;
 use super::door::Kept;
+use crate::private_socket;
 
 /// A successor says at once that it is there.
 const HELLO_TIMEOUT: Duration = Duration::from_secs(5);
@@ -26,9 +27,6 @@ const READY_TIMEOUT: Duration = Duration::from_secs(60);
 
 /// How long a successor may take until it serves: reading a large schema and many SSTables, on a busy disk.
 const SERVING_TIMEOUT: Duration = Duration::from_secs(600);
-
-/// How long accepting pauses when the process has no file descriptor left.
-const OUT_OF_FILES_PAUSE: Duration = Duration::from_millis(50);
 
 /// A successor that is ready to take the place of this node.
 pub struct Takeover {
@@ -52,7 +50,8 @@ pub(crate) struct OfferParts {
 impl Offer {
     /// In a data folder that this process has locked.
     pub fn open(data_folder: &Path, parts: OfferParts) -> io::Result<Offer> {
-        let listener = helenus_handover::bind(data_folder)?;
+        let path = data_folder.join(SOCKET);
+        let listener = private_socket::listen(&path)?;
         let is_closing = Arc::new(AtomicBool::new(false));
         let closing = is_closing.clone();
         let (taking, takeover) = oneshot::channel();
@@ -66,7 +65,7 @@ impl Offer {
                 }
             })?;
         Ok(Offer {
-            path: data_folder.join(SOCKET),
+            path,
             is_closing,
             takeover: Some(takeover),
         })
@@ -97,14 +96,7 @@ impl Offer {
 /// The next process that has done all that is asked of a successor; `None` once the offer is closed.
 fn await_successor(listener: &UnixListener, parts: &OfferParts, is_closing: &AtomicBool) -> Option<Takeover> {
     loop {
-        let accepted = listener.accept();
-        if is_closing.load(Ordering::Acquire) {
-            return None;
-        }
-        let Ok((stream, _)) = accepted else {
-            thread::sleep(OUT_OF_FILES_PAUSE);
-            continue;
-        };
+        let stream = private_socket::next_connection(listener, is_closing)?;
         let Ok(channel) = Channel::new(stream) else {
             continue;
         };
