@@ -245,6 +245,14 @@ mod tests {
         assert_eq!(decode(&bytes).unwrap(), nobody);
     }
 
+    #[test]
+    fn the_client_is_who_it_was() {
+        let peer = SocketAddr::from(([127, 0, 0, 1], 40_000));
+        let client = resumed().client(peer);
+        assert!(client.throws_on_overload && !client.knows_rate_limit_error);
+        assert_eq!((client.peer, client.version), (peer, ProtocolVersion::V5));
+    }
+
     /// Also a process of the same user can say anything.
     #[test]
     fn bytes_that_are_cut_or_changed_are_errors_or_another_state() {

@@ -5,6 +5,7 @@ use std::net::{SocketAddr, TcpStream};
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::thread;
 
+use helenus_protocol::wire::put_string;
 use helenus_protocol::{Opcode, ProtocolVersion};
 use helenus_test_service::{Client, PATIENCE, Reply};
 
@@ -183,6 +184,30 @@ fn connections_that_say_nothing_or_half_of_a_message_go_on() {
         client.send(&startup[said..]);
         assert_eq!(client.reply(), Reply::Message(Opcode::Ready));
     }
+    successor.terminate();
+    successor.end();
+}
+
+/// A driver whose control connection moved would have gone on with the schema of before.
+#[test]
+fn who_asked_for_events_is_told_by_the_process_that_replaces_the_node() {
+    let folder = Folder::new("events");
+    let node = Program::start(&folder.0, any_ports(), &[]);
+    let addresses = node.addresses();
+    let mut listening = Client::open(node.cql, ProtocolVersion::V4);
+    let mut others = Client::open(node.cql, ProtocolVersion::V4);
+    let register = listening.message(Opcode::Register, |out| {
+        out.extend(1_u16.to_be_bytes());
+        put_string(out, "SCHEMA_CHANGE");
+    });
+    listening.send(&register);
+    assert_eq!(listening.reply(), Reply::Message(Opcode::Ready));
+    let successor = Program::start(&folder.0, addresses, &["--replace"]);
+    node.end();
+    let created = others
+        .ask("CREATE KEYSPACE k WITH replication = {'class': 'SimpleStrategy', 'replication_factor': 1}");
+    assert_eq!(created, Reply::Message(Opcode::Result));
+    assert_eq!(listening.reply(), Reply::Message(Opcode::Event));
     successor.terminate();
     successor.end();
 }
