@@ -16,6 +16,8 @@ use helenus_sstable::{Descriptor, SsTableId, Version, publish_sstable, remove_ss
 const NAME_PREFIX: &str = "removal-";
 const NAME_SUFFIX: &str = ".txt";
 const NEW_SUFFIX: &str = ".new";
+/// In the names of lists that have successors.
+const REPLACED: &str = "-replaced";
 /// A guard against damage; a line is at most 20 digits, and no folder holds a million SSTables.
 const FILE_BYTES_MAX: u64 = 16 << 20;
 
@@ -43,9 +45,10 @@ pub struct Removal {
 
 impl Removal {
     /// From here on the SSTables are as good as gone. The first descriptor makes the list's name: no other list can
-    /// have it, since no other removal can have that SSTable.
+    /// have it, since no other removal can have that SSTable, but for a compaction that has begun to replace it when its
+    /// table is dropped; the names of those lists are others.
     pub fn commit(disk: &dyn Disk, directory: &Path, sstables: &[Descriptor]) -> Result<Self, RemovalError> {
-        Self::replace(disk, directory, sstables, &[])
+        Self::decide(disk, directory, sstables, &[], "")
     }
 
     /// From here on the successors are there and the others are as good as gone. The successors are sealed and not
@@ -56,9 +59,19 @@ impl Removal {
         sstables: &[Descriptor],
         successors: &[Descriptor],
     ) -> Result<Self, RemovalError> {
+        Self::decide(disk, directory, sstables, successors, REPLACED)
+    }
+
+    fn decide(
+        disk: &dyn Disk,
+        directory: &Path,
+        sstables: &[Descriptor],
+        successors: &[Descriptor],
+        kind: &str,
+    ) -> Result<Self, RemovalError> {
         let first = sstables.first().map(Descriptor::to_string).unwrap_or_default();
-        let list = directory.join(format!("{NAME_PREFIX}{first}{NAME_SUFFIX}"));
-        let new = directory.join(format!("{NAME_PREFIX}{first}{NEW_SUFFIX}"));
+        let list = directory.join(format!("{NAME_PREFIX}{first}{kind}{NAME_SUFFIX}"));
+        let new = directory.join(format!("{NAME_PREFIX}{first}{kind}{NEW_SUFFIX}"));
         let failed = |source| RemovalError::Io {
             file: list.clone(),
             source,
@@ -241,6 +254,7 @@ fn descriptor_of_line(line: &str) -> Option<Descriptor> {
 mod tests {
     use std::sync::Arc;
 
+    use helenus_sstable::Component;
     use helenus_vfs::read_queue::Notify;
     use helenus_vfs::{DirectoryEntry, DirectoryLock, DiskIo, DiskUsage, File, MemoryDisk, ReadQueue};
 
@@ -327,6 +341,50 @@ mod tests {
         let removal = Removal::commit(&disk, folder, &[descriptor]).unwrap();
         removal.finish(&disk).unwrap();
         assert!(!disk.exists(folder).unwrap());
+    }
+
+    /// Symptom: an SSTable of a dropped table was there again after a crash, if a compaction of the table came to its end
+    /// while it was dropped: one list took the other's name.
+    #[test]
+    fn a_compaction_that_ends_while_its_table_is_dropped_leaves_the_list_of_the_drop() {
+        let descriptor = |name| Descriptor::parse(name).unwrap();
+        let (inputs, output) = (
+            [descriptor("nb-1-big"), descriptor("nb-2-big")],
+            [descriptor("nb-4-big")],
+        );
+        let dropped = [inputs[0], inputs[1], descriptor("nb-3-big")];
+        let folder = Path::new("/data/ks/t");
+        for (drop_is_first, compaction_is_done) in
+            [(true, true), (true, false), (false, true), (false, false)]
+        {
+            let disk = MemoryDisk::new();
+            disk.create_dir_all(folder).unwrap();
+            let make = |descriptor: &Descriptor, component| {
+                disk.create(&descriptor.path(folder, component)).unwrap();
+            };
+            for descriptor in &dropped {
+                make(descriptor, Component::Data);
+                make(descriptor, Component::Toc);
+            }
+            let drop_table = || Removal::commit(&disk, folder, &dropped).unwrap();
+            if !drop_is_first {
+                drop_table();
+            }
+            let compaction = Removal::replace(&disk, folder, &inputs, &output).unwrap();
+            if drop_is_first {
+                drop_table();
+            }
+            if compaction_is_done {
+                compaction.finish(&disk).unwrap();
+            }
+            Removal::recover(&disk, folder).unwrap();
+            for descriptor in &dropped {
+                assert!(
+                    !disk.exists(&descriptor.path(folder, Component::Toc)).unwrap(),
+                    "{descriptor} is back; the drop came first: {drop_is_first}, the compaction ended: {compaction_is_done}"
+                );
+            }
+        }
     }
 
     #[test]

@@ -55,6 +55,7 @@ impl ShardStore {
             }
             _ => true,
         };
+        let is_of_table = !matches!(work, Work::Removal { .. } | Work::Release(_));
         let has_left = match &work {
             Work::Removal { is_table_dropped, .. } => {
                 *is_table_dropped && matches!(outcome, Ok(JobOutcome::Nothing))
@@ -75,6 +76,7 @@ impl ShardStore {
         let result = self.take_outcome(&progress, place, work, outcome);
         if has_left && let Some(at) = self.schedule.leaving.iter().position(|leaving| *leaving == id) {
             self.schedule.leaving.swap_remove(at);
+            self.schedule.jobs_of_dropped -= usize::from(is_of_table);
         }
         if let Some(disk) = &self.disk {
             // A flush or truncation that fails holds up its own table only, and a build its own SSTable.

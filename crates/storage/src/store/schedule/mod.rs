@@ -67,6 +67,8 @@ pub(super) struct Schedule {
     is_list_wanted: bool,
     /// Lists of what dropped tables have left that are being made for the first time.
     lists_under_way: usize,
+    /// Jobs of tables that were dropped meanwhile, some of which may still make SSTables.
+    jobs_of_dropped: usize,
 }
 
 #[derive(Debug)]
@@ -100,7 +102,7 @@ impl Schedule {
         };
         table.jobs.iter().for_each(|job| job.stop());
         let files = ObsoleteFiles::Unlisted(sstables);
-        self.note_list_wanted();
+        self.jobs_of_dropped += table.jobs.len();
         let left_to_do = table.jobs.len() + 1;
         self.leaving
             .extend(std::iter::repeat_n(table.layout.metadata.id, left_to_do));
@@ -144,7 +146,9 @@ impl Schedule {
     /// Whether a crash brings back no SSTable of a table that was dropped, but for those of which the list could not be made
     /// yet.
     pub fn are_drops_listed(&self) -> bool {
-        self.lists_under_way == 0 && !self.removals.iter().any(Obsolete::awaits_list)
+        self.jobs_of_dropped == 0
+            && self.lists_under_way == 0
+            && !self.removals.iter().any(Obsolete::awaits_list)
     }
 
     /// There may be a job now.
@@ -163,6 +167,7 @@ impl Schedule {
 
     fn remove(&mut self, obsolete: Obsolete) {
         self.has_news = true;
+        self.is_list_wanted |= obsolete.awaits_list();
         self.removals.push(obsolete);
     }
 
