@@ -19,7 +19,7 @@ mod load_generator;
 mod mixed;
 mod peer;
 mod reads;
-mod replacements;
+pub mod replacements;
 mod rolling_restart;
 mod storm;
 mod throttle;
@@ -65,7 +65,7 @@ pub enum Command {
     GoodputPeer(goodput::PeerArguments),
     /// The same wire load on both: throughput, latency, server CPU per operation
     Peer(peer::Arguments),
-    /// A node replaced by other processes under unmodified clients: errors seen, requests executed twice
+    /// A node replaced by other processes, or restarted, under unmodified clients: errors seen, requests executed twice
     Replacements(replacements::Arguments),
     /// Two nodes restarted in turns under load: errors seen, requests executed twice
     RollingRestart(rolling_restart::Arguments),

@@ -1,5 +1,6 @@
-//! `cargo xtask compare replacements`: one node whose place is taken by another process again and again, under loads of unmodified
-//! clients that know nothing of it. Each of their workers adds to a counter of its own: what was lost or done twice is seen in the end.
+//! `cargo xtask compare replacements`: one node whose place is taken by another process again and again, or that is restarted, under loads
+//! of unmodified clients that know nothing of it. Each of their workers adds to a counter of its own: what was lost or done twice is seen
+//! in the end.
 
 use std::collections::BTreeMap;
 use std::fmt::Write as _;
@@ -15,13 +16,15 @@ use serde::Deserialize;
 use crate::native::Connection;
 use crate::node::{Node, Target, free_address};
 use crate::process::Process;
+use crate::program::Tally;
 use crate::{TaskError, runtime, workspace};
-
-const REPORT: &str = "docs/measurements/concurrency/replacements.md";
 
 #[derive(clap::Args)]
 pub struct Arguments {
-    /// How often the node is replaced
+    /// What happens to the node
+    #[arg(long, value_enum, default_value = "replaced")]
+    node: Fate,
+    /// How often
     #[arg(long, default_value_t = 50)]
     replacements: u32,
     /// Requests a second of each client
@@ -30,7 +33,7 @@ pub struct Arguments {
     /// Workers of each client, with one request at a time each
     #[arg(long, default_value_t = 50)]
     workers: u32,
-    /// Milliseconds between two replacements
+    /// Milliseconds between two of them
     #[arg(long, default_value_t = 500)]
     pause_ms: u64,
     #[arg(
@@ -42,12 +45,23 @@ pub struct Arguments {
     client: Vec<Client>,
 }
 
+/// What happens to a node under its clients.
+#[derive(clap::ValueEnum, Clone, Copy, PartialEq, Eq)]
+enum Fate {
+    /// Another process takes its place
+    Replaced,
+    /// It stops, and is started again: for a while nobody is there
+    Restarted,
+}
+
 #[derive(clap::ValueEnum, Clone, Copy)]
 enum Client {
     Gocql,
     Python,
     Node,
     GrpcGo,
+    /// Its calls wait for a connection (wait-for-ready)
+    GrpcGoWaiting,
 }
 
 /// What a client says in the end.
@@ -73,10 +87,11 @@ impl Client {
     fn command(self) -> Result<Command, TaskError> {
         let go = || runtime::go_program("ledger-go", &workspace::path("xtask/clients/ledger/go"));
         Ok(match self {
-            Client::Gocql | Client::GrpcGo => {
+            Client::Gocql | Client::GrpcGo | Client::GrpcGoWaiting => {
                 let mut command = go()?;
                 command.arg(match self {
                     Client::GrpcGo => "grpc",
+                    Client::GrpcGoWaiting => "grpc-waiting",
                     _ => "gocql",
                 });
                 command
@@ -116,7 +131,7 @@ impl Load {
     ) -> Result<Load, TaskError> {
         let [cql, doors] = addresses;
         let address = match client {
-            Client::GrpcGo => doors,
+            Client::GrpcGo | Client::GrpcGoWaiting => doors,
             _ => cql,
         };
         let mut command = client.command()?;
@@ -159,8 +174,82 @@ fn report(text: &str) -> TaskError {
     }
 }
 
+impl Fate {
+    fn report(self) -> &'static str {
+        match self {
+            Fate::Replaced => "docs/measurements/concurrency/replacements.md",
+            Fate::Restarted => "docs/measurements/concurrency/restarts.md",
+        }
+    }
+
+    fn befalls(self, node: &mut Node) -> Result<(), TaskError> {
+        match self {
+            Fate::Replaced => node.replace()?,
+            Fate::Restarted => drop(node.restart()?),
+        }
+        Ok(())
+    }
+}
+
+/// What came of it.
+struct Outcome {
+    clients: Vec<Figures>,
+    executed: BTreeMap<u32, u64>,
+    away_ms: Vec<u64>,
+    seconds: f64,
+}
+
 pub fn run(arguments: &Arguments) -> Result<(), TaskError> {
     super::build(&["helenus"])?;
+    let outcome = measure(arguments)?;
+    let text = render(arguments, &outcome);
+    println!("{text}");
+    if failures(arguments, &outcome).is_some() {
+        return Err(TaskError::Report { text });
+    }
+    super::write_report(arguments.node.report(), &text)
+}
+
+/// A part of the test command: a few replacements under every kind of client, of which none may notice.
+pub fn short(target: &Target) -> Result<Tally, TaskError> {
+    let mut tally = Tally::default();
+    if *target != Target::Helenus {
+        tally.skipped += 1;
+        return Ok(tally);
+    }
+    let arguments = Arguments {
+        node: Fate::Replaced,
+        replacements: 4,
+        rate: 200,
+        workers: 10,
+        pause_ms: 300,
+        client: vec![Client::Gocql, Client::Python, Client::Node, Client::GrpcGo],
+    };
+    let outcome = measure(&arguments)?;
+    for client in &outcome.clients {
+        let answered = client.acknowledged.iter().sum::<u64>();
+        let is_answered = (answered > 0).then_some(()).ok_or("was answered nothing");
+        tally.check(&client.client, is_answered);
+    }
+    let failed = failures(&arguments, &outcome);
+    tally.check("no client notices", failed.map_or(Ok(()), Err));
+    Ok(tally)
+}
+
+/// What clients have noticed.
+fn failures(arguments: &Arguments, outcome: &Outcome) -> Option<String> {
+    let (missing, too_many) = wrong(&outcome.clients, &outcome.executed, arguments.workers);
+    let errors: Vec<_> = outcome
+        .clients
+        .iter()
+        .filter(|client| !client.errors.is_empty())
+        .map(|client| format!("{}: {:?}", client.client, client.errors))
+        .collect();
+    let is_right = (missing, too_many) == (0, 0) && errors.is_empty();
+    (!is_right).then(|| format!("{missing} increments are missing, {too_many} too many; {errors:?}"))
+}
+
+fn measure(arguments: &Arguments) -> Result<Outcome, TaskError> {
     let doors = free_address()?;
     let options = ["--commitlog-sync", "periodic", "--grpc", &doors.to_string()];
     let mut node = Node::start(&Target::Helenus, "replacements", &options)?;
@@ -187,8 +276,8 @@ pub fn run(arguments: &Arguments) -> Result<(), TaskError> {
     }
     thread::sleep(BEFORE);
     for number in 1..=arguments.replacements {
-        node.replace()?;
-        println!("replacement {number} of {}", arguments.replacements);
+        arguments.node.befalls(&mut node)?;
+        println!("{number} of {}", arguments.replacements);
         thread::sleep(Duration::from_millis(arguments.pause_ms));
     }
     let mut clients = Vec::new();
@@ -196,17 +285,16 @@ pub fn run(arguments: &Arguments) -> Result<(), TaskError> {
         clients.push(load.stop()?);
     }
     let seconds = begun.elapsed().as_secs_f64();
-    let executed = ledger(&mut asking)?;
+    let executed = ledger(&mut Connection::open(node.address(), TIMEOUT)?)?;
     let away_ms = node.times_away_ms();
     node.check_panics()?;
     node.stop()?;
-    let text = render(arguments, &clients, &executed, &away_ms, seconds);
-    println!("{text}");
-    let is_exact = wrong(&clients, &executed, arguments.workers) == (0, 0);
-    if !is_exact || clients.iter().any(|client| !client.errors.is_empty()) {
-        return Err(TaskError::Report { text });
-    }
-    super::write_report(REPORT, &text)
+    Ok(Outcome {
+        clients,
+        executed,
+        away_ms,
+        seconds,
+    })
 }
 
 /// What each counter has come to, by its id.
@@ -234,46 +322,45 @@ fn wrong(clients: &[Figures], executed: &BTreeMap<u32, u64>, workers: u32) -> (u
     (missing, too_many)
 }
 
-fn render(
-    arguments: &Arguments,
-    clients: &[Figures],
-    executed: &BTreeMap<u32, u64>,
-    away_ms: &[u64],
-    seconds: f64,
-) -> String {
+fn render(arguments: &Arguments, outcome: &Outcome) -> String {
     let Arguments {
+        node,
         replacements,
         rate,
         workers,
         pause_ms,
         ..
     } = arguments;
+    let Outcome {
+        clients,
+        executed,
+        seconds,
+        ..
+    } = outcome;
     let (missing, too_many) = wrong(clients, executed, *workers);
+    let said = |value: &dyn Fn() -> Option<clap::builder::PossibleValue>| {
+        value().map_or_else(String::new, |value| value.get_name().to_owned())
+    };
     let names: Vec<String> = arguments
         .client
         .iter()
-        .filter_map(|client| Some(client.to_possible_value()?.get_name().to_owned()))
+        .map(|client| said(&|| client.to_possible_value()))
         .collect();
     let names = names.join(",");
-    let mut sorted = away_ms.to_vec();
-    sorted.sort_unstable();
-    let at = |share: usize| {
-        sorted
-            .get(sorted.len() * share / 100)
-            .copied()
-            .unwrap_or_default()
+    let fate = said(&|| node.to_possible_value());
+    let how = match node {
+        Fate::Replaced => "replaced by `helenus serve --replace`",
+        Fate::Restarted => "stopped (SIGTERM) and started again",
     };
     let mut text = format!(
-        "# Replacements under load\n\n\
-         `cargo xtask compare replacements --replacements {replacements} --rate {rate} --workers {workers} --pause-ms {pause_ms} \
-         --client {names}`:\none node with the log synced\nperiodically, replaced by `helenus serve --replace` {replacements} times under all clients at once, \
-         each as it comes: {workers} workers that together\nsend at most {rate} increments/s, of a counter each, for {seconds:.0} s in all. Everything shares {} cores. \
-         Nobody was answered, each time: median {} ms, p90 {} ms, at\nmost {} ms.\n\n\
+        "# A node that is {fate} under load\n\n\
+         `cargo xtask compare replacements --node {fate} --replacements {replacements} --rate {rate} --workers {workers} \
+         --pause-ms {pause_ms} --client {names}`:\none node with the log synced\nperiodically, {how} {replacements} times under all \
+         clients at once, each as it comes: {workers} workers that together\nsend at most {rate} increments/s, of a counter each, for \
+         {seconds:.0} s in all. Everything shares {} cores. {}\n\n\
          | client | answered | errors | p99 ms | max ms |\n|---|---|---|---|---|\n",
         thread::available_parallelism().map_or(0, usize::from),
-        at(50),
-        at(90),
-        sorted.last().copied().unwrap_or_default(),
+        away(&outcome.away_ms),
     );
     for client in clients {
         // Writing to a String cannot fail.
@@ -295,6 +382,26 @@ fn render(
         let _infallible = writeln!(text, "\n{}: {:?}", client.client, client.errors);
     }
     text
+}
+
+/// For how long nobody was answered, where the node says so.
+fn away(away_ms: &[u64]) -> String {
+    let mut sorted = away_ms.to_vec();
+    sorted.sort_unstable();
+    let at = |share: usize| {
+        sorted
+            .get(sorted.len() * share / 100)
+            .copied()
+            .unwrap_or_default()
+    };
+    match sorted.last() {
+        None => String::new(),
+        Some(most) => format!(
+            "Nobody was answered, each time: median {} ms, p90 {} ms, at\nmost {most} ms.",
+            at(50),
+            at(90),
+        ),
+    }
 }
 
 #[cfg(test)]

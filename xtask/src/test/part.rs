@@ -5,8 +5,8 @@ use crate::node::{Node, Target};
 use crate::program::Tally;
 use crate::runtime::Runtime;
 use crate::{
-    TaskError, attack, crash, differential, interchange, metamorphic, mutate_doors, mutate_frames, simulate,
-    statements, tidy,
+    TaskError, attack, compare, crash, differential, interchange, metamorphic, mutate_doors, mutate_frames,
+    simulate, statements, tidy,
 };
 
 /// What all parts share.
@@ -244,6 +244,14 @@ pub const ALL: &[Part] = &[
         &[Runtime::Go],
         temporal::run,
     ),
+    Part {
+        name: "replacements",
+        about: "drivers of three languages and grpc-go notice nothing of `helenus serve --replace` (40 s)",
+        runtimes: &[Runtime::Python, Runtime::Node, Runtime::Go],
+        after: AFTER_BUILD,
+        is_alone: false,
+        run: |context| compare::replacements::short(&context.target),
+    },
     Part {
         name: "attack",
         about: "hostile clients do no harm to a polite one, nor to the node",

@@ -1,5 +1,5 @@
 // Adds to counters at a rate until its input ends, through gocql or through grpc-go, both as they come, and then says how often it was
-// told that it was done: ledger gocql|grpc ADDRESS RATE WORKERS FIRST_ID
+// told that it was done: ledger gocql|grpc|grpc-waiting ADDRESS RATE WORKERS FIRST_ID
 package main
 
 import (
@@ -39,8 +39,13 @@ func main() {
 		session, err := cluster.CreateSession()
 		must(err)
 		add = func(id int) error { return session.Query(statement, id).Exec() }
-	case "grpc":
-		connection, err := grpc.NewClient(address, grpc.WithTransportCredentials(insecure.NewCredentials()))
+	case "grpc", "grpc-waiting":
+		options := []grpc.DialOption{grpc.WithTransportCredentials(insecure.NewCredentials())}
+		if kind == "grpc-waiting" {
+			// A call waits for a connection, and does not fail where there is none.
+			options = append(options, grpc.WithDefaultCallOptions(grpc.WaitForReady(true)))
+		}
+		connection, err := grpc.NewClient(address, options...)
 		must(err)
 		client := pb.NewStargateClient(connection)
 		add = func(id int) error {
