@@ -20,6 +20,9 @@ use crate::session::Session;
 /// a connection's streams.
 const STREAMS_MAX: usize = 1 << 15;
 
+/// Answers that are delivered together: none of them waits for more than so many other requests, some microseconds each.
+const ANSWERS_TOGETHER_MAX: usize = 32;
+
 /// Answers up to this length are copied out of the buffer that they were made in, which goes back to the shard.
 const COPIED_BYTES_MAX: usize = 16 * 1024;
 
@@ -28,6 +31,9 @@ const COPIED_BYTES_MAX: usize = 16 * 1024;
 pub(crate) struct Lanes {
     lanes: RefCell<HashMap<u64, Rc<Lane>, foldhash::fast::RandomState>>,
     turn: Cell<Option<AskedTurn>>,
+    /// Those with answers that are not delivered yet.
+    answered: RefCell<Vec<Rc<Lane>>>,
+    answers: Cell<usize>,
 }
 
 /// The requests of clients in this process among the messages that a shard has taken together. For admission they are one
@@ -72,6 +78,26 @@ impl Lanes {
     pub fn take_turn(&self) -> Option<AskedTurn> {
         self.turn.take()
     }
+
+    /// The lane's answers are delivered with others of the turn: whoever waits for them is woken once, and not for each.
+    pub fn deliver_later(&self, lane: &Rc<Lane>) {
+        if !lane.is_answered.replace(true) {
+            self.answered.borrow_mut().push(lane.clone());
+        }
+        self.answers.set(self.answers.get() + 1);
+        if self.answers.get() >= ANSWERS_TOGETHER_MAX || lane.session.outbox().bytes() >= COPIED_BYTES_MAX {
+            self.deliver();
+        }
+    }
+
+    /// Gives callers what there is for them.
+    pub fn deliver(&self) {
+        self.answers.set(0);
+        for lane in self.answered.take() {
+            lane.is_answered.set(false);
+            lane.deliver();
+        }
+    }
 }
 
 /// Where a shard keeps what one client chose, and who waits for which answer.
@@ -79,6 +105,8 @@ pub(crate) struct Lane {
     pub session: Rc<Session>,
     buffers: Rc<BufferPool>,
     asked: RefCell<AskedStreams>,
+    /// It is in [`Lanes::answered`].
+    is_answered: Cell<bool>,
     is_closed: Cell<bool>,
 }
 
@@ -96,6 +124,7 @@ impl Lane {
             session: Rc::new(Session::of_account(client.state, buffers, account)),
             buffers: buffers.clone(),
             asked: RefCell::default(),
+            is_answered: Cell::new(false),
             is_closed: Cell::new(false),
         }))
     }

@@ -27,6 +27,7 @@ mod direct;
 mod door;
 mod error;
 mod events;
+mod gathering;
 pub(crate) mod lane;
 mod message;
 mod options;
@@ -52,13 +53,13 @@ pub use blocking::{block_on, block_on_within};
 pub(crate) use door::Door;
 pub use error::{RequestError, ServerError};
 pub use events::{SchemaEvent, SchemaEvents};
+pub use gathering::gather_requests;
 pub use helenus_catalog::ddl::{SchemaChange, SchemaChangeTarget};
 pub use message::Message;
 pub use options::{ClientOptions, Login, PAGE_SIZE_DEFAULT, RequestOptions};
 pub use pages::Pages;
 pub use statement::{Batch, Prepared};
 
-use crate::shard::mailbox::InboxFull;
 use client::{Asked, Client};
 use statement::bind_untyped;
 
@@ -294,11 +295,8 @@ impl Handle {
             true => RequestError::Stopped,
             false => ServerError::refused(&ErrorBody::ServerError, NO_ANSWER).into(),
         };
-        match mailbox.ask(asked) {
-            Ok(()) => answered.await.map_err(|_| no_answer()),
-            Err(InboxFull) if mailbox.is_closed() => Err(RequestError::Stopped),
-            Err(InboxFull) => Err(overloaded()),
-        }
+        gathering::post(door, shard, asked);
+        answered.await.map_err(|_| no_answer())
     }
 
     /// What the shard is given, if the client may send it.

@@ -56,6 +56,7 @@ impl Shard {
 
     /// The messages that the shard took together have all been handled.
     pub(crate) fn end_turn_of_asked(&self) {
+        self.lanes.deliver();
         let Some(turn) = self.lanes.take_turn() else {
             return;
         };
@@ -129,7 +130,7 @@ impl Shard {
             }
         }
         if session.outbox().has_output() {
-            lane.deliver();
+            self.lanes.deliver_later(&lane);
         }
     }
 

@@ -9,6 +9,7 @@ use std::sync::atomic::{AtomicUsize, Ordering};
 use std::time::Duration;
 
 use helenus_transport::request_memory::{Account, RequestMemory};
+use tokio::sync::mpsc::error::SendError;
 use tokio::sync::mpsc::{UnboundedReceiver, UnboundedSender, unbounded_channel};
 
 use crate::forward::{ForwardedRead, ForwardedResult, ForwardedWrite, Ticket};
@@ -82,16 +83,31 @@ impl Mailbox {
         self.request(Message::Write(Box::new(write)))
     }
 
-    pub(crate) fn ask(&self, asked: Asked) -> Result<(), InboxFull> {
-        self.request(Message::Asked(Box::new(asked)))
+    /// Gives the request back where there is no place for it, or the shard has stopped.
+    pub(crate) fn ask(&self, asked: Asked) -> Result<(), Box<Asked>> {
+        let asked = Box::new(asked);
+        if !self.takes_place() {
+            return Err(asked);
+        }
+        match self.sender.send(Message::Asked(asked)) {
+            Err(SendError(Message::Asked(asked))) => Err(asked),
+            _ => Ok(()),
+        }
     }
 
     fn request(&self, message: Message) -> Result<(), InboxFull> {
-        if self.requests_waiting.fetch_add(1, Ordering::Relaxed) >= INBOX_REQUESTS_MAX {
-            self.requests_waiting.fetch_sub(1, Ordering::Relaxed);
+        if !self.takes_place() {
             return Err(InboxFull);
         }
         self.sender.send(message).map_err(|_| InboxFull)
+    }
+
+    fn takes_place(&self) -> bool {
+        let is_taken = self.requests_waiting.fetch_add(1, Ordering::Relaxed) < INBOX_REQUESTS_MAX;
+        if !is_taken {
+            self.requests_waiting.fetch_sub(1, Ordering::Relaxed);
+        }
+        is_taken
     }
 
     /// Answers and control messages are as many as the requests and threads that cause them, so they have no bound
