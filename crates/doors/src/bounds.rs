@@ -111,6 +111,10 @@ pub const PREFACE_PAUSE: Duration = Duration::from_millis(5);
 /// After the last answer: how long a socket stays open for its client to close it, so that nothing of the answer is lost.
 pub const LINGER: Duration = Duration::from_secs(2);
 
+/// A client that sends no more may still read: for so long it is answered what it has asked. As long as reads may take by default; whoever
+/// has gone altogether holds its place until then, or until the first byte of an answer is refused.
+pub const HALF_CLOSED: Duration = Duration::from_secs(5);
+
 /// Between telling balancers that the node is going away, and going away: what they need to send new calls elsewhere.
 pub const NOTICE: Duration = Duration::from_millis(100);
 

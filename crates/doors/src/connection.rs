@@ -18,7 +18,7 @@ use crate::executor::{Tasks, Timers};
 use crate::routes;
 use crate::socket::{Socket, Spoken};
 use crate::state::Serving;
-use crate::underway::{Answer, Underway};
+use crate::underway::{self, Answer};
 
 /// Serves it.
 pub async fn serve(socket: Socket, caller: Rc<Caller>) {
@@ -52,18 +52,17 @@ pub async fn serve(socket: Socket, caller: Rc<Caller>) {
 async fn answer(
     caller: Rc<Caller>,
     request: Request<Incoming>,
-    underway: Underway,
+    under_way: underway::Request,
 ) -> Result<Response<Answer>, Infallible> {
-    let under_way = underway.begin();
     Ok(under_way.until_sent(routes::answer(&caller, request).await))
 }
 
 /// Where another process goes on: what was read of the next request.
 async fn serve_http1(socket: Socket, caller: Rc<Caller>) -> Option<Vec<u8>> {
     let state = caller.state.clone();
-    let underway = Underway::default();
+    let underway = socket.underway().clone();
     let counting = underway.clone();
-    let service = service_fn(move |request| answer(caller.clone(), request, counting.clone()));
+    let service = service_fn(move |request| answer(caller.clone(), request, counting.begin()));
     let mut connection = http1::Builder::new()
         .timer(Timers)
         .header_read_timeout(bounds::HEADERS_TIMEOUT)
@@ -97,9 +96,9 @@ async fn serve_http1(socket: Socket, caller: Rc<Caller>) -> Option<Vec<u8>> {
 /// Ends `serving` when everything is answered that the client has asked.
 async fn serve_http2(socket: Socket, caller: Rc<Caller>, serving: &mut Option<Serving>) {
     let state = caller.state.clone();
-    let underway = Underway::default();
+    let underway = socket.underway().clone();
     let counting = underway.clone();
-    let service = service_fn(move |request| answer(caller.clone(), request, counting.clone()));
+    let service = service_fn(move |request| answer(caller.clone(), request, counting.begin()));
     let connection = http2::Builder::new(Tasks)
         .timer(Timers)
         .max_concurrent_streams(bounds::STREAMS_MAX)

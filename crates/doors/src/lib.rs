@@ -11,6 +11,7 @@
 
 mod body;
 mod bounds;
+mod buffers;
 mod caller;
 mod connection;
 mod console;
@@ -70,6 +71,8 @@ pub struct DoorOptions {
     pub is_read_only: bool,
     /// Whether gRPC's `TestService` is there, which interop clients call.
     pub serves_tests: bool,
+    /// Whether buffers of answers are used again.
+    pub buffer_pool: bool,
     /// Makes the page that Prometheus reads.
     pub metrics: Arc<dyn Fn() -> MetricsPage + Send + Sync>,
     /// The node's.

@@ -6,6 +6,7 @@ use std::rc::Rc;
 use std::sync::atomic::Ordering;
 
 use hashbrown::HashMap;
+use helenus_node::handle::gather_requests;
 use helenus_node::metrics::DOOR_CONNECTIONS;
 use tokio::net::{TcpListener, TcpStream};
 use tokio::sync::watch;
@@ -71,6 +72,7 @@ pub async fn serve(beginning: Beginning, state: Rc<State>, answered: watch::Send
     let Ok(listener) = TcpListener::from_std(beginning.listener) else {
         return;
     };
+    let gathering = tokio::task::spawn_local(gather_requests());
     let forgetting = tokio::task::spawn_local(forget_statements(state.clone()));
     let mut accepted = Accepted {
         places: Rc::default(),
@@ -103,6 +105,7 @@ pub async fn serve(beginning: Beginning, state: Rc<State>, answered: watch::Send
     connections.shutdown().await;
     saying.abort();
     forgetting.abort();
+    gathering.abort();
 }
 
 /// Connections that are served.

@@ -8,6 +8,7 @@ use bytes::Bytes;
 use crate::bounds::{
     BODY_BYTES_MAX, BODY_COST, CONNECTION_EIGHTHS, MEMORY_BYTES_MAX, MEMORY_BYTES_MIN, MEMORY_SHARE,
 };
+use crate::buffers::Buffers;
 
 /// So many bytes, and no more.
 #[derive(Debug)]
@@ -16,6 +17,8 @@ pub struct Memory {
     free_bytes: AtomicUsize,
     /// Of which this is a part.
     whole: Option<Arc<Memory>>,
+    /// Of all connections.
+    buffers: Arc<Buffers>,
 }
 
 /// Bytes that somebody has taken.
@@ -31,22 +34,30 @@ pub struct NoRoom;
 
 impl Memory {
     /// What the doors of a node may take that has `node_bytes` for everything else.
-    pub fn beside(node_bytes: u64) -> Arc<Self> {
+    pub fn beside(node_bytes: u64, buffers: Buffers) -> Arc<Self> {
         let share = usize::try_from(node_bytes / MEMORY_SHARE).unwrap_or(usize::MAX);
-        Memory::new(share.clamp(MEMORY_BYTES_MIN, MEMORY_BYTES_MAX), None)
+        let bytes_max = share.clamp(MEMORY_BYTES_MIN, MEMORY_BYTES_MAX);
+        Memory::new(bytes_max, None, Arc::new(buffers))
     }
 
-    fn new(bytes_max: usize, whole: Option<Arc<Memory>>) -> Arc<Self> {
+    fn new(bytes_max: usize, whole: Option<Arc<Memory>>, buffers: Arc<Buffers>) -> Arc<Self> {
         Arc::new(Memory {
             bytes_max,
             free_bytes: AtomicUsize::new(bytes_max),
             whole,
+            buffers,
         })
     }
 
     /// What one connection may take of it.
     pub fn of_connection(self: &Arc<Self>) -> Arc<Self> {
-        Memory::new(self.bytes_max / 8 * CONNECTION_EIGHTHS, Some(self.clone()))
+        let bytes_max = self.bytes_max / 8 * CONNECTION_EIGHTHS;
+        Memory::new(bytes_max, Some(self.clone()), self.buffers.clone())
+    }
+
+    /// An empty buffer with room for so many bytes; [`Taken::charge`] sees to it that it comes back.
+    pub fn buffer(&self, bytes: usize) -> Vec<u8> {
+        self.buffers.take(bytes)
     }
 
     /// The longest body on a connection with this memory: a third of it is left for the answer. More would never have room.
@@ -98,9 +109,9 @@ impl Taken {
         Ok(())
     }
 
-    /// The bytes of an answer, which give the memory back when the last of them is gone.
+    /// The bytes of an answer, which give the memory back when the last of them is gone, and their buffer to the next answer.
     pub fn charge(self, bytes: Vec<u8>) -> Bytes {
-        Bytes::from_owner(Charged { bytes, _taken: self })
+        Bytes::from_owner(Charged { bytes, taken: self })
     }
 }
 
@@ -112,7 +123,16 @@ impl Drop for Taken {
 
 struct Charged {
     bytes: Vec<u8>,
-    _taken: Taken,
+    taken: Taken,
+}
+
+impl Drop for Charged {
+    fn drop(&mut self) {
+        self.taken
+            .memory
+            .buffers
+            .give_back(std::mem::take(&mut self.bytes));
+    }
 }
 
 impl AsRef<[u8]> for Charged {
@@ -127,8 +147,8 @@ mod tests {
 
     #[test]
     fn what_is_taken_is_of_the_part_and_of_the_whole_and_comes_back_with_the_last_byte() {
-        let whole = Memory::new(100, None);
-        let part = || Memory::new(80, Some(whole.clone()));
+        let whole = Memory::new(100, None, Arc::default());
+        let part = || Memory::new(80, Some(whole.clone()), Arc::default());
         let (first, second) = (part(), part());
         let taken = first.take(60).unwrap();
         assert_eq!(second.take(60).unwrap_err(), NoRoom);
@@ -149,7 +169,7 @@ mod tests {
             (1_024, 128, 4_096),
             (65_536, 128, 4_096),
         ] {
-            let memory = Memory::beside(node_mib << 20);
+            let memory = Memory::beside(node_mib << 20, Buffers::default());
             assert_eq!(memory.free_bytes(), all_mib << 20, "{node_mib}");
             let connection = memory.of_connection();
             assert_eq!(connection.body_bytes_max(), body_kib << 10, "{node_mib}");

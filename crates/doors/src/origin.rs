@@ -3,12 +3,12 @@
 use std::net::IpAddr;
 
 use http::header::{HOST, ORIGIN};
-use http::{HeaderMap, Uri};
+use http::{HeaderMap, HeaderName, Uri};
 
 use crate::failure::Failure;
 
 /// What a browser says of the page that asks (Fetch Metadata).
-const SITE: &str = "sec-fetch-site";
+const SITE: HeaderName = HeaderName::from_static("sec-fetch-site");
 
 /// Refuses what a browser sends for a page that is not the console of this very door. Programs that are no browsers say nothing of
 /// origins, and are let through.
@@ -17,9 +17,9 @@ const SITE: &str = "sec-fetch-site";
 /// is the door's. So where nobody has to log in, browsers have to call the door by address or as localhost.
 pub fn check(headers: &HeaderMap, uri: &Uri, asks_for_passwords: bool) -> Result<(), Failure> {
     const FOREIGN: Failure = Failure::Forbidden("Pages of other origins may not ask here");
-    let text = |name: &str| headers.get(name).map(|value| value.to_str().unwrap_or_default());
+    let text = |name: HeaderName| headers.get(name).map(|value| value.to_str().unwrap_or_default());
     let site = text(SITE);
-    let origin = text(ORIGIN.as_str());
+    let origin = text(ORIGIN);
     if site.is_none() && origin.is_none() {
         return Ok(());
     }
@@ -27,7 +27,7 @@ pub fn check(headers: &HeaderMap, uri: &Uri, asks_for_passwords: bool) -> Result
         return Err(FOREIGN);
     }
     let host = uri.authority().map(|authority| authority.as_str());
-    let host = host.or(text(HOST.as_str())).unwrap_or_default();
+    let host = host.or(text(HOST)).unwrap_or_default();
     let is_own = |origin: &str| {
         let called = origin.strip_prefix("http://").or(origin.strip_prefix("https://"));
         called.is_some_and(|called| called.eq_ignore_ascii_case(host))

@@ -1,6 +1,6 @@
 //! A client's socket, which is here until the client has closed it, also while and after HTTP has it.
 
-use std::cell::RefCell;
+use std::cell::{Cell, RefCell};
 use std::future::Future;
 use std::io::{self, IoSlice};
 use std::os::fd::{AsFd, BorrowedFd};
@@ -13,7 +13,8 @@ use tokio::io::Interest;
 use tokio::net::TcpStream;
 use tokio::time::Sleep;
 
-use crate::bounds::{FIRST_BYTES_TIMEOUT, LINGER, PREFACE_PAUSE, WRITE_TIMEOUT};
+use crate::bounds::{FIRST_BYTES_TIMEOUT, HALF_CLOSED, LINGER, PREFACE_PAUSE, WRITE_TIMEOUT};
+use crate::underway::Underway;
 
 /// Bytes that are read at a time.
 const READ_BYTES: usize = 16 * 1024;
@@ -36,6 +37,17 @@ struct Connected {
     stalled: RefCell<Option<Pin<Box<Sleep>>>>,
     /// What another process has read of the connection and not answered; it comes first.
     received: RefCell<Vec<u8>>,
+    underway: Underway,
+    end: End,
+}
+
+/// What HTTP is told when the client sends no more. It drops what is under way when it hears of it, so it hears of it last.
+#[derive(Default)]
+struct End {
+    /// Runs from when it was seen.
+    seen: RefCell<Option<Pin<Box<Sleep>>>>,
+    /// Everything that was asked before it is answered, and written.
+    is_all_written: Cell<bool>,
 }
 
 /// What a connection speaks.
@@ -54,7 +66,14 @@ impl Socket {
             stream,
             stalled: RefCell::new(None),
             received: RefCell::new(received),
+            underway: Underway::default(),
+            end: End::default(),
         }))
+    }
+
+    /// Its requests that are not answered to the end.
+    pub fn underway(&self) -> &Underway {
+        &self.0.underway
     }
 
     /// What was read elsewhere, if it has not come yet.
@@ -130,24 +149,54 @@ impl Read for Socket {
             received.drain(..count);
             return Poll::Ready(Ok(()));
         }
+        if self.0.end.seen.borrow().is_some() {
+            return self.poll_end(context);
+        }
         loop {
             ready!(self.0.stream.poll_read_ready(context))?;
+            let room = READ_BYTES.min(buffer.remaining());
             let read = SCRATCH.with_borrow_mut(|scratch| {
-                let room = scratch.len().min(buffer.remaining());
                 let place = scratch.get_mut(..room).unwrap_or_default();
                 let count = self.0.stream.try_read(place)?;
                 buffer.put_slice(place.get(..count).unwrap_or_default());
-                Ok::<(), io::Error>(())
+                Ok::<usize, io::Error>(count)
             });
             match read {
                 Err(error) if error.kind() == io::ErrorKind::WouldBlock => {}
-                read => return Poll::Ready(read),
+                Err(error) => return Poll::Ready(Err(error)),
+                Ok(0) if room > 0 => return self.poll_end(context),
+                Ok(count) => {
+                    if count < room {
+                        self.nothing_left();
+                    }
+                    return Poll::Ready(Ok(()));
+                }
             }
         }
     }
 }
 
 impl Socket {
+    /// The kernel had less than there was room for: until it says that more has come there is none, which it need not be asked for.
+    fn nothing_left(&self) {
+        let would_block = || Err::<(), _>(io::ErrorKind::WouldBlock.into());
+        let _noted = self.0.stream.try_io(Interest::READABLE, would_block);
+    }
+
+    /// The client sends no more.
+    fn poll_end(&self, context: &mut Context<'_>) -> Poll<io::Result<()>> {
+        let Connected { underway, end, .. } = &*self.0;
+        if underway.is_empty() && end.is_all_written.get() {
+            return Poll::Ready(Ok(()));
+        }
+        underway.wake_when_empty(context.waker());
+        // What is written after this has everything; `poll_flush` sees to it that the end is looked at once more.
+        let mut seen = end.seen.borrow_mut();
+        let timer = seen.get_or_insert_with(|| Box::pin(tokio::time::sleep(HALF_CLOSED)));
+        ready!(timer.as_mut().poll(context));
+        Poll::Ready(Ok(()))
+    }
+
     fn poll_written(
         &self,
         context: &mut Context<'_>,
@@ -182,7 +231,12 @@ impl Write for Socket {
         self.poll_written(context, |stream| stream.try_write(bytes))
     }
 
-    fn poll_flush(self: Pin<&mut Self>, _: &mut Context<'_>) -> Poll<io::Result<()>> {
+    /// HTTP has written all that it had.
+    fn poll_flush(self: Pin<&mut Self>, context: &mut Context<'_>) -> Poll<io::Result<()>> {
+        let Connected { underway, end, .. } = &*self.0;
+        if end.seen.borrow().is_some() && underway.is_empty() && !end.is_all_written.replace(true) {
+            context.waker().wake_by_ref();
+        }
         Poll::Ready(Ok(()))
     }
 

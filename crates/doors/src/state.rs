@@ -11,6 +11,7 @@ use helenus_vfs::{Clock, Random};
 use tokio::sync::watch;
 
 use crate::bounds::{CONNECTIONS_MAX, DESCRIPTORS_SHARE, LOOK, READY_TIMEOUT};
+use crate::buffers::Buffers;
 use crate::drain::Stage;
 use crate::handover::{Departures, HandedOver};
 use crate::memory::Memory;
@@ -67,7 +68,13 @@ impl State {
             serves_tests: options.serves_tests,
             clock: options.clock,
             random: options.random,
-            memory: Memory::beside(options.node_memory_bytes),
+            memory: Memory::beside(
+                options.node_memory_bytes,
+                match options.buffer_pool {
+                    true => Buffers::default(),
+                    false => Buffers::keeping_nothing(),
+                },
+            ),
             statements: Statements::default(),
             tokens: RefCell::default(),
             connections: Cell::new(0),

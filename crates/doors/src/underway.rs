@@ -1,9 +1,9 @@
 //! Requests of one connection that are not answered to the end.
 
-use std::cell::Cell;
+use std::cell::{Cell, RefCell};
 use std::pin::Pin;
 use std::rc::Rc;
-use std::task::{Context, Poll};
+use std::task::{Context, Poll, Waker};
 
 use bytes::Bytes;
 use http::Response;
@@ -13,7 +13,14 @@ use crate::body::{Body, Broken};
 
 /// How many there are. Clones count together.
 #[derive(Clone, Default)]
-pub struct Underway(Rc<Cell<usize>>);
+pub struct Underway(Rc<Counted>);
+
+#[derive(Default)]
+struct Counted {
+    count: Cell<usize>,
+    /// Who waits until there are none.
+    waiting: RefCell<Option<Waker>>,
+}
 
 /// One of them, over when it is dropped.
 pub struct Request(Underway);
@@ -26,19 +33,30 @@ pub struct Answer {
 
 impl Underway {
     pub fn begin(&self) -> Request {
-        self.0.set(self.0.get() + 1);
+        let count = &self.0.count;
+        count.set(count.get() + 1);
         Request(self.clone())
     }
 
     pub fn is_empty(&self) -> bool {
-        self.0.get() == 0
+        self.0.count.get() == 0
+    }
+
+    /// Wakes it when there are none any more.
+    pub fn wake_when_empty(&self, waker: &Waker) {
+        self.0.waiting.replace(Some(waker.clone()));
     }
 }
 
 impl Drop for Request {
     fn drop(&mut self) {
-        let count = &self.0.0;
+        let Counted { count, waiting } = &*self.0.0;
         count.set(count.get() - 1);
+        if count.get() == 0
+            && let Some(waker) = waiting.take()
+        {
+            waker.wake();
+        }
     }
 }
 

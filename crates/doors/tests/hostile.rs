@@ -5,27 +5,11 @@ mod support;
 use std::io::{Read, Write};
 use std::net::TcpStream;
 
+use support::frames::{
+    CONTINUATION, END_HEADERS, END_STREAM, HEADERS, PING, PREFACE, RST_STREAM, SETTINGS, WINDOW_UPDATE,
+    frame, http2,
+};
 use support::{Answer, Served, Serving};
-
-const PREFACE: &[u8] = b"PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n";
-
-/// A frame of HTTP/2.
-fn frame(kind: u8, flags: u8, stream: u32, payload: &[u8]) -> Vec<u8> {
-    let mut out = (payload.len() as u32).to_be_bytes()[1..].to_vec();
-    out.extend([kind, flags]);
-    out.extend(stream.to_be_bytes());
-    out.extend(payload);
-    out
-}
-
-const HEADERS: u8 = 1;
-const RST_STREAM: u8 = 3;
-const SETTINGS: u8 = 4;
-const PING: u8 = 6;
-const WINDOW_UPDATE: u8 = 8;
-const CONTINUATION: u8 = 9;
-const END_STREAM: u8 = 1;
-const END_HEADERS: u8 = 4;
 
 /// `POST / HTTP/2` by HPACK's static table: `:method`, `:scheme`, `:path`, and an authority of one letter.
 const REQUEST: &[u8] = &[0x83, 0x86, 0x84, 0x01, 0x01, b'x'];
@@ -49,13 +33,6 @@ fn until_closed(stream: &mut TcpStream, mut next: impl FnMut(u32) -> Vec<u8>, co
         }
     }
     assert!(reader.join().unwrap(), "the connection is still open");
-}
-
-fn http2(served: &Served) -> TcpStream {
-    let mut stream = served.connect();
-    stream.write_all(PREFACE).unwrap();
-    stream.write_all(&frame(SETTINGS, 0, 0, &[])).unwrap();
-    stream
 }
 
 fn is_well(served: &Served) {

@@ -62,7 +62,7 @@ pub fn answered(
     let bytes = framed(message, compression, memory)?;
     let body = Body::Whole {
         bytes,
-        trailers: Some(Box::new(Status::ok().into_headers())),
+        trailers: Some(Box::new(Status::ok_headers())),
     };
     Ok(begun(body, compression))
 }
@@ -98,7 +98,7 @@ fn framed(
 ) -> Result<Bytes, Failure> {
     let length = message.encoded_len();
     let taken = memory.take(PREFIX_BYTES + length)?;
-    let mut bytes = Vec::with_capacity(PREFIX_BYTES + length);
+    let mut bytes = memory.buffer(PREFIX_BYTES + length);
     bytes.extend_from_slice(&[0; PREFIX_BYTES]);
     message.encode_raw(&mut bytes);
     let is_worth_it = length >= COMPRESSED_BYTES_MIN;

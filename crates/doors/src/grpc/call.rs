@@ -1,12 +1,14 @@
 //! One call: what its headers say, its deadline, and who works on it.
 
 use std::cell::{Cell, RefCell};
-use std::future::Future;
+use std::future::{Future, poll_fn};
+use std::pin::{Pin, pin};
 use std::rc::Rc;
+use std::task::Poll;
 use std::time::Duration;
 
 use helenus_node::{Handle, catch_async};
-use http::{HeaderMap, Response};
+use http::{HeaderMap, HeaderName, Response, Uri};
 use prost::Message;
 use tokio::sync::mpsc;
 
@@ -24,6 +26,7 @@ use crate::routes::Received;
 pub struct Call {
     pub messages: Messages,
     pub context: Context,
+    pub uri: Uri,
 }
 
 /// What the work on a call knows of it.
@@ -56,6 +59,7 @@ impl Call {
         let (parts, incoming) = received.request.into_parts();
         let encoding = Compression::of_request(&parts.headers)?;
         Ok(Call {
+            uri: parts.uri,
             messages: Messages::new(incoming, encoding, &caller.memory),
             context: Context {
                 caller: caller.clone(),
@@ -69,13 +73,15 @@ impl Call {
 
     /// A call with one message each way.
     pub async fn unary<Q: Message + Default, A: Message>(
-        mut self,
+        &mut self,
         work: impl AsyncFnOnce(&Context, &Charged<Q>) -> Result<A, Status>,
     ) -> Response<Body> {
         let time_left = self.context.time_left();
-        let working = async {
-            let reading = tokio::time::timeout(BODY_TIMEOUT, only_message(&mut self.messages));
-            let asked = reading.await.map_err(|_| Status::of(&Failure::Slow))??;
+        // Polled where it is: it is large, and would be copied at each level on its way down.
+        let working = pin!(async {
+            let reading = pin!(only_message(&mut self.messages));
+            let read = at_once_or_within(BODY_TIMEOUT, reading).await;
+            let asked = read.ok_or_else(|| Status::of(&Failure::Slow))??;
             let answer = work(&self.context, &asked).await?;
             let caller = &self.context.caller;
             Ok(answers::answered(
@@ -83,7 +89,7 @@ impl Call {
                 self.context.compression.get(),
                 &caller.memory,
             )?)
-        };
+        });
         within(time_left, working)
             .await
             .unwrap_or_else(|status| answers::failed(&status))
@@ -125,6 +131,15 @@ impl Call {
     }
 }
 
+/// `None` where it takes longer. What is there already needs no timer.
+async fn at_once_or_within<F: Future>(limit: Duration, mut work: Pin<&mut F>) -> Option<F::Output> {
+    let at_once = poll_fn(|context| Poll::Ready(work.as_mut().poll(context))).await;
+    match at_once {
+        Poll::Ready(worked) => Some(worked),
+        Poll::Pending => tokio::time::timeout(limit, work).await.ok(),
+    }
+}
+
 /// The message of a call that has one.
 async fn only_message<M: Message + Default>(messages: &mut Messages) -> Result<Charged<M>, Status> {
     let message = messages.next::<M>().await?;
@@ -150,9 +165,11 @@ async fn within<T>(
     worked.unwrap_or_else(|_| over())
 }
 
+const GRPC_TIMEOUT: HeaderName = HeaderName::from_static("grpc-timeout");
+
 /// `grpc-timeout`: at most eight digits and a unit.
 fn timeout(headers: &HeaderMap) -> Result<Option<Duration>, Status> {
-    let Some(value) = headers.get("grpc-timeout") else {
+    let Some(value) = headers.get(GRPC_TIMEOUT) else {
         return Ok(None);
     };
     let text = value.to_str().unwrap_or_default();

@@ -19,7 +19,8 @@ const PREFIX_BYTES: usize = 5;
 /// Reads a call's messages.
 pub struct Messages {
     incoming: Incoming,
-    buffer: BytesMut,
+    /// What has come and is not read.
+    rest: Bytes,
     compression: Option<Compression>,
     memory: Arc<Memory>,
 }
@@ -35,7 +36,7 @@ impl Messages {
     pub fn new(incoming: Incoming, compression: Option<Compression>, memory: &Arc<Memory>) -> Self {
         Messages {
             incoming,
-            buffer: BytesMut::new(),
+            rest: Bytes::new(),
             compression,
             memory: memory.clone(),
         }
@@ -55,8 +56,8 @@ impl Messages {
         if !self.fill(PREFIX_BYTES + bytes).await {
             return Err(Status::new(Code::Internal, "The call ends within a message"));
         }
-        self.buffer.advance(PREFIX_BYTES);
-        let packed = self.buffer.split_to(bytes).freeze();
+        self.rest.advance(PREFIX_BYTES);
+        let packed = self.rest.split_to(bytes);
         let unpacked = self.unpacked(packed, is_compressed)?;
         taken
             .grow(BODY_COST * unpacked.len().saturating_sub(bytes))
@@ -85,7 +86,7 @@ impl Messages {
 
     async fn length_and_flag(&mut self) -> Result<Option<(bool, usize)>, Status> {
         if !self.fill(PREFIX_BYTES).await {
-            return match self.buffer.is_empty() {
+            return match self.rest.is_empty() {
                 true => Ok(None),
                 false => Err(Status::new(
                     Code::Internal,
@@ -93,7 +94,7 @@ impl Messages {
                 )),
             };
         }
-        match *self.buffer {
+        match *self.rest {
             [flag @ (0 | 1), a, b, c, d, ..] => {
                 Ok(Some((flag == 1, u32::from_be_bytes([a, b, c, d]) as usize)))
             }
@@ -106,12 +107,24 @@ impl Messages {
 
     /// Whether so many bytes are there, if need be after some more have come.
     async fn fill(&mut self, bytes: usize) -> bool {
-        while self.buffer.len() < bytes {
+        if self.rest.is_empty() {
+            // Most messages come in one piece, and are read where it lies.
             match next_bytes(&mut self.incoming).await {
-                Some(data) => self.buffer.extend_from_slice(&data),
+                Some(data) => self.rest = data,
                 None => return false,
             }
         }
-        true
+        if self.rest.len() >= bytes {
+            return true;
+        }
+        let mut joined = BytesMut::from(&*self.rest);
+        self.rest = Bytes::new();
+        let mut is_whole = false;
+        while !is_whole && let Some(data) = next_bytes(&mut self.incoming).await {
+            joined.extend_from_slice(&data);
+            is_whole = joined.len() >= bytes;
+        }
+        self.rest = joined.freeze();
+        is_whole
     }
 }

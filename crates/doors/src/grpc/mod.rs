@@ -32,12 +32,12 @@ pub async fn call(caller: &Rc<Caller>, received: Received) -> Response<Body> {
     if received.request.method() != Method::POST {
         return problem::response(&Failure::Method("POST"));
     }
-    let path = received.request.uri().path().to_owned();
-    let call = match Call::of(caller, received) {
+    let mut call = match Call::of(caller, received) {
         Ok(call) => call,
         Err(status) => return answers::failed(&status),
     };
-    match path.as_str() {
+    let uri = std::mem::take(&mut call.uri);
+    match uri.path() {
         "/stargate.Stargate/ExecuteQuery" => call.unary(execute::query).await,
         "/stargate.Stargate/ExecuteBatch" => call.unary(execute::batch).await,
         "/stargate.Stargate/ExecuteQueryStream" => call.stream(execute::query_stream),

@@ -86,6 +86,13 @@ impl Status {
         status
     }
 
+    /// The last headers of an answer to a call in which nothing was wrong.
+    pub fn ok_headers() -> HeaderMap {
+        let mut headers = HeaderMap::new();
+        headers.insert(GRPC_STATUS, HeaderValue::from_static("0"));
+        headers
+    }
+
     /// As the last headers of an answer.
     pub fn into_headers(self) -> HeaderMap {
         let mut headers = *self.trailers;

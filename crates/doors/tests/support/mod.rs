@@ -1,6 +1,7 @@
 //! Doors to a node in memory, and a client of HTTP/1.1 that says exactly what it is told to.
 #![allow(dead_code, reason = "each test uses some of it")]
 
+pub mod frames;
 pub mod grpc;
 
 use std::io::{Read, Write};
@@ -33,6 +34,8 @@ pub struct Serving {
     pub serves_tests: bool,
     /// 1 GiB if it is not said.
     pub node_memory_bytes: Option<u64>,
+    /// As if there was no pool of buffers.
+    pub lacks_buffer_pool: bool,
     /// The doors' clock; the machine's if there is none.
     pub clock: Option<Arc<ManualClock>>,
 }
@@ -65,6 +68,7 @@ impl Served {
             asks_for_passwords: serving.asks_for_passwords,
             is_read_only: serving.is_read_only,
             serves_tests: serving.serves_tests,
+            buffer_pool: !serving.lacks_buffer_pool,
             metrics: Arc::new(|| Box::pin(async { "up 1\n".to_owned() })),
             clock,
             random,

@@ -32,7 +32,7 @@ const ECHO_TRAILER: HeaderName = HeaderName::from_static("x-grpc-test-echo-trail
 const SERVER_ID: &str = "helenus";
 
 /// Answers a call of the method of this name.
-pub async fn call(call: Call, method: &str) -> Response<Body> {
+pub async fn call(mut call: Call, method: &str) -> Response<Body> {
     let asked = call.context.headers.clone();
     let mut response = match method {
         "EmptyCall" => call.unary(empty).await,

@@ -1,0 +1,134 @@
+//! Ends of connections: nobody loses an answer by them, whichever side begins.
+
+mod support;
+
+use std::io::Write;
+use std::net::{Shutdown, TcpStream};
+
+use helenus_doors::proto::health::{HealthCheckRequest, HealthCheckResponse};
+use support::frames::{
+    ACK, DATA, END_HEADERS, END_STREAM, Frame, GOAWAY, HEADERS, PING, SETTINGS, WINDOW_UPDATE, call,
+    call_headers, frame, http2,
+};
+use support::grpc::{framed, query};
+use support::{Answer, PATIENCE, Served};
+
+const QUERY: &str = "/stargate.Stargate/ExecuteQuery";
+const WATCH: &str = "/grpc.health.v1.Health/Watch";
+
+/// The connection ended with the client's last byte, and the answers were lost.
+#[test]
+fn a_client_of_http2_that_sends_no_more_gets_all_its_answers() {
+    const CALLS: u32 = 100;
+    let served = Served::start();
+    let message = framed(&query("SELECT key FROM system.local", vec![]));
+    let mut stream = http2(&served);
+    let mut calls = Vec::new();
+    for number in 0..CALLS {
+        calls.extend(call(2 * number + 1, QUERY, &message));
+    }
+    stream.write_all(&calls).unwrap();
+    stream.shutdown(Shutdown::Write).unwrap();
+    let frames: Vec<Frame> = std::iter::from_fn(|| Frame::read(&mut stream)).collect();
+    let messages = frames.iter().filter(|frame| frame.kind == DATA);
+    let ends = frames.iter().filter(|frame| frame.ends_stream());
+    assert_eq!((messages.count(), ends.count()), (CALLS as usize, CALLS as usize));
+}
+
+/// The same of HTTP/1.1: `nc -N` got nothing.
+#[test]
+fn a_client_of_http1_that_sends_no_more_gets_its_answer() {
+    let served = Served::start();
+    let mut stream = served.connect();
+    let body = r#"{"query": "SELECT key FROM system.local"}"#;
+    let length = body.len();
+    let head = "POST /v1/query HTTP/1.1\r\nHost: localhost\r\nContent-Type: application/json";
+    write!(stream, "{head}\r\nContent-Length: {length}\r\n\r\n{body}").unwrap();
+    stream.shutdown(Shutdown::Write).unwrap();
+    assert_eq!(Answer::read(&mut stream).status, 200);
+}
+
+/// Whoever has gone without having asked anything is not waited for.
+#[test]
+fn a_client_that_goes_at_rest_is_gone_at_once() {
+    let served = Served::start();
+    let mut stream = http2(&served);
+    stream.shutdown(Shutdown::Write).unwrap();
+    let began = std::time::Instant::now();
+    while Frame::read(&mut stream).is_some() {}
+    assert!(
+        began.elapsed() < PATIENCE / 30,
+        "half of what a client is waited for that has asked"
+    );
+}
+
+/// Balancers hear of it before transports end; what a client sends before it has heard is answered; the last that it hears is which
+/// call was the last; and the socket is the client's to close.
+#[test]
+fn a_drain_says_in_this_order_not_serving_goaway_ping_goaway_the_last_answers_and_the_end() {
+    let served = Served::start();
+    let mut stream = http2(&served);
+    let health = HealthCheckRequest {
+        service: "stargate.Stargate".to_owned(),
+    };
+    let message = framed(&query("SELECT key FROM system.local", vec![]));
+    let [watched, begun, unaware] = [1, 3, 5];
+    stream.write_all(&call(watched, WATCH, &framed(&health))).unwrap();
+    stream
+        .write_all(&frame(HEADERS, END_HEADERS, begun, &call_headers(QUERY)))
+        .unwrap();
+    assert_eq!(next_of(&mut stream, DATA, watched).payload, framed(&serving(1)));
+    served.doors().begin_drain();
+
+    // Everything else of this connection comes in this order.
+    assert_eq!(next_of(&mut stream, DATA, watched).payload, framed(&serving(2)));
+    let goaway = next_of(&mut stream, GOAWAY, 0);
+    assert_eq!(
+        last_stream(&goaway),
+        i32::MAX as u32,
+        "of all that the client can have begun"
+    );
+    let ping = next_of(&mut stream, PING, 0);
+    // Sent before it has heard.
+    stream.write_all(&call(unaware, QUERY, &message)).unwrap();
+    stream.write_all(&frame(PING, ACK, 0, &ping.payload)).unwrap();
+    let goaway = next_of(&mut stream, GOAWAY, 0);
+    assert_eq!(last_stream(&goaway), unaware);
+    stream
+        .write_all(&frame(DATA, END_STREAM, begun, &message))
+        .unwrap();
+    let mut ended = Vec::new();
+    while let Some(frame) = Frame::read(&mut stream) {
+        ended.extend(frame.ends_stream().then_some(frame.stream));
+    }
+    assert!(ended.contains(&begun), "{ended:?}");
+    // What the client still sends is no reason for a reset, which would take away what it has not read.
+    stream.write_all(&frame(PING, 0, 0, &[0; 8])).unwrap();
+    assert_eq!(stream.take_error().unwrap().map(|error| error.kind()), None);
+    drop(stream);
+    helenus_node::block_on(served.doors().drained());
+}
+
+fn serving(status: i32) -> HealthCheckResponse {
+    HealthCheckResponse { status }
+}
+
+fn last_stream(goaway: &Frame) -> u32 {
+    u32::from_be_bytes(goaway.payload[..4].try_into().unwrap())
+}
+
+/// The next frame of this kind; before it may come headers, and what belongs to no stream and says nothing of the end. An answer to
+/// `unaware` may come at any time after it was asked.
+fn next_of(stream: &mut TcpStream, kind: u8, of: u32) -> Frame {
+    loop {
+        let frame = Frame::read(stream).expect("the connection is open");
+        if (frame.kind, frame.stream) == (kind, of) && (kind, frame.flags) != (PING, ACK) {
+            return frame;
+        }
+        let says_nothing = matches!(frame.kind, SETTINGS | WINDOW_UPDATE | HEADERS);
+        assert!(
+            says_nothing || frame.stream == 5,
+            "{frame:?} before {kind} of {of}"
+        );
+    }
+}
