@@ -173,6 +173,7 @@ impl DiskReads {
         };
         Offer {
             asker: ClientId::of(account),
+            kept_requests: account.kept_requests(),
             wait: Wait {
                 received_ns: execution.received_ns,
                 wait_ns_max,

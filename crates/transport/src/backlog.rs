@@ -56,8 +56,13 @@ impl Backlog {
         !self.prompt.is_empty() || (may_queue && !self.queued.is_empty())
     }
 
+    /// Requests that wait.
+    pub fn len(&self) -> usize {
+        self.prompt.len() + self.queued.len()
+    }
+
     pub fn is_full(&self) -> bool {
-        self.prompt.len() + self.queued.len() >= WAITING_MAX
+        self.len() >= WAITING_MAX
     }
 
     pub fn bytes(&self) -> usize {
@@ -84,8 +89,8 @@ impl Backlog {
         self.served = self.served.wrapping_add(1);
         let is_turn_of_queued = self.prompt.is_empty() || self.served.is_multiple_of(TURNS_OF_QUEUED);
         let (wait, message) = match may_queue && is_turn_of_queued && !self.queued.is_empty() {
-            true => self.queued.pop(now_ns)?,
-            false => self.prompt.pop(now_ns)?,
+            true => self.queued.pop(0, now_ns)?,
+            false => self.prompt.pop(0, now_ns)?,
         };
         self.bytes -= message.bytes();
         Some((wait, message))

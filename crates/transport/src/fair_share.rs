@@ -27,6 +27,8 @@ impl ClientId {
 pub struct Offer {
     /// Whose request it is.
     pub asker: ClientId,
+    /// Requests of the same client that wait elsewhere until fewer of them are here.
+    pub kept_requests: usize,
     /// When it came, and how long it may wait.
     pub wait: Wait,
     /// Of the shard's time, by what others of its kind have taken.
@@ -60,6 +62,7 @@ type Place = (u64, u64);
 struct Client<T> {
     place: Place,
     cost_ns: u64,
+    kept_requests: usize,
     queue: AgedQueue<(u64, T)>,
 }
 
@@ -107,6 +110,7 @@ impl<T> FairShareQueue<T> {
         let client = self.clients.entry(offer.asker).or_insert_with(|| Client {
             place,
             cost_ns: 0,
+            kept_requests: 0,
             queue: AgedQueue::default(),
         });
         if client.queue.is_empty() {
@@ -114,6 +118,7 @@ impl<T> FairShareQueue<T> {
             self.turns.insert(place, offer.asker);
         }
         client.cost_ns += offer.cost_ns;
+        client.kept_requests = offer.kept_requests;
         client.queue.push(offer.wait, (offer.cost_ns, item), now_ns);
         self.cost_ns += offer.cost_ns;
         self.len += 1;
@@ -123,7 +128,8 @@ impl<T> FairShareQueue<T> {
     pub fn pop(&mut self, now_ns: u64) -> Option<Turn<T>> {
         let ((had_ns, _), asker) = self.turns.pop_first()?;
         self.had_ns = had_ns;
-        let (wait, (cost_ns, item)) = self.clients.get_mut(&asker)?.queue.pop(now_ns)?;
+        let client = self.clients.get_mut(&asker)?;
+        let (wait, (cost_ns, item)) = client.queue.pop(client.kept_requests, now_ns)?;
         let others_wait = self.len > 1;
         match wait.is_over(now_ns) && others_wait {
             true => {
@@ -187,6 +193,7 @@ mod tests {
     fn offer(asker: usize, received_ns: u64, cost_ns: u64) -> Offer {
         Offer {
             asker: ClientId(asker),
+            kept_requests: 0,
             wait: Wait {
                 received_ns,
                 wait_ns_max: 5 * MS,

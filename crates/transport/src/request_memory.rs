@@ -116,6 +116,7 @@ impl RequestMemory {
 pub struct Account {
     memory: Arc<RequestMemory>,
     bytes: AtomicUsize,
+    kept_requests: AtomicUsize,
     is_closed: AtomicBool,
 }
 
@@ -125,6 +126,7 @@ impl Account {
         Arc::new(Account {
             memory: memory.clone(),
             bytes: AtomicUsize::new(0),
+            kept_requests: AtomicUsize::new(0),
             is_closed: AtomicBool::new(false),
         })
     }
@@ -137,6 +139,16 @@ impl Account {
     /// Whether the client has gone.
     pub fn is_closed(&self) -> bool {
         self.is_closed.load(Ordering::Relaxed)
+    }
+
+    /// So many requests of the client wait in its connection, behind those that its service has queued.
+    pub(crate) fn set_kept_requests(&self, requests: usize) {
+        self.kept_requests.store(requests, Ordering::Relaxed);
+    }
+
+    /// As of the last turn of its connection.
+    pub fn kept_requests(&self) -> usize {
+        self.kept_requests.load(Ordering::Relaxed)
     }
 
     /// What it holds has changed from `before` to `now` bytes.

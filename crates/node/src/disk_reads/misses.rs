@@ -103,6 +103,7 @@ impl Reader {
         let reads = &mut *self.disk_reads.borrow_mut();
         let offer = Offer {
             asker,
+            kept_requests: 0,
             wait: Wait {
                 received_ns,
                 wait_ns_max: u64::MAX,

@@ -169,6 +169,7 @@ mod tests {
     fn offer(asker: usize, received_ns: u64) -> Offer {
         Offer {
             asker: ClientId(asker),
+            kept_requests: 0,
             wait: Wait {
                 received_ns,
                 wait_ns_max: 60_000 * MS,

@@ -77,6 +77,7 @@ impl Reader {
         let cost_ns = self.cost_ns_of(&execution.prepared.id);
         Offer {
             asker: ClientId::of(account),
+            kept_requests: account.kept_requests(),
             wait: self.wait_of(execution, cost_ns),
             cost_ns,
         }

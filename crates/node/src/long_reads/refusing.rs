@@ -68,6 +68,7 @@ impl Reader {
         };
         let offer = Offer {
             asker: ClientId::of(account),
+            kept_requests: 0,
             wait: Wait {
                 received_ns,
                 wait_ns_max: u64::MAX,

@@ -154,7 +154,11 @@ impl<S: Service> Serving<S> {
     #[inline]
     pub fn charge(&self, other_bytes: usize) {
         let bytes = other_bytes + self.backlog.bytes();
-        self.session.outbox().charge_connection(bytes);
+        let outbox = self.session.outbox();
+        outbox.charge_connection(bytes);
+        if let Some(account) = outbox.account() {
+            account.set_kept_requests(self.backlog.len());
+        }
     }
 
     /// Drivers take this error as the word of a node that cannot serve yet or any more: they ask another one, also for
