@@ -10,6 +10,8 @@ use std::cell::RefCell;
 use std::collections::HashMap;
 use std::rc::Rc;
 
+use foldhash::fast::RandomState;
+
 use crate::write_set::Share;
 use crate::written_partitions::{WrittenPartition, partition_of};
 
@@ -18,7 +20,7 @@ type Kept = Rc<RefCell<Vec<Share>>>;
 
 #[derive(Default)]
 pub(crate) struct SealedPartitions {
-    by_partition: RefCell<HashMap<WrittenPartition, Kept>>,
+    by_partition: RefCell<HashMap<WrittenPartition, Kept, RandomState>>,
 }
 
 impl SealedPartitions {

@@ -14,6 +14,7 @@ use std::cell::RefCell;
 use std::collections::HashMap;
 use std::sync::Arc;
 
+use foldhash::fast::{FixedState, RandomState};
 use helenus_engine::CqlError;
 use helenus_schema::TableId;
 use helenus_storage::commitlog::{ResolvedWriteSets, WriteSetId, WriteSetNumbers, WriteSetPart};
@@ -26,24 +27,46 @@ use crate::written_partitions::partition_of;
 pub(crate) struct WriteSets {
     numbers: RefCell<WriteSetNumbers>,
     /// By number. As many as batches are in flight, and those that wait longer for a log than their clients do.
-    under_way: RefCell<HashMap<u64, UnderWay>>,
+    under_way: RefCell<HashMap<u64, UnderWay, FixedState>>,
     resolved: Notify,
     /// Of all coordinators.
     resolved_sets: Arc<ResolvedWriteSets>,
-    /// What sets that were not resolved when it was last looked at have changed on this shard. Bounded by the sets in flight:
-    /// it is gone through whenever it has doubled.
+    /// What sets that were not resolved when it was last looked at have changed on this shard. Bounded by the partitions of the
+    /// sets in flight, and of those that wait for a log: it is gone through whenever it has doubled.
     changed: RefCell<ChangedPartitions>,
 }
 
+/// Found by partition: where logs are synced after seconds, thousands of sets may be on their way.
 #[derive(Default)]
 struct ChangedPartitions {
-    by_set: Vec<(WriteSetId, Vec<Token>)>,
-    /// How long the list may get until those that are resolved are taken out.
-    length_max: usize,
+    by_token: HashMap<Token, LastSets, RandomState>,
+    /// How many there may be until those that are resolved are taken out.
+    count_max: usize,
+}
+
+/// Of each coordinator the last set that has changed a partition; a coordinator's sets are resolved in their order.
+struct LastSets {
+    one: WriteSetId,
+    /// Of other coordinators.
+    others: Vec<WriteSetId>,
 }
 
 /// So many are not worth looking through for resolved ones.
 const CHANGED_MIN: usize = 64;
+
+impl LastSets {
+    fn iter(&self) -> impl Iterator<Item = &WriteSetId> {
+        std::iter::once(&self.one).chain(&self.others)
+    }
+
+    fn note(&mut self, id: WriteSetId) {
+        let mut known = std::iter::once(&mut self.one).chain(&mut self.others);
+        match known.find(|known| known.coordinator == id.coordinator) {
+            Some(known) => *known = id.max(*known),
+            None => self.others.push(id),
+        }
+    }
+}
 
 struct UnderWay {
     /// Shares whose owners have not acknowledged them yet.
@@ -108,26 +131,36 @@ impl WriteSets {
     }
 
     /// A part of a set was applied here.
-    fn note_changed(&self, id: WriteSetId, tokens: Vec<Token>) {
-        let changed = &mut *self.changed.borrow_mut();
-        if changed.by_set.len() >= changed.length_max {
-            changed
-                .by_set
-                .retain(|(id, _)| !self.resolved_sets.is_resolved(*id));
-            changed.length_max = (2 * changed.by_set.len()).max(CHANGED_MIN);
+    fn note_changed(&self, id: WriteSetId, tokens: impl Iterator<Item = Token>) {
+        let ChangedPartitions { by_token, count_max } = &mut *self.changed.borrow_mut();
+        if by_token.len() >= *count_max {
+            by_token.retain(|_, sets| sets.iter().any(|id| !self.resolved_sets.is_resolved(*id)));
+            *count_max = (2 * by_token.len()).max(CHANGED_MIN);
         }
-        changed.by_set.push((id, tokens));
+        for token in tokens {
+            let one = LastSets {
+                one: id,
+                others: Vec::new(),
+            };
+            by_token
+                .entry(token)
+                .and_modify(|known| known.note(id))
+                .or_insert(one);
+        }
     }
 
-    /// The sets that have changed one of these partitions and that a crash may still undo.
+    /// Sets that have changed one of these partitions and that a crash may still undo: those that are resolved after all others
+    /// of the same coordinator.
     pub fn unresolved_of(&self, tokens: &[Token]) -> Vec<WriteSetId> {
-        let changed = self.changed.borrow();
-        let touches = |of_set: &[Token]| of_set.iter().any(|token| tokens.contains(token));
-        let unresolved = changed
-            .by_set
-            .iter()
-            .filter(|(id, of_set)| touches(of_set) && !self.resolved_sets.is_resolved(*id));
-        unresolved.map(|(id, _)| *id).collect()
+        let ChangedPartitions { by_token, .. } = &*self.changed.borrow();
+        if by_token.is_empty() {
+            return Vec::new();
+        }
+        let sets = tokens.iter().filter_map(|token| by_token.get(token));
+        let unresolved = sets
+            .flat_map(LastSets::iter)
+            .filter(|id| !self.resolved_sets.is_resolved(**id));
+        unresolved.copied().collect()
     }
 
     pub fn are_resolved(&self) -> bool {
@@ -173,5 +206,48 @@ impl WriteSets {
             self.numbers.borrow_mut().resolve(number);
             self.resolved.notify_waiters();
         }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn what_sets_have_changed_is_found_by_partition_until_they_are_resolved() {
+        let resolved = ResolvedWriteSets::new(7, 2);
+        let sets = WriteSets::new(ShardId(0), resolved.clone());
+        let mut of_other = WriteSetNumbers::new(ShardId(1), resolved);
+        let (first, second) = {
+            let mut own = sets.numbers.borrow_mut();
+            (own.begin(), own.begin())
+        };
+        let other = of_other.begin();
+        let [a, b, c] = [1, 2, 3].map(Token);
+        sets.note_changed(first, [a, b].into_iter());
+        sets.note_changed(other, [b].into_iter());
+        sets.note_changed(second, [b].into_iter());
+        // Before `first` of the same coordinator nothing else is resolved.
+        sets.note_changed(first, [b].into_iter());
+        assert_eq!(sets.unresolved_of(&[a]), [first]);
+        assert_eq!(sets.unresolved_of(&[b]), [second, other]);
+        assert_eq!(sets.unresolved_of(&[c]), []);
+        sets.numbers.borrow_mut().resolve(second.number);
+        assert_eq!(sets.unresolved_of(&[a, b]), [first, second, other]);
+        sets.numbers.borrow_mut().resolve(first.number);
+        assert_eq!(sets.unresolved_of(&[a, b]), [other]);
+        of_other.resolve(other.number);
+        assert_eq!(sets.unresolved_of(&[a, b, c]), []);
+    }
+
+    #[test]
+    fn of_sets_that_are_resolved_nothing_is_kept_for_long() {
+        let sets = WriteSets::new(ShardId(0), ResolvedWriteSets::new(7, 1));
+        for token in 0..10_000 {
+            let id = sets.numbers.borrow_mut().begin();
+            sets.note_changed(id, [Token(token)].into_iter());
+            sets.numbers.borrow_mut().resolve(id.number);
+        }
+        assert!(sets.changed.borrow().by_token.len() <= CHANGED_MIN);
     }
 }

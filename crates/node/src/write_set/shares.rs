@@ -305,7 +305,7 @@ impl Shard {
         let applied = catch(|| {
             let updates = decode(&updates).ok_or(WriteError::Malformed)?;
             if let Some(part) = part {
-                let tokens = updates.iter().map(|(token, _)| *token).collect();
+                let tokens = updates.iter().map(|(token, _)| *token);
                 self.write_sets.note_changed(part.id, tokens);
             }
             self.store.borrow_mut().apply_part(part, &updates)
