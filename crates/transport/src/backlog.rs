@@ -89,8 +89,8 @@ impl Backlog {
         self.served = self.served.wrapping_add(1);
         let is_turn_of_queued = self.prompt.is_empty() || self.served.is_multiple_of(TURNS_OF_QUEUED);
         let (wait, message) = match may_queue && is_turn_of_queued && !self.queued.is_empty() {
-            true => self.queued.pop(0, now_ns)?,
-            false => self.prompt.pop(0, now_ns)?,
+            true => self.queued.pop(now_ns)?,
+            false => self.prompt.pop(now_ns)?,
         };
         self.bytes -= message.bytes();
         Some((wait, message))

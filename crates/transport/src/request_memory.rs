@@ -111,7 +111,7 @@ impl RequestMemory {
     }
 }
 
-/// What one connection holds, and what is made for it.
+/// What one connection holds, and what is made for it; what others who serve it have to know of that.
 #[derive(Debug)]
 pub struct Account {
     memory: Arc<RequestMemory>,
