@@ -46,8 +46,8 @@ struct Connected {
 struct End {
     /// Runs from when it was seen.
     seen: RefCell<Option<Pin<Box<Sleep>>>>,
-    /// Everything that was asked before it is answered, and written.
-    is_all_written: Cell<bool>,
+    /// How many requests had ever begun when last all were answered, and written. What came together with the end may begin after that.
+    written_of: Cell<Option<u64>>,
 }
 
 /// What a connection speaks.
@@ -186,12 +186,16 @@ impl Socket {
     /// The client sends no more.
     fn poll_end(&self, context: &mut Context<'_>) -> Poll<io::Result<()>> {
         let Connected { underway, end, .. } = &*self.0;
-        if underway.is_empty() && end.is_all_written.get() {
+        if underway.is_empty() && end.written_of.get() == Some(underway.begun()) {
             return Poll::Ready(Ok(()));
         }
         underway.wake_when_empty(context.waker());
         // What is written after this has everything; `poll_flush` sees to it that the end is looked at once more.
         let mut seen = end.seen.borrow_mut();
+        if seen.is_none() {
+            // HTTP may have come from there just now, and would not come again.
+            context.waker().wake_by_ref();
+        }
         let timer = seen.get_or_insert_with(|| Box::pin(tokio::time::sleep(HALF_CLOSED)));
         ready!(timer.as_mut().poll(context));
         Poll::Ready(Ok(()))
@@ -234,8 +238,11 @@ impl Write for Socket {
     /// HTTP has written all that it had.
     fn poll_flush(self: Pin<&mut Self>, context: &mut Context<'_>) -> Poll<io::Result<()>> {
         let Connected { underway, end, .. } = &*self.0;
-        if end.seen.borrow().is_some() && underway.is_empty() && !end.is_all_written.replace(true) {
-            context.waker().wake_by_ref();
+        if end.seen.borrow().is_some() && underway.is_empty() {
+            let written = Some(underway.begun());
+            if end.written_of.replace(written) != written {
+                context.waker().wake_by_ref();
+            }
         }
         Poll::Ready(Ok(()))
     }
@@ -283,5 +290,26 @@ mod tests {
         let began = Instant::now();
         assert_eq!(Socket::new(stream, Vec::new()).spoken().await, None);
         assert!(began.elapsed() < FIRST_BYTES_TIMEOUT);
+    }
+
+    /// HTTP/1.1 looks for more right after it has written: a client that was answered and sent no more held its place for five seconds.
+    #[tokio::test(start_paused = true)]
+    async fn a_client_that_ends_after_its_answer_was_written_is_not_waited_for() {
+        let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
+        let client = TcpStream::connect(listener.local_addr().unwrap()).await.unwrap();
+        let (stream, _) = listener.accept().await.unwrap();
+        drop(client);
+        let mut socket = Socket::new(stream, Vec::new());
+        socket.0.stream.readable().await.unwrap();
+        let began = Instant::now();
+        std::future::poll_fn(|context| {
+            let _written = Pin::new(&mut socket).poll_flush(context)?;
+            let mut room = [std::mem::MaybeUninit::uninit(); 1];
+            let mut buffer = hyper::rt::ReadBuf::uninit(&mut room);
+            Pin::new(&mut socket).poll_read(context, buffer.unfilled())
+        })
+        .await
+        .unwrap();
+        assert!(began.elapsed() < HALF_CLOSED);
     }
 }

@@ -18,6 +18,8 @@ pub struct Underway(Rc<Counted>);
 #[derive(Default)]
 struct Counted {
     count: Cell<usize>,
+    /// How many ever began.
+    begun: Cell<u64>,
     /// Who waits until there are none.
     waiting: RefCell<Option<Waker>>,
 }
@@ -33,9 +35,15 @@ pub struct Answer {
 
 impl Underway {
     pub fn begin(&self) -> Request {
-        let count = &self.0.count;
+        let Counted { count, begun, .. } = &*self.0;
         count.set(count.get() + 1);
+        begun.set(begun.get() + 1);
         Request(self.clone())
+    }
+
+    /// How many ever began.
+    pub fn begun(&self) -> u64 {
+        self.0.begun.get()
     }
 
     pub fn is_empty(&self) -> bool {
@@ -50,7 +58,7 @@ impl Underway {
 
 impl Drop for Request {
     fn drop(&mut self) {
-        let Counted { count, waiting } = &*self.0.0;
+        let Counted { count, waiting, .. } = &*self.0.0;
         count.set(count.get() - 1);
         if count.get() == 0
             && let Some(waker) = waiting.take()

@@ -16,6 +16,9 @@ use support::{Answer, Served};
 const QUERY: &str = "/stargate.Stargate/ExecuteQuery";
 const WATCH: &str = "/grpc.health.v1.Health/Watch";
 
+/// One after another, where one of them may be lucky.
+const CLIENTS: usize = 200;
+
 /// The connection ended with the client's last byte, and the answers were lost.
 #[test]
 fn a_client_of_http2_that_sends_no_more_gets_all_its_answers() {
@@ -35,17 +38,38 @@ fn a_client_of_http2_that_sends_no_more_gets_all_its_answers() {
     assert_eq!((messages.count(), ends.count()), (CALLS as usize, CALLS as usize));
 }
 
+/// A call that came together with the end began after all before it had been written, and its answer was lost.
+#[test]
+fn a_call_that_comes_together_with_the_end_is_answered() {
+    let served = Served::start();
+    let message = framed(&query("SELECT key FROM system.local", vec![]));
+    let mut answered = 0;
+    for _ in 0..CLIENTS {
+        let mut stream = http2(&served);
+        stream.write_all(&call(1, QUERY, &message)).unwrap();
+        while !Frame::read(&mut stream).expect("an answer").ends_stream() {}
+        stream.write_all(&call(3, QUERY, &message)).unwrap();
+        stream.shutdown(Shutdown::Write).unwrap();
+        let frames = std::iter::from_fn(|| Frame::read(&mut stream));
+        answered += frames.filter(|frame| frame.ends_stream()).count();
+    }
+    assert_eq!(answered, CLIENTS);
+}
+
 /// The same of HTTP/1.1: `nc -N` got nothing.
 #[test]
 fn a_client_of_http1_that_sends_no_more_gets_its_answer() {
     let served = Served::start();
-    let mut stream = served.connect();
     let body = r#"{"query": "SELECT key FROM system.local"}"#;
     let length = body.len();
     let head = "POST /v1/query HTTP/1.1\r\nHost: localhost\r\nContent-Type: application/json";
-    write!(stream, "{head}\r\nContent-Length: {length}\r\n\r\n{body}").unwrap();
-    stream.shutdown(Shutdown::Write).unwrap();
-    assert_eq!(Answer::read(&mut stream).status, 200);
+    let request = format!("{head}\r\nContent-Length: {length}\r\n\r\n{body}");
+    for _ in 0..CLIENTS {
+        let mut stream = served.connect();
+        stream.write_all(request.as_bytes()).unwrap();
+        stream.shutdown(Shutdown::Write).unwrap();
+        assert_eq!(Answer::read(&mut stream).status, 200);
+    }
 }
 
 /// Whoever has gone without having asked anything is not waited for: who has asked, and went before, is still there.
