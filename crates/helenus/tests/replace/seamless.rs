@@ -41,6 +41,27 @@ fn count_up(load: &Load, address: SocketAddr, version: ProtocolVersion, id: usiz
     count
 }
 
+/// More than a node answers while requests are served in the order of their arrival: the others are kept raw.
+const UNDER_WAY: u64 = 500;
+
+/// The same by a client that never waits for an answer before it asks again.
+fn count_up_without_waiting(load: &Load, address: SocketAddr, id: usize) -> u64 {
+    let mut client = Client::open(address, ProtocolVersion::V4);
+    let increment = client.query(&format!("UPDATE k.counts SET count = count + 1 WHERE id = {id}"));
+    client.send(&increment.repeat(UNDER_WAY as usize));
+    let mut count = 0;
+    while !load.ends.load(Ordering::Relaxed) {
+        assert_eq!(client.reply(), Reply::Message(Opcode::Result));
+        client.send(&increment);
+        count += 1;
+        load.acknowledged.fetch_add(1, Ordering::Relaxed);
+    }
+    for _ in 0..UNDER_WAY {
+        assert_eq!(client.reply(), Reply::Message(Opcode::Result));
+    }
+    count + UNDER_WAY
+}
+
 /// The same over HTTP/1.1, all on one connection.
 fn count_up_by_http(load: &Load, address: SocketAddr, id: usize) -> u64 {
     let mut stream = TcpStream::connect(address).unwrap();
@@ -148,6 +169,35 @@ fn no_connection_is_refused_or_lost_and_nothing_is_done_twice_or_not_at_all() {
         let rows = asking.ask_rows(&format!("SELECT JSON count FROM k.counts WHERE id = {id}"));
         assert_eq!(rows, [[format!("{{\"count\": {count}}}")]]);
     }
+    node.terminate();
+    node.end();
+}
+
+/// A client with more requests under way than are answered at once lost its connection, and did not learn what had become of them:
+/// as long as some were kept, more were read, though nobody could be handed over before all were answered.
+#[test]
+fn requests_that_are_kept_when_a_node_is_replaced_are_done_once_and_answered() {
+    let folder = Folder::new("kept");
+    let mut node = Program::start(&folder.0, any_ports(), &[]);
+    let addresses = node.addresses();
+    create_table(node.cql);
+    let mut asking = Client::open(node.cql, ProtocolVersion::V4);
+    asking.ask("CREATE TABLE k.counts (id int PRIMARY KEY, count counter)");
+    let load = Load::default();
+    let count = thread::scope(|scope| {
+        let counting = scope.spawn(|| count_up_without_waiting(&load, addresses[0], 0));
+        for _ in 0..REPLACEMENTS {
+            wait_for(&load.acknowledged, 4 * UNDER_WAY);
+            let successor = Program::start(&folder.0, addresses, &["--replace"]);
+            let log = std::mem::replace(&mut node, successor).end();
+            assert!(!log.contains("not answered"), "{log}");
+        }
+        wait_for(&load.acknowledged, 2 * UNDER_WAY);
+        load.ends.store(true, Ordering::Relaxed);
+        counting.join().unwrap()
+    });
+    let rows = asking.ask_rows("SELECT JSON count FROM k.counts WHERE id = 0");
+    assert_eq!(rows, [[format!("{{\"count\": {count}}}")]]);
     node.terminate();
     node.end();
 }
