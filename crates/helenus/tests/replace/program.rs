@@ -4,19 +4,39 @@ use std::io::{BufRead, BufReader, Read};
 use std::net::SocketAddr;
 use std::path::{Path, PathBuf};
 use std::process::{Child, Command, Stdio};
+use std::sync::{PoisonError, RwLock, RwLockReadGuard, RwLockWriteGuard};
 
 use helenus_protocol::ProtocolVersion;
 use helenus_test_service::{Client, Reply};
 
 /// A folder that goes with the test.
-pub struct Folder(pub PathBuf);
+pub struct Folder(pub PathBuf, #[expect(dead_code, reason = "held")] Turn);
+
+/// Tests run beside each other, but for those that a busy machine could not pass.
+enum Turn {
+    Shared(#[expect(dead_code, reason = "held")] RwLockReadGuard<'static, ()>),
+    Alone(#[expect(dead_code, reason = "held")] RwLockWriteGuard<'static, ()>),
+}
+
+static TURNS: RwLock<()> = RwLock::new(());
 
 impl Folder {
     pub fn new(name: &str) -> Folder {
+        let turn = TURNS.read().unwrap_or_else(PoisonError::into_inner);
+        Folder::make(name, Turn::Shared(turn))
+    }
+
+    /// Of a test beside which no other of this file runs.
+    pub fn alone(name: &str) -> Folder {
+        let turn = TURNS.write().unwrap_or_else(PoisonError::into_inner);
+        Folder::make(name, Turn::Alone(turn))
+    }
+
+    fn make(name: &str, turn: Turn) -> Folder {
         let path = std::env::temp_dir().join(format!("helenus-{name}-{}", std::process::id()));
         let _left_by_another_process = std::fs::remove_dir_all(&path);
         std::fs::create_dir_all(&path).unwrap();
-        Folder(path)
+        Folder(path, turn)
     }
 }
 

@@ -48,6 +48,11 @@ impl<S: Service> Connection<S> {
         Some(Poll::Ready(()))
     }
 
+    /// Once all that was read of it is answered: no message has been read in part.
+    pub(super) fn is_to_leave(&self) -> bool {
+        self.serving.registry.is_handing_over() && self.is_between_messages()
+    }
+
     /// Nothing that was read is left to be handled.
     pub(super) fn is_between_messages(&self) -> bool {
         !self.receiver.has_leftover && self.receiver.is_between_messages()

@@ -282,6 +282,10 @@ impl<S: Service> Connection<S> {
         if self.receiver.has_leftover || self.receiver.has_ended {
             return Some(self.receiver.has_leftover && !self.receiver.has_ended);
         }
+        // What comes behind the last message is for the process that goes on with the connection.
+        if self.is_to_leave() {
+            return Some(false);
+        }
         let admission = &self.serving.service.transport().admission;
         // The order of what is kept is worth nothing without what came last.
         if self.serving.backlog.is_empty()
@@ -313,8 +317,9 @@ impl<S: Service> Connection<S> {
         if !goes_on && self.has_left() {
             return Poll::Ready(());
         }
-        let is_to_leave = self.serving.registry.is_handing_over() && self.is_between_messages();
-        if self.may_read() && (goes_on || is_to_leave) {
+        // Where requests are kept behind others, an answer wakes the connection.
+        let leaves_now = self.serving.backlog.is_empty() && self.is_to_leave();
+        if self.may_read() && (goes_on || leaves_now) {
             context.waker().wake_by_ref();
         }
         Poll::Pending
