@@ -1,9 +1,12 @@
 //! `helenus serve`: a node until it is told to stop.
 
 mod arguments;
+mod detached;
 mod guardrails;
 mod options;
+mod service_manager;
 
+use std::io;
 use std::process::ExitCode;
 use std::time::Instant;
 
@@ -13,11 +16,15 @@ use tokio::signal::unix::{Signal, SignalKind, signal};
 
 pub use arguments::ServeArguments;
 use options::options;
+use service_manager::{Notice, ServiceManager};
 
 pub fn run(arguments: &ServeArguments) -> ExitCode {
+    if arguments.detach {
+        return detached::run();
+    }
     let started = Instant::now();
     match start(arguments) {
-        Ok((server, data)) => serve(server, &data, started),
+        Ok((server, summary)) => serve(server, &summary, started),
         Err(error) => {
             eprintln!("helenus: {error}");
             ExitCode::FAILURE
@@ -31,9 +38,12 @@ enum StartupError {
     Config(#[from] ConfigError),
     #[error(transparent)]
     Serve(#[from] ServeError),
+    #[error("the service manager that NOTIFY_SOCKET names is not there: {0}; unset it where there is none")]
+    ServiceManager(io::Error),
 }
 
 fn start(arguments: &ServeArguments) -> Result<(Server, Summary), StartupError> {
+    let manager = ServiceManager::from_environment().map_err(StartupError::ServiceManager)?;
     let config = match &arguments.config {
         Some(path) => ConfigFile::load(path)?,
         None => ConfigFile::default(),
@@ -46,6 +56,7 @@ fn start(arguments: &ServeArguments) -> Result<(Server, Summary), StartupError> 
         } else {
             format!("data {}", options.node.data_folder.display())
         },
+        manager,
     };
     let server = match arguments.replace {
         true => Server::replace(options)?,
@@ -54,9 +65,11 @@ fn start(arguments: &ServeArguments) -> Result<(Server, Summary), StartupError> 
     Ok((server, summary))
 }
 
+/// What was started, and who is told of it.
 struct Summary {
     shards: u16,
     data: String,
+    manager: ServiceManager,
 }
 
 fn serve(server: Server, summary: &Summary, started: Instant) -> ExitCode {
@@ -75,7 +88,7 @@ fn serve(server: Server, summary: &Summary, started: Instant) -> ExitCode {
         }
     };
     say_ready(&server, summary, started);
-    match runtime.block_on(until_stopped_or_replaced(server, signals)) {
+    match runtime.block_on(until_stopped_or_replaced(server, signals, &summary.manager)) {
         Ok(()) => ExitCode::SUCCESS,
         Err(error) => {
             eprintln!("helenus: {error}");
@@ -84,20 +97,30 @@ fn serve(server: Server, summary: &Summary, started: Instant) -> ExitCode {
     }
 }
 
-async fn until_stopped_or_replaced(mut server: Server, mut signals: StopSignals) -> Result<(), ServeError> {
+async fn until_stopped_or_replaced(
+    mut server: Server,
+    mut signals: StopSignals,
+    manager: &ServiceManager,
+) -> Result<(), ServeError> {
     loop {
         let takeover = tokio::select! {
             () = signals.wait() => None,
             takeover = server.takeover() => Some(takeover),
         };
         let Some(takeover) = takeover else {
+            manager.tell(Notice::Stopping);
             // All that this thread has left to do is to end the process: what that frees, nobody waits for.
             helenus_scheduling::give_way();
             server.stop().await;
             return Ok(());
         };
+        let successor = takeover.process();
         match server.hand_over(takeover, signals.wait()).await? {
-            Handover::Done => return Ok(()),
+            Handover::Done => {
+                // From the process that the manager knows, and before it ends: the end is that of the service otherwise.
+                manager.tell(Notice::ReplacedBy(successor));
+                return Ok(());
+            }
             Handover::TakenBack(taken_back) => server = *taken_back,
         }
     }
@@ -120,6 +143,7 @@ fn say_ready(server: &Server, summary: &Summary, started: Instant) {
         summary.data,
         started.elapsed().as_millis()
     );
+    summary.manager.tell(Notice::Ready);
 }
 
 /// SIGTERM and SIGINT, which stop the node.
@@ -130,7 +154,7 @@ struct StopSignals {
 
 impl StopSignals {
     /// From now on they end the process no more. Called within a runtime.
-    fn listen() -> std::io::Result<Self> {
+    fn listen() -> io::Result<Self> {
         Ok(StopSignals {
             terminate: signal(SignalKind::terminate())?,
             interrupt: signal(SignalKind::interrupt())?,

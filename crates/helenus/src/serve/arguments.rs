@@ -59,6 +59,9 @@ pub struct ServeArguments {
     /// disconnected. Where none runs, start as ever.
     #[arg(long)]
     pub(super) replace: bool,
+    /// Return once the node is ready, and leave it running in a process of its own.
+    #[arg(long)]
+    pub(super) detach: bool,
     /// Takes only statements that read through HTTP and gRPC.
     #[arg(long)]
     pub(super) grpc_read_only: bool,

@@ -5,3 +5,4 @@
 mod program;
 mod refusals;
 mod seamless;
+mod supervised;

@@ -81,7 +81,12 @@ pub fn any_ports() -> [SocketAddr; 3] {
 impl Program {
     /// Returns when the node is ready.
     pub fn start(data: &Path, addresses: [SocketAddr; 3], options: &[&str]) -> Program {
-        let mut process = command(data, addresses, options).spawn().unwrap();
+        Program::start_by(&mut command(data, addresses, options))
+    }
+
+    /// The same of a command of [`command`] with more to it.
+    pub fn start_by(command: &mut Command) -> Program {
+        let mut process = command.spawn().unwrap();
         let mut ready = String::new();
         let mut output = BufReader::new(process.stdout.take().unwrap());
         output.read_line(&mut ready).unwrap();
@@ -137,7 +142,7 @@ impl Drop for Program {
 }
 
 /// The address that the line names so.
-fn address_behind(ready: &str, name: &str) -> SocketAddr {
+pub fn address_behind(ready: &str, name: &str) -> SocketAddr {
     let (_, behind) = ready
         .split_once(name)
         .unwrap_or_else(|| panic!("no {name}in {ready}"));
