@@ -58,8 +58,11 @@ pub enum StartError {
     Schema(#[from] SchemaStoreError),
     #[error(transparent)]
     Storage(#[from] OpenError),
-    #[error("the node's identity in {}: {source}", root.display())]
-    HostId { root: PathBuf, source: io::Error },
+    #[error(
+        "{} does not give the node's identity: {source}; restore it from a copy, or remove it, and drivers see another node",
+        file.display()
+    )]
+    HostId { file: PathBuf, source: io::Error },
     #[error("whether the default role was made, in {}: {source}", root.display())]
     DefaultRole { root: PathBuf, source: io::Error },
     #[error("the system keyspaces do not fit the stored schema: {0}")]
@@ -370,7 +373,7 @@ impl Opened {
         let host_id =
             host_id::load_or_create(&*options.disk, &*options.random, folder.root()).map_err(|source| {
                 StartError::HostId {
-                    root: folder.root().to_owned(),
+                    file: folder.root().join(host_id::FILE),
                     source,
                 }
             })?;

@@ -89,3 +89,39 @@ fn an_identity_that_was_begun_is_made_anew() {
     start(&disk, 1).abandon();
     assert!(disk.exists(Path::new("/node/host-id")).expect("it is looked up"));
 }
+
+/// Symptom: "the node's identity in /node: failed to parse a UUID", or "/node/commitlog/shard-00000: invalid data", and nothing of
+/// what to do about it.
+#[test]
+fn a_start_that_fails_for_a_damaged_file_names_it_and_says_what_to_do() {
+    let simulated = Arc::new(SimulatedDisk::new(1));
+    let disk: Arc<dyn Disk> = simulated.clone();
+    let node = start(&disk, 1);
+    run(
+        &node,
+        "CREATE KEYSPACE k WITH replication = {'class': 'SimpleStrategy', 'replication_factor': 1}",
+    );
+    run(&node, "CREATE TABLE k.t (p int PRIMARY KEY, v int)");
+    run(&node, "INSERT INTO k.t (p, v) VALUES (1, 1)");
+    node.stop();
+    for (file, advice) in [
+        ("helenus-data-version", "start the version that wrote it"),
+        ("host-id", "restore it from a copy"),
+        ("commitlog/shard-00000/flushed", "restore it from a copy"),
+    ] {
+        let path = Path::new("/node").join(file);
+        // Of the first byte, the one that makes no digit of a digit.
+        simulated.flip_bit(&path, 6).unwrap();
+        let options = NodeOptions {
+            shard_count: 1,
+            disk: disk.clone(),
+            ..NodeOptions::new(PathBuf::from("/node"))
+        };
+        let started = Node::start(options, Arc::new(|_| {}));
+        let error = started.err().expect("a damaged file").to_string();
+        let name = path.file_name().and_then(|name| name.to_str()).unwrap();
+        assert!(error.contains(name) && error.contains(advice), "{file}: {error}");
+        simulated.flip_bit(&path, 6).unwrap();
+    }
+    start(&disk, 1).abandon();
+}

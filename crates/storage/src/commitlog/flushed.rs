@@ -35,6 +35,15 @@ pub struct FlushedPositions {
     resolved: ResolvedThrough,
 }
 
+/// Whoever says so names the folder.
+fn damaged() -> io::Error {
+    let text = format!(
+        "the file {NAME:?} is damaged; restore it from a copy, or remove it: all of the log is replayed then, rows come back that were \
+         truncated since its segments were begun, and LOGGED batches of which other logs have only parts are left out"
+    );
+    io::Error::new(io::ErrorKind::InvalidData, text)
+}
+
 impl FlushedPositions {
     pub fn set(&mut self, table: TableId, position: LogPosition) {
         let current = self.positions.entry(table).or_default();
@@ -93,11 +102,11 @@ impl FlushedPositions {
         let file = disk.open(&path)?;
         let length = file.length()?;
         if length > FILE_BYTES_MAX {
-            return Err(io::ErrorKind::InvalidData.into());
+            return Err(damaged());
         }
         let mut bytes = vec![0; usize::try_from(length).map_err(io::Error::other)?];
         file.read_exact_at(0, &mut bytes)?;
-        Self::decode(&bytes).ok_or(io::ErrorKind::InvalidData.into())
+        Self::decode(&bytes).ok_or_else(damaged)
     }
 
     fn encode(&self) -> Vec<u8> {

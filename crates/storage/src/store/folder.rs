@@ -69,7 +69,10 @@ pub enum FolderError {
         root.display()
     )]
     Foreign { root: PathBuf, found: String },
-    #[error("{} has data version {found}, this program needs {VERSION}; start the version that wrote it", root.display())]
+    #[error(
+        "{} has data version {found}, this program needs {VERSION}, says {VERSION_FILE}; start the version that wrote it",
+        root.display()
+    )]
     Version { root: PathBuf, found: String },
     #[error("{}: {source}", path.display())]
     Io { path: PathBuf, source: io::Error },

@@ -43,7 +43,9 @@ fn another_version_is_named() {
         .open_writable(&Path::new(ROOT).join("helenus-data-version"))
         .unwrap();
     version.write_at(0, b"7\n").unwrap();
-    let wanted = format!("{ROOT} has data version 7, this program needs 1; start the version that wrote it");
+    let wanted = format!(
+        "{ROOT} has data version 7, this program needs 1, says helenus-data-version; start the version that wrote it"
+    );
     assert_eq!(refusal(&disk), wanted);
 }
 
