@@ -59,7 +59,7 @@ pub struct ServeArguments {
     /// disconnected. Where none runs, start as ever.
     #[arg(long)]
     pub(super) replace: bool,
-    /// Return once the node is ready, and leave it running in a process of its own.
+    /// Return once the node is ready, and leave it running in a process of its own, whose log stays on this standard error.
     #[arg(long)]
     pub(super) detach: bool,
     /// Takes only statements that read through HTTP and gRPC.
