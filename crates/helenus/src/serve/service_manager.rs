@@ -5,9 +5,13 @@ use std::io;
 use std::os::linux::net::SocketAddrExt;
 use std::os::unix::ffi::OsStrExt;
 use std::os::unix::net::{SocketAddr, UnixDatagram};
+use std::time::Duration;
 
 /// Names the manager's socket: a path, or `@` and an abstract name.
 const SOCKET_VARIABLE: &str = "NOTIFY_SOCKET";
+
+/// How long a manager that does not read keeps the node waiting.
+const SEND_TIMEOUT: Duration = Duration::from_secs(1);
 
 /// Who started the process, if it wants to hear.
 pub struct ServiceManager(Option<UnixDatagram>);
@@ -32,10 +36,11 @@ impl ServiceManager {
         };
         let socket = UnixDatagram::unbound()?;
         socket.connect_addr(&address(&name)?)?;
+        socket.set_write_timeout(Some(SEND_TIMEOUT))?;
         Ok(ServiceManager(Some(socket)))
     }
 
-    /// Waits for room in the manager's socket. Whether the manager hears is its affair: the node goes on.
+    /// Waits for room in the manager's socket, for a second at most. Whether the manager hears is its affair: the node goes on.
     pub fn tell(&self, notice: Notice) {
         if let ServiceManager(Some(socket)) = self {
             let _unheard = socket.send(text(notice).as_bytes());
