@@ -312,9 +312,14 @@ impl State {
     }
 }
 
+/// What a disk writes as one: none has smaller sectors.
+const SECTOR_BYTES: u64 = 512;
+
 impl Inode {
     fn crash(&mut self, random: &SeededRandom) {
-        for change in std::mem::take(&mut self.unsynced) {
+        let changes = std::mem::take(&mut self.unsynced);
+        let last = changes.len().saturating_sub(1);
+        for (number, change) in changes.into_iter().enumerate() {
             let result = match change {
                 UnsyncedChange::SetLength(length) if random.below(2) == 0 => {
                     self.synced.resize(length as usize, 0);
@@ -324,10 +329,7 @@ impl Inode {
                 UnsyncedChange::Write { offset, bytes } => match random.below(4) {
                     0 => Ok(()),
                     1 => overwrite(&mut self.synced, offset, &bytes),
-                    2 => {
-                        let torn_at = random.below(bytes.len() as u64 + 1) as usize;
-                        overwrite(&mut self.synced, offset, &bytes[..torn_at])
-                    }
+                    2 => self.tear(random, offset, &bytes, number == last),
                     // The length reached the disk and the bytes did not.
                     _ => overwrite(&mut self.synced, offset, &vec![0; bytes.len()]),
                 },
@@ -335,6 +337,30 @@ impl Inode {
             debug_assert!(result.is_ok(), "the same write succeeded before the crash");
         }
         self.bytes = self.synced.clone();
+    }
+
+    /// Each sector is as it should be or as it was: zeros, where the file has grown. Or else the file ends within what was written
+    /// last.
+    fn tear(&mut self, random: &SeededRandom, offset: u64, bytes: &[u8], is_last: bool) -> io::Result<()> {
+        if is_last && random.below(2) == 0 {
+            let kept = random.below(bytes.len() as u64 + 1) as usize;
+            return overwrite(&mut self.synced, offset, &bytes[..kept]);
+        }
+        let end = offset + bytes.len() as u64;
+        if (self.synced.len() as u64) < end {
+            self.synced.resize(end as usize, 0);
+        }
+        let (mut at, mut rest) = (offset, bytes);
+        while !rest.is_empty() {
+            let in_sector = (SECTOR_BYTES - at % SECTOR_BYTES).min(rest.len() as u64);
+            let (sector, after) = rest.split_at(in_sector as usize);
+            if random.below(2) == 0 {
+                overwrite(&mut self.synced, at, sector)?;
+            }
+            at += in_sector;
+            rest = after;
+        }
+        Ok(())
     }
 }
 
@@ -557,6 +583,31 @@ mod tests {
         });
         let survived = survived.count();
         assert!(survived > 0 && survived < 32, "{survived} of 32");
+    }
+
+    #[test]
+    fn a_write_is_torn_between_sectors_or_where_the_file_ends() {
+        let mut outcomes = [0; 3];
+        for seed in 0..200 {
+            let disk = SimulatedDisk::new(seed);
+            let path = folder(&disk).join("a");
+            let file = disk.create(&path).unwrap();
+            file.append(&[1; 100]).unwrap();
+            file.sync_data().unwrap();
+            disk.sync_directory(Path::new("/data")).unwrap();
+            file.append(&[2; 1_500]).unwrap();
+            disk.crash();
+            let found = contents(&disk, &path).unwrap();
+            assert_eq!(&found[..100], [1; 100], "seed {seed}");
+            let has_hole = found[100..].contains(&0);
+            outcomes[usize::from(has_hole) + usize::from(has_hole && found.contains(&2))] += 1;
+            for range in [100..512, 512..1_024, 1_024..1_536, 1_536..1_600] {
+                let sector = &found[range.start.min(found.len())..range.end.min(found.len())];
+                let is_one = sector.windows(2).all(|pair| pair[0] == pair[1]);
+                assert!(is_one, "seed {seed}: {range:?}");
+            }
+        }
+        assert!(outcomes.iter().all(|count| *count > 10), "{outcomes:?}");
     }
 
     #[test]

@@ -213,9 +213,20 @@ impl Mark<'_> {
 
 /// The record at `offset`; `None` where there is no complete and undamaged one.
 pub(super) fn record_at(bytes: &[u8], segment: u64, offset: usize) -> Option<Record<'_>> {
-    let rest = bytes.get(offset..)?;
-    let (head, rest) = rest.split_first_chunk::<RECORD_HEAD_BYTES>()?;
-    let length = u32_at(head, 0);
+    let (head, kind) = head_at(bytes, segment, offset)?;
+    let payload = bytes.get(offset + RECORD_HEAD_BYTES..)?;
+    let payload = payload.get(..u32_at(head, 0) as usize)?;
+    (crc32fast::hash(payload) == u32_at(head, PAYLOAD_CRC_AT)).then_some(Record { kind, payload })
+}
+
+/// Where a record ends whose head is undamaged, whatever became of its payload.
+pub(super) fn end_by_head(bytes: &[u8], segment: u64, offset: usize) -> Option<usize> {
+    let (head, _) = head_at(bytes, segment, offset)?;
+    Some(offset + RECORD_HEAD_BYTES + u32_at(head, 0) as usize)
+}
+
+fn head_at(bytes: &[u8], segment: u64, offset: usize) -> Option<(&[u8; RECORD_HEAD_BYTES], RecordKind)> {
+    let head = bytes.get(offset..)?.first_chunk::<RECORD_HEAD_BYTES>()?;
     let kind = match head[KIND_AT] {
         1 => RecordKind::Update,
         2 => RecordKind::SyncMark,
@@ -223,11 +234,8 @@ pub(super) fn record_at(bytes: &[u8], segment: u64, offset: usize) -> Option<Rec
         4 => RecordKind::WriteSetPart,
         _ => return None,
     };
-    if head_crc(segment, offset as u32, length, kind as u8) != u32_at(head, HEAD_CRC_AT) {
-        return None;
-    }
-    let payload = rest.get(..length as usize)?;
-    (crc32fast::hash(payload) == u32_at(head, PAYLOAD_CRC_AT)).then_some(Record { kind, payload })
+    let crc = head_crc(segment, offset as u32, u32_at(head, 0), kind as u8);
+    (crc == u32_at(head, HEAD_CRC_AT)).then_some((head, kind))
 }
 
 /// Segment and offset go into the checksum, so that what an older file left in the same blocks is never taken for

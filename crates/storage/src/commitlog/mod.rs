@@ -11,6 +11,7 @@ mod batch;
 mod log;
 
 mod flushed;
+mod torn;
 mod write_set;
 mod writer;
 

@@ -11,6 +11,7 @@ use super::format::{
     HEADER_BYTES, HeaderError, MalformedRecord, RECORD_HEAD_BYTES, Record, RecordKind, VERSION, check_header,
     record_at, segment_name, segment_of_name, shard_folder,
 };
+use super::torn::{is_header_torn, is_record_torn};
 use super::write_set::Census;
 use super::{FlushedPositions, LogPosition, ReplayError};
 use helenus_rows::update::Update;
@@ -54,7 +55,8 @@ struct Segment {
 /// Hands every write that is in no SSTable to `apply`, whatever shard logged it: the caller finds its owner, whose
 /// number may have changed. Runs before any shard does.
 ///
-/// The end of the last segment may be torn, since it was never acknowledged. Damage anywhere before is an error.
+/// The end of the last segment may be as an interrupted write leaves it, since it was never acknowledged. Anything else that is no
+/// record is damage, and an error.
 ///
 /// Reads all logs twice: which write sets are whole is known at the end of the first time.
 pub fn replay<E>(
@@ -265,7 +267,7 @@ fn check_segment<E>(
                 supported: VERSION,
             });
         }
-        Err(_) if is_last && synced_after(bytes, segment, 0).is_none() => {
+        Err(_) if is_last && is_header_torn(bytes) && synced_after(bytes, segment, 0).is_none() => {
             return Ok(bytes.len().min(HEADER_BYTES));
         }
         Err(error) => return Err(corrupt(path, 0, "a segment header", format!("{error:?}"))),
@@ -278,7 +280,14 @@ fn check_segment<E>(
         return Err(corrupt(path, end as u64, "a record", found));
     }
     match synced_after(bytes, segment, end) {
-        None => Ok(end),
+        None if is_record_torn(bytes, segment, end) => Ok(end),
+        None => {
+            let found = format!(
+                "bytes that were changed after they were written, since an interrupted write leaves a shorter file or sectors of zeros \
+                 (where the file system leaves other bytes, as ext4 with data=writeback does, cut the file to {end} bytes)"
+            );
+            Err(corrupt(path, end as u64, "a record", found))
+        }
         Some(synced) => {
             let found = format!("damaged bytes, though the first {synced} bytes had been synced");
             Err(corrupt(path, end as u64, "a record", found))

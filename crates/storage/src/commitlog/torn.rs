@@ -1,0 +1,31 @@
+//! Whether the end of a log is what an interrupted write leaves, or damage.
+//!
+//! A write that the power or the process was lost in reached the file as a beginning of it, or some of its sectors are as they were:
+//! behind the end of a file that only grows, zeros. What was written at all and is wrong was changed afterwards.
+
+use super::format::{HEADER_BYTES, RECORD_HEAD_BYTES, end_by_head};
+
+/// What a disk writes as one: none has smaller ones.
+const SECTOR_BYTES: usize = 512;
+
+pub(super) fn is_header_torn(bytes: &[u8]) -> bool {
+    is_torn(bytes, 0, HEADER_BYTES)
+}
+
+/// Of a place without an undamaged record.
+pub(super) fn is_record_torn(bytes: &[u8], segment: u64, offset: usize) -> bool {
+    is_torn(bytes, offset, offset + RECORD_HEAD_BYTES)
+        || end_by_head(bytes, segment, offset).is_some_and(|end| is_torn(bytes, offset, end))
+}
+
+/// Whether the file ends before `end`, or a sector between has nothing of what would be there.
+fn is_torn(bytes: &[u8], start: usize, end: usize) -> bool {
+    let Some(written) = bytes.get(start..end) else {
+        return true;
+    };
+    let in_first = (SECTOR_BYTES - start % SECTOR_BYTES).min(written.len());
+    let (first, rest) = written.split_at(in_first);
+    std::iter::once(first)
+        .chain(rest.chunks(SECTOR_BYTES))
+        .any(|sector| sector.iter().all(|byte| *byte == 0))
+}
