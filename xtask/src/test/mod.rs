@@ -11,6 +11,7 @@ mod refusal;
 mod rust;
 mod side_by_side;
 mod temporal;
+mod vector_stores;
 
 use std::num::NonZeroUsize;
 use std::path::{Path, PathBuf};

@@ -1,6 +1,6 @@
 //! The parts of the test command, in the order they run: cheap and telling ones first.
 
-use super::{drivers, grpcurl, interop, load, operator, refusal, rust, temporal};
+use super::{drivers, grpcurl, interop, load, operator, refusal, rust, temporal, vector_stores};
 use crate::node::{Node, Target};
 use crate::program::Tally;
 use crate::runtime::Runtime;
@@ -243,6 +243,12 @@ pub const ALL: &[Part] = &[
         "Temporal's schema, and its tests of its Cassandra persistence",
         &[Runtime::Go],
         temporal::run,
+    ),
+    driver(
+        "vector-stores",
+        "LangChain's and LlamaIndex's vector stores for Cassandra (40 s)",
+        &[Runtime::Python],
+        vector_stores::run,
     ),
     Part {
         name: "replacements",
