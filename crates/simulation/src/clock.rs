@@ -19,6 +19,15 @@ pub struct SimulatedClock {
 }
 
 impl SimulatedClock {
+    /// Another clock that stands where this one does.
+    pub fn copy(&self) -> SimulatedClock {
+        SimulatedClock {
+            past_ns: self.monotonic_ns().into(),
+            life: Mutex::default(),
+            wall_offset_us: self.wall_offset_us.load(Ordering::Relaxed).into(),
+        }
+    }
+
     /// Inside the runtime of the life that begins.
     pub fn life_begins(&self) {
         *self.life.lock().unwrap_or_else(PoisonError::into_inner) = Some(Instant::now());

@@ -1,6 +1,7 @@
 //! One life of a simulated node: all of its shards on the calling thread.
 
 use std::cell::RefCell;
+use std::collections::BTreeSet;
 use std::rc::Rc;
 use std::sync::Arc;
 use std::sync::atomic::AtomicBool;
@@ -104,6 +105,17 @@ impl SimulatedNode {
             // A disk that fails may refuse it.
             let _failed = shard.compact(request).await;
         })
+    }
+
+    /// Tables that it reads without all of their SSTables, as it tells its operator.
+    pub fn incomplete_tables(&self) -> BTreeSet<String> {
+        let refused = self
+            .shards
+            .iter()
+            .flat_map(|shard| shard.store.borrow().refused_sstables());
+        refused
+            .map(|refused| format!("{}.{}", refused.keyspace, refused.table))
+            .collect()
     }
 
     /// Whether all shards have the same schema.

@@ -28,6 +28,12 @@ pub fn effect(random: &SeededRandom) -> (i32, Effect) {
     (random.below(PARTITIONS) as i32, effect)
 }
 
+/// Whether some statement may have written a text, as [`effect`] makes them.
+pub(crate) fn is_written_text(text: &Text) -> bool {
+    let digits = text.0.trim_end_matches('x');
+    !digits.is_empty() && digits.bytes().all(|byte| byte.is_ascii_digit())
+}
+
 /// On different rows: statements of a batch share its timestamp, so the order in a row would be another one.
 pub fn effects_of_batch(random: &SeededRandom) -> Vec<(i32, Effect)> {
     let mut parts: Vec<(i32, Effect)> = Vec::new();

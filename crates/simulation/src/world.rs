@@ -4,6 +4,7 @@ mod accounts;
 mod cells;
 mod check;
 mod counters;
+mod damage;
 mod indexes;
 mod journal;
 mod registers;
@@ -35,6 +36,7 @@ use crate::threads::SimulatedThreads;
 use crate::weather::Weather;
 use crate::workload::{self, statement_text};
 use crate::{Failure, Report};
+use check::Uncertain;
 use counters::Counters;
 use journal::Journal;
 
@@ -54,6 +56,8 @@ const ANSWER_TIMEOUT: Duration = Duration::from_secs(300);
 const UNDER_WAY_MAX: u64 = 8;
 /// Of a table, statements that nobody knows the end of: a life ends before the model has too many to try.
 const UNCERTAIN_MAX: usize = 9;
+/// Between two of which a copy of the disk is damaged.
+const LIVES_PER_DAMAGE: u64 = 3;
 /// A read that the weather held up is sent again so often.
 const READ_TRIES: u32 = 200;
 /// What a shard's memtables and caches may take beyond their budget: what requests in flight were promised, of 16 KB at
@@ -69,6 +73,10 @@ type Held<T> = Result<T, String>;
 
 struct World {
     random: Arc<SeededRandom>,
+    /// Of what was added later: what else happens in a seed goes on as it did.
+    later_random: SeededRandom,
+    /// Lives may end with their process only.
+    outlives_processes: bool,
     disk: Arc<SimulatedDisk>,
     clock: Arc<SimulatedClock>,
     weather: Arc<Weather>,
@@ -99,14 +107,6 @@ struct UnderWay {
     statement: usize,
     text: String,
     answer: JoinHandle<Held<Answer>>,
-}
-
-/// A schema change or TRUNCATE of which nobody knows whether it happened.
-enum Uncertain {
-    Nothing,
-    Create(String),
-    Drop(String),
-    Truncate(String),
 }
 
 enum Outcome {
@@ -178,6 +178,8 @@ impl World {
             memory_bytes_per_shard: [128, 192, 1_024][random.below(3) as usize] << 10,
             has_jumps: random.below(4) == 0,
             random,
+            later_random: SeededRandom::new(!seed),
+            outlives_processes: matches!(seed % 8, 3 | 4),
             tables: BTreeMap::new(),
             tables_made: 0,
             under_way: Vec::new(),
@@ -204,7 +206,17 @@ impl World {
     }
 
     fn options(&self) -> NodeOptions {
-        let shard_count = 1 + self.below(4) as u16;
+        self.options_on(&self.random, &self.disk, &self.clock, &self.weather)
+    }
+
+    fn options_on(
+        &self,
+        random: &SeededRandom,
+        disk: &Arc<SimulatedDisk>,
+        clock: &Arc<SimulatedClock>,
+        weather: &Arc<Weather>,
+    ) -> NodeOptions {
+        let shard_count = 1 + random.below(4) as u16;
         NodeOptions {
             memory_bytes: self.memory_bytes_per_shard * u64::from(shard_count),
             row_cache: self.row_cache,
@@ -216,16 +228,19 @@ impl World {
             truncate_request_timeout: TRUNCATE_TIMEOUT,
             compaction: helenus_node::CompactionSettings {
                 bytes_per_s_max: 0,
-                concurrent_compactors: Some(1 + self.below(3) as usize),
+                concurrent_compactors: Some(1 + random.below(3) as usize),
             },
-            threads: Arc::new(SimulatedThreads::new(self.weather.clone())),
-            random: Arc::new(SeededRandom::new(self.random.next_u64())),
-            ..options(shard_count, self.disk.clone(), self.clock.clone())
+            threads: Arc::new(SimulatedThreads::new(weather.clone())),
+            random: Arc::new(SeededRandom::new(random.next_u64())),
+            ..options(shard_count, disk.clone(), clock.clone())
         }
     }
 
     /// From a start to a crash or a stop.
     fn live(&mut self, life: u64) -> Held<()> {
+        if life > 0 && self.later_random.below(LIVES_PER_DAMAGE) == 0 {
+            self.live_damaged()?;
+        }
         // Several failures of the power in a row, while the log is replayed.
         while life > 0 && self.below(4) == 0 {
             self.disk.fail_power(self.below(60));
@@ -261,7 +276,7 @@ impl World {
         self.viewed_under_way.clear();
         self.indexes_under_way.clear();
         drop(runtime);
-        self.disk.crash();
+        self.end_process();
         held?;
         self.cells.end_life()
     }

@@ -9,7 +9,9 @@ mod file;
 mod names;
 
 use std::collections::BTreeMap;
+use std::ffi::OsStr;
 use std::io;
+use std::os::unix::ffi::OsStrExt;
 use std::path::{Path, PathBuf};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
@@ -158,6 +160,46 @@ impl SimulatedDisk {
             inode.crash(&self.shared.random);
         }
         self.locks.lock().unwrap_or_else(PoisonError::into_inner).clear();
+    }
+
+    /// Another disk that holds what readers of this one see, all of it synced; nobody has anything locked there.
+    pub fn copy(&self, seed: u64) -> SimulatedDisk {
+        let copy = SimulatedDisk::new(seed);
+        let state = self.state();
+        *copy.state() = State {
+            inodes: state
+                .inodes
+                .iter()
+                .map(|(id, inode)| (*id, inode.copy()))
+                .collect(),
+            next_inode: state.next_inode,
+            names: state.names.clone(),
+            names_synced: state.names.clone(),
+            ..State::default()
+        };
+        drop(state);
+        copy
+    }
+
+    /// The process ends and the power stays on: nothing is lost, all handles and locks die, and faults are over.
+    pub fn end_process(&self) {
+        let mut state = self.state();
+        state.run += 1;
+        state.power = Power::On;
+        state.faults.clear();
+        self.locks.lock().unwrap_or_else(PoisonError::into_inner).clear();
+    }
+
+    /// All files, by their paths.
+    pub fn files(&self) -> Vec<PathBuf> {
+        let state = self.state();
+        let files = state
+            .names
+            .iter()
+            .filter(|(_, node)| matches!(node, Node::File(_)));
+        files
+            .map(|(path, _)| PathBuf::from(OsStr::from_bytes(path)))
+            .collect()
     }
 
     /// Flips one bit of a file, on the disk and for readers.
@@ -316,6 +358,15 @@ impl State {
 const SECTOR_BYTES: u64 = 512;
 
 impl Inode {
+    /// As readers see it, synced.
+    fn copy(&self) -> Inode {
+        Inode {
+            bytes: self.bytes.clone(),
+            synced: self.bytes.clone(),
+            unsynced: Vec::new(),
+        }
+    }
+
     fn crash(&mut self, random: &SeededRandom) {
         let changes = std::mem::take(&mut self.unsynced);
         let last = changes.len().saturating_sub(1);
@@ -540,6 +591,33 @@ mod tests {
         disk.create_dir_all(&folder).unwrap();
         disk.sync_directory(Path::new("/")).unwrap();
         folder
+    }
+
+    #[test]
+    fn a_process_that_ends_loses_nothing_until_the_power_fails_and_a_copy_never_does() {
+        let is_lost = |seed| {
+            let disk = SimulatedDisk::new(seed);
+            ends_and_crashes(&disk).unwrap_or_default() != [7; 4_096]
+        };
+        assert!((0..8).any(is_lost));
+    }
+
+    fn ends_and_crashes(disk: &SimulatedDisk) -> io::Result<Vec<u8>> {
+        let path = folder(disk).join("a");
+        let file = disk.create(&path).unwrap();
+        file.append(&[7; 4_096]).unwrap();
+        let lock = disk.lock_directory(Path::new("/data")).unwrap();
+        disk.end_process();
+        assert!(file.append(b"from a process that has ended").is_err());
+        drop(lock);
+        disk.lock_directory(Path::new("/data")).unwrap();
+        assert_eq!(contents(disk, &path).unwrap(), [7; 4_096]);
+        let copy = disk.copy(2);
+        assert_eq!(copy.files(), std::slice::from_ref(&path));
+        copy.crash();
+        assert_eq!(contents(&copy, &path).unwrap(), [7; 4_096]);
+        disk.crash();
+        contents(disk, &path)
     }
 
     fn contents(disk: &SimulatedDisk, path: &Path) -> io::Result<Vec<u8>> {

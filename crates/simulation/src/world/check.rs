@@ -6,10 +6,27 @@ use helenus_protocol::ErrorCode;
 use helenus_test_node::{Answer, Execution};
 use helenus_vfs::Disk;
 
-use super::{Held, LATE_MAX, RANGE_TIMEOUT, READ_TRIES, Uncertain, World};
+use super::{Held, LATE_MAX, RANGE_TIMEOUT, READ_TRIES, World};
 use crate::model::{Partition, Table};
 use crate::node::SimulatedNode;
 use crate::workload;
+
+/// A schema change or TRUNCATE of which nobody knows whether it happened.
+pub(super) enum Uncertain {
+    Nothing,
+    Create(String),
+    Drop(String),
+    Truncate(String),
+}
+
+impl Uncertain {
+    pub(super) fn is_about(&self, name: &str) -> bool {
+        match self {
+            Uncertain::Nothing => false,
+            Uncertain::Create(table) | Uncertain::Drop(table) | Uncertain::Truncate(table) => table == name,
+        }
+    }
+}
 
 impl World {
     /// After a start: every table holds what can be explained.
