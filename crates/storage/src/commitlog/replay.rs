@@ -126,6 +126,9 @@ fn look_through<E>(
     let mut segments = Vec::with_capacity(numbers.len());
     for number in numbers {
         let path = folder.join(segment_name(number));
+        if Some(number) == last {
+            make_durable(disk, &path)?;
+        }
         let bytes = read_segment(disk, &path)?;
         let end = check_segment(&path, &bytes, shard, number, Some(number) == last, census)?;
         replayed.torn_bytes += (bytes.len() - end) as u64;
@@ -218,6 +221,16 @@ fn records(bytes: &[u8], segment: u64) -> impl Iterator<Item = (usize, Record<'_
         let record = record_at(bytes, segment, at)?;
         offset = record.end(at);
         Some((at, record))
+    })
+}
+
+/// What a process that was killed has written and not synced is read from memory. A write set that is whole there must be so after a
+/// failure of the power, too: this start may have got as far as to make some of its parts durable, and to remove their log.
+fn make_durable<E>(disk: &dyn Disk, path: &Path) -> Result<(), ReplayError<E>> {
+    let synced = disk.open_writable(path).and_then(|file| file.sync_data());
+    synced.map_err(|source| ReplayError::Io {
+        file: path.to_path_buf(),
+        source,
     })
 }
 
