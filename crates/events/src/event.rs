@@ -135,6 +135,11 @@ pub enum Event<'e> {
         address: &'e dyn Display,
         error: &'e dyn Display,
     },
+    /// The node serves, and its page for Prometheus is not there.
+    MetricsNotOpened {
+        address: &'e dyn Display,
+        error: &'e dyn Display,
+    },
     DrainTimedOut {
         drain_timeout: Duration,
     },
@@ -201,6 +206,7 @@ impl Event<'_> {
             | Event::ListenerStopped { .. }
             | Event::ControlSocketNotOpened { .. }
             | Event::DoorsNotOpened { .. }
+            | Event::MetricsNotOpened { .. }
             | Event::DrainTimedOut { .. }
             | Event::HandoverNotOffered { .. }
             | Event::Replaced { .. }
@@ -237,6 +243,7 @@ impl Event<'_> {
             Event::ListenerStopped { .. } => "listener_stopped",
             Event::ControlSocketNotOpened { .. } => "control_socket_not_opened",
             Event::DoorsNotOpened { .. } => "doors_not_opened",
+            Event::MetricsNotOpened { .. } => "metrics_not_opened",
             Event::DrainTimedOut { .. } => "drain_timed_out",
             Event::HandoverNotOffered { .. } => "handover_not_offered",
             Event::Replaced { .. } => "replaced",

@@ -130,6 +130,10 @@ impl Event<'_> {
                 f,
                 "HTTP and gRPC are not served: cannot listen on {address}: {error}; --grpc names another address"
             ),
+            Event::MetricsNotOpened { address, error } => write!(
+                f,
+                "metrics are not served: cannot listen on {address}: {error}; --metrics names another address"
+            ),
             Event::ListenerStopped { error } => write!(f, "a listener has stopped: {error}"),
             Event::DrainTimedOut { drain_timeout } => {
                 write!(f, "some requests were not answered within {drain_timeout:?}")
@@ -229,6 +233,7 @@ mod tests {
             Event::ListenerStopped { error },
             Event::ControlSocketNotOpened { error },
             Event::DoorsNotOpened { address: said, error },
+            Event::MetricsNotOpened { address: said, error },
             Event::DrainTimedOut {
                 drain_timeout: Duration::ZERO,
             },

@@ -10,9 +10,6 @@ use helenus_types::ShardId;
 use helenus_vfs::{Clock, Random};
 use tokio::sync::oneshot;
 
-use crate::handover::{DoorKind, ListeningSockets};
-use crate::serve::{ServeError, bind};
-
 /// Where HTTP, gRPC and the console are served, and how.
 #[derive(Clone, Copy, Debug)]
 pub struct DoorSettings {
@@ -25,28 +22,6 @@ pub struct DoorSettings {
     pub is_read_only: bool,
     /// Whether gRPC's `TestService` is there, which interop clients call.
     pub serves_tests: bool,
-}
-
-/// Where clients will connect: a socket of the process whose place is taken, or a new one.
-pub(crate) fn listen(
-    settings: &DoorSettings,
-    inherited: &mut ListeningSockets,
-    events: &Events,
-) -> Result<Option<TcpListener>, ServeError> {
-    if let Some(listener) = inherited.take(DoorKind::HttpAndGrpc, settings.address) {
-        return Ok(Some(listener));
-    }
-    match bind(settings.address) {
-        Ok(listener) => Ok(Some(listener)),
-        Err(ServeError::Listen { address, source }) if !settings.is_asked_for => {
-            events.event(&Event::DoorsNotOpened {
-                address: &address,
-                error: &source,
-            });
-            Ok(None)
-        }
-        Err(error) => Err(error),
-    }
 }
 
 /// Doors to a node that is not there yet.

@@ -14,4 +14,4 @@ mod sockets;
 
 pub use doors::DoorSettings;
 pub use handover::{ReplaceError, Takeover};
-pub use serve::{Handover, ServeError, ServeOptions, Server};
+pub use serve::{Handover, MetricsSettings, ServeError, ServeOptions, Server};

@@ -17,12 +17,11 @@ use helenus_transport::{ConnectionLimits, ListenOptions, Listeners};
 use crate::control::ControlSocket;
 use crate::doors::{self, DoorSettings};
 use crate::handover::{
-    Connections, Kept, ListeningSockets, Offer, OfferParts, Released, ReplaceError, Succession, Takeover,
+    Connections, DoorKind, Kept, ListeningSockets, Offer, OfferParts, Released, ReplaceError, Succession,
+    Takeover,
 };
 use crate::metrics_page;
 use crate::sockets::{Sockets, local_address, local_address_of};
-
-pub(crate) use crate::sockets::bind;
 
 /// Where a server listens, and what it is a server of.
 #[derive(Clone)]
@@ -31,13 +30,24 @@ pub struct ServeOptions {
     pub listen: SocketAddr,
     /// Port 0 picks a free one; `None` serves without a shard-aware port.
     pub shard_aware: Option<SocketAddr>,
-    pub metrics: Option<SocketAddr>,
+    /// `None` serves no metrics.
+    pub metrics: Option<MetricsSettings>,
     /// HTTP, gRPC and the console; `None` serves CQL only.
     pub doors: Option<DoorSettings>,
     pub frame_limits: FrameLimits,
     pub connection_limits: ConnectionLimits,
     /// How long a stop waits for accepted requests to be answered.
     pub drain_timeout: Duration,
+}
+
+/// Where the page for Prometheus is served.
+#[derive(Clone, Copy, Debug)]
+pub struct MetricsSettings {
+    /// Port 0 picks a free one.
+    pub address: SocketAddr,
+    /// Whether somebody has asked for this address: if it cannot be had, the node does not start. Else it goes on without the page,
+    /// since two nodes of one machine both have the default.
+    pub is_asked_for: bool,
 }
 
 /// A running server.
@@ -60,8 +70,14 @@ pub struct Server {
 #[derive(Debug, thiserror::Error)]
 #[non_exhaustive]
 pub enum ServeError {
-    #[error("cannot listen on {address}: {source}")]
-    Listen { address: SocketAddr, source: io::Error },
+    /// `option` names another address.
+    #[error("cannot listen on {address} for {door}: {source}; {option} names another address")]
+    Listen {
+        door: &'static str,
+        option: &'static str,
+        address: SocketAddr,
+        source: io::Error,
+    },
     #[error(transparent)]
     Start(#[from] StartError),
     #[error(transparent)]
@@ -133,9 +149,11 @@ impl Server {
             metrics,
             doors,
         } = sockets;
-        let address = local_address(&plain, options.listen)?;
-        let shard_aware_address = local_address_of(shard_aware.as_ref(), options.shard_aware)?;
-        let metrics_address = local_address_of(metrics.as_ref(), options.metrics)?;
+        let address = local_address(DoorKind::Cql, &plain, options.listen)?;
+        let shard_aware_address =
+            local_address_of(DoorKind::ShardAwareCql, shard_aware.as_ref(), options.shard_aware)?;
+        let metrics_asked = options.metrics.map(|settings| settings.address);
+        let metrics_address = local_address_of(DoorKind::Metrics, metrics.as_ref(), metrics_asked)?;
         options.node.advertised_address = address;
         options.node.is_awaited = !lock_patience.is_zero();
 

@@ -15,7 +15,7 @@ use helenus_server::config::{
     AdmissionSwitch, CommitlogSyncName, ConfigFile, DataSize, DefaultIndexName, DoorAddress, DurationSetting,
     RowCacheSwitch,
 };
-use helenus_server::{DoorSettings, ServeOptions};
+use helenus_server::{DoorSettings, MetricsSettings, ServeOptions};
 use helenus_transport::ConnectionLimits;
 use helenus_vfs::DiskIo;
 
@@ -56,7 +56,7 @@ pub fn options(arguments: &ServeArguments, config: &ConfigFile) -> ServeOptions 
         node,
         listen,
         shard_aware: Some(shard_aware_address(config, listen)),
-        metrics: Some(metrics_address(arguments, config, listen)),
+        metrics: Some(metrics(arguments, config, listen)),
         doors: doors(arguments, config, listen),
         frame_limits: frame_limits(config),
         connection_limits: connection_limits(config),
@@ -82,10 +82,13 @@ fn shard_aware_address(config: &ConfigFile, listen: SocketAddr) -> SocketAddr {
     SocketAddr::new(listen.ip(), port)
 }
 
-fn metrics_address(arguments: &ServeArguments, config: &ConfigFile, listen: SocketAddr) -> SocketAddr {
+fn metrics(arguments: &ServeArguments, config: &ConfigFile, listen: SocketAddr) -> MetricsSettings {
     let usual = if listen.port() == 0 { 0 } else { METRICS_PORT };
     let asked_for = arguments.metrics.or(config.metrics_address);
-    asked_for.unwrap_or_else(|| SocketAddr::from((Ipv4Addr::LOCALHOST, usual)))
+    MetricsSettings {
+        address: asked_for.unwrap_or_else(|| SocketAddr::from((Ipv4Addr::LOCALHOST, usual))),
+        is_asked_for: asked_for.is_some(),
+    }
 }
 
 fn frame_limits(config: &ConfigFile) -> FrameLimits {
@@ -318,7 +321,7 @@ mod tests {
             ),
             format!(
                 "{:?} {:?}",
-                options.metrics,
+                options.metrics.map(|metrics| metrics.address),
                 options.doors.map(|doors| (doors.address, doors.is_read_only))
             ),
             format!("{:?} {:?}", options.frame_limits, options.connection_limits),

@@ -21,6 +21,16 @@ impl DoorKind {
         DoorKind::HttpAndGrpc,
     ];
 
+    /// What is served there, and what names its address, in a person's words.
+    pub fn words(self) -> (&'static str, &'static str) {
+        match self {
+            DoorKind::Cql => ("CQL", "--listen"),
+            DoorKind::ShardAwareCql => ("shard-aware CQL", "native_shard_aware_transport_port"),
+            DoorKind::Metrics => ("metrics", "--metrics"),
+            DoorKind::HttpAndGrpc => ("HTTP and gRPC", "--grpc"),
+        }
+    }
+
     /// As it goes over the socket.
     pub fn of_byte(byte: u8) -> Option<DoorKind> {
         DoorKind::ALL.into_iter().find(|kind| *kind as u8 == byte)

@@ -9,7 +9,7 @@ use helenus_node::metrics::PANICS;
 use helenus_node::{Authenticator, NodeOptions};
 use helenus_protocol::frame::FrameLimits;
 use helenus_protocol::{Opcode, ProtocolVersion};
-use helenus_server::{ServeOptions, Server};
+use helenus_server::{MetricsSettings, ServeOptions, Server};
 use helenus_test_service::{CannedOptions, CannedServer};
 use helenus_transport::ConnectionLimits;
 use helenus_vfs::MemoryDisk;
@@ -102,7 +102,10 @@ pub fn serve_node(node: NodeOptions, connection_limits: ConnectionLimits, has_me
         node,
         listen: any_port,
         shard_aware: None,
-        metrics: has_metrics.then_some(any_port),
+        metrics: has_metrics.then_some(MetricsSettings {
+            address: any_port,
+            is_asked_for: true,
+        }),
         doors: None,
         frame_limits: FrameLimits::default(),
         connection_limits,
