@@ -1,5 +1,5 @@
-//! Flush and compaction alone, on a real disk: overlapping SSTables of a table with a partition key, a clustering key and a blob
-//! are flushed, then merged into one. Both run on the calling thread, so its processor time is theirs.
+//! Flush and compaction alone, on a real disk: overlapping SSTables of a table are flushed, then merged into one. Both run on
+//! the calling thread, so its processor time is theirs.
 
 use std::collections::BTreeMap;
 use std::fmt;
@@ -23,8 +23,20 @@ use helenus_vfs::{RealDisk, SystemClock};
 use serde::Serialize;
 use uuid::Uuid;
 
-use crate::compaction_rows::each_row;
+use crate::compaction_rows::{GeneratedRow, each_row};
 use crate::cpu_time::thread_cpu_seconds;
+
+/// What a table's partitions are.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, clap::ValueEnum)]
+pub enum Shape {
+    /// `(pk bigint, ck bigint, value blob, PRIMARY KEY (pk, ck))`, 16 rows a partition.
+    Clustered,
+    /// `(pk bigint PRIMARY KEY, c0 blob, ..., c4 blob)`: one row a partition.
+    SingleRow,
+}
+
+/// Of a table without clustering columns.
+const SINGLE_ROW_VALUES: usize = 5;
 
 pub struct CompactionOptions {
     /// Made for the run; must not exist.
@@ -33,7 +45,9 @@ pub struct CompactionOptions {
     pub sstables: u32,
     /// In each SSTable.
     pub rows: u64,
+    /// Of each value.
     pub value_bytes: usize,
+    pub shape: Shape,
 }
 
 #[derive(Clone, Debug, Serialize)]
@@ -64,7 +78,7 @@ pub fn run(options: &CompactionOptions) -> io::Result<CompactionReport> {
     if options.folder.exists() {
         return Err(io::Error::other(format!("{} exists", options.folder.display())));
     }
-    let schema = schema();
+    let schema = schema(options.shape);
     let mut store = open(&options.folder, &schema)?;
     let table = schema.tables().next().map(|table| table.id);
     let table = table.ok_or_else(|| io::Error::other("no table"))?;
@@ -116,31 +130,71 @@ fn open(folder: &Path, schema: &Schema) -> io::Result<ShardStore> {
 
 /// Writes the rows of one SSTable to the memtable.
 fn fill(store: &mut ShardStore, table: TableId, number: u32, options: &CompactionOptions) -> io::Result<()> {
-    let (mut bytes, mut clustering) = (Vec::new(), Vec::new());
-    each_row(number, options.rows, options.value_bytes, |row| {
-        clustering.clear();
-        push_component(&mut clustering, &row.clustering.to_be_bytes());
-        let liveness = Liveness {
-            timestamp_us: row.timestamp_us,
-            ttl_s: 0,
-            expires_at_s: NEVER_S,
-        };
+    let mut bytes = Vec::new();
+    let value_bytes = match options.shape {
+        Shape::Clustered => options.value_bytes,
+        Shape::SingleRow => options.value_bytes * SINGLE_ROW_VALUES,
+    };
+    let mut row_number = 0;
+    each_row(number, options.rows, value_bytes, |row| {
         bytes.clear();
-        let key = row.key.to_be_bytes();
-        let mut update = UpdateBuilder::new(&mut bytes, table, &key, DeletionTime::LIVE);
-        update.row(&clustering, liveness, DeletionTime::LIVE, |builder| {
-            builder.cell(CellRef {
-                column: ColumnId(2),
-                timestamp_us: row.timestamp_us,
-                ttl_s: 0,
-                local_deletion_s: NEVER_S,
-                path: None,
-                value: row.value,
-            });
-        });
+        match options.shape {
+            Shape::Clustered => clustered_update(&mut bytes, table, row),
+            Shape::SingleRow => {
+                // Every second row of an SSTable is in the next one, too.
+                let key = u64::from(number) * (options.rows / 2) + row_number;
+                row_number += 1;
+                single_row_update(&mut bytes, table, key, row, options.value_bytes);
+            }
+        }
         let update = Update::decode(&bytes).map_err(io::Error::other)?;
         store.apply(&update).map(drop).map_err(io::Error::other)
     })
+}
+
+fn clustered_update(bytes: &mut Vec<u8>, table: TableId, row: GeneratedRow<'_>) {
+    let mut clustering = Vec::new();
+    push_component(&mut clustering, &row.clustering.to_be_bytes());
+    let key = row.key.to_be_bytes();
+    let mut update = UpdateBuilder::new(bytes, table, &key, DeletionTime::LIVE);
+    update.row(&clustering, liveness(row), DeletionTime::LIVE, |builder| {
+        builder.cell(cell(ColumnId(2), row, row.value));
+    });
+}
+
+fn single_row_update(
+    bytes: &mut Vec<u8>,
+    table: TableId,
+    key: u64,
+    row: GeneratedRow<'_>,
+    value_bytes: usize,
+) {
+    let key = key.to_be_bytes();
+    let mut update = UpdateBuilder::new(bytes, table, &key, DeletionTime::LIVE);
+    update.row(&[], liveness(row), DeletionTime::LIVE, |builder| {
+        for (column, value) in (1..).zip(row.value.chunks(value_bytes.max(1))) {
+            builder.cell(cell(ColumnId(column), row, value));
+        }
+    });
+}
+
+fn liveness(row: GeneratedRow<'_>) -> Liveness {
+    Liveness {
+        timestamp_us: row.timestamp_us,
+        ttl_s: 0,
+        expires_at_s: NEVER_S,
+    }
+}
+
+fn cell<'a>(column: ColumnId, row: GeneratedRow<'_>, value: &'a [u8]) -> CellRef<'a> {
+    CellRef {
+        column,
+        timestamp_us: row.timestamp_us,
+        ttl_s: 0,
+        local_deletion_s: NEVER_S,
+        path: None,
+        value,
+    }
 }
 
 /// Runs what there is to do; counts the kind that is measured.
@@ -184,7 +238,7 @@ impl Phase {
     }
 }
 
-fn schema() -> Schema {
+fn schema(shape: Shape) -> Schema {
     let column = |id, name: &str, kind, position, cql_type| ColumnMetadata {
         id: ColumnId(id),
         name: name.into(),
@@ -193,20 +247,31 @@ fn schema() -> Schema {
         cql_type,
         order: ClusteringOrder::Ascending,
     };
+    let key = column(0, "pk", ColumnKind::PartitionKey, 0, CqlType::Bigint);
+    let (columns, clustering_count) = match shape {
+        Shape::Clustered => {
+            let clustering = column(1, "ck", ColumnKind::Clustering, 0, CqlType::Bigint);
+            let value = column(2, "value", ColumnKind::Regular, 0, CqlType::Blob);
+            (vec![key, clustering, value], 1)
+        }
+        Shape::SingleRow => {
+            let names = ["c0", "c1", "c2", "c3", "c4"];
+            let values = (1..).zip(names);
+            let values = values.map(|(id, name)| column(id, name, ColumnKind::Regular, 0, CqlType::Blob));
+            ([key].into_iter().chain(values).collect(), 0)
+        }
+    };
+    let next_column_id = ColumnId(columns.len() as u16);
     let table = Arc::new(TableMetadata {
         keyspace: "bench".into(),
         name: "t".into(),
         id: TableId(Uuid::from_u128(0x1234_5678_0000_1000_8000_0000_0000_0001)),
         kind: TableKind::Regular,
-        columns: vec![
-            column(0, "pk", ColumnKind::PartitionKey, 0, CqlType::Bigint),
-            column(1, "ck", ColumnKind::Clustering, 0, CqlType::Bigint),
-            column(2, "value", ColumnKind::Regular, 0, CqlType::Blob),
-        ],
+        columns,
         partition_key_count: 1,
-        clustering_count: 1,
+        clustering_count,
         static_count: 0,
-        next_column_id: ColumnId(3),
+        next_column_id,
         dropped_columns: Vec::new(),
         indexes: Vec::new(),
         params: TableParams {

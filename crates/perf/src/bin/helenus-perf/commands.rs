@@ -8,7 +8,7 @@ use std::time::Duration;
 use clap::Args;
 use helenus_perf::View;
 use helenus_perf::canned;
-use helenus_perf::compaction::{self, CompactionOptions};
+use helenus_perf::compaction::{self, CompactionOptions, Shape};
 use helenus_perf::fast_forward::DataSet;
 use helenus_perf::reads::{self, ReadKind, ReadsOptions};
 use helenus_perf::refusing;
@@ -120,8 +120,11 @@ pub struct CompactionArguments {
     /// In each SSTable.
     #[arg(long, default_value_t = 100_000)]
     rows: u64,
+    /// Of each value: a table of rows without clustering columns has five.
     #[arg(long, default_value_t = 1_000)]
     value_bytes: usize,
+    #[arg(long, value_enum, default_value = "clustered")]
+    shape: Shape,
     #[arg(long)]
     json: bool,
 }
@@ -133,6 +136,7 @@ impl CompactionArguments {
             sstables: self.sstables,
             rows: self.rows,
             value_bytes: self.value_bytes,
+            shape: self.shape,
         };
         report(compaction::run(&options), self.json)
     }
