@@ -5,6 +5,7 @@ use std::sync::Arc;
 
 use helenus_schema::{SsTableFormat, TableMetadata};
 use helenus_types::Token;
+use helenus_types::token::murmur3_x64_128;
 use helenus_vfs::Disk;
 use uuid::Uuid;
 
@@ -185,7 +186,8 @@ impl SsTableWriter {
         let granule_bytes = granule_bytes(options.column_index_bytes);
         let data = DataWriter::create(&*disk, directory, descriptor, options.compression, granule_bytes)?;
         let blocks_path = descriptor.path(directory, Component::Blocks);
-        let blocks = options.describes_rows.then(|| {
+        // Without clustering columns a partition has one row at most.
+        let blocks = (options.describes_rows && table.clustering_count > 0).then(|| {
             BlockFileWriter::new(
                 Arc::clone(&disk),
                 blocks_path,
@@ -373,12 +375,12 @@ impl SsTableWriter {
             let block = &mut partition.block;
             // The last block includes the mark of the partition's end.
             block.width = self.data.position() - partition.position - block.offset;
-            self.index
-                .push_block(&self.header.clustering, block, DeletionTime::LIVE);
+            self.index.push_last_block(&self.header.clustering, block);
         }
         let key = &partition.key;
+        let key_hash = murmur3_x64_128(key);
         if let Some(filter) = &mut self.filter {
-            filter.add(key);
+            filter.add(key_hash);
         }
         self.collector
             .partition_end(key, self.data.position() - partition.position);
@@ -386,6 +388,7 @@ impl SsTableWriter {
         let written = WrittenPartition {
             token: self.last_token.unwrap_or(Token::MINIMUM),
             key,
+            key_hash,
             position: partition.position,
             header_length: partition.header_length,
             deletion: partition.deletion.0,

@@ -154,7 +154,7 @@ impl<'a> RowRef<'a> {
 
     /// Whether nothing in the row is deleted or will ever expire.
     #[inline]
-    pub(crate) fn is_immortal(&self) -> bool {
+    pub fn is_immortal(&self) -> bool {
         let flags = self.bytes.first().copied().unwrap_or(0);
         flags & (ROW_EXPIRES | ROW_HAS_DELETION | ROW_HAS_MORTAL_ENTRIES) == 0
     }

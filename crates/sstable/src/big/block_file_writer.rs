@@ -372,6 +372,7 @@ mod tests {
         let ended = WrittenPartition {
             token: Token(0),
             key,
+            key_hash: [0; 2],
             position: 1000,
             header_length: 20,
             deletion: deletion(3),

@@ -66,6 +66,10 @@ impl PromotedIndexBuilder {
         self.offsets.clear();
     }
 
+    pub fn is_empty(&self) -> bool {
+        self.offsets.is_empty()
+    }
+
     pub fn push(&mut self, codec: &ClusteringCodec, block: &BlockBounds, open_at_end: DeletionTime) {
         self.offsets.push(self.blocks.len() as u32);
         for place in [&block.first, &block.last] {

@@ -59,6 +59,7 @@ impl BtiIndexWriter {
         let WrittenPartition {
             token,
             key,
+            key_hash,
             position,
             deletion,
             length,
@@ -69,7 +70,7 @@ impl BtiIndexWriter {
             Some(entry) => PartitionPlace::Rows(entry),
             None => PartitionPlace::Data(position),
         };
-        self.partitions.add(token, key, place)
+        self.partitions.add(token, key, key_hash, place)
     }
 
     pub fn finish(self, toc: &mut Toc<'_>) -> Result<FinishedIndex, WriteError> {

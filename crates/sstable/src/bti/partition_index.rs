@@ -72,6 +72,8 @@ pub(crate) struct PartitionIndexWriter {
     trie: TrieWriter,
     first_key: Vec<u8>,
     last: Option<LastPartition>,
+    /// Memory for the next one.
+    spare: LastPartition,
 }
 
 /// A partition is added to the trie when its next neighbour is known.
@@ -92,15 +94,24 @@ impl PartitionIndexWriter {
             trie: TrieWriter::default(),
             first_key: Vec::new(),
             last: None,
+            spare: LastPartition::default(),
         }
     }
 
-    pub fn add(&mut self, token: Token, key: &[u8], place: PartitionPlace) -> Result<(), WriteError> {
-        let mut next = LastPartition {
-            key: key.to_vec(),
-            payload: payload_of(key, place),
-            ..LastPartition::default()
-        };
+    /// `key_hash` is the [hash](murmur3_x64_128) that the token comes from.
+    pub fn add(
+        &mut self,
+        token: Token,
+        key: &[u8],
+        key_hash: [u64; 2],
+        place: PartitionPlace,
+    ) -> Result<(), WriteError> {
+        let mut next = std::mem::take(&mut self.spare);
+        next.key.clear();
+        next.key.extend_from_slice(key);
+        next.payload = payload_of(key_hash, place);
+        next.needed_before = 0;
+        next.translated.clear();
         push_partition_key(&mut next.translated, token, key);
         match self.last.take() {
             None => self.first_key = key.to_vec(),
@@ -113,6 +124,7 @@ impl PartitionIndexWriter {
                     .count();
                 next.needed_before = shared + 1;
                 self.push(&last, shared + 1);
+                self.spare = last;
             }
         }
         self.last = Some(next);
@@ -158,16 +170,15 @@ impl PartitionIndexWriter {
 }
 
 /// The lowest byte of the second half of the hash, as in the bloom filter.
-fn hash_byte(key: &[u8]) -> u8 {
-    let [_, second] = murmur3_x64_128(key);
+fn hash_byte([_, second]: [u64; 2]) -> u8 {
     second as u8
 }
 
-fn payload_of(key: &[u8], place: PartitionPlace) -> Payload {
+fn payload_of(key_hash: [u64; 2], place: PartitionPlace) -> Payload {
     let mut position = Vec::with_capacity(8);
     push_sized(&mut position, place.stored());
     let bits = BITS_WITH_HASH + position.len() as u8 - 1;
-    Payload::new(bits, &[&[hash_byte(key)], &position])
+    Payload::new(bits, &[&[hash_byte(key_hash)], &position])
 }
 
 /// Partitions.db, open for reading: footer and root page stay in memory.
@@ -253,7 +264,7 @@ impl PartitionIndex {
     ) -> Result<Option<PartitionPlace>, ReadError> {
         let mut translated = Vec::with_capacity(16 + key.len());
         push_partition_key(&mut translated, token, key);
-        let hash = hash_byte(key);
+        let hash = hash_byte(murmur3_x64_128(key));
         let found = self.trie(pages).follow(self.root, &translated, |payload| {
             let (stored_hash, place) = read_payload(payload)?;
             Ok(stored_hash.is_none_or(|stored| stored == hash).then_some(place))

@@ -111,6 +111,8 @@ impl BlockPlace {
 pub(crate) struct WrittenPartition<'a> {
     pub token: Token,
     pub key: &'a [u8],
+    /// Both halves of the hash that the token comes from.
+    pub key_hash: [u64; 2],
     /// Of the partition in Data.db.
     pub position: u64,
     /// From there to its first row.

@@ -66,6 +66,16 @@ impl IndexWriter {
         }
     }
 
+    /// The last block of the partition being written ends with it.
+    pub fn push_last_block(&mut self, codec: &ClusteringCodec, block: &BlockBounds) {
+        match self {
+            IndexWriter::Big(big) if big.promoted.is_empty() => {
+                // One block alone is not described.
+            }
+            index => index.push_block(codec, block, DeletionTime::LIVE),
+        }
+    }
+
     pub fn push_partition(&mut self, partition: WrittenPartition<'_>) -> Result<(), WriteError> {
         match self {
             IndexWriter::Big(big) => big.push_partition(partition),

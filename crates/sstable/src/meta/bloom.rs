@@ -15,6 +15,15 @@ use crate::version::Version;
 pub(crate) struct BloomFilter {
     hash_count: u32,
     bits: Vec<u8>,
+    modulus: Modulus,
+}
+
+/// Remainders without a division, which would take longer than everything else that a bit needs.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+struct Modulus {
+    divisor: u64,
+    /// 2^64 over the divisor, rounded down.
+    reciprocal: u64,
 }
 
 /// Bits beyond those per key; Cassandra's choice.
@@ -34,9 +43,15 @@ impl BloomFilter {
             .saturating_add(EXCESS_BITS)
             .min(BITS_MAX);
         let word_count = bit_count.div_ceil(64);
+        BloomFilter::of_bits(hash_count, vec![0; (word_count * 8) as usize])
+    }
+
+    /// Of at least one word.
+    fn of_bits(hash_count: u32, bits: Vec<u8>) -> Self {
         BloomFilter {
             hash_count,
-            bits: vec![0; (word_count * 8) as usize],
+            modulus: Modulus::new(bits.len() as u64 * 8),
+            bits,
         }
     }
 
@@ -44,14 +59,15 @@ impl BloomFilter {
         self.bits.len()
     }
 
-    pub fn add(&mut self, key: &[u8]) {
-        for bit in self.bit_indexes(key) {
+    /// Adds a key by its [hash](murmur3_x64_128).
+    pub fn add(&mut self, hash: [u64; 2]) {
+        for bit in self.bit_indexes(hash) {
             self.bits[(bit >> 3) as usize] |= 1 << (bit & 7);
         }
     }
 
     pub fn may_contain(&self, key: &[u8]) -> bool {
-        self.bit_indexes(key).all(|bit| {
+        self.bit_indexes(murmur3_x64_128(key)).all(|bit| {
             self.bits
                 .get((bit >> 3) as usize)
                 .is_some_and(|byte| byte & (1 << (bit & 7)) != 0)
@@ -59,12 +75,12 @@ impl BloomFilter {
     }
 
     /// The second half of the hash plus multiples of the first, signed, modulo the number of bits.
-    fn bit_indexes(&self, key: &[u8]) -> impl Iterator<Item = u64> + use<> {
-        let [increment, base] = murmur3_x64_128(key);
-        let bit_count = (self.bits.len() as i64) * 8;
+    fn bit_indexes(&self, [increment, base]: [u64; 2]) -> impl Iterator<Item = u64> + use<> {
+        let modulus = self.modulus;
         let mut position = base.cast_signed();
         (0..self.hash_count).map(move |_| {
-            let bit = (position % bit_count).unsigned_abs();
+            // A signed remainder without its sign is that of the number without its sign.
+            let bit = modulus.remainder_of(position.unsigned_abs());
             position = position.wrapping_add(increment.cast_signed());
             bit
         })
@@ -95,7 +111,30 @@ impl BloomFilter {
         if version.has_big_endian_filter_words() {
             bits.chunks_exact_mut(8).for_each(<[u8]>::reverse);
         }
-        Ok(BloomFilter { hash_count, bits })
+        Ok(BloomFilter::of_bits(hash_count, bits))
+    }
+}
+
+impl Modulus {
+    /// Of a divisor from 2 on.
+    fn new(divisor: u64) -> Self {
+        Modulus {
+            divisor,
+            reciprocal: u64::MAX / divisor,
+        }
+    }
+
+    /// The product's upper half is the quotient or one less, as what the reciprocal was rounded by is less than one for any
+    /// 64-bit number.
+    #[inline]
+    fn remainder_of(self, number: u64) -> u64 {
+        let quotient = ((u128::from(number) * u128::from(self.reciprocal)) >> 64) as u64;
+        let remainder = number - quotient * self.divisor;
+        if remainder >= self.divisor {
+            remainder - self.divisor
+        } else {
+            remainder
+        }
     }
 }
 
@@ -127,7 +166,7 @@ mod tests {
     #[test]
     fn added_keys_are_found_and_most_others_are_not() {
         let mut filter = BloomFilter::for_keys(1000, 0.01);
-        (0..1000_u32).for_each(|key| filter.add(&key.to_be_bytes()));
+        (0..1000_u32).for_each(|key| filter.add(murmur3_x64_128(&key.to_be_bytes())));
         assert!((0..1000_u32).all(|key| filter.may_contain(&key.to_be_bytes())));
         let false_positives = (1000..11_000_u32)
             .filter(|key| filter.may_contain(&key.to_be_bytes()))
@@ -142,11 +181,33 @@ mod tests {
     }
 
     #[test]
+    fn remainders_are_those_of_a_division() {
+        let divisors = [64, 128, 192, 1 << 20, (1 << 34) - 64, 1 << 34];
+        let near = |number: u64| [number.wrapping_sub(1), number, number.wrapping_add(1)];
+        for divisor in divisors {
+            let modulus = Modulus::new(divisor);
+            let numbers = [
+                0,
+                divisor,
+                7 * divisor,
+                1 << 63,
+                u64::MAX / divisor * divisor,
+                u64::MAX,
+            ];
+            let random = (0..1_000_u64).map(|number| murmur3_x64_128(&number.to_be_bytes())[0]);
+            for number in numbers.into_iter().flat_map(near).chain(random) {
+                assert_eq!(
+                    modulus.remainder_of(number),
+                    number % divisor,
+                    "{number} % {divisor}"
+                );
+            }
+        }
+    }
+
+    #[test]
     fn words_turned_round_in_na() {
-        let filter = BloomFilter {
-            hash_count: 1,
-            bits: (1..=8).collect(),
-        };
+        let filter = BloomFilter::of_bits(1, (1..=8).collect());
         let stored = |version| {
             let mut out = Vec::new();
             filter.encode(version, &mut out);

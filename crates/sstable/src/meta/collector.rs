@@ -23,6 +23,8 @@ pub(crate) struct StatisticsCollector {
     /// last of each partition need to be compared.
     last_place: Extreme,
     has_places: bool,
+    /// Whether the last place is the first, too.
+    has_one_place: bool,
     is_counter: bool,
     first_key: Option<Box<[u8]>>,
     last_key: Vec<u8>,
@@ -81,6 +83,7 @@ impl StatisticsCollector {
             clustering_max: None,
             last_place: Extreme::default(),
             has_places: false,
+            has_one_place: false,
             is_counter,
             first_key: None,
             last_key: Vec::new(),
@@ -99,7 +102,13 @@ impl StatisticsCollector {
             self.written(liveness.timestamp_us, liveness.ttl_s, liveness.expires_at_s);
         }
         self.deletion(deletion);
-        for entry in entries {
+        let timestamps_us = counts.timestamps_us.filter(|_| !self.is_counter);
+        if let Some((oldest, newest)) = timestamps_us {
+            self.written(oldest, 0, NEVER_S);
+            self.timestamps.widen(newest);
+        }
+        let entries = timestamps_us.is_none().then_some(entries);
+        for entry in entries.into_iter().flatten() {
             match entry {
                 Entry::ComplexDeletion { deletion, .. } => self.deletion(deletion),
                 Entry::Cell(cell) => {
@@ -146,7 +155,7 @@ impl StatisticsCollector {
         self.stats
             .partition_cells
             .add(std::mem::take(&mut self.partition_cells));
-        if std::mem::take(&mut self.has_places) {
+        if std::mem::take(&mut self.has_places) && !self.has_one_place {
             let last = std::mem::take(&mut self.last_place);
             self.widen_covered(last.as_ref());
             self.last_place = last;
@@ -201,9 +210,11 @@ impl StatisticsCollector {
     #[inline]
     fn cover(&mut self, prefix: &[u8], side: Option<Side>) {
         let place = PlaceRef { prefix, side };
-        if !self.has_places {
+        self.has_one_place = !self.has_places;
+        if self.has_one_place {
             self.has_places = true;
             self.widen_covered(place);
+            return;
         }
         self.last_place.set(place);
     }

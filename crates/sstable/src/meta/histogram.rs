@@ -7,17 +7,27 @@ use crate::rows::deletion_codec::deletion_s_max;
 use crate::version::Version;
 
 /// Counts values in buckets that grow by a fifth each.
-#[derive(Clone, Debug, PartialEq, Eq)]
+#[derive(Clone, Debug)]
 pub struct EstimatedHistogram {
     /// The largest value of each bucket but the last, which takes the rest.
     bounds: Vec<u64>,
     counts: Vec<u64>,
+    /// What was added last went there; the next is often alike.
+    last_bucket: usize,
 }
 
 /// Enough for partitions of 3.5 TB; Cassandra's choice, as is the next one.
 pub(crate) const PARTITION_SIZE_BUCKETS: usize = 155;
 /// Enough for 4 billion cells in a partition.
 pub(crate) const CELL_COUNT_BUCKETS: usize = 118;
+
+impl PartialEq for EstimatedHistogram {
+    fn eq(&self, other: &Self) -> bool {
+        self.bounds == other.bounds && self.counts == other.counts
+    }
+}
+
+impl Eq for EstimatedHistogram {}
 
 impl EstimatedHistogram {
     pub(crate) fn new(bucket_count: usize) -> Self {
@@ -28,12 +38,20 @@ impl EstimatedHistogram {
             bounds.push(((last * 12 + 5) / 10).max(last + 1));
         }
         let counts = vec![0; bounds.len() + 1];
-        EstimatedHistogram { bounds, counts }
+        EstimatedHistogram {
+            bounds,
+            counts,
+            last_bucket: 0,
+        }
     }
 
     pub(crate) fn add(&mut self, value: u64) {
-        let bucket = self.bounds.partition_point(|bound| *bound < value);
-        self.counts[bucket] += 1;
+        let is_above = |bucket: usize| bucket == 0 || self.bounds[bucket - 1] < value;
+        let is_within = |bucket: usize| self.bounds.get(bucket).is_none_or(|bound| value <= *bound);
+        if !(is_above(self.last_bucket) && is_within(self.last_bucket)) {
+            self.last_bucket = self.bounds.partition_point(|bound| *bound < value);
+        }
+        self.counts[self.last_bucket] += 1;
     }
 
     pub fn count(&self) -> u64 {
@@ -76,6 +94,7 @@ impl EstimatedHistogram {
         let mut histogram = EstimatedHistogram {
             bounds: Vec::with_capacity(count),
             counts: Vec::with_capacity(count),
+            last_bucket: 0,
         };
         for index in 0..count {
             let bound = reader.u64()?;
@@ -227,6 +246,17 @@ mod tests {
             EstimatedHistogram::decode(&mut ByteReader::new(&out)),
             Ok(histogram)
         );
+    }
+
+    #[test]
+    fn a_value_falls_in_its_bucket_whatever_came_before_it() {
+        let mut histogram = EstimatedHistogram::new(10);
+        let mut counts = vec![0; histogram.counts.len()];
+        for value in [5, 5, 1000, 13, 12, 11, 10, 9, 8, 2, 1, 0, 0, 1, 2, 12, 1000] {
+            histogram.add(value);
+            counts[histogram.bounds.partition_point(|bound| *bound < value)] += 1;
+        }
+        assert_eq!(histogram.counts, counts);
     }
 
     #[test]

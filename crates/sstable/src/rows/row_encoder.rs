@@ -42,10 +42,14 @@ pub(crate) const COLUMN_MASK_COLUMNS_MAX: usize = 63;
 pub(crate) struct RowCounts {
     pub columns: u64,
     pub cells: u64,
+    /// From the oldest to the newest cell, where there is nothing else to know of them: none expires, none is deleted.
+    pub timestamps_us: Option<(i64, i64)>,
 }
 
 #[derive(Debug, Default)]
 pub(crate) struct RowEncoder {
+    /// Whether the last row had all columns: the next is tried as one that has.
+    has_all_columns: bool,
     /// Index of each column that the row has, in the order of the header.
     present: Vec<usize>,
     /// Empty between rows; kept for its memory.
@@ -77,6 +81,9 @@ impl RowEncoder {
             &header.statics
         };
         let (liveness, deletion, entries) = row.open();
+        if let Some(counts) = self.likely_full_row(out, header, clustering, row, previous_length)? {
+            return Ok(Some(counts));
+        }
         let is_shadowable = row.has_shadowable_deletion();
         if clustering.is_some() && !is_shadowable && self.is_plain(columns, entries.clone()) {
             return self.plain_row(out, header, clustering.unwrap_or_default(), row, previous_length);
@@ -141,6 +148,28 @@ impl RowEncoder {
         sorted
     }
 
+    /// [`full_row`] where the row before was one; nothing is appended if this is none.
+    #[inline]
+    fn likely_full_row(
+        &mut self,
+        out: &mut Vec<u8>,
+        header: &Header,
+        clustering: Option<&[u8]>,
+        row: RowRef<'_>,
+        previous_length: u64,
+    ) -> Result<Option<RowCounts>, WriteError> {
+        let Some(clustering) = clustering.filter(|_| self.has_all_columns && row.is_immortal()) else {
+            return Ok(None);
+        };
+        let begun = out.len();
+        let counts = full_row(out, header, clustering, row, previous_length)?;
+        if counts.is_none() {
+            out.truncate(begun);
+            self.has_all_columns = false;
+        }
+        Ok(counts)
+    }
+
     /// Whether a row has nothing but single cells, in the order of the header, as most rows do. Fills `present` then.
     #[inline]
     fn is_plain(&mut self, columns: &RowColumns, entries: Entries<'_>) -> bool {
@@ -162,7 +191,7 @@ impl RowEncoder {
     /// [`Self::row`] where [`Self::is_plain`].
     #[inline]
     fn plain_row(
-        &self,
+        &mut self,
         out: &mut Vec<u8>,
         header: &Header,
         clustering: &[u8],
@@ -175,6 +204,7 @@ impl RowEncoder {
             return Ok(None);
         }
         let has_all_columns = self.present.len() == columns.columns.len();
+        self.has_all_columns = has_all_columns && !self.present.is_empty();
         out.push(row_flags(liveness, deletion) | if has_all_columns { HAS_ALL_COLUMNS } else { 0 });
         header.clustering.write_values(out, clustering);
         let start = begin_body(out, header, liveness, deletion, previous_length);
@@ -191,8 +221,50 @@ impl RowEncoder {
         Ok(Some(RowCounts {
             columns: cells,
             cells,
+            timestamps_us: None,
         }))
     }
+}
+
+/// The row, in one pass, if it has one cell for every column, none of a collection, in the order of the header, as most rows do;
+/// nothing in it may expire or be deleted. Else `None`, with a part of it appended.
+#[inline]
+fn full_row(
+    out: &mut Vec<u8>,
+    header: &Header,
+    clustering: &[u8],
+    row: RowRef<'_>,
+    previous_length: u64,
+) -> Result<Option<RowCounts>, WriteError> {
+    let columns = &header.regulars;
+    let (liveness, deletion, entries) = row.open();
+    out.push(row_flags(liveness, deletion) | HAS_ALL_COLUMNS);
+    header.clustering.write_values(out, clustering);
+    let start = begin_body(out, header, liveness, deletion, previous_length);
+    let deltas = Deltas::of(header);
+    let mut stored = columns.columns.iter().enumerate();
+    let (mut oldest_us, mut newest_us) = (i64::MAX, i64::MIN);
+    for entry in entries {
+        let (Entry::Cell(cell), Some((index, column))) = (entry, stored.next()) else {
+            return Ok(None);
+        };
+        if columns.index_of(cell.column) != Some(index) || cell.path.is_some() || column.is_multi_cell {
+            return Ok(None);
+        }
+        oldest_us = oldest_us.min(cell.timestamp_us);
+        newest_us = newest_us.max(cell.timestamp_us);
+        push_cell(out, column, &cell, liveness, deltas)?;
+    }
+    if stored.next().is_some() || oldest_us > newest_us {
+        return Ok(None);
+    }
+    end_after_vint(out, start);
+    let cells = columns.columns.len() as u64;
+    Ok(Some(RowCounts {
+        columns: cells,
+        cells,
+        timestamps_us: Some((oldest_us, newest_us)),
+    }))
 }
 
 /// What a row's body has before its columns. Returns where the body begins.
