@@ -68,7 +68,7 @@ pub const ALL: &[Part] = &[
         name: "simulation",
         about: "a simulated node keeps its promises on a disk that fails",
         runtimes: &[],
-        after: AFTER_UNIT,
+        after: &["unit", "build"],
         is_alone: false,
         run: |_| simulate::short(),
     },

@@ -52,6 +52,8 @@ pub fn build(_: &Context) -> Result<Tally, TaskError> {
         // For what is counted under callgrind.
         "--package",
         "helenus-perf",
+        "--package",
+        "helenus-simulation",
     ]))))
 }
 
