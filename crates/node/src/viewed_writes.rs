@@ -6,17 +6,19 @@
 //! parts of the write set ([`crate::write_set`]). All that writes to such tables comes this way, conditional statements and
 //! batches included ([decision 21](../../../docs/decisions/0021-materialized-views.md)).
 
+mod at_once;
 pub(crate) mod turns;
 
 use std::cell::{Cell, RefCell};
 use std::collections::{HashMap, HashSet};
 use std::rc::Rc;
 
+use foldhash::fast::RandomState;
 use helenus_engine::functions::Clock;
-use helenus_engine::views::{BaseViews, ViewsByTable};
+use helenus_engine::views::{BaseViews, PointScratch, ViewsByTable};
 use helenus_rows::update::Update;
 use helenus_schema::{Schema, TableId};
-use helenus_types::token_of;
+use helenus_types::{Token, token_of};
 use tokio::sync::Notify;
 
 use crate::written_partitions::WrittenPartition;
@@ -31,12 +33,21 @@ pub(crate) struct Views {
     /// Changes with the views.
     epoch: Cell<u64>,
     /// Partitions whose views are being computed and written in several steps. As many as requests are in flight.
-    taken: RefCell<HashSet<WrittenPartition>>,
+    taken: RefCell<HashSet<WrittenPartition, RandomState>>,
     /// Tables that nobody writes to while they are truncated.
     held: RefCell<HashSet<TableId>>,
     /// How often a table with views was begun to be truncated; the same on all shards once they have heard of it.
     truncations: RefCell<HashMap<TableId, u64>>,
     given_back: Notify,
+    scratch: RefCell<ViewScratch>,
+}
+
+/// For writes of one row, so that they take nothing from the heap.
+#[derive(Default)]
+struct ViewScratch {
+    point: PointScratch,
+    /// Of the changes in it.
+    tokens: Vec<Token>,
 }
 
 impl Views {

@@ -196,6 +196,23 @@ impl<'a> Update<'a> {
         UpdateItems { rest: self.items }
     }
 
+    /// Clustering and row of an update that is about one row and nothing else.
+    pub fn only_row(&self) -> Option<(&'a [u8], RowRef<'a>)> {
+        let mut items = self.items();
+        match items.next() {
+            Some(UpdateItem::Row { clustering, row }) if items.rest.is_empty() && self.deletion.is_live() => {
+                Some((clustering, row))
+            }
+            _ => None,
+        }
+    }
+
+    /// The bytes that name the partition; updates of one partition have the same.
+    pub fn partition_bytes(&self) -> &'a [u8] {
+        let end = self.bytes.len() - self.items.len() - DELETION_BYTES;
+        self.bytes.get(..end).unwrap_or_default()
+    }
+
     /// What the commit log stores.
     pub fn as_bytes(&self) -> &'a [u8] {
         self.bytes

@@ -30,6 +30,24 @@ pub struct ReadCommand<'a> {
     pub index: &'a [IndexPredicate],
 }
 
+/// A row as it is stored, dead or alive.
+#[derive(Clone, Copy, Debug)]
+pub struct StoredRow<'s> {
+    /// Its own: what compares as equal may have other bytes. None where there is no row.
+    pub clustering: Option<&'s [u8]>,
+    pub row: RowRef<'s>,
+    /// The deletion of its partition or of a range around it.
+    pub shadow: DeletionTime,
+}
+
+impl StoredRow<'static> {
+    pub const NONE: StoredRow<'static> = StoredRow {
+        clustering: None,
+        row: RowRef::EMPTY,
+        shadow: DeletionTime::LIVE,
+    };
+}
+
 /// Takes the rows of a read as they are merged. What arrives is live at the command's `now_s`: no tombstones, no
 /// expired cells, no rows without content; timestamps and remaining TTLs are still on the cells.
 ///

@@ -10,15 +10,16 @@ use std::sync::Arc;
 
 use helenus_rows::clustering::{ClusteringBound, ClusteringComparator, Side, Slice};
 use helenus_rows::deletion::DeletionTime;
-use helenus_rows::row::{Entry, Liveness, RowBuilder, RowRef, RowShape, merge};
+use helenus_rows::row::{RowBuilder, RowRef, RowShape, merge};
 use helenus_rows::update::{BoundRef, Update, UpdateBuilder, UpdateItem};
-use helenus_schema::{ColumnId, TableMetadata};
+use helenus_schema::TableMetadata;
 use helenus_sstable::source::Unfiltered;
 use helenus_storage::read::StoredSink;
 use helenus_types::Token;
 
-use super::entry::EntryChange;
-use super::plan::{BaseViews, ViewPlan};
+use super::changes::Changes;
+use super::compare::{CompareScratch, Compared};
+use super::plan::BaseViews;
 use crate::CqlError;
 
 /// The bytes of updates of views after which they are taken as a chunk: a quarter of what a record of the log may have.
@@ -39,13 +40,11 @@ pub struct ViewDelta<'v> {
     partition_deletion: DeletionTime,
     /// The range deletion that is stored, where the read stands.
     in_force: DeletionTime,
-    /// Packed updates of the views.
-    changes: Vec<Vec<u8>>,
-    change_bytes: usize,
+    changes: Changes,
     /// What the rows that were passed become in the base table; only where there may be many of them.
     passed: Vec<PassedRow>,
     failure: Option<CqlError>,
-    scratch: RowScratch,
+    scratch: CompareScratch,
 }
 
 /// What was passed of an update that is written in chunks.
@@ -71,13 +70,6 @@ struct BaseUpdate {
 struct PassedRow {
     clustering: Vec<u8>,
     row: Vec<u8>,
-}
-
-#[derive(Debug, Default)]
-struct RowScratch {
-    old: Vec<u8>,
-    new: Vec<u8>,
-    visible: Vec<u8>,
 }
 
 impl<'v> ViewDelta<'v> {
@@ -111,11 +103,10 @@ impl<'v> ViewDelta<'v> {
             rows_done: 0,
             partition_deletion: DeletionTime::LIVE,
             in_force: DeletionTime::LIVE,
-            changes: Vec::new(),
-            change_bytes: 0,
+            changes: Changes::default(),
             passed: Vec::new(),
             failure: None,
-            scratch: RowScratch::default(),
+            scratch: CompareScratch::default(),
         }
     }
 
@@ -132,11 +123,11 @@ impl<'v> ViewDelta<'v> {
         }
         let base = &self.views.layout.metadata;
         let rows = self.update.rows.iter();
-        let covered = rows.filter(|(clustering, _)| {
+        let concerning = rows.filter(|(clustering, row)| {
             let mut views = self.views.views.iter();
-            views.any(|view| view.covers(&self.key, clustering, base))
+            views.any(|view| view.is_concerned((&self.key, clustering), RowRef::new(row), base))
         });
-        let rows = covered.map(|(clustering, _)| Slice {
+        let rows = concerning.map(|(clustering, _)| Slice {
             start: bound(clustering, Side::Before),
             end: bound(clustering, Side::After),
         });
@@ -146,12 +137,12 @@ impl<'v> ViewDelta<'v> {
 
     /// Whether the views' updates are to be written before the read goes on.
     pub fn is_full(&self) -> bool {
-        self.change_bytes > CHUNK_BYTES
+        self.change_bytes() > CHUNK_BYTES
     }
 
     /// Bytes of the views' updates since the last chunk.
     pub fn change_bytes(&self) -> usize {
-        self.change_bytes
+        self.changes.byte_count()
     }
 
     /// What the rows that were passed since the last chunk come to.
@@ -159,7 +150,6 @@ impl<'v> ViewDelta<'v> {
         if let Some(failure) = self.failure.take() {
             return Err(failure);
         }
-        self.change_bytes = 0;
         let passed = std::mem::take(&mut self.passed);
         let mut base = Vec::new();
         let table = self.views.layout.metadata.id;
@@ -168,7 +158,7 @@ impl<'v> ViewDelta<'v> {
             builder.packed(Some(clustering), RowRef::new(row));
         }
         Ok(Chunk {
-            views: std::mem::take(&mut self.changes),
+            views: std::mem::take(&mut self.changes).to_vecs(),
             base: (!passed.is_empty()).then_some(base),
         })
     }
@@ -216,52 +206,27 @@ impl<'v> ViewDelta<'v> {
     }
 
     fn compare(&mut self, clustering: &[u8], stored: RowRef<'_>, written: RowRef<'_>) {
-        let mut scratch = std::mem::take(&mut self.scratch);
-        let compared = self.compare_in(clustering, (stored, written), &mut scratch);
-        self.scratch = scratch;
-        if let Err(error) = compared {
+        let shadow = self.update.shadow(clustering, &self.views.layout.comparator);
+        let compared = Compared {
+            key: &self.key,
+            clustering,
+            stored,
+            stored_shadow: self.partition_deletion.max(self.in_force),
+            written,
+            written_shadow: shadow,
+            is_build: self.is_build,
+            now_s: self.now_s,
+        };
+        let changes_before = self.changes.count();
+        if let Err(error) = self
+            .views
+            .compare(&compared, &mut self.scratch, &mut self.changes)
+        {
             self.failure.get_or_insert(error);
         }
-    }
-
-    fn compare_in(
-        &mut self,
-        clustering: &[u8],
-        (stored, written): (RowRef<'_>, RowRef<'_>),
-        scratch: &mut RowScratch,
-    ) -> Result<(), CqlError> {
-        let layout = &self.views.layout;
-        let stored_shadow = self.partition_deletion.max(self.in_force);
-        let written_shadow = self.update.shadow(clustering, &layout.comparator);
-        let RowScratch { old, new, visible } = scratch;
-        let shadow = stored_shadow.max(written_shadow);
-        old.clear();
-        merge::filter(stored, stored_shadow, old);
-        new.clear();
-        merge::merge(&layout.shape, stored, written, shadow, new);
-        if layout.shape.has_dropped_columns() {
-            leave_visible(&layout.shape, old, visible);
-            leave_visible(&layout.shape, new, visible);
+        if self.may_be_long() && self.changes.count() > changes_before {
+            self.note_passed(clustering, written, shadow);
         }
-        let (old, new) = (RowRef::new(old), RowRef::new(new));
-        let rows = BaseRows {
-            clustering,
-            old: if self.is_build { RowRef::EMPTY } else { old },
-            new,
-            old_deletion: old.deletion().max(stored_shadow),
-            new_deletion: new.deletion().max(shadow),
-        };
-        let views = self.views;
-        let changes_before = self.changes.len();
-        for view in &views.views {
-            if view.covers(&self.key, clustering, &layout.metadata) {
-                self.change(view, &rows)?;
-            }
-        }
-        if self.may_be_long() && self.changes.len() > changes_before {
-            self.note_passed(clustering, written, written_shadow);
-        }
-        Ok(())
     }
 
     /// Whether the update may be about more rows than it names.
@@ -278,72 +243,6 @@ impl<'v> ViewDelta<'v> {
             clustering: clustering.to_vec(),
             row,
         });
-    }
-
-    fn change(&mut self, view: &ViewPlan, rows: &BaseRows<'_>) -> Result<(), CqlError> {
-        let BaseRows { old, new, .. } = *rows;
-        match view.shape.change(old, new, self.now_s) {
-            EntryChange::None => Ok(()),
-            EntryChange::New => self.make(view, rows),
-            EntryChange::Altered => self.alter(view, rows),
-            EntryChange::Gone => self.remove(view, rows),
-            EntryChange::Moved => {
-                self.make(view, rows)?;
-                self.remove(view, rows)
-            }
-        }
-    }
-
-    fn make(&mut self, view: &ViewPlan, rows: &BaseRows<'_>) -> Result<(), CqlError> {
-        let liveness = view.shape.liveness(rows.new, self.now_s);
-        let entries = translated(view, rows.new.entries());
-        self.put(view, rows, rows.new, liveness, entries)
-    }
-
-    fn alter(&mut self, view: &ViewPlan, rows: &BaseRows<'_>) -> Result<(), CqlError> {
-        let (before, after) = (
-            view.shape.liveness(rows.old, self.now_s),
-            view.shape.liveness(rows.new, self.now_s),
-        );
-        // A row of a view that needs its marker has all of its cells as often as the marker changes: what it had under an
-        // older one may be gone with that one.
-        if view.shape.key_column().is_some() && before != after {
-            return self.make(view, rows);
-        }
-        let entries = translated(view, different(&self.views.layout.shape, rows));
-        if entries.is_empty() && before == after && !rows.new_deletion.supersedes(rows.old_deletion) {
-            return Ok(());
-        }
-        self.put(view, rows, rows.new, after, entries)
-    }
-
-    fn remove(&mut self, view: &ViewPlan, rows: &BaseRows<'_>) -> Result<(), CqlError> {
-        let removal = view.shape.removal(rows.old, rows.new_deletion, self.now_s);
-        let entries = translated(view, different(&self.views.layout.shape, rows));
-        self.put(view, rows, rows.old, removal.unwrap_or(Liveness::NONE), entries)
-    }
-
-    /// Writes to the view's row of `row`, which is the base row before or after.
-    fn put(
-        &mut self,
-        view: &ViewPlan,
-        rows: &BaseRows<'_>,
-        row: RowRef<'_>,
-        liveness: Liveness,
-        entries: Vec<Entry<'_>>,
-    ) -> Result<(), CqlError> {
-        let base = &self.views.layout.metadata;
-        let Some(key) = view.key_of(&self.key, rows.clustering, row, base)? else {
-            return Ok(());
-        };
-        let mut update = Vec::new();
-        let mut builder = UpdateBuilder::new(&mut update, view.table.id, &key.partition, DeletionTime::LIVE);
-        builder.row(&key.clustering, liveness, rows.new_deletion, |builder| {
-            entries.into_iter().for_each(|entry| builder.push(entry));
-        });
-        self.change_bytes += update.len();
-        self.changes.push(update);
-        Ok(())
     }
 }
 
@@ -372,63 +271,6 @@ impl StoredSink for ViewDelta<'_> {
     fn take_units(&mut self) -> u32 {
         if self.is_full() { u32::MAX } else { 0 }
     }
-}
-
-/// A base row before the write and after it.
-struct BaseRows<'r> {
-    clustering: &'r [u8],
-    old: RowRef<'r>,
-    new: RowRef<'r>,
-    /// Those of the partition and of ranges included.
-    old_deletion: DeletionTime,
-    new_deletion: DeletionTime,
-}
-
-/// What is in the new row and not in the old one. What is only in the old one is hidden by a deletion in the new one.
-fn different<'r>(shape: &RowShape, rows: &BaseRows<'r>) -> impl Iterator<Item = Entry<'r>> {
-    let mut old = rows.old.entries().peekable();
-    rows.new.entries().filter(move |new| {
-        while let Some(before) = old.peek() {
-            match merge::compare_entries(shape, before, new) {
-                Ordering::Less => {
-                    old.next();
-                }
-                Ordering::Equal => return before != new,
-                Ordering::Greater => return true,
-            }
-        }
-        true
-    })
-}
-
-/// Entries of the base row that the view has, in the order of its columns.
-fn translated<'r>(view: &ViewPlan, entries: impl Iterator<Item = Entry<'r>>) -> Vec<Entry<'r>> {
-    let mut translated: Vec<Entry<'r>> = entries.filter_map(|entry| in_view(view, entry)).collect();
-    if !translated.is_sorted_by_key(Entry::column) {
-        translated.sort_by_key(Entry::column);
-    }
-    translated
-}
-
-fn in_view<'r>(view: &ViewPlan, entry: Entry<'r>) -> Option<Entry<'r>> {
-    let column: ColumnId = view.column_of(entry.column())?;
-    Some(match entry {
-        Entry::ComplexDeletion { deletion, .. } => Entry::ComplexDeletion { column, deletion },
-        Entry::Cell(mut cell) => {
-            cell.column = column;
-            Entry::Cell(cell)
-        }
-    })
-}
-
-/// Takes out of a row what no read sees of it because its column was dropped.
-fn leave_visible(shape: &RowShape, row: &mut Vec<u8>, scratch: &mut Vec<u8>) {
-    scratch.clear();
-    let (liveness, deletion, entries) = RowRef::new(row).open();
-    let mut builder = RowBuilder::new(scratch, liveness, deletion);
-    let visible = entries.filter(|entry| !shape.hides(entry.column(), entry.timestamp_us()));
-    visible.for_each(|entry| builder.push(entry));
-    std::mem::swap(row, scratch);
 }
 
 fn bound(clustering: &[u8], side: Side) -> ClusteringBound {

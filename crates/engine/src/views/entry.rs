@@ -1,7 +1,5 @@
 //! The row of a view that a row of its base table stands for (`ViewUpdateGenerator`).
 
-use std::collections::HashSet;
-
 use helenus_rows::deletion::DeletionTime;
 use helenus_rows::row::{CellRef, Entry, Liveness, RowRef};
 use helenus_schema::{ColumnId, ColumnKind, ColumnMetadata, TableMetadata, ViewMetadata};
@@ -18,7 +16,8 @@ pub struct ViewShape {
     key_column: Option<ColumnId>,
     /// Its type where it is in the clustering: what compares as equal there is the same row, whatever its bytes are.
     clustering_type: Option<CqlType>,
-    selected: HashSet<ColumnId>,
+    /// Sorted.
+    selected: Vec<ColumnId>,
     has_all_columns: bool,
 }
 
@@ -44,12 +43,25 @@ impl ViewShape {
         let columns: Vec<(ColumnKind, &ColumnMetadata)> = columns.collect();
         let key = columns.iter().find(|(kind, _)| *kind != ColumnKind::Regular);
         let in_clustering = key.filter(|(kind, _)| *kind == ColumnKind::Clustering);
+        let mut selected: Vec<ColumnId> = columns.iter().map(|(_, column)| column.id).collect();
+        selected.sort_unstable();
         ViewShape {
+            selected,
             key_column: key.map(|(_, column)| column.id),
             clustering_type: in_clustering.map(|(_, column)| column.cql_type.clone()),
-            selected: columns.iter().map(|(_, column)| column.id).collect(),
             has_all_columns: view.includes_all_columns,
         }
+    }
+
+    fn selects(&self, column: ColumnId) -> bool {
+        self.selected.binary_search(&column).is_ok()
+    }
+
+    /// Whether the view stays as it is if this is written to a base row. Where the view's rows live as a cell does, that takes one
+    /// of their columns, or a deletion.
+    pub(super) fn is_untouched_by(&self, written: RowRef<'_>) -> bool {
+        let (_, deletion, mut entries) = written.open();
+        self.key_column.is_some() && deletion.is_live() && !entries.any(|entry| self.selects(entry.column()))
     }
 
     /// `old` and `new` are the whole base row, merged.
@@ -108,7 +120,7 @@ impl ViewShape {
         }
         let unselected = || {
             let live = cells(row).filter(|cell| cell.is_live(now_s));
-            live.filter(|cell| !self.selected.contains(&cell.column))
+            live.filter(|cell| !self.selects(cell.column))
         };
         let times = unselected().map(|cell| cell.timestamp_us);
         let timestamp_us = times.fold(marker.timestamp_us, i64::max);
@@ -137,7 +149,7 @@ impl ViewShape {
             Some(column) => cells(old).find(|cell| cell.column == column)?.timestamp_us,
             None if self.has_all_columns => old.liveness().timestamp_us,
             None => {
-                let unselected = cells(old).filter(|cell| !self.selected.contains(&cell.column));
+                let unselected = cells(old).filter(|cell| !self.selects(cell.column));
                 let times = unselected.map(|cell| cell.timestamp_us);
                 times.fold(old.liveness().timestamp_us, i64::max)
             }
@@ -176,7 +188,7 @@ mod tests {
         ViewShape {
             key_column: key,
             clustering_type: None,
-            selected: selected.iter().copied().collect(),
+            selected: selected.to_vec(),
             has_all_columns,
         }
     }

@@ -4,6 +4,7 @@ use std::collections::HashMap;
 use std::rc::Rc;
 use std::sync::Arc;
 
+use foldhash::fast::FixedState;
 use helenus_cql::ast::Relation;
 use helenus_rows::clustering::push_component;
 use helenus_rows::layout::TableLayout;
@@ -21,7 +22,7 @@ use crate::select::{Filter, FilterEffort, RowView, bind_filters};
 use crate::term::{BoundValues, EvaluationContext};
 
 /// The tables that have views.
-pub type ViewsByTable = HashMap<TableId, Rc<BaseViews>>;
+pub type ViewsByTable = HashMap<TableId, Rc<BaseViews>, FixedState>;
 
 /// A table that has views.
 #[derive(Debug)]
@@ -40,6 +41,8 @@ pub struct ViewPlan {
     pub(super) clustering: Vec<KeyPart>,
     /// Regular columns of both: the base table's, by its id, and the view's.
     columns: Vec<(ColumnId, ColumnId)>,
+    /// Whether the view's ids of them ascend as the base table's do.
+    has_columns_in_order: bool,
     /// Of the base table's key.
     filters: Vec<Filter>,
 }
@@ -56,6 +59,7 @@ pub(super) enum KeyPart {
 }
 
 /// Where a row of a view is.
+#[derive(Debug, Default)]
 pub(super) struct ViewKey {
     pub partition: Vec<u8>,
     pub clustering: Vec<u8>,
@@ -65,7 +69,7 @@ impl BaseViews {
     /// All tables of a schema that have views. What has not changed since `before` is taken from there: this runs on shards.
     /// `now` is what `'now'` in a condition means.
     pub fn of_schema(schema: &Schema, before: &ViewsByTable, now: Clock) -> ViewsByTable {
-        let mut by_table = ViewsByTable::new();
+        let mut by_table = ViewsByTable::default();
         for keyspace in schema.keyspaces.values() {
             for view in keyspace.views.values() {
                 if by_table.contains_key(&view.base_id) {
@@ -151,6 +155,7 @@ impl ViewPlan {
         let partition: Result<Vec<KeyPart>, CqlError> = parts(table.partition_key());
         let clustering: Result<Vec<KeyPart>, CqlError> = parts(table.clustering());
         Ok(ViewPlan {
+            has_columns_in_order: columns.is_sorted_by_key(|(_, of_view)| *of_view),
             shape: ViewShape::of(view, table, base),
             partition: partition?,
             clustering: clustering?,
@@ -167,8 +172,25 @@ impl ViewPlan {
         Some(self.columns[place.ok()?].1)
     }
 
+    pub(super) fn has_columns_in_order(&self) -> bool {
+        self.has_columns_in_order
+    }
+
+    /// Whether a write to this base row may change the view.
+    pub(super) fn is_concerned(
+        &self,
+        (partition_key, clustering): (&[u8], &[u8]),
+        written: RowRef<'_>,
+        base: &TableMetadata,
+    ) -> bool {
+        !self.shape.is_untouched_by(written) && self.covers(partition_key, clustering, base)
+    }
+
     /// Whether the view has rows of this place in the base table.
     pub fn covers(&self, partition_key: &[u8], clustering: &[u8], base: &TableMetadata) -> bool {
+        if self.filters.is_empty() {
+            return true;
+        }
         let row = RowView {
             partition_key,
             partition_key_count: usize::from(base.partition_key_count),
@@ -180,41 +202,49 @@ impl ViewPlan {
         self.filters.iter().all(|filter| filter.accepts(&row, effort))
     }
 
-    /// Where the view's row of a base row is; none for one that would have no partition key.
+    /// Where the view's row of a base row is; false for one that would have no partition key.
     pub(super) fn key_of(
         &self,
         partition_key: &[u8],
         clustering: &[u8],
         row: RowRef<'_>,
         base: &TableMetadata,
-    ) -> Result<Option<ViewKey>, CqlError> {
+        key: &mut ViewKey,
+    ) -> Result<bool, CqlError> {
         let count = usize::from(base.partition_key_count);
         let value = |part: &KeyPart| match *part {
             KeyPart::Partition(place) => partition_key_components(partition_key, count).nth(place),
             KeyPart::Clustering(place) => helenus_rows::clustering::Components::new(clustering).nth(place),
             KeyPart::Cell => self.shape.key_value(row),
         };
-        let mut key = ViewKey {
-            partition: Vec::new(),
-            clustering: Vec::new(),
-        };
-        let Some(components) = self.partition.iter().map(value).collect::<Option<Vec<&[u8]>>>() else {
-            return Ok(None);
-        };
-        append_key(&mut key.partition, components.iter().copied())?;
+        key.partition.clear();
+        key.clustering.clear();
+        match self.partition.as_slice() {
+            // Nearly all, which take nothing from the heap.
+            [only] => match value(only) {
+                Some(component) => append_key(&mut key.partition, std::iter::once(component))?,
+                None => return Ok(false),
+            },
+            several => {
+                let Some(components) = several.iter().map(value).collect::<Option<Vec<&[u8]>>>() else {
+                    return Ok(false);
+                };
+                append_key(&mut key.partition, components.iter().copied())?;
+            }
+        }
         if key.partition.is_empty() {
-            return Ok(None);
+            return Ok(false);
         }
         for part in &self.clustering {
             let Some(component) = value(part) else {
-                return Ok(None);
+                return Ok(false);
             };
             if component.len() > KEY_BYTES_MAX {
                 return Err(key_too_long(component.len()));
             }
             push_component(&mut key.clustering, component);
         }
-        Ok(Some(key))
+        Ok(true)
     }
 }
 

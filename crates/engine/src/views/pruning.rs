@@ -18,7 +18,7 @@ use helenus_types::partition_key::partition_key_components;
 use helenus_types::{CqlType, ShardId, Token};
 
 use super::entry::EXPIRED_TTL_S;
-use super::plan::{KeyPart, ViewPlan};
+use super::plan::{KeyPart, ViewKey, ViewPlan};
 use crate::CqlError;
 use crate::execute::{QueryOptions, RowStore, read_failure};
 use crate::heap_bytes::HeapBytes;
@@ -319,12 +319,13 @@ impl ViewPlan {
         if !self.shape.has_entry(base_row, now_s) || !self.covers(&key.partition, &key.clustering, base) {
             return Ok(false);
         }
-        let place = self.key_of(&key.partition, &key.clustering, base_row, base)?;
+        let mut place = ViewKey::default();
+        if !self.key_of(&key.partition, &key.clustering, base_row, base, &mut place)? {
+            return Ok(false);
+        }
         let comparator = ClusteringComparator::of(&self.table);
-        Ok(place.is_some_and(|place| {
-            place.partition == row.partition_key
-                && comparator.compare(&place.clustering, &row.clustering).is_eq()
-        }))
+        Ok(place.partition == row.partition_key
+            && comparator.compare(&place.clustering, &row.clustering).is_eq())
     }
 
     /// Takes a row away that no base row has, and nothing that is written later: a packed update of the view.

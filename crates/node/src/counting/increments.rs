@@ -28,7 +28,7 @@ impl Shard {
             return self.count_now(token, update);
         }
         if self.views.has_update(update) {
-            return self.apply_viewed_now(&[update.to_vec()]);
+            return self.apply_viewed(token, update);
         }
         match self.persistence.apply(token, update) {
             Ok(position) => Ok(Some(position)),

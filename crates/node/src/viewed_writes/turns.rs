@@ -1,4 +1,4 @@
-//! Writes with what they change in views: in one turn of the shard, or in turns of their partitions.
+//! Writes with what they change in views, in turns of their partitions.
 
 use std::rc::Rc;
 
@@ -7,8 +7,7 @@ use helenus_engine::execute::read_failure;
 use helenus_engine::views::{BaseViews, Chunk, ViewDelta};
 use helenus_rows::clustering::Slice;
 use helenus_rows::partition_range::PartitionRange;
-use helenus_rows::update::{Update, merge_by_partition};
-use helenus_storage::commitlog::{LogAppendError, LogPosition};
+use helenus_rows::update::Update;
 use helenus_storage::error::WriteError;
 use helenus_storage::read::{ReadCommand, Stored};
 use helenus_storage::read_state::{ReadProgress, ReadState};
@@ -66,58 +65,8 @@ impl PartitionTurns {
 }
 
 impl Shard {
-    /// Applies updates of which some are of tables with views, and what the views become, as one record of the log. All of the
-    /// updates are this shard's. `None`, with nothing done, where that has to wait for something or takes other shards.
-    pub(crate) fn apply_viewed_now(&self, updates: &[Vec<u8>]) -> Result<Option<LogPosition>, CqlError> {
-        let mut all: Vec<Vec<u8>> = Vec::with_capacity(2 * updates.len());
-        for update in updates {
-            let decoded = decode(update)?;
-            all.push(update.clone());
-            let token = token_of(decoded.partition_key);
-            if self.views.is_taken((decoded.table, token)) {
-                return Ok(None);
-            }
-            let Some(views) = self.views.of_table(decoded.table) else {
-                continue;
-            };
-            if !self.write_sets.unresolved_of(&[token]).is_empty() || !views.know(&decoded) {
-                return Ok(None);
-            }
-            let mut delta = ViewDelta::new(&views, &decoded, self.context.now_s());
-            let mut state = ReadState::suspending();
-            let slices = delta.slices();
-            let progress =
-                self.delta_step((token, decoded.partition_key), &slices, &mut delta, &mut state)?;
-            self.store.borrow().end_read(&mut state);
-            if !matches!(progress, ReadProgress::Done) {
-                return Ok(None);
-            }
-            let changes = delta.finish()?;
-            if changes
-                .iter()
-                .any(|change| self.owner_of_update(change) != Some(self.context.id))
-            {
-                return Ok(None);
-            }
-            all.extend(changes);
-        }
-        let all = merge_by_partition(all);
-        let decoded = self.decode_sampled(&all)?;
-        let applied = self.store.borrow_mut().apply_all(&decoded);
-        match applied {
-            Ok(position) => {
-                self.persistence.note_write();
-                Ok(Some(position))
-            }
-            Err(
-                WriteError::MemtablesFull { .. } | WriteError::Log(LogAppendError::RecordTooLarge { .. }),
-            ) => Ok(None),
-            Err(error) => Err(write_failure(&error)),
-        }
-    }
-
     /// One step of the read that a delta needs.
-    fn delta_step(
+    pub(super) fn delta_step(
         &self,
         (token, key): (Token, &[u8]),
         slices: &[Slice],
@@ -143,7 +92,7 @@ impl Shard {
         progress.map_err(read_failure)
     }
 
-    fn owner_of_update(&self, update: &[u8]) -> Option<ShardId> {
+    pub(super) fn owner_of_update(&self, update: &[u8]) -> Option<ShardId> {
         partition_of(update).map(|(_, token)| self.context.owner_of(token))
     }
 
@@ -429,10 +378,10 @@ impl Shard {
         updates: Vec<Vec<u8>>,
         deadline: Deadline,
     ) -> Result<Vec<Vec<u8>>, CqlError> {
-        let mut all = updates.clone();
         if !self.views.has_any.get() {
-            return Ok(all);
+            return Ok(updates);
         }
+        let mut all = updates.clone();
         for (owner, own) in by_owner(updates, self.context.options.shard_count) {
             let changes = self.call_async(owner, move |shard| async move {
                 let changes = catch_async(shard.changes_of_all(&own, deadline)).await;
@@ -477,6 +426,6 @@ fn too_much() -> CqlError {
     ))
 }
 
-fn decode(update: &[u8]) -> Result<Update<'_>, CqlError> {
+pub(super) fn decode(update: &[u8]) -> Result<Update<'_>, CqlError> {
     Update::decode_trusted(update).ok_or_else(|| write_failure(&WriteError::Malformed))
 }

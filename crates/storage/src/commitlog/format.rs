@@ -109,8 +109,28 @@ pub(super) fn push_record(out: &mut Vec<u8>, segment: u64, offset: u32, kind: Re
     out.extend_from_slice(payload);
 }
 
+/// As [`push_record`], of a payload that is written in place.
+pub(super) fn push_record_with(
+    out: &mut Vec<u8>,
+    segment: u64,
+    offset: u32,
+    kind: RecordKind,
+    payload: impl FnOnce(&mut Vec<u8>),
+) {
+    let start = out.len();
+    out.extend_from_slice(&[0; RECORD_HEAD_BYTES]);
+    payload(out);
+    let (head, payload) = out[start..].split_at_mut(RECORD_HEAD_BYTES);
+    let length = payload.len() as u32;
+    head[..KIND_AT].copy_from_slice(&length.to_le_bytes());
+    head[KIND_AT] = kind as u8;
+    head[HEAD_CRC_AT..PAYLOAD_CRC_AT]
+        .copy_from_slice(&head_crc(segment, offset, length, kind as u8).to_le_bytes());
+    head[PAYLOAD_CRC_AT..].copy_from_slice(&crc32fast::hash(payload).to_le_bytes());
+}
+
 /// Appends several updates, as records of more than one have them.
-pub(super) fn push_updates(out: &mut Vec<u8>, updates: &[&[u8]]) {
+pub(super) fn push_updates<'u>(out: &mut Vec<u8>, updates: impl Iterator<Item = &'u [u8]>) {
     for update in updates {
         // Below half a segment, as their sum is.
         out.extend_from_slice(&(update.len() as u32).to_le_bytes());
@@ -119,8 +139,8 @@ pub(super) fn push_updates(out: &mut Vec<u8>, updates: &[&[u8]]) {
 }
 
 /// Bytes that [`push_updates`] appends.
-pub(super) fn updates_bytes(updates: &[&[u8]]) -> usize {
-    updates.iter().map(|update| 4 + update.len()).sum()
+pub(super) fn updates_bytes<'u>(updates: impl Iterator<Item = &'u [u8]>) -> usize {
+    updates.map(|update| 4 + update.len()).sum()
 }
 
 impl<'a> Record<'a> {

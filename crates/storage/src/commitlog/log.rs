@@ -7,7 +7,7 @@ use helenus_types::ShardId;
 use super::batch::LogChunk;
 use super::format::{
     HEADER_BYTES, Mark, RECORD_HEAD_BYTES, RecordKind, SEGMENT_BYTES_DEFAULT, push_header, push_record,
-    push_updates, updates_bytes,
+    push_record_with, push_updates, updates_bytes,
 };
 use super::write_set::{PART_BYTES, UnresolvedParts};
 use super::{
@@ -141,38 +141,41 @@ impl CommitLog {
     }
 
     /// Takes packed updates of several partitions: after a crash the log has all of them or none.
-    pub(crate) fn append_all(&mut self, updates: &[&[u8]]) -> Result<LogPosition, LogAppendError> {
-        let bytes = updates_bytes(updates);
+    pub(crate) fn append_all<'u>(
+        &mut self,
+        updates: impl Iterator<Item = &'u [u8]> + Clone,
+    ) -> Result<LogPosition, LogAppendError> {
+        let bytes = updates_bytes(updates.clone());
         self.check_append(bytes)?;
         self.make_room(bytes);
-        let mut payload = Vec::with_capacity(bytes);
-        push_updates(&mut payload, updates);
-        self.push(RecordKind::Updates, &payload);
+        self.push_with(RecordKind::Updates, bytes, |payload| {
+            push_updates(payload, updates)
+        });
         Ok(self.position())
     }
 
     /// Takes a part of a write set, which [`CommitLog::check_part`] has found to fit. Taken even if what waits for the
     /// disk has reached its bound since then, because other shards take theirs: refused only where the log has failed.
-    pub(crate) fn append_part(
+    pub(crate) fn append_part<'u>(
         &mut self,
         part: WriteSetPart,
-        updates: &[&[u8]],
+        updates: impl Iterator<Item = &'u [u8]> + Clone,
     ) -> Result<LogPosition, LogAppendError> {
         self.check_failure()?;
-        let bytes = PART_BYTES + updates_bytes(updates);
+        let bytes = PART_BYTES + updates_bytes(updates.clone());
         self.check_length(bytes)?;
         self.make_room(bytes);
-        let mut payload = Vec::with_capacity(bytes);
-        part.encode(&mut payload);
-        push_updates(&mut payload, updates);
-        self.push(RecordKind::WriteSetPart, &payload);
+        self.push_with(RecordKind::WriteSetPart, bytes, |payload| {
+            part.encode(payload);
+            push_updates(payload, updates);
+        });
         let position = self.position();
         self.unresolved.push(position, part.id);
         Ok(position)
     }
 
     /// Whether a part of a write set with these updates would be taken now.
-    pub fn check_part(&self, updates: &[&[u8]]) -> Result<(), LogAppendError> {
+    pub fn check_part<'u>(&self, updates: impl Iterator<Item = &'u [u8]>) -> Result<(), LogAppendError> {
         self.check_append(PART_BYTES + updates_bytes(updates))
     }
 
@@ -393,6 +396,13 @@ impl CommitLog {
     fn push(&mut self, kind: RecordKind, payload: &[u8]) {
         push_record(&mut self.buffer, self.segment, self.offset, kind, payload);
         self.offset += (RECORD_HEAD_BYTES + payload.len()) as u32;
+    }
+
+    /// As [`Self::push`], of a payload of so many bytes that is written in place.
+    fn push_with(&mut self, kind: RecordKind, bytes: usize, payload: impl FnOnce(&mut Vec<u8>)) {
+        self.buffer.reserve(RECORD_HEAD_BYTES + bytes);
+        push_record_with(&mut self.buffer, self.segment, self.offset, kind, payload);
+        self.offset += (RECORD_HEAD_BYTES + bytes) as u32;
     }
 
     fn end_run(&mut self) {

@@ -115,7 +115,7 @@ impl Partition {
 
     /// Of the partition, or of a range around the row.
     #[inline]
-    fn deletion_at(&self, layout: &TableLayout, clustering: &[u8]) -> DeletionTime {
+    pub(crate) fn deletion_at(&self, layout: &TableLayout, clustering: &[u8]) -> DeletionTime {
         match &self.rare {
             None => self.deletion,
             Some(rare) => {

@@ -4,6 +4,7 @@ use std::borrow::Cow;
 use std::sync::Arc;
 
 use helenus_events::Event;
+use helenus_schema::TableId;
 use helenus_types::Token;
 
 use super::answer::{Answer, Passed, ReadScratch, Walk};
@@ -12,7 +13,7 @@ use super::shard::ShardStore;
 use super::table::Table;
 use crate::memtable::MemtableCursor;
 use crate::merge::{MergedCursor, MergedScanner};
-use crate::read::{ReadCommand, ReadSink, ReadStatistics};
+use crate::read::{ReadCommand, ReadSink, ReadStatistics, StoredRow};
 use crate::read_state::{PARTITION_UNITS, PartitionPlace, ReadPosition, ReadProgress, ReadState};
 use crate::row_cache::{CachedPartition, CachedRow, RowCache};
 use helenus_rows::clustering::{Side, Slice};
@@ -100,6 +101,44 @@ impl ShardStore {
             Err(ReadError::Absent(pages)) => Ok(ReadProgress::Absent(pages)),
             Err(error) => Err(error),
         }
+    }
+
+    /// A row as it is stored, with what hides it from outside, where the memtable that takes the writes has all of it that
+    /// counts, in one piece: nothing else is stored of the table, or nothing that could show in this row. An empty row where
+    /// there is none. `None` where other places would have to be looked at.
+    pub fn row_in_memory(
+        &self,
+        table: TableId,
+        (token, key): (Token, &[u8]),
+        clustering: &[u8],
+    ) -> Option<StoredRow<'_>> {
+        let table = self.tables.get(&table)?;
+        let is_all_in_active = table.is_in_active();
+        let Some(partition) = table.active.partition(token, key) else {
+            return is_all_in_active.then_some(StoredRow::NONE);
+        };
+        if !partition.has_whole_rows() {
+            return None;
+        }
+        let Some((packed, shadow)) = partition.row(&table.layout, clustering) else {
+            let shadow = partition.deletion_at(&table.layout, clustering);
+            return is_all_in_active.then_some(StoredRow {
+                shadow,
+                ..StoredRow::NONE
+            });
+        };
+        let row = packed.row();
+        let is_settled = || {
+            let settled_below_us = table.layout.shape.settled_below_us(row);
+            let mut sstables = table.sstables.iter();
+            table.memtables().count() == 1
+                && sstables.all(|sstable| sstable.statistics().timestamp_us_max < settled_below_us)
+        };
+        (is_all_in_active || is_settled()).then_some(StoredRow {
+            clustering: Some(packed.clustering()),
+            row,
+            shadow,
+        })
     }
 
     /// No other read goes on with the pages that were brought for this one.

@@ -92,6 +92,16 @@ impl Default for StoreOptions {
 /// writes that arrive while it is flushed.
 const ACTIVE_SHARE: usize = 3;
 
+/// Updates of tables whose writes are logged.
+fn logged<'u>(
+    tables: &HashMap<TableId, Table, FixedState>,
+    updates: impl Iterator<Item = (Token, Update<'u>)> + Clone,
+) -> impl Iterator<Item = &'u [u8]> + Clone {
+    let is_logged = |id| tables.get(&id).is_some_and(|table| table.is_logged);
+    let logged = updates.filter(move |(_, update)| is_logged(update.table));
+    logged.map(|(_, update)| update.as_bytes())
+}
+
 /// All tables of one shard. Owned by the shard's thread.
 #[derive(Debug)]
 pub struct ShardStore {
@@ -286,11 +296,24 @@ impl ShardStore {
 
     /// As [`ShardStore::apply_at`], for several partitions: a crash leaves all of these updates or none.
     pub fn apply_all(&mut self, updates: &[(Token, Update<'_>)]) -> Result<LogPosition, WriteError> {
-        self.check_taken(updates)?;
-        let logged = self.logged(updates);
-        let position = match self.log_mut() {
-            Some(log) if !logged.is_empty() => Some(log.append_all(&logged)?),
-            _ => None,
+        self.apply_each(updates.iter().copied())
+    }
+
+    /// As [`ShardStore::apply_all`], of updates that are no slice; they are gone through several times.
+    pub fn apply_each<'u>(
+        &mut self,
+        updates: impl Iterator<Item = (Token, Update<'u>)> + Clone,
+    ) -> Result<LogPosition, WriteError> {
+        self.check_taken(updates.clone())?;
+        let position = match self.disk.as_mut().and_then(|disk| disk.log.as_mut()) {
+            Some(log) => {
+                let mut logged = logged(&self.tables, updates.clone()).peekable();
+                match logged.peek() {
+                    Some(_) => Some(log.append_all(logged)?),
+                    None => None,
+                }
+            }
+            None => None,
         };
         self.merge_in(updates, position);
         Ok(position.unwrap_or_default())
@@ -299,10 +322,11 @@ impl ShardStore {
     /// Whether this shard would take its part of a write set now, and whether any of that is logged; if not, its part
     /// is none.
     pub fn check_part(&self, updates: &[(Token, Update<'_>)]) -> Result<bool, WriteError> {
-        self.check_taken(updates)?;
-        let logged = self.logged(updates);
+        let updates = updates.iter().copied();
+        self.check_taken(updates.clone())?;
+        let mut logged = logged(&self.tables, updates).peekable();
         match self.disk.as_ref().and_then(|disk| disk.log.as_ref()) {
-            Some(log) if !logged.is_empty() => log.check_part(&logged)?,
+            Some(log) if logged.peek().is_some() => log.check_part(logged)?,
             _ => return Ok(false),
         }
         Ok(true)
@@ -316,17 +340,18 @@ impl ShardStore {
         part: Option<WriteSetPart>,
         updates: &[(Token, Update<'_>)],
     ) -> Result<LogPosition, WriteError> {
-        let logged = self.logged(updates);
-        let position = match (self.log_mut(), part) {
+        let updates = updates.iter().copied();
+        let log = self.disk.as_mut().and_then(|disk| disk.log.as_mut());
+        let position = match (log, part) {
             // Even of nothing: the set is resolved once all its parts are there.
-            (Some(log), Some(part)) => Some(log.append_part(part, &logged)?),
+            (Some(log), Some(part)) => Some(log.append_part(part, logged(&self.tables, updates.clone()))?),
             _ => None,
         };
         self.merge_in(updates, position);
         Ok(position.unwrap_or_default())
     }
 
-    fn check_taken(&self, updates: &[(Token, Update<'_>)]) -> Result<(), WriteError> {
+    fn check_taken<'u>(&self, updates: impl Iterator<Item = (Token, Update<'u>)>) -> Result<(), WriteError> {
         if self.memtable_bytes >= self.options.memtable_bytes_max {
             return Err(WriteError::MemtablesFull {
                 bytes_max: self.options.memtable_bytes_max,
@@ -346,16 +371,13 @@ impl ShardStore {
         self.disk.as_mut()?.log.as_mut()
     }
 
-    /// Those of tables whose writes are logged.
-    fn logged<'u>(&self, updates: &[(Token, Update<'u>)]) -> Vec<&'u [u8]> {
-        let is_logged = |id| self.tables.get(&id).is_some_and(|table| table.is_logged);
-        let logged = updates.iter().filter(|(_, update)| is_logged(update.table));
-        logged.map(|(_, update)| update.as_bytes()).collect()
-    }
-
     /// Merges the updates of one record of the log into memory. No memtable is sealed in between: what is flushed up to
     /// the record's position must have all of it.
-    fn merge_in(&mut self, updates: &[(Token, Update<'_>)], position: Option<LogPosition>) {
+    fn merge_in<'u>(
+        &mut self,
+        updates: impl Iterator<Item = (Token, Update<'u>)>,
+        position: Option<LogPosition>,
+    ) {
         let mut grown = 0;
         for (token, update) in updates {
             let Some(table) = self.tables.get_mut(&update.table) else {
@@ -364,8 +386,8 @@ impl ShardStore {
             let position = position.filter(|_| table.is_logged);
             grown += table
                 .active
-                .apply(*token, update, position, &mut self.write_scratch);
-            table.feed_vectors(update);
+                .apply(token, &update, position, &mut self.write_scratch);
+            table.feed_vectors(&update);
         }
         self.note_grown(grown);
     }

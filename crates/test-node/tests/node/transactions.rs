@@ -1,13 +1,23 @@
 //! `BEGIN TRANSACTION`: what is refused, what is answered, and that nobody sees a part of one.
 
 use std::collections::VecDeque;
+use std::sync::Arc;
+use std::time::Duration;
 
-use helenus_test_node::{Answer, Column, Execution, Pending, TestNode};
+use helenus_test_node::{Answer, Column, Execution, Pending, TestNode, options};
+use helenus_vfs::{MemoryDisk, SystemClock};
 
 const SHARDS: u16 = 3;
 
+/// Longer than all that a test has sent at once takes on a slow machine: the last of hundreds waits for all before it.
+const TIMEOUT: Duration = Duration::from_secs(120);
+
 fn node() -> TestNode {
-    let node = TestNode::with_shards(SHARDS);
+    let mut options = options(SHARDS, Arc::new(MemoryDisk::new()), Arc::new(SystemClock::new()));
+    options.read_request_timeout = TIMEOUT;
+    options.range_request_timeout = TIMEOUT;
+    options.write_request_timeout = TIMEOUT;
+    let node = TestNode::start(options).unwrap();
     node.run("CREATE KEYSPACE k WITH replication = {'class': 'SimpleStrategy', 'replication_factor': 1}");
     node.run("CREATE TYPE k.address (street text, number int)");
     node.run(

@@ -5,6 +5,7 @@ use std::time::{Duration, Instant};
 
 use helenus_node::NodeOptions;
 use helenus_protocol::ErrorCode;
+use helenus_storage::store::{CompactionKind, CompactionRequest};
 use helenus_test_node::{Answer, Execution, HookedDisk, TestNode, options};
 use helenus_tools::control;
 use helenus_tools::host::{Host, Incumbents, TableChoice};
@@ -76,8 +77,14 @@ fn sorted(mut rows: Vec<Row>) -> Vec<Row> {
 }
 
 fn make_table(node: &TestNode) {
+    make_table_with(node, "m map<int, int>");
+}
+
+fn make_table_with(node: &TestNode, m: &str) {
     node.run(KEYSPACE);
-    node.run("CREATE TABLE k.t (p int, c int, a int, b text, m map<int, int>, x int, PRIMARY KEY (p, c))");
+    node.run(&format!(
+        "CREATE TABLE k.t (p int, c int, a int, b text, {m}, x int, PRIMARY KEY (p, c))"
+    ));
 }
 
 fn make_view(node: &TestNode, view: &View) {
@@ -124,6 +131,8 @@ struct Statements {
     random: SeededRandom,
     has_old_timestamps: bool,
     has_ttls: bool,
+    /// `m` is an int.
+    is_plain: bool,
 }
 
 impl Statements {
@@ -154,6 +163,7 @@ impl Statements {
 
     fn change(&self) -> String {
         match self.below(6) {
+            3 | 4 if self.is_plain => format!("m = {}", self.value(3)),
             0 | 1 => format!("a = {}", self.value(3)),
             2 => format!("b = '{}'", self.below(4)),
             3 => format!("m = {{{}: {}}}", self.below(3), self.below(3)),
@@ -165,6 +175,15 @@ impl Statements {
     fn single(&self) -> String {
         let (p, c) = (self.below(4), self.below(4));
         match self.below(20) {
+            // Later than all that is stored elsewhere, and nothing of the row is left out.
+            0..3 if self.is_plain => format!(
+                "INSERT INTO k.t (p, c, a, b, m, x) VALUES ({p}, {c}, {}, '{}', {}, {}){}",
+                self.value(3),
+                self.below(3),
+                self.value(3),
+                self.value(3),
+                self.using(true)
+            ),
             0..6 => format!(
                 "INSERT INTO k.t (p, c, a, b) VALUES ({p}, {c}, {}, '{}'){}",
                 self.value(3),
@@ -230,29 +249,37 @@ fn on_any_shard(random: &SeededRandom, shards: u16) -> Execution {
     }
 }
 
-fn run_history(seed: u64, shards: u16, has_old_timestamps: bool) {
-    let mut node = node_on(shards, Arc::new(MemoryDisk::new()), Arc::new(SystemClock::new()));
-    make_table(&node);
+fn all_views(has_old_timestamps: bool) -> Vec<&'static View> {
     let mut views: Vec<&View> = VIEWS.iter().collect();
     if !has_old_timestamps {
         views.push(&PARTIAL);
     }
+    views
+}
+
+/// The last of several views is made of what is there by then.
+fn run_history(seed: u64, shards: u16, has_old_timestamps: bool, views: &[&View]) {
+    let mut node = node_on(shards, Arc::new(MemoryDisk::new()), Arc::new(SystemClock::new()));
+    make_table(&node);
     let statements = Statements {
         random: SeededRandom::new(seed),
         has_old_timestamps,
         has_ttls: false,
+        is_plain: false,
     };
-    // The last is made of what is there by then.
-    let (last, first) = views.split_last().unwrap();
+    let (last, first) = match views {
+        [only] => (*only, views),
+        _ => views.split_last().map(|(last, first)| (*last, first)).unwrap(),
+    };
     first.iter().for_each(|view| make_view(&node, view));
     let mut history = Vec::new();
     for step in 0..240 {
-        if step == 120 {
+        if step == 120 && views.len() > 1 {
             make_view(&node, last);
             views.iter().for_each(|view| wait_built(&node, view.name));
             check(
                 &node,
-                &views,
+                views,
                 &format!("after being built, seed {seed}: {history:#?}"),
             );
         }
@@ -270,7 +297,7 @@ fn run_history(seed: u64, shards: u16, has_old_timestamps: bool) {
             }
             _ => {}
         }
-        let known = if step < 120 { first } else { &views[..] };
+        let known = if step < 120 { first } else { views };
         if step % 8 == 0 || step > 220 {
             check(
                 &node,
@@ -284,14 +311,65 @@ fn run_history(seed: u64, shards: u16, has_old_timestamps: bool) {
 #[test]
 fn views_are_what_their_base_makes_them() {
     for seed in 0..6 {
-        run_history(seed, 1 + (seed % 3) as u16, false);
+        run_history(seed, 1 + (seed % 3) as u16, false, &all_views(false));
     }
 }
 
 #[test]
 fn views_are_what_their_base_makes_them_with_timestamps_in_any_order() {
     for seed in 100..106 {
-        run_history(seed, 1 + (seed % 3) as u16, true);
+        run_history(seed, 1 + (seed % 3) as u16, true, &all_views(true));
+    }
+}
+
+/// Whether a base row has to be read at all depends on all the views of its table.
+#[test]
+fn views_that_are_alone_are_what_their_base_makes_them() {
+    for (place, view) in VIEWS.iter().enumerate() {
+        for seed in 0..4 {
+            let (shards, has_old_timestamps) = (1 + (seed % 2) as u16, seed < 2);
+            run_history(
+                200 + 10 * place as u64 + seed,
+                shards,
+                has_old_timestamps,
+                &[view],
+            );
+        }
+    }
+}
+
+/// Rows of which memory has each column, above files that have older ones: what is in the files decides nothing then, and does
+/// where a timestamp, a tombstone or a column that is not there lets it.
+#[test]
+fn views_are_what_their_base_makes_them_above_files() {
+    let mut alone: Vec<Vec<&View>> = VIEWS.iter().map(|view| vec![view]).collect();
+    alone.push(VIEWS.iter().collect());
+    for seed in 400..410 {
+        let clock = Arc::new(ManualClock::starting_at(1_700_000_000_000_000));
+        let shards = 1 + (seed % 2) as u16;
+        let node = node_on(shards, Arc::new(MemoryDisk::new()), clock.clone());
+        make_table_with(&node, "m int");
+        let views = &alone[(seed % 5) as usize];
+        views.iter().for_each(|view| make_view(&node, view));
+        let statements = Statements {
+            random: SeededRandom::new(seed),
+            has_old_timestamps: seed % 3 == 0,
+            has_ttls: seed % 3 == 1,
+            is_plain: true,
+        };
+        let mut history = Vec::new();
+        for _ in 0..240 {
+            let statement = statements.next();
+            let seconds = statements.below(3);
+            history.push(format!("{statement}, {seconds} s later"));
+            node.run(&statement);
+            clock.advance_s(seconds);
+            if statements.below(12) == 0 {
+                history.push("flush".to_owned());
+                node.operator().flush(None).unwrap();
+            }
+            check(&node, views, &format!("seed {seed}: {history:#?}"));
+        }
     }
 }
 
@@ -387,6 +465,7 @@ fn rows_of_views_expire_with_what_keeps_them() {
             random: SeededRandom::new(seed),
             has_old_timestamps: false,
             has_ttls: true,
+            is_plain: false,
         };
         let mut history = Vec::new();
         for _ in 0..200 {
@@ -422,6 +501,7 @@ fn a_crash_leaves_views_as_their_base_makes_them() {
             random: SeededRandom::new(seed),
             has_old_timestamps: true,
             has_ttls: false,
+            is_plain: false,
         };
         for round in 0..6 {
             if round == 3 {
@@ -463,6 +543,63 @@ fn a_deletion_of_many_rows_reaches_the_view() {
     assert_eq!(node.rows("SELECT p FROM k.by_a").len(), 2_000);
     node.run("DELETE FROM k.t WHERE p = 1");
     assert!(node.rows("SELECT p FROM k.by_a").is_empty());
+}
+
+/// Of two values of the same time the larger one stays, wherever it lies: what memory has of a row is not all of it where a file
+/// has something as old.
+#[test]
+fn a_file_as_old_as_the_row_in_memory_counts() {
+    let node = node_on(1, Arc::new(MemoryDisk::new()), Arc::new(SystemClock::new()));
+    make_table_with(&node, "m int");
+    let views = [&VIEWS[0]];
+    views.iter().for_each(|view| make_view(&node, view));
+    let insert = |a: i32| {
+        node.run(&format!(
+            "INSERT INTO k.t (p, c, a, b, m, x) VALUES (0, 0, {a}, 'b', 1, 1) USING TIMESTAMP 10"
+        ));
+    };
+    insert(2);
+    node.operator().flush(None).unwrap();
+    insert(1);
+    check(&node, &views, "the larger one is in the file");
+    node.run("UPDATE k.t USING TIMESTAMP 11 SET a = 0 WHERE p = 0 AND c = 0");
+    check(&node, &views, "it has moved from where the file had it");
+}
+
+/// A value that a row lost as it left its place in a view was back when the row came back there, where a compaction of the base
+/// table had dropped the tombstone meanwhile.
+#[test]
+fn what_a_row_lost_as_it_left_a_view_stays_lost() {
+    for leaves in [
+        "UPDATE k.t SET a = 2, b = null WHERE p = 0 AND c = 0",
+        "DELETE a, b FROM k.t WHERE p = 0 AND c = 0",
+        "DELETE FROM k.t WHERE p = 0 AND c = 0",
+        "DELETE FROM k.t WHERE p = 0",
+        "UPDATE k.t USING TTL 1 SET a = 2, b = 'z' WHERE p = 0 AND c = 0",
+    ] {
+        for is_flushed in [false, true] {
+            let clock = Arc::new(ManualClock::starting_at(1_700_000_000_000_000));
+            let node = node_on(1, Arc::new(MemoryDisk::new()), clock.clone());
+            make_table_with(&node, "m int");
+            node.run("ALTER TABLE k.t WITH gc_grace_seconds = 1");
+            let views = [&VIEWS[0], &VIEWS[2]];
+            views.iter().for_each(|view| make_view(&node, view));
+            node.run("INSERT INTO k.t (p, c, a, b, m, x) VALUES (0, 0, 1, 'x', 1, 1)");
+            if is_flushed {
+                node.operator().flush(None).unwrap();
+            }
+            clock.advance_s(5);
+            node.run(leaves);
+            clock.advance_s(5);
+            let operator = node.operator();
+            let table = operator.schema().unwrap().table("k", "t").unwrap().id;
+            operator.flush(Some(table)).unwrap();
+            let kind = CompactionKind::Major { split_output: false };
+            operator.compact(CompactionRequest { table, kind }).unwrap();
+            node.run("UPDATE k.t SET a = 1 WHERE p = 0 AND c = 0");
+            check(&node, &views, &format!("{leaves}, flushed: {is_flushed}"));
+        }
+    }
 }
 
 #[test]
