@@ -23,6 +23,7 @@ impl HistoryClock {
         }
     }
 
+    /// Also backwards.
     pub fn advance_us(&self, microseconds: i64) {
         self.wall_us.fetch_add(microseconds, Ordering::Relaxed);
     }

@@ -8,7 +8,7 @@ use std::sync::Arc;
 use helenus_node::{Operator, SsTableFormat};
 use helenus_schema::{Schema, TableMetadata};
 use helenus_storage::store::{CompactionKind, CompactionRequest, Transfer};
-use helenus_test_node::{Answer, Rows, TestNode};
+use helenus_test_node::{Answer, Execution, Pending, Rows, TestNode};
 use helenus_tools::export::export_sstables;
 use helenus_tools::host::{Host as _, Incumbents, TableChoice};
 use helenus_tools::import::{ImportOptions, import};
@@ -157,6 +157,104 @@ pub fn contents(node: &TestNode) -> Vec<(String, Option<Rows>)> {
         }
     });
     read.collect()
+}
+
+/// As many as make several pages of a few rows.
+const PAGE_ROWS: i32 = 3;
+
+/// Tables that are being read, each with its first page.
+pub struct Pages(Vec<(String, Rows)>);
+
+/// The first page of each own table.
+pub fn begin_pages(node: &TestNode) -> Pages {
+    let schema = node.schema();
+    let names = own_tables(&schema).map(|table| qualified(&table.keyspace, &table.name));
+    let first_page = |name: String| match next_page(node, &name, None) {
+        Answer::Rows(page) => Some((name, page)),
+        _ => None,
+    };
+    Pages(names.filter_map(first_page).collect())
+}
+
+/// The other pages, of the process that has taken the node's place: together they are what the table held before.
+pub fn finish_pages(node: &TestNode, begun: Pages, before: &[(String, Option<Rows>)]) -> Result<(), String> {
+    for (name, page) in begun.0 {
+        let (mut rows, mut paging_state) = (page.rows, page.paging_state);
+        while paging_state.is_some() {
+            match next_page(node, &name, paging_state) {
+                Answer::Rows(page) => {
+                    rows.extend(page.rows);
+                    paging_state = page.paging_state;
+                }
+                answer => return Err(format!("the next page of {name}: {answer:?}")),
+            }
+        }
+        let all = before.iter().find(|(other, _)| *other == name);
+        if let Some((_, Some(all))) = all
+            && all.rows != rows
+        {
+            return Err(format!(
+                "{name} had {} rows, in pages before and after {}",
+                all.rows.len(),
+                rows.len()
+            ));
+        }
+    }
+    Ok(())
+}
+
+fn next_page(node: &TestNode, name: &str, paging_state: Option<Vec<u8>>) -> Answer {
+    let execution = Execution {
+        page_size: Some(PAGE_ROWS),
+        paging_state,
+        ..Execution::default()
+    };
+    node.execute_with(&format!("SELECT * FROM {name}"), &execution)
+}
+
+/// Increments that nobody has waited for.
+pub struct Counting {
+    count: i64,
+    under_way: Vec<Pending>,
+}
+
+const COUNTER_TABLE: &str = "CREATE TABLE IF NOT EXISTS probe.c (k int PRIMARY KEY, n counter)";
+
+pub fn begin_counting(node: &TestNode) -> Counting {
+    node.run(PROBE_KEYSPACE);
+    node.run(COUNTER_TABLE);
+    let count = counted(node);
+    let increment = |_| node.submit("UPDATE probe.c SET n = n + 1 WHERE k = 0", &Execution::default());
+    Counting {
+        count,
+        under_way: (0..PROBES).map(increment).collect(),
+    }
+}
+
+impl Counting {
+    /// What was acknowledged is there once, what was not at most once.
+    pub fn check(self, node: &TestNode) -> Result<(), String> {
+        let sent = self.under_way.len() as i64;
+        let answers = self.under_way.into_iter().map(Pending::wait);
+        let acknowledged = answers
+            .filter(|answer| matches!(answer, Some(answer) if !matches!(answer, Answer::Error { .. })))
+            .count() as i64;
+        let found = counted(node) - self.count;
+        match (acknowledged..=sent).contains(&found) {
+            true => Ok(()),
+            false => Err(format!(
+                "{acknowledged} of {sent} increments were acknowledged, {found} were counted"
+            )),
+        }
+    }
+}
+
+fn counted(node: &TestNode) -> i64 {
+    let rows = node.rows("SELECT n FROM probe.c WHERE k = 0");
+    let count = rows.first().and_then(|row| row.first()).cloned().flatten();
+    count
+        .and_then(|bytes| bytes.try_into().ok())
+        .map_or(0, i64::from_be_bytes)
 }
 
 fn qualified(keyspace: &str, table: &str) -> String {

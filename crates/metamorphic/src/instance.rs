@@ -2,6 +2,7 @@
 
 use std::collections::{BTreeSet, HashMap};
 use std::fmt::Display;
+use std::mem;
 use std::sync::{Arc, mpsc};
 use std::time::{Duration, Instant};
 
@@ -284,6 +285,7 @@ impl Instance {
             Event::FlippedBit { place } => self.flip_bit(&disk, place),
             Event::Restart => self.restart(),
             Event::Kill => self.fail_power(&disk),
+            Event::Replace => self.replace(),
             Event::Reshard => {
                 self.configuration.shard_count = next(&SHARD_COUNTS, &self.configuration.shard_count);
                 self.restart()
@@ -299,6 +301,25 @@ impl Instance {
         self.node().stop();
         self.node = None;
         self.start_node()
+    }
+
+    /// All that reaches a shard of a replacement: its sockets are not seen here.
+    fn replace(&mut self) -> Result<(), Trouble> {
+        self.operate("flush of a node that is replaced", |operator| {
+            operator.flush(None).map_err(|error| error.to_string())
+        })?;
+        let before = events::contents(self.node());
+        let begun = events::begin_pages(self.node());
+        let counting = events::begin_counting(self.node());
+        self.node().stop();
+        self.node = None;
+        // Clients know nothing of it.
+        let prepared = mem::take(&mut self.prepared);
+        self.start_node()?;
+        self.prepared = prepared;
+        let failed = |error| broken("replacement", error);
+        counting.check(self.node()).map_err(failed)?;
+        events::finish_pages(self.node(), begun, &before).map_err(failed)
     }
 
     fn fail_power(&mut self, disk: &SimulatedDisk) -> Result<(), Trouble> {

@@ -217,10 +217,7 @@ impl Run {
 
     fn happen(&mut self, script: &Script, event: Event) -> Result<(), Trouble> {
         if let Event::Clock { seconds } = event {
-            let microseconds = i64::try_from(seconds)
-                .unwrap_or(i64::MAX)
-                .saturating_mul(1_000_000);
-            self.clock.advance_us(microseconds);
+            self.clock.advance_us(seconds.saturating_mul(1_000_000));
         }
         for (instance, configuration) in self.instances.iter_mut().zip(&script.configurations) {
             instance

@@ -52,6 +52,9 @@ pub enum Event {
     Restart,
     /// The power fails; what was not synced may be gone.
     Kill,
+    /// Another process takes the node's place, as `serve --replace` does: who reads pages goes on where they were, prepared
+    /// statements are prepared again, and what was asked for just before is done once or not at all.
+    Replace,
     /// A restart with the next of 1, 2, 3, 5 shards.
     Reshard,
     /// A restart that writes the next of the formats.
@@ -71,9 +74,9 @@ pub enum Event {
     FlippedBit {
         place: u64,
     },
-    /// The wall clock of all nodes, also of those in memory.
+    /// The wall clock of all nodes, also of those in memory; also backwards.
     Clock {
-        seconds: u64,
+        seconds: i64,
     },
 }
 
@@ -126,6 +129,7 @@ impl fmt::Display for Event {
             Event::Compact => out.write_str("compact"),
             Event::Restart => out.write_str("restart"),
             Event::Kill => out.write_str("kill"),
+            Event::Replace => out.write_str("replace"),
             Event::Reshard => out.write_str("reshard"),
             Event::Reformat => out.write_str("reformat"),
             Event::Restore => out.write_str("restore"),
@@ -182,12 +186,13 @@ impl Script {
 
 fn parse_event(line: &str) -> Result<Event, String> {
     if let Some((word, number)) = line.split_once(' ') {
-        let event = number.parse().ok().and_then(|number| match word {
-            "clock" => Some(Event::Clock { seconds: number }),
-            "unsynced" => Some(Event::FailedSync { after: number }),
-            "flip" => Some(Event::FlippedBit { place: number }),
+        let count = || number.parse().ok();
+        let event = match word {
+            "clock" => number.parse().ok().map(|seconds| Event::Clock { seconds }),
+            "unsynced" => count().map(|after| Event::FailedSync { after }),
+            "flip" => count().map(|place| Event::FlippedBit { place }),
             _ => None,
-        });
+        };
         return event.ok_or_else(|| format!("{line:?} is no step"));
     }
     [
@@ -195,6 +200,7 @@ fn parse_event(line: &str) -> Result<Event, String> {
         Event::Compact,
         Event::Restart,
         Event::Kill,
+        Event::Replace,
         Event::Reshard,
         Event::Reformat,
         Event::Restore,
@@ -215,10 +221,10 @@ mod tests {
         let text = "# What it shows.\n\
                     on disk shards=1 cache=on memory=64 format=nb index=64\n\
                     cql INSERT INTO k.t (p, v, w) VALUES (?, ?, ?)\n  0x00000001\n  null\n  bytes(7,65536)\n\
-                    flush\nclock 61\nunsynced 3\nflip 77\nrestore\nkill\n\
+                    flush\nclock 61\nclock -86400\nunsynced 3\nflip 77\nrestore\nreplace\nkill\n\
                     cql SELECT * FROM k.t\n";
         let script: Script = text.parse().unwrap();
-        assert_eq!(script.steps.len(), 8);
+        assert_eq!(script.steps.len(), 10);
         assert_eq!(script.to_string(), text);
     }
 

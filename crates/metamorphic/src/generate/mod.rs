@@ -34,6 +34,10 @@ const STATEMENTS_PER_SCHEMA_CHANGE: u64 = 50;
 const HISTORIES_PER_TRANSACTIONS: u64 = 3;
 /// In those histories.
 const STATEMENTS_PER_TRANSACTION: u64 = 4;
+/// Cassandra's default, of tables that do not keep their tombstones for ever.
+const GC_GRACE_SECONDS: i64 = 864_000;
+/// A day more.
+const SECONDS_PAST_GC_GRACE: i64 = GC_GRACE_SECONDS + 86_400;
 /// That a table begins with.
 const INDEXES_MAX: usize = 3;
 
@@ -103,6 +107,12 @@ pub fn generate(seed: u64, steps: usize) -> Script {
             script.steps.push(statement(create));
             subject.view = Some(name);
         }
+        if !subject.is_conditional && chance.one_in(2) {
+            script.steps.push(statement(format!(
+                "ALTER TABLE {} WITH gc_grace_seconds = {GC_GRACE_SECONDS}",
+                subject.name
+            )));
+        }
         for _ in 0..chance.count(INDEXES_MAX + 1) {
             let created = indexes::create(&chance, &mut subject);
             script.steps.extend(created.into_iter().map(statement));
@@ -114,6 +124,10 @@ pub fn generate(seed: u64, steps: usize) -> Script {
         script.steps.push(statement(transactions::create()));
     }
     let mut timestamps = Timestamps::default();
+    let clock_goes_back = chance.one_in(3) && !has_transactions && !subjects.iter().any(Subject::shows_clock);
+    if clock_goes_back {
+        subjects.iter_mut().for_each(|subject| subject.expires = false);
+    }
     for _ in 0..steps {
         timestamps.advance();
         if has_transactions && chance.one_in(STATEMENTS_PER_TRANSACTION) {
@@ -133,7 +147,19 @@ pub fn generate(seed: u64, steps: usize) -> Script {
             Flavour::Deep => STATEMENTS_PER_EVENT_DEEP,
         };
         let step = match chance.below(100) {
-            _ if chance.one_in(statements_per_event) => Step::Event(event(&chance)),
+            _ if chance.one_in(statements_per_event) => {
+                let event = event(&chance, clock_goes_back);
+                if matches!(
+                    event,
+                    Event::Clock {
+                        seconds: SECONDS_PAST_GC_GRACE..
+                    }
+                ) {
+                    // What is written with times from before finds deletions gone on some nodes and not on others.
+                    timestamps.boundary();
+                }
+                Step::Event(event)
+            }
             0..60 if subject.counts() => Step::Statement(counters::write(&chance, subject).finish()),
             0..60 => Step::Statement(writes::write(&chance, flavour, subject, &timestamps).finish()),
             60..70 if let Some(view) = &subject.view => statement(match chance.below(8) {
@@ -166,8 +192,9 @@ fn statement(text: String) -> Step {
     })
 }
 
-fn event(chance: &Chance) -> Event {
-    match chance.below(26) {
+/// `clock_goes_back`: nothing that a history writes expires or has the node's time.
+fn event(chance: &Chance, clock_goes_back: bool) -> Event {
+    match chance.below(28) {
         0..8 => Event::Flush,
         8..11 => Event::Compact,
         11..14 => Event::Restart,
@@ -180,8 +207,12 @@ fn event(chance: &Chance) -> Event {
         23 => Event::FailedSync {
             after: chance.below(6),
         },
+        24 | 25 => Event::Replace,
+        _ if clock_goes_back => Event::Clock {
+            seconds: *chance.pick(&[-1, -60, -86_400, -3 * 86_400, 61, SECONDS_PAST_GC_GRACE]),
+        },
         _ => Event::Clock {
-            seconds: *chance.pick(&[1, 1, 61, 3_601]),
+            seconds: *chance.pick(&[1, 1, 61, 3_601, 86_400, SECONDS_PAST_GC_GRACE]),
         },
     }
 }

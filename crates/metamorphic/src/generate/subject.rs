@@ -41,6 +41,8 @@ pub struct Subject {
     /// Whether most of what is written to it has conditions. Their time is the node's clock, so that plain writes, whose times
     /// are before it, no longer change what they have written.
     pub is_conditional: bool,
+    /// Whether what is written to it may soon expire.
+    pub expires: bool,
     /// The statement that makes the index of its vectors, if it has some.
     pub vector_index: Option<String>,
     /// Its materialized view, qualified, if it has one.
@@ -74,6 +76,7 @@ impl Subject {
                 quoted_identifier(&table.keyspace),
                 quoted_identifier(&table.name)
             ),
+            expires: true,
             // How many tombstones a decision may pass depends on what was compacted: partitions stay small.
             is_conditional: flavour == Flavour::Broad && chance.one_in(CONDITIONAL_ONE_IN),
             vector_index: None,
@@ -90,6 +93,16 @@ impl Subject {
             partition_keys,
             clusterings,
         }
+    }
+
+    /// Whether something of what is written to it has the time of the node's clock, which then shows.
+    pub fn shows_clock(&self) -> bool {
+        let has_lists = self
+            .table
+            .columns
+            .iter()
+            .any(|column| matches!(column.cql_type, CqlType::List { .. }));
+        self.is_conditional || self.counts() || has_lists
     }
 
     /// Whether it is a table of counters, also once they are dropped.

@@ -49,7 +49,10 @@ pub fn write(chance: &Chance, flavour: Flavour, subject: &Subject, timestamps: &
     let using = match chance.below(8) {
         0 => {
             let alone = timestamps.alone(chance);
-            let ttl = chance.pick(&[1, 60, 3_600, 315_360_000]);
+            let ttl = match subject.expires {
+                true => *chance.pick(&[1, 60, 3_600, 315_360_000]),
+                false => 315_360_000,
+            };
             format!(" USING TIMESTAMP {alone} AND TTL {ttl}")
         }
         _ => format!(" USING TIMESTAMP {timestamp}"),
