@@ -34,7 +34,7 @@ fn a_seed_is_the_same_history_each_time_also_as_text() {
 
 #[test]
 fn most_statements_of_a_history_are_valid_and_the_model_knows_some() {
-    let report = run(&generate(2, 60));
+    let report = run(&generate(4, 60));
     assert_eq!(report.failure, None);
     assert!(report.refused * 4 < report.steps, "{} refused", report.refused);
     assert!(report.modelled > 0);
