@@ -15,6 +15,9 @@ use helenus_vfs::{MemoryDisk, Operation, SystemClock};
 
 const SHARDS: u16 = 2;
 
+/// Longer than reading 40 MB takes on a slow machine, unoptimised.
+const SLOW_MACHINE_TIMEOUT: Duration = Duration::from_secs(120);
+
 /// A partition key that the shard owns.
 fn key_of(shard: u16) -> i32 {
     let owns = |p: &i32| shard_of(token_of(&p.to_be_bytes()), SHARDS).0 == shard;
@@ -182,12 +185,11 @@ fn flushes_do_not_wait_for_ever_for_the_parts_of_others() {
 
 /// A node with rows of a megabyte and a list each, in partitions of their own, all of them on the disk.
 fn node_with_long_rows(rows: i32) -> TestNode {
-    let mut node = TestNode::start(options(
-        1,
-        Arc::new(MemoryDisk::new()),
-        Arc::new(SystemClock::new()),
-    ))
-    .unwrap();
+    let mut options = options(1, Arc::new(MemoryDisk::new()), Arc::new(SystemClock::new()));
+    // What is refused for its memory must not be refused for its time first.
+    options.read_request_timeout = SLOW_MACHINE_TIMEOUT;
+    options.write_request_timeout = SLOW_MACHINE_TIMEOUT;
+    let mut node = TestNode::start(options).unwrap();
     make_table(&node);
     let mut state = 1_u64;
     let mut byte = || {
