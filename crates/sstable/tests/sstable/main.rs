@@ -4,6 +4,7 @@
 mod support;
 mod typed;
 
+mod full_rows;
 mod roundtrip;
 
 mod fixtures;

@@ -14,8 +14,8 @@ use helenus_types::{CqlType, UserType};
 use helenus_vfs::{Disk, MemoryDisk, Random, SeededRandom};
 
 use crate::support::{
-    Column, DESCRIPTOR, Item, NOW_S, NOW_US, Partition, Partitions, cell, drain, folder, id, insert, key,
-    live, options, row, scan, table, write,
+    Column, DESCRIPTOR, Item, NOW_S, NOW_US, Partition, Partitions, drain, folder, id, insert, key, live,
+    options, row, scan, table, write,
 };
 
 /// Columns of every storage kind: fixed and variable length, single- and multi-cell, static and regular.
@@ -668,90 +668,4 @@ fn a_frozen_user_type_with_a_frozen_collection_is_a_clustering_key() {
     );
     let sstable = SsTable::open(&*disk, &folder(&table), info.descriptor, &table).unwrap();
     assert_eq!(scan(&sstable).unwrap(), partitions);
-}
-
-/// Rows that have all columns are encoded in one pass, and one that does not may come after them.
-#[test]
-fn rows_with_all_columns_and_others_are_read_again_and_counted_alike() {
-    let columns = vec![
-        Column("pk", ColumnKind::PartitionKey, CqlType::Int),
-        Column("ck", ColumnKind::Clustering, CqlType::Int),
-        Column("a", ColumnKind::Regular, CqlType::Int),
-        Column("b", ColumnKind::Regular, CqlType::Blob),
-        Column("c", ColumnKind::Regular, CqlType::Text),
-    ];
-    let table = table("plain", columns, &[]);
-    for seed in 0..20 {
-        let generator = Generator {
-            random: SeededRandom::new(seed),
-        };
-        let mut partitions = Partitions::new();
-        let (mut oldest_us, mut newest_us, mut rows, mut cells) = (i64::MAX, i64::MIN, 0, 0);
-        for partition_key in 0..10_i32 {
-            let mut partition = Partition::default();
-            for clustering in 0..=generator.random.below(20) as i32 {
-                let timestamp_us = generator.timestamp();
-                let liveness = if generator.chance(70) {
-                    live(timestamp_us)
-                } else {
-                    Liveness::NONE
-                };
-                let present = ["a", "b", "c"].map(|name| (name, generator.chance(90)));
-                let values: Vec<_> = present
-                    .iter()
-                    .filter(|(_, is_present)| *is_present)
-                    .map(|(name, _)| {
-                        let is_own = generator.chance(10);
-                        let written_us = if is_own {
-                            generator.timestamp()
-                        } else {
-                            timestamp_us
-                        };
-                        (id(&table, name), written_us, *name == "a")
-                    })
-                    .collect();
-                if values.is_empty() && liveness.is_none() {
-                    continue;
-                }
-                let written = values.iter().map(|(_, written_us, _)| *written_us);
-                let marked = (!liveness.is_none()).then_some(timestamp_us);
-                for written_us in written.chain(marked) {
-                    oldest_us = oldest_us.min(written_us);
-                    newest_us = newest_us.max(written_us);
-                }
-                rows += 1;
-                cells += values.len() as u64;
-                let value_of = |is_int: bool| {
-                    if is_int {
-                        &b"four"[..]
-                    } else {
-                        &b"of any length"[..]
-                    }
-                };
-                let cells = values
-                    .iter()
-                    .map(|(column, written_us, is_int)| cell(*column, *written_us, value_of(*is_int)));
-                let row = row(liveness, DeletionTime::LIVE, cells.collect());
-                partition.row(key(&[&clustering.to_be_bytes()]), row);
-            }
-            if !partition.items.is_empty() {
-                insert(&mut partitions, &partition_key.to_be_bytes(), partition);
-            }
-        }
-        let disk: Arc<dyn Disk> = Arc::new(MemoryDisk::new());
-        let folder = folder(&table);
-        write(&disk, &folder, &table, &partitions, options(&table, &partitions));
-        let sstable = SsTable::open(&*disk, &folder, DESCRIPTOR, &table).unwrap();
-        assert_eq!(scan(&sstable).unwrap(), partitions, "seed {seed}");
-        let statistics = sstable.statistics();
-        let found = (
-            statistics.timestamp_us_min,
-            statistics.timestamp_us_max,
-            statistics.rows,
-            statistics.columns,
-        );
-        assert_eq!(found, (oldest_us, newest_us, rows, cells), "seed {seed}");
-        let never = (statistics.local_deletion_s_min, statistics.ttl_s_max);
-        assert_eq!(never, (NEVER_S, 0), "seed {seed}");
-    }
 }

@@ -1,6 +1,6 @@
 //! Materialized views: a view is what its base table's rows make it, whatever was written, in which order, on which shards.
 
-use std::sync::Arc;
+use std::sync::{Arc, Mutex, mpsc};
 use std::time::{Duration, Instant};
 
 use helenus_node::NodeOptions;
@@ -553,17 +553,60 @@ fn a_file_as_old_as_the_row_in_memory_counts() {
     make_table_with(&node, "m int");
     let views = [&VIEWS[0]];
     views.iter().for_each(|view| make_view(&node, view));
-    let insert = |a: i32| {
-        node.run(&format!(
-            "INSERT INTO k.t (p, c, a, b, m, x) VALUES (0, 0, {a}, 'b', 1, 1) USING TIMESTAMP 10"
-        ));
-    };
-    insert(2);
+    insert_as_old(&node, 2);
     node.operator().flush(None).unwrap();
-    insert(1);
+    insert_as_old(&node, 1);
     check(&node, &views, "the larger one is in the file");
     node.run("UPDATE k.t USING TIMESTAMP 11 SET a = 0 WHERE p = 0 AND c = 0");
     check(&node, &views, "it has moved from where the file had it");
+}
+
+/// As above, for a memtable whose flush has begun and hangs.
+#[test]
+fn a_sealed_memtable_as_old_as_the_row_in_memory_counts() {
+    let (began, begun) = mpsc::channel();
+    let (open, gate) = mpsc::channel::<()>();
+    let held = Mutex::new(Some((began, gate)));
+    let disk = HookedDisk::new(Arc::new(MemoryDisk::new()), move |operation, path| {
+        let is_file = path.to_string_lossy().ends_with("-Data.db");
+        let is_of_base = path.to_string_lossy().contains("/t-");
+        if operation == Operation::Create && is_file && is_of_base {
+            // The first one only: nothing else waits at the gate.
+            if let Some((began, gate)) = held.lock().unwrap().take() {
+                began.send(()).unwrap();
+                let _opened = gate.recv();
+            }
+        }
+        Ok(())
+    });
+    let node = node_on(1, Arc::new(disk), Arc::new(SystemClock::new()));
+    make_table_with(&node, "m int");
+    let views = [&VIEWS[0]];
+    views.iter().for_each(|view| make_view(&node, view));
+    insert_as_old(&node, 2);
+    std::thread::scope(|scope| {
+        let operator = node.operator();
+        let flush = scope.spawn(move || operator.flush(None));
+        begun.recv_timeout(Duration::from_secs(20)).unwrap();
+        insert_as_old(&node, 1);
+        check(&node, &views, "the larger one is in the sealed memtable");
+        node.run("UPDATE k.t USING TIMESTAMP 11 SET a = 0 WHERE p = 0 AND c = 0");
+        check(
+            &node,
+            &views,
+            "it has moved from where the sealed memtable had it",
+        );
+        // A panic before drops it, which opens the gate as well.
+        drop(open);
+        flush.join().unwrap().unwrap();
+    });
+    check(&node, &views, "flushed");
+}
+
+fn insert_as_old(node: &TestNode, a: i32) {
+    node.run(&format!(
+        "INSERT INTO k.t (p, c, a, b, m, x) VALUES (0, 0, {a}, 'b', 1, 1) USING TIMESTAMP 10"
+    ));
 }
 
 /// A value that a row lost as it left its place in a view was back when the row came back there, where a compaction of the base
