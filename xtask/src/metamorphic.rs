@@ -2,6 +2,9 @@
 //!
 //! A history that fails is shrunk and left in `target/metamorphic`; `--replay` runs it again. Once what it shows is
 //! mended, it goes to `crates/metamorphic/scripts`, whose histories are tests.
+//!
+//! `--index-queries N`: histories that are mostly questions to secondary indexes, until N of them were answered by one; a node without
+//! indexes answers the same by filtering.
 
 use std::process::Command;
 
@@ -16,13 +19,15 @@ pub struct Arguments {
     /// What the histories are told: see `cargo xtask metamorphic --help-metamorphic`
     #[arg(long)]
     help_metamorphic: bool,
-    /// --seed S, --steps N, --minutes M, --history N, --failures N, --replay FILE, --print, --no-shrink
+    /// --seed S, --steps N, --index-queries N, --minutes M, --history N, --failures N, --replay FILE, --print, --no-shrink
     #[arg(trailing_var_arg = true, allow_hyphen_values = true)]
     arguments: Vec<String>,
 }
 
 /// In the test command: one history that is the same each time, then others.
 const SHORT: [&str; 5] = ["--seed", "1", "--fresh", "--minutes", "0.8"];
+/// And a few seconds of questions to indexes.
+const SHORT_INDEX_QUERIES: [&str; 5] = ["--seed", "1", "--fresh", "--index-queries", "2000"];
 
 pub fn run(arguments: &Arguments) -> Result<(), TaskError> {
     let mut metamorphic = with_folder(workspace::release_program("helenus-metamorphic"))?;
@@ -36,11 +41,16 @@ pub fn run(arguments: &Arguments) -> Result<(), TaskError> {
 
 /// In the build that the unit tests have made.
 pub fn short() -> Result<Tally, TaskError> {
-    let mut metamorphic = with_folder(workspace::unit_program("metamorphic")?)?;
-    metamorphic.args(SHORT);
-    let outcome: Result<(), ProcessError> = process::run(&mut metamorphic);
     let mut tally = Tally::default();
-    tally.check("random histories", outcome);
+    for (name, arguments) in [
+        ("random histories", SHORT),
+        ("index queries", SHORT_INDEX_QUERIES),
+    ] {
+        let mut metamorphic = with_folder(workspace::unit_program("metamorphic")?)?;
+        metamorphic.args(arguments);
+        let outcome: Result<(), ProcessError> = process::run(&mut metamorphic);
+        tally.check(name, outcome);
+    }
     Ok(tally)
 }
 

@@ -20,6 +20,8 @@ pub struct Configuration {
     pub page_rows: Option<i32>,
     /// Whether the node is told of secondary indexes; what it answers must not depend on them.
     pub indexes: bool,
+    /// Whether every SELECT that restricts anything allows filtering, also where the statement does not say so.
+    pub filtering: bool,
     /// Whether statements are prepared and kept, whatever becomes of their tables and types.
     pub prepared: bool,
 }
@@ -54,6 +56,9 @@ impl fmt::Display for Configuration {
         if !self.indexes {
             out.write_str(" indexes=off")?;
         }
+        if self.filtering {
+            out.write_str(" filtering=on")?;
+        }
         match self.prepared {
             true => out.write_str(" prepared=on"),
             false => Ok(()),
@@ -80,6 +85,7 @@ impl FromStr for Configuration {
             column_index_kib: 64,
             page_rows: None,
             indexes: true,
+            filtering: false,
             prepared: false,
         };
         for word in words {
@@ -101,6 +107,7 @@ impl Configuration {
             "format" => self.format = SsTableFormat::parse(value)?,
             "index" => self.column_index_kib = value.parse().ok()?,
             "indexes" => self.indexes = is_on(value)?,
+            "filtering" => self.filtering = is_on(value)?,
             "prepared" => self.prepared = is_on(value)?,
             "page" => self.page_rows = Some(value.parse().ok().filter(|rows| *rows > 0)?),
             _ => return None,
@@ -126,7 +133,7 @@ mod tests {
         for text in [
             "disk shards=3 cache=off memory=8 format=da index=4 page=100",
             "memory shards=1 cache=on memory=64 format=nb index=64",
-            "memory shards=1 cache=on memory=64 format=nb index=64 page=1 indexes=off prepared=on",
+            "memory shards=1 cache=on memory=64 format=nb index=64 page=1 indexes=off filtering=on prepared=on",
         ] {
             assert_eq!(text.parse::<Configuration>().unwrap().to_string(), text);
         }

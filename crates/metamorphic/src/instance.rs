@@ -1,5 +1,6 @@
 //! One node of a run, under one configuration.
 
+use std::borrow::Cow;
 use std::collections::{BTreeSet, HashMap};
 use std::fmt::Display;
 use std::mem;
@@ -40,6 +41,8 @@ pub struct Instance {
     probes: i32,
     /// By their texts, of the node that runs.
     prepared: HashMap<String, Vec<u8>>,
+    /// How many reads had gone by an index when it was last looked at.
+    index_reads: u64,
 }
 
 /// What a client saw of a statement.
@@ -57,6 +60,10 @@ pub enum Seen {
         message: String,
     },
 }
+
+const FILTERING: &str = " ALLOW FILTERING";
+/// A node builds an index of a few rows in less.
+const INDEX_ASKED_AFTER: Duration = Duration::from_millis(1);
 
 /// What a node without indexes is told instead.
 const NO_INDEX: &str = "DROP INDEX IF EXISTS interchange.none";
@@ -92,6 +99,7 @@ impl Instance {
             node: None,
             probes: 0,
             prepared: HashMap::new(),
+            index_reads: 0,
         };
         instance.start_node()?;
         Ok(instance)
@@ -134,12 +142,19 @@ impl Instance {
             shard: (turn % shard_count) as u16,
             ..Execution::default()
         };
-        let text = match self.is_told(statement) {
-            true => &statement.text,
-            false => NO_INDEX,
-        };
-        let pending = self.send(text, &execution);
+        let pending = self.send(&self.told(statement), &execution);
         UnderWay { execution, pending }
+    }
+
+    /// What the node hears of a statement.
+    fn told<'s>(&self, statement: &'s Statement) -> Cow<'s, str> {
+        let text = &statement.text;
+        let filters = self.configuration.filtering && text.starts_with("SELECT ") && text.contains(" WHERE ");
+        match self.is_told(statement) {
+            false => Cow::Borrowed(NO_INDEX),
+            true if filters && !text.ends_with(FILTERING) => Cow::Owned(format!("{text}{FILTERING}")),
+            true => Cow::Borrowed(text),
+        }
     }
 
     /// Whether the node sees the statement, and its answer is one to it.
@@ -181,6 +196,8 @@ impl Instance {
             mut execution,
             mut pending,
         } = under_way;
+        let told = self.told(statement);
+        let began = Instant::now();
         let mut all: Option<Seen> = None;
         for _ in 0..PAGES_MAX {
             let Some(answer) = pending.wait_for(PATIENCE) else {
@@ -190,14 +207,11 @@ impl Instance {
                     text: format!("no answer within {PATIENCE:?}"),
                 });
             };
-            if let Answer::Error {
-                code: ErrorCode::Unprepared,
-                ..
-            } = answer
+            if let Answer::Error { code, message } = &answer
+                && self.is_to_be_sent_again(*code, message, began)
             {
-                // As drivers do.
-                self.prepared.remove(&statement.text);
-                pending = self.send(&statement.text, &execution);
+                self.prepared.remove(&*told);
+                pending = self.send(&told, &execution);
                 continue;
             }
             let Answer::Rows(page) = answer else {
@@ -228,12 +242,36 @@ impl Instance {
             if execution.paging_state.is_none() {
                 return Ok(all.unwrap_or(Seen::Done));
             }
-            pending = self.send(&statement.text, &execution);
+            pending = self.send(&told, &execution);
         }
         Err(Trouble {
             kind: FailureKind::Hang,
             text: format!("more than {PAGES_MAX} pages"),
         })
+    }
+
+    /// As drivers do with what is no longer prepared, and patient clients with what an index will answer.
+    fn is_to_be_sent_again(&self, code: ErrorCode, message: &str, began: Instant) -> bool {
+        let is_being_built = code == ErrorCode::ReadFailure && message.contains("INDEX_NOT_AVAILABLE");
+        if is_being_built {
+            std::thread::sleep(INDEX_ASKED_AFTER);
+        }
+        code == ErrorCode::Unprepared || is_being_built && began.elapsed() < PATIENCE
+    }
+
+    /// Whether any read has gone by a secondary index since this was asked before, or since the last event.
+    pub fn has_read_by_index(&mut self) -> bool {
+        let now = self.count_index_reads();
+        now > mem::replace(&mut self.index_reads, now)
+    }
+
+    fn count_index_reads(&self) -> u64 {
+        let Some(node) = self.node.as_ref().filter(|_| self.configuration.indexes) else {
+            return 0;
+        };
+        let counts = (0..node.shard_count())
+            .map(|shard| node.on_shard(shard, |shard| shard.metrics_snapshot().index_reads));
+        counts.sum()
     }
 
     /// Waits until all views are built: what a node does for itself is given timestamps as statements are, which conditional
@@ -264,6 +302,12 @@ impl Instance {
     }
 
     pub fn happen(&mut self, event: Event) -> Result<(), Trouble> {
+        self.take_place(event)?;
+        self.index_reads = self.count_index_reads();
+        Ok(())
+    }
+
+    fn take_place(&mut self, event: Event) -> Result<(), Trouble> {
         let Some(disk) = self.disk.clone() else {
             return Ok(());
         };

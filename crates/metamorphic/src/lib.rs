@@ -23,7 +23,7 @@ mod batch;
 mod shrink;
 
 pub use configuration::{Configuration, Home};
-pub use generate::generate;
+pub use generate::{generate, generate_index_queries};
 pub use run::{Difference, Failure, FailureKind, Report, run};
 pub use script::{Event, Script, ScriptError, Statement, Step};
 pub use shrink::shrink;

@@ -5,7 +5,7 @@ use std::process::ExitCode;
 use std::time::{Duration, Instant, SystemTime, UNIX_EPOCH};
 
 use clap::Parser;
-use helenus_metamorphic::{Failure, Script, ScriptError, generate, run, shrink};
+use helenus_metamorphic::{Failure, Script, ScriptError, generate, generate_index_queries, run, shrink};
 
 #[derive(Parser)]
 #[command(
@@ -22,6 +22,9 @@ struct Arguments {
     /// Steps of all histories together
     #[arg(long, default_value_t = 10_000)]
     steps: usize,
+    /// Histories of questions to secondary indexes instead, until so many were answered by one
+    #[arg(long, value_name = "COUNT")]
+    index_queries: Option<usize>,
     /// Goes on for so many minutes instead
     #[arg(long)]
     minutes: Option<f64>,
@@ -64,6 +67,7 @@ struct Totals {
     steps: usize,
     refused: usize,
     modelled: usize,
+    by_index: usize,
 }
 
 fn main() -> ExitCode {
@@ -81,7 +85,7 @@ fn main() -> ExitCode {
 /// How many histories failed.
 fn go(arguments: &Arguments) -> Result<usize, Error> {
     if arguments.print {
-        print!("{}", generate(arguments.seed, arguments.history));
+        print!("{}", arguments.history_of(arguments.seed));
         return Ok(0);
     }
     let start = Instant::now();
@@ -97,10 +101,11 @@ fn go(arguments: &Arguments) -> Result<usize, Error> {
         steps,
         refused,
         modelled,
+        by_index,
     } = totals;
     println!(
         "{histories} histories, {failed} failed, {steps} steps, {refused} of them refused by all, {modelled} with the rows of the \
-         model, {:.0} s",
+         model, {by_index} answered by an index, {:.0} s",
         start.elapsed().as_secs_f64()
     );
     Ok(failed)
@@ -118,11 +123,16 @@ fn go_through_seeds(arguments: &Arguments, start: Instant, totals: &mut Totals) 
         .map(|minutes| Duration::from_secs_f64(minutes * 60.0));
     let mut seed = arguments.seed;
     loop {
-        let script = generate(seed, arguments.history);
-        totals.go_through(&script, &format!("seed-{seed}"), arguments)?;
-        let has_time = match time {
-            Some(time) => start.elapsed() < time,
-            None => totals.steps < arguments.steps,
+        let script = arguments.history_of(seed);
+        let name = match arguments.index_queries {
+            Some(_) => format!("index-queries-{seed}"),
+            None => format!("seed-{seed}"),
+        };
+        totals.go_through(&script, &name, arguments)?;
+        let has_time = match (time, arguments.index_queries) {
+            (Some(time), _) => start.elapsed() < time,
+            (None, Some(wanted)) => totals.by_index < wanted,
+            (None, None) => totals.steps < arguments.steps,
         };
         if !has_time || totals.failed > arguments.failures {
             return Ok(());
@@ -136,6 +146,15 @@ fn go_through_seeds(arguments: &Arguments, start: Instant, totals: &mut Totals) 
     }
 }
 
+impl Arguments {
+    fn history_of(&self, seed: u64) -> Script {
+        match self.index_queries {
+            Some(_) => generate_index_queries(seed, self.history),
+            None => generate(seed, self.history),
+        }
+    }
+}
+
 impl Totals {
     fn go_through(&mut self, script: &Script, name: &str, arguments: &Arguments) -> Result<(), Error> {
         let report = run(script);
@@ -143,6 +162,7 @@ impl Totals {
         self.steps += report.steps;
         self.refused += report.refused;
         self.modelled += report.modelled;
+        self.by_index += report.by_index;
         let Some(failure) = report.failure else {
             return Ok(());
         };

@@ -29,6 +29,8 @@ pub struct Report {
     pub refused: usize,
     /// And those whose rows the model knew.
     pub modelled: usize,
+    /// And those that a node answered by a secondary index.
+    pub by_index: usize,
     pub failure: Option<Failure>,
 }
 
@@ -162,6 +164,13 @@ impl Run {
                     return Err(Trouble { kind, text }.under(configuration));
                 }
             }
+        }
+        if statement.text.starts_with("SELECT ") {
+            let instances = self.instances.iter_mut();
+            let by_index = instances
+                .map(Instance::has_read_by_index)
+                .filter(|is_by_index| *is_by_index);
+            self.report.by_index += usize::from(by_index.count() > 0);
         }
         if statement.text.starts_with("CREATE MATERIALIZED VIEW") {
             self.wait_until_built(script)?;

@@ -3,7 +3,7 @@
 use std::fs;
 use std::path::{Path, PathBuf};
 
-use helenus_metamorphic::{Script, generate, run};
+use helenus_metamorphic::{Script, Statement, Step, generate, generate_index_queries, run};
 
 /// Statements and events that once lost rows, answered wrongly, failed or never ended do so no more: each script says in
 /// its head which fault it found.
@@ -38,4 +38,19 @@ fn most_statements_of_a_history_are_valid_and_the_model_knows_some() {
     assert_eq!(report.failure, None);
     assert!(report.refused * 4 < report.steps, "{} refused", report.refused);
     assert!(report.modelled > 0);
+}
+
+/// Indexes answer as filters do, and the most of what is asked is answered by one.
+#[test]
+fn most_index_queries_of_a_history_are_answered_by_an_index() {
+    let script = generate_index_queries(5, 150);
+    assert_eq!(script, generate_index_queries(5, 150));
+    assert_eq!(script.to_string().parse::<Script>().unwrap(), script);
+    let is_select =
+        |step: &&Step| matches!(step, Step::Statement(Statement { text, .. }) if text.starts_with("SELECT "));
+    let selects = script.steps.iter().filter(is_select).count();
+    let report = run(&script);
+    assert_eq!(report.failure, None);
+    assert!(report.refused * 10 < report.steps, "{} refused", report.refused);
+    assert!(report.by_index * 2 > selects, "{} of {selects}", report.by_index);
 }

@@ -164,5 +164,7 @@ pub struct ReadStatistics {
     pub rows_live: u64,
     pub tombstones: u64,
     pub sstables_touched: u32,
+    /// Whether secondary indexes said which rows to look at, in one step at least.
+    pub by_index: bool,
     pub cost: ReadCost,
 }

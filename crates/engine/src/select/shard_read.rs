@@ -249,6 +249,7 @@ impl ShardReading<'_> {
         ReadStatistics {
             rows_live: self.earlier.rows_live + self.state.statistics.rows_live,
             tombstones: self.tombstones(),
+            by_index: self.earlier.by_index || self.state.statistics.by_index,
             ..self.state.statistics
         }
     }

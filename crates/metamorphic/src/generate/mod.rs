@@ -1,6 +1,7 @@
 //! A history from a seed: tables, what is written to them and read of them, and what happens in between.
 
 mod counters;
+mod index_queries;
 mod indexes;
 mod shape;
 mod subject;
@@ -21,6 +22,7 @@ use helenus_types::quoted_identifier;
 
 use crate::configuration::{Configuration, Home};
 use crate::script::{Event, Script, Statement, Step};
+pub use index_queries::generate_index_queries;
 use subject::Subject;
 use timestamps::Timestamps;
 
@@ -228,6 +230,7 @@ fn configurations(chance: &Chance) -> Vec<Configuration> {
         column_index_kib: 64,
         page_rows: None,
         indexes: true,
+        filtering: false,
         prepared: false,
     };
     let mut all = vec![memory];
@@ -241,6 +244,7 @@ fn configurations(chance: &Chance) -> Vec<Configuration> {
             column_index_kib: *chance.pick(&[1, 1, 4, 64]),
             page_rows: *chance.pick(&PAGES_ROWS),
             indexes: true,
+            filtering: false,
             prepared: chance.one_in(3),
         });
     }

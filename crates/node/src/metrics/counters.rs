@@ -29,6 +29,7 @@ pub(crate) struct ShardMetrics {
     pub(super) forwarded: Cell<u64>,
     pub(super) rows_read: Cell<u64>,
     pub(super) tombstones_read: Cell<u64>,
+    pub(super) index_reads: Cell<u64>,
     pub(super) read_cost: Cell<ReadCost>,
     pub(super) read_suspensions: Cell<u64>,
 }
@@ -51,6 +52,7 @@ impl ShardMetrics {
     pub fn count_read(&self, statistics: &ReadStatistics) {
         add(&self.rows_read, statistics.rows_live);
         add(&self.tombstones_read, statistics.tombstones);
+        add(&self.index_reads, u64::from(statistics.by_index));
         let mut cost = self.read_cost.get();
         cost.add(statistics.cost);
         self.read_cost.set(cost);

@@ -19,6 +19,13 @@ pub const METRICS: &[Metric] = &[
         source: Source::Shards(|shard| shard.tombstones_read as f64),
     },
     Metric {
+        name: "helenus_index_reads_total",
+        kind: Counter,
+        unit: Unit::Count,
+        help: "Reads that looked only at rows which secondary indexes led to, by shard.",
+        source: Source::Shards(|shard| shard.index_reads as f64),
+    },
+    Metric {
         name: "helenus_disk_reads_total",
         kind: Counter,
         unit: Unit::Count,

@@ -210,6 +210,7 @@ impl<'a> TableRead<'a> {
                     true => Ok(None),
                     false => self.walk_indexed(&mut answer),
                 };
+                let is_by_index = matches!(indexed, Ok(Some(_)));
                 let walk = match (indexed, partitions) {
                     (Ok(Some(walk)), _) => Ok(walk),
                     (Err(error), _) => Err(error),
@@ -224,6 +225,7 @@ impl<'a> TableRead<'a> {
                     false => state.statistics.cost.add(self.cache.cost().since(before)),
                 }
                 state.statistics.sstables_touched += self.fills.sstables_touched();
+                state.statistics.by_index |= is_by_index;
                 walk
             }
         }

@@ -341,3 +341,31 @@ fn an_index_is_made_once_another_shard_gives_its_compactor_back() {
     is_held.store(false, Ordering::Relaxed);
     check(&node, "with one compactor for both shards");
 }
+
+/// What a shard counts of its reads, as a check of indexes believes it.
+#[test]
+fn reads_by_an_index_are_counted_and_scans_are_not() {
+    let node = start(Arc::new(MemoryDisk::new()), 1);
+    make_tables(&node);
+    fill(&node, 0..10);
+    make_indexes(&node);
+    wait_until_built(&node, "before they are asked");
+    let counted = |text: &str| {
+        let count = || node.on_shard(0, |shard| shard.metrics_snapshot().index_reads);
+        let before = count();
+        node.rows(text);
+        count() - before
+    };
+    assert_eq!(counted("SELECT * FROM k.t WHERE v = 3"), 1);
+    assert_eq!(counted("SELECT * FROM k.t WHERE v >= 5 AND v < 8"), 1);
+    flush(&node);
+    assert_eq!(counted("SELECT * FROM k.t WHERE v = 3"), 1);
+    for scan in [
+        "SELECT * FROM k.t",
+        "SELECT * FROM k.t WHERE m CONTAINS KEY 'a' ALLOW FILTERING",
+        "SELECT * FROM k.plain WHERE v = 3 ALLOW FILTERING",
+        "SELECT * FROM k.t WHERE p = 3 AND c = 1",
+    ] {
+        assert_eq!(counted(scan), 0, "{scan}");
+    }
+}
