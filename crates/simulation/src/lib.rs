@@ -15,7 +15,8 @@
 //! 8. Conditional statements and SERIAL reads of a register see one chain of values, which only grows, also through crashes.
 //! 9. What conditional statements, SERIAL reads and plain writes see of a cell fits one order ([`linearizable`]).
 //! 10. Transactions move money between accounts, and whoever looks at all of them in one finds the same sum.
-//! 11. A node starts on whatever a crash has left, and nothing panics.
+//! 11. `ORDER BY .. ANN OF` finds what is acknowledged and nearest, and nothing that is not there, in seeds that have vectors.
+//! 12. A node starts on whatever a crash has left, and nothing panics.
 
 mod clock;
 pub mod linearizable;

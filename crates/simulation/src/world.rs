@@ -9,6 +9,7 @@ mod indexes;
 mod journal;
 mod registers;
 mod tables;
+mod vectors;
 mod views;
 
 use std::cell::RefCell;
@@ -38,7 +39,7 @@ use crate::workload::{self, statement_text};
 use crate::{Failure, Report};
 use check::Uncertain;
 use counters::Counters;
-use journal::Journal;
+use journal::{Journal, brief, shortened};
 
 /// How long after its deadline a request may be answered: twice the interval at which shards look for late ones, and the
 /// millisecond in which timers are counted.
@@ -96,6 +97,7 @@ struct World {
     cells: cells::Cells,
     uncertain: Uncertain,
     counters: Counters,
+    vectors: vectors::Vectors,
     /// Something was broken on purpose in this life.
     has_faults: bool,
     journal: Rc<RefCell<Journal>>,
@@ -191,6 +193,7 @@ impl World {
             indexes_under_way: Vec::new(),
             uncertain: Uncertain::Nothing,
             counters: Counters::of_seed(seed),
+            vectors: vectors::Vectors::of_seed(seed),
             has_faults: false,
             journal: Rc::new(RefCell::new(Journal::new(clock.clone()))),
             report: Report::default(),
@@ -271,6 +274,7 @@ impl World {
         });
         self.under_way.clear();
         self.counters.forget_answers();
+        self.vectors.forget_answers();
         self.registers_under_way.clear();
         self.accounts_under_way.clear();
         self.viewed_under_way.clear();
@@ -290,27 +294,7 @@ impl World {
         self.has_faults = false;
         self.check(&node).await?;
         if life == 0 {
-            self.create_counters(&node).await?;
-            let text =
-                "CREATE KEYSPACE k WITH replication = {'class': 'SimpleStrategy', 'replication_factor': 1}";
-            self.change_schema(&node, text).await?;
-            for _ in 0..2 {
-                self.create_table(&node).await?;
-            }
-            self.change_schema(&node, registers::CREATE).await?;
-            self.change_schema(&node, accounts::CREATE).await?;
-            self.change_schema(&node, cells::CREATE).await?;
-            for text in views::CREATE {
-                self.change_schema(&node, text).await?;
-            }
-            let text = "CREATE KEYSPACE v WITH replication = {'class': 'SimpleStrategy', 'replication_factor': 1} \
-                        AND durable_writes = false";
-            self.change_schema(&node, text).await?;
-            self.change_schema(
-                &node,
-                &format!("CREATE TABLE {NOT_DURABLE} (p int PRIMARY KEY, w int)"),
-            )
-            .await?;
+            self.create_schema(&node).await?;
         }
         if self.below(4) > 0 {
             self.disk.fail_power(5 + self.below(250));
@@ -327,6 +311,9 @@ impl World {
             self.step(&node).await?;
             if self.counters.are_next() {
                 self.step_counters(&node).await?;
+            }
+            if self.vectors.are_next() {
+                self.step_vectors(&node).await?;
             }
         }
         let is_stopped = self.below(3) == 0 && matches!(self.uncertain, Uncertain::Nothing);
@@ -346,6 +333,30 @@ impl World {
                 self.settle_all().await?;
             }
         }
+        Ok(())
+    }
+
+    /// What the first life begins with.
+    async fn create_schema(&mut self, node: &SimulatedNode) -> Held<()> {
+        self.create_counters(node).await?;
+        let text =
+            "CREATE KEYSPACE k WITH replication = {'class': 'SimpleStrategy', 'replication_factor': 1}";
+        self.change_schema(node, text).await?;
+        for _ in 0..2 {
+            self.create_table(node).await?;
+        }
+        self.change_schema(node, registers::CREATE).await?;
+        self.change_schema(node, accounts::CREATE).await?;
+        self.change_schema(node, cells::CREATE).await?;
+        for text in views::CREATE {
+            self.change_schema(node, text).await?;
+        }
+        self.create_vectors(node).await?;
+        let text = "CREATE KEYSPACE v WITH replication = {'class': 'SimpleStrategy', 'replication_factor': 1} \
+                    AND durable_writes = false";
+        self.change_schema(node, text).await?;
+        let text = format!("CREATE TABLE {NOT_DURABLE} (p int PRIMARY KEY, w int)");
+        self.change_schema(node, &text).await?;
         Ok(())
     }
 
@@ -536,6 +547,7 @@ impl World {
 
     async fn settle_all(&mut self) -> Held<()> {
         self.settle_counters().await?;
+        self.settle_vectors().await?;
         for sent in std::mem::take(&mut self.under_way) {
             self.settle(sent).await?;
         }
@@ -581,17 +593,5 @@ impl World {
                 &acknowledged,
             )
             .map_err(|error| format!("{text}: {error}"))
-    }
-}
-
-fn shortened(text: &str) -> &str {
-    text.get(..100).unwrap_or(text)
-}
-
-fn brief(answer: &Answer) -> String {
-    match answer {
-        Answer::Rows(rows) => format!("{} rows", rows.rows.len()),
-        Answer::Error { code, message } => format!("{code:?}: {message}"),
-        other => format!("{other:?}"),
     }
 }

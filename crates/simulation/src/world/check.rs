@@ -70,6 +70,7 @@ impl World {
         self.check_accounts(node).await?;
         self.check_views(node).await?;
         self.check_indexes(node).await?;
+        self.check_vectors(node).await?;
         self.report.sstables += self.count_sstables();
         if !node.is_of_one_schema() {
             return Err("the shards start with different schemas".to_owned());

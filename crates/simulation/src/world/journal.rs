@@ -5,6 +5,8 @@ use std::fmt::Display;
 use std::hash::{DefaultHasher, Hash, Hasher};
 use std::sync::Arc;
 
+use helenus_test_node::Answer;
+
 use crate::clock::SimulatedClock;
 
 /// Lines of the trace that a failure shows.
@@ -45,5 +47,18 @@ impl Journal {
         }
         let end = line.char_indices().nth(240).map_or(line.len(), |(end, _)| end);
         self.lines.push_back(line[..end].to_owned());
+    }
+}
+
+/// Of a statement, as much as tells it from others.
+pub fn shortened(text: &str) -> &str {
+    text.get(..100).unwrap_or(text)
+}
+
+pub fn brief(answer: &Answer) -> String {
+    match answer {
+        Answer::Rows(rows) => format!("{} rows", rows.rows.len()),
+        Answer::Error { code, message } => format!("{code:?}: {message}"),
+        other => format!("{other:?}"),
     }
 }
