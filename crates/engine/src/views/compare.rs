@@ -48,7 +48,7 @@ struct BaseRows<'r> {
     /// Those of the partition and of ranges included.
     old_deletion: DeletionTime,
     new_deletion: DeletionTime,
-    /// Nothing of the old row is left, and neither has anything that is deleted or expires.
+    /// Nothing of the old row is left, and no cell of either is deleted or expires.
     is_replaced: bool,
     now_s: u32,
 }
@@ -158,6 +158,7 @@ fn merged<'r>(
     match left {
         Left::Nothing => return (written, left),
         Left::Marker => merge::with_marker_of(stored, written, scratch),
+        Left::Entries => merge::with_marker_of(written, stored, scratch),
         Left::Unknown => merge::merge(shape, stored, written, shadow, scratch),
     }
     (RowRef::new(scratch), left)

@@ -7,7 +7,7 @@ use std::cmp::Ordering;
 
 use helenus_schema::ColumnId;
 
-use super::{CellRef, Entries, Entry, Liveness, RowBuilder, RowRef, RowShape, counter};
+use super::{CellRef, Entries, Entry, EntryTime, Liveness, RowBuilder, RowRef, RowShape, counter};
 use crate::deletion::{DeletionTime, NEVER_S};
 
 /// Appends to `out` what is left of the two rows under `shadow`, the deletion of the partition or of a range around
@@ -77,46 +77,48 @@ fn merge_entries(shape: &RowShape, mut row: ShadowedRow<'_>, left: Entries<'_>, 
 pub enum Left {
     /// An INSERT over an earlier one.
     Nothing,
-    /// An UPDATE of all that was written: [`with_marker_of`] is the merge.
+    /// An UPDATE of all that was written: the merge is the new entries [`with_marker_of`] the old row.
     Marker,
+    /// A marker alone takes the place of one that is as old: the merge is the old entries [`with_marker_of`] the new row.
+    Entries,
     /// Only the merge can tell.
     Unknown,
 }
 
 /// What of `old` is left in a merge with `new`. Costs a fifth of the merge that it saves.
 pub fn left_of(shape: &RowShape, old: RowRef<'_>, new: RowRef<'_>) -> Left {
-    if !new.is_immortal() || !old.is_immortal() || shape.is_counter() {
+    if new.is_mortal_beside_marker() || old.is_mortal_beside_marker() || shape.is_counter() {
         return Left::Unknown;
     }
-    let (new_liveness, _, mut new_entries) = new.open();
-    let (old_liveness, _, mut old_entries) = old.open();
-    let (left, marker_us) = if old_liveness.timestamp_us <= new_liveness.timestamp_us {
+    let (new_liveness, _, new_entries) = new.open();
+    let (old_liveness, _, old_entries) = old.open();
+    // Entries that are as old as their row's marker are written like that: they stay as they are.
+    let is_marker_alone =
+        new_entries.bytes_left() == 0 && new_liveness.timestamp_us == old_liveness.timestamp_us;
+    let (left, marker_us) = if is_marker_alone && new_liveness.supersedes(&old_liveness) {
+        return Left::Entries;
+    } else if !old_liveness.supersedes(&new_liveness) {
         (Left::Nothing, i64::MIN)
     } else if new_liveness.is_none() {
         (Left::Marker, old_liveness.timestamp_us)
     } else {
         return Left::Unknown;
     };
+    let (mut old_cells, mut new_cells) = (old_entries.times(), new_entries.times());
     // What is as old as the marker is written otherwise beside it.
+    let is_behind_marker = |new: &EntryTime| left == Left::Nothing || new.timestamp_us > marker_us;
     let mut are_behind_marker = true;
-    let are_hidden = old_entries.all(|old| {
-        let new = new_entries.find(|new| {
-            are_behind_marker &= left == Left::Nothing || new.timestamp_us() > marker_us;
-            new.column() >= old.column()
+    let are_hidden = old_cells.all(|old| {
+        let new = new_cells.find(|new| {
+            are_behind_marker &= is_behind_marker(new);
+            new.column >= old.column
         });
-        match (old, new) {
-            (Entry::Cell(old), Some(Entry::Cell(new))) => {
-                old.column == new.column
-                    && old.timestamp_us < new.timestamp_us
-                    && old.path.is_none()
-                    && new.path.is_none()
-            }
-            _ => false,
-        }
+        new.is_some_and(|new| {
+            let is_of_one_cell = old.column == new.column && old.is_plain && new.is_plain;
+            is_of_one_cell && old.timestamp_us < new.timestamp_us
+        })
     });
-    let mut is_rest_behind =
-        || left == Left::Nothing || new_entries.all(|new| new.timestamp_us() > marker_us);
-    match are_hidden && are_behind_marker && is_rest_behind() {
+    match are_hidden && are_behind_marker && new_cells.all(|new| is_behind_marker(&new)) {
         true => left,
         false => Left::Unknown,
     }
@@ -127,10 +129,10 @@ pub fn replaces(shape: &RowShape, new: RowRef<'_>, old: RowRef<'_>) -> bool {
     left_of(shape, old, new) == Left::Nothing
 }
 
-/// Appends the marker of `old` and all of `new`, of which only the marker of the old one [is left](left_of).
-pub fn with_marker_of(old: RowRef<'_>, new: RowRef<'_>, out: &mut Vec<u8>) {
-    RowBuilder::new(out, old.liveness(), DeletionTime::LIVE);
-    out.extend_from_slice(new.entries().as_bytes());
+/// Appends the marker of one row and the entries of another, where [nothing else is left](left_of) of the two.
+pub fn with_marker_of(marked: RowRef<'_>, row: RowRef<'_>, out: &mut Vec<u8>) {
+    RowBuilder::new(out, marked.liveness(), DeletionTime::LIVE);
+    out.extend_from_slice(row.entries().as_bytes());
 }
 
 /// Appends what `shadow` leaves of one row.
@@ -359,7 +361,7 @@ mod tests {
         };
         let mut liveness = Liveness::NONE;
         if below(3) != 0 {
-            let ttl_s = if is_plain { 0 } else { below(3) as u32 };
+            let ttl_s = below(3) as u32;
             let expires_at_s = if ttl_s == 0 { NEVER_S } else { 20 + below(2) as u32 };
             liveness = Liveness {
                 timestamp_us: timestamp(),
@@ -447,11 +449,11 @@ mod tests {
     }
 
     #[test]
-    fn a_row_that_replaces_another_or_all_but_its_marker_is_their_merge() {
+    fn a_row_that_replaces_another_or_all_but_its_marker_or_only_that_is_their_merge() {
         let random = SeededRandom::new(12);
-        let (mut replaced, mut marked) = (0, 0);
-        for _ in 0..20_000 {
-            let [old, new] = [(); 2].map(|()| random_row(&random, true));
+        let (mut replaced, mut marked, mut remarked) = (0, 0, 0);
+        for round in 0..60_000 {
+            let [old, new] = [(); 2].map(|()| random_row(&random, round % 2 == 0));
             match left_of(&RowShape::default(), RowRef::new(&old), RowRef::new(&new)) {
                 Left::Nothing => {
                     replaced += 1;
@@ -463,13 +465,48 @@ mod tests {
                     with_marker_of(RowRef::new(&old), RowRef::new(&new), &mut both);
                     assert_eq!(merged(&old, &new), both);
                 }
+                Left::Entries => {
+                    remarked += 1;
+                    let mut both = Vec::new();
+                    with_marker_of(RowRef::new(&new), RowRef::new(&old), &mut both);
+                    assert_eq!(merged(&old, &new), both);
+                }
                 Left::Unknown => {}
             }
         }
         assert!(
-            replaced > 100 && marked > 100,
-            "{replaced} and {marked} are too few to tell"
+            replaced > 100 && marked > 100 && remarked > 10,
+            "{replaced}, {marked} and {remarked} are too few to tell"
         );
+    }
+
+    #[test]
+    fn what_is_left_of_rows_with_deletions_and_of_elements_only_the_merge_tells() {
+        let row = |timestamp_us, deletion, path| {
+            let mut out = Vec::new();
+            let mut builder = RowBuilder::new(&mut out, Liveness::NONE, deletion);
+            builder.cell(CellRef {
+                column: ColumnId(0),
+                timestamp_us,
+                ttl_s: 0,
+                local_deletion_s: NEVER_S,
+                path,
+                value: b"v",
+            });
+            out
+        };
+        let live = DeletionTime::LIVE;
+        let deletion = DeletionTime {
+            timestamp_us: 1,
+            local_s: 10,
+        };
+        let left = |old: &[u8], new: &[u8]| left_of(&RowShape::default(), RowRef::new(old), RowRef::new(new));
+        let (old, new) = (row(2, live, None), row(3, live, None));
+        assert_eq!(left(&old, &new), Left::Nothing);
+        assert_eq!(left(&row(2, deletion, None), &new), Left::Unknown);
+        assert_eq!(left(&old, &row(3, deletion, None)), Left::Unknown);
+        let (one, other) = (row(2, live, Some(&[1][..])), row(3, live, Some(&[2][..])));
+        assert_eq!(left(&one, &other), Left::Unknown);
     }
 
     #[test]

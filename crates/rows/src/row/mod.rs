@@ -32,6 +32,7 @@ pub mod split;
 
 pub use builder::RowBuilder;
 pub use shape::RowShape;
+use view::EntryTime;
 pub use view::{CellRef, Entries, Entry, Liveness, RowRef};
 
 const ROW_HAS_LIVENESS: u8 = 0x01;

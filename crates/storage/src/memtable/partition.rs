@@ -230,16 +230,24 @@ fn merge_into(
 ) -> Merged {
     let before = existing.memory_bytes();
     scratch.clear();
-    match merge::left_of(&layout.shape, existing.row(), row) {
+    let left = merge::left_of(&layout.shape, existing.row(), row);
+    match left {
         Left::Nothing => existing.replace_row(row),
         Left::Marker => {
             merge::with_marker_of(existing.row(), row, scratch);
             existing.replace_row(RowRef::new(scratch));
         }
+        // What stays of a large row is not copied for each write.
+        Left::Entries | Left::Unknown
+            if existing.is_split() || split::is_large(&layout.shape, existing.row().as_bytes()) =>
+        {
+            return Merged::Split;
+        }
+        Left::Entries => {
+            merge::with_marker_of(row, existing.row(), scratch);
+            existing.replace_row(RowRef::new(scratch));
+        }
         Left::Unknown => {
-            if existing.is_split() || split::is_large(&layout.shape, existing.row().as_bytes()) {
-                return Merged::Split;
-            }
             merge::merge(&layout.shape, existing.row(), row, shadow, scratch);
             existing.replace_row(RowRef::new(scratch));
         }
