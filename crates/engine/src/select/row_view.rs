@@ -145,7 +145,7 @@ impl<'a> SimpleCells<'a> {
 /// Whether a column's value is the value of its one cell: not put together from several, nor from a counter's shards.
 #[inline]
 pub fn is_stored_as_returned(cql_type: &CqlType) -> bool {
-    !cql_type.is_multi_cell() && *cql_type != CqlType::Counter
+    !cql_type.is_multi_cell() && !matches!(cql_type, CqlType::Counter)
 }
 
 /// The cells of one column, in path order.
@@ -162,7 +162,11 @@ fn column_cells<'a>(row: RowRef<'a>, column: &ColumnMetadata) -> impl Iterator<I
 
 fn cell_value<'a>(row: RowRef<'a>, column: &ColumnMetadata) -> Option<Cow<'a, [u8]>> {
     if is_stored_as_returned(&column.cql_type) {
-        return SimpleCells::new(row).value(column.id).map(Cow::Borrowed);
+        let entry = row.entries().find(|entry| entry.column() >= column.id)?;
+        return match entry {
+            Entry::Cell(cell) if cell.column == column.id => Some(Cow::Borrowed(cell.value)),
+            _ => None,
+        };
     }
     let mut cells = column_cells(row, column).peekable();
     cells.peek()?;

@@ -90,15 +90,16 @@ pub fn not_applied(
     rows: &RowsRead<'_>,
     options: &QueryOptions<'_>,
 ) -> Option<Vec<u8>> {
-    let mut shown = rows.shown().peekable();
-    shown.peek()?;
+    if rows.has_nothing_to_show() {
+        return None;
+    }
     let mut out = Vec::with_capacity(ANSWER_BYTES);
     let mut writer = RowsWriter::begin(
         &mut out,
         shape.metadata.for_version(options.version),
         MetadataForm::Full,
     );
-    for (clustering, row) in shown {
+    for (clustering, row) in rows.shown() {
         let view = RowView {
             partition_key: key,
             partition_key_count: usize::from(table.partition_key_count),

@@ -31,8 +31,11 @@ impl<T> Few<T> {
 
     /// `place` is at most its length.
     pub fn insert(&mut self, place: usize, element: T) {
+        if self.as_slice().is_empty() {
+            *self = Few::One(element);
+            return;
+        }
         *self = match std::mem::replace(self, Few::new()) {
-            Few::Several(elements) if elements.capacity() == 0 => Few::One(element),
             Few::Several(mut elements) => {
                 elements.insert(place, element);
                 Few::Several(elements)

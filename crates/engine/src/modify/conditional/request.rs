@@ -565,13 +565,13 @@ impl ModifyPlan {
     }
 
     fn clustering(&self, values: &BoundValues<'_>, options: &QueryOptions<'_>) -> Result<Vec<u8>, CqlError> {
+        if self.table.clustering_count == 0 {
+            return Ok(Vec::new());
+        }
         let decoded = self.decoded(values, options)?;
         let extended = decoded.as_ref().map(|row| row.behind(values));
         let context = options.evaluation(extended.as_ref().unwrap_or(values));
-        let mut clustering = match self.keys.clustering.is_empty() {
-            true => Vec::new(),
-            false => Vec::with_capacity(CLUSTERING_BYTES),
-        };
+        let mut clustering = Vec::with_capacity(CLUSTERING_BYTES);
         if append_single_clustering(&mut clustering, &self.keys.clustering, &context)? {
             return Ok(clustering);
         }

@@ -140,6 +140,10 @@ impl<'r> RowsRead<'r> {
         alone.map(|_| (None, RowRef::EMPTY)).chain(rows)
     }
 
+    pub fn has_nothing_to_show(&self) -> bool {
+        self.buffers.rows.is_empty() && self.buffers.static_row.is_none()
+    }
+
     pub fn into_buffers(self) -> ReadBuffers {
         self.buffers
     }
