@@ -16,7 +16,7 @@ use support::{Served, Serving};
 
 const QUERY: &str = "/stargate.Stargate/ExecuteQuery";
 const VALUE_BYTES: usize = 8 * 1024;
-const CALLS: u32 = 4_000;
+const CALLS: u32 = 1_600;
 
 /// Of one call.
 #[derive(Clone, Copy, Debug)]

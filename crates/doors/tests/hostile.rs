@@ -246,7 +246,7 @@ fn mutated_requests_are_answered_or_closed() {
         state ^= state << 17;
         (state % bound as u64) as usize
     };
-    for round in 0..300 {
+    let mut damaged = |round: usize| {
         let mut bytes = match round % 2 {
             0 => http1.clone().into_bytes(),
             _ => http2.clone(),
@@ -256,11 +256,23 @@ fn mutated_requests_are_answered_or_closed() {
             bytes[at] = random(256) as u8;
         }
         bytes.truncate(bytes.len() - random(4));
-        let mut stream = served.connect();
-        let _closed = stream.write_all(&bytes);
-        let _half = stream.shutdown(std::net::Shutdown::Write);
-        let mut taken = Vec::new();
-        let _reset = stream.read_to_end(&mut taken);
-    }
+        bytes
+    };
+    let requests: Vec<Vec<u8>> = (0..300).map(&mut damaged).collect();
+    // Many at once: a request that stays half is closed after seconds only.
+    std::thread::scope(|scope| {
+        for some in requests.chunks(10) {
+            scope.spawn(|| some.iter().for_each(|bytes| ask(&served, bytes)));
+        }
+    });
     is_well(&served);
+}
+
+/// Says all that it has to say, and hears whatever is answered until the end.
+fn ask(served: &Served, bytes: &[u8]) {
+    let mut stream = served.connect();
+    let _closed = stream.write_all(bytes);
+    let _half = stream.shutdown(std::net::Shutdown::Write);
+    let mut taken = Vec::new();
+    let _reset = stream.read_to_end(&mut taken);
 }
