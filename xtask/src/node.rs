@@ -137,6 +137,15 @@ impl Node {
         }
     }
 
+    /// Where its files are; `None` when the node is not ours.
+    pub fn data_folder(&self) -> Option<PathBuf> {
+        match self {
+            Self::Helenus(helenus) => Some(helenus.folder.join("data")),
+            Self::Cassandra(peer) => Some(peer.folder()),
+            Self::External(_) => None,
+        }
+    }
+
     /// All its threads run on this core from now on; a node that is not ours is left alone.
     pub fn keep_to_core(&self, core: &str) -> Result<(), NodeError> {
         if let Some(id) = self.process_id() {
@@ -472,7 +481,7 @@ pub fn free_address() -> Result<SocketAddr, NodeError> {
     listener.local_addr().map_err(NodeError::NoPort)
 }
 
-fn metrics_page(address: SocketAddr) -> io::Result<String> {
+pub fn metrics_page(address: SocketAddr) -> io::Result<String> {
     let mut stream = TcpStream::connect_timeout(&address, METRICS_WAIT)?;
     stream.set_read_timeout(Some(METRICS_WAIT))?;
     write!(

@@ -4,7 +4,7 @@ use std::fmt::Write as _;
 
 /// A chart of one or more lines over a common axis.
 #[derive(Clone, Debug, Default)]
-pub(crate) struct Chart {
+pub struct Chart {
     pub title: String,
     pub x_label: String,
     pub y_label: String,
@@ -237,6 +237,29 @@ fn write_line(svg: &mut String, line: &Line, colour: &str, x: &Axis, y: &Axis) {
         svg,
         "<path d=\"{path}\" fill=\"none\" stroke=\"{colour}\" stroke-width=\"2\" stroke-linejoin=\"round\"{dash}/>"
     );
+}
+
+/// One SVG of rows of charts.
+pub fn side_by_side(rows: &[Vec<Chart>]) -> String {
+    let columns = rows.iter().map(Vec::len).max().unwrap_or(1);
+    let mut svg = format!(
+        "<svg xmlns=\"http://www.w3.org/2000/svg\" viewBox=\"0 0 {} {}\">\n",
+        columns as f64 * WIDTH,
+        rows.len().max(1) as f64 * HEIGHT
+    );
+    for (row, charts) in rows.iter().enumerate() {
+        for (column, chart) in charts.iter().enumerate() {
+            let _infallible = writeln!(
+                svg,
+                "<g transform=\"translate({} {})\">\n{}</g>",
+                column as f64 * WIDTH,
+                row as f64 * HEIGHT,
+                chart.to_svg()
+            );
+        }
+    }
+    svg.push_str("</svg>\n");
+    svg
 }
 
 /// 1500 as `1.5k`.

@@ -21,6 +21,7 @@ mod peer;
 mod reads;
 pub mod replacements;
 mod rolling_restart;
+mod steady_state;
 mod storm;
 mod throttle;
 
@@ -69,6 +70,8 @@ pub enum Command {
     Replacements(replacements::Arguments),
     /// Two nodes restarted in turns under load: errors seen, requests executed twice
     RollingRestart(rolling_restart::Arguments),
+    /// Writes that never stop, on files: cost, latency, space over time, beside Cassandra
+    SteadyState(steady_state::Arguments),
     /// Connections that can only be refused, beside the floor; and what a steady load notices of them
     Storm(storm::Arguments),
     /// The limit that the client finds beside limits chosen by hand
@@ -99,6 +102,7 @@ pub fn run(command: Command) -> Result<(), TaskError> {
         Command::Peer(arguments) => peer::run(&arguments),
         Command::Replacements(arguments) => replacements::run(&arguments),
         Command::RollingRestart(arguments) => rolling_restart::run(&arguments),
+        Command::SteadyState(arguments) => steady_state::run(&arguments),
         Command::Storm(arguments) => storm::run(&arguments),
         Command::Throttle(arguments) => throttle::run(&arguments),
         Command::Insns(arguments) => insns::run(&arguments),
@@ -153,13 +157,17 @@ fn now_us() -> u64 {
 
 /// Writes a report into the project, where it is kept beside the code that it measured.
 fn write_report(name: &str, text: &str) -> Result<(), TaskError> {
+    write_file(name, text)?;
+    println!("written to {name}");
+    Ok(())
+}
+
+fn write_file(name: &str, text: &str) -> Result<(), TaskError> {
     let path = workspace::path(name);
     // The folder is not in the repository before its first report is.
     let written = path
         .parent()
         .map_or(Ok(()), fs::create_dir_all)
         .and_then(|()| fs::write(&path, text));
-    written.map_err(|source| TaskError::File { path, source })?;
-    println!("written to {name}");
-    Ok(())
+    written.map_err(|source| TaskError::File { path, source })
 }

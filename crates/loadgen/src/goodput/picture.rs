@@ -1,16 +1,10 @@
 //! One SVG of all curves: a row for each workload; goodput, what was not served in time, and p99 beside each other. And one of
 //! disturbances: a row for each, who was refused and who was late beside each other.
 
-use std::fmt::Write as _;
-
 use super::report::{Curve, Disturbance, DisturbanceKind, DisturbedWindow, GoodputReport, Point};
 use super::table::happening;
 use super::workload::GoodputWorkload;
-use crate::chart::{Chart, Line};
-
-/// Of one chart, in pixels.
-const WIDTH: usize = 760;
-const HEIGHT: usize = 340;
+use crate::chart::{Chart, Line, side_by_side};
 
 pub fn to_svg(reports: &[GoodputReport]) -> String {
     let workloads: Vec<GoodputWorkload> = GoodputWorkload::ALL
@@ -62,28 +56,6 @@ fn disturbed(reports: &[GoodputReport], first: &Disturbance) -> [Chart; 2] {
         chart("refused", |window| window.refused),
         chart("late or not sent", |window| window.late + window.unsent),
     ]
-}
-
-fn side_by_side(rows: &[Vec<Chart>]) -> String {
-    let columns = rows.iter().map(Vec::len).max().unwrap_or(1);
-    let mut svg = format!(
-        "<svg xmlns=\"http://www.w3.org/2000/svg\" viewBox=\"0 0 {} {}\">\n",
-        columns * WIDTH,
-        rows.len().max(1) * HEIGHT
-    );
-    for (row, charts) in rows.iter().enumerate() {
-        for (column, chart) in charts.iter().enumerate() {
-            let _infallible = writeln!(
-                svg,
-                "<g transform=\"translate({} {})\">\n{}</g>",
-                column * WIDTH,
-                row * HEIGHT,
-                chart.to_svg()
-            );
-        }
-    }
-    svg.push_str("</svg>\n");
-    svg
 }
 
 fn curves(

@@ -1,0 +1,252 @@
+//! Looks at a server once a second from outside: the processor time of its threads by purpose, and what its files take.
+
+use std::collections::HashMap;
+use std::fs;
+use std::path::{Path, PathBuf};
+use std::sync::mpsc::{self, RecvTimeoutError, Sender};
+use std::thread::{self, JoinHandle};
+use std::time::{Duration, Instant};
+
+use crate::TaskError;
+use crate::node::Node;
+
+/// What a thread works for.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum Purpose {
+    Request,
+    Log,
+    Flush,
+    Compaction,
+    /// Also a virtual machine's compiler and its garbage collection.
+    Other,
+}
+
+impl Purpose {
+    pub const ALL: [Purpose; 5] = [
+        Purpose::Request,
+        Purpose::Log,
+        Purpose::Flush,
+        Purpose::Compaction,
+        Purpose::Other,
+    ];
+
+    pub fn name(self) -> &'static str {
+        match self {
+            Purpose::Request => "requests",
+            Purpose::Log => "log",
+            Purpose::Flush => "flush",
+            Purpose::Compaction => "compaction",
+            Purpose::Other => "other",
+        }
+    }
+}
+
+/// Beginnings of names as Linux keeps them, 15 bytes: first ours, then Cassandra's.
+const THREADS: [(&str, Purpose); 16] = [
+    ("shard-", Purpose::Request),
+    ("plan-", Purpose::Request),
+    ("disk-read", Purpose::Request),
+    ("log-", Purpose::Log),
+    ("flush-", Purpose::Flush),
+    ("compact-", Purpose::Compaction),
+    ("Native-Transpor", Purpose::Request),
+    ("MutationStage", Purpose::Request),
+    ("ReadStage", Purpose::Request),
+    ("epollEventLoop", Purpose::Request),
+    ("COMMIT-LOG", Purpose::Log),
+    ("PERIODIC-COMMIT", Purpose::Log),
+    ("GROUP-COMMIT", Purpose::Log),
+    ("MemtableFlushWr", Purpose::Flush),
+    ("PerDiskMemtable", Purpose::Flush),
+    ("CompactionExecu", Purpose::Compaction),
+];
+
+const INTERVAL: Duration = Duration::from_secs(1);
+
+/// What was seen at one moment. Times and bytes count from the beginning of the phase.
+#[derive(Clone, Debug, Default)]
+pub struct Observation {
+    pub at_s: f64,
+    /// In the order of [`Purpose::ALL`].
+    pub cpu_s: [f64; Purpose::ALL.len()],
+    /// Written to files by the process, the log included.
+    pub written_bytes: u64,
+    /// What the files take, not since the beginning of the phase but in all.
+    pub file_bytes: u64,
+    /// Reads of SSTables, where the server counts them.
+    pub disk_reads: f64,
+}
+
+/// A thread that looks until it is stopped.
+pub struct Observer {
+    stop: Sender<()>,
+    thread: JoinHandle<Vec<Observation>>,
+}
+
+impl Observer {
+    pub fn start(node: &Node) -> Self {
+        let mut eye = Eye::new(node);
+        let (stop, stopped) = mpsc::channel();
+        let thread = thread::spawn(move || {
+            let mut seen = vec![eye.look()];
+            loop {
+                let is_over = !matches!(stopped.recv_timeout(INTERVAL), Err(RecvTimeoutError::Timeout));
+                seen.push(eye.look());
+                if is_over {
+                    return seen;
+                }
+            }
+        });
+        Observer { stop, thread }
+    }
+
+    pub fn stop(self) -> Result<Vec<Observation>, TaskError> {
+        // The thread ends by nothing else, so that it is there to hear it.
+        let _heard = self.stop.send(());
+        self.thread.join().map_err(|_panic| TaskError::Report {
+            text: "whoever looked at the server panicked".to_owned(),
+        })
+    }
+}
+
+struct Eye {
+    process: PathBuf,
+    folder: Option<PathBuf>,
+    metrics: Option<std::net::SocketAddr>,
+    began: Instant,
+    /// Nanoseconds of each thread at the last look.
+    threads: HashMap<String, u64>,
+    /// Before the first look.
+    before: Option<Totals>,
+    /// Of threads with a purpose.
+    named_cpu_s: [f64; Purpose::ALL.len()],
+}
+
+/// Since the process began.
+#[derive(Clone, Copy, Default)]
+struct Totals {
+    cpu_s: f64,
+    written_bytes: u64,
+    disk_reads: f64,
+}
+
+impl Eye {
+    fn new(node: &Node) -> Self {
+        let process = PathBuf::from(format!("/proc/{}", node.process_id().unwrap_or_default()));
+        Eye {
+            process,
+            folder: node.data_folder(),
+            metrics: node.metrics_address(),
+            began: Instant::now(),
+            threads: HashMap::new(),
+            before: None,
+            named_cpu_s: [0.0; Purpose::ALL.len()],
+        }
+    }
+
+    fn look(&mut self) -> Observation {
+        let is_first = self.before.is_none();
+        let totals = self.totals();
+        let before = *self.before.get_or_insert(totals);
+        self.add_threads(is_first);
+        let mut cpu_s = self.named_cpu_s;
+        let all = totals.cpu_s - before.cpu_s;
+        cpu_s[Purpose::Other as usize] = (all - cpu_s.iter().sum::<f64>()).max(0.0);
+        Observation {
+            at_s: self.began.elapsed().as_secs_f64(),
+            cpu_s,
+            written_bytes: totals.written_bytes - before.written_bytes,
+            file_bytes: self.folder.as_deref().map_or(0, bytes_below),
+            disk_reads: totals.disk_reads - before.disk_reads,
+        }
+    }
+
+    fn totals(&self) -> Totals {
+        let text = |name: &str| fs::read_to_string(self.process.join(name)).unwrap_or_default();
+        let metrics = self
+            .metrics
+            .and_then(|address| crate::node::metrics_page(address).ok());
+        Totals {
+            cpu_s: cpu_seconds(&text("stat")),
+            written_bytes: value_of(&text("io"), "write_bytes:") as u64,
+            disk_reads: value_of(&metrics.unwrap_or_default(), "helenus_disk_reads_total"),
+        }
+    }
+
+    /// What threads with a purpose took since the last look; what one took between it and its end is with the others.
+    fn add_threads(&mut self, is_first: bool) {
+        let Ok(tasks) = fs::read_dir(self.process.join("task")) else {
+            return;
+        };
+        for task in tasks.flatten() {
+            let name = fs::read_to_string(task.path().join("comm")).unwrap_or_default();
+            let Some((_, purpose)) = THREADS.iter().find(|(wanted, _)| name.starts_with(wanted)) else {
+                continue;
+            };
+            let times = fs::read_to_string(task.path().join("schedstat")).unwrap_or_default();
+            let now = times
+                .split_whitespace()
+                .next()
+                .and_then(|word| word.parse().ok())
+                .unwrap_or(0);
+            let id = task.file_name().to_string_lossy().into_owned();
+            let last = self.threads.insert(id, now).unwrap_or(0);
+            if !is_first {
+                self.named_cpu_s[*purpose as usize] += now.saturating_sub(last) as f64 / 1e9;
+            }
+        }
+    }
+}
+
+/// Of `/proc/PID/stat`: user and system time, in ticks of 10 ms, behind the name in parentheses.
+fn cpu_seconds(stat: &str) -> f64 {
+    let (_, behind) = stat.rsplit_once(')').unwrap_or_default();
+    let ticks = behind.split_whitespace().skip(11).take(2);
+    ticks.filter_map(|word| word.parse::<f64>().ok()).sum::<f64>() / 100.0
+}
+
+/// The number in the lines that begin with `name`; of several, their sum.
+fn value_of(text: &str, name: &str) -> f64 {
+    text.lines()
+        .filter(|line| line.starts_with(name))
+        .filter_map(|line| line.split_whitespace().next_back()?.parse::<f64>().ok())
+        .sum()
+}
+
+/// Files come and go while they are counted.
+fn bytes_below(folder: &Path) -> u64 {
+    let Ok(entries) = fs::read_dir(folder) else {
+        return 0;
+    };
+    let of_entry = |entry: fs::DirEntry| match entry.metadata() {
+        Ok(metadata) if metadata.is_dir() => bytes_below(&entry.path()),
+        Ok(metadata) => metadata.len(),
+        Err(_) => 0,
+    };
+    entries.flatten().map(of_entry).sum()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn processor_time_is_found_behind_any_name() {
+        let stat = "7 (a ) b) S 1 7 7 0 -1 4194304 100 0 0 0 250 50 0 0 20 0 9 0 1 2 3";
+        assert_eq!(cpu_seconds(stat), 3.0);
+    }
+
+    #[test]
+    fn a_purpose_is_where_all_say_it_is() {
+        for (index, purpose) in Purpose::ALL.into_iter().enumerate() {
+            assert_eq!(purpose as usize, index);
+        }
+    }
+
+    #[test]
+    fn a_metric_of_several_shards_is_their_sum() {
+        let page =
+            "helenus_disk_reads_total{shard=\"0\"} 3\nhelenus_disk_reads_total{shard=\"1\"} 4\nother 9\n";
+        assert_eq!(value_of(page, "helenus_disk_reads_total"), 7.0);
+    }
+}
