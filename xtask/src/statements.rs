@@ -18,8 +18,8 @@ pub struct Arguments {
     arguments: Vec<String>,
 }
 
-/// In the test command: some 20 s of the dev build, for panics and answers; only an optimised build judges stalls.
-const SHORT: [&str; 4] = ["--count", "30000", "--shrink-runs", "20"];
+/// In the test command: about a minute of the dev build, for panics and answers; only an optimised build judges stalls.
+const SHORT: [&str; 4] = ["--count", "10000", "--shrink-runs", "20"];
 
 pub fn run(arguments: &Arguments) -> Result<(), TaskError> {
     let mut statements = with_folder(workspace::release_program("helenus-statement-fuzz"))?;
