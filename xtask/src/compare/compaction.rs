@@ -10,6 +10,7 @@ use std::time::Duration;
 use helenus_perf::compaction_rows::{PARTITION_ROWS, each_row};
 use serde_json::Value;
 
+use super::process_figures::thread_times;
 use crate::TaskError;
 use crate::native::Connection;
 use crate::peer::{self, Peer, PeerOptions};
@@ -276,25 +277,11 @@ impl CpuSeconds {
     /// From the scheduler's own accounts, in nanoseconds. Threads that have ended count for nothing, so that no pool may
     /// let its threads go between two looks.
     fn of(pid: u32, names: &[&str]) -> Result<Self, TaskError> {
-        let path = PathBuf::from(format!("/proc/{pid}/task"));
-        let failed = |source| TaskError::File {
-            path: path.clone(),
-            source,
-        };
         let mut found = CpuSeconds::default();
-        for entry in fs::read_dir(&path).map_err(failed)? {
-            let task = entry.map_err(failed)?.path();
-            let Ok(times) = fs::read_to_string(task.join("schedstat")) else {
-                continue;
-            };
-            let name = fs::read_to_string(task.join("comm")).unwrap_or_default();
-            let nanoseconds = times
-                .split_ascii_whitespace()
-                .next()
-                .and_then(|text| text.parse::<f64>().ok());
-            let seconds = nanoseconds.unwrap_or_default() / 1e9;
+        for thread in thread_times(pid)? {
+            let seconds = thread.nanoseconds as f64 / 1e9;
             found.process += seconds;
-            if names.iter().any(|wanted| name.starts_with(wanted)) {
+            if names.iter().any(|wanted| thread.name.starts_with(wanted)) {
                 found.threads += seconds;
             }
         }

@@ -5,6 +5,7 @@ use std::process::{Command, Stdio};
 use std::time::{Duration, Instant};
 
 use super::goodput::{GENERATOR_CORE, SERVER_CORE};
+use super::process_figures::value_of;
 use crate::node::{Node, Target};
 use crate::process::Process;
 use crate::{TaskError, workspace};
@@ -78,14 +79,6 @@ fn look(node: &Node, server: u32, at_s: u64) -> Result<Look, TaskError> {
         requests: value_of(&metrics, "helenus_request_bytes"),
         memtables: value_of(&metrics, "helenus_memtable_bytes"),
     })
-}
-
-/// The number in the line that begins with `name`; of several, their sum.
-fn value_of(text: &str, name: &str) -> f64 {
-    text.lines()
-        .filter(|line| line.starts_with(name))
-        .filter_map(|line| line.split_whitespace().find_map(|word| word.parse::<f64>().ok()))
-        .sum()
 }
 
 fn page(arguments: &Arguments, looks: &[Look]) -> String {

@@ -18,6 +18,7 @@ mod insns;
 mod load_generator;
 mod mixed;
 mod peer;
+mod process_figures;
 mod reads;
 pub mod replacements;
 mod rolling_restart;

@@ -1,11 +1,11 @@
 //! What is asked for in each phase, and `helenus bench run` asking for it.
 
 use std::fs;
-use std::process::{Command, Stdio};
 use std::time::Duration;
 
 use helenus_loadgen::report::Report;
 
+use super::super::load_generator;
 use super::Distribution;
 use crate::node::Node;
 use crate::{TaskError, process, workspace};
@@ -131,18 +131,14 @@ pub fn run(
             source,
         })?;
     process::run(
-        Command::new("taskset")
-            .args(["-c", core])
-            .arg(workspace::program("helenus"))
-            .args(["bench", "run", "--quiet", "--only-these-hosts", "--threads", "1"])
-            .args(["--hosts", &node.address().to_string()])
+        load_generator::command_on_core(core, &[node.address()])
+            .args(["--threads", "1"])
             .args(["--rate", &rate.to_string(), "--warm-up", "0s"])
             .args(["--duration", &format!("{:.1}s", duration.as_secs_f64())])
             .arg("--workload")
             .arg(&file)
             .arg("--json")
-            .arg(&json)
-            .stdout(Stdio::null()),
+            .arg(&json),
     )?;
     let text = fs::read_to_string(&json).map_err(|source| TaskError::File { path: json, source })?;
     serde_json::from_str(&text).map_err(|error| TaskError::Report {

@@ -7,6 +7,7 @@ use std::sync::mpsc::{self, RecvTimeoutError, Sender};
 use std::thread::{self, JoinHandle};
 use std::time::{Duration, Instant};
 
+use super::super::process_figures::{thread_times, value_of};
 use crate::TaskError;
 use crate::node::Node;
 
@@ -110,7 +111,7 @@ impl Observer {
 }
 
 struct Eye {
-    process: PathBuf,
+    process_id: u32,
     folder: Option<PathBuf>,
     metrics: Option<std::net::SocketAddr>,
     began: Instant,
@@ -132,9 +133,8 @@ struct Totals {
 
 impl Eye {
     fn new(node: &Node) -> Self {
-        let process = PathBuf::from(format!("/proc/{}", node.process_id().unwrap_or_default()));
         Eye {
-            process,
+            process_id: node.process_id().unwrap_or_default(),
             folder: node.data_folder(),
             metrics: node.metrics_address(),
             began: Instant::now(),
@@ -162,7 +162,8 @@ impl Eye {
     }
 
     fn totals(&self) -> Totals {
-        let text = |name: &str| fs::read_to_string(self.process.join(name)).unwrap_or_default();
+        let text =
+            |name: &str| fs::read_to_string(format!("/proc/{}/{name}", self.process_id)).unwrap_or_default();
         let metrics = self
             .metrics
             .and_then(|address| crate::node::metrics_page(address).ok());
@@ -175,24 +176,15 @@ impl Eye {
 
     /// What threads with a purpose took since the last look; what one took between it and its end is with the others.
     fn add_threads(&mut self, is_first: bool) {
-        let Ok(tasks) = fs::read_dir(self.process.join("task")) else {
-            return;
-        };
-        for task in tasks.flatten() {
-            let name = fs::read_to_string(task.path().join("comm")).unwrap_or_default();
-            let Some((_, purpose)) = THREADS.iter().find(|(wanted, _)| name.starts_with(wanted)) else {
+        // A process that has ended is seen by whoever waits for its answers.
+        for thread in thread_times(self.process_id).unwrap_or_default() {
+            let purpose = THREADS.iter().find(|(wanted, _)| thread.name.starts_with(wanted));
+            let Some((_, purpose)) = purpose else {
                 continue;
             };
-            let times = fs::read_to_string(task.path().join("schedstat")).unwrap_or_default();
-            let now = times
-                .split_whitespace()
-                .next()
-                .and_then(|word| word.parse().ok())
-                .unwrap_or(0);
-            let id = task.file_name().to_string_lossy().into_owned();
-            let last = self.threads.insert(id, now).unwrap_or(0);
+            let last = self.threads.insert(thread.id, thread.nanoseconds).unwrap_or(0);
             if !is_first {
-                self.named_cpu_s[*purpose as usize] += now.saturating_sub(last) as f64 / 1e9;
+                self.named_cpu_s[*purpose as usize] += thread.nanoseconds.saturating_sub(last) as f64 / 1e9;
             }
         }
     }
@@ -203,14 +195,6 @@ fn cpu_seconds(stat: &str) -> f64 {
     let (_, behind) = stat.rsplit_once(')').unwrap_or_default();
     let ticks = behind.split_whitespace().skip(11).take(2);
     ticks.filter_map(|word| word.parse::<f64>().ok()).sum::<f64>() / 100.0
-}
-
-/// The number in the lines that begin with `name`; of several, their sum.
-fn value_of(text: &str, name: &str) -> f64 {
-    text.lines()
-        .filter(|line| line.starts_with(name))
-        .filter_map(|line| line.split_whitespace().next_back()?.parse::<f64>().ok())
-        .sum()
 }
 
 /// Files come and go while they are counted.
@@ -241,12 +225,5 @@ mod tests {
         for (index, purpose) in Purpose::ALL.into_iter().enumerate() {
             assert_eq!(purpose as usize, index);
         }
-    }
-
-    #[test]
-    fn a_metric_of_several_shards_is_their_sum() {
-        let page =
-            "helenus_disk_reads_total{shard=\"0\"} 3\nhelenus_disk_reads_total{shard=\"1\"} 4\nother 9\n";
-        assert_eq!(value_of(page, "helenus_disk_reads_total"), 7.0);
     }
 }
