@@ -167,15 +167,18 @@ mod tests {
 
     #[test]
     fn what_other_threads_hold_is_the_process_s() {
+        const HELD_BYTES: usize = 16 << 20;
+        /// The other tests and what runs them may give back meanwhile what they held before.
+        const OTHERS_BYTES: usize = 1 << 20;
         let _alone = process_turn();
         let in_thread = || {
-            std::thread::spawn(|| vec![0_u8; 1 << 20])
+            std::thread::spawn(|| vec![0_u8; HELD_BYTES])
                 .join()
                 .map(|held| held.len())
         };
         let (result, peak) = process_peak_bytes_of(in_thread);
-        assert_eq!(result.ok(), Some(1 << 20));
-        assert!(peak >= 1 << 20);
+        assert_eq!(result.ok(), Some(HELD_BYTES));
+        assert!(peak >= HELD_BYTES - OTHERS_BYTES, "{peak}");
         assert_eq!(largest_allocation_of(|| vec![0_u8; 4_321]).1, 4_321);
     }
 }
