@@ -4,11 +4,10 @@
 //! the rows, or the error's message after `! `. `> @page N` before a statement reads it in pages of N rows and marks
 //! where each ended. Set `REWRITE_GOLDEN=1` to write the files anew, and read the difference.
 
-mod node;
-
 use std::fs;
 use std::path::PathBuf;
 
+use crate::node::{Shards, options};
 use helenus_engine::QueryOptions;
 use helenus_engine::functions::Clock;
 use helenus_engine::term::{BoundValues, ColumnSpec};
@@ -16,7 +15,6 @@ use helenus_protocol::frame::{Envelope, EnvelopeFlags, EnvelopeHeader};
 use helenus_protocol::response::{ReceivedResult, Response};
 use helenus_protocol::wire::WireReader;
 use helenus_protocol::{Opcode, ProtocolVersion};
-use node::{Shards, options};
 
 struct Case {
     page_size: Option<i32>,

@@ -1,14 +1,12 @@
 //! Reads that wait for their turn: where those of a client wait that asks for more than is served.
 
-mod support;
-
 use std::io::{Read, Write};
 use std::net::{SocketAddr, TcpStream};
 
+use crate::support::{Client, Reply, node_options, serve_node, stop};
 use helenus_node::Authenticator;
 use helenus_protocol::{ErrorCode, Opcode, ProtocolVersion};
 use helenus_transport::ConnectionLimits;
-use support::{Client, Reply, node_options, serve_node, stop};
 
 const ROWS: u32 = 1_000;
 

@@ -1,10 +1,8 @@
 //! `system_views.clients`: who is connected, on whatever shard.
 
-mod support;
-
+use crate::support::{Client, Reply, serve, serve_asking_for, stop};
 use helenus_node::Authenticator;
 use helenus_protocol::ProtocolVersion;
-use support::{Client, serve, serve_asking_for, stop};
 
 const CLIENTS: &str = "SELECT username, keyspace_name, connection_stage, client_options['CQL_VERSION'] \
      FROM system_views.clients";
@@ -18,7 +16,7 @@ fn each_connection_is_a_row_until_it_is_closed() {
         .collect();
     assert_eq!(
         clients[0].ask("USE system"),
-        support::Reply::Message(helenus_protocol::Opcode::Result)
+        Reply::Message(helenus_protocol::Opcode::Result)
     );
     let mut rows = clients[1].ask_rows(CLIENTS);
     rows.sort();

@@ -1,15 +1,13 @@
 //! Clients that want the doors to fall over, hang or fill the memory: each is answered or closed, and the next polite one is served.
 
-mod support;
-
 use std::io::{Read, Write};
 use std::net::TcpStream;
 
-use support::frames::{
+use crate::support::frames::{
     CONTINUATION, END_HEADERS, END_STREAM, HEADERS, PING, PREFACE, RST_STREAM, SETTINGS, WINDOW_UPDATE,
     frame, http2,
 };
-use support::{Answer, Served, Serving};
+use crate::support::{Answer, Served, Serving};
 
 /// `POST / HTTP/2` by HPACK's static table: `:method`, `:scheme`, `:path`, and an authority of one letter.
 const REQUEST: &[u8] = &[0x83, 0x86, 0x84, 0x01, 0x01, b'x'];

@@ -1,9 +1,7 @@
 //! Types by the names of Cassandra's classes, as schemas of Thrift's time have them.
 
-mod node;
-
+use crate::node::{Shards, options};
 use helenus_types::CqlType;
-use node::{Shards, options};
 
 const PACKAGE: &str = "org.apache.cassandra.db.marshal.";
 

@@ -1,20 +1,18 @@
 //! Messages that break the protocol, 200 times each through a socket: each gets an error of its type and is counted under
 //! it, nothing panics, and the next connection is served.
 
-mod support;
-
 use std::collections::BTreeMap;
 use std::io::{Read, Write};
 use std::net::{SocketAddr, TcpStream};
 
+use crate::support::{Client, Reply, assert_serves, serve_with_metrics, stop};
 use helenus_protocol::ProtocolVersion;
-use support::{Client, Reply, assert_serves, serve_with_metrics, stop};
 
 const TIMES: u64 = 200;
 
 /// When, which type, which bytes, and what they are.
 fn malformed() -> impl Iterator<Item = (&'static str, &'static str, Vec<u8>, &'static str)> {
-    let lines = include_str!("../../protocol/tests/codec/malformed.txt").lines();
+    let lines = include_str!("../../../protocol/tests/codec/malformed.txt").lines();
     lines.filter(|line| !line.starts_with('#')).map(|line| {
         let mut fields = line.splitn(4, ' ');
         let mut field = || fields.next().expect("four fields");

@@ -1,14 +1,12 @@
 //! How old a request is taken to be.
 
-mod support;
-
 use std::sync::Arc;
 
+use crate::support::{Client, Reply, node_options, serve_node, stop};
 use helenus_node::Authenticator;
 use helenus_protocol::{Opcode, ProtocolVersion};
 use helenus_transport::ConnectionLimits;
 use helenus_vfs::{Clock, SystemClock};
-use support::{Client, Reply, node_options, serve_node, stop};
 
 /// The clock of a node that has run for long.
 #[derive(Debug)]

@@ -1,12 +1,10 @@
 //! What filtering costs a shard.
 
-mod node;
-
+use crate::node::{Shards, options};
 use helenus_engine::Plan;
 use helenus_engine::select::SelectExecution;
 use helenus_engine::term::BoundValues;
 use helenus_storage::read_state::ReadProgress;
-use node::{Shards, options};
 
 const ROWS: usize = 2_000;
 

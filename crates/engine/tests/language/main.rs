@@ -1,0 +1,10 @@
+//! Statements on a node of one thread, in memory.
+
+mod filters;
+mod large_statements;
+mod legacy_types;
+#[path = "../node/mod.rs"]
+mod node;
+mod plan_bytes;
+mod replicas;
+mod statements;
