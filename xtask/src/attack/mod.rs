@@ -11,6 +11,7 @@
 mod accounts;
 mod arena;
 mod connections;
+mod indexes;
 mod schema;
 mod statements;
 
@@ -129,6 +130,11 @@ const THEATRES: [Theatre; 2] = [
             schema::TRUNCATES,
             schema::TABLES,
             schema::STALE_PLANS,
+            indexes::LARGE_TERMS,
+            indexes::DISTINCT_TERMS,
+            indexes::ONE_TERM,
+            indexes::INDEX_CHURN,
+            indexes::VECTORS,
         ],
     },
     Theatre {
@@ -190,6 +196,9 @@ struct Outcome {
 
 impl Outcome {
     fn too_slow(&self) -> Option<String> {
+        if self.calm_p99_us == 0 || self.attacked_p99_us == 0 {
+            return Some("the machine was never left alone long enough to compare anything".to_owned());
+        }
         let ratio = self.attacked_p99_us as f64 / self.calm_p99_us.max(1) as f64;
         (ratio > LATENCY_RATIO_MAX).then(|| format!("p99 is {ratio:.1} times that of calm moments"))
     }
