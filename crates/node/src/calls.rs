@@ -2,6 +2,7 @@
 
 use std::rc::Rc;
 
+use helenus_engine::CqlError;
 use helenus_types::ShardId;
 use tokio::sync::oneshot;
 
@@ -81,6 +82,25 @@ impl Shard {
             .map(|shard| self.begin_call_async(shard, work.clone()))
             .collect();
         in_order(calls).await
+    }
+
+    /// Runs `work` on these shards, all of them before the first is waited for, and waits for all; the first failure in their
+    /// order.
+    pub(crate) async fn on_each_of<F: Future<Output = Result<(), CqlError>> + 'static>(
+        self: &Rc<Self>,
+        shards: impl IntoIterator<Item = ShardId>,
+        work: impl FnOnce(Rc<Shard>) -> F + Clone + Send + 'static,
+    ) -> Result<(), CqlError> {
+        let calls: Vec<_> = shards
+            .into_iter()
+            .map(|shard| (shard, self.begin_call_async(shard, work.clone())))
+            .collect();
+        let mut all = Ok(());
+        for (shard, call) in calls {
+            let said = call.await;
+            all = all.and(said.unwrap_or_else(|_| Err(self.context.no_answer_from(shard))));
+        }
+        all
     }
 
     /// The answer of a shard that is asked at once; its end says that the shard has stopped.

@@ -246,18 +246,13 @@ impl Shard {
         if self.persistence.acknowledges_at_once() {
             return Ok(());
         }
-        for owner in shards {
-            let certain = self.call_async(owner, move |shard| async move {
-                shard.write_sets_resolved().await?;
-                match shard.persistence.certain_at() {
-                    Some(position) => shard.persistence.durable(position, deadline).await,
-                    None => Ok(()),
-                }
-            });
-            certain
-                .await
-                .unwrap_or_else(|| Err(self.context.no_answer_from(owner)))?;
-        }
-        Ok(())
+        let certain = move |shard: Rc<Shard>| async move {
+            shard.write_sets_resolved().await?;
+            match shard.persistence.certain_at() {
+                Some(position) => shard.persistence.durable(position, deadline).await,
+                None => Ok(()),
+            }
+        };
+        self.on_each_of(shards, certain).await
     }
 }

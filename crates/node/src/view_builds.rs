@@ -29,7 +29,6 @@ use crate::deadline::Deadline;
 use crate::panic_boundary::catch_async;
 use crate::schema_change::SCHEMA_OWNER;
 use crate::shard::Shard;
-use crate::unavailable::node_is_stopping;
 use crate::view_names::UsedName;
 use crate::view_progress::{DoneTokens, IN_PROGRESS};
 use crate::viewed_writes::turns::Chunks;
@@ -207,18 +206,12 @@ impl Shard {
                 self.empty(view).await?;
             }
         }
-        let mut building = Vec::new();
-        for owner in self.context.shards() {
-            let (view, done) = (view.clone(), done.clone());
-            building.push(self.call_async(owner, move |shard| async move {
-                let built = catch_async(shard.build_here(&view, &done, truncations)).await;
-                built.unwrap_or_else(|panicked| Err(panicked.error()))
-            }));
-        }
-        // Each has been sent to its shard when it is first polled.
-        for built in futures_in_order(building).await {
-            built.unwrap_or_else(|| Err(node_is_stopping()))?;
-        }
+        let to_build = view.clone();
+        let build = move |shard: Rc<Shard>| async move {
+            let built = catch_async(shard.build_here(&to_build, &done, truncations)).await;
+            built.unwrap_or_else(|panicked| Err(panicked.error()))
+        };
+        self.on_each_of(self.context.shards(), build).await?;
         self.base_is_decided(view).await?;
         // A truncation that ends in between has emptied the view, and if it failed perhaps not its base table.
         let marked = async {
@@ -498,32 +491,6 @@ impl Drop for HeldBase {
         // Not by a message: the next one to hold it does so here at once, and would lose it again.
         self.shard.views.let_go(table);
     }
-}
-
-/// Waits for all of them at the same time.
-async fn futures_in_order<T>(futures: Vec<impl Future<Output = T>>) -> Vec<T> {
-    let mut futures: Vec<_> = futures
-        .into_iter()
-        .map(|future| (Box::pin(future), None))
-        .collect();
-    std::future::poll_fn(|context| {
-        let mut are_done = true;
-        for (future, done) in &mut futures {
-            if done.is_none() {
-                match future.as_mut().poll(context) {
-                    std::task::Poll::Ready(value) => *done = Some(value),
-                    std::task::Poll::Pending => are_done = false,
-                }
-            }
-        }
-        if are_done {
-            std::task::Poll::Ready(())
-        } else {
-            std::task::Poll::Pending
-        }
-    })
-    .await;
-    futures.into_iter().filter_map(|(_, done)| done).collect()
 }
 
 /// Takes the keys of the next partitions.

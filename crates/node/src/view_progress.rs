@@ -140,16 +140,8 @@ impl Shard {
     }
 
     async fn logs_durable(self: &Rc<Self>) -> Result<(), CqlError> {
-        for owner in self.context.shards() {
-            let durable = self.call_async(
-                owner,
-                |shard| async move { shard.persistence.log_durable().await },
-            );
-            durable
-                .await
-                .unwrap_or_else(|| Err(self.context.no_answer_from(owner)))?;
-        }
-        Ok(())
+        let durable = |shard: Rc<Shard>| async move { shard.persistence.log_durable().await };
+        self.on_each_of(self.context.shards(), durable).await
     }
 
     pub(crate) async fn write_status(
