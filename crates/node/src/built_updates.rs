@@ -5,9 +5,9 @@ use std::collections::BTreeMap;
 use helenus_engine::CqlError;
 use helenus_engine::execute::Scratch;
 use helenus_engine::modify::{EmitUpdate, check_written};
-use helenus_rows::update::{Update, merge_by_partition};
+use helenus_rows::update::{PackedUpdate, merge_by_partition};
 use helenus_schema::Schema;
-use helenus_types::{ShardId, shard_of, token_of};
+use helenus_types::{ShardId, shard_of};
 
 use crate::options::NodeOptions;
 
@@ -18,7 +18,7 @@ pub(crate) const APPLIED_PER_STEP_MAX: usize = 256;
 const BYTES_PER_UPDATE: usize = 4 << 10;
 
 /// The packed updates of one statement or batch, at most one of each partition, by the shard that owns them.
-pub(crate) type UpdatesByShard = BTreeMap<ShardId, Vec<Vec<u8>>>;
+pub(crate) type UpdatesByShard = BTreeMap<ShardId, Vec<PackedUpdate>>;
 
 /// Of one statement or batch.
 pub(crate) struct BuiltUpdates {
@@ -48,20 +48,21 @@ impl BuiltUpdates {
         let mut written_bytes = 0;
         let mut warnings = Vec::new();
         let guardrails = &options.guardrails.values;
-        build(scratch, &mut |_, update| {
+        build(scratch, &mut |token, update| {
             if guardrails.is_enabled() {
                 warnings.extend(guardrails.check(schema, update)?);
             }
             written_bytes += update.len();
             check_written(written_bytes)?;
-            updates.push(update.to_vec());
+            // The engine has just built it, so it is one.
+            updates.extend(PackedUpdate::with_token(token, update.to_vec()));
             Ok(())
         })?;
         let updates = by_owner(updates, options.shard_count);
         let partitions = updates.values().map(Vec::len).sum();
         if partitions > 1 {
-            let packed = updates.values().flatten().map(Vec::as_slice);
-            warnings.extend(options.guardrails.check_batch(schema, packed, &options.events)?);
+            let all = updates.values().flatten();
+            warnings.extend(options.guardrails.check_batch(schema, all, &options.events)?);
         }
         warnings.extend(warning(partitions));
         Ok(BuiltUpdates {
@@ -85,18 +86,20 @@ impl Steps {
 }
 
 /// Makes one update of all those of a partition, and brings them into order by owner.
-pub(crate) fn by_owner(updates: Vec<Vec<u8>>, shard_count: u16) -> UpdatesByShard {
+pub(crate) fn by_owner(updates: Vec<PackedUpdate>, shard_count: u16) -> UpdatesByShard {
     let mut by_shard = UpdatesByShard::new();
     for update in merge_by_partition(updates) {
-        // The engine has just built it, so it has a head.
-        if let Some(token) = Update::decode_trusted(&update).map(|update| token_of(update.partition_key)) {
-            by_shard
-                .entry(shard_of(token, shard_count))
-                .or_default()
-                .push(update);
-        }
+        by_shard
+            .entry(shard_of(update.token(), shard_count))
+            .or_default()
+            .push(update);
     }
     by_shard
+}
+
+/// What the engine has just built, so that each is an update.
+pub(crate) fn packed(updates: Vec<Vec<u8>>) -> Vec<PackedUpdate> {
+    updates.into_iter().filter_map(PackedUpdate::new).collect()
 }
 
 #[cfg(test)]

@@ -10,6 +10,7 @@ use helenus_engine::modify::{ConditionalMember, ConditionalOutcome, ConditionalR
 use helenus_engine::term::{BoundValues, OwnedValues};
 use helenus_engine::{CqlError, Plan, Prepared, QueryOptions};
 use helenus_protocol::extensions::RateLimitedOperation;
+use helenus_rows::update::PackedUpdate;
 use helenus_storage::read_state::ReadState;
 use helenus_transport::request_memory::Held;
 use helenus_types::{ShardId, Token};
@@ -296,7 +297,9 @@ impl Shard {
             answer.warnings = guardrails.check(&self.schema(), update)?;
         }
         Ok(Run::Decided {
-            updates: Updates::OfOne(update),
+            updates: Updates::OfOne(
+                update.and_then(|update| PackedUpdate::with_token(request.token(), update)),
+            ),
             answer,
         })
     }

@@ -12,17 +12,17 @@
 use std::rc::Rc;
 
 use helenus_engine::CqlError;
-use helenus_rows::update::Update;
+use helenus_rows::update::PackedUpdate;
 use helenus_sstable::AbsentPages;
 use helenus_storage::commitlog::{LogPosition, WriteSetId};
 use helenus_storage::error::WriteError;
 use helenus_storage::read_state::ReadState;
-use helenus_types::{ShardId, Token, token_of};
+use helenus_types::{ShardId, Token};
 
 use crate::deadline::{Deadline, not_begun_in_time};
 use crate::shard::Shard;
 use crate::viewed_writes::turns::PartitionTurns;
-use crate::write::write_failure;
+use crate::write::{malformed, write_failure};
 use crate::written_partitions::WrittenPartition;
 use crate::written_partitions::partitions_in;
 
@@ -52,19 +52,19 @@ pub(crate) enum Run<A> {
 /// Packed, of this shard's partitions.
 pub(crate) enum Updates {
     /// Also where there is nothing to do.
-    OfOne(Option<Vec<u8>>),
-    OfSeveral(Vec<Vec<u8>>),
+    OfOne(Option<PackedUpdate>),
+    OfSeveral(Vec<PackedUpdate>),
 }
 
 impl Updates {
-    fn as_slice(&self) -> &[Vec<u8>] {
+    fn as_slice(&self) -> &[PackedUpdate] {
         match self {
             Updates::OfOne(update) => update.as_slice(),
             Updates::OfSeveral(updates) => updates,
         }
     }
 
-    fn into_vec(self) -> Vec<Vec<u8>> {
+    fn into_vec(self) -> Vec<PackedUpdate> {
         match self {
             Updates::OfOne(update) => update.into_iter().collect(),
             Updates::OfSeveral(updates) => updates,
@@ -184,7 +184,7 @@ impl Shard {
     fn try_run<D: Decide>(self: &Rc<Self>, decision: &mut D) -> Result<Tried<D::Answer>, CqlError> {
         match decision.run(self)? {
             Run::Absent(absent) => Ok(Tried::Absent(absent)),
-            Run::Decided { updates, answer } if self.views.has_one_of(updates.as_slice().iter()) => {
+            Run::Decided { updates, answer } if self.views.concern_any_of(updates.as_slice().iter()) => {
                 match self.apply_viewed_now(updates.as_slice())? {
                     None => Ok(Tried::TakesTurns(partitions_in(updates.as_slice()))),
                     Some(_) => Ok(Tried::Decided {
@@ -197,7 +197,7 @@ impl Shard {
                 Some(full) => Ok(Tried::NoRoom(full)),
                 None => {
                     if let Updates::OfOne(Some(update)) = updates {
-                        self.scratch.borrow_mut().give_back(update);
+                        self.scratch.borrow_mut().give_back(update.into_bytes());
                     }
                     Ok(Tried::Decided {
                         answer,
@@ -213,13 +213,11 @@ impl Shard {
         let applied = match updates {
             Updates::OfOne(None) => return Ok(None),
             Updates::OfOne(Some(update)) => {
-                let decoded = Update::decode_trusted(update);
-                let decoded = decoded.ok_or_else(|| write_failure(&WriteError::Malformed))?;
-                let token = token_of(decoded.partition_key);
+                let decoded = update.decode().ok_or_else(malformed)?;
                 if self.hot_partitions.is_sampled() {
-                    self.sample_write(token, update);
+                    self.sample_write(update.token(), update.bytes());
                 }
-                self.store.borrow_mut().apply_at(token, &decoded)
+                self.store.borrow_mut().apply_at(update.token(), &decoded)
             }
             Updates::OfSeveral(updates) if updates.is_empty() => return Ok(None),
             Updates::OfSeveral(updates) => {

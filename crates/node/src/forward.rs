@@ -8,6 +8,7 @@ use helenus_engine::modify::ModifyPlan;
 use helenus_engine::term::{BoundValues, OwnedValues};
 use helenus_engine::{CqlError, Plan, Prepared, QueryOptions};
 use helenus_protocol::response::MetadataForm;
+use helenus_rows::update::PackedUpdate;
 use helenus_transport::request_memory::{Account, Held};
 use helenus_types::ShardId;
 
@@ -37,7 +38,7 @@ pub struct ForwardedRead {
 pub struct ForwardedWrite {
     pub from: ShardId,
     pub ticket: Ticket,
-    pub update: Vec<u8>,
+    pub update: PackedUpdate,
     /// Whether it counts.
     pub kind: BatchKind,
     pub deadline: Deadline,

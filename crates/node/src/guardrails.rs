@@ -7,7 +7,7 @@ use std::collections::BTreeSet;
 use helenus_engine::CqlError;
 use helenus_events::{Event, Events};
 pub use helenus_rows::guardrails::{Exceeded, PartitionGuardrails, Threshold};
-use helenus_rows::update::Update;
+use helenus_rows::update::PackedUpdate;
 use helenus_schema::Schema;
 
 pub use values::ValueGuardrails;
@@ -65,17 +65,16 @@ impl Guardrails {
     pub fn check_batch<'u>(
         &self,
         schema: &Schema,
-        updates: impl Iterator<Item = &'u [u8]> + Clone,
+        updates: impl Iterator<Item = &'u PackedUpdate> + Clone,
         events: &Events,
     ) -> Result<Option<String>, CqlError> {
-        let size: u64 = updates.clone().map(|update| update.len() as u64).sum();
+        let size: u64 = updates.clone().map(|update| update.bytes().len() as u64).sum();
         let Threshold { warn, fail } = self.batch_size;
         if size <= warn {
             return Ok(None);
         }
         let names: BTreeSet<String> = updates
-            .filter_map(Update::decode_trusted)
-            .filter_map(|update| schema.table_by_id(update.table))
+            .filter_map(|update| schema.table_by_id(update.partition().0))
             .map(|table| format!("{}.{}", table.keyspace, table.name))
             .collect();
         let names = names.into_iter().collect::<Vec<_>>().join(", ");

@@ -10,7 +10,7 @@ use helenus_cql::ast::BatchKind;
 use helenus_engine::modify::{FailedStatement, ListReading};
 use helenus_engine::term::BoundValues;
 use helenus_engine::{CqlError, Plan, QueryOptions};
-use helenus_rows::update::merge_by_partition;
+use helenus_rows::update::{PackedUpdate, merge_by_partition};
 use helenus_schema::TableId;
 use helenus_storage::read_state::ReadState;
 use helenus_types::{ShardId, Token};
@@ -44,9 +44,8 @@ impl Decide for ListDecision<'_> {
             return Ok(Run::Absent(absent));
         }
         let updates = built.map_err(|failed| failed.error)?;
-        let updates = updates.into_iter().map(|(_, update)| update).collect();
         Ok(Run::Decided {
-            updates: Updates::OfSeveral(merge_by_partition(updates)),
+            updates: Updates::OfSeveral(merge_by_partition(packed(updates))),
             answer: (),
         })
     }
@@ -159,14 +158,14 @@ impl Shard {
     async fn updates_reading(
         self: &Rc<Self>,
         owned: &OwnedExecution,
-    ) -> Result<Vec<Vec<u8>>, FailedStatement> {
+    ) -> Result<Vec<PackedUpdate>, FailedStatement> {
         self.write_sets_resolved().await?;
         let mut reading = ListReading::default();
         loop {
             reading.begin_run();
             let result = self.run_updates_reading(owned, &mut reading);
             let Some((absent, state)) = reading.take_absent() else {
-                return Ok(result?.into_iter().map(|(_, update)| update).collect());
+                return Ok(packed(result?));
             };
             self.reader.bring(state, &absent).await?;
         }
@@ -191,4 +190,12 @@ impl Shard {
             }
         })
     }
+}
+
+/// What the engine has just built, so that each is an update.
+fn packed(updates: Vec<(Token, Vec<u8>)>) -> Vec<PackedUpdate> {
+    let packed = updates
+        .into_iter()
+        .filter_map(|(token, update)| PackedUpdate::with_token(token, update));
+    packed.collect()
 }

@@ -11,9 +11,10 @@ use std::collections::HashMap;
 use std::rc::Rc;
 
 use foldhash::fast::RandomState;
+use helenus_rows::update::PackedUpdate;
 
 use crate::write_set::Share;
-use crate::written_partitions::{WrittenPartition, partition_of};
+use crate::written_partitions::WrittenPartition;
 
 /// Shares that came meanwhile, in their order: as many as batches are in flight.
 type Kept = Rc<RefCell<Vec<Share>>>;
@@ -30,7 +31,7 @@ impl SealedPartitions {
         if by_partition.is_empty() || share.has_turns {
             return Some(share);
         }
-        let partitions = share.updates.iter().filter_map(|update| partition_of(update));
+        let partitions = share.updates.iter().map(PackedUpdate::partition);
         let kept = partitions
             .filter_map(|partition| by_partition.get(&partition))
             .next();

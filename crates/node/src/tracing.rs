@@ -16,6 +16,7 @@ use helenus_protocol::frame::{Envelope, EnvelopeFlags};
 use helenus_protocol::request::{QueryParameters, Request, Value, Values};
 use helenus_protocol::wire::DecodeError;
 use helenus_protocol::{Consistency, Opcode, ProtocolVersion};
+use helenus_rows::update::PackedUpdate;
 use helenus_types::value::write_collection;
 
 use crate::built_updates::by_owner;
@@ -200,8 +201,8 @@ impl Shard {
             &values,
             &options,
             &mut self.scratch.borrow_mut(),
-            &mut |_, update| {
-                updates.push(update.to_vec());
+            &mut |token, update| {
+                updates.extend(PackedUpdate::with_token(token, update.to_vec()));
                 Ok(())
             },
         )?;

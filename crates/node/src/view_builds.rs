@@ -17,6 +17,7 @@ use helenus_engine::views::{BaseViews, ViewDelta, ViewPlan};
 use helenus_rows::clustering::Side;
 use helenus_rows::deletion::DeletionTime;
 use helenus_rows::partition_range::{PartitionBound, PartitionRange};
+use helenus_rows::update::PackedUpdate;
 use helenus_schema::{Schema, TableId, ViewMetadata};
 use helenus_sstable::source::Unfiltered;
 use helenus_storage::read::{ReadCommand, Stored, StoredSink};
@@ -24,7 +25,7 @@ use helenus_storage::read_state::{ReadProgress, ReadState};
 use helenus_types::token::shard_range;
 use helenus_types::{Token, token_of};
 
-use crate::built_updates::by_owner;
+use crate::built_updates::{by_owner, packed};
 use crate::deadline::Deadline;
 use crate::panic_boundary::catch_async;
 use crate::schema_change::SCHEMA_OWNER;
@@ -321,7 +322,7 @@ impl Shard {
         self: &Rc<Self>,
         views: &BaseViews,
         keys: Vec<Vec<u8>>,
-        progress: Option<Vec<u8>>,
+        progress: Option<PackedUpdate>,
         truncations: u64,
     ) -> Result<(), CqlError> {
         let table = views.layout.metadata.id;
@@ -340,8 +341,8 @@ impl Shard {
             let place = (table, token_of(key));
             self.read_delta(place, key, &mut delta, &mut chunks, Deadline::ENDLESS)
                 .await?;
-            let rows = delta.finish()?;
-            bytes += rows.iter().map(Vec::len).sum::<usize>();
+            let rows = packed(delta.finish()?);
+            bytes += rows.iter().map(|row| row.bytes().len()).sum::<usize>();
             all.extend(rows);
             if bytes > SET_BYTES {
                 bytes = 0;
@@ -355,7 +356,7 @@ impl Shard {
     }
 
     /// Rows of the view must not outlive base rows that a crash takes: these are in this shard's log.
-    async fn write_rows(self: &Rc<Self>, updates: Vec<Vec<u8>>) -> Result<(), CqlError> {
+    async fn write_rows(self: &Rc<Self>, updates: Vec<PackedUpdate>) -> Result<(), CqlError> {
         self.persistence.log_durable().await?;
         let required = RequiredTables::Only([].into());
         self.write_computed(

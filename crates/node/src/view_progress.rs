@@ -10,7 +10,7 @@ use helenus_protocol::request::Value;
 use helenus_rows::clustering::{Side, Slice, push_component};
 use helenus_rows::deletion::{DeletionTime, NEVER_S};
 use helenus_rows::row::{CellRef, Liveness};
-use helenus_rows::update::{BoundRef, UpdateBuilder};
+use helenus_rows::update::{BoundRef, PackedUpdate, UpdateBuilder};
 use helenus_schema::TableMetadata;
 use helenus_tools::host::ViewBuild;
 use helenus_types::Token;
@@ -170,7 +170,7 @@ impl Shard {
         self: &Rc<Self>,
         keyspace: &str,
         view: &str,
-    ) -> Result<Vec<Vec<u8>>, CqlError> {
+    ) -> Result<Vec<PackedUpdate>, CqlError> {
         if self.done_of(keyspace, view).await?.is_empty() {
             return Ok(Vec::new());
         }
@@ -219,7 +219,7 @@ impl Shard {
         (first, last): (Token, Token),
         reached: Token,
         timestamp_us: i64,
-    ) -> Option<Vec<u8>> {
+    ) -> Option<PackedUpdate> {
         let (first, last) = (first.0.to_string(), last.0.to_string());
         let reached = reached.0.to_string();
         self.system_row(
@@ -240,7 +240,7 @@ impl Shard {
         (key, clustering): (&[&[u8]], &[&[u8]]),
         cells: &[(&str, &[u8])],
         timestamp_us: i64,
-    ) -> Option<Vec<u8>> {
+    ) -> Option<PackedUpdate> {
         let schema = self.schema();
         let table = schema.table(keyspace, table)?;
         let liveness = Liveness {
@@ -259,11 +259,17 @@ impl Shard {
         builder.row(&packed(clustering), liveness, DeletionTime::LIVE, |row| {
             cells.into_iter().for_each(|cell| row.cell(cell));
         });
-        Some(update)
+        PackedUpdate::new(update)
     }
 
     /// A packed deletion of what a table of the keyspace `system` has of a view.
-    fn system_deletion(&self, table: &str, keyspace: &str, view: &str, timestamp_us: i64) -> Option<Vec<u8>> {
+    fn system_deletion(
+        &self,
+        table: &str,
+        keyspace: &str,
+        view: &str,
+        timestamp_us: i64,
+    ) -> Option<PackedUpdate> {
         let schema = self.schema();
         let table = schema.table("system", table)?;
         let mut update = Vec::new();
@@ -279,7 +285,7 @@ impl Shard {
             local_s: self.context.now_s(),
         };
         builder.range_tombstone(bound(Side::Before), bound(Side::After), deletion);
-        Some(update)
+        PackedUpdate::new(update)
     }
 }
 

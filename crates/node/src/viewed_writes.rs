@@ -16,9 +16,9 @@ use std::rc::Rc;
 use foldhash::fast::RandomState;
 use helenus_engine::functions::Clock;
 use helenus_engine::views::{BaseViews, PointScratch, ViewsByTable};
-use helenus_rows::update::Update;
+use helenus_rows::update::PackedUpdate;
 use helenus_schema::{Schema, TableId};
-use helenus_types::{Token, token_of};
+use helenus_types::Token;
 use tokio::sync::Notify;
 
 use crate::written_partitions::WrittenPartition;
@@ -86,17 +86,14 @@ impl Views {
         self.by_table.borrow().get(&table).cloned()
     }
 
-    /// Whether a packed update takes its partition's turn: it is of a table with views, or somebody else has the turn.
+    /// Whether a write takes its partition's turn: it is of a table with views, or somebody else has the turn.
     #[inline]
-    pub fn has_update(&self, update: &[u8]) -> bool {
-        self.has_any()
-            && Update::decode_trusted(update).is_some_and(|update| {
-                self.has_table(update.table) || self.is_taken((update.table, token_of(update.partition_key)))
-            })
+    pub fn concern(&self, partition: WrittenPartition) -> bool {
+        self.has_any() && (self.has_table(partition.0) || self.is_taken(partition))
     }
 
-    pub fn has_one_of<'u>(&self, mut updates: impl Iterator<Item = &'u Vec<u8>>) -> bool {
-        self.has_any() && updates.any(|update| self.has_update(update))
+    pub fn concern_any_of<'u>(&self, mut updates: impl Iterator<Item = &'u PackedUpdate>) -> bool {
+        self.has_any() && updates.any(|update| self.concern(update.partition()))
     }
 
     pub fn has_one_of_tables(&self, partitions: &[WrittenPartition]) -> bool {

@@ -13,7 +13,7 @@ use helenus_engine::execute::{QueryOptions, Scratch};
 use helenus_engine::modify::{BatchPlan, EmitUpdate, ModifyPlan, unlogged_batch_warning};
 use helenus_engine::term::BoundValues;
 use helenus_protocol::extensions::RateLimitedOperation;
-use helenus_rows::update::Update;
+use helenus_rows::update::{PackedUpdate, Update};
 use helenus_schema::TableMetadata;
 use helenus_storage::commitlog::{LogAppendError, LogPosition};
 use helenus_storage::error::WriteError;
@@ -27,15 +27,15 @@ use crate::forward::{ForwardedWrite, Waiting};
 use crate::panic_boundary::{catch, catch_async};
 use crate::session::Session;
 use crate::shard::{Acknowledgement, Shard};
-use crate::written_partitions::{partition_of, partitions_of};
+use crate::written_partitions::{WrittenPartition, partitions_of};
 
 /// What became of the update of a statement for one partition.
 enum Outcome {
     /// There was nothing to write, or it was not logged.
     Applied(Option<LogPosition>),
-    Elsewhere(ShardId, Vec<u8>),
+    Elsewhere(ShardId, PackedUpdate),
     /// This shard has to wait for something before it can apply it.
-    NotYet(Vec<u8>),
+    NotYet(PackedUpdate),
 }
 
 /// A write that was refused or failed on one shard.
@@ -91,7 +91,7 @@ impl Shard {
             }
             let owner = self.context.owner_of(token);
             if owner != self.context.id {
-                outcome = Outcome::Elsewhere(owner, update.to_vec());
+                outcome = Outcome::Elsewhere(owner, packed(token, update)?);
                 return Ok(());
             }
             if self.hot_partitions.is_sampled() {
@@ -99,9 +99,9 @@ impl Shard {
             }
             self.rates
                 .check(&plan.table, RateLimitedOperation::Write, token)?;
-            outcome = match self.apply_now(token, update, kind)? {
+            outcome = match self.apply_now((plan.table.id, token), update, kind)? {
                 Some(position) => Outcome::Applied(Some(position)),
-                None => Outcome::NotYet(update.to_vec()),
+                None => Outcome::NotYet(packed(token, update)?),
             };
             Ok(())
         })?;
@@ -134,7 +134,7 @@ impl Shard {
     ) {
         let held = match &outcome {
             Outcome::Elsewhere(_, update) | Outcome::NotYet(update) => {
-                self.context.waiting(session, update.len())
+                self.context.waiting(session, update.bytes().len())
             }
             Outcome::Applied(_) => None,
         };
@@ -214,7 +214,7 @@ impl Shard {
         if self.rates.has_limits() {
             return Ok(None);
         }
-        if self.views.has_one_of(own.iter()) {
+        if self.views.concern_any_of(own.iter()) {
             return Ok(self.apply_viewed_now(own)?.map(Some));
         }
         let decoded = self.decode_sampled(own)?;
@@ -286,7 +286,7 @@ impl Shard {
         session: &Rc<Session>,
         stream: i16,
         owner: ShardId,
-        (update, kind): (Vec<u8>, BatchKind),
+        (update, kind): (PackedUpdate, BatchKind),
         deadline: Deadline,
     ) -> Result<(), CqlError> {
         let ticket = self.forwards.borrow_mut().insert(Waiting {
@@ -297,7 +297,7 @@ impl Shard {
         let write = ForwardedWrite {
             from: self.context.id,
             ticket,
-            held: self.context.waiting(session, update.len()),
+            held: self.context.waiting(session, update.bytes().len()),
             update,
             kind,
             deadline,
@@ -326,14 +326,12 @@ impl Shard {
                 .answer_forwarded_write(from, ticket, Err(not_begun_in_time()));
         }
         let applied = catch(|| {
-            let Some((table, token)) = partition_of(&update) else {
-                return Err(write_failure(&WriteError::Malformed));
-            };
+            let (table, token) = update.partition();
             if self.hot_partitions.is_sampled() {
-                self.sample_write(token, &update);
+                self.sample_write(token, update.bytes());
             }
             self.rates.check_write(&self.schema, table, token)?;
-            self.apply_now(token, &update, kind)
+            self.apply_now((table, token), update.bytes(), kind)
         });
         match applied.unwrap_or_else(|panicked| Err(panicked.error())) {
             Ok(Some(position)) if self.persistence.waits_for_log(position) => {
@@ -424,7 +422,7 @@ impl Shard {
     /// Applies updates that this shard owns, waiting for memory where there is none, and for the log.
     async fn apply_durably(
         self: &Rc<Self>,
-        updates: Vec<Vec<u8>>,
+        updates: Vec<PackedUpdate>,
         kind: BatchKind,
         deadline: Deadline,
     ) -> Result<(), FailedWrite> {
@@ -436,13 +434,13 @@ impl Shard {
         let mut is_partial = false;
         let mut steps = Steps::default();
         for update in updates {
-            if steps.is_over(update.len()) {
+            if steps.is_over(update.bytes().len()) {
                 tokio::task::yield_now().await;
             }
             let applied = match kind {
                 BatchKind::Counter => self.count_waiting(&update, deadline).await.map(Some),
                 // Which waits for the log, too.
-                _ if self.views.has_update(&update) => {
+                _ if self.views.concern(update.partition()) => {
                     self.write_viewed(vec![update], deadline).await.map(|()| None)
                 }
                 _ => self.apply_waiting(&update, deadline).await.map(Some),
@@ -464,20 +462,25 @@ impl Shard {
     }
 
     /// Applies one update, waiting for memory where there is none.
-    async fn apply_waiting(&self, update: &[u8], deadline: Deadline) -> Result<LogPosition, CqlError> {
-        let (_, token) = partition_of(update).ok_or_else(|| write_failure(&WriteError::Malformed))?;
+    async fn apply_waiting(
+        &self,
+        update: &PackedUpdate,
+        deadline: Deadline,
+    ) -> Result<LogPosition, CqlError> {
         if self.hot_partitions.is_sampled() {
-            self.sample_write(token, update);
+            self.sample_write(update.token(), update.bytes());
         }
-        self.apply_where_there_is_room(token, update, deadline).await
+        self.apply_where_there_is_room(update.partition(), update.bytes(), deadline)
+            .await
     }
 
     pub(crate) async fn apply_where_there_is_room(
         &self,
-        token: Token,
+        partition: WrittenPartition,
         update: &[u8],
         deadline: Deadline,
     ) -> Result<LogPosition, CqlError> {
+        let (_, token) = partition;
         loop {
             match self.persistence.apply(token, update) {
                 Ok(position) => return Ok(position),
@@ -485,14 +488,21 @@ impl Shard {
                     if !self.persistence.wait_for_room(deadline).await {
                         return Err(write_failure(&error));
                     }
-                    if let Some(partition) = partition_of(update) {
-                        self.wait_for_turns(&[partition], deadline).await?;
-                    }
+                    self.wait_for_turns(&[partition], deadline).await?;
                 }
                 Err(error) => return Err(write_failure(&error)),
             }
         }
     }
+}
+
+fn packed(token: Token, update: &[u8]) -> Result<PackedUpdate, CqlError> {
+    PackedUpdate::with_token(token, update.to_vec()).ok_or_else(malformed)
+}
+
+/// What the engine has built is no update.
+pub(crate) fn malformed() -> CqlError {
+    write_failure(&WriteError::Malformed)
 }
 
 /// For a write of which nothing is stored.

@@ -16,12 +16,11 @@ use std::sync::Arc;
 
 use foldhash::fast::{FixedState, RandomState};
 use helenus_engine::CqlError;
+use helenus_rows::update::PackedUpdate;
 use helenus_schema::TableId;
 use helenus_storage::commitlog::{ResolvedWriteSets, WriteSetId, WriteSetNumbers, WriteSetPart};
 use helenus_types::{ShardId, Token};
 use tokio::sync::{Notify, oneshot};
-
-use crate::written_partitions::partition_of;
 
 /// The write sets that this shard coordinates.
 pub(crate) struct WriteSets {
@@ -83,7 +82,7 @@ pub(crate) struct Share {
     number: u64,
     /// `None` where no log takes any of it.
     part: Option<WriteSetPart>,
-    pub updates: Arc<Vec<Vec<u8>>>,
+    pub updates: Arc<Vec<PackedUpdate>>,
     /// Who writes it has the turns of its partitions.
     pub has_turns: bool,
 }
@@ -97,9 +96,9 @@ pub(crate) enum RequiredTables {
 }
 
 impl RequiredTables {
-    pub fn of(updates: &[Vec<u8>]) -> Self {
-        let tables = updates.iter().filter_map(|update| partition_of(update));
-        RequiredTables::Only(tables.map(|(table, _)| table).collect())
+    pub fn of(updates: &[PackedUpdate]) -> Self {
+        let partitions = updates.iter().map(PackedUpdate::partition);
+        RequiredTables::Only(partitions.map(|(table, _)| table).collect())
     }
 
     fn has(&self, table: TableId) -> bool {

@@ -19,6 +19,7 @@ use std::collections::HashMap;
 use std::collections::hash_map::Entry;
 
 use helenus_schema::TableId;
+use helenus_types::{Token, token_of};
 use uuid::Uuid;
 
 use crate::clustering::Side;
@@ -219,16 +220,69 @@ impl<'a> Update<'a> {
     }
 }
 
+/// An update as a builder of this process has packed it, with the partition that it is for: who passes it on need not look into
+/// it, and nobody hashes its key again.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct PackedUpdate {
+    table: TableId,
+    token: Token,
+    bytes: Vec<u8>,
+}
+
+impl PackedUpdate {
+    /// `None` for bytes that are no update.
+    pub fn new(bytes: Vec<u8>) -> Option<Self> {
+        let update = Update::decode_trusted(&bytes)?;
+        let (table, token) = (update.table, token_of(update.partition_key));
+        Some(PackedUpdate { table, token, bytes })
+    }
+
+    /// As [`PackedUpdate::new`], of a partition whose token is known.
+    pub fn with_token(token: Token, bytes: Vec<u8>) -> Option<Self> {
+        let table = Update::decode_trusted(&bytes)?.table;
+        Some(PackedUpdate { table, token, bytes })
+    }
+
+    /// The partition that it is for.
+    #[inline]
+    pub fn partition(&self) -> (TableId, Token) {
+        (self.table, self.token)
+    }
+
+    /// Of the partition's key.
+    #[inline]
+    pub fn token(&self) -> Token {
+        self.token
+    }
+
+    /// What the log stores.
+    #[inline]
+    pub fn bytes(&self) -> &[u8] {
+        &self.bytes
+    }
+
+    /// The buffer that it was packed into.
+    pub fn into_bytes(self) -> Vec<u8> {
+        self.bytes
+    }
+
+    /// What it says; some, as its head was read when it was made.
+    #[inline]
+    pub fn decode(&self) -> Option<Update<'_>> {
+        Update::decode_trusted(&self.bytes)
+    }
+}
+
 /// Makes one update of all those of the same partition, so that the log has them entirely or not at all. In the order of
-/// the partitions' first updates, which a builder of this process wrote.
-pub fn merge_by_partition(updates: Vec<Vec<u8>>) -> Vec<Vec<u8>> {
+/// the partitions' first updates.
+pub fn merge_by_partition(updates: Vec<PackedUpdate>) -> Vec<PackedUpdate> {
     if updates.len() < 2 {
         return updates;
     }
-    let mut merged: Vec<Vec<u8>> = Vec::with_capacity(updates.len());
+    let mut merged: Vec<PackedUpdate> = Vec::with_capacity(updates.len());
     let mut places: HashMap<Vec<u8>, usize> = HashMap::with_capacity(updates.len());
     for update in updates {
-        let Some((partition, deletion, items)) = split_update(&update) else {
+        let Some((partition, deletion, items)) = split_update(&update.bytes) else {
             merged.push(update);
             continue;
         };
@@ -238,7 +292,7 @@ pub fn merge_by_partition(updates: Vec<Vec<u8>>) -> Vec<Vec<u8>> {
                 merged.push(update);
             }
             Entry::Occupied(place) => {
-                append_update(&mut merged[*place.get()], partition.len(), deletion, items)
+                append_update(&mut merged[*place.get()].bytes, partition.len(), deletion, items)
             }
         }
     }
@@ -397,14 +451,16 @@ mod tests {
             timestamp_us: 7,
             local_s: 7,
         };
-        let merged = merge_by_partition(vec![
+        let updates = [
             update(b"a", b"1", DeletionTime::LIVE),
             update(b"b", b"2", DeletionTime::LIVE),
             update(b"a", b"3", deletion),
             update(b"a", b"4", DeletionTime::LIVE),
-        ]);
+        ];
+        let merged = merge_by_partition(updates.map(|bytes| PackedUpdate::new(bytes).unwrap()).into());
         assert_eq!(merged.len(), 2);
-        let first = Update::decode(&merged[0]).unwrap();
+        assert_eq!(merged[0].token(), token_of(b"a"));
+        let first = Update::decode(merged[0].bytes()).unwrap();
         assert_eq!((first.partition_key, first.deletion), (b"a".as_slice(), deletion));
         let rows: Vec<&[u8]> = first
             .items()
@@ -414,6 +470,6 @@ mod tests {
             })
             .collect();
         assert_eq!(rows, [b"1", b"3", b"4"]);
-        assert_eq!(merged[1], update(b"b", b"2", DeletionTime::LIVE));
+        assert_eq!(merged[1].bytes(), update(b"b", b"2", DeletionTime::LIVE));
     }
 }

@@ -3,31 +3,33 @@
 use helenus_cql::ast::BatchKind;
 use helenus_engine::CqlError;
 use helenus_engine::execute::read_failure;
-use helenus_rows::update::Update;
+use helenus_rows::update::{PackedUpdate, Update};
 use helenus_storage::commitlog::LogPosition;
 use helenus_storage::error::WriteError;
 use helenus_storage::read_state::ReadProgress;
 use helenus_storage::store::{CounterReading, Counting};
-use helenus_types::{Token, token_of};
+use helenus_types::Token;
 
 use super::{COUNTED_AT_ONCE_BYTES_MAX, CountingScratch};
 use crate::deadline::{Deadline, not_begun_in_time};
 use crate::shard::Shard;
-use crate::write::write_failure;
+use crate::write::{malformed, write_failure};
+use crate::written_partitions::WrittenPartition;
 
 impl Shard {
     /// As [`Persistence::apply`](crate::shard::persistence::Persistence::apply); `None` where it has to wait for something first.
     #[inline]
     pub(crate) fn apply_now(
         &self,
-        token: Token,
+        partition: WrittenPartition,
         update: &[u8],
         kind: BatchKind,
     ) -> Result<Option<LogPosition>, CqlError> {
+        let (_, token) = partition;
         if kind == BatchKind::Counter {
             return self.count_now(token, update);
         }
-        if self.views.has_update(update) {
+        if self.views.concern(partition) {
             return self.apply_viewed(token, update);
         }
         match self.persistence.apply(token, update) {
@@ -40,7 +42,7 @@ impl Shard {
     /// Counts and applies an update of a counter table that this shard owns; `None` where it has to wait for its turn, for
     /// pages or for memory.
     fn count_now(&self, token: Token, update: &[u8]) -> Result<Option<LogPosition>, CqlError> {
-        let decoded = decode(update)?;
+        let decoded = Update::decode_trusted(update).ok_or_else(malformed)?;
         if update.len() > COUNTED_AT_ONCE_BYTES_MAX || self.counters.is_taken((decoded.table, token)) {
             return Ok(None);
         }
@@ -66,14 +68,13 @@ impl Shard {
     /// As [`Shard::count_now`], waiting for what is not there.
     pub(crate) async fn count_waiting(
         &self,
-        update: &[u8],
+        update: &PackedUpdate,
         deadline: Deadline,
     ) -> Result<LogPosition, CqlError> {
-        let decoded = decode(update)?;
-        let token = token_of(decoded.partition_key);
-        let partition = (decoded.table, token);
+        let decoded = update.decode().ok_or_else(malformed)?;
+        let (partition, token) = (update.partition(), update.token());
         if self.hot_partitions.is_sampled() {
-            self.sample_write(token, update);
+            self.sample_write(token, update.bytes());
         }
         while self.counters.is_taken(partition) {
             let left = deadline.left(self.context.clock.monotonic_ns());
@@ -81,7 +82,7 @@ impl Shard {
             given_back.await.map_err(|_| not_begun_in_time())?;
         }
         // Who had the turn has brought the pages.
-        if let Some(position) = self.count_now(token, update)? {
+        if let Some(position) = self.count_now(token, update.bytes())? {
             return Ok(position);
         }
         let _others_wait = self.counters.take(partition);
@@ -89,7 +90,8 @@ impl Shard {
         if deadline.is_over(self.context.clock.monotonic_ns()) {
             return Err(not_begun_in_time());
         }
-        self.apply_where_there_is_room(token, &counted, deadline).await
+        self.apply_where_there_is_room(partition, &counted, deadline)
+            .await
     }
 
     /// What an update comes to whose partition nobody else writes to.
@@ -117,8 +119,4 @@ impl Shard {
             now_s: self.context.now_s(),
         }
     }
-}
-
-fn decode(update: &[u8]) -> Result<Update<'_>, CqlError> {
-    Update::decode_trusted(update).ok_or_else(|| write_failure(&WriteError::Malformed))
 }

@@ -2,16 +2,17 @@
 
 use helenus_engine::CqlError;
 use helenus_engine::views::{PointWrite, ViewDelta};
-use helenus_rows::update::{Update, merge_by_partition};
+use helenus_rows::update::{PackedUpdate, Update, merge_by_partition};
 use helenus_storage::commitlog::{LogAppendError, LogPosition};
 use helenus_storage::error::WriteError;
 use helenus_storage::read_state::{ReadProgress, ReadState};
 use helenus_types::{Token, token_of};
 
 use super::turns::decode;
+use crate::built_updates::packed;
 use crate::shard::Shard;
 use crate::viewed_writes::ViewScratch;
-use crate::write::write_failure;
+use crate::write::{malformed, write_failure};
 
 /// What the short way came to.
 enum PointTried {
@@ -28,19 +29,21 @@ impl Shard {
         match self.apply_viewed_row(token, update)? {
             PointTried::Applied(position) => Ok(Some(position)),
             PointTried::HasToWait => Ok(None),
-            PointTried::IsMore => self.apply_viewed_several(&[update.to_vec()], true),
+            PointTried::IsMore => {
+                let update = PackedUpdate::with_token(token, update.to_vec()).ok_or_else(malformed)?;
+                self.apply_viewed_several(&[update], true)
+            }
         }
     }
 
     /// Applies updates of which some are of tables with views, and what the views become, as one record of the log. All of the
     /// updates are this shard's. `None`, with nothing done, where that has to wait for something or takes other shards.
-    pub(crate) fn apply_viewed_now(&self, updates: &[Vec<u8>]) -> Result<Option<LogPosition>, CqlError> {
+    pub(crate) fn apply_viewed_now(&self, updates: &[PackedUpdate]) -> Result<Option<LogPosition>, CqlError> {
         if let [update] = updates {
-            let token = token_of(decode(update)?.partition_key);
-            match self.apply_viewed_row(token, update)? {
+            match self.apply_viewed_row(update.token(), update.bytes())? {
                 PointTried::Applied(position) => {
                     if self.hot_partitions.is_sampled() {
-                        self.sample_write(token, update);
+                        self.sample_write(update.token(), update.bytes());
                     }
                     return Ok(Some(position));
                 }
@@ -109,14 +112,14 @@ impl Shard {
     /// `are_sampled`: the caller has taken the updates' sample.
     fn apply_viewed_several(
         &self,
-        updates: &[Vec<u8>],
+        updates: &[PackedUpdate],
         are_sampled: bool,
     ) -> Result<Option<LogPosition>, CqlError> {
         let mut all_changes = Vec::with_capacity(updates.len());
         for update in updates {
-            let decoded = decode(update)?;
-            let token = token_of(decoded.partition_key);
-            if self.views.is_taken((decoded.table, token)) {
+            let decoded = update.decode().ok_or_else(malformed)?;
+            let token = update.token();
+            if self.views.is_taken(update.partition()) {
                 return Ok(None);
             }
             let Some(views) = self.views.of_table(decoded.table) else {
@@ -134,10 +137,10 @@ impl Shard {
             if !matches!(progress, ReadProgress::Done) {
                 return Ok(None);
             }
-            let changes = delta.finish()?;
+            let changes = packed(delta.finish()?);
             if changes
                 .iter()
-                .any(|change| self.owner_of_update(change) != Some(self.context.id))
+                .any(|change| self.context.owner_of(change.token()) != self.context.id)
             {
                 return Ok(None);
             }
@@ -151,10 +154,7 @@ impl Shard {
         let decoded: Result<Vec<(Token, Update<'_>)>, CqlError> = own
             .iter()
             .chain(&of_views)
-            .map(|update| {
-                let decoded = decode(update)?;
-                Ok((token_of(decoded.partition_key), decoded))
-            })
+            .map(|update| Ok((update.token(), update.decode().ok_or_else(malformed)?)))
             .collect();
         let decoded = decoded?;
         let sampled = decoded.get(if are_sampled { own.len() } else { 0 }..);

@@ -7,21 +7,20 @@ use helenus_engine::execute::read_failure;
 use helenus_engine::views::{BaseViews, Chunk, ViewDelta};
 use helenus_rows::clustering::Slice;
 use helenus_rows::partition_range::PartitionRange;
-use helenus_rows::update::Update;
-use helenus_storage::error::WriteError;
+use helenus_rows::update::{PackedUpdate, Update};
 use helenus_storage::read::{ReadCommand, Stored};
 use helenus_storage::read_state::{ReadProgress, ReadState};
-use helenus_types::{ShardId, Token, token_of};
+use helenus_types::Token;
 use tokio::sync::oneshot;
 
-use crate::built_updates::{UpdatesByShard, by_owner};
+use crate::built_updates::{UpdatesByShard, by_owner, packed};
 use crate::deadline::{Deadline, not_begun_in_time};
 use crate::panic_boundary::catch_async;
 use crate::shard::Shard;
 use crate::unavailable::node_is_stopping;
-use crate::write::write_failure;
+use crate::write::malformed;
 use crate::write_set::RequiredTables;
-use crate::written_partitions::{WrittenPartition, partition_of};
+use crate::written_partitions::{WrittenPartition, partitions_in};
 
 /// What a batch may write to views in all: it is one record of each shard's log.
 const BATCH_VIEW_BYTES_MAX: usize = 12 << 20;
@@ -34,7 +33,7 @@ pub(crate) struct PartitionTurns {
 
 /// What the views of another shard's partitions become; nothing else is written to these partitions until it is dropped.
 struct Lease {
-    changes: Vec<Vec<u8>>,
+    changes: Vec<PackedUpdate>,
     _until_dropped: oneshot::Sender<()>,
 }
 
@@ -90,10 +89,6 @@ impl Shard {
             .borrow_mut()
             .read_step(&command, state, &mut Stored(delta));
         progress.map_err(read_failure)
-    }
-
-    pub(super) fn owner_of_update(&self, update: &[u8]) -> Option<ShardId> {
-        partition_of(update).map(|(_, token)| self.context.owner_of(token))
     }
 
     /// Waits until nobody else writes to these partitions of this shard, and nothing that was written to them may be undone.
@@ -156,11 +151,10 @@ impl Shard {
     /// Writes updates of this shard's partitions and what their views become, whole, and waits until they are durable.
     pub(crate) async fn write_viewed(
         self: &Rc<Self>,
-        updates: Vec<Vec<u8>>,
+        updates: Vec<PackedUpdate>,
         deadline: Deadline,
     ) -> Result<(), CqlError> {
-        let partitions = updates.iter().filter_map(|update| partition_of(update)).collect();
-        let turns = self.take_turns(partitions, deadline).await?;
+        let turns = self.take_turns(partitions_in(&updates), deadline).await?;
         self.write_in_turn(turns, updates, deadline).await
     }
 
@@ -169,7 +163,7 @@ impl Shard {
     pub(crate) async fn write_in_turn(
         self: &Rc<Self>,
         turns: PartitionTurns,
-        updates: Vec<Vec<u8>>,
+        updates: Vec<PackedUpdate>,
         deadline: Deadline,
     ) -> Result<(), CqlError> {
         let (sender, receiver) = oneshot::channel();
@@ -186,7 +180,7 @@ impl Shard {
 
     async fn write_with_changes(
         self: &Rc<Self>,
-        updates: &[Vec<u8>],
+        updates: &[PackedUpdate],
         deadline: Deadline,
     ) -> Result<(), CqlError> {
         let mut all = updates.to_vec();
@@ -217,21 +211,20 @@ impl Shard {
     /// others are read.
     async fn changes_of(
         self: &Rc<Self>,
-        update: &[u8],
+        update: &PackedUpdate,
         chunks: &mut Chunks,
         deadline: Deadline,
-    ) -> Result<Vec<Vec<u8>>, CqlError> {
-        let decoded = decode(update)?;
+    ) -> Result<Vec<PackedUpdate>, CqlError> {
+        let decoded = update.decode().ok_or_else(malformed)?;
         let Some(views) = self.views.of_table(decoded.table) else {
             return Ok(Vec::new());
         };
         let views = self.views_that_know(views, &decoded, deadline).await?;
-        let token = token_of(decoded.partition_key);
         let mut delta = ViewDelta::new(&views, &decoded, self.context.now_s());
-        let place = (decoded.table, token);
+        let place = update.partition();
         self.read_delta(place, decoded.partition_key, &mut delta, chunks, deadline)
             .await?;
-        delta.finish()
+        Ok(packed(delta.finish()?))
     }
 
     /// Reads all that a delta needs.
@@ -260,7 +253,7 @@ impl Shard {
                         views.extend(base);
                         let required = RequiredTables::Only([table].into());
                         self.write_computed(
-                            by_owner(views, self.context.options.shard_count),
+                            by_owner(packed(views), self.context.options.shard_count),
                             required,
                             deadline,
                         )
@@ -314,7 +307,7 @@ impl Shard {
         deadline: Deadline,
     ) -> Result<(), CqlError> {
         let mut leases = Vec::new();
-        let mut all: Vec<Vec<u8>> = updates.values().flatten().cloned().collect();
+        let mut all: Vec<PackedUpdate> = updates.values().flatten().cloned().collect();
         let required = RequiredTables::of(&all);
         // One shard after the other, in the order of their numbers: two batches never wait for each other.
         for (&owner, own) in updates {
@@ -337,9 +330,12 @@ impl Shard {
         .await
     }
 
-    async fn lease(self: &Rc<Self>, updates: Vec<Vec<u8>>, deadline: Deadline) -> Result<Lease, CqlError> {
-        let partitions = updates.iter().filter_map(|update| partition_of(update)).collect();
-        let turns = self.take_turns(partitions, deadline).await?;
+    async fn lease(
+        self: &Rc<Self>,
+        updates: Vec<PackedUpdate>,
+        deadline: Deadline,
+    ) -> Result<Lease, CqlError> {
+        let turns = self.take_turns(partitions_in(&updates), deadline).await?;
         let changes = self.changes_of_all(&updates, deadline).await?;
         let (sender, released) = oneshot::channel::<()>();
         self.context.spawn(async move {
@@ -355,15 +351,15 @@ impl Shard {
     /// Of updates that are written together. The caller has the partitions' turns.
     async fn changes_of_all(
         self: &Rc<Self>,
-        updates: &[Vec<u8>],
+        updates: &[PackedUpdate],
         deadline: Deadline,
-    ) -> Result<Vec<Vec<u8>>, CqlError> {
+    ) -> Result<Vec<PackedUpdate>, CqlError> {
         let mut changes = Vec::new();
         let mut bytes = 0;
         let mut chunks = Chunks::default();
         for update in updates {
             let of_update = self.changes_of(update, &mut chunks, deadline).await?;
-            bytes += of_update.iter().map(Vec::len).sum::<usize>();
+            bytes += of_update.iter().map(|change| change.bytes().len()).sum::<usize>();
             if bytes > BATCH_VIEW_BYTES_MAX {
                 return Err(too_much());
             }
@@ -375,9 +371,9 @@ impl Shard {
     /// Updates of any shards' partitions and what views become of them. The caller has the partitions' turns.
     pub(crate) async fn with_changes_of_views(
         self: &Rc<Self>,
-        updates: Vec<Vec<u8>>,
+        updates: Vec<PackedUpdate>,
         deadline: Deadline,
-    ) -> Result<Vec<Vec<u8>>, CqlError> {
+    ) -> Result<Vec<PackedUpdate>, CqlError> {
         if !self.views.has_any.get() {
             return Ok(updates);
         }
@@ -427,5 +423,5 @@ fn too_much() -> CqlError {
 }
 
 pub(super) fn decode(update: &[u8]) -> Result<Update<'_>, CqlError> {
-    Update::decode_trusted(update).ok_or_else(|| write_failure(&WriteError::Malformed))
+    Update::decode_trusted(update).ok_or_else(malformed)
 }

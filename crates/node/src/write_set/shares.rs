@@ -5,10 +5,10 @@ use std::rc::Rc;
 use std::sync::Arc;
 
 use helenus_engine::CqlError;
-use helenus_rows::update::Update;
+use helenus_rows::update::{PackedUpdate, Update};
 use helenus_storage::commitlog::{WriteSetId, WriteSetPart};
 use helenus_storage::error::WriteError;
-use helenus_types::{ShardId, Token, token_of};
+use helenus_types::{ShardId, Token};
 use tokio::sync::oneshot;
 
 use super::{PartOfSet, RequiredTables, Share, UnderWay};
@@ -17,8 +17,8 @@ use crate::deadline::{Deadline, not_begun_in_time};
 use crate::panic_boundary::{catch, catch_async};
 use crate::shard::{Acknowledgement, Shard};
 use crate::unavailable::node_is_stopping;
-use crate::write::write_failure;
-use crate::written_partitions::{partition_of, partitions_in, partitions_of};
+use crate::write::{malformed, write_failure};
+use crate::written_partitions::{partitions_in, partitions_of};
 
 impl Shard {
     /// Writes all of it or nothing. The error of a batch that was refused says so; any other leaves open what is stored.
@@ -36,7 +36,7 @@ impl Shard {
             };
             let written = self.call_async(owner, move |shard| async move {
                 let written = async {
-                    match shard.views.has_one_of(updates.iter()) {
+                    match shard.views.concern_any_of(updates.iter()) {
                         true => shard.write_viewed(updates, deadline).await,
                         false => {
                             let required = RequiredTables::All;
@@ -52,7 +52,7 @@ impl Shard {
                 .unwrap_or_else(|| Err(self.context.no_answer_from(owner)));
         }
         loop {
-            if self.views.has_one_of(updates.values().flatten()) {
+            if self.views.concern_any_of(updates.values().flatten()) {
                 return self.write_whole_viewed(updates, deadline).await;
             }
             let epoch = self.views_epoch();
@@ -91,7 +91,7 @@ impl Shard {
         views_epoch: Option<u64>,
         deadline: Deadline,
     ) -> Result<bool, CqlError> {
-        let shares: Vec<(ShardId, Arc<Vec<Vec<u8>>>)> = updates
+        let shares: Vec<(ShardId, Arc<Vec<PackedUpdate>>)> = updates
             .into_iter()
             .map(|(owner, updates)| (owner, Arc::new(updates)))
             .collect();
@@ -113,7 +113,7 @@ impl Shard {
     /// Applies updates of several partitions that this shard owns as one record of its log, waiting for memory.
     async fn write_whole_here(
         self: &Rc<Self>,
-        updates: Vec<Vec<u8>>,
+        updates: Vec<PackedUpdate>,
         required: RequiredTables,
         has_turns: bool,
         deadline: Deadline,
@@ -145,7 +145,7 @@ impl Shard {
     /// Asks all owners at the same time. Whether the log of each will have a part, or the first refusal.
     async fn promises(
         self: &Rc<Self>,
-        shares: &[(ShardId, Arc<Vec<Vec<u8>>>)],
+        shares: &[(ShardId, Arc<Vec<PackedUpdate>>)],
         required: &RequiredTables,
         has_turns: bool,
         deadline: Deadline,
@@ -178,7 +178,7 @@ impl Shard {
     /// Whether this shard's log will have a part of what it promises to take, waiting for memory where there is none.
     async fn promise_share(
         &self,
-        updates: &[Vec<u8>],
+        updates: &[PackedUpdate],
         required: &RequiredTables,
         has_turns: bool,
         deadline: Deadline,
@@ -225,13 +225,11 @@ impl Shard {
     /// With tokens, for the store; the samples of hot partitions learn of them.
     pub(crate) fn decode_sampled<'u>(
         &self,
-        updates: &'u [Vec<u8>],
+        updates: &'u [PackedUpdate],
     ) -> Result<Vec<(Token, Update<'u>)>, CqlError> {
-        let malformed = || write_failure(&WriteError::Malformed);
         if self.hot_partitions.is_sampled() {
             for update in updates {
-                let (_, token) = partition_of(update).ok_or_else(malformed)?;
-                self.sample_write(token, update);
+                self.sample_write(update.token(), update.bytes());
             }
         }
         decode(updates).ok_or_else(malformed)
@@ -239,7 +237,7 @@ impl Shard {
 
     fn send_shares(
         self: &Rc<Self>,
-        shares: Vec<(ShardId, Arc<Vec<Vec<u8>>>)>,
+        shares: Vec<(ShardId, Arc<Vec<PackedUpdate>>)>,
         are_logged: &[bool],
         has_turns: bool,
     ) -> oneshot::Receiver<Result<(), CqlError>> {
@@ -402,8 +400,9 @@ impl Shard {
     }
 }
 
-fn decode(updates: &[Vec<u8>]) -> Option<Vec<(Token, Update<'_>)>> {
-    let decoded = updates.iter().map(|update| Update::decode_trusted(update));
-    let decoded = decoded.map(|update| update.map(|update| (token_of(update.partition_key), update)));
+fn decode(updates: &[PackedUpdate]) -> Option<Vec<(Token, Update<'_>)>> {
+    let decoded = updates
+        .iter()
+        .map(|update| Some((update.token(), update.decode()?)));
     decoded.collect()
 }
