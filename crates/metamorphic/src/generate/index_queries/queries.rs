@@ -17,6 +17,8 @@ struct Predicate {
 #[derive(Clone, Copy, PartialEq, Eq)]
 enum Asked {
     Equal,
+    /// No index serves it: rows that another predicate's index gave are filtered by it.
+    OneOf,
     Range,
     Element,
     Key,
@@ -139,9 +141,15 @@ fn predicate(chance: &Chance, column: &Column) -> Predicate {
 fn scalar_predicate(chance: &Chance, column: &Column, scalar: Scalar) -> (Asked, String) {
     let name = &column.name;
     let literal = || scalar.literal(chance);
-    match chance.below(10) {
+    let is_key = matches!(column.place, Place::PartitionKey | Place::Clustering);
+    match chance.below(11) {
         0..6 => (Asked::Equal, format!("{name} = {}", literal())),
-        6 => {
+        // Of a key, Cassandra refuses it beside an index.
+        6 if !is_key => {
+            let values: Vec<String> = (0..chance.below(4)).map(|_| literal()).collect();
+            (Asked::OneOf, format!("{name} IN ({})", values.join(", ")))
+        }
+        6 | 7 => {
             let (low, high) = (chance.pick(&[">", ">="]), chance.pick(&["<", "<="]));
             let text = format!("{name} {low} {} AND {name} {high} {}", literal(), literal());
             (Asked::Range, text)
