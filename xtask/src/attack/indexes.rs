@@ -5,6 +5,7 @@ use helenus_protocol::Opcode;
 use super::arena::Arena;
 use super::statements::{body, pipeline, repeat};
 use super::{Attack, Progress};
+use crate::wire::Client;
 
 pub const LARGE_TERMS: Attack = Attack {
     name: "large-terms",
@@ -91,27 +92,37 @@ pub const ONE_TERM: Attack = Attack {
     },
 };
 
+const CHURNED: [&str; 2] = [
+    "CREATE INDEX IF NOT EXISTS churned ON attack.small (v)",
+    "CREATE INDEX IF NOT EXISTS churned_sai ON attack.small (c) USING 'sai'",
+];
+const CHURNED_AWAY: [&str; 2] = [
+    "DROP INDEX IF EXISTS attack.churned",
+    "DROP INDEX IF EXISTS attack.churned_sai",
+];
+
 pub const INDEX_CHURN: Attack = Attack {
     name: "index-churn",
     about: "indexes of 20,000 rows, made, asked and dropped without a pause",
     run: |arena, progress| {
-        repeat(arena, progress, |round| match round % 4 {
-            0 => "CREATE INDEX IF NOT EXISTS churned ON attack.small (v)".to_owned(),
-            1 => "CREATE INDEX IF NOT EXISTS churned_sai ON attack.small (c) USING 'sai'".to_owned(),
-            2 => "SELECT p FROM attack.small WHERE v = 7".to_owned(),
-            _ => match round / 4 % 2 {
-                0 => "DROP INDEX IF EXISTS attack.churned".to_owned(),
-                _ => "DROP INDEX IF EXISTS attack.churned_sai".to_owned(),
-            },
+        let Some(mut client) = client_that_made(arena, progress, &CHURNED) else {
+            return;
+        };
+        repeat(arena, progress, |round| {
+            let text = match round % 4 {
+                0 | 1 => CHURNED[round % 4],
+                2 => "SELECT p FROM attack.small WHERE v = 7",
+                _ => CHURNED_AWAY[round / 4 % 2],
+            };
+            text.to_owned()
         });
-        if let Ok(mut client) = arena.connect() {
-            let _gone = client.query("DROP INDEX IF EXISTS attack.churned");
-            let _gone = client.query("DROP INDEX IF EXISTS attack.churned_sai");
+        for drop in CHURNED_AWAY {
+            let _gone = client.query(drop);
         }
     },
 };
 
-/// As many as a vector may have with Cassandra's usual guardrail.
+/// Of the long ones.
 const DIMENSIONS: usize = 8_192;
 
 pub const VECTORS: Attack = Attack {
@@ -162,15 +173,23 @@ fn nearest(column: &str, vector: &str) -> String {
 
 /// Does `work` with a table and its indexes, which are gone afterwards with the files that they had.
 fn on_table(arena: &Arena, progress: &Progress, table: &str, indexes: &[&str], work: impl FnOnce()) {
-    let Ok(mut client) = arena.connect() else { return };
     let name = table.split_whitespace().next().unwrap_or_default();
-    let made = client.query(&format!("CREATE TABLE IF NOT EXISTS {table}"));
-    let made = indexes
-        .iter()
-        .try_fold(made, |_, index| client.query(index).map(Ok));
-    if let Err(error) | Ok(Err(error)) = made {
-        return progress.owes(format!("{name} and its indexes: {error}"));
+    let create = format!("CREATE TABLE IF NOT EXISTS {table}");
+    let statements: Vec<&str> = std::iter::once(&*create).chain(indexes.iter().copied()).collect();
+    if let Some(mut client) = client_that_made(arena, progress, &statements) {
+        work();
+        let _gone = client.query(&format!("DROP TABLE IF EXISTS {name}"));
     }
-    work();
-    let _gone = client.query(&format!("DROP TABLE IF EXISTS {name}"));
+}
+
+/// Without what these make the attack would be none, and pass.
+fn client_that_made(arena: &Arena, progress: &Progress, statements: &[&str]) -> Option<Client> {
+    let mut client = arena.connect().ok()?;
+    for statement in statements {
+        if let Err(error) = client.query(statement) {
+            progress.owes(format!("{statement}: {error}"));
+            return None;
+        }
+    }
+    Some(client)
 }
