@@ -1,25 +1,24 @@
 //! Dumps of the files that Cassandra 5.0.5 flushed, against what its own `sstabledump` prints of them
 //! (`golden/<table>.<options>`, made with it).
 
-use std::path::{Path, PathBuf};
+use std::path::Path;
 
 use helenus_tools::dump::{DumpOptions, Shape, dump};
 use helenus_tools::progress::Silent;
 use helenus_tools::target::Targets;
 use helenus_vfs::RealDisk;
 
+use crate::fixtures;
+
 /// After everything in the files has expired.
 const NOW_S: u32 = 1_800_000_000;
 
-fn fixture(table: &str) -> PathBuf {
-    Path::new(env!("CARGO_MANIFEST_DIR"))
-        .join("../sstable/tests/sstable/fixtures")
-        .join(table)
-}
-
 fn dumped(table: &str, options: &DumpOptions) -> String {
     let disk = RealDisk::new();
-    let targets = Targets::find(&disk, &fixture(table)).unwrap().all().unwrap();
+    let targets = Targets::find(&disk, &fixtures::folder(table))
+        .unwrap()
+        .all()
+        .unwrap();
     let mut out = Vec::new();
     dump(&disk, &targets[0], options, &mut out, &Silent).unwrap();
     String::from_utf8(out).unwrap()

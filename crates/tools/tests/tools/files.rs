@@ -16,21 +16,14 @@ use helenus_tools::verify::verify;
 use helenus_types::token_of;
 use helenus_vfs::{Disk, MemoryDisk};
 
+use crate::fixtures;
+
 const TABLES: [&str; 5] = ["types", "ranges", "wide", "dropped", "counts"];
 
 /// The fixture's files on a disk in memory.
 fn disk_with(table: &str) -> (Arc<dyn Disk>, PathBuf) {
     let disk = MemoryDisk::new();
-    let folder = PathBuf::from("/files").join(table);
-    disk.create_dir_all(&folder).unwrap();
-    let from = Path::new(env!("CARGO_MANIFEST_DIR"))
-        .join("../sstable/tests/sstable/fixtures")
-        .join(table);
-    for entry in std::fs::read_dir(from).unwrap() {
-        let entry = entry.unwrap();
-        let file = disk.create(&folder.join(entry.file_name())).unwrap();
-        file.append(&std::fs::read(entry.path()).unwrap()).unwrap();
-    }
+    let folder = fixtures::copied_to(&disk, table);
     (Arc::new(disk), folder)
 }
 

@@ -19,21 +19,9 @@ use helenus_tools::target::Targets;
 use helenus_types::Token;
 use helenus_vfs::{Disk, MemoryDisk, SimulatedDisk, SystemClock};
 
-const DATA: &str = "/node";
+use crate::fixtures;
 
-fn load(disk: &dyn Disk, table: &str) -> PathBuf {
-    let folder = PathBuf::from("/files").join(table);
-    disk.create_dir_all(&folder).unwrap();
-    let from = Path::new(env!("CARGO_MANIFEST_DIR"))
-        .join("../sstable/tests/sstable/fixtures")
-        .join(table);
-    for entry in std::fs::read_dir(from).unwrap() {
-        let entry = entry.unwrap();
-        let file = disk.create(&folder.join(entry.file_name())).unwrap();
-        file.append(&std::fs::read(entry.path()).unwrap()).unwrap();
-    }
-    folder
-}
+const DATA: &str = "/node";
 
 fn import_into(host: &dyn Host, folder: PathBuf, table: &str) -> Result<Imported, ImportError> {
     let options = ImportOptions {
@@ -59,7 +47,7 @@ struct Adopted {
 impl Adopted {
     fn of(fixture: &str) -> Adopted {
         let disk: Arc<dyn Disk> = Arc::new(MemoryDisk::new());
-        let files = load(&*disk, fixture);
+        let files = fixtures::copied_to(&*disk, fixture);
         let node =
             StoppedNode::open(Arc::clone(&disk), Arc::new(SystemClock::new()), Path::new(DATA)).unwrap();
         import_into(&node, files, fixture).unwrap();
@@ -200,7 +188,7 @@ fn a_bit_that_turns_after_an_import_never_shows_in_a_row() {
 fn an_index_that_was_cut_anywhere_is_refused_by_name() {
     for fixture in ["types", "counts", "ranges"] {
         let disk: Arc<dyn Disk> = Arc::new(MemoryDisk::new());
-        let files = load(&*disk, fixture);
+        let files = fixtures::copied_to(&*disk, fixture);
         let target = Targets::find(&*disk, &files).unwrap().all().unwrap().remove(0);
         let table = target.metadata(&*disk).unwrap().table("", "").unwrap();
         target.open(&*disk, &table).unwrap();
@@ -235,7 +223,7 @@ fn without_toc(disk: &dyn Disk, folder: &Path) -> Vec<String> {
 fn what_was_streamed_to_cassandra_is_imported() {
     for fixture in ["counts", "da-keys"] {
         let disk: Arc<dyn Disk> = Arc::new(MemoryDisk::new());
-        let files = load(&*disk, fixture);
+        let files = fixtures::copied_to(&*disk, fixture);
         let sstables = without_toc(&*disk, &files);
         let node =
             StoppedNode::open(Arc::clone(&disk), Arc::new(SystemClock::new()), Path::new(DATA)).unwrap();
@@ -255,7 +243,7 @@ fn what_was_streamed_to_cassandra_is_imported() {
 #[test]
 fn what_a_transaction_log_names_is_not_finished() {
     let disk: Arc<dyn Disk> = Arc::new(MemoryDisk::new());
-    let files = load(&*disk, "counts");
+    let files = fixtures::copied_to(&*disk, "counts");
     let sstables = without_toc(&*disk, &files);
     let lines: Vec<String> = sstables
         .iter()
@@ -287,7 +275,7 @@ fn rows_after_start(disk: &Arc<dyn Disk>) -> Option<u64> {
 fn disk_with_incumbent(seed: u64) -> (Arc<SimulatedDisk>, PathBuf) {
     let disk = Arc::new(SimulatedDisk::new(seed));
     let as_disk: Arc<dyn Disk> = Arc::clone(&disk) as Arc<dyn Disk>;
-    let files = load(&*disk, "counts");
+    let files = fixtures::copied_to(&*disk, "counts");
     for entry in disk.list(&files).unwrap() {
         disk.open(&files.join(&entry.name)).unwrap().sync_data().unwrap();
     }

@@ -2,6 +2,7 @@
 
 mod dump;
 mod files;
+mod fixtures;
 mod import;
 mod parquet;
 mod scrub;

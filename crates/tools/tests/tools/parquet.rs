@@ -12,12 +12,14 @@ use helenus_vfs::RealDisk;
 use parquet::file::reader::{FileReader, SerializedFileReader};
 use parquet::record::Row;
 
+use crate::fixtures;
+
 fn fixture(name: &str) -> (RealDisk, Vec<Target>, Arc<TableMetadata>) {
     let disk = RealDisk::new();
-    let folder: PathBuf = Path::new(env!("CARGO_MANIFEST_DIR"))
-        .join("../sstable/tests/sstable/fixtures")
-        .join(name);
-    let targets = Targets::find(&disk, &folder).unwrap().all().unwrap();
+    let targets = Targets::find(&disk, &fixtures::folder(name))
+        .unwrap()
+        .all()
+        .unwrap();
     let table = targets[0].metadata(&disk).unwrap().table("k", name).unwrap();
     (disk, targets, Arc::new(table))
 }
