@@ -1,12 +1,13 @@
 //! Compressed messages of many calls at once, of which many are cancelled: what somebody else's call was in the middle of says nothing
 //! about how mine is read.
 
-use crate::support::Served;
-use crate::support::grpc::{Client, ended, framed, int, messages, query, rows, run, value};
 use bytes::{BufMut, Bytes, BytesMut};
 use helenus_doors::proto::stargate::value::Inner;
 use helenus_doors::proto::stargate::{Response, Value};
 use http::Request;
+
+use crate::support::Served;
+use crate::support::grpc::{Client, ended, framed, int, messages, query, rows, run, value};
 
 const METHOD: &str = "stargate.Stargate/ExecuteQuery";
 

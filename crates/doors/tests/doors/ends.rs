@@ -3,13 +3,14 @@
 use std::io::Write;
 use std::net::{Shutdown, TcpStream};
 
+use helenus_doors::proto::health::{HealthCheckRequest, HealthCheckResponse};
+
 use crate::support::frames::{
     ACK, DATA, END_HEADERS, END_STREAM, Frame, GOAWAY, HEADERS, PING, SETTINGS, WINDOW_UPDATE, call,
     call_headers, frame, http2,
 };
 use crate::support::grpc::{framed, query};
 use crate::support::{Answer, Served};
-use helenus_doors::proto::health::{HealthCheckRequest, HealthCheckResponse};
 
 const QUERY: &str = "/stargate.Stargate/ExecuteQuery";
 const WATCH: &str = "/grpc.health.v1.Health/Watch";

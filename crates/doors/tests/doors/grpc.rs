@@ -3,8 +3,6 @@
 use std::collections::HashMap;
 use std::time::Duration;
 
-use crate::support::grpc::{Client, ended, framed, int, list, messages, query, rows, run, text, value};
-use crate::support::{Served, Serving};
 use bytes::{BufMut, Bytes, BytesMut};
 use helenus_doors::proto::health::{HealthCheckRequest, HealthCheckResponse};
 use helenus_doors::proto::reflection::{
@@ -16,6 +14,9 @@ use helenus_doors::proto::stargate::{
     QueryParameters, Response, StreamingResponse, UdtValue, Uuid, Value, Values, Varint, streaming_response,
 };
 use prost::Message;
+
+use crate::support::grpc::{Client, ended, framed, int, list, messages, query, rows, run, text, value};
+use crate::support::{Served, Serving};
 
 const KEYSPACE: &str =
     "CREATE KEYSPACE k WITH replication = {'class': 'SimpleStrategy', 'replication_factor': 1}";

@@ -2,10 +2,11 @@
 
 use std::sync::Arc;
 
-use crate::support::{Served, Serving};
 use helenus_node::handle::{ClientOptions, Login};
 use helenus_vfs::ManualClock;
 use serde_json::{Value, json};
+
+use crate::support::{Served, Serving};
 
 const KEYSPACE: &str =
     "CREATE KEYSPACE k WITH replication = {'class': 'SimpleStrategy', 'replication_factor': 1}";

@@ -1,10 +1,11 @@
 //! What filtering costs a shard.
 
-use crate::node::{Shards, options};
 use helenus_engine::Plan;
 use helenus_engine::select::SelectExecution;
 use helenus_engine::term::BoundValues;
 use helenus_storage::read_state::ReadProgress;
+
+use crate::node::{Shards, options};
 
 const ROWS: usize = 2_000;
 

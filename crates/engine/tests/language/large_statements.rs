@@ -1,7 +1,8 @@
 //! Statements whose planning costs as much as they are long, and no more.
 
-use crate::node::{Shards, options};
 use helenus_test_heap::{allocations_of, of_thread, peak_bytes_of};
+
+use crate::node::{Shards, options};
 
 fn shards() -> Shards {
     let mut shards = Shards::new(1);

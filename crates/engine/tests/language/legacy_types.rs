@@ -1,7 +1,8 @@
 //! Types by the names of Cassandra's classes, as schemas of Thrift's time have them.
 
-use crate::node::{Shards, options};
 use helenus_types::CqlType;
+
+use crate::node::{Shards, options};
 
 const PACKAGE: &str = "org.apache.cassandra.db.marshal.";
 

@@ -1,8 +1,9 @@
 //! What a plan says that it holds of the heap is what it has taken.
 
-use crate::node::{Shards, options};
 use helenus_engine::Prepared;
 use helenus_test_heap::of_thread;
+
+use crate::node::{Shards, options};
 
 fn shards() -> Shards {
     let mut shards = Shards::new(1);

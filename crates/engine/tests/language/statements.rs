@@ -7,7 +7,6 @@
 use std::fs;
 use std::path::PathBuf;
 
-use crate::node::{Shards, options};
 use helenus_engine::QueryOptions;
 use helenus_engine::functions::Clock;
 use helenus_engine::term::{BoundValues, ColumnSpec};
@@ -15,6 +14,8 @@ use helenus_protocol::frame::{Envelope, EnvelopeFlags, EnvelopeHeader};
 use helenus_protocol::response::{ReceivedResult, Response};
 use helenus_protocol::wire::WireReader;
 use helenus_protocol::{Opcode, ProtocolVersion};
+
+use crate::node::{Shards, options};
 
 struct Case {
     page_size: Option<i32>,

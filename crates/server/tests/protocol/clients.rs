@@ -1,8 +1,9 @@
 //! `system_views.clients`: who is connected, on whatever shard.
 
-use crate::support::{Client, Reply, serve, serve_asking_for, stop};
 use helenus_node::Authenticator;
 use helenus_protocol::ProtocolVersion;
+
+use crate::support::{Client, Reply, serve, serve_asking_for, stop};
 
 const CLIENTS: &str = "SELECT username, keyspace_name, connection_stage, client_options['CQL_VERSION'] \
      FROM system_views.clients";

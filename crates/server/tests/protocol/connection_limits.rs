@@ -4,10 +4,11 @@ use std::io::{Read, Write};
 use std::net::{Shutdown, TcpStream};
 use std::time::Duration;
 
-use crate::support::{Client, PATIENCE, Reply, assert_serves, each_service, each_service_within, stop};
 use helenus_protocol::{ErrorCode, Opcode, ProtocolVersion};
 use helenus_test_service::header;
 use helenus_transport::ConnectionLimits;
+
+use crate::support::{Client, PATIENCE, Reply, assert_serves, each_service, each_service_within, stop};
 
 const QUERY: &str = "SELECT release_version FROM system.local";
 

@@ -2,8 +2,9 @@
 
 use std::time::Instant;
 
-use crate::support::{Client, PATIENCE, Reply, each_service, stop};
 use helenus_protocol::{ErrorCode, ProtocolVersion};
+
+use crate::support::{Client, PATIENCE, Reply, each_service, stop};
 
 /// Symptom: a driver whose connection was never quiet for 50 ms was refused for the whole drain timeout, and its node was
 /// away for so long.

@@ -5,10 +5,11 @@ use std::io::{Read, Write};
 use std::net::{Shutdown, TcpStream};
 use std::time::Duration;
 
-use crate::support::{Client, PATIENCE, Reply, assert_serves, each_service, stop};
 use helenus_protocol::{ErrorCode, Opcode, ProtocolVersion};
 use helenus_test_service::header;
 use helenus_vfs::{Random, SeededRandom};
+
+use crate::support::{Client, PATIENCE, Reply, assert_serves, each_service, stop};
 
 /// Far more than the buffers of both kernels hold: as requests of 60 bytes with answers of 400 KB, 400 GB of them.
 const SENT_BYTES_MAX: usize = 64 << 20;

@@ -3,14 +3,15 @@
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
-use crate::support::{
-    Client, Reply, each_service_asking_for_passwords, node_options, serve, serve_asking_for, serve_node, stop,
-};
 use helenus_node::{Authenticator, CommitlogSync, NodeOptions};
 use helenus_protocol::{ErrorCode, Opcode, ProtocolVersion};
 use helenus_server::Server;
 use helenus_transport::ConnectionLimits;
 use helenus_vfs::{Disk, MemoryDisk};
+
+use crate::support::{
+    Client, Reply, each_service_asking_for_passwords, node_options, serve, serve_asking_for, serve_node, stop,
+};
 
 const DONE: Reply = Reply::Message(Opcode::Result);
 

@@ -5,8 +5,9 @@ use std::collections::BTreeMap;
 use std::io::{Read, Write};
 use std::net::{SocketAddr, TcpStream};
 
-use crate::support::{Client, Reply, assert_serves, serve_with_metrics, stop};
 use helenus_protocol::ProtocolVersion;
+
+use crate::support::{Client, Reply, assert_serves, serve_with_metrics, stop};
 
 const TIMES: u64 = 200;
 

@@ -3,10 +3,11 @@
 use std::io::{Read, Write};
 use std::net::{SocketAddr, TcpStream};
 
-use crate::support::{Client, Reply, node_options, serve_node, stop};
 use helenus_node::Authenticator;
 use helenus_protocol::{ErrorCode, Opcode, ProtocolVersion};
 use helenus_transport::ConnectionLimits;
+
+use crate::support::{Client, Reply, node_options, serve_node, stop};
 
 const ROWS: u32 = 1_000;
 

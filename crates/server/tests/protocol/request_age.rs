@@ -2,11 +2,12 @@
 
 use std::sync::Arc;
 
-use crate::support::{Client, Reply, node_options, serve_node, stop};
 use helenus_node::Authenticator;
 use helenus_protocol::{Opcode, ProtocolVersion};
 use helenus_transport::ConnectionLimits;
 use helenus_vfs::{Clock, SystemClock};
+
+use crate::support::{Client, Reply, node_options, serve_node, stop};
 
 /// The clock of a node that has run for long.
 #[derive(Debug)]
