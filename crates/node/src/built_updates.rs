@@ -7,7 +7,8 @@ use helenus_engine::execute::Scratch;
 use helenus_engine::modify::{EmitUpdate, check_written};
 use helenus_rows::update::{PackedUpdate, merge_by_partition};
 use helenus_schema::Schema;
-use helenus_types::{ShardId, shard_of};
+use helenus_storage::error::WriteError;
+use helenus_types::{ShardId, Token, shard_of};
 
 use crate::options::NodeOptions;
 
@@ -54,8 +55,7 @@ impl BuiltUpdates {
             }
             written_bytes += update.len();
             check_written(written_bytes)?;
-            // The engine has just built it, so it is one.
-            updates.extend(PackedUpdate::with_token(token, update.to_vec()));
+            updates.push(packed(token, update.to_vec())?);
             Ok(())
         })?;
         let updates = by_owner(updates, options.shard_count);
@@ -97,9 +97,21 @@ pub(crate) fn by_owner(updates: Vec<PackedUpdate>, shard_count: u16) -> UpdatesB
     by_shard
 }
 
-/// What the engine has just built, so that each is an update.
-pub(crate) fn packed(updates: Vec<Vec<u8>>) -> Vec<PackedUpdate> {
-    updates.into_iter().filter_map(PackedUpdate::new).collect()
+/// What the engine has just built for the partition of this token. Where that is no update nothing is written: to pass it over
+/// would be to acknowledge it.
+pub(crate) fn packed(token: Token, update: Vec<u8>) -> Result<PackedUpdate, CqlError> {
+    PackedUpdate::with_token(token, update).ok_or_else(malformed)
+}
+
+/// As [`packed`], of partitions whose tokens nobody knows yet.
+pub(crate) fn packed_all(updates: Vec<Vec<u8>>) -> Result<Vec<PackedUpdate>, CqlError> {
+    let packed = updates.into_iter().map(PackedUpdate::new);
+    packed.collect::<Option<_>>().ok_or_else(malformed)
+}
+
+/// What the engine has built is no update.
+pub(crate) fn malformed() -> CqlError {
+    CqlError::server(format_args!("{}", WriteError::Malformed))
 }
 
 #[cfg(test)]

@@ -10,11 +10,11 @@ use helenus_engine::modify::{ConditionalMember, ConditionalOutcome, ConditionalR
 use helenus_engine::term::{BoundValues, OwnedValues};
 use helenus_engine::{CqlError, Plan, Prepared, QueryOptions};
 use helenus_protocol::extensions::RateLimitedOperation;
-use helenus_rows::update::PackedUpdate;
 use helenus_storage::read_state::ReadState;
 use helenus_transport::request_memory::Held;
 use helenus_types::{ShardId, Token};
 
+use crate::built_updates::packed;
 use crate::deadline::Deadline;
 use crate::decide::{Decide, Run, Tried, Updates};
 use crate::execution::Statement;
@@ -291,15 +291,14 @@ impl Shard {
             ConditionalOutcome::Absent(absent) => return Ok(Run::Absent(absent)),
             ConditionalOutcome::Decided { update, body } => (update, body),
         };
+        let update = update.map(|update| packed(request.token(), update)).transpose()?;
         let mut answer = ForwardedAnswer::from(body);
         let guardrails = &self.context.options.guardrails.values;
         if let Some(update) = update.as_ref().filter(|_| guardrails.is_enabled()) {
-            answer.warnings = guardrails.check(&self.schema(), update)?;
+            answer.warnings = guardrails.check(&self.schema(), update.bytes())?;
         }
         Ok(Run::Decided {
-            updates: Updates::OfOne(
-                update.and_then(|update| PackedUpdate::with_token(request.token(), update)),
-            ),
+            updates: Updates::OfOne(update),
             answer,
         })
     }

@@ -19,12 +19,12 @@ use helenus_storage::error::WriteError;
 use helenus_storage::read_state::ReadState;
 use helenus_types::{ShardId, Token};
 
+use crate::built_updates::malformed;
 use crate::deadline::{Deadline, not_begun_in_time};
 use crate::shard::Shard;
 use crate::viewed_writes::turns::PartitionTurns;
-use crate::write::{malformed, write_failure};
-use crate::written_partitions::WrittenPartition;
-use crate::written_partitions::partitions_in;
+use crate::write::write_failure;
+use crate::written_partitions::{WrittenPartition, partitions_in};
 
 /// What reads, and then decides what is written.
 pub(crate) trait Decide {

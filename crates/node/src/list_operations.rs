@@ -15,7 +15,7 @@ use helenus_schema::TableId;
 use helenus_storage::read_state::ReadState;
 use helenus_types::{ShardId, Token};
 
-use crate::built_updates::by_owner;
+use crate::built_updates::{by_owner, packed};
 use crate::deadline::{Deadline, not_begun_in_time};
 use crate::decide::{Decide, Run, Updates};
 use crate::execution::Statement;
@@ -45,7 +45,7 @@ impl Decide for ListDecision<'_> {
         }
         let updates = built.map_err(|failed| failed.error)?;
         Ok(Run::Decided {
-            updates: Updates::OfSeveral(merge_by_partition(packed(updates))),
+            updates: Updates::OfSeveral(merge_by_partition(updates)),
             answer: (),
         })
     }
@@ -165,7 +165,7 @@ impl Shard {
             reading.begin_run();
             let result = self.run_updates_reading(owned, &mut reading);
             let Some((absent, state)) = reading.take_absent() else {
-                return Ok(packed(result?));
+                return result;
             };
             self.reader.bring(state, &absent).await?;
         }
@@ -175,8 +175,8 @@ impl Shard {
         &self,
         owned: &OwnedExecution,
         reading: &mut ListReading,
-    ) -> Result<Vec<(Token, Vec<u8>)>, FailedStatement> {
-        owned.with(|plan, values, options| {
+    ) -> Result<Vec<PackedUpdate>, FailedStatement> {
+        let built = owned.with(|plan, values, options| {
             let scratch = &mut *self.scratch.borrow_mut();
             let store = &mut *self.store.borrow_mut();
             let owns = |token| self.context.owner_of(token) == self.context.id;
@@ -188,14 +188,8 @@ impl Shard {
                 Plan::Batch(plan) => plan.updates_reading(store, reading, &owns, values, options, scratch),
                 _ => Ok(Vec::new()),
             }
-        })
+        })?;
+        let updates = built.into_iter().map(|(token, update)| packed(token, update));
+        Ok(updates.collect::<Result<_, CqlError>>()?)
     }
-}
-
-/// What the engine has just built, so that each is an update.
-fn packed(updates: Vec<(Token, Vec<u8>)>) -> Vec<PackedUpdate> {
-    let packed = updates
-        .into_iter()
-        .filter_map(|(token, update)| PackedUpdate::with_token(token, update));
-    packed.collect()
 }

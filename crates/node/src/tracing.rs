@@ -16,10 +16,9 @@ use helenus_protocol::frame::{Envelope, EnvelopeFlags};
 use helenus_protocol::request::{QueryParameters, Request, Value, Values};
 use helenus_protocol::wire::DecodeError;
 use helenus_protocol::{Consistency, Opcode, ProtocolVersion};
-use helenus_rows::update::PackedUpdate;
 use helenus_types::value::write_collection;
 
-use crate::built_updates::by_owner;
+use crate::built_updates::{by_owner, packed};
 use crate::deadline::Deadline;
 use crate::session::{RequestContext, Session, TraceEvent};
 use crate::shard::Shard;
@@ -202,7 +201,7 @@ impl Shard {
             &options,
             &mut self.scratch.borrow_mut(),
             &mut |token, update| {
-                updates.extend(PackedUpdate::with_token(token, update.to_vec()));
+                updates.push(packed(token, update.to_vec())?);
                 Ok(())
             },
         )?;

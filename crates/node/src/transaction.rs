@@ -19,7 +19,7 @@ use helenus_storage::read_state::{ReadProgress, ReadState};
 use helenus_types::{ShardId, Token};
 use tokio::sync::oneshot;
 
-use crate::built_updates::{by_owner, packed};
+use crate::built_updates::{by_owner, packed_all};
 use crate::context::check_ahead;
 use crate::deadline::{Deadline, not_begun_in_time};
 use crate::decide::{Decide, Run, Tried, Updates};
@@ -150,7 +150,7 @@ impl Decide for OneTurn {
         let ballot_us = shard.context.timestamps.ballot_us(newest_us, server_us)?;
         let (decided, answer) = self.transaction.decide(shard, &rows, ballot_us)?;
         Ok(Run::Decided {
-            updates: Updates::OfSeveral(packed(decided.updates)),
+            updates: Updates::OfSeveral(packed_all(decided.updates)?),
             answer,
         })
     }
@@ -301,7 +301,7 @@ impl Shard {
                     .unwrap_or_else(|| Err(self.context.no_answer_from(owner)))?;
             }
         }
-        let updates = packed(decided.updates);
+        let updates = packed_all(decided.updates)?;
         let required = RequiredTables::of(&updates);
         let all = self.with_changes_of_views(updates, deadline).await?;
         self.write_computed(

@@ -25,7 +25,7 @@ use helenus_storage::read_state::{ReadProgress, ReadState};
 use helenus_types::token::shard_range;
 use helenus_types::{Token, token_of};
 
-use crate::built_updates::{by_owner, packed};
+use crate::built_updates::{by_owner, packed_all};
 use crate::deadline::Deadline;
 use crate::panic_boundary::catch_async;
 use crate::schema_change::SCHEMA_OWNER;
@@ -341,7 +341,7 @@ impl Shard {
             let place = (table, token_of(key));
             self.read_delta(place, key, &mut delta, &mut chunks, Deadline::ENDLESS)
                 .await?;
-            let rows = packed(delta.finish()?);
+            let rows = packed_all(delta.finish()?)?;
             bytes += rows.iter().map(|row| row.bytes().len()).sum::<usize>();
             all.extend(rows);
             if bytes > SET_BYTES {

@@ -21,7 +21,7 @@ use helenus_storage::read_state::{ReadProgress, ReadState};
 use helenus_types::{ShardId, token_of};
 use tokio::sync::oneshot;
 
-use crate::built_updates::{by_owner, packed};
+use crate::built_updates::{by_owner, packed_all};
 use crate::deadline::Deadline;
 use crate::execution::Statement;
 use crate::long_reads::executor::step_ended;
@@ -217,7 +217,7 @@ impl Shard {
         if removed > 0 {
             // That base rows are not there must not be lost where what it leads to is not.
             self.persistence.log_durable().await?;
-            let updates = by_owner(packed(removals), self.context.options.shard_count);
+            let updates = by_owner(packed_all(removals)?, self.context.options.shard_count);
             let required = RequiredTables::Only([].into());
             self.write_computed(updates, required, deadline).await?;
         }

@@ -20,7 +20,7 @@ use helenus_storage::error::WriteError;
 use helenus_types::{ShardId, Token};
 use tokio::sync::oneshot;
 
-use crate::built_updates::{APPLIED_PER_STEP_MAX, BuiltUpdates, Steps, UpdatesByShard};
+use crate::built_updates::{APPLIED_PER_STEP_MAX, BuiltUpdates, Steps, UpdatesByShard, packed};
 use crate::deadline::{Deadline, not_begun_in_time};
 use crate::execution::Statement;
 use crate::forward::{ForwardedWrite, Waiting};
@@ -91,7 +91,7 @@ impl Shard {
             }
             let owner = self.context.owner_of(token);
             if owner != self.context.id {
-                outcome = Outcome::Elsewhere(owner, packed(token, update)?);
+                outcome = Outcome::Elsewhere(owner, packed(token, update.to_vec())?);
                 return Ok(());
             }
             if self.hot_partitions.is_sampled() {
@@ -101,7 +101,7 @@ impl Shard {
                 .check(&plan.table, RateLimitedOperation::Write, token)?;
             outcome = match self.apply_now((plan.table.id, token), update, kind)? {
                 Some(position) => Outcome::Applied(Some(position)),
-                None => Outcome::NotYet(packed(token, update)?),
+                None => Outcome::NotYet(packed(token, update.to_vec())?),
             };
             Ok(())
         })?;
@@ -494,15 +494,6 @@ impl Shard {
             }
         }
     }
-}
-
-fn packed(token: Token, update: &[u8]) -> Result<PackedUpdate, CqlError> {
-    PackedUpdate::with_token(token, update.to_vec()).ok_or_else(malformed)
-}
-
-/// What the engine has built is no update.
-pub(crate) fn malformed() -> CqlError {
-    write_failure(&WriteError::Malformed)
 }
 
 /// For a write of which nothing is stored.

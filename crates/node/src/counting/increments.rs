@@ -11,9 +11,10 @@ use helenus_storage::store::{CounterReading, Counting};
 use helenus_types::Token;
 
 use super::{COUNTED_AT_ONCE_BYTES_MAX, CountingScratch};
+use crate::built_updates::malformed;
 use crate::deadline::{Deadline, not_begun_in_time};
 use crate::shard::Shard;
-use crate::write::{malformed, write_failure};
+use crate::write::write_failure;
 use crate::written_partitions::WrittenPartition;
 
 impl Shard {

@@ -9,10 +9,10 @@ use helenus_storage::read_state::{ReadProgress, ReadState};
 use helenus_types::{Token, token_of};
 
 use super::turns::decode;
-use crate::built_updates::packed;
+use crate::built_updates::{malformed, packed, packed_all};
 use crate::shard::Shard;
 use crate::viewed_writes::ViewScratch;
-use crate::write::{malformed, write_failure};
+use crate::write::write_failure;
 
 /// What the short way came to.
 enum PointTried {
@@ -29,10 +29,7 @@ impl Shard {
         match self.apply_viewed_row(token, update)? {
             PointTried::Applied(position) => Ok(Some(position)),
             PointTried::HasToWait => Ok(None),
-            PointTried::IsMore => {
-                let update = PackedUpdate::with_token(token, update.to_vec()).ok_or_else(malformed)?;
-                self.apply_viewed_several(&[update], true)
-            }
+            PointTried::IsMore => self.apply_viewed_several(&[packed(token, update.to_vec())?], true),
         }
     }
 
@@ -137,7 +134,7 @@ impl Shard {
             if !matches!(progress, ReadProgress::Done) {
                 return Ok(None);
             }
-            let changes = packed(delta.finish()?);
+            let changes = packed_all(delta.finish()?)?;
             if changes
                 .iter()
                 .any(|change| self.context.owner_of(change.token()) != self.context.id)

@@ -13,12 +13,11 @@ use helenus_storage::read_state::{ReadProgress, ReadState};
 use helenus_types::Token;
 use tokio::sync::oneshot;
 
-use crate::built_updates::{UpdatesByShard, by_owner, packed};
+use crate::built_updates::{UpdatesByShard, by_owner, malformed, packed_all};
 use crate::deadline::{Deadline, not_begun_in_time};
 use crate::panic_boundary::catch_async;
 use crate::shard::Shard;
 use crate::unavailable::node_is_stopping;
-use crate::write::malformed;
 use crate::write_set::RequiredTables;
 use crate::written_partitions::{WrittenPartition, partitions_in};
 
@@ -224,7 +223,7 @@ impl Shard {
         let place = update.partition();
         self.read_delta(place, decoded.partition_key, &mut delta, chunks, deadline)
             .await?;
-        Ok(packed(delta.finish()?))
+        packed_all(delta.finish()?)
     }
 
     /// Reads all that a delta needs.
@@ -253,7 +252,7 @@ impl Shard {
                         views.extend(base);
                         let required = RequiredTables::Only([table].into());
                         self.write_computed(
-                            by_owner(packed(views), self.context.options.shard_count),
+                            by_owner(packed_all(views)?, self.context.options.shard_count),
                             required,
                             deadline,
                         )

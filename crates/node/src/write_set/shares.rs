@@ -12,12 +12,12 @@ use helenus_types::{ShardId, Token};
 use tokio::sync::oneshot;
 
 use super::{PartOfSet, RequiredTables, Share, UnderWay};
-use crate::built_updates::UpdatesByShard;
+use crate::built_updates::{UpdatesByShard, malformed};
 use crate::deadline::{Deadline, not_begun_in_time};
 use crate::panic_boundary::{catch, catch_async};
 use crate::shard::{Acknowledgement, Shard};
 use crate::unavailable::node_is_stopping;
-use crate::write::{malformed, write_failure};
+use crate::write::write_failure;
 use crate::written_partitions::{partitions_in, partitions_of};
 
 impl Shard {
