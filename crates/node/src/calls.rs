@@ -1,13 +1,29 @@
 //! Work on another shard, and on all of them.
 
 use std::rc::Rc;
+use std::task::{Context, Poll, Waker};
 
 use helenus_engine::CqlError;
 use helenus_types::ShardId;
 use tokio::sync::oneshot;
 
 use crate::metrics::MetricsSnapshot;
+use crate::panic_boundary::{catch, catch_async};
 use crate::shard::Shard;
+
+/// What a shard was asked, and has not answered yet.
+pub(crate) struct PendingAnswer<T> {
+    asking: Rc<Shard>,
+    shard: ShardId,
+    call: oneshot::Receiver<Result<T, CqlError>>,
+}
+
+impl<T> PendingAnswer<T> {
+    pub async fn answer(self) -> Result<T, CqlError> {
+        let answer = self.call.await;
+        answer.unwrap_or_else(|_| Err(self.asking.context.no_answer_from(self.shard)))
+    }
+}
 
 impl Shard {
     /// As [`Shard::call_async`], for work that is given up when the caller is no longer there.
@@ -57,6 +73,58 @@ impl Shard {
         self.begin_call_async(shard, work).await.ok()
     }
 
+    /// As [`Shard::call_async`], for work that may fail: it has failed, too, if that shard has stopped or the work has panicked.
+    pub(crate) async fn ask<T: Send + 'static, F: Future<Output = Result<T, CqlError>> + 'static>(
+        self: &Rc<Self>,
+        shard: ShardId,
+        work: impl FnOnce(Rc<Shard>) -> F + Send + 'static,
+    ) -> Result<T, CqlError> {
+        if shard == self.context.id {
+            let done = catch_async(work(self.clone())).await;
+            return done.unwrap_or_else(|panicked| Err(panicked.error()));
+        }
+        self.begin_to_ask(shard, work).answer().await
+    }
+
+    /// Asks at once; somebody waits for the answer later.
+    pub(crate) fn begin_to_ask<T: Send + 'static, F: Future<Output = Result<T, CqlError>> + 'static>(
+        self: &Rc<Self>,
+        shard: ShardId,
+        work: impl FnOnce(Rc<Shard>) -> F + Send + 'static,
+    ) -> PendingAnswer<T> {
+        PendingAnswer {
+            asking: self.clone(),
+            shard,
+            call: self.begin_call_async(shard, work),
+        }
+    }
+
+    /// Does it on this shard to its end, also if nobody waits for it any more.
+    pub(crate) async fn to_its_end<T: 'static>(
+        self: &Rc<Self>,
+        work: impl Future<Output = Result<T, CqlError>> + 'static,
+    ) -> Result<T, CqlError> {
+        let (sender, receiver) = oneshot::channel();
+        self.run_and_send(work, sender);
+        receiver
+            .await
+            .unwrap_or_else(|_| Err(self.context.no_answer_from(self.context.id)))
+    }
+
+    /// Has a shard do something that nobody waits for: this one at once, another when it gets the message. False if that shard
+    /// has stopped.
+    pub(crate) fn tell(
+        self: &Rc<Self>,
+        shard: ShardId,
+        work: impl FnOnce(&Rc<Shard>) + Send + 'static,
+    ) -> bool {
+        if shard == self.context.id {
+            work(self);
+            return true;
+        }
+        self.context.mailbox(shard).run(work)
+    }
+
     /// Runs `work` on every shard and returns what each says, in their order; `None` for one that has stopped. All of them are
     /// asked, in their order, before the first is waited for.
     pub(crate) async fn on_all_shards<T: Send + 'static>(
@@ -91,14 +159,13 @@ impl Shard {
         shards: impl IntoIterator<Item = ShardId>,
         work: impl FnOnce(Rc<Shard>) -> F + Clone + Send + 'static,
     ) -> Result<(), CqlError> {
-        let calls: Vec<_> = shards
+        let asked: Vec<PendingAnswer<()>> = shards
             .into_iter()
-            .map(|shard| (shard, self.begin_call_async(shard, work.clone())))
+            .map(|shard| self.begin_to_ask(shard, work.clone()))
             .collect();
         let mut all = Ok(());
-        for (shard, call) in calls {
-            let said = call.await;
-            all = all.and(said.unwrap_or_else(|_| Err(self.context.no_answer_from(shard))));
+        for asked in asked {
+            all = all.and(asked.answer().await);
         }
         all
     }
@@ -123,19 +190,14 @@ impl Shard {
         receiver
     }
 
+    /// As [`Shard::begin_call`], for work that waits itself.
     fn begin_call_async<T: Send + 'static, F: Future<Output = T> + 'static>(
         self: &Rc<Self>,
         shard: ShardId,
         work: impl FnOnce(Rc<Shard>) -> F + Send + 'static,
     ) -> oneshot::Receiver<T> {
         let (sender, receiver) = oneshot::channel();
-        let answer = move |shard: &Rc<Shard>| {
-            let work = work(shard.clone());
-            shard.context.spawn(async move {
-                // The caller may have gone with its connection.
-                let _gone = sender.send(work.await);
-            });
-        };
+        let answer = move |shard: &Rc<Shard>| shard.run_and_send(work(shard.clone()), sender);
         match shard == self.context.id {
             true => answer(self),
             false => {
@@ -143,6 +205,24 @@ impl Shard {
             }
         }
         receiver
+    }
+
+    /// As a task only where it has to wait: most have nothing to wait for, and a task costs more than they do. If it panics, the
+    /// sender is dropped.
+    fn run_and_send<T: 'static>(&self, work: impl Future<Output = T> + 'static, sender: oneshot::Sender<T>) {
+        let mut work = Box::pin(work);
+        // Nobody needs to wake what its task polls again.
+        let at_once = catch(|| work.as_mut().poll(&mut Context::from_waker(Waker::noop())));
+        match at_once {
+            Ok(Poll::Ready(result)) => {
+                // The caller may have gone with its connection.
+                let _gone = sender.send(result);
+            }
+            Ok(Poll::Pending) => self.context.spawn(async move {
+                let _gone = sender.send(work.await);
+            }),
+            Err(_reported) => {}
+        }
     }
 
     /// What every shard says of itself; a shard that has stopped says nothing.

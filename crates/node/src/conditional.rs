@@ -19,7 +19,6 @@ use crate::deadline::Deadline;
 use crate::decide::{Decide, Run, Tried, Updates};
 use crate::execution::Statement;
 use crate::forward::{ForwardedAnswer, OwnedExecution};
-use crate::panic_boundary::catch_async;
 use crate::request::BatchMember;
 use crate::session::Session;
 use crate::shard::{Acknowledgement, Shard};
@@ -248,21 +247,13 @@ impl Shard {
         self.context.answer_later(session, stream, async move {
             let is_elsewhere = owner != shard.context.id;
             let mut decision = decision;
-            let decided = shard.call_async(owner, move |shard| async move {
-                let deciding = async {
-                    if is_elsewhere {
-                        shard.check_rate_of_conditional(&decision)?;
-                    }
-                    shard.decide(&mut decision, deadline).await
-                };
-                let decided = catch_async(deciding).await;
-                decided.unwrap_or_else(|panicked| Err(panicked.error()))
+            let decided = shard.ask(owner, move |shard| async move {
+                if is_elsewhere {
+                    shard.check_rate_of_conditional(&decision)?;
+                }
+                shard.decide(&mut decision, deadline).await
             });
-            let in_time = shard
-                .context
-                .in_time(deadline, async { Ok(decided.await) })
-                .await
-                .and_then(|decided| decided.unwrap_or_else(|| Err(shard.context.no_answer_from(owner))));
+            let in_time = shard.context.in_time(deadline, decided).await;
             shard.context.answer_read(&answered, stream, in_time);
         });
     }

@@ -161,6 +161,7 @@ impl ShardContext {
     }
 
     /// What the request and the clock say of one execution.
+    #[inline]
     pub(crate) fn options_of<'a>(
         &self,
         version: ProtocolVersion,

@@ -20,7 +20,6 @@ use crate::deadline::{Deadline, not_begun_in_time};
 use crate::decide::{Decide, Run, Updates};
 use crate::execution::Statement;
 use crate::forward::OwnedExecution;
-use crate::panic_boundary::catch_async;
 use crate::shard::Shard;
 
 /// What a statement or batch writes to lists of one shard.
@@ -134,24 +133,18 @@ impl Shard {
         partitions: Vec<(TableId, Token)>,
         deadline: Deadline,
     ) -> Result<(), CqlError> {
-        let decided = self.call_async(owner, move |shard| async move {
-            let deciding = async {
-                for (table, token) in &partitions {
-                    shard.rates.check_write(&shard.schema, *table, *token)?;
-                }
-                let mut decision = ListDecision {
-                    owned: &owned,
-                    tokens: partitions.into_iter().map(|(_, token)| token).collect(),
-                    reading: ListReading::default(),
-                };
-                shard.decide(&mut decision, deadline).await
+        let decided = self.ask(owner, move |shard| async move {
+            for (table, token) in &partitions {
+                shard.rates.check_write(&shard.schema, *table, *token)?;
+            }
+            let mut decision = ListDecision {
+                owned: &owned,
+                tokens: partitions.into_iter().map(|(_, token)| token).collect(),
+                reading: ListReading::default(),
             };
-            let decided = catch_async(deciding).await;
-            decided.unwrap_or_else(|panicked| Err(panicked.error()))
+            shard.decide(&mut decision, deadline).await
         });
-        decided
-            .await
-            .unwrap_or_else(|| Err(self.context.no_answer_from(owner)))
+        decided.await
     }
 
     /// What the statement writes to partitions of this shard, once all lists that it depends on were read.

@@ -29,12 +29,10 @@ impl Shard {
     ) -> Result<i64, CqlError> {
         let owner = self.context.owner_of(token_of(&key));
         let table = table.clone();
-        let newest_us = self.call_async(owner, move |shard| async move {
+        let newest_us = self.ask(owner, move |shard| async move {
             shard.newest_write_here_us(&table, &key, rows).await
         });
-        let newest_us = newest_us
-            .await
-            .unwrap_or_else(|| Err(self.context.no_answer_from(owner)))?;
+        let newest_us = newest_us.await?;
         Ok(self.context.clock.wall_us().max(newest_us.saturating_add(1)))
     }
 

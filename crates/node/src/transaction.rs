@@ -17,19 +17,18 @@ use helenus_engine::transaction::{BoundTransaction, Decided, TransactionPlan};
 use helenus_engine::{CqlError, Plan, QueryOptions};
 use helenus_storage::read_state::{ReadProgress, ReadState};
 use helenus_types::{ShardId, Token};
-use tokio::sync::oneshot;
 
 use crate::built_updates::{by_owner, packed_all};
+use crate::calls::PendingAnswer;
 use crate::context::check_ahead;
 use crate::deadline::{Deadline, not_begun_in_time};
 use crate::decide::{Decide, Run, Tried, Updates};
 use crate::execution::Statement;
 use crate::forward::{ForwardedAnswer, ForwardedResult, OwnedExecution};
-use crate::panic_boundary::catch_async;
 use crate::shard::Shard;
-use crate::unavailable::node_is_stopping;
+use crate::viewed_writes::turns::HeldTurns;
 use crate::write::write_failure;
-use crate::write_set::RequiredTables;
+use crate::write_set::{InTurn, RequiredTables};
 use crate::written_partitions::WrittenPartition;
 
 /// Rows that a transaction reads and statements that it has, if it is to be done in one turn: a microsecond or two each.
@@ -61,15 +60,18 @@ struct SealedRead {
     timestamp_us: i64,
 }
 
-/// The partitions of one shard; their turns are given back when this is dropped.
+/// The partitions of one shard, with their turns.
 struct Hold {
     owner: ShardId,
-    partitions: Arc<[WrittenPartition]>,
-    /// With the rows' places among the transaction's reads.
-    reads: Vec<(usize, RowRead)>,
+    turns: HeldTurns,
+    reads: Reads,
     is_written: bool,
-    _until_dropped: oneshot::Sender<()>,
+    /// `None` while something in them may still be undone, or before they were sealed.
+    read: Option<SealedRead>,
 }
+
+/// Of one shard, with the rows' places among the transaction's reads.
+type Reads = Arc<[(usize, RowRead)]>;
 
 impl OwnedTransaction {
     fn plan(&self) -> Result<&TransactionPlan, CqlError> {
@@ -205,25 +207,17 @@ impl Shard {
             && let Some(owner) = self.owner_of_all(&transaction.bound.partitions)
         {
             let own = transaction.clone();
-            let decided = self.call_async(owner, move |shard| async move {
-                let decided = catch_async(shard.transact_in_one_turn(own, deadline)).await;
-                decided.unwrap_or_else(|panicked| Err(panicked.error()))
+            let decided = self.ask(owner, move |shard| async move {
+                shard.transact_in_one_turn(own, deadline).await
             });
-            let decided = decided
-                .await
-                .unwrap_or_else(|| Err(self.context.no_answer_from(owner)))?;
-            if let Some(answer) = decided {
+            if let Some(answer) = decided.await? {
                 return Ok(answer);
             }
         }
-        // To its end, with the partitions' turns, also if nobody waits for it any more.
-        let (sender, receiver) = oneshot::channel();
         let shard = self.clone();
-        self.context.spawn(async move {
-            let decided = catch_async(shard.transact_in_turns(&transaction, deadline)).await;
-            let _gone = sender.send(decided.unwrap_or_else(|panicked| Err(panicked.error())));
-        });
-        receiver.await.unwrap_or_else(|_| Err(node_is_stopping()))
+        // With the partitions' turns.
+        self.to_its_end(async move { shard.transact_in_turns(&transaction, deadline).await })
+            .await
     }
 
     /// On the shard that owns all of its partitions. `None`, with nothing done, if it needs their turns.
@@ -269,12 +263,12 @@ impl Shard {
         transaction: &OwnedTransaction,
         deadline: Deadline,
     ) -> ForwardedResult {
-        let holds = self.hold_all(transaction, deadline).await?;
-        let (rows, timestamp_us) = self.read_all(transaction, &holds, deadline).await?;
+        let mut holds = self.hold_all(transaction, deadline).await?;
+        let (rows, timestamp_us) = self.read_all(transaction, &mut holds, deadline).await?;
         let newest_us = BoundTransaction::newest_us(&rows).unwrap_or(i64::MIN);
         check_ahead(newest_us, timestamp_us)?;
-        let (decided, answer) =
-            transaction.decide(self, &rows, timestamp_us.max(newest_us.saturating_add(1)))?;
+        let ballot_us = timestamp_us.max(newest_us.saturating_add(1));
+        let (decided, answer) = transaction.decide(self, &rows, ballot_us)?;
         if deadline.is_over(self.context.clock.monotonic_ns()) {
             return Err(not_begun_in_time());
         }
@@ -285,41 +279,32 @@ impl Shard {
             self.certain(owners, deadline).await?;
             return Ok(answer);
         }
-        for hold in &holds {
-            let owner = hold.owner;
-            self.context
-                .mailbox(owner)
-                .run(move |shard| shard.context.timestamps.note(timestamp_us));
-            // What it has seen there must not be lost where what it writes elsewhere is not.
-            if !hold.is_written {
-                let durable = self.call_async(
-                    owner,
-                    |shard| async move { shard.persistence.log_durable().await },
-                );
-                durable
-                    .await
-                    .unwrap_or_else(|| Err(self.context.no_answer_from(owner)))?;
-            }
-        }
-        let updates = packed_all(decided.updates)?;
-        let required = RequiredTables::of(&updates);
-        let all = self.with_changes_of_views(updates, deadline).await?;
-        self.write_computed(
-            by_owner(all, self.context.options.shard_count),
-            required,
-            deadline,
-        )
+        let only_read = holds.iter().filter(|hold| !hold.is_written);
+        // What it has seen there must not be lost where what it writes elsewhere is not.
+        self.on_each_of(only_read.map(|hold| hold.owner), move |shard| async move {
+            shard.context.timestamps.note(timestamp_us);
+            shard.persistence.log_durable().await
+        })
         .await?;
+        let updates = packed_all(decided.updates)?;
+        let in_turn = InTurn {
+            required: RequiredTables::of(&updates),
+            ballot_us: Some(timestamp_us),
+        };
+        let all = self.with_changes_of_views(updates, deadline).await?;
+        self.write_computed(by_owner(all, self.context.options.shard_count), in_turn, deadline)
+            .await?;
         Ok(answer)
     }
 
-    /// Takes all turns, one shard after the other.
+    /// Takes all turns, one shard after the other; the last seals and reads its partitions at once.
     async fn hold_all(
         self: &Rc<Self>,
         transaction: &OwnedTransaction,
         deadline: Deadline,
     ) -> Result<Vec<Hold>, CqlError> {
         let bound = &transaction.bound;
+        let now_s = transaction.now_s();
         let mut by_owner: BTreeMap<ShardId, Vec<WrittenPartition>> = BTreeMap::new();
         for partition in &bound.partitions {
             by_owner
@@ -327,48 +312,33 @@ impl Shard {
                 .or_default()
                 .push(*partition);
         }
-        let mut holds = Vec::with_capacity(by_owner.len());
+        let shards = by_owner.len();
+        let mut holds = Vec::with_capacity(shards);
         for (owner, partitions) in by_owner {
-            let partitions: Arc<[WrittenPartition]> = partitions.into();
-            let own = partitions.clone();
-            let held = self.call_async(owner, move |shard| async move {
-                let held = catch_async(shard.hold(own, deadline)).await;
-                held.unwrap_or_else(|panicked| Err(panicked.error()))
-            });
-            let until_dropped = held
-                .await
-                .unwrap_or_else(|| Err(self.context.no_answer_from(owner)))?;
+            let is_last = holds.len() + 1 == shards;
             let reads = bound.reads.iter().enumerate();
             let reads = reads.filter(|(_, read)| self.context.owner_of(read.token) == owner);
+            let reads: Reads = reads.map(|(place, read)| (place, read.clone())).collect();
+            let own_reads = reads.clone();
+            let held = self.ask(owner, move |shard| async move {
+                let turns = shard.take_turns(partitions, deadline).await?.held();
+                let read = match is_last {
+                    true => shard.seal_and_read(turns.partitions(), &own_reads, now_s).await?,
+                    false => None,
+                };
+                Ok((turns, read))
+            });
+            let (turns, read) = held.await?;
+            let mut written = bound.written.iter();
             holds.push(Hold {
                 owner,
-                reads: reads.map(|(place, read)| (place, read.clone())).collect(),
-                is_written: bound
-                    .written
-                    .iter()
-                    .any(|written| self.context.owner_of(written.1) == owner),
-                partitions,
-                _until_dropped: until_dropped,
+                turns,
+                reads,
+                is_written: written.any(|written| self.context.owner_of(written.1) == owner),
+                read,
             });
         }
         Ok(holds)
-    }
-
-    /// Takes the turns of partitions of this shard, until the answer is dropped.
-    async fn hold(
-        self: &Rc<Self>,
-        partitions: Arc<[WrittenPartition]>,
-        deadline: Deadline,
-    ) -> Result<oneshot::Sender<()>, CqlError> {
-        let turns = self.take_turns(partitions.to_vec(), deadline).await?;
-        let (sender, released) = oneshot::channel::<()>();
-        let shard = self.clone();
-        self.context.spawn(async move {
-            let _dropped = released.await;
-            shard.break_seals(&partitions);
-            drop(turns);
-        });
-        Ok(sender)
     }
 
     /// The rows of all reads, none of which may be undone or changed any more, and a timestamp later than whatever their owners
@@ -376,63 +346,57 @@ impl Shard {
     async fn read_all(
         self: &Rc<Self>,
         transaction: &OwnedTransaction,
-        holds: &[Hold],
+        holds: &mut [Hold],
         deadline: Deadline,
     ) -> Result<(Vec<StoredRow>, i64), CqlError> {
         let now_s = transaction.now_s();
         loop {
-            let mut rows = vec![StoredRow::default(); transaction.bound.reads.len()];
-            let mut timestamp_us = transaction.owned.options().server_timestamp_us.saturating_add(1);
-            let mut are_sealed = true;
-            for hold in holds {
-                let (partitions, reads) = (hold.partitions.clone(), hold.reads.clone());
-                let read = self.call_async(hold.owner, move |shard| async move {
-                    let read = catch_async(shard.seal_and_read(&partitions, reads, now_s)).await;
-                    read.unwrap_or_else(|panicked| Err(panicked.error()))
-                });
-                let read = read
-                    .await
-                    .unwrap_or_else(|| Err(self.context.no_answer_from(hold.owner)))?;
-                let Some(read) = read else {
-                    are_sealed = false;
-                    break;
-                };
-                timestamp_us = timestamp_us.max(read.timestamp_us);
-                for (place, row) in read.rows {
-                    rows[place] = row;
-                }
+            let unread = holds.iter_mut().filter(|hold| hold.read.is_none());
+            let asked: Vec<(&mut Hold, PendingAnswer<Option<SealedRead>>)> = unread
+                .map(|hold| {
+                    let (partitions, reads) = (hold.turns.partitions().clone(), hold.reads.clone());
+                    let asked = self.begin_to_ask(hold.owner, move |shard| async move {
+                        shard.seal_and_read(&partitions, &reads, now_s).await
+                    });
+                    (hold, asked)
+                })
+                .collect();
+            for (hold, asked) in asked {
+                hold.read = asked.answer().await?;
             }
-            if are_sealed {
-                return Ok((rows, timestamp_us));
+            if holds.iter().all(|hold| hold.read.is_some()) {
+                break;
             }
             if deadline.is_over(self.context.clock.monotonic_ns()) {
                 return Err(not_begun_in_time());
             }
             self.wait_for_batches(holds).await?;
         }
+        let mut rows = vec![StoredRow::default(); transaction.bound.reads.len()];
+        let mut timestamp_us = transaction.owned.options().server_timestamp_us.saturating_add(1);
+        for read in holds.iter_mut().filter_map(|hold| hold.read.take()) {
+            timestamp_us = timestamp_us.max(read.timestamp_us);
+            for (place, row) in read.rows {
+                rows[place] = row;
+            }
+        }
+        Ok((rows, timestamp_us))
     }
 
     /// Lets the batches through that have come between taking the turns and sealing.
-    async fn wait_for_batches(self: &Rc<Self>, holds: &[Hold]) -> Result<(), CqlError> {
-        for hold in holds {
-            let partitions = hold.partitions.clone();
-            // Here at once, not by a message: it would come after they are sealed again.
-            if hold.owner == self.context.id {
-                self.break_seals(&partitions);
-                continue;
-            }
-            self.context
-                .mailbox(hold.owner)
-                .run(move |shard| shard.break_seals(&partitions));
+    async fn wait_for_batches(self: &Rc<Self>, holds: &mut [Hold]) -> Result<(), CqlError> {
+        for hold in &mut *holds {
+            hold.read = None;
+            let partitions = hold.turns.partitions().clone();
+            // Here at once: a message would come after they are sealed again.
+            self.tell(hold.owner, move |shard| shard.break_seals(&partitions));
         }
         for hold in holds {
-            let partitions = hold.partitions.clone();
-            let resolved = self.call_async(hold.owner, move |shard| async move {
+            let partitions = hold.turns.partitions().clone();
+            let resolved = self.ask(hold.owner, move |shard| async move {
                 shard.resolved(&partitions).await
             });
-            resolved
-                .await
-                .unwrap_or_else(|| Err(self.context.no_answer_from(hold.owner)))?;
+            resolved.await?;
         }
         Ok(())
     }
@@ -441,7 +405,7 @@ impl Shard {
     async fn seal_and_read(
         self: &Rc<Self>,
         partitions: &[WrittenPartition],
-        reads: Vec<(usize, RowRead)>,
+        reads: &[(usize, RowRead)],
         now_s: u32,
     ) -> Result<Option<SealedRead>, CqlError> {
         let tokens: Vec<Token> = partitions.iter().map(|(_, token)| *token).collect();
@@ -462,7 +426,7 @@ impl Shard {
                 }
             }
             self.store.borrow().end_read(&mut state);
-            rows.push((place, row));
+            rows.push((*place, row));
         }
         Ok(Some(SealedRead {
             rows,

@@ -33,7 +33,7 @@ use crate::shard::Shard;
 use crate::view_names::UsedName;
 use crate::view_progress::{DoneTokens, IN_PROGRESS};
 use crate::viewed_writes::turns::Chunks;
-use crate::write_set::RequiredTables;
+use crate::write_set::{InTurn, RequiredTables};
 
 /// Partitions whose rows are written as one set: enough to share a sync of the log, few enough that nobody waits long for the
 /// turn of one.
@@ -358,10 +358,10 @@ impl Shard {
     /// Rows of the view must not outlive base rows that a crash takes: these are in this shard's log.
     async fn write_rows(self: &Rc<Self>, updates: Vec<PackedUpdate>) -> Result<(), CqlError> {
         self.persistence.log_durable().await?;
-        let required = RequiredTables::Only([].into());
+        let in_turn = InTurn::new(RequiredTables::none());
         self.write_computed(
             by_owner(updates, self.context.options.shard_count),
-            required,
+            in_turn,
             Deadline::ENDLESS,
         )
         .await
@@ -441,7 +441,7 @@ impl Shard {
             table,
         };
         for owner in self.context.shards() {
-            let drained = self.call_async(owner, move |shard| {
+            let drained = self.ask(owner, move |shard| {
                 // At once: who gives up lets go with a later message.
                 shard.views.hold(table);
                 if why == Held::ForTruncation {
@@ -454,9 +454,7 @@ impl Shard {
                     shard.write_sets_resolved().await
                 }
             });
-            drained
-                .await
-                .unwrap_or_else(|| Err(self.context.no_answer_from(owner)))?;
+            drained.await?;
         }
         Ok(held)
     }

@@ -19,17 +19,14 @@ use helenus_protocol::response::{MetadataForm, RowsWriter};
 use helenus_schema::TableId;
 use helenus_storage::read_state::{ReadProgress, ReadState};
 use helenus_types::{ShardId, token_of};
-use tokio::sync::oneshot;
 
 use crate::built_updates::{by_owner, packed_all};
 use crate::deadline::Deadline;
 use crate::execution::Statement;
 use crate::long_reads::executor::step_ended;
-use crate::panic_boundary::catch_async;
 use crate::session::RequestContext;
 use crate::shard::Shard;
-use crate::unavailable::node_is_stopping;
-use crate::write_set::RequiredTables;
+use crate::write_set::{InTurn, RequiredTables};
 
 /// What was done so far.
 #[derive(Clone, Copy, Default)]
@@ -165,12 +162,10 @@ impl Shard {
         }
         let mut removed = 0;
         for (owner, candidates) in by_base_owner {
-            let of_owner = self.call_async(owner, move |shard| async move {
+            let of_owner = self.ask(owner, move |shard| async move {
                 shard.prune_under_turns(candidates, pair, deadline).await
             });
-            removed += of_owner
-                .await
-                .unwrap_or_else(|| Err(self.context.no_answer_from(owner)))?;
+            removed += of_owner.await?;
         }
         Ok(removed)
     }
@@ -182,13 +177,9 @@ impl Shard {
         pair: Pair,
         deadline: Deadline,
     ) -> Result<u64, CqlError> {
-        let (sender, receiver) = oneshot::channel();
         let shard = self.clone();
-        self.context.spawn(async move {
-            let removed = catch_async(shard.remove_ghosts(candidates, pair, deadline)).await;
-            let _gone = sender.send(removed.unwrap_or_else(|panicked| Err(panicked.error())));
-        });
-        receiver.await.unwrap_or_else(|_| Err(node_is_stopping()))
+        self.to_its_end(async move { shard.remove_ghosts(candidates, pair, deadline).await })
+            .await
     }
 
     /// Of the shard that owns the base rows.
@@ -218,8 +209,8 @@ impl Shard {
             // That base rows are not there must not be lost where what it leads to is not.
             self.persistence.log_durable().await?;
             let updates = by_owner(packed_all(removals)?, self.context.options.shard_count);
-            let required = RequiredTables::Only([].into());
-            self.write_computed(updates, required, deadline).await?;
+            let in_turn = InTurn::new(RequiredTables::none());
+            self.write_computed(updates, in_turn, deadline).await?;
         }
         drop(turns);
         Ok(removed)

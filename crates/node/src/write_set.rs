@@ -90,23 +90,53 @@ pub(crate) struct Share {
 /// Tables that every shard of an atomic write must know. Others are views, computed by a shard that knows them: one that does not
 /// has heard of their end already, or not yet of their beginning, after which they are emptied and built.
 #[derive(Clone)]
-pub(crate) enum RequiredTables {
-    All,
-    Only(Arc<[TableId]>),
-}
+pub(crate) struct RequiredTables(Arc<[TableId]>);
 
 impl RequiredTables {
+    /// What is written is all of views.
+    pub fn none() -> Self {
+        RequiredTables(Arc::default())
+    }
+
+    pub fn one(table: TableId) -> Self {
+        RequiredTables([table].into())
+    }
+
     pub fn of(updates: &[PackedUpdate]) -> Self {
         let partitions = updates.iter().map(PackedUpdate::partition);
-        RequiredTables::Only(partitions.map(|(table, _)| table).collect())
+        RequiredTables(partitions.map(|(table, _)| table).collect())
     }
 
     fn has(&self, table: TableId) -> bool {
-        match self {
-            RequiredTables::All => true,
-            RequiredTables::Only(tables) => tables.contains(&table),
+        self.0.contains(&table)
+    }
+}
+
+/// What is written by who has the turns of the partitions, but for those of views.
+#[derive(Clone)]
+pub(crate) struct InTurn {
+    pub required: RequiredTables,
+    /// What the owners give out from now on is later than this.
+    pub ballot_us: Option<i64>,
+}
+
+impl InTurn {
+    /// With timestamps that the owners of the partitions have given out themselves.
+    pub fn new(required: RequiredTables) -> Self {
+        InTurn {
+            required,
+            ballot_us: None,
         }
     }
+}
+
+/// How a write set goes about turns.
+pub(crate) enum Turns {
+    /// It waits while others have them. Its coordinator knows the views of this epoch.
+    Awaited {
+        views_epoch: u64,
+    },
+    Had(InTurn),
 }
 
 /// Finds the set that a part belongs to, once the part is durable.

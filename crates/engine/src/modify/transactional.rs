@@ -20,10 +20,16 @@ use crate::select::{RowRead, StatementKind, StoredRow, slices};
 use crate::term::BoundValues;
 
 /// The updates of a transaction, in their order: all that one partition gets is one update.
-#[derive(Default)]
 pub struct TransactionUpdates<'p> {
-    by_partition: Vec<PartitionUpdates<'p>>,
+    ballot_us: i64,
+    gathered: Gathered<'p>,
     written_bytes: usize,
+}
+
+enum Gathered<'p> {
+    /// No two statements write to the same partition.
+    Apart(Vec<Vec<u8>>),
+    ToMerge(Vec<PartitionUpdates<'p>>),
 }
 
 struct PartitionUpdates<'p> {
@@ -77,26 +83,48 @@ impl ModifyPlan {
 }
 
 impl<'p> TransactionUpdates<'p> {
+    /// `are_apart` if no two statements write to the same partition.
+    pub fn new(ballot_us: i64, are_apart: bool) -> Self {
+        TransactionUpdates {
+            ballot_us,
+            gathered: match are_apart {
+                true => Gathered::Apart(Vec::new()),
+                false => Gathered::ToMerge(Vec::new()),
+            },
+            written_bytes: 0,
+        }
+    }
+
     /// Adds what a statement writes; `own` is its row, if it reads one.
     pub fn add(
         &mut self,
         plan: &'p ModifyPlan,
         own: Option<&StoredRow>,
         (values, options): (&BoundValues<'_>, &QueryOptions<'_>),
-        ballot_us: i64,
         scratch: &mut Scratch,
     ) -> Result<(), CqlError> {
-        // Deletions are made one older after all of it was merged.
+        let ballot_us = self.ballot_us;
         let ballot = Ballot {
             timestamp_us: ballot_us,
-            deletion_us: ballot_us,
+            // What is merged is made older after that.
+            deletion_us: match &self.gathered {
+                Gathered::Apart(_) => ballot_us - 1,
+                Gathered::ToMerge(_) => ballot_us,
+            },
         };
         let empty = StoredRow::default();
         let mut before = OwnRow(own.unwrap_or(&empty));
-        let (by_partition, written_bytes) = (&mut self.by_partition, &mut self.written_bytes);
+        let (gathered, written_bytes) = (&mut self.gathered, &mut self.written_bytes);
         plan.build_at(ballot, values, options, scratch, &mut before, &mut |_, update| {
             *written_bytes += update.len();
             check_written(*written_bytes)?;
+            let by_partition = match gathered {
+                Gathered::Apart(updates) => {
+                    updates.push(update.to_vec());
+                    return Ok(());
+                }
+                Gathered::ToMerge(by_partition) => by_partition,
+            };
             let key = Update::decode_trusted(update).map_or(&[][..], |update| update.partition_key);
             let same = |of: &&mut PartitionUpdates<'_>| of.table.id == plan.table.id && of.key == key;
             match by_partition.iter_mut().find(same) {
@@ -112,11 +140,14 @@ impl<'p> TransactionUpdates<'p> {
     }
 
     /// One update for each partition.
-    pub fn merged(self, ballot_us: i64) -> Vec<Vec<u8>> {
-        let partitions = self.by_partition.iter();
-        partitions
-            .map(|of| merged(of.table, &of.key, &of.updates, ballot_us))
-            .collect()
+    pub fn into_updates(self) -> Vec<Vec<u8>> {
+        match self.gathered {
+            Gathered::Apart(updates) => updates,
+            Gathered::ToMerge(by_partition) => by_partition
+                .iter()
+                .map(|of| merged(of.table, &of.key, &of.updates, self.ballot_us))
+                .collect(),
+        }
     }
 }
 

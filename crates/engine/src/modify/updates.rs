@@ -136,6 +136,10 @@ impl ModifyPlan {
     }
 
     pub(super) fn partition_keys(&self, context: &EvaluationContext<'_>) -> Result<Vec<Vec<u8>>, CqlError> {
+        let mut key = Vec::new();
+        if append_single_key(&mut key, &self.keys.partition, context)? {
+            return Ok(vec![key]);
+        }
         let keys = slices::partition_keys(&self.table, &self.keys.partition, context)?;
         slices::check_keys(&keys)?;
         Ok(keys)

@@ -27,6 +27,9 @@ pub fn slices(
     restrictions: &[Restriction],
     context: &EvaluationContext<'_>,
 ) -> Result<Vec<Slice>, CqlError> {
+    if restrictions.is_empty() {
+        return Ok(vec![Slice::covering(&[])]);
+    }
     let comparator = ClusteringComparator::of(table);
     let mut prefixes: Vec<Vec<u8>> = vec![Vec::new()];
     let mut slices = Vec::new();
@@ -62,6 +65,9 @@ pub fn clusterings(
     restrictions: &[Restriction],
     context: &EvaluationContext<'_>,
 ) -> Result<Vec<Vec<u8>>, CqlError> {
+    if restrictions.is_empty() {
+        return Ok(vec![Vec::new()]);
+    }
     let comparator = ClusteringComparator::of(table);
     let mut prefixes: Vec<Vec<u8>> = vec![Vec::new()];
     for restriction in restrictions {

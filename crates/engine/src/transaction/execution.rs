@@ -22,6 +22,8 @@ pub struct BoundTransaction {
     pub partitions: Vec<(TableId, Token)>,
     /// Of these it writes.
     pub written: Vec<(TableId, Token)>,
+    /// No two statements write to the same partition.
+    are_apart: bool,
     /// Where each statement finds its own row among the reads.
     own_rows: Vec<Option<usize>>,
 }
@@ -59,6 +61,7 @@ impl TransactionPlan {
             }));
             written.extend(statement.partitions(values, options)?);
         }
+        let mentioned = written.len();
         sort_unique(&mut written);
         let read = reads.iter().map(|read| (read.table.id, read.token));
         let mut partitions: Vec<_> = read.chain(written.iter().copied()).collect();
@@ -66,6 +69,7 @@ impl TransactionPlan {
         Ok(BoundTransaction {
             reads,
             partitions,
+            are_apart: written.len() == mentioned,
             written,
             own_rows,
         })
@@ -103,15 +107,15 @@ impl BoundTransaction {
             .map(|value| value.as_deref().map_or(Value::Null, Value::Bytes));
         let values = &BoundValues::positional(values.iter().chain(behind));
         let context = options.evaluation(values);
-        let mut updates = TransactionUpdates::default();
+        let mut updates = TransactionUpdates::new(ballot_us, self.are_apart);
         if self.is_met(plan, rows, &context)? {
             for (statement, own_row) in plan.statements.iter().zip(&self.own_rows) {
                 let own_row = own_row.and_then(|own_row| rows.get(own_row));
-                updates.add(statement, own_row, (values, options), ballot_us, scratch)?;
+                updates.add(statement, own_row, (values, options), scratch)?;
             }
         }
         Ok(Decided {
-            updates: updates.merged(ballot_us),
+            updates: updates.into_updates(),
             body: self.answer(plan, rows, (values, options))?,
         })
     }

@@ -110,12 +110,10 @@ impl Shard {
     /// A table can be given the id of one that was dropped, by `WITH ID` or from a snapshot. It must not meet what the log
     /// or the folder still have of that one.
     async fn forget_everywhere(self: &Rc<Self>, id: TableId) -> Result<(), CqlError> {
-        let forgotten =
-            self.on_all_shards_async(move |shard| async move { shard.persistence.forget(id).await });
-        for (shard, forgotten) in self.context.shards().zip(forgotten.await) {
-            forgotten.unwrap_or_else(|| Err(self.context.no_answer_from(shard)))?;
-        }
-        Ok(())
+        self.on_each_of(self.context.shards(), move |shard| async move {
+            shard.persistence.forget(id).await
+        })
+        .await
     }
 
     fn set_schema(&self, schema: Arc<Schema>, version: Uuid) {

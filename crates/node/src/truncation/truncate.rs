@@ -76,12 +76,10 @@ impl Shard {
     }
 
     pub(crate) async fn truncate_on_all_shards(self: &Rc<Self>, table: TableId) -> Result<(), CqlError> {
-        let truncated =
-            self.on_all_shards_async(move |shard| async move { shard.truncate_here(table).await });
-        let mut truncated = self.context.shards().zip(truncated.await);
-        truncated.try_for_each(|(shard, truncated)| {
-            truncated.unwrap_or_else(|| Err(self.context.no_answer_from(shard)))
+        self.on_each_of(self.context.shards(), move |shard| async move {
+            shard.truncate_here(table).await
         })
+        .await
     }
 
     /// The files of a table go as one, and what the log has of it goes as one. Were one gone after a crash and the other not,

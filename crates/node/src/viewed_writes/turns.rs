@@ -1,6 +1,7 @@
 //! Writes with what they change in views, in turns of their partitions.
 
 use std::rc::Rc;
+use std::sync::Arc;
 
 use helenus_engine::CqlError;
 use helenus_engine::execute::read_failure;
@@ -11,14 +12,12 @@ use helenus_rows::update::{PackedUpdate, Update};
 use helenus_storage::read::{ReadCommand, Stored};
 use helenus_storage::read_state::{ReadProgress, ReadState};
 use helenus_types::Token;
-use tokio::sync::oneshot;
 
 use crate::built_updates::{UpdatesByShard, by_owner, malformed, packed_all};
 use crate::deadline::{Deadline, not_begun_in_time};
-use crate::panic_boundary::catch_async;
 use crate::shard::Shard;
-use crate::unavailable::node_is_stopping;
-use crate::write_set::RequiredTables;
+use crate::shard::mailbox::Mailbox;
+use crate::write_set::{InTurn, RequiredTables, Turns};
 use crate::written_partitions::{WrittenPartition, partitions_in};
 
 /// What a batch may write to views in all: it is one record of each shard's log.
@@ -30,10 +29,16 @@ pub(crate) struct PartitionTurns {
     partitions: Vec<WrittenPartition>,
 }
 
+/// The same, in the hands of any shard: they are given back by a message when this is dropped.
+pub(crate) struct HeldTurns {
+    owner: Mailbox,
+    partitions: Arc<[WrittenPartition]>,
+}
+
 /// What the views of another shard's partitions become; nothing else is written to these partitions until it is dropped.
 struct Lease {
     changes: Vec<PackedUpdate>,
-    _until_dropped: oneshot::Sender<()>,
+    _turns: HeldTurns,
 }
 
 /// Whether an update may be written in parts that are whole for the rows that they are about, and whether it was begun.
@@ -45,6 +50,9 @@ pub(crate) struct Chunks {
 
 impl Drop for PartitionTurns {
     fn drop(&mut self) {
+        if self.partitions.is_empty() {
+            return;
+        }
         let views = &self.shard.views;
         for partition in &self.partitions {
             views.taken.borrow_mut().remove(partition);
@@ -54,7 +62,28 @@ impl Drop for PartitionTurns {
     }
 }
 
+impl Drop for HeldTurns {
+    fn drop(&mut self) {
+        let partitions = self.partitions.clone();
+        self.owner.run(move |shard| shard.give_turns_back(&partitions));
+    }
+}
+
+impl HeldTurns {
+    pub fn partitions(&self) -> &Arc<[WrittenPartition]> {
+        &self.partitions
+    }
+}
+
 impl PartitionTurns {
+    /// Whoever they are handed to gives them back. There is no cycle of a shard that has turns of its own.
+    pub fn held(mut self) -> HeldTurns {
+        HeldTurns {
+            owner: self.shard.context.mailbox(self.shard.context.id).clone(),
+            partitions: std::mem::take(&mut self.partitions).into(),
+        }
+    }
+
     pub fn have_all_of(&self, partitions: &[WrittenPartition]) -> bool {
         partitions
             .iter()
@@ -118,6 +147,15 @@ impl Shard {
         }
     }
 
+    /// Breaks the seals of these partitions, if there are any, and gives their turns back.
+    fn give_turns_back(self: &Rc<Self>, partitions: &[WrittenPartition]) {
+        self.break_seals(partitions);
+        drop(PartitionTurns {
+            shard: self.clone(),
+            partitions: partitions.to_vec(),
+        });
+    }
+
     /// Waits until nobody has the turns of what is to be written, for who does not take them.
     pub(crate) async fn wait_for_turns(
         &self,
@@ -165,16 +203,12 @@ impl Shard {
         updates: Vec<PackedUpdate>,
         deadline: Deadline,
     ) -> Result<(), CqlError> {
-        let (sender, receiver) = oneshot::channel();
         let shard = self.clone();
-        self.context.spawn(async move {
-            let written = catch_async(shard.write_with_changes(&updates, deadline)).await;
-            let written = written.unwrap_or_else(|panicked| Err(panicked.error()));
-            drop(turns);
-            // Its client may have been told that it is late.
-            let _gone = sender.send(written);
-        });
-        receiver.await.unwrap_or_else(|_| Err(node_is_stopping()))
+        self.to_its_end(async move {
+            let _turns = turns;
+            shard.write_with_changes(&updates, deadline).await
+        })
+        .await
     }
 
     async fn write_with_changes(
@@ -191,10 +225,9 @@ impl Shard {
             for update in updates {
                 all.extend(self.changes_of(update, &mut chunks, deadline).await?);
             }
-            let required = RequiredTables::of(updates);
             self.write_computed(
                 by_owner(std::mem::take(&mut all), self.context.options.shard_count),
-                required,
+                InTurn::new(RequiredTables::of(updates)),
                 deadline,
             )
             .await
@@ -250,10 +283,9 @@ impl Shard {
                     } else if delta.is_full() {
                         let Chunk { mut views, base } = delta.take_chunk()?;
                         views.extend(base);
-                        let required = RequiredTables::Only([table].into());
                         self.write_computed(
                             by_owner(packed_all(views)?, self.context.options.shard_count),
-                            required,
+                            InTurn::new(RequiredTables::one(table)),
                             deadline,
                         )
                         .await?;
@@ -290,14 +322,10 @@ impl Shard {
         updates: UpdatesByShard,
         deadline: Deadline,
     ) -> Result<(), CqlError> {
-        let (sender, receiver) = oneshot::channel();
         let shard = self.clone();
-        // To its end, with the partitions' turns, also if nobody waits for it any more.
-        self.context.spawn(async move {
-            let written = catch_async(shard.write_leased(&updates, deadline)).await;
-            let _gone = sender.send(written.unwrap_or_else(|panicked| Err(panicked.error())));
-        });
-        receiver.await.unwrap_or_else(|_| Err(node_is_stopping()))
+        // With the partitions' turns.
+        self.to_its_end(async move { shard.write_leased(&updates, deadline).await })
+            .await
     }
 
     async fn write_leased(
@@ -307,26 +335,20 @@ impl Shard {
     ) -> Result<(), CqlError> {
         let mut leases = Vec::new();
         let mut all: Vec<PackedUpdate> = updates.values().flatten().cloned().collect();
-        let required = RequiredTables::of(&all);
+        let in_turn = InTurn::new(RequiredTables::of(&all));
         // One shard after the other, in the order of their numbers: two batches never wait for each other.
         for (&owner, own) in updates {
             let own = own.clone();
-            let leased = self.call_async(owner, move |shard| async move {
-                let leased = catch_async(shard.lease(own, deadline)).await;
-                leased.unwrap_or_else(|panicked| Err(panicked.error()))
-            });
-            let mut lease = leased
-                .await
-                .unwrap_or_else(|| Err(self.context.no_answer_from(owner)))?;
+            let leased = self.ask(
+                owner,
+                move |shard| async move { shard.lease(own, deadline).await },
+            );
+            let mut lease = leased.await?;
             all.append(&mut lease.changes);
             leases.push(lease);
         }
-        self.write_computed(
-            by_owner(all, self.context.options.shard_count),
-            required,
-            deadline,
-        )
-        .await
+        self.write_computed(by_owner(all, self.context.options.shard_count), in_turn, deadline)
+            .await
     }
 
     async fn lease(
@@ -335,15 +357,9 @@ impl Shard {
         deadline: Deadline,
     ) -> Result<Lease, CqlError> {
         let turns = self.take_turns(partitions_in(&updates), deadline).await?;
-        let changes = self.changes_of_all(&updates, deadline).await?;
-        let (sender, released) = oneshot::channel::<()>();
-        self.context.spawn(async move {
-            let _dropped = released.await;
-            drop(turns);
-        });
         Ok(Lease {
-            changes,
-            _until_dropped: sender,
+            changes: self.changes_of_all(&updates, deadline).await?,
+            _turns: turns.held(),
         })
     }
 
@@ -377,16 +393,16 @@ impl Shard {
             return Ok(updates);
         }
         let mut all = updates.clone();
-        for (owner, own) in by_owner(updates, self.context.options.shard_count) {
-            let changes = self.call_async(owner, move |shard| async move {
-                let changes = catch_async(shard.changes_of_all(&own, deadline)).await;
-                changes.unwrap_or_else(|panicked| Err(panicked.error()))
-            });
-            all.extend(
-                changes
-                    .await
-                    .unwrap_or_else(|| Err(self.context.no_answer_from(owner)))?,
-            );
+        let by_owner = by_owner(updates, self.context.options.shard_count).into_iter();
+        let asked: Vec<_> = by_owner
+            .map(|(owner, own)| {
+                self.begin_to_ask(owner, move |shard| async move {
+                    shard.changes_of_all(&own, deadline).await
+                })
+            })
+            .collect();
+        for asked in asked {
+            all.extend(asked.answer().await?);
         }
         Ok(all)
     }
@@ -395,13 +411,13 @@ impl Shard {
     pub(crate) async fn write_computed(
         self: &Rc<Self>,
         updates: UpdatesByShard,
-        required: RequiredTables,
+        in_turn: InTurn,
         deadline: Deadline,
     ) -> Result<(), CqlError> {
         match updates.len() {
-            0 | 1 => self.write_on_one_shard(updates, required, deadline).await,
+            0 | 1 => self.write_on_one_shard(updates, in_turn, deadline).await,
             _ => {
-                let written = self.write_shares(updates, required, None, deadline);
+                let written = self.write_shares(updates, Turns::Had(in_turn), deadline);
                 written.await.map(|_| ())
             }
         }

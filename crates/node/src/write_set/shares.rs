@@ -11,10 +11,11 @@ use helenus_storage::error::WriteError;
 use helenus_types::{ShardId, Token};
 use tokio::sync::oneshot;
 
-use super::{PartOfSet, RequiredTables, Share, UnderWay};
+use super::{InTurn, PartOfSet, Share, Turns, UnderWay};
 use crate::built_updates::{UpdatesByShard, malformed};
+use crate::calls::PendingAnswer;
 use crate::deadline::{Deadline, not_begun_in_time};
-use crate::panic_boundary::{catch, catch_async};
+use crate::panic_boundary::catch;
 use crate::shard::{Acknowledgement, Shard};
 use crate::unavailable::node_is_stopping;
 use crate::write::write_failure;
@@ -34,30 +35,22 @@ impl Shard {
             let Some((owner, updates)) = updates.into_iter().next() else {
                 return Ok(());
             };
-            let written = self.call_async(owner, move |shard| async move {
-                let written = async {
-                    match shard.views.concern_any_of(updates.iter()) {
-                        true => shard.write_viewed(updates, deadline).await,
-                        false => {
-                            let required = RequiredTables::All;
-                            shard.write_whole_here(updates, required, false, deadline).await
-                        }
-                    }
-                };
-                let written = catch_async(written).await;
-                written.unwrap_or_else(|panicked| Err(panicked.error()))
+            let written = self.ask(owner, move |shard| async move {
+                match shard.views.concern_any_of(updates.iter()) {
+                    true => shard.write_viewed(updates, deadline).await,
+                    false => shard.write_whole_here(updates, None, deadline).await,
+                }
             });
-            return written
-                .await
-                .unwrap_or_else(|| Err(self.context.no_answer_from(owner)));
+            return written.await;
         }
         loop {
             if self.views.concern_any_of(updates.values().flatten()) {
                 return self.write_whole_viewed(updates, deadline).await;
             }
-            let epoch = self.views_epoch();
-            let written = self.write_shares(updates.clone(), RequiredTables::All, Some(epoch), deadline);
-            if written.await? {
+            let turns = Turns::Awaited {
+                views_epoch: self.views_epoch(),
+            };
+            if self.write_shares(updates.clone(), turns, deadline).await? {
                 return Ok(());
             }
         }
@@ -67,37 +60,36 @@ impl Shard {
     pub(crate) async fn write_on_one_shard(
         self: &Rc<Self>,
         updates: UpdatesByShard,
-        required: RequiredTables,
+        in_turn: InTurn,
         deadline: Deadline,
     ) -> Result<(), CqlError> {
         let Some((owner, updates)) = updates.into_iter().next() else {
             return Ok(());
         };
-        let written = self.call_async(owner, move |shard| async move {
-            let written = catch_async(shard.write_whole_here(updates, required, true, deadline)).await;
-            written.unwrap_or_else(|panicked| Err(panicked.error()))
+        let written = self.ask(owner, move |shard| async move {
+            shard.write_whole_here(updates, Some(in_turn), deadline).await
         });
-        written
-            .await
-            .unwrap_or_else(|| Err(self.context.no_answer_from(owner)))
+        written.await
     }
 
-    /// Writes the shares of several shards. False if nothing was done because this shard's views are not those of `views_epoch`
-    /// any more.
+    /// Writes the shares of several shards. False if nothing was done because this shard's views are not those of the epoch any
+    /// more.
     pub(crate) async fn write_shares(
         self: &Rc<Self>,
         updates: UpdatesByShard,
-        required: RequiredTables,
-        views_epoch: Option<u64>,
+        turns: Turns,
         deadline: Deadline,
     ) -> Result<bool, CqlError> {
         let shares: Vec<(ShardId, Arc<Vec<PackedUpdate>>)> = updates
             .into_iter()
             .map(|(owner, updates)| (owner, Arc::new(updates)))
             .collect();
-        // Who looks for views has not taken any turns.
-        let has_turns = views_epoch.is_none();
-        let are_logged = self.promises(&shares, &required, has_turns, deadline).await?;
+        let (in_turn, views_epoch) = match turns {
+            Turns::Awaited { views_epoch } => (None, Some(views_epoch)),
+            Turns::Had(in_turn) => (Some(in_turn), None),
+        };
+        let has_turns = in_turn.is_some();
+        let are_logged = self.promises(&shares, in_turn, deadline).await?;
         if deadline.is_over(self.context.clock.monotonic_ns()) {
             return Err(not_begun_in_time());
         }
@@ -114,16 +106,16 @@ impl Shard {
     async fn write_whole_here(
         self: &Rc<Self>,
         updates: Vec<PackedUpdate>,
-        required: RequiredTables,
-        has_turns: bool,
+        in_turn: Option<InTurn>,
         deadline: Deadline,
     ) -> Result<(), CqlError> {
+        self.note_ballot(in_turn.as_ref());
         let decoded = self.decode_sampled(&updates)?;
         let position = loop {
             if deadline.is_over(self.context.clock.monotonic_ns()) {
                 return Err(not_begun_in_time());
             }
-            let decoded = self.without_unknown(&decoded, &required);
+            let decoded = self.without_unknown(&decoded, in_turn.as_ref());
             let applied = self.store.borrow_mut().apply_all(&decoded);
             match applied {
                 Ok(position) => break position,
@@ -131,7 +123,7 @@ impl Shard {
                     if !self.persistence.wait_for_room(deadline).await {
                         return Err(write_failure(&error));
                     }
-                    if !has_turns {
+                    if in_turn.is_none() {
                         self.wait_for_turns(&partitions_in(&updates), deadline).await?;
                     }
                 }
@@ -146,31 +138,21 @@ impl Shard {
     async fn promises(
         self: &Rc<Self>,
         shares: &[(ShardId, Arc<Vec<PackedUpdate>>)],
-        required: &RequiredTables,
-        has_turns: bool,
+        in_turn: Option<InTurn>,
         deadline: Deadline,
     ) -> Result<Vec<bool>, CqlError> {
-        let mut answers = Vec::with_capacity(shares.len());
-        for (owner, updates) in shares {
-            let (sender, receiver) = oneshot::channel();
-            let (updates, required) = (updates.clone(), required.clone());
-            self.context.mailbox(*owner).run(move |owner| {
-                let shard = owner.clone();
-                owner.context.spawn(async move {
-                    // The coordinator may have given up.
-                    let promised = shard.promise_share(&updates, &required, has_turns, deadline);
-                    let _gone = sender.send(promised.await);
-                });
-            });
-            answers.push((*owner, receiver));
-        }
+        let asked: Vec<PendingAnswer<bool>> = shares
+            .iter()
+            .map(|(owner, updates)| {
+                let (updates, in_turn) = (updates.clone(), in_turn.clone());
+                self.begin_to_ask(*owner, move |shard| async move {
+                    shard.promise_share(&updates, in_turn.as_ref(), deadline).await
+                })
+            })
+            .collect();
         let mut promised = Vec::with_capacity(shares.len());
-        for (owner, answer) in answers {
-            promised.push(
-                answer
-                    .await
-                    .unwrap_or_else(|_| Err(self.context.no_answer_from(owner))),
-            );
+        for asked in asked {
+            promised.push(asked.answer().await);
         }
         promised.into_iter().collect()
     }
@@ -179,19 +161,19 @@ impl Shard {
     async fn promise_share(
         &self,
         updates: &[PackedUpdate],
-        required: &RequiredTables,
-        has_turns: bool,
+        in_turn: Option<&InTurn>,
         deadline: Deadline,
     ) -> Result<bool, CqlError> {
+        self.note_ballot(in_turn);
         let decoded = self.decode_sampled(updates)?;
         loop {
-            if !has_turns {
+            if in_turn.is_none() {
                 self.wait_for_turns(&partitions_in(updates), deadline).await?;
             }
             if deadline.is_over(self.context.clock.monotonic_ns()) {
                 return Err(not_begun_in_time());
             }
-            let decoded = self.without_unknown(&decoded, required);
+            let decoded = self.without_unknown(&decoded, in_turn);
             let promised = self.store.borrow().check_part(&decoded);
             match promised {
                 Ok(is_logged) => return Ok(is_logged),
@@ -205,12 +187,21 @@ impl Shard {
         }
     }
 
+    fn note_ballot(&self, in_turn: Option<&InTurn>) {
+        if let Some(ballot_us) = in_turn.and_then(|in_turn| in_turn.ballot_us) {
+            self.context.timestamps.note(ballot_us);
+        }
+    }
+
     /// Without what is for views that this shard does not know.
     fn without_unknown<'d, 'u>(
         &self,
         updates: &'d [(Token, Update<'u>)],
-        required: &RequiredTables,
+        in_turn: Option<&InTurn>,
     ) -> Cow<'d, [(Token, Update<'u>)]> {
+        let Some(InTurn { required, .. }) = in_turn else {
+            return Cow::Borrowed(updates);
+        };
         let store = self.store.borrow();
         let is_taken = |update: &Update<'_>| required.has(update.table) || store.has_table(update.table);
         match updates.iter().all(|(_, update)| is_taken(update)) {
@@ -272,16 +263,8 @@ impl Shard {
                 has_turns,
             };
             let (number, is_part) = (id.number, part.is_some());
-            // At once: whoever looks at the partition next knows of the set.
-            if owner == self.context.id {
-                self.take_share(share);
-                continue;
-            }
-            if !self
-                .context
-                .mailbox(owner)
-                .run(move |shard| shard.take_share(share))
-            {
+            // Here at once: whoever looks at the partition next knows of the set.
+            if !self.tell(owner, move |shard| shard.take_share(share)) {
                 self.share_failed(number, is_part, node_is_stopping());
             }
         }
@@ -316,17 +299,17 @@ impl Shard {
             Ok(position) => position,
             Err(error) => {
                 let is_part = part.is_some();
-                self.context
-                    .mailbox(coordinator)
-                    .run(move |shard| shard.share_failed(number, is_part, error));
+                self.tell(coordinator, move |shard| {
+                    shard.share_failed(number, is_part, error)
+                });
                 return;
             }
         };
         let acknowledges = self.persistence.waits_for_log(position);
         if !acknowledges {
-            self.context
-                .mailbox(coordinator)
-                .run(move |shard| shard.write_sets.share_acknowledged(number, Ok(())));
+            self.tell(coordinator, move |shard| {
+                shard.write_sets.share_acknowledged(number, Ok(()))
+            });
         }
         if part.is_some() {
             let part = PartOfSet {
@@ -342,17 +325,15 @@ impl Shard {
     /// A log of this shard's has come to an end with a part: it is durable, or will never be.
     pub(crate) fn part_persisted(self: &Rc<Self>, part: PartOfSet, result: Result<(), CqlError>) {
         let number = part.number;
-        self.context
-            .mailbox(part.coordinator)
-            .run(move |shard| match result {
-                Ok(()) => {
-                    if part.acknowledges {
-                        shard.write_sets.share_acknowledged(number, Ok(()));
-                    }
-                    shard.write_sets.part_durable(number);
+        self.tell(part.coordinator, move |shard| match result {
+            Ok(()) => {
+                if part.acknowledges {
+                    shard.write_sets.share_acknowledged(number, Ok(()));
                 }
-                Err(error) => shard.share_failed(number, true, error),
-            });
+                shard.write_sets.part_durable(number);
+            }
+            Err(error) => shard.share_failed(number, true, error),
+        });
     }
 
     /// A share was not taken although it was promised: its shard's log has failed, or it panicked. A set that lacks a

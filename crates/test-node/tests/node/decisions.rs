@@ -1,9 +1,15 @@
 //! What is decided on rows that are stored, by many clients at once.
 
 use std::collections::VecDeque;
+use std::ffi::OsString;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::{Arc, Condvar, Mutex};
+use std::thread;
 
+use helenus_protocol::Consistency;
 use helenus_protocol::request::BatchKind;
-use helenus_test_node::{Answer, BatchMember, Execution, Pending, TestNode};
+use helenus_test_node::{Answer, BatchMember, Execution, HookedDisk, Pending, TestNode, options};
+use helenus_vfs::{MemoryDisk, Operation, SystemClock};
 
 const SHARDS: u16 = 2;
 
@@ -240,4 +246,91 @@ fn what_was_applied_is_there() {
         Answer::Error { .. }
     ));
     assert_eq!(int(&node.rows("SELECT v FROM k.f WHERE p = 2")[0][0]), 2);
+}
+
+/// What lets syncs through, once it is open.
+#[derive(Default)]
+struct Gate {
+    is_shut: Mutex<bool>,
+    opened: Condvar,
+}
+
+impl Gate {
+    fn pass(&self) {
+        let shut = self.is_shut.lock().unwrap();
+        let _open = self.opened.wait_while(shut, |shut| *shut).unwrap();
+    }
+
+    fn shut(&self, is_shut: bool) {
+        *self.is_shut.lock().unwrap() = is_shut;
+        self.opened.notify_all();
+    }
+}
+
+/// A read that shows what one of several shards has not made durable yet was answered: a crash could take it back.
+#[test]
+fn what_is_read_of_several_shards_to_decide_on_is_durable_on_each() {
+    const ROWS: i32 = 12;
+    let lets: Vec<String> = (0..ROWS)
+        .map(|p| format!("LET a{p} = (SELECT v FROM k.t WHERE p = {p});"))
+        .collect();
+    let transaction = format!(
+        "BEGIN TRANSACTION {} SELECT a0.v; COMMIT TRANSACTION",
+        lets.join(" ")
+    );
+    let statements = [
+        ("SELECT v FROM k.t", Consistency::Serial),
+        (&*transaction, Consistency::One),
+    ];
+    for slow in 0..SHARDS {
+        let gate = Arc::new(Gate::default());
+        let (held, folder) = (gate.clone(), OsString::from(format!("shard-{slow:05}")));
+        let disk = HookedDisk::new(Arc::new(MemoryDisk::new()), move |operation, path| {
+            if operation == Operation::Sync && path.components().any(|part| part.as_os_str() == folder) {
+                held.pass();
+            }
+            Ok(())
+        });
+        let node = TestNode::start(options(SHARDS, Arc::new(disk), Arc::new(SystemClock::new()))).unwrap();
+        node.run("CREATE KEYSPACE k WITH replication = {'class': 'SimpleStrategy', 'replication_factor': 1}");
+        node.run("CREATE TABLE k.t (p int PRIMARY KEY, v int)");
+        let stored = || node.rows("SELECT v FROM k.t");
+        let mut value = 0;
+        for (statement, consistency) in statements {
+            for shard in 0..SHARDS {
+                gate.shut(true);
+                value += 1;
+                let insert = |p| format!("INSERT INTO k.t (p, v) VALUES ({p}, {value})");
+                let written: Vec<Pending> = (0..ROWS)
+                    .map(|p| node.submit(&insert(p), &Execution::default()))
+                    .collect();
+                let is_new = |row: &Vec<_>| int(&row[0]) == value;
+                while stored().iter().filter(|row| is_new(row)).count() < ROWS as usize {}
+                let execution = Execution {
+                    consistency: Some(consistency),
+                    shard,
+                    ..Execution::default()
+                };
+                let read = node.submit(statement, &execution);
+                let is_opened = AtomicBool::new(false);
+                thread::scope(|scope| {
+                    scope.spawn(|| {
+                        let answer = read.wait();
+                        assert!(matches!(answer, Some(Answer::Rows(_))), "{answer:?}");
+                        let is_opened = is_opened.load(Ordering::SeqCst);
+                        assert!(is_opened, "{statement} on {shard}, while {slow} is held up");
+                    });
+                    // Who does not wait has answered meanwhile.
+                    for _ in 0..50 {
+                        stored();
+                    }
+                    is_opened.store(true, Ordering::SeqCst);
+                    gate.shut(false);
+                });
+                for answer in written {
+                    assert_eq!(answer.wait(), Some(Answer::Void));
+                }
+            }
+        }
+    }
 }

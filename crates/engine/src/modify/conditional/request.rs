@@ -91,7 +91,7 @@ impl<'r> ConditionalRequest<'r> {
         is_batch: bool,
         options: &'r QueryOptions<'r>,
     ) -> Result<Self, CqlError> {
-        let Some(first) = members.first() else {
+        let Some((first, others)) = members.split_first() else {
             return Err(CqlError::server(format_args!("a conditional batch is empty")));
         };
         if members.len() > STATEMENTS_MAX {
@@ -112,24 +112,22 @@ impl<'r> ConditionalRequest<'r> {
             Some(conditions) => Cow::Borrowed(&*conditions.comparator),
             None => Cow::Owned(ClusteringComparator::of(table)),
         };
+        let key = key_of(first, is_batch, options)?;
         let mut request = ConditionalRequest {
             members,
             is_batch,
             options,
             table,
             comparator,
-            key: Cow::default(),
-            token: token_of(&[]),
+            token: token_of(&key),
+            key,
             columns: columns_read(members),
             of_static_row: None,
             of_rows: Few::new(),
         };
-        for (place, member) in members.iter().enumerate() {
-            let key = request.key_of(member)?;
-            if place == 0 {
-                request.token = token_of(&key);
-                request.key = key;
-            } else if request.key != key {
+        request.add(first)?;
+        for member in others {
+            if request.key != key_of(member, is_batch, options)? {
                 return Err(invalid!("Batch with conditions cannot span multiple partitions"));
             }
             request.add(member)?;
@@ -144,36 +142,6 @@ impl<'r> ConditionalRequest<'r> {
 
     pub fn table(&self) -> &'r Arc<TableMetadata> {
         self.table
-    }
-
-    fn key_of(&self, member: &ConditionalMember<'r>) -> Result<Cow<'r, [u8]>, CqlError> {
-        let plan = member.plan;
-        if plan.keys.partition.iter().any(Restriction::is_in) {
-            return Err(match self.is_batch {
-                true => invalid!(
-                    "Batch with conditions cannot span multiple partitions (you cannot use IN on the partition key)"
-                ),
-                false => invalid!(
-                    "IN on the partition key is not supported with conditional {}",
-                    kind_text(plan)
-                ),
-            });
-        }
-        let key = match plan.decoded(member.values, self.options)? {
-            None => plan.single_key(&self.options.evaluation(member.values))?,
-            Some(row) => {
-                let extended = row.behind(member.values);
-                let key = plan.single_key(&self.options.evaluation(&extended))?;
-                Cow::Owned(key.into_owned())
-            }
-        };
-        if plan.keys.clustering.iter().any(Restriction::is_in) {
-            return Err(invalid!(
-                "IN on the clustering key columns is not supported with conditional {}",
-                kind_text(plan)
-            ));
-        }
-        Ok(key)
     }
 
     fn add(&mut self, member: &ConditionalMember<'r>) -> Result<(), CqlError> {
@@ -490,6 +458,40 @@ impl<'r> ConditionalRequest<'r> {
         }
         NotApplied::new(self.table, columns)
     }
+}
+
+fn key_of<'r>(
+    member: &ConditionalMember<'r>,
+    is_batch: bool,
+    options: &'r QueryOptions<'r>,
+) -> Result<Cow<'r, [u8]>, CqlError> {
+    let plan = member.plan;
+    if plan.keys.partition.iter().any(Restriction::is_in) {
+        return Err(match is_batch {
+            true => invalid!(
+                "Batch with conditions cannot span multiple partitions (you cannot use IN on the partition key)"
+            ),
+            false => invalid!(
+                "IN on the partition key is not supported with conditional {}",
+                kind_text(plan)
+            ),
+        });
+    }
+    let key = match plan.decoded(member.values, options)? {
+        None => plan.single_key(&options.evaluation(member.values))?,
+        Some(row) => {
+            let extended = row.behind(member.values);
+            let key = plan.single_key(&options.evaluation(&extended))?;
+            Cow::Owned(key.into_owned())
+        }
+    };
+    if plan.keys.clustering.iter().any(Restriction::is_in) {
+        return Err(invalid!(
+            "IN on the clustering key columns is not supported with conditional {}",
+            kind_text(plan)
+        ));
+    }
+    Ok(key)
 }
 
 fn columns_read<'r>(members: &'r [ConditionalMember<'r>]) -> Cow<'r, ReadColumns> {

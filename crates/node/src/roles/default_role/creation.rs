@@ -15,12 +15,11 @@ impl Shard {
         if self.default_role_is_settled.get() {
             return Ok(());
         }
-        self.call_async(
+        self.ask(
             SCHEMA_OWNER,
             |owner| async move { owner.decide_default_role().await },
         )
-        .await
-        .unwrap_or_else(|| Err(self.context.no_answer_from(SCHEMA_OWNER)))?;
+        .await?;
         self.default_role_is_settled.set(true);
         Ok(())
     }
