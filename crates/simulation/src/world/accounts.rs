@@ -1,5 +1,5 @@
 //! Accounts between which transactions move money: whoever looks at all of them, in a transaction, finds as much as there was
-//! at first, whatever crashes; and no account is ever overdrawn.
+//! at first, whatever crashes; no account is ever overdrawn; and what batches write to all of them is the same in all.
 
 use helenus_test_node::{Answer, Execution};
 use tokio::task::JoinHandle;
@@ -12,7 +12,7 @@ const ACCOUNTS: u64 = 5;
 const START: i32 = 100;
 
 /// One partition for each.
-pub(super) const CREATE: &str = "CREATE TABLE k.accounts (p int PRIMARY KEY, n int, touched int)";
+pub(super) const CREATE: &str = "CREATE TABLE k.accounts (p int PRIMARY KEY, n int, stamp int)";
 
 pub(super) struct AccountUnderWay {
     text: String,
@@ -26,18 +26,19 @@ fn opening() -> String {
         .map(|p| format!("INSERT INTO k.accounts (p, n) VALUES ({p}, {START}); "))
         .collect();
     format!(
-        "BEGIN TRANSACTION LET a = (SELECT n FROM k.accounts WHERE p = 0); IF a IS NULL THEN {inserts}END IF COMMIT TRANSACTION"
+        "BEGIN TRANSACTION LET a = (SELECT n FROM k.accounts WHERE p = 0); IF a.n IS NULL THEN {inserts}END IF COMMIT TRANSACTION"
     )
 }
 
 fn audit() -> String {
     let lets: String = (0..ACCOUNTS)
-        .map(|p| format!("LET a{p} = (SELECT n FROM k.accounts WHERE p = {p}); "))
+        .map(|p| format!("LET a{p} = (SELECT n, stamp FROM k.accounts WHERE p = {p}); "))
         .collect();
-    let balances: Vec<String> = (0..ACCOUNTS).map(|p| format!("a{p}.n")).collect();
+    let column = |name| (0..ACCOUNTS).map(move |p| format!("a{p}.{name}"));
+    let columns: Vec<String> = column("n").chain(column("stamp")).collect();
     format!(
         "BEGIN TRANSACTION {lets}SELECT {}; COMMIT TRANSACTION",
-        balances.join(", ")
+        columns.join(", ")
     )
 }
 
@@ -50,7 +51,7 @@ fn transfer(from: u64, to: u64, amount: u64) -> String {
 }
 
 impl World {
-    /// Sends a transfer, an audit, or a plain batch about other columns of the same rows.
+    /// Sends a transfer, an audit, or a plain batch about another column of the rows.
     pub(super) async fn use_accounts(&mut self, node: &SimulatedNode) -> Held<()> {
         while self.accounts_under_way.len() as u64 > self.below(UNDER_WAY_MAX) {
             let index = self.below(self.accounts_under_way.len() as u64) as usize;
@@ -63,9 +64,11 @@ impl World {
             0 => (opening(), false),
             1 | 2 => (audit(), true),
             3 => {
-                let touch = |p: u64| format!("UPDATE k.accounts SET touched = {amount} WHERE p = {p}; ");
-                let (first, second) = (touch(from), touch(to));
-                (format!("BEGIN BATCH {first}{second}APPLY BATCH"), false)
+                let stamp = self.below(1 << 30);
+                let updates: String = (0..ACCOUNTS)
+                    .map(|p| format!("UPDATE k.accounts SET stamp = {stamp} WHERE p = {p}; "))
+                    .collect();
+                (format!("BEGIN BATCH {updates}APPLY BATCH"), false)
             }
             _ => (transfer(from, to, amount), false),
         };
@@ -122,12 +125,18 @@ impl World {
     }
 }
 
-/// All are there, or none yet.
+/// All balances are there, or none yet; all stamps are of the same batch.
 fn balanced(row: &[Option<Vec<u8>>]) -> Held<()> {
-    let balances: Vec<Option<i32>> = row
+    let values: Vec<Option<i32>> = row
         .iter()
         .map(|value| value.as_deref()?.try_into().ok().map(i32::from_be_bytes))
         .collect();
+    let (balances, stamps) = values.split_at(values.len() / 2);
+    if stamps.windows(2).any(|pair| pair[0] != pair[1]) {
+        return Err(format!(
+            "of batches that wrote all of them, accounts have {stamps:?}"
+        ));
+    }
     if balances.iter().all(Option::is_none) {
         return Ok(());
     }
