@@ -176,6 +176,8 @@ pub struct Scratch {
     pub(crate) rows_read: ReadBuffers,
     /// What a conditional statement writes.
     pub(crate) decided: Vec<u8>,
+    /// What it answers.
+    answer: Vec<u8>,
 }
 
 impl Scratch {
@@ -183,6 +185,18 @@ impl Scratch {
     pub fn give_back(&mut self, update: Vec<u8>) {
         if update.capacity() <= UPDATE_BYTES_KEPT_MAX {
             self.decided = update;
+        }
+    }
+
+    pub(crate) fn take_answer(&mut self) -> Vec<u8> {
+        std::mem::take(&mut self.answer)
+    }
+
+    /// Takes an answer of [`crate::modify::ConditionalOutcome`] back, likewise.
+    pub fn give_back_answer(&mut self, mut body: Vec<u8>) {
+        if body.capacity() <= UPDATE_BYTES_KEPT_MAX {
+            body.clear();
+            self.answer = body;
         }
     }
 }

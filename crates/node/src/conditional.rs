@@ -58,7 +58,7 @@ impl OwnedConditional {
         match self {
             OwnedConditional::Statement(owned) => owned.with(|plan, values, options| {
                 let (members, is_batch) = members_of(plan, values);
-                work(&ConditionalRequest::bind(&members, is_batch, options)?, options)
+                ConditionalRequest::with_bound(&members, is_batch, options, |request| work(request, options))
             }),
             OwnedConditional::Batch { members, options, .. } => {
                 let values: Vec<BoundValues<'_>> = members.iter().map(|(_, values)| values.bound()).collect();
@@ -67,7 +67,7 @@ impl OwnedConditional {
                     .zip(&values)
                     .filter_map(|((prepared, _), values)| member_of(prepared, values))
                     .collect();
-                work(&ConditionalRequest::bind(&members, true, options)?, options)
+                ConditionalRequest::with_bound(&members, true, options, |request| work(request, options))
             }
         }
     }
@@ -145,12 +145,14 @@ impl Shard {
         // Nearly all are no batches, and take nothing from the heap for this.
         if let Plan::Modify(plan) = &statement.prepared.plan {
             let member = [ConditionalMember { plan, values }];
-            let request = ConditionalRequest::bind(&member, false, options)?;
-            return self.decide_conditionally(session, stream, &request, options, own);
+            return ConditionalRequest::with_bound(&member, false, options, |request| {
+                self.decide_conditionally(session, stream, request, options, own)
+            });
         }
         let (members, is_batch) = members_of(&statement.prepared.plan, values);
-        let request = ConditionalRequest::bind(&members, is_batch, options)?;
-        self.decide_conditionally(session, stream, &request, options, own)
+        ConditionalRequest::with_bound(&members, is_batch, options, |request| {
+            self.decide_conditionally(session, stream, request, options, own)
+        })
     }
 
     /// Executes a BATCH message of which a statement is conditional.
@@ -167,8 +169,7 @@ impl Shard {
             .zip(values)
             .filter_map(|(member, values)| member_of(&member.prepared, values))
             .collect();
-        let request = ConditionalRequest::bind(&bound, true, options)?;
-        self.decide_conditionally(session, stream, &request, options, || {
+        let own = || {
             let members: Vec<_> = members
                 .iter()
                 .zip(values)
@@ -180,6 +181,9 @@ impl Shard {
                 options: options.without_paging(),
                 _held: self.context.waiting(session, kept),
             }
+        };
+        ConditionalRequest::with_bound(&bound, true, options, |request| {
+            self.decide_conditionally(session, stream, request, options, own)
         })
     }
 
@@ -210,7 +214,10 @@ impl Shard {
             if let Tried::Decided { answer, certain_at } = tried {
                 session.expect_answer();
                 match certain_at {
-                    None => self.context.answer_read(session, stream, Ok(answer)),
+                    None => {
+                        self.context.answer_with(session, stream, &answer);
+                        self.scratch.borrow_mut().give_back_answer(answer.body);
+                    }
                     Some(position) => {
                         let acknowledgement = Acknowledgement::Answer {
                             session: session.clone(),

@@ -90,20 +90,21 @@ impl Shards {
         is_batch: bool,
         options: &QueryOptions<'_>,
     ) -> Result<Vec<u8>, CqlError> {
-        let request = ConditionalRequest::bind(members, is_batch, options)?;
-        let owner = shard_of(request.token(), self.stores.len() as u16);
-        let store = &mut self.stores[usize::from(owner.0)];
-        let (state, scratch) = (&mut ReadState::suspending(), &mut self.scratch);
-        let ballot_us = &mut |newest_us: i64| Ok(options.server_timestamp_us.max(newest_us + 1));
-        match request.run(store, state, scratch, ballot_us)? {
-            ConditionalOutcome::Decided { update, body } => {
-                if let Some(update) = update {
-                    store.apply(&Update::decode(&update).unwrap()).unwrap();
+        ConditionalRequest::with_bound(members, is_batch, options, |request| {
+            let owner = shard_of(request.token(), self.stores.len() as u16);
+            let store = &mut self.stores[usize::from(owner.0)];
+            let (state, scratch) = (&mut ReadState::suspending(), &mut self.scratch);
+            let ballot_us = &mut |newest_us: i64| Ok(options.server_timestamp_us.max(newest_us + 1));
+            match request.run(store, state, scratch, ballot_us)? {
+                ConditionalOutcome::Decided { update, body } => {
+                    if let Some(update) = update {
+                        store.apply(&Update::decode(&update).unwrap()).unwrap();
+                    }
+                    Ok(body)
                 }
-                Ok(body)
+                ConditionalOutcome::Absent(_) => panic!("a store in memory has all of its pages"),
             }
-            ConditionalOutcome::Absent(_) => panic!("a store in memory has all of its pages"),
-        }
+        })
     }
 
     pub fn run(

@@ -12,7 +12,7 @@ use helenus_types::ShardId;
 
 use super::ShardContext;
 use crate::deadline::Deadline;
-use crate::forward::{ForwardedResult, Ticket};
+use crate::forward::{ForwardedAnswer, ForwardedResult, Ticket};
 use crate::panic_boundary::catch_async;
 use crate::session::Session;
 use crate::suspended_read::Asker;
@@ -118,6 +118,10 @@ impl ShardContext {
                 return session.respond_later(stream, EnvelopeFlags::NONE, Opcode::Error, |_| Err(error));
             }
         };
+        self.answer_with(session, stream, &answer);
+    }
+
+    pub(crate) fn answer_with(&self, session: &Session, stream: i16, answer: &ForwardedAnswer) {
         let warnings: Vec<&str> = answer.warnings.iter().map(String::as_str).collect();
         session.pass_on_later(stream, &warnings, &answer.body);
     }

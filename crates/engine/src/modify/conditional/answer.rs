@@ -68,34 +68,29 @@ fn spec(table: &TableMetadata, name: &str, cql_type: CqlType) -> ColumnSpec {
     }
 }
 
-/// The body of a RESULT.
-pub fn applied(metadata: &ResultMetadata, options: &QueryOptions<'_>, is_applied: bool) -> Vec<u8> {
-    let mut out = Vec::with_capacity(ANSWER_BYTES);
-    let mut writer = RowsWriter::begin(
-        &mut out,
-        metadata.for_version(options.version),
-        MetadataForm::Full,
-    );
-    writer.value(&mut out, Some(if is_applied { TRUE } else { FALSE }));
+/// Appends the body of a RESULT.
+pub fn applied(out: &mut Vec<u8>, metadata: &ResultMetadata, options: &QueryOptions<'_>, is_applied: bool) {
+    out.reserve(ANSWER_BYTES);
+    let mut writer = RowsWriter::begin(out, metadata.for_version(options.version), MetadataForm::Full);
+    writer.value(out, Some(if is_applied { TRUE } else { FALSE }));
     writer.end_row();
-    writer.finish(&mut out, None);
-    out
+    writer.finish(out, None);
 }
 
-/// The body of a RESULT with the rows that were read; `None` if there are none.
+/// Appends the body of a RESULT with the rows that were read; false if there are none.
 pub fn not_applied(
+    out: &mut Vec<u8>,
     shape: &NotApplied,
-    table: &TableMetadata,
-    key: &[u8],
+    (table, key): (&TableMetadata, &[u8]),
     rows: &RowsRead<'_>,
     options: &QueryOptions<'_>,
-) -> Option<Vec<u8>> {
+) -> bool {
     if rows.has_nothing_to_show() {
-        return None;
+        return false;
     }
-    let mut out = Vec::with_capacity(ANSWER_BYTES);
+    out.reserve(ANSWER_BYTES);
     let mut writer = RowsWriter::begin(
-        &mut out,
+        out,
         shape.metadata.for_version(options.version),
         MetadataForm::Full,
     );
@@ -107,7 +102,7 @@ pub fn not_applied(
             clustering,
             row,
         };
-        writer.value(&mut out, Some(FALSE));
+        writer.value(out, Some(FALSE));
         for column in &shape.columns {
             let is_read = match column.kind {
                 ColumnKind::PartitionKey | ColumnKind::Clustering => true,
@@ -115,10 +110,10 @@ pub fn not_applied(
                 ColumnKind::Regular => rows.columns().all_regular,
             };
             let value = is_read.then(|| view.value(column)).flatten();
-            writer.value(&mut out, value.as_deref());
+            writer.value(out, value.as_deref());
         }
         writer.end_row();
     }
-    writer.finish(&mut out, None);
-    Some(out)
+    writer.finish(out, None);
+    true
 }

@@ -86,11 +86,13 @@ pub enum ConditionalOutcome {
 }
 
 impl<'r> ConditionalRequest<'r> {
-    pub fn bind(
+    /// Binds a request where it is used: there are 400 bytes of it, which nobody moves.
+    pub fn with_bound<T>(
         members: &'r [ConditionalMember<'r>],
         is_batch: bool,
         options: &'r QueryOptions<'r>,
-    ) -> Result<Self, CqlError> {
+        work: impl FnOnce(&Self) -> Result<T, CqlError>,
+    ) -> Result<T, CqlError> {
         let Some((first, others)) = members.split_first() else {
             return Err(CqlError::server(format_args!("a conditional batch is empty")));
         };
@@ -133,7 +135,7 @@ impl<'r> ConditionalRequest<'r> {
             request.add(member)?;
         }
         check_consistency(options)?;
-        Ok(request)
+        work(&request)
     }
 
     pub fn token(&self) -> Token {
@@ -272,11 +274,10 @@ impl<'r> ConditionalRequest<'r> {
         scratch: &mut Scratch,
         ballot_us: &mut dyn FnMut(i64) -> Result<i64, CqlError>,
     ) -> Result<ConditionalOutcome, CqlError> {
+        let mut body = scratch.take_answer();
         if !self.is_met_by(rows) {
-            return Ok(ConditionalOutcome::Decided {
-                update: None,
-                body: self.refusal(rows),
-            });
+            self.refusal(rows, &mut body);
+            return Ok(ConditionalOutcome::Decided { update: None, body });
         }
         let ballot_us = ballot_us(rows.newest_us())?;
         let update = match self.is_batch {
@@ -284,10 +285,10 @@ impl<'r> ConditionalRequest<'r> {
             false => self.update_of_one(rows, ballot_us, scratch)?,
         };
         let shape = self.members[0].plan.conditions.as_ref();
-        let body = match shape {
-            Some(conditions) => applied(&conditions.applied, self.options, true),
-            None => applied(&applied_metadata(self.table), self.options, true),
-        };
+        match shape {
+            Some(conditions) => applied(&mut body, &conditions.applied, self.options, true),
+            None => applied(&mut body, &applied_metadata(self.table), self.options, true),
+        }
         Ok(ConditionalOutcome::Decided { update, body })
     }
 
@@ -433,13 +434,20 @@ impl<'r> ConditionalRequest<'r> {
         Ok((!updates.is_empty()).then(|| merged(self.table, &self.key, &updates, ballot_us)))
     }
 
-    fn refusal(&self, rows: &RowsRead<'_>) -> Vec<u8> {
-        let show = |shape: &NotApplied| not_applied(shape, self.table, &self.key, rows, self.options);
+    fn refusal(&self, rows: &RowsRead<'_>, out: &mut Vec<u8>) {
+        let mut show =
+            |shape: &NotApplied| not_applied(out, shape, (self.table, &self.key), rows, self.options);
         match (self.is_batch, &self.members[0].plan.conditions) {
-            (false, Some(conditions)) => show(&conditions.not_applied)
-                .unwrap_or_else(|| applied(&conditions.applied, self.options, false)),
-            _ => show(&self.shape_of_batch())
-                .unwrap_or_else(|| applied(&applied_metadata(self.table), self.options, false)),
+            (false, Some(conditions)) => {
+                if !show(&conditions.not_applied) {
+                    applied(out, &conditions.applied, self.options, false);
+                }
+            }
+            _ => {
+                if !show(&self.shape_of_batch()) {
+                    applied(out, &applied_metadata(self.table), self.options, false);
+                }
+            }
         }
     }
 
