@@ -13,7 +13,7 @@ use helenus_transport::request_memory::{Account, Held};
 use helenus_types::ShardId;
 use tokio::sync::oneshot;
 
-use super::{LongRead, LongWork, SLICE_NS, SLICE_STEPS_MAX, Tag, WholeRead, WholeTag};
+use super::{LongRead, LongWork, SLICE_STEPS_MAX, Tag, WholeRead, WholeTag};
 use crate::deadline::{Deadline, not_begun_in_time};
 use crate::forward::OwnedExecution;
 use crate::panic_boundary::{catch, catch_async};
@@ -115,10 +115,12 @@ impl Shard {
     /// Whether there is more to do at once.
     fn run_slice(self: &Rc<Self>) -> bool {
         let began_ns = self.context.look_at_clock();
+        let long_reads = &self.reader.long_reads;
+        let slice_ns = long_reads.slice_ns(began_ns);
         let (mut now_ns, mut steps) = (began_ns, 0);
         let is_over =
-            |now_ns: u64, steps: u32| now_ns.saturating_sub(began_ns) >= SLICE_NS || steps >= SLICE_STEPS_MAX;
-        for lane in self.reader.long_reads.next_lanes() {
+            |now_ns: u64, steps: u32| now_ns.saturating_sub(began_ns) >= slice_ns || steps >= SLICE_STEPS_MAX;
+        for lane in long_reads.next_lanes() {
             let lane_began_ns = now_ns;
             while !is_over(now_ns, steps) {
                 steps += 1;
@@ -129,12 +131,8 @@ impl Shard {
             }
             lane.borrow_mut().worked(lane_began_ns, now_ns);
         }
-        let lanes = self.reader.long_reads.lanes();
-        self.reader
-            .long_reads
-            .is_busy
-            .set(lanes.iter().any(|lane| !lane.borrow().is_empty()));
-        lanes.iter().any(|lane| lane.borrow().can_go_on())
+        long_reads.slice_ended(now_ns);
+        long_reads.lanes().iter().any(|lane| lane.borrow().can_go_on())
     }
 
     /// A step of the oldest read that can go on, or the first of the next one; false if there is none.
