@@ -31,6 +31,10 @@ pub(crate) fn step_ended() -> impl Future<Output = ()> {
     })
 }
 
+/// What a step counts for at most: it has 512 rows (`read_state::STEP_UNITS_MAX`), and a thread that lost its processor meanwhile says
+/// nothing of the read.
+const STEP_NS_MAX: u64 = 500_000;
+
 /// Which places can go on, set from any thread.
 struct Ready {
     places: AtomicU64,
@@ -176,5 +180,31 @@ impl<T> Started<T> {
             .as_mut()
             .poll(&mut Context::from_waker(waker))
             .is_ready()
+    }
+
+    /// A step took so long.
+    pub fn step_took(&mut self, step_ns: u64) {
+        self.took_ns += step_ns.min(STEP_NS_MAX);
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const US: u64 = 1_000;
+
+    /// A pause of 20 ms in a count of 120 us, of which 128 more came meanwhile at four fifths of the capacity: they were taken to cost 2.6 ms each, and
+    /// 118 were refused.
+    #[test]
+    fn a_pause_of_the_thread_is_not_what_a_read_costs() {
+        let mut started = Started {
+            future: Box::pin(async {}),
+            tag: (),
+            took_ns: 0,
+        };
+        started.step_took(60 * US);
+        started.step_took(20_000 * US);
+        assert_eq!(started.took_ns, 560 * US);
     }
 }

@@ -144,7 +144,7 @@ impl Shard {
         let has_ended = self
             .context
             .watching_stalls("a step of a read", || started.step(&waker));
-        started.took_ns += self.context.clock.monotonic_ns().saturating_sub(now_ns);
+        started.step_took(self.context.clock.monotonic_ns().saturating_sub(now_ns));
         if has_ended {
             lane.borrow_mut().ended(place);
             self.reader.learn_cost(&started);
