@@ -163,8 +163,8 @@ impl RowStore for ShardStore {
     }
 }
 
-/// What a shard keeps of memory for an update that waits to be applied: nearly all are smaller.
-const UPDATE_BYTES_KEPT_MAX: usize = 64 << 10;
+/// What a shard keeps of memory for an update that waits to be applied, and for an answer: nearly all are smaller.
+const KEPT_BYTES_MAX: usize = 64 << 10;
 
 /// Buffers that live as long as a shard, so that executing a statement takes nothing from the heap.
 #[derive(Debug, Default)]
@@ -183,9 +183,7 @@ pub struct Scratch {
 impl Scratch {
     /// Takes an update of [`crate::modify::ConditionalOutcome`] back, whose memory the next one uses.
     pub fn give_back(&mut self, update: Vec<u8>) {
-        if update.capacity() <= UPDATE_BYTES_KEPT_MAX {
-            self.decided = update;
-        }
+        keep(&mut self.decided, update);
     }
 
     pub(crate) fn take_answer(&mut self) -> Vec<u8> {
@@ -193,11 +191,15 @@ impl Scratch {
     }
 
     /// Takes an answer of [`crate::modify::ConditionalOutcome`] back, likewise.
-    pub fn give_back_answer(&mut self, mut body: Vec<u8>) {
-        if body.capacity() <= UPDATE_BYTES_KEPT_MAX {
-            body.clear();
-            self.answer = body;
-        }
+    pub fn give_back_answer(&mut self, body: Vec<u8>) {
+        keep(&mut self.answer, body);
+    }
+}
+
+fn keep(place: &mut Vec<u8>, mut buffer: Vec<u8>) {
+    if buffer.capacity() <= KEPT_BYTES_MAX {
+        buffer.clear();
+        *place = buffer;
     }
 }
 

@@ -99,8 +99,11 @@ impl Shards {
                 ConditionalOutcome::Decided { update, body } => {
                     if let Some(update) = update {
                         store.apply(&Update::decode(&update).unwrap()).unwrap();
+                        scratch.give_back(update);
                     }
-                    Ok(body)
+                    let answered = body.clone();
+                    scratch.give_back_answer(body);
+                    Ok(answered)
                 }
                 ConditionalOutcome::Absent(_) => panic!("a store in memory has all of its pages"),
             }

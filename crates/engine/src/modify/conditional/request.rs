@@ -390,7 +390,6 @@ impl<'r> ConditionalRequest<'r> {
             deletion_us: ballot_us - 1,
         };
         let mut written = std::mem::take(&mut scratch.decided);
-        written.clear();
         for member in self.members {
             let mut before = RowsBefore(rows);
             let emit: &mut EmitUpdate<'_> = &mut |_, update| {
