@@ -194,8 +194,8 @@ mod tests {
 
     const US: u64 = 1_000;
 
-    /// A pause of 20 ms in a count of 120 us, of which 128 more came meanwhile at four fifths of the capacity: they were taken to cost 2.6 ms each, and
-    /// 118 were refused.
+    /// After a pause of 10 ms in a count of 120 us, counts were taken to cost 1.4 ms each, and of those that had come meanwhile, at four
+    /// fifths of the capacity, twice as many were refused.
     #[test]
     fn a_pause_of_the_thread_is_not_what_a_read_costs() {
         let mut started = Started {

@@ -42,7 +42,7 @@ const TRIED_AT_ONCE_NS_MAX: u64 = 30_000;
 const SLICE_NS: u64 = 500_000;
 
 /// Where clients hold more back than may be queued, and who is answered at once takes little: each turn of the connections costs two
-/// calls of the system for every one of them, which is a tenth of a slice.
+/// calls of the system for every one of them, which after slices of 500 us is a fifth of the shard with sixteen connections.
 const LONG_SLICE_NS: u64 = 1_000_000;
 
 /// Steps of a slice, for a clock that stands still meanwhile.
@@ -65,6 +65,7 @@ pub(crate) struct LongReads {
     /// The client of the last read that was queued has more of them than it may queue.
     is_held_back: Cell<bool>,
     slices: Cell<u64>,
+    /// What has passed since then, the connections and other tasks have taken.
     slice_ended_ns: Cell<u64>,
 }
 
@@ -176,17 +177,54 @@ impl LongReads {
 
 #[cfg(test)]
 mod tests {
+    use helenus_engine::CqlError;
+    use helenus_transport::aged_queue::Wait;
+    use helenus_transport::fair_share::ClientId;
+    use helenus_transport::request_memory::{Account, RequestMemory};
+
+    use super::executor::ReadFuture;
     use super::*;
+    use crate::shard::Shard;
 
     const US: u64 = 1_000;
 
-    /// Of counts at five times the load a quarter of the shard went into reading and answering sixteen connections 2,000 times a second.
+    struct NeverBegun;
+
+    impl DeferredRead for NeverBegun {
+        fn begin(self: Box<Self>, _: &std::rc::Rc<Shard>) -> ReadFuture {
+            Box::pin(async {})
+        }
+
+        fn refuse(self: Box<Self>, _: CqlError) {}
+    }
+
+    fn push(reads: &LongReads, kept_requests: usize) {
+        let account = Account::of(&RequestMemory::of_shard(1 << 20, false));
+        let offer = Offer {
+            asker: ClientId::of(&account),
+            kept_requests,
+            wait: Wait {
+                received_ns: 0,
+                wait_ns_max: u64::MAX,
+            },
+            cost_ns: 100 * US,
+        };
+        let read = LongRead {
+            work: LongWork::Part(Box::new(NeverBegun)),
+            cost_ns: offer.cost_ns,
+            _held: Held::nothing_of(&account),
+        };
+        reads.push(&offer, read, 0);
+    }
+
+    /// Of counts at five times the load a fifth of the shard went into reading and answering sixteen connections 2,000 times a second.
     #[test]
     fn slices_are_longer_where_clients_hold_requests_back_and_nobody_else_has_much_to_do() {
         let reads = LongReads::default();
+        push(&reads, 0);
         reads.slice_ended(1_000 * US);
         assert_eq!(reads.slice_ns(1_100 * US), SLICE_NS);
-        reads.is_held_back.set(true);
+        push(&reads, 1);
         assert_eq!(reads.slice_ns(1_100 * US), LONG_SLICE_NS);
         assert_eq!(
             reads.slice_ns(1_501 * US),
