@@ -1,5 +1,6 @@
 //! Work on another shard, and on all of them.
 
+use std::pin::Pin;
 use std::rc::Rc;
 use std::task::{Context, Poll, Waker};
 
@@ -11,7 +12,7 @@ use crate::metrics::MetricsSnapshot;
 use crate::panic_boundary::{catch, catch_async};
 use crate::shard::Shard;
 
-/// What a shard was asked, and has not answered yet.
+/// A question to a shard whose answer is outstanding.
 pub(crate) struct PendingAnswer<T> {
     asking: Rc<Shard>,
     shard: ShardId,
@@ -35,18 +36,7 @@ impl Shard {
         if shard == self.context.id {
             return Some(work(self.clone()).await);
         }
-        let (mut sender, receiver) = oneshot::channel();
-        self.context.mailbox(shard).run(move |shard| {
-            let work = work(shard.clone());
-            shard.context.spawn(async move {
-                let result = tokio::select! {
-                    result = work => result,
-                    () = sender.closed() => return,
-                };
-                let _gone = sender.send(result);
-            });
-        });
-        receiver.await.ok()
+        self.begin_call_while_awaited(shard, work).await.ok()
     }
 
     /// Runs `work` on another shard (or on this one) and waits for what it returns. `None` if that shard has stopped.
@@ -152,6 +142,19 @@ impl Shard {
         in_order(calls).await
     }
 
+    /// As [`Shard::on_all_shards_async`], for work that is given up when the caller is no longer there.
+    pub(crate) async fn on_all_shards_while_awaited<T: Send + 'static, F: Future<Output = T> + 'static>(
+        self: &Rc<Self>,
+        work: impl FnOnce(Rc<Shard>) -> F + Clone + Send + 'static,
+    ) -> Vec<Option<T>> {
+        let calls: Vec<_> = self
+            .context
+            .shards()
+            .map(|shard| self.begin_call_while_awaited(shard, work.clone()))
+            .collect();
+        in_order(calls).await
+    }
+
     /// Runs `work` on these shards, all of them before the first is waited for, and waits for all; the first failure in their
     /// order.
     pub(crate) async fn on_each_of<F: Future<Output = Result<(), CqlError>> + 'static>(
@@ -159,13 +162,35 @@ impl Shard {
         shards: impl IntoIterator<Item = ShardId>,
         work: impl FnOnce(Rc<Shard>) -> F + Clone + Send + 'static,
     ) -> Result<(), CqlError> {
-        let asked: Vec<PendingAnswer<()>> = shards
+        let shards = shards.into_iter().map(|shard| (shard, ()));
+        let done = self.on_each_with(shards, |shard, ()| work(shard)).await;
+        done.map(|_of_each: Vec<()>| ())
+    }
+
+    /// As [`Shard::on_each_of`], each shard with a part of its own; what they say, in their order.
+    pub(crate) async fn on_each_with<
+        P: Send + 'static,
+        T: Send + 'static,
+        F: Future<Output = Result<T, CqlError>> + 'static,
+    >(
+        self: &Rc<Self>,
+        parts: impl IntoIterator<Item = (ShardId, P)>,
+        work: impl FnOnce(Rc<Shard>, P) -> F + Clone + Send + 'static,
+    ) -> Result<Vec<T>, CqlError> {
+        let asked: Vec<PendingAnswer<T>> = parts
             .into_iter()
-            .map(|shard| self.begin_to_ask(shard, work.clone()))
+            .map(|(shard, part)| {
+                let work = work.clone();
+                self.begin_to_ask(shard, move |shard| work(shard, part))
+            })
             .collect();
-        let mut all = Ok(());
+        let mut all = Ok(Vec::with_capacity(asked.len()));
         for asked in asked {
-            all = all.and(asked.answer().await);
+            let said = asked.answer().await;
+            all = all.and_then(|mut all| {
+                all.push(said?);
+                Ok(all)
+            });
         }
         all
     }
@@ -207,10 +232,43 @@ impl Shard {
         receiver
     }
 
+    /// As [`Shard::begin_call_async`], for work that is given up when nobody waits for its answer any more.
+    fn begin_call_while_awaited<T: Send + 'static, F: Future<Output = T> + 'static>(
+        self: &Rc<Self>,
+        shard: ShardId,
+        work: impl FnOnce(Rc<Shard>) -> F + Send + 'static,
+    ) -> oneshot::Receiver<T> {
+        let (mut sender, receiver) = oneshot::channel();
+        let answer = move |shard: &Rc<Shard>| {
+            let mut work: Pin<Box<dyn Future<Output = T>>> = Box::pin(work(shard.clone()));
+            shard.context.spawn(async move {
+                let result = tokio::select! {
+                    result = work.as_mut() => result,
+                    () = sender.closed() => return,
+                };
+                let _gone = sender.send(result);
+            });
+        };
+        match shard == self.context.id {
+            true => answer(self),
+            false => {
+                self.context.mailbox(shard).run(answer);
+            }
+        }
+        receiver
+    }
+
     /// As a task only where it has to wait: most have nothing to wait for, and a task costs more than they do. If it panics, the
     /// sender is dropped.
     fn run_and_send<T: 'static>(&self, work: impl Future<Output = T> + 'static, sender: oneshot::Sender<T>) {
-        let mut work = Box::pin(work);
+        self.run_boxed_and_send(Box::pin(work), sender);
+    }
+
+    fn run_boxed_and_send<T: 'static>(
+        &self,
+        mut work: Pin<Box<dyn Future<Output = T>>>,
+        sender: oneshot::Sender<T>,
+    ) {
         // Nobody needs to wake what its task polls again.
         let at_once = catch(|| work.as_mut().poll(&mut Context::from_waker(Waker::noop())));
         match at_once {
@@ -225,7 +283,7 @@ impl Shard {
         }
     }
 
-    /// What every shard says of itself; a shard that has stopped says nothing.
+    /// Collects every shard's metrics; a stopped shard contributes nothing.
     pub async fn metrics_snapshots(self: &Rc<Self>) -> Vec<MetricsSnapshot> {
         let snapshots = self.on_all_shards(|shard| shard.metrics_snapshot()).await;
         snapshots.into_iter().flatten().collect()

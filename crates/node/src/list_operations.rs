@@ -22,7 +22,7 @@ use crate::execution::Statement;
 use crate::forward::OwnedExecution;
 use crate::shard::Shard;
 
-/// What a statement or batch writes to lists of one shard.
+/// A decision on the writes of a statement or batch to lists of one shard.
 struct ListDecision<'o> {
     owned: &'o OwnedExecution,
     tokens: Vec<Token>,
@@ -83,17 +83,13 @@ impl Shard {
                         return shard.decide_on_lists(owner, owned, partitions, deadline).await;
                     }
                     // Nothing is written before every owner has read: what fails on one must not be done by half.
+                    let built = shard.on_all_shards_while_awaited(move |shard| async move {
+                        shard.updates_reading(&owned).await
+                    });
                     let mut updates = Vec::new();
                     let mut failed: Option<FailedStatement> = None;
-                    for owner in shard.context.shards() {
-                        let owned = owned.clone();
-                        let built = shard.call_while_awaited(owner, move |shard| async move {
-                            shard.updates_reading(&owned).await
-                        });
-                        let built = built
-                            .await
-                            .unwrap_or_else(|| Err(shard.context.no_answer_from(owner).into()));
-                        match built {
+                    for (owner, built) in shard.context.shards().zip(built.await) {
+                        match built.unwrap_or_else(|| Err(shard.context.no_answer_from(owner).into())) {
                             Ok(built) => updates.extend(built),
                             // As if the statements were gone through one after the other.
                             Err(other) if failed.as_ref().is_none_or(|failed| other.place < failed.place) => {
@@ -147,7 +143,7 @@ impl Shard {
         decided.await
     }
 
-    /// What the statement writes to partitions of this shard, once all lists that it depends on were read.
+    /// Builds the statement's updates of this shard's partitions, once all lists that they depend on were read.
     async fn updates_reading(
         self: &Rc<Self>,
         owned: &OwnedExecution,

@@ -72,13 +72,11 @@ impl Host for Operator {
     }
 
     fn flush(&self, table: Option<TableId>) -> Result<(), HostError> {
+        let flushed = self.send_to_all(move |shard| async move { shard.persistence.flush(table).await })?;
         let mut result = Ok(());
-        for shard in self.shards() {
+        for (shard, flushed) in self.shards().zip(flushed) {
             // One that cannot flush everything keeps nobody from flushing what can be.
-            if !self.ask(
-                shard,
-                move |shard| async move { shard.persistence.flush(table).await },
-            )? {
+            if !flushed.recv().map_err(|_| HostError::Stopping)? {
                 result = result.and(Err(HostError::NotFlushed { shard: shard.0 }));
             }
         }
@@ -87,12 +85,10 @@ impl Host for Operator {
 
     fn sstables(&self, table: &TableMetadata) -> Result<Vec<Descriptor>, HostError> {
         let id = table.id;
+        let of_shards = self.send_to_all(move |shard| async move { shard.store.borrow().sstables(id) })?;
         let mut descriptors = Vec::new();
-        for shard in self.shards() {
-            let sstables = self.look(
-                shard,
-                move |shard| async move { shard.store.borrow().sstables(id) },
-            )?;
+        for (shard, sstables) in self.shards().zip(of_shards) {
+            let sstables = self.in_time(shard, &sstables)?;
             descriptors.extend(sstables.iter().map(|sstable| sstable.descriptor()));
         }
         Ok(descriptors)
@@ -221,7 +217,10 @@ impl Operator {
         shard: ShardId,
         work: impl FnOnce(Rc<Shard>) -> F + Send + 'static,
     ) -> Result<T, HostError> {
-        let answer = self.send(shard, work)?;
+        self.in_time(shard, &self.send(shard, work)?)
+    }
+
+    fn in_time<T>(&self, shard: ShardId, answer: &Receiver<T>) -> Result<T, HostError> {
         answer
             .recv_timeout(self.look_time_max)
             .map_err(|error| match error {
@@ -240,6 +239,16 @@ impl Operator {
         work: impl FnOnce(Rc<Shard>) -> F + Send + 'static,
     ) -> Result<T, HostError> {
         self.send(shard, work)?.recv().map_err(|_| HostError::Stopping)
+    }
+
+    /// Asks every shard before the first is waited for.
+    fn send_to_all<T: Send + 'static, F: Future<Output = T> + 'static>(
+        &self,
+        work: impl FnOnce(Rc<Shard>) -> F + Clone + Send + 'static,
+    ) -> Result<Vec<Receiver<T>>, HostError> {
+        self.shards()
+            .map(|shard| self.send(shard, work.clone()))
+            .collect()
     }
 
     fn send<T: Send + 'static, F: Future<Output = T> + 'static>(

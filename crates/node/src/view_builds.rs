@@ -39,7 +39,7 @@ use crate::write_set::{InTurn, RequiredTables};
 /// turn of one.
 const PARTITIONS_PER_SET: usize = 256;
 
-/// What such a set may have of rows of the view, in bytes, before it is written early.
+/// Bytes of the view's rows that such a set may have before it is written early.
 const SET_BYTES: usize = 4 << 20;
 
 /// Until a build that failed is tried again: logs and disks that fail do not get well sooner.
@@ -98,8 +98,8 @@ impl Shard {
         }
     }
 
-    /// Of the owner of the schema: after a change that all shards have heard of, and before anybody is told of it. What is
-    /// written from then on is in the views.
+    /// Makes the builds follow a change of the schema, on its owner: after all shards have heard of it, and before anybody
+    /// is told of it. What is written from then on is in the views.
     pub(crate) async fn follow_views(self: &Rc<Self>, before: &Schema, after: &Schema) {
         for view in ViewToBuild::all_of(after) {
             if !view.is_in(before) {
@@ -239,19 +239,17 @@ impl Shard {
     /// Waits while a disk that failed leaves open what the next start finds of the base table: the view is built anew then.
     async fn base_is_decided(self: &Rc<Self>, view: &ViewToBuild) -> Result<(), CqlError> {
         let base = view.base;
-        for owner in self.context.shards() {
-            loop {
-                let is_decided = self.call(owner, move |shard| !shard.store.borrow().is_undecided(base));
-                let is_decided = is_decided
-                    .await
-                    .ok_or_else(|| self.context.no_answer_from(owner))?;
-                if is_decided || !view.is_in(&self.schema()) {
-                    break;
-                }
-                tokio::time::sleep(TRIED_AGAIN_AFTER).await;
+        loop {
+            let undecided = self.on_each_with(
+                self.context.shards().map(|shard| (shard, ())),
+                move |shard, ()| std::future::ready(Ok(shard.store.borrow().is_undecided(base))),
+            );
+            let is_decided = !undecided.await?.contains(&true);
+            if is_decided || !view.is_in(&self.schema()) {
+                return Ok(());
             }
+            tokio::time::sleep(TRIED_AGAIN_AFTER).await;
         }
-        Ok(())
     }
 
     /// Takes away what reached the view while not all shards knew of it: writers that did not may have changed the same rows.
@@ -433,7 +431,8 @@ impl Shard {
         Ok(())
     }
 
-    /// Waits until nobody writes to a table with views on any shard, and nobody may until that is dropped.
+    /// Waits until nobody writes to a table with views on any shard, and nobody may until that is dropped. Shard after shard: a
+    /// batch that has turns on one and waits for a later one must not be waited for by who holds the later one.
     async fn hold_table(self: &Rc<Self>, table: TableId, why: Held) -> Result<HeldBase, CqlError> {
         debug_assert_eq!(self.context.id, SCHEMA_OWNER);
         let held = HeldBase {
@@ -460,7 +459,7 @@ impl Shard {
     }
 }
 
-/// What is known of a view could not be read or written in time.
+/// Returns the error of a truncation when the records of a view could not be read or written in time.
 fn not_truncated(error: CqlError) -> CqlError {
     CqlError::truncate(format_args!("{error}"))
 }

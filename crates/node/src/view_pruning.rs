@@ -28,7 +28,7 @@ use crate::session::RequestContext;
 use crate::shard::Shard;
 use crate::write_set::{InTurn, RequiredTables};
 
-/// What was done so far.
+/// Counts of rows so far.
 #[derive(Clone, Copy, Default)]
 struct Pruned {
     checked: u64,
@@ -92,6 +92,7 @@ impl Shard {
         Ok(())
     }
 
+    /// One after the other: the statement says how many rows may be looked at at the same time.
     async fn prune_parts(
         self: &Rc<Self>,
         bound: BoundPrune,
@@ -114,7 +115,7 @@ impl Shard {
         Ok(all)
     }
 
-    /// Of the shard that owns the view's partitions.
+    /// Prunes a part, on the shard that owns the view's partitions.
     async fn prune_part(
         self: &Rc<Self>,
         part: &PrunedPart,
@@ -160,14 +161,10 @@ impl Shard {
             let owner = self.context.owner_of(token_of(&key.partition));
             by_base_owner.entry(owner).or_default().push((key, row));
         }
-        let mut removed = 0;
-        for (owner, candidates) in by_base_owner {
-            let of_owner = self.ask(owner, move |shard| async move {
-                shard.prune_under_turns(candidates, pair, deadline).await
-            });
-            removed += of_owner.await?;
-        }
-        Ok(removed)
+        let removed = self.on_each_with(by_base_owner, move |shard, candidates| async move {
+            shard.prune_under_turns(candidates, pair, deadline).await
+        });
+        Ok(removed.await?.iter().sum())
     }
 
     /// To its end, with the partitions' turns, also if nobody waits for it any more.
@@ -182,7 +179,7 @@ impl Shard {
             .await
     }
 
-    /// Of the shard that owns the base rows.
+    /// Removes the candidates without a base row, on the shard that owns the base rows, and returns their number.
     async fn remove_ghosts(
         self: &Rc<Self>,
         candidates: Vec<Candidate>,

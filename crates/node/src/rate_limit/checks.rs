@@ -20,16 +20,11 @@ impl Shard {
         for (owner, partition) in partitions {
             by_shard.entry(owner).or_default().insert(partition);
         }
-        for (owner, partitions) in by_shard {
-            let checked = self.call(owner, move |shard| {
-                partitions
-                    .into_iter()
-                    .try_for_each(|(table, token)| shard.rates.check_write(&shard.schema, table, token))
-            });
-            checked
-                .await
-                .unwrap_or_else(|| Err(self.context.no_answer_from(owner)))?;
-        }
-        Ok(())
+        let checked = self.on_each_with(by_shard, |shard, partitions| async move {
+            partitions
+                .into_iter()
+                .try_for_each(|(table, token)| shard.rates.check_write(&shard.schema, table, token))
+        });
+        checked.await.map(|_of_each: Vec<()>| ())
     }
 }
