@@ -1,4 +1,4 @@
-//! What everything on a shard may use: its place among the shards, options, clock, counters, tasks.
+//! Context shared by everything on a shard: its place among the shards, options, clock, counters, tasks.
 //!
 //! A value of the shard that needs more than its own fields gets this, and neither the shard nor its store.
 
@@ -7,6 +7,7 @@ mod timestamps;
 
 use std::cell::Cell;
 use std::future::poll_fn;
+use std::pin::{Pin, pin};
 use std::rc::Rc;
 use std::sync::Arc;
 use std::time::Duration;
@@ -42,15 +43,15 @@ pub struct ShardContext {
     pub(crate) clock: Arc<dyn Clock>,
     /// Every shard's mailbox, by id; this shard's own included.
     pub(crate) mailboxes: Arc<[Mailbox]>,
-    /// What the shard shares with its connections.
+    /// Context that the shard shares with its connections.
     pub transport: Rc<TransportContext>,
     pub(crate) metrics: ShardMetrics,
-    /// What requests feel, for the pace of compactions.
+    /// Delays that requests feel, for the pace of compactions.
     pub(crate) foreground: Foreground,
     pub(crate) timestamps: Timestamps,
     pub(crate) stalls: StallDetector,
     tasks_spawned: Cell<u64>,
-    /// What the answer to one statement may take.
+    /// Bytes of the answer to one statement at most.
     answer_bytes_max: usize,
     /// Chosen once per data folder.
     pub(crate) host_id: Uuid,
@@ -91,7 +92,7 @@ impl ShardContext {
         &self.mailboxes[usize::from(shard.0)]
     }
 
-    /// Of this shard's requests and answers.
+    /// Memory of this shard's requests and answers.
     pub fn request_memory(&self) -> &Arc<RequestMemory> {
         self.mailbox(self.id).memory()
     }
@@ -126,7 +127,7 @@ impl ShardContext {
         self.transport.look_at_clock()
     }
 
-    /// What the clock said when it was last looked at: at most one turn of a connection ago.
+    /// Clock reading of the last look, at most one turn of a connection old.
     #[inline]
     pub(crate) fn last_looked_ns(&self) -> u64 {
         self.transport.last_looked_ns()
@@ -156,11 +157,12 @@ impl ShardContext {
         work: impl Future<Output = Result<T, CqlError>>,
     ) -> Result<T, CqlError> {
         let left = deadline.left(self.clock.monotonic_ns()) + 2 * LATE_LOOK_INTERVAL;
+        let work: Pin<&mut dyn Future<Output = Result<T, CqlError>>> = pin!(work);
         let done = tokio::time::timeout(left, work).await;
         done.unwrap_or_else(|_| Err(deadline.timed_out()))
     }
 
-    /// What the request and the clock say of one execution.
+    /// Returns the options of one execution, by its request and the clock.
     #[inline]
     pub(crate) fn options_of<'a>(
         &self,
@@ -215,10 +217,13 @@ impl ShardContext {
 
     /// Starts a task on this shard.
     pub fn spawn(&self, task: impl Future<Output = ()> + 'static) {
+        // In a box, because whatever wraps a future copies it, and without its type, because the runtime is compiled anew for each.
+        self.spawn_boxed(Box::pin(task));
+    }
+
+    fn spawn_boxed(&self, mut task: Pin<Box<dyn Future<Output = ()>>>) {
         self.tasks_spawned.set(self.tasks_spawned.get() + 1);
         let stalls = self.stalls.clone();
-        // In a box, because whatever wraps a future copies it.
-        let mut task = Box::pin(task);
         tokio::task::spawn_local(poll_fn(move |context| {
             stalls.watch("a task", || task.as_mut().poll(context))
         }));

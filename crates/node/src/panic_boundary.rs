@@ -9,10 +9,11 @@
 //! in the middle of a write can leave there is one update applied in part, of a write that was never acknowledged;
 //! losing the whole shard would be worse.
 
-use std::future::{Future, poll_fn};
+use std::future::Future;
 use std::panic::{self, AssertUnwindSafe, catch_unwind};
+use std::pin::Pin;
 use std::sync::atomic::{AtomicBool, Ordering};
-use std::task::Poll;
+use std::task::{Context, Poll};
 
 use helenus_engine::CqlError;
 
@@ -30,7 +31,7 @@ impl Panicked {
     }
 }
 
-/// Whether [`count_panics`] has been called.
+/// True once [`count_panics`] has been called.
 static ALL_ARE_COUNTED: AtomicBool = AtomicBool::new(false);
 
 /// Has `helenus_panics_total` count every panic of the process, whoever catches it: for processes that are a node. It changes
@@ -61,12 +62,29 @@ fn caught() -> Panicked {
 
 /// As `catch`, for work that waits. It is boxed, because a future is as large as all that it waits for: each that
 /// wraps it would copy it, and hold it twice.
-pub fn catch_async<T>(work: impl Future<Output = T>) -> impl Future<Output = Result<T, Panicked>> {
-    let mut work = Box::pin(work);
-    poll_fn(move |context| match catch(|| work.as_mut().poll(context)) {
-        Ok(Poll::Ready(result)) => Poll::Ready(Ok(result)),
-        Ok(Poll::Pending) => Poll::Pending,
-        // A future that has panicked is not polled again.
-        Err(panicked) => Poll::Ready(Err(panicked)),
-    })
+pub fn catch_async<'w, T>(work: impl Future<Output = T> + 'w) -> Caught<'w, T> {
+    catch_boxed(Box::pin(work))
+}
+
+/// As `catch_async`, for work that is in a box already.
+pub fn catch_boxed<T>(work: Pin<Box<dyn Future<Output = T> + '_>>) -> Caught<'_, T> {
+    Caught { work }
+}
+
+/// Future of [`catch_async`].
+pub struct Caught<'w, T> {
+    work: Pin<Box<dyn Future<Output = T> + 'w>>,
+}
+
+impl<T> Future for Caught<'_, T> {
+    type Output = Result<T, Panicked>;
+
+    fn poll(mut self: Pin<&mut Self>, context: &mut Context<'_>) -> Poll<Self::Output> {
+        match catch(|| self.work.as_mut().poll(context)) {
+            Ok(Poll::Ready(result)) => Poll::Ready(Ok(result)),
+            Ok(Poll::Pending) => Poll::Pending,
+            // A future that has panicked is not polled again.
+            Err(panicked) => Poll::Ready(Err(panicked)),
+        }
+    }
 }

@@ -1,5 +1,6 @@
 //! Answers that come later than their requests: to clients of this shard, and to other shards.
 
+use std::pin::Pin;
 use std::rc::Rc;
 use std::sync::Arc;
 
@@ -13,7 +14,7 @@ use helenus_types::ShardId;
 use super::ShardContext;
 use crate::deadline::Deadline;
 use crate::forward::{ForwardedAnswer, ForwardedResult, Ticket};
-use crate::panic_boundary::catch_async;
+use crate::panic_boundary::catch_boxed;
 use crate::session::Session;
 use crate::suspended_read::Asker;
 
@@ -46,14 +47,25 @@ impl ShardContext {
         stream: i16,
         task: impl Future<Output = ()> + 'static,
     ) {
+        let bytes = size_of_val(&task);
+        self.answer_later_boxed(session, stream, bytes, Box::pin(task));
+    }
+
+    fn answer_later_boxed(
+        self: &Rc<Self>,
+        session: &Rc<Session>,
+        stream: i16,
+        bytes: usize,
+        task: Pin<Box<dyn Future<Output = ()>>>,
+    ) {
         session.expect_answer();
         let held = Held::nothing_of(&self.account_of_session(session));
-        held.set(size_of_val(&task));
+        held.set(bytes);
         let (context, session) = (self.clone(), session.clone());
         let begun_ns = self.clock.monotonic_ns();
         self.spawn(async move {
             let _charged_to_the_end = held;
-            let outcome = catch_async(task).await;
+            let outcome = catch_boxed(task).await;
             context
                 .foreground
                 .request_took(context.clock.monotonic_ns().saturating_sub(begun_ns));
