@@ -147,7 +147,7 @@ impl Persistence {
         self.schedule_turn();
     }
 
-    /// Whether a write must wait for [`Persistence::acknowledge_at`], or is acknowledged at once.
+    /// Returns whether a write is acknowledged at once, or must wait for [`Persistence::acknowledge_at`] otherwise.
     pub fn acknowledges_at_once(&self) -> bool {
         self.context.options.in_memory
             || matches!(
@@ -156,7 +156,7 @@ impl Persistence {
             )
     }
 
-    /// Whether a write is acknowledged when the log is durable up to its position. What no log takes
+    /// Returns whether a write is acknowledged when the log is durable up to its position. What no log takes
     /// (`durable_writes = false`) has no position and waits for nobody.
     #[inline]
     pub fn waits_for_log(&self, position: LogPosition) -> bool {
@@ -249,7 +249,7 @@ impl Persistence {
         }
     }
 
-    /// Whoever waits for the log was told: what waits for room can go on.
+    /// Lets those go on that wait for room, once those that wait for the log were told.
     pub(super) fn log_went_on(&self) {
         self.room.notify_waiters();
         if self.store.borrow().log_stall().is_none() {
@@ -409,10 +409,11 @@ impl Persistence {
         is_flushed
     }
 
-    /// Whether this shard has parts that nobody is left to resolve: their coordinator has ended. Once the caller `has_waited`
-    /// it is enough that any shard has ended: it may have had a part of the same set, and told nobody what became of it.
+    /// Returns whether this shard has parts that nobody is left to resolve: their coordinator has ended. Once the caller
+    /// `has_waited` it is enough that any shard has ended: it may have had a part of the same set, and told nobody what
+    /// became of it.
     fn has_orphaned_parts(&self, has_waited: bool) -> bool {
-        let unresolved = self.store.borrow_mut().unresolved_write_sets();
+        let unresolved = self.store.borrow().unresolved_write_sets();
         let has_ended = |shard: ShardId| self.context.mailbox(shard).is_closed();
         let is_orphaned = |id: &WriteSetId| has_ended(id.coordinator);
         unresolved.iter().any(is_orphaned)

@@ -157,7 +157,7 @@ impl Shard {
         promised.into_iter().collect()
     }
 
-    /// Whether this shard's log will have a part of what it promises to take, waiting for memory where there is none.
+    /// Promises to take a share, waiting for memory where there is none; true if this shard's log will have a part of it.
     async fn promise_share(
         &self,
         updates: &[PackedUpdate],
@@ -360,7 +360,7 @@ impl Shard {
     /// Waits until whatever this shard has of write sets now counts also after a crash: what is decided on it must not
     /// outlive it.
     pub(crate) async fn write_sets_resolved(self: &Rc<Self>) -> Result<(), CqlError> {
-        let unresolved = self.store.borrow_mut().unresolved_write_sets();
+        let unresolved = self.store.borrow().unresolved_write_sets();
         self.wait_resolved(unresolved).await
     }
 

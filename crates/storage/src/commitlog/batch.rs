@@ -1,4 +1,4 @@
-//! What travels from a shard to its log thread.
+//! Batches that travel from a shard to its log thread.
 
 use super::{FlushedPositions, LogPosition};
 

@@ -1,4 +1,4 @@
-//! What can go wrong with a log, by operation.
+//! Errors of a log, by operation.
 
 use std::io;
 use std::path::PathBuf;
@@ -37,7 +37,8 @@ pub enum LogError {
 }
 
 impl LogError {
-    /// Of a file that could not be made. What a full disk or a shortage of descriptors keeps from being made may be made later.
+    /// Makes the error of a file that could not be made. What a full disk or a shortage of descriptors keeps from being made may
+    /// be made later.
     pub(super) fn of_creation(file: PathBuf, source: io::Error) -> Self {
         let passes = source.kind() == io::ErrorKind::StorageFull || is_shortage_of_descriptors(&source);
         match passes {
@@ -46,7 +47,7 @@ impl LogError {
         }
     }
 
-    /// Whether the log takes no more.
+    /// Returns whether the log takes no more.
     pub fn is_final(&self) -> bool {
         !matches!(self, LogError::CannotBegin { .. })
     }
@@ -59,7 +60,8 @@ impl LogError {
     }
 }
 
-/// Of this process (`EMFILE`) or of the whole system (`ENFILE`): the same numbers on all systems of the Unix family.
+/// Error numbers of a shortage of descriptors, of this process (`EMFILE`) or of the whole system (`ENFILE`): the same on all
+/// systems of the Unix family.
 const SHORTAGES_OF_DESCRIPTORS: [i32; 2] = [24, 23];
 
 fn is_shortage_of_descriptors(error: &io::Error) -> bool {

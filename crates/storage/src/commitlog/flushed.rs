@@ -14,7 +14,7 @@ use super::{LogPosition, ResolvedWriteSets};
 
 const NAME: &str = "flushed";
 const NEW_NAME: &str = "flushed.new";
-/// Of the first version, which ends with its entries.
+/// Magic of the first version, which ends with its entries.
 const MAGIC_1: [u8; 8] = *b"HELENFLU";
 const MAGIC: [u8; 8] = *b"HELENFL2";
 /// Table id 16, segment u64, offset u32.
@@ -35,7 +35,7 @@ pub struct FlushedPositions {
     resolved: ResolvedThrough,
 }
 
-/// Whoever says so names the folder.
+/// Makes the error of a damaged file; the caller names the folder.
 fn damaged() -> io::Error {
     let text = format!(
         "the file {NAME:?} is damaged; restore it from a copy, or remove it: all of the log is replayed then, rows come back that were \

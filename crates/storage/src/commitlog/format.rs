@@ -9,7 +9,7 @@ use super::WriteSetPart;
 /// As Cassandra's `commitlog_segment_size`.
 pub const SEGMENT_BYTES_DEFAULT: u32 = 32 << 20;
 
-/// Of the segments that are written. Version 1 had neither write sets nor what marks say of them.
+/// Version of the segments that are written. Version 1 had neither write sets nor what marks say of them.
 pub(super) const VERSION: u32 = 2;
 const VERSION_MIN: u32 = 1;
 
@@ -181,7 +181,7 @@ impl<'a> Record<'a> {
         Ok(())
     }
 
-    /// What a mark says: up to which offset the segment was synced, and which write sets were resolved.
+    /// Decodes a mark: up to which offset the segment was synced, and which write sets were resolved.
     pub fn mark(&self) -> Option<Mark<'a>> {
         let (synced, rest) = self.payload.split_first_chunk()?;
         let (run, resolved) = rest.split_first_chunk().unwrap_or((&[0; 8], &[]));

@@ -19,7 +19,7 @@ use super::{
 pub struct LogOptions {
     /// A record takes at most half of it.
     pub segment_bytes: u32,
-    /// What may wait for the disk, with and without the log thread.
+    /// Bytes that may wait for the disk, with and without the log thread.
     pub buffer_bytes_max: usize,
 }
 
@@ -123,7 +123,7 @@ impl CommitLog {
         Ok(self.position())
     }
 
-    /// Whether a write of so many bytes would be taken.
+    /// Checks that a write of so many bytes would be taken.
     pub(crate) fn check_room(&self, bytes: usize) -> Result<(), LogAppendError> {
         self.check_failure()?;
         let waiting = self.chunk_bytes + self.buffer.len() + self.in_flight_bytes;
@@ -174,7 +174,7 @@ impl CommitLog {
         Ok(position)
     }
 
-    /// Whether a part of a write set with these updates would be taken now.
+    /// Checks that a part of a write set with these updates would be taken now.
     pub fn check_part<'u>(&self, updates: impl Iterator<Item = &'u [u8]>) -> Result<(), LogAppendError> {
         self.check_append(PART_BYTES + updates_bytes(updates))
     }
@@ -197,7 +197,7 @@ impl CommitLog {
         self.push(RecordKind::SyncMark, &Mark::encode(self.marked_offset, None));
     }
 
-    /// Whether a record would be taken, and why not.
+    /// Checks that a record would be taken; the error says why not.
     #[inline]
     fn check_append(&self, bytes: usize) -> Result<(), LogAppendError> {
         self.check_failure()?;
@@ -259,8 +259,8 @@ impl CommitLog {
         }
     }
 
-    /// Of each coordinator the last write set with a part in this log that is not resolved. Some before it may be.
-    pub fn unresolved_write_sets(&mut self) -> Vec<WriteSetId> {
+    /// Returns, for each coordinator, the last write set with a part in this log that is not resolved. Some before it may be.
+    pub fn unresolved_write_sets(&self) -> Vec<WriteSetId> {
         self.unresolved.ids()
     }
 
@@ -298,12 +298,12 @@ impl CommitLog {
         self.discard_before = self.discard_before.max(discard_before);
     }
 
-    /// Whether all that was said by [`CommitLog::set_flushed`] is durable.
+    /// Returns whether all that was said by [`CommitLog::set_flushed`] is durable.
     pub(crate) fn is_flushed_recorded(&self) -> bool {
         self.pending_flushed.is_none() && !self.is_flushed_in_flight
     }
 
-    /// What has gathered since the last call; `None` if nothing has.
+    /// Takes what has gathered since the last call; `None` if nothing has.
     pub(crate) fn take_batch(&mut self) -> Option<LogBatch> {
         if let Some(batch) = self.stalled.take() {
             return Some(batch);

@@ -19,11 +19,11 @@ use helenus_rows::update::Update;
 /// A segment is read whole; one that is larger than this was not written by us.
 const SEGMENT_BYTES_MAX: u64 = 1 << 30;
 
-/// What a replay has read. Once its writes are in SSTables, [`ReplayedLog::discard`] removes it.
+/// Logs that a replay has read. Once their writes are in SSTables, [`ReplayedLog::discard`] removes them.
 #[derive(Debug, Default)]
 #[must_use = "the segments must be discarded once their writes are flushed"]
 pub struct ReplayedLog {
-    /// Of all shards, each shard's oldest first.
+    /// Paths of the segments of all shards, each shard's oldest first.
     segments: Vec<PathBuf>,
     /// Those with a torn end, and where what is good of them ends.
     torn: Vec<(PathBuf, u64)>,
@@ -224,8 +224,9 @@ fn records(bytes: &[u8], segment: u64) -> impl Iterator<Item = (usize, Record<'_
     })
 }
 
-/// What a process that was killed has written and not synced is read from memory. A write set that is whole there must be so after a
-/// failure of the power, too: this start may have got as far as to make some of its parts durable, and to remove their log.
+/// Syncs a segment: what a process that was killed has written and not synced is read from memory. A write set that is whole
+/// there must be so after a failure of the power, too: this start may have got as far as to make some of its parts durable, and
+/// to remove their log.
 fn make_durable<E>(disk: &dyn Disk, path: &Path) -> Result<(), ReplayError<E>> {
     let synced = disk.open_writable(path).and_then(|file| file.sync_data());
     synced.map_err(|source| ReplayError::Io {

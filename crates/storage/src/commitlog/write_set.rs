@@ -90,7 +90,7 @@ impl ResolvedWriteSets {
         })
     }
 
-    /// Whether all parts of a set of this run are durable.
+    /// Returns whether all parts of a set of this run are durable.
     pub fn is_resolved(&self, id: WriteSetId) -> bool {
         id.number <= self.through(id.coordinator)
     }
@@ -159,7 +159,7 @@ impl WriteSetNumbers {
 pub(super) struct UnresolvedParts {
     parts: VecDeque<(LogPosition, WriteSetId)>,
     resolved: Option<Arc<ResolvedWriteSets>>,
-    /// What was last said by [`UnresolvedParts::news`].
+    /// News last given by [`UnresolvedParts::news`].
     said: Vec<(ShardId, u64)>,
     has_parts: bool,
 }
@@ -179,14 +179,17 @@ impl UnresolvedParts {
         self.parts.push_back((position, id));
     }
 
-    /// Of each coordinator the last set that is not resolved.
-    pub fn ids(&mut self) -> Vec<WriteSetId> {
+    /// Returns, for each coordinator, the last set that is not resolved.
+    pub fn ids(&self) -> Vec<WriteSetId> {
         let mut last: BTreeMap<ShardId, WriteSetId> = BTreeMap::new();
-        if self.first().is_some() {
-            for (_, id) in &self.parts {
-                let known = last.entry(id.coordinator).or_insert(*id);
-                *known = (*known).max(*id);
-            }
+        let is_unresolved = |id: &WriteSetId| {
+            let resolved = self.resolved.as_ref();
+            resolved.is_some_and(|resolved| !resolved.is_resolved(*id))
+        };
+        // Another coordinator's set may keep resolved ones in the queue.
+        for id in self.parts.iter().map(|(_, id)| *id).filter(is_unresolved) {
+            let known = last.entry(id.coordinator).or_insert(id);
+            *known = (*known).max(id);
         }
         last.into_values().collect()
     }
@@ -343,6 +346,34 @@ mod tests {
         assert_eq!(parts.first(), None);
         assert_eq!(parts.news(), Some((7, [(ShardId(1), 2)].as_slice())));
         assert_eq!(parts.news(), None);
+    }
+
+    /// A node that stopped left its memtables to the log: a coordinator that had ended with all its sets resolved was taken for
+    /// one that is missing, where a part of another's set stood before a part of its own.
+    #[test]
+    fn a_resolved_set_behind_another_coordinators_is_resolved() {
+        let resolved = ResolvedWriteSets::new(7, 2);
+        let [mut of_0, mut of_1] = [0, 1].map(|shard| WriteSetNumbers::new(ShardId(shard), resolved.clone()));
+        let mut parts = UnresolvedParts::new(Some(resolved));
+        let waiting = of_0.begin();
+        parts.push(
+            LogPosition {
+                segment: 1,
+                offset: 10,
+            },
+            waiting,
+        );
+        parts.push(
+            LogPosition {
+                segment: 1,
+                offset: 20,
+            },
+            of_1.begin(),
+        );
+        of_1.resolve(1);
+        assert_eq!(parts.ids(), [waiting]);
+        of_0.resolve(1);
+        assert!(parts.ids().is_empty());
     }
 
     #[test]

@@ -24,7 +24,7 @@ pub struct LogWriter {
     open: Option<OpenSegment>,
     /// The next segment, whose name is not durable yet.
     unnamed: Option<Arc<dyn File>>,
-    /// Of this run, oldest first, the open one included. Those of the last one whoever replays them removes.
+    /// Segments of this run, oldest first, the open one included. Those of the last run whoever replays them removes.
     segments: Vec<u64>,
     durable: LogPosition,
     failure: Option<String>,

@@ -1,4 +1,4 @@
-//! What a shard's store and its log owe each other: batches to persist, how far they are durable, what need not be kept.
+//! Exchange between a shard's store and its log: batches to persist, how far they are durable, what need not be kept.
 
 use helenus_schema::TableId;
 
@@ -20,22 +20,21 @@ impl ShardStore {
         self.disk.as_mut()?.log.as_mut()?.take_batch_to_sync()
     }
 
-    /// Whether a flush waits for the log to be synced.
+    /// Returns whether a flush waits for the log to be synced.
     pub fn wants_log_sync(&self) -> bool {
         self.schedule.is_waiting_for_log()
     }
 
     /// Where the log ends, if not all of it is durable yet.
     pub fn undurable_position(&self) -> Option<LogPosition> {
-        let log = self.disk.as_ref()?.log.as_ref()?;
+        let log = self.log()?;
         let position = log.position();
         (position > log.durable()).then_some(position)
     }
 
-    /// Of each coordinator the last write set that this shard has a part of and that is not resolved.
-    pub fn unresolved_write_sets(&mut self) -> Vec<WriteSetId> {
-        self.log_mut()
-            .map_or_else(Vec::new, CommitLog::unresolved_write_sets)
+    /// Returns, for each coordinator, the last write set that this shard has a part of and that is not resolved.
+    pub fn unresolved_write_sets(&self) -> Vec<WriteSetId> {
+        self.log().map_or_else(Vec::new, CommitLog::unresolved_write_sets)
     }
 
     /// Takes a batch back that the log thread is done with, and what came of it. After an error every later write is
@@ -79,20 +78,21 @@ impl ShardStore {
         log.map_or(LogPosition::default(), CommitLog::durable)
     }
 
-    /// Whether a start would pass over all writes that are in SSTables or were truncated. Until then it would bring them
-    /// back, also those whose SSTables are gone by then.
+    /// Returns whether a start would pass over all writes that are in SSTables or were truncated. Until then it would bring
+    /// them back, also those whose SSTables are gone by then.
     pub fn are_flushes_recorded(&self) -> bool {
         let log = self.disk.as_ref().and_then(|disk| disk.log.as_ref());
         log.is_none_or(CommitLog::is_flushed_recorded)
     }
 
-    /// Whether a crash brings back no SSTable of a table that was dropped, but for those whose list the disk did not take.
+    /// Returns whether a crash brings back no SSTable of a table that was dropped, but for those whose list the disk did not
+    /// take.
     pub fn are_drops_listed(&self) -> bool {
         self.schedule.are_drops_listed()
     }
 
-    /// Whether a table may be made under the id of one that was dropped: neither the log nor a file would bring back what
-    /// that one had. `CannotRemove` while removing its files fails; that is tried again.
+    /// Returns whether a table may be made under the id of one that was dropped: neither the log nor a file would bring back
+    /// what that one had. `CannotRemove` while removing its files fails; that is tried again.
     pub fn is_forgotten(&self, id: TableId) -> Result<bool, TruncateError> {
         if self.schedule.has_left(id) {
             Ok(self.are_flushes_recorded())
@@ -111,7 +111,7 @@ impl ShardStore {
         }
     }
 
-    /// What tables need of the log has changed: tells the log.
+    /// Tells the log what tables need of it, once that has changed.
     pub(super) fn note_log_needs(&mut self) {
         let oldest = self.tables.values().filter_map(Table::oldest_unflushed).min();
         let Some(Disk {

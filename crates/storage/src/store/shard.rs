@@ -27,19 +27,19 @@ use helenus_sstable::PageCache;
 
 #[derive(Clone, Debug)]
 pub struct StoreOptions {
-    /// What this shard's memtables may hold, sealed ones included. A write that finds it full is refused.
+    /// Bytes that this shard's memtables may hold, sealed ones included. A write that finds them full is refused.
     pub memtable_bytes_max: usize,
     /// Decompressed chunks of SSTables that this shard keeps.
     pub chunk_cache_bytes_max: usize,
     /// Rows that were read from SSTables and are kept apart from them; 0 for none.
     pub row_cache_bytes_max: usize,
-    /// What memtables lend to caches of what they do not hold at the moment; 0 for nothing.
+    /// Bytes that memtables lend to caches, of what they do not hold at the moment; 0 for nothing.
     pub lent_bytes_max: usize,
-    /// What indexes of vectors may take. Pages have so much less; an index that would take more is not kept, and its queries
-    /// look at all rows.
+    /// Bytes that indexes of vectors may take. Pages have so much less; an index that would take more is not kept, and its
+    /// queries look at all rows.
     pub vector_bytes_max: usize,
     pub log: LogOptions,
-    /// Of this shard's log. As it nears that, the memtable with the oldest write is flushed.
+    /// Size of this shard's log, in bytes at most. As it nears that, the memtable with the oldest write is flushed.
     pub log_bytes_max: u64,
     /// Work after which a read lets others have their turn; see [`STEP_UNITS_MAX`].
     pub read_step_units_max: u32,
@@ -48,12 +48,12 @@ pub struct StoreOptions {
     /// The version of what is written for tables that do not name one.
     pub sstable_format: SsTableFormat,
     pub partition_guardrails: PartitionGuardrails,
-    /// What compactions of all shards share: the same one in all their options.
+    /// Limits that compactions of all shards share: the same one in all their options.
     pub compaction: Arc<CompactionLimits>,
 }
 
 impl StoreOptions {
-    /// What caches may hold together while memtables are empty.
+    /// Returns how many bytes caches may hold together while memtables are empty.
     pub(crate) fn cache_bytes_max(&self) -> usize {
         self.chunk_cache_bytes_max
             .saturating_add(self.row_cache_bytes_max)
@@ -126,7 +126,7 @@ pub struct ShardStore {
     write_scratch: Vec<u8>,
 }
 
-/// What a store on a disk has besides.
+/// State that a store on a disk has besides.
 #[derive(Debug)]
 pub(super) struct Disk {
     pub folder: Arc<DataFolder>,
@@ -319,8 +319,8 @@ impl ShardStore {
         Ok(position.unwrap_or_default())
     }
 
-    /// Whether this shard would take its part of a write set now, and whether any of that is logged; if not, its part
-    /// is none.
+    /// Checks that this shard would take its part of a write set now, and returns whether any of that is logged; if not, its
+    /// part is none.
     pub fn check_part(&self, updates: &[(Token, Update<'_>)]) -> Result<bool, WriteError> {
         let updates = updates.iter().copied();
         self.check_taken(updates.clone())?;
@@ -367,8 +367,8 @@ impl ShardStore {
         Ok(())
     }
 
-    pub(super) fn log_mut(&mut self) -> Option<&mut CommitLog> {
-        self.disk.as_mut()?.log.as_mut()
+    pub(super) fn log(&self) -> Option<&CommitLog> {
+        self.disk.as_ref()?.log.as_ref()
     }
 
     /// Merges the updates of one record of the log into memory. No memtable is sealed in between: what is flushed up to
@@ -443,7 +443,7 @@ impl ShardStore {
         found + sstables.filter(|sstable| sstable.has_lost_sidecar()).count() as u64
     }
 
-    /// What open SSTables keep in memory whatever is read: filters, samples and pinned pages of indexes, checksums.
+    /// Bytes that open SSTables keep in memory whatever is read: filters, samples and pinned pages of indexes, checksums.
     pub fn sstable_memory_bytes(&self) -> u64 {
         let tables = self.tables.values().flat_map(|table| &table.sstables);
         let indexes = self
