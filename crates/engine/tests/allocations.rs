@@ -1,4 +1,4 @@
-//! What the hot path takes from the heap: nothing for a prepared point read and a prepared insert, and for a conditional update the
+//! Heap allocations of the hot path: none for a prepared point read and a prepared insert, and for a conditional update the
 //! answer and the row's clustering.
 
 mod node;

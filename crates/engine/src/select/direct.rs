@@ -16,6 +16,7 @@ use helenus_types::{Token, token_of};
 use super::bound::{BOUND_AT_ONCE_MAX, limit_value};
 use super::paging::{PagePlace, PagingState, Position};
 use super::plan::{FetchedColumn, Output, SelectPlan};
+use super::restriction::{Restriction, RestrictionKind};
 use super::row_view::{Fetched, RowView, SimpleCells, is_stored_as_returned};
 use super::slices::{self, in_product};
 use crate::CqlError;
@@ -23,7 +24,7 @@ use crate::execute::{QueryOptions, RowStore, Scratch, read_failure};
 use crate::modify::{append_single_clustering, append_single_key};
 use crate::term::BoundValues;
 
-/// Whether the short way was taken.
+/// Outcome of a read on the short way.
 #[derive(Debug)]
 #[must_use]
 pub enum Direct {
@@ -37,7 +38,7 @@ pub enum Direct {
 }
 
 impl SelectPlan {
-    /// Whether the short way is open to this plan, whatever the values.
+    /// Returns whether the short way is open to this plan, whatever the values.
     fn is_direct(&self) -> bool {
         matches!(self.output, Output::Columns(count) if count == self.fetched.len())
             && !self.clause.is_key_range
@@ -49,8 +50,13 @@ impl SelectPlan {
             && self.filtering().next().is_none()
     }
 
-    /// Whether each clustering column is compared with values.
+    /// Returns whether each clustering column is compared with one value.
     pub fn names_one_row(&self) -> bool {
+        let is_value = |restriction: &Restriction| matches!(restriction.kind, RestrictionKind::Equal(_));
+        self.restricts_every_clustering_column() && self.clause.clustering.iter().all(is_value)
+    }
+
+    fn restricts_every_clustering_column(&self) -> bool {
         self.clause.clustering.len() == usize::from(self.table.clustering_count)
     }
 
@@ -170,7 +176,9 @@ impl SelectPlan {
             clustering, slices, ..
         } = scratch;
         clustering.clear();
-        if self.names_one_row() && append_single_clustering(clustering, &self.clause.clustering, &context)? {
+        if self.restricts_every_clustering_column()
+            && append_single_clustering(clustering, &self.clause.clustering, &context)?
+        {
             set_single_row(slices, clustering);
             return Ok(true);
         }

@@ -1,4 +1,4 @@
-//! What a plan says that it holds of the heap is what it has taken.
+//! Accuracy of a plan's heap bytes: what it says that it holds is what it has taken.
 
 use helenus_engine::Prepared;
 use helenus_test_heap::of_thread;

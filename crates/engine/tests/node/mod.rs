@@ -219,7 +219,7 @@ impl Shards {
     }
 }
 
-/// What an update of counters comes to.
+/// Counts an update of counters and returns the update to be written.
 fn counted(store: &mut ShardStore, token: Token, update: &[u8], options: &QueryOptions<'_>) -> Vec<u8> {
     let counting = Counting {
         node_id: [1; 16],
