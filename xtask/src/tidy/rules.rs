@@ -62,6 +62,11 @@ pub const ALL: &[Rule] = &[
         because: "what no other crate, test or example uses is pub(crate), or gone",
         check: dead_exports,
     },
+    Rule {
+        name: "comments name things",
+        because: "a summary line begins with a noun or a verb, so that a reader knows what it is of before what it does",
+        check: nameless_summaries,
+    },
 ];
 
 const FUNCTION_LINES_MAX: usize = 70;
@@ -227,7 +232,7 @@ fn undocumented_keys(sources: &Sources) -> Vec<Finding> {
     findings
 }
 
-/// Of a row of a table: those in its first cell, if no other of the four is empty.
+/// Returns the keys in the first cell of a table's row, if no other of the four is empty.
 fn documented_keys(line: &str) -> impl Iterator<Item = &str> {
     let row = line.strip_prefix("| ").and_then(|line| line.strip_suffix(" |"));
     let cells: Vec<&str> = row.into_iter().flat_map(|row| row.split(" | ")).collect();
@@ -273,6 +278,31 @@ fn dead_exports(sources: &Sources) -> Vec<Finding> {
     findings
 }
 
+/// First words of a relative clause that lacks its noun.
+const NAMELESS: [&str; 6] = ["What", "Whether", "Of", "Who", "Whose", "Whoever"];
+
+fn nameless_summaries(sources: &Sources) -> Vec<Finding> {
+    let mut findings = Vec::new();
+    for file in sources.all() {
+        for (line, word) in nameless_lines(&file.text) {
+            findings.push(at(file, line, format!("a summary line begins with {word:?}")));
+        }
+    }
+    findings
+}
+
+fn nameless_lines(text: &str) -> impl Iterator<Item = (usize, &str)> {
+    let mut is_in_comment = false;
+    text.lines().zip(1..).filter_map(move |(line, number)| {
+        let summary = line.trim_start();
+        let documentation = summary.strip_prefix("///").or(summary.strip_prefix("//!"));
+        let is_first = documentation.is_some() && !is_in_comment;
+        is_in_comment = documentation.is_some();
+        let word = documentation?.split_whitespace().next()?;
+        (is_first && NAMELESS.contains(&word)).then_some((number, word))
+    })
+}
+
 fn at(file: &SourceFile, line: usize, text: String) -> Finding {
     Finding {
         file: file.path.clone(),
@@ -313,6 +343,13 @@ mod tests {
         assert!(keys("| `a` | size | `1` |  |").is_empty());
         assert!(keys("| `a` | `1` | an effect |").is_empty());
         assert!(keys("`a`").is_empty());
+    }
+
+    #[test]
+    fn a_summary_line_begins_with_a_noun_or_a_verb() {
+        let text = "//! What it holds.\n\n/// Names it.\n/// What follows may.\nfn a() {\n    /// Whether\n    let b = 1;\n}\n// Of code\n";
+        let found: Vec<(usize, &str)> = nameless_lines(text).collect();
+        assert_eq!(found, [(1, "What"), (6, "Whether")]);
     }
 
     #[test]
